@@ -1,0 +1,5 @@
+//! Descriptions: schema, presets, validation.
+
+pub mod problem;
+
+pub use problem::{Problem, Problems};

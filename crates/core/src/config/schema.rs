@@ -1,0 +1,303 @@
+//! Every key that a drive file may hold: its name, type, default, allowed values and meaning.
+//!
+//! One `section!` gives a struct, its reader, its explanation (`phaselink check`) and its resolved
+//! form in results, so a new parameter is one line here. A key's last word is its unit; fields of
+//! type [`Span`] drop it (`one_way_ns` is read into `one_way`).
+
+use super::section::{any, section};
+use crate::time::Span;
+
+const fn ns(n: u64) -> Span {
+    Span::from_ns(n)
+}
+const fn us(n: u64) -> Span {
+    Span::from_us(n)
+}
+const ZERO: Span = Span::ZERO;
+/// Upper bound of any single latency in a description.
+const LONGEST: Span = Span::from_s(100);
+
+section! {
+    /// The PCI Express link between the root port and the device.
+    pub struct Link ("link") {
+        /// Generation: 2.5, 5, 8, 16, 32 or 64 GT/s a lane (PCI Express Base Specification 6.0, section 4.2)
+        generation => generation: u8 = 2, 1..=6;
+        /// Lanes
+        lanes => lanes: u8 = 4, [1, 2, 4, 8, 12, 16, 32];
+        /// Largest payload of one packet (Max_Payload_Size)
+        max_payload_bytes => max_payload_bytes: u32 = 128, [128, 256, 512, 1024, 2048, 4096];
+        /// Largest read that one request packet may ask for (Max_Read_Request_Size)
+        max_read_request_bytes => max_read_request_bytes: u32 = 512, [128, 256, 512, 1024, 2048, 4096];
+        /// Size into which the root complex cuts read completions (Read Completion Boundary)
+        read_completion_boundary_bytes => read_completion_boundary_bytes: u32 = 64, [64, 128];
+        /// Address width in the headers of requests: 64 bits make a header of 4 double words, 32 of 3
+        address_bits => address_bits: u8 = 64, [32, 64];
+        /// Time from the last symbol leaving one end to the packet being usable at the other, without hops
+        one_way_ns => one_way: Span = ns(240), ZERO..=LONGEST;
+        /// Switches or chipsets between root port and device
+        hops => hops: u8 = 0, 0..=8;
+        /// Time that each hop adds in each direction
+        hop_ns => hop: Span = ns(150), ZERO..=LONGEST;
+        /// Whether both directions have a wire of their own, or share one on which one packet travels at a time
+        duplex => duplex: Duplex = Duplex::Full, any();
+        /// Whether a burst of equal packets travels as one event (`train`) or packet by packet (`packet`)
+        granularity => granularity: Granularity = Granularity::Train, any();
+        /// Whether ACK and flow-control packets (DLLPs) take time on the wire
+        dllps => dllps: bool = true, any();
+        /// Whether skip ordered sets take time on the wire
+        skip_ordered_sets => skip_ordered_sets: bool = true, any();
+        /// Posted header credits that each receiver advertises (one a packet)
+        posted_header_credits => posted_header_credits: u16 = 64, 1..=127;
+        /// Posted data credits that each receiver advertises (16 bytes each)
+        posted_data_credits => posted_data_credits: u16 = 1024, 8..=2047;
+        /// Non-posted header credits that each receiver advertises (one a packet)
+        non_posted_header_credits => non_posted_header_credits: u16 = 64, 1..=127;
+        /// Reads that the device may have outstanding (transaction tags)
+        read_tags => read_tags: u16 = 32, 1..=1024;
+        /// Chance that a transmitted bit arrives wrong, which makes its packet be replayed
+        bit_error_rate => bit_error_rate: f64 = 0.0, 0.0..=1e-4;
+    }
+}
+
+section! {
+    /// Processor cores, and how a thread waits for its I/O.
+    pub struct Host ("host") {
+        /// Cores that run the workload; thread i runs on core i modulo this number
+        cores => cores: u16 = 1, 1..=1024;
+        /// Clock of the cores
+        core_ghz => core_ghz: f64 = 3.8, 0.1..=10.0;
+        /// Clock at which this description's processor costs hold; they scale with `core_ghz`
+        nominal_ghz => nominal_ghz: f64 = 3.8, 0.1..=10.0;
+        /// Whether the shared cache and its ring run at the core clock (as in Sandy Bridge), so that its latency scales too
+        uncore_follows_core => uncore_follows_core: bool = true, any();
+        /// How a thread waits: `spin`, `sleep` until the interrupt, or `hybrid` (sleep for part of the expected time, then spin)
+        wait => wait: Wait = Wait::Spin, any();
+        /// Share of the mean latency that a hybrid wait sleeps before it spins
+        hybrid_sleep_ratio => hybrid_sleep_ratio: f64 = 0.5, 0.0..=1.0;
+        /// Time from a write settling in memory to a spinning core having seen it
+        poll_ns => poll: Span = ns(20), ZERO..=LONGEST;
+        /// Processor time of one posted write to a device register
+        mmio_write_ns => mmio_write: Span = ns(50), ZERO..=LONGEST;
+        /// One context switch between threads of a core
+        context_switch_ns => context_switch: Span = ns(550), ZERO..=LONGEST;
+        /// Time from an interrupt message reaching the root complex to the first instruction of its handler, idle-state exit included
+        interrupt_ns => interrupt: Span = us(1), ZERO..=LONGEST;
+        /// Processor time of the interrupt handler, the wake-up of the thread included
+        interrupt_handler_ns => interrupt_handler: Span = us(1), ZERO..=LONGEST;
+    }
+}
+
+section! {
+    /// The root complex and the memory behind it, as the device sees them.
+    pub struct RootComplex ("root_complex") {
+        /// Where the device's reads of rings and commands hit: `cache`, `dram`, `remote-cache` or `remote-dram`
+        placement => placement: Placement = Placement::Cache, any();
+        /// Read of a line that the last-level cache holds
+        cache_read_ns => cache_read: Span = ns(100), ZERO..=LONGEST;
+        /// Read of a line from DRAM
+        dram_read_ns => dram_read: Span = ns(160), ZERO..=LONGEST;
+        /// What a remote socket adds to a read or write
+        remote_ns => remote: Span = ns(100), ZERO..=LONGEST;
+        /// Time from a posted write's arrival to its data being visible to the cores
+        write_ns => write: Span = ns(20), ZERO..=LONGEST;
+        /// Time for which a posted write occupies the ingress, and with it its credits
+        write_accept_ns => write_accept: Span = ns(4), ZERO..=LONGEST;
+        /// Whether device addresses are translated by an IOMMU
+        iommu => iommu: bool = false, any();
+        /// Share of accesses whose translation misses in the IOMMU's cache
+        iommu_miss_ratio => iommu_miss_ratio: f64 = 0.0, 0.0..=1.0;
+        /// Page walk of such a miss
+        iommu_miss_ns => iommu_miss: Span = ns(300), ZERO..=LONGEST;
+        /// Share of posted packets whose write into memory is held up
+        late_write_ratio => late_write_ratio: f64 = 0.0, 0.0..=1.0;
+        /// For how long such a write is held up
+        late_write_ns => late_write: Span = ns(300), ZERO..=LONGEST;
+    }
+}
+
+section! {
+    /// The software between the application's call and the protocol driver.
+    pub struct Stack ("stack") {
+        /// Stages in the order in which a request meets them, application first
+        stages => stages: Vec<Stage> = Vec::new(), any();
+        /// Rate of the memory-to-memory copy of the data, or 0 for none
+        copy_bytes_per_ns => copy_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
+    }
+}
+
+section! {
+    /// One named stage of the software stack.
+    pub struct Stage ("stack.stages") {
+        /// Name, in the terms of the operating system
+        name => name: String = String::from("stage"), any();
+        /// Processor time on the way down
+        submit_ns => submit: Span = ZERO, ZERO..=LONGEST;
+        /// Processor time on the way back
+        complete_ns => complete: Span = ZERO, ZERO..=LONGEST;
+        /// Lock held while the stage runs on the way down; stages that name the same lock exclude each other
+        lock => lock: String = String::new(), any();
+    }
+}
+
+section! {
+    /// Server power against core clock and activity.
+    pub struct Power ("power") {
+        /// The idle server, its package asleep
+        idle_w => idle_w: f64 = 100.0, 0.0..=1e5;
+        /// What the package adds when a device's reads keep it awake
+        package_awake_w => package_awake_w: f64 = 6.0, 0.0..=1e4;
+        /// Pause between a device's reads after which the package falls asleep
+        package_sleep_us => package_sleep: Span = us(100), ZERO..=LONGEST;
+        /// One busy core with its share of cache and ring, at `nominal_ghz`
+        core_w => core_w: f64 = 25.0, 0.0..=1e4;
+        /// Lowest core voltage, reached at `volts_min_ghz` and held below it
+        volts_min => volts_min: f64 = 0.8, 0.1..=3.0;
+        /// Core voltage at `nominal_ghz`
+        volts_max => volts_max: f64 = 1.2, 0.1..=3.0;
+        /// Clock up to which the lowest voltage suffices
+        volts_min_ghz => volts_min_ghz: f64 = 1.2, 0.1..=10.0;
+    }
+}
+
+section! {
+    /// The memory behind the controller.
+    pub struct Media ("media") {
+        /// Cell technology: `pcm`, `dram` or `nand`
+        technology => technology: Technology = Technology::Pcm, any();
+        /// User capacity
+        capacity_mib => capacity_mib: u64 = 640, 1..=1 << 40;
+        /// Independent channels
+        channels => channels: u16 = 1, 1..=1024;
+        /// Banks on each channel, which share its bus
+        banks_per_channel => banks_per_channel: u16 = 4, 1..=1024;
+        /// Consecutive bytes that one bank holds before the next channel's turn
+        stripe_bytes => stripe_bytes: u32 = 4096, 8..=1 << 26;
+        /// Array read: cells into the row buffer
+        read_ns => read: Span = ns(110), ZERO..=LONGEST;
+        /// Bus commands and row overhead of one access
+        command_ns => command: Span = ns(194), ZERO..=LONGEST;
+        /// Transfer rate of one channel's bus
+        bus_bytes_per_ns => bus_bytes_per_ns: f64 = 2.0, 1e-6..=1e4;
+        /// Array write of one program unit
+        program_ns => program: Span = us(120), ZERO..=LONGEST;
+        /// Bytes that one array write programs in a bank at once
+        program_bytes => program_bytes: u32 = 4096, 1..=1 << 26;
+        /// When a write is reported done: `early` (data in the row buffers) or `late` (cells programmed)
+        acknowledge => acknowledge: Acknowledge = Acknowledge::Late, any();
+    }
+}
+
+section! {
+    /// The NVMe driver and controller.
+    pub struct Nvme ("nvme") {
+        /// I/O queue pairs; thread i uses pair i modulo this number
+        queue_pairs => queue_pairs: u16 = 1, 1..=65535;
+        /// Entries of each submission and completion queue (NVM Express Base Specification 2.0, section 3.3.3)
+        queue_entries => queue_entries: u32 = 1024, 2..=65536;
+        /// Submission queue entries that one read may fetch
+        fetch_entries => fetch_entries: u8 = 8, 1..=64;
+        /// Time to parse one command
+        parse_ns => parse: Span = ns(32), ZERO..=LONGEST;
+        /// Largest transfer of one command (MDTS); larger requests are split by the driver
+        max_transfer_kib => max_transfer_kib: u32 = 128, [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
+        /// Whether completions raise an interrupt message (MSI-X)
+        interrupts => interrupts: bool = true, any();
+        /// Whether doorbells go to a page in host memory that the controller reads (Doorbell Buffer Config, section 5.8)
+        shadow_doorbells => shadow_doorbells: bool = false, any();
+    }
+}
+
+section! {
+    /// The DC Express driver and endpoint (Vučinić et al., FAST 2014).
+    pub struct DcExpress ("dc_express") {
+        /// Queue pairs; thread i uses pair i modulo this number
+        queue_pairs => queue_pairs: u16 = 1, 1..=1024;
+        /// Entries of each command queue (64 bytes each)
+        queue_entries => queue_entries: u32 = 64, 2..=65536;
+        /// Commands that one queue read fetches (section 2: "requests for one or more commands")
+        fetch_entries => fetch_entries: u8 = 1, 1..=8;
+        /// Queue reads that may be in flight at once for each queue
+        polls_in_flight => polls_in_flight: u8 = 4, 1..=64;
+        /// Time to parse one command
+        parse_ns => parse: Span = ns(32), ZERO..=LONGEST;
+        /// Pause of the endpoint between the answer to one queue read and the next when it has nothing to predict
+        turnaround_ns => turnaround: Span = ns(60), ZERO..=LONGEST;
+        /// Processor time to write one incomplete tag into the receive buffer
+        mark_ns => mark: Span = Span::from_ps(2400), ZERO..=LONGEST;
+        /// Processor time to check one incomplete tag
+        check_ns => check: Span = Span::from_ps(2400), ZERO..=LONGEST;
+        /// Length of the incomplete tag
+        tag_bits => tag_bits: u8 = 32, [8, 16, 32, 64];
+        /// How the tag is chosen: `random`, `compare` (the device compares with its contents) or `intervals` (the device keeps the unused values)
+        tag_choice => tag_choice: TagChoice = TagChoice::Random, any();
+        /// Share of all possible packet tails that the stored data holds, when a run carries no data
+        tail_diversity => tail_diversity: f64 = 0.0, 0.0..=1.0;
+        /// Whether the endpoint times its queue reads to the commands it expects
+        predict => predict: bool = true, any();
+        /// Longest time that one read may take; times the queue size it is the time-out of a stuck read
+        max_latency_us => max_latency: Span = us(20), ns(1)..=LONGEST;
+        /// Load below which driver and endpoint fall back to doorbells, or 0 to poll always
+        doorbell_below_iops => doorbell_below_iops: u64 = 0, 0..=1_000_000_000;
+    }
+}
+
+/// Whether the two directions of a link are independent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplex {
+    Full,
+    Shared,
+}
+
+/// What one simulation event on the link stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Granularity {
+    Train,
+    Packet,
+}
+
+/// How a thread waits for a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    Spin,
+    Sleep,
+    Hybrid,
+}
+
+/// Where the device's reads of host memory are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    Cache,
+    Dram,
+    RemoteCache,
+    RemoteDram,
+}
+
+/// Cell technology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Technology {
+    Pcm,
+    Dram,
+    Nand,
+}
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledge {
+    Early,
+    Late,
+}
+
+/// How DC Express chooses its incomplete tag (section 3.1 of the paper).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagChoice {
+    Random,
+    Compare,
+    Intervals,
+}
+
+/// The protocol between host and device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    Nvme,
+    DcExpress,
+}

@@ -1,0 +1,7 @@
+//! phaselink's models. Pure: no I/O, no clock, no thread, no unsafe, no async.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod report;
+pub mod time;
+pub mod workload;

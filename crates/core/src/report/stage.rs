@@ -1,0 +1,180 @@
+//! The stage ledger: every picosecond of a request's life belongs to exactly one named stage.
+
+use crate::time::{Span, Time};
+
+/// Stages of the software stack that have a ledger column of their own; descriptions with more are refused.
+pub const STACK_STAGES_MAX: usize = 8;
+
+macro_rules! stages {
+    ($($(#[doc = $doc:literal])+ $stage:ident = $name:literal,)+) => {
+        /// A named part of a request's life, in the order in which a request usually meets them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Stage {
+            $($(#[doc = $doc])+ $stage,)+
+            Stack0, Stack1, Stack2, Stack3, Stack4, Stack5, Stack6, Stack7,
+        }
+
+        /// Names of the stages that do not come from the description.
+        const FIXED_NAMES: &[&str] = &[$($name),+];
+    };
+}
+
+stages! {
+    /// Wanted by the application, but no slot or core free yet.
+    Queued = "queued",
+    /// The driver builds and enqueues the command.
+    Driver = "driver",
+    /// Incomplete tags are written into the receive buffer.
+    Mark = "mark tags",
+    /// The doorbell's way to the device.
+    Doorbell = "doorbell",
+    /// The command waits in host memory for a queue read to hit it.
+    PollWait = "poll wait",
+    /// The queue read that brings the command to the device.
+    Fetch = "fetch",
+    /// The command waits for, and passes, the controller's parser.
+    Parse = "parse",
+    /// The device reads data (or addresses of data) from host memory.
+    HostRead = "host read",
+    /// The access waits for its bank or channel.
+    MediaWait = "media wait",
+    /// Cells, row buffers and the media bus, up to the first packet's worth of data (or all of it, for writes).
+    Media = "media",
+    /// Data packets wait for the wire or for credits.
+    LinkWait = "link wait",
+    /// Data packets are on the wire.
+    Transfer = "transfer",
+    /// From the end of the wire to the other end's transaction layer.
+    Propagation = "propagation",
+    /// Data settles in host memory, ordering and late writes included.
+    Settle = "settle",
+    /// Completion entry and its way to host memory.
+    CompletionEntry = "completion entry",
+    /// Interrupt message, its delivery and handler.
+    Interrupt = "interrupt",
+    /// The thread is woken and switched to.
+    ContextSwitch = "context switch",
+    /// The completed request waits for its thread's core.
+    CoreWait = "core wait",
+    /// The spinning core has yet to see what has settled.
+    Poll = "poll",
+    /// Incomplete tags are checked.
+    Check = "check tags",
+    /// Memory-to-memory copy of the data.
+    Copy = "copy",
+    /// A stuck read waits for its time-out.
+    Timeout = "time-out",
+}
+
+const STACK: [Stage; STACK_STAGES_MAX] = [
+    Stage::Stack0,
+    Stage::Stack1,
+    Stage::Stack2,
+    Stage::Stack3,
+    Stage::Stack4,
+    Stage::Stack5,
+    Stage::Stack6,
+    Stage::Stack7,
+];
+
+const COUNT: usize = FIXED_NAMES.len() + STACK_STAGES_MAX;
+
+impl Stage {
+    /// The ledger column of the description's stack stage number `place`.
+    ///
+    /// # Panics
+    /// If `place` is not below [`STACK_STAGES_MAX`].
+    pub fn stack(place: usize) -> Stage {
+        STACK[place]
+    }
+}
+
+/// Time in each stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StageTimes([Span; COUNT]);
+
+impl Default for StageTimes {
+    fn default() -> StageTimes {
+        StageTimes([Span::ZERO; COUNT])
+    }
+}
+
+impl StageTimes {
+    /// Time in one stage.
+    pub fn get(&self, stage: Stage) -> Span {
+        self.0[stage as usize]
+    }
+
+    /// Sum of all stages.
+    pub fn total(&self) -> Span {
+        self.0.iter().copied().sum()
+    }
+
+    /// Stages in which any time was spent, with their names; the names of stack stages come from `stack`.
+    pub fn named<'a>(&'a self, stack: &'a [String]) -> impl Iterator<Item = (&'a str, Span)> + 'a {
+        let fixed = FIXED_NAMES.iter().copied();
+        let names = fixed.chain(stack.iter().map(String::as_str));
+        names.zip(self.0.iter().copied()).filter(|(_, span)| !span.is_zero())
+    }
+
+    /// Add another request's or run's times.
+    pub fn add(&mut self, other: &StageTimes) {
+        for (sum, span) in self.0.iter_mut().zip(&other.0) {
+            *sum += *span;
+        }
+    }
+}
+
+/// One request's way through the stages: a cursor that moves forward in time and charges each step to a stage.
+///
+/// Because every step starts where the last one ended, the stages sum to the request's latency by
+/// construction; [`Ledger::close`] asserts it.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    start: Time,
+    cursor: Time,
+    times: StageTimes,
+}
+
+impl Ledger {
+    /// Start at the instant from which the latency counts.
+    pub fn open(&mut self, start: Time) {
+        self.start = start;
+        self.cursor = start;
+        self.times = StageTimes::default();
+    }
+
+    /// Charge the time from the cursor to `until` to `stage` and move the cursor there.
+    ///
+    /// # Panics
+    /// If `until` lies before the cursor: a component has charged time twice.
+    pub fn until(&mut self, stage: Stage, until: Time) {
+        assert!(until >= self.cursor, "{stage:?} ends at {until}, before {}", self.cursor);
+        self.times.0[stage as usize] += until.since(self.cursor);
+        self.cursor = until;
+    }
+
+    /// Charge `span` to `stage` and move the cursor by it.
+    pub fn spend(&mut self, stage: Stage, span: Span) {
+        self.times.0[stage as usize] += span;
+        self.cursor += span;
+    }
+
+    /// Where the next charge starts.
+    pub fn cursor(&self) -> Time {
+        self.cursor
+    }
+
+    /// Where the latency counts from.
+    pub fn start(&self) -> Time {
+        self.start
+    }
+
+    /// The request's times; asserts that they account for all of `start..end`.
+    pub fn close(&self, end: Time) -> &StageTimes {
+        assert_eq!(self.cursor, end, "the ledger ends before or after the request");
+        assert_eq!(self.times.total(), end.since(self.start), "the stages do not sum to the latency");
+        &self.times
+    }
+}

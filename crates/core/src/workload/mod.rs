@@ -1,0 +1,110 @@
+//! Who asks: jobs in fio's terms, and block traces.
+//!
+//! A [`Job`] is a section of a fio job file after its options are resolved. A [`Generator`] turns it
+//! into the requests of one thread: the engine asks for the next request whenever the thread has a
+//! free slot, and is told what to do and not before when.
+
+use crate::time::{Span, Time};
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    Read,
+    Write,
+}
+
+/// One request of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    pub op: Op,
+    /// First byte on the device; a multiple of the job's smallest block.
+    pub offset: u64,
+    /// Length in bytes, at least 1.
+    pub bytes: u32,
+}
+
+/// Order of addresses (fio `rw`: `read`/`write`/`rw` are sequential, the `rand` forms random).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    Sequential,
+    Random,
+}
+
+/// Distribution of random addresses over blocks (fio `random_distribution`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    Uniform,
+    /// Zipf with exponent theta.
+    Zipf(f64),
+    /// Pareto with the power h.
+    Pareto(f64),
+    /// Normal around the middle of the region, with a deviation in per cent of its size.
+    Normal(f64),
+}
+
+/// How a job with a rate spaces its requests (fio `rate_process`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateProcess {
+    Linear,
+    Poisson,
+}
+
+/// A block size and its share of the requests in per cent (fio `bssplit`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockShare {
+    pub bytes: u32,
+    pub percent: f64,
+}
+
+/// One request of a trace with its arrival, counted from the start of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceIo {
+    pub at: Time,
+    pub io: Io,
+}
+
+/// A fio job section, resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    pub name: String,
+    pub pattern: Pattern,
+    /// Share of reads in per cent: 100 for `read`, 0 for `write`, `rwmixread` for `rw`.
+    pub read_percent: f64,
+    /// Block sizes of reads and of writes; shares add up to 100.
+    pub read_blocks: Vec<BlockShare>,
+    pub write_blocks: Vec<BlockShare>,
+    /// Requests that each thread keeps outstanding.
+    pub iodepth: u32,
+    /// Threads that run this job (fio `numjobs`).
+    pub threads: u32,
+    /// Region: first byte, and length in bytes (none: to the end of the device).
+    pub offset: u64,
+    pub size: Option<u64>,
+    /// A thread ends after this many bytes (fio `io_size`, else `size`), requests (`number_ios`) or time
+    /// (`runtime`), whichever comes first; with `time_based` only time counts.
+    pub io_bytes: Option<u64>,
+    pub ios: Option<u64>,
+    pub runtime: Option<Span>,
+    pub time_based: bool,
+    /// Requests in the first part of the run are not counted.
+    pub ramp_time: Span,
+    /// Pause after every `thinktime_blocks` requests.
+    pub thinktime: Span,
+    pub thinktime_blocks: u32,
+    /// Requests per second and thread, for reads and for writes.
+    pub rate_iops_read: Option<f64>,
+    pub rate_iops_write: Option<f64>,
+    pub rate_process: RateProcess,
+    pub distribution: Distribution,
+    /// Replay these requests at their own times instead of generating any (fio `read_iolog`).
+    pub trace: Option<std::sync::Arc<[TraceIo]>>,
+}
+
+/// The next request of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    pub io: Io,
+    /// When the application wants it. Later than the asking: issue it then. Earlier (an open loop that has
+    /// fallen behind): issue it at once, but its latency counts from here.
+    pub due: Time,
+}
