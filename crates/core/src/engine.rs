@@ -1,0 +1,240 @@
+//! The engine: one clock, one queue of events, and the one match that says who hears of what.
+//!
+//! ```text
+//!     workload ── host ── protocol driver ══ link ══ protocol controller ── media
+//! ```
+//!
+//! It can be driven in two ways. A simulation runs until its threads are done. A server stamps what really arrives,
+//! injects it, runs up to its own clock, and asks when to look again:
+//!
+//! ```
+//! # use phaselink_core::{config::Drive, engine::{Engine, Input}, time::{Time, Span}, workload::{Io, Op}};
+//! let drive = Drive::shipped("dc-express").unwrap();
+//! let mut engine = Engine::new(&drive, 1);
+//! let thread = engine.add_client(1);
+//! let io = Io { op: Op::Read, offset: 4096, bytes: 512 };
+//! engine.inject(Time::ZERO + Span::from_us(5), Input::Request { thread, io });
+//! while let Some(next) = engine.next_at().filter(|_| engine.completed() == 0) {
+//!     engine.run_until(next);
+//! }
+//! assert!(engine.now() > Time::ZERO + Span::from_us(6));
+//! ```
+
+use crate::config::{Drive, Wait};
+use crate::host::root_complex::RootComplex;
+use crate::host::{Done, Host};
+use crate::link::packet::Direction;
+use crate::link::{Arrival, Link};
+use crate::media::Media;
+use crate::protocol::{self, Controller, Driver, nvme};
+use crate::recorder::Recorder;
+use crate::sink::{Event, PacketId, RequestId, Sink};
+use crate::time::{Span, Time};
+use crate::workload::generator::Generator;
+use crate::workload::{Io, Job};
+
+/// What comes into the engine from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A request at the application's end, for a thread made by [`Engine::add_client`].
+    Request { thread: u16, io: Io },
+    /// A host's own driver writes a device register: the packet has just reached the device.
+    RegisterWrite { address: u64, value: u32 },
+}
+
+/// A host, a link and a device, and all that is going to happen to them.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    sink: Sink,
+    host: Host,
+    driver: Driver,
+    link: Link,
+    root_complex: RootComplex,
+    controller: Controller,
+    media: Media,
+    recorder: Recorder,
+    /// Whether the driver looks for completions by itself, without an interrupt.
+    polling: bool,
+}
+
+impl Engine {
+    /// The drive in its host, idle, at time zero.
+    pub fn new(drive: &Drive, seed: u64) -> Engine {
+        let mut sink = Sink::default();
+        let uncore_ratio = match drive.host.uncore_follows_core {
+            true => drive.host.nominal_ghz / drive.host.core_ghz,
+            false => 1.0,
+        };
+        let (driver, controller) = protocol::connect(drive, seed, &mut sink);
+        Engine {
+            host: Host::new(drive),
+            driver,
+            link: Link::new(&drive.link, drive.root_complex.write_accept, seed),
+            root_complex: RootComplex::new(drive, uncore_ratio, seed),
+            controller,
+            media: Media::new(&drive.media),
+            recorder: Recorder::default(),
+            polling: drive.host.wait != Wait::Sleep,
+            sink,
+        }
+    }
+
+    /// Add the threads of a job, which start at once.
+    pub fn add_job(&mut self, job: &Job, capacity_bytes: u64, seed: u64) {
+        let place = self.recorder.add_job(job);
+        for number in 0..job.threads {
+            let generator = Generator::new(job, number, capacity_bytes, seed);
+            let thread = self.host.add_thread(job.iodepth, Some(generator));
+            self.recorder.add_thread(thread, place);
+            self.sink.at(Time::ZERO, Event::Thread(thread));
+        }
+    }
+
+    /// Add a thread whose requests are injected.
+    pub fn add_client(&mut self, iodepth: u32) -> u16 {
+        let thread = self.host.add_thread(iodepth, None);
+        let place = self.recorder.add_client(iodepth);
+        self.recorder.add_thread(thread, place);
+        thread
+    }
+
+    /// Let `input` happen at `at`, which may not lie before an event that has been handled.
+    pub fn inject(&mut self, at: Time, input: Input) {
+        self.run_until(at);
+        self.sink.advance(at);
+        match input {
+            Input::Request { thread, io } => self.host.inject(at, thread, io, &mut self.sink),
+            Input::RegisterWrite { address, value } => {
+                self.controller.on_register_write(at, address, value, &mut self.sink);
+            }
+        }
+    }
+
+    /// When something happens next.
+    pub fn next_at(&self) -> Option<Time> {
+        self.sink.next_at()
+    }
+
+    /// Handle every event up to and at `until`.
+    pub fn run_until(&mut self, until: Time) {
+        while let Some((now, event)) = self.sink.pop(until) {
+            self.route(now, event);
+        }
+    }
+
+    /// Handle up to `events` events; false once every thread is done.
+    pub fn run(&mut self, events: u64) -> bool {
+        for _ in 0..events {
+            if self.host.finished() {
+                return false;
+            }
+            let Some((now, event)) = self.sink.pop(Time::NEVER) else { return false };
+            self.route(now, event);
+        }
+        !self.host.finished()
+    }
+
+    /// Time of the last event.
+    pub fn now(&self) -> Time {
+        self.sink.now()
+    }
+
+    /// Requests completed so far.
+    pub fn completed(&self) -> u64 {
+        self.recorder.completed()
+    }
+
+    /// The architecture: every event, and who hears of it.
+    fn route(&mut self, now: Time, event: Event) {
+        let Engine { sink, host, driver, link, root_complex, controller, media, .. } = self;
+        match event {
+            Event::Thread(thread) => host.on_thread(now, thread, driver, sink),
+            Event::WorkDone(thread) => self.on_work_done(now, thread),
+            Event::Driver { .. } => driver.on_timer(now, sink),
+            Event::Send => link.on_send(now, sink),
+            Event::Wire(wire) => link.on_wire(now, wire.into(), sink),
+            Event::Arrive(packet) => {
+                if let Some(arrival) = link.on_arrival(now, packet, sink) {
+                    self.on_arrival(now, arrival);
+                }
+            }
+            Event::Answer(packet) => root_complex.on_answer(packet, sink),
+            Event::Controller(timer) => controller.on_timer(now, timer, media, link, sink),
+            Event::Settle { packet, first, count } => self.on_settle(now, packet, first, count),
+            Event::Interrupt { vector } => host.on_interrupt(now, vector, sink),
+            Event::Handled { vector } => {
+                host.on_handled(vector);
+                driver.on_handled(now, vector, sink);
+            }
+            Event::Completed(part) => {
+                if let Some(request) = protocol::completed(part, sink) {
+                    host.on_completed(now, request, sink);
+                }
+            }
+        }
+    }
+
+    /// A thread has finished a piece of work: its request goes down to the driver, or is done.
+    fn on_work_done(&mut self, now: Time, thread: u16) {
+        match self.host.on_work_done(now, thread, &mut self.sink) {
+            Done::Submitted(request) => self.driver.submit(now, request, &mut self.sink),
+            Done::Completed(request) => self.on_done(now, request),
+        }
+        self.host.step(now, thread, &self.driver, &mut self.sink);
+    }
+
+    fn on_done(&mut self, now: Time, request: RequestId) {
+        let request = self.sink.requests.remove(request as usize);
+        self.recorder.record(now, &request);
+    }
+
+    /// Packets have crossed the link: up to the root complex, down to the controller.
+    fn on_arrival(&mut self, now: Time, arrival: Arrival) {
+        let flight = &self.sink.packets[arrival.packet as usize];
+        if flight.packet.direction == Direction::Up {
+            return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);
+        }
+        if arrival.first + arrival.count == flight.count() {
+            let packet = self.sink.packets.remove(arrival.packet as usize).packet;
+            self.controller.on_packet(now, &packet, &mut self.media, &self.link, &mut self.sink);
+        }
+    }
+
+    /// Packets are in host memory: an interrupt message goes to a core, anything else may be what the driver waits for.
+    fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
+        let last = self.root_complex.on_settle(id, count, &mut self.sink);
+        let packet = match last {
+            true => self.sink.packets.remove(id as usize).packet,
+            false => self.sink.packets[id as usize].packet.clone(),
+        };
+        if packet.token.role == nvme::role::INTERRUPT {
+            return self.host.on_message(now, packet.token.context as u16, &mut self.sink);
+        }
+        self.driver.on_settled(now, &packet, first, count, self.polling, &mut self.sink);
+    }
+
+    /// What has been measured so far.
+    pub fn outcome(&self, drive: &Drive, seed: u64) -> crate::report::Outcome {
+        let now = self.recorder.last();
+        let mut counters = self.driver.counters();
+        counters.extend(self.controller.counters());
+        let cpu = self.host.used(now);
+        self.recorder.outcome(drive, seed, crate::recorder::Parts {
+            now,
+            upstream: self.link.used(Direction::Up),
+            downstream: self.link.used(Direction::Down),
+            cpu,
+            awake_share: self.root_complex.awake_share(now),
+            counters,
+            events: self.sink.events,
+            finished: self.host.finished(),
+        })
+    }
+
+    /// Time in which nothing is asked of the device, for a look at what it does unasked.
+    pub fn idle_for(&mut self, span: Span) {
+        let until = self.now() + span;
+        self.run_until(until);
+        self.recorder.idle_until(until);
+    }
+}

@@ -1,0 +1,184 @@
+//! The root complex and the memory behind it: answers the device's reads, lets its writes settle.
+//!
+//! Owes the device: writes settle in order unless they carry the relaxed ordering attribute, and a read sees every
+//! strictly ordered write before it (PCI Express Base Specification 6.0, section 2.4.1).
+
+use crate::config::{self, Placement};
+use crate::link::packet::{Direction, INLINE_BYTES, Kind, Packet};
+use crate::link::{Arrival, Link};
+use crate::random::mix;
+use crate::sink::{Event, PacketId, Sink};
+use crate::time::{Span, Time};
+
+/// The root complex.
+#[derive(Clone, Debug)]
+pub struct RootComplex {
+    read: Span,
+    write: Span,
+    iommu_miss: Span,
+    iommu_miss_ratio: f64,
+    late_write: Span,
+    late_write_ratio: f64,
+    read_completion_boundary_bytes: u32,
+    seed: u64,
+    /// Every strictly ordered write so far is in memory by then.
+    settled_until: Time,
+    /// How long the device's reads have kept the package awake, and since when the last of them does.
+    package_sleep: Span,
+    awake: Span,
+    awake_until: Time,
+}
+
+impl RootComplex {
+    /// The root complex of this host. `uncore_ratio` scales the cache's latency with the clock it runs at.
+    pub fn new(drive: &config::Drive, uncore_ratio: f64, seed: u64) -> RootComplex {
+        let config = &drive.root_complex;
+        let read = match config.placement {
+            Placement::Cache => config.cache_read.scale(uncore_ratio),
+            Placement::Dram => config.dram_read,
+            Placement::RemoteCache => config.cache_read.scale(uncore_ratio) + config.remote,
+            Placement::RemoteDram => config.dram_read + config.remote,
+        };
+        let remote = matches!(config.placement, Placement::RemoteCache | Placement::RemoteDram);
+        let remote_write = if remote { config.remote } else { Span::ZERO };
+        RootComplex {
+            read,
+            write: config.write.scale(uncore_ratio) + remote_write,
+            iommu_miss: config.iommu_miss,
+            iommu_miss_ratio: if config.iommu { config.iommu_miss_ratio } else { 0.0 },
+            late_write: config.late_write,
+            late_write_ratio: config.late_write_ratio,
+            read_completion_boundary_bytes: drive.link.read_completion_boundary_bytes,
+            seed,
+            settled_until: Time::ZERO,
+            package_sleep: drive.power.package_sleep,
+            awake: Span::ZERO,
+            awake_until: Time::ZERO,
+        }
+    }
+
+    /// Share of the time up to `now` in which the device's reads kept the package awake.
+    pub fn awake_share(&self, now: Time) -> f64 {
+        let awake = self.awake - self.awake_until.since(now);
+        if now == Time::ZERO { 0.0 } else { awake.as_ps() as f64 / now.as_ps() as f64 }
+    }
+
+    /// Packets from the device have arrived.
+    pub fn on_arrival(&mut self, now: Time, arrival: Arrival, link: &mut Link, sink: &mut Sink) {
+        match sink.packets[arrival.packet as usize].packet.kind {
+            Kind::MemoryWrite => self.on_write(now, arrival, link, sink),
+            Kind::MemoryRead => self.on_read(now, arrival, sink),
+            Kind::Completion => unreachable!("the host's own reads of the device are not modelled as packets"),
+        }
+    }
+
+    /// Posted writes settle in memory: all at once, or one by one where some may be late.
+    fn on_write(&mut self, now: Time, arrival: Arrival, link: &mut Link, sink: &mut Sink) {
+        let translation = self.translation(sink.packets[arrival.packet as usize].serial(), arrival.first);
+        if self.late_write_ratio == 0.0 {
+            let at = self.settle_at(now + self.write + translation, arrival.packet, sink);
+            let Arrival { packet, first, count } = arrival;
+            return sink.at(at, Event::Settle { packet, first, count });
+        }
+        let each = sink.packets[arrival.packet as usize].each();
+        for place in 0..arrival.count {
+            let arrived = now - each * u64::from(arrival.count - 1 - place);
+            let index = arrival.first + place;
+            let late = self.late(sink.packets[arrival.packet as usize].serial(), index);
+            let at = self.settle_at(arrived + self.write + translation + late, arrival.packet, sink);
+            let strict = !sink.packets[arrival.packet as usize].packet.relaxed;
+            if strict && at > arrived + self.write + translation {
+                link.hold_posted(Direction::Up, arrived, at);
+            }
+            sink.at(at.max(now), Event::Settle { packet: arrival.packet, first: index, count: 1 });
+        }
+    }
+
+    /// When a write that could settle at `at` does, given its ordering.
+    fn settle_at(&mut self, at: Time, packet: PacketId, sink: &Sink) -> Time {
+        if sink.packets[packet as usize].packet.relaxed {
+            return at;
+        }
+        self.settled_until = self.settled_until.max(at);
+        self.settled_until
+    }
+
+    /// Packets of a write have settled: its bytes are in memory. True if they were the last of their burst.
+    pub fn on_settle(&mut self, packet: PacketId, count: u32, sink: &mut Sink) -> bool {
+        let flight = &mut sink.packets[packet as usize];
+        flight.settled += count;
+        if !flight.packet.user_data {
+            let bytes = flight.packet.bytes as usize;
+            sink.memory.write(flight.packet.address, &flight.packet.inline[..bytes.min(INLINE_BYTES)]);
+        }
+        flight.settled == flight.count()
+    }
+
+    /// The device reads. Memory is sampled when the first request arrives; the answer starts after the latency of the
+    /// access, all requests of the burst being in by then.
+    fn on_read(&mut self, now: Time, arrival: Arrival, sink: &mut Sink) {
+        self.stay_awake(now);
+        let flight = &mut sink.packets[arrival.packet as usize];
+        if flight.first_arrival == Time::NEVER {
+            let spread = flight.each() * u64::from(arrival.count - 1);
+            flight.first_arrival = now - spread;
+            flight.packet.sampled_at = now;
+            sample(&mut flight.packet, &sink.memory);
+        }
+        let flight = &sink.packets[arrival.packet as usize];
+        if arrival.first + arrival.count < flight.count() {
+            return;
+        }
+        let latency = self.read + self.translation(flight.serial(), 0);
+        let at = (flight.first_arrival + latency).max(self.settled_until).max(now);
+        sink.at(at, Event::Answer(arrival.packet));
+    }
+
+    /// The access is done: the read turns around as a burst of completions.
+    pub fn on_answer(&mut self, packet: PacketId, sink: &mut Sink) {
+        let flight = sink.packets.remove(packet as usize);
+        let chunk_bytes = self.read_completion_boundary_bytes;
+        sink.send(Packet { kind: Kind::Completion, direction: Direction::Down, chunk_bytes, ..flight.packet });
+    }
+
+    fn stay_awake(&mut self, now: Time) {
+        let until = now + self.package_sleep;
+        self.awake += until.since(self.awake_until.max(now));
+        self.awake_until = until;
+    }
+
+    /// What an IOMMU miss costs this access. Drawn from the packet's serial number, so that it does not depend on
+    /// what else is under way.
+    fn translation(&self, serial: u64, index: u32) -> Span {
+        match self.draw(serial, index, 1) < self.iommu_miss_ratio {
+            true => self.iommu_miss,
+            false => Span::ZERO,
+        }
+    }
+
+    fn late(&self, serial: u64, index: u32) -> Span {
+        match self.draw(serial, index, 2) < self.late_write_ratio {
+            true => self.late_write,
+            false => Span::ZERO,
+        }
+    }
+
+    fn draw(&self, serial: u64, index: u32, purpose: u64) -> f64 {
+        let bits = mix(mix(self.seed ^ serial) ^ (u64::from(index) << 8 | purpose));
+        (bits >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// What the read finds in memory at this instant. User data is moved elsewhere.
+fn sample(packet: &mut Packet, memory: &crate::memory::HostMemory) {
+    if packet.user_data {
+        return;
+    }
+    let bytes = packet.bytes as usize;
+    if bytes <= INLINE_BYTES {
+        return memory.read(packet.address, &mut packet.inline[..bytes]);
+    }
+    let mut more = vec![0; bytes].into_boxed_slice();
+    memory.read(packet.address, &mut more);
+    packet.more = Some(more);
+}

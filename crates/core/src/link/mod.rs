@@ -1,0 +1,440 @@
+//! The PCI Express link: packets in, the same packets out at the other end when they have arrived there.
+//!
+//! The link owes its callers: every byte of every packet on the wire (headers, framing, acknowledgements, flow
+//! control, skip ordered sets), first-in first-out order within a class, credits that never go negative, and one
+//! arrival for each burst (for each packet in packet granularity). It knows nothing of protocols.
+
+pub mod credits;
+pub mod packet;
+pub mod rate;
+pub mod wire;
+
+use crate::config::{self, Duplex, Granularity};
+use crate::random::Random;
+use crate::report::{Stage, WireUse};
+use crate::sink::{Event, PacketId, Sink};
+use crate::time::{Span, Time};
+use credits::{Credits, data_credits};
+use packet::{DLLP_BYTES, Direction, Kind, Overhead, Packet};
+use rate::{Rate, ack_factor};
+use wire::{Class, Segment, Wire};
+
+/// A burst between its sender and its receiver.
+#[derive(Clone, Debug)]
+pub struct InFlight {
+    pub packet: Packet,
+    /// Number of this burst in the order of sending.
+    serial: u64,
+    /// Packets in the burst, put on the wire so far, and handed to the receiver.
+    count: u32,
+    sent: u32,
+    arrived: u32,
+    /// Wire time of each packet but the last, and of the last.
+    each: Span,
+    last: Span,
+    /// When the last packet arrives, once that is known, and whether an event will look.
+    arrives_at: Time,
+    watched: bool,
+    /// For the receiver's use: a read's first packet's arrival, or packets settled so far.
+    pub first_arrival: Time,
+    pub settled: u32,
+}
+
+impl InFlight {
+    /// Number of this burst in the order of sending.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Packets in the burst.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Wire time of each packet but the last.
+    pub fn each(&self) -> Span {
+        self.each
+    }
+
+    /// Time that the burst's own packets spend on the wire.
+    pub fn wire_time(&self) -> Span {
+        self.each * u64::from(self.count - 1) + self.last
+    }
+}
+
+/// Packets that have reached the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub packet: PacketId,
+    /// The first of them in its burst, and how many.
+    pub first: u32,
+    pub count: u32,
+}
+
+/// Both directions of the link.
+#[derive(Clone, Debug)]
+pub struct Link {
+    wires: [Wire; 2],
+    shared: bool,
+    per_packet: bool,
+    rate: Rate,
+    overhead: Overhead,
+    one_way: Span,
+    /// Wire time of acknowledgement traffic for one packet without and with flow-control updates.
+    acknowledge: Span,
+    /// Time for which each receiver holds a posted packet's credits, by direction.
+    accept: [Span; 2],
+    posted: [Credits; 2],
+    non_posted: [Credits; 2],
+    errors: [Errors; 2],
+    used: [WireUse; 2],
+    serial: u64,
+}
+
+impl Link {
+    /// A link whose root complex accepts posted writes at one every `root_accept`.
+    pub fn new(config: &config::Link, root_accept: Span, seed: u64) -> Link {
+        let rate = Rate::new(config);
+        let posted = Credits::new(config.posted_header_credits.into(), config.posted_data_credits.into());
+        let non_posted = Credits::new(config.non_posted_header_credits.into(), 0);
+        let acknowledged = config.dllps && config.generation < 6;
+        let dllp_ps = rate.time(DLLP_BYTES).as_ps() as f64 / ack_factor(config.lanes, config.max_payload_bytes);
+        let used = WireUse { bytes_per_ns: rate.bytes_per_ns(), ..WireUse::default() };
+        let errors = |stream| Errors::new(config.bit_error_rate, Random::stream(seed, stream));
+        Link {
+            wires: [Wire::default(), Wire::default()],
+            shared: config.duplex == Duplex::Shared,
+            per_packet: config.granularity == Granularity::Packet,
+            rate,
+            overhead: Overhead::new(config),
+            one_way: config.one_way + config.hop * u64::from(config.hops),
+            acknowledge: if acknowledged { Span::from_ps(dllp_ps.round() as u64) } else { Span::ZERO },
+            accept: [root_accept, Span::ZERO],
+            posted: [posted.clone(), posted],
+            non_posted: [non_posted.clone(), non_posted],
+            errors: [errors("link up"), errors("link down")],
+            used: [used; 2],
+            serial: 0,
+        }
+    }
+
+    /// Time from the last symbol of a packet leaving one end to the packet being usable at the other.
+    pub fn one_way(&self) -> Span {
+        self.one_way
+    }
+
+    /// Wire time of one packet with this payload.
+    pub fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
+        self.rate.time(payload_bytes + self.overhead.of(kind))
+    }
+
+    /// Bytes of a burst on the wire, headers and framing included.
+    pub fn wire_bytes(&self, packet: &Packet) -> u32 {
+        packet.payload_bytes() + packet.count() * self.overhead.of(packet.kind)
+    }
+
+    /// When a train of posted data may start, so that it never waits for its own data: `first_at` is when the data of
+    /// its first packet is there, `last_at` when all of it is. The last packet leaves as early as if each packet left
+    /// as soon as it could.
+    pub fn stream_start(&self, bytes: u32, chunk_bytes: u32, first_at: Time, last_at: Time) -> Time {
+        let before_last = bytes.div_ceil(chunk_bytes).max(1) - 1;
+        let each = self.packet_time(Kind::MemoryWrite, chunk_bytes.min(bytes));
+        first_at.max(last_at - each * u64::from(before_last))
+    }
+
+    /// Use of one direction so far.
+    pub fn used(&self, direction: Direction) -> WireUse {
+        self.used[direction as usize]
+    }
+
+    /// Take the next burst that a component has handed to the link.
+    pub fn on_send(&mut self, now: Time, sink: &mut Sink) {
+        let packet = sink.outbox.pop_front().expect("one burst for each event");
+        let (direction, class) = (packet.direction, class_of(packet.kind));
+        let id = self.register(packet, sink);
+        let wire = self.wire_of(direction);
+        if self.wires[wire].idle(now) {
+            self.wires[wire].push(class, id);
+            return self.serve(now, wire, sink);
+        }
+        self.wires[wire].push(class, id);
+        self.cut_in(now, wire, class, sink);
+        self.wake(wire, self.wires[wire].free_at(), sink);
+    }
+
+    /// The timer of a wire has fired.
+    pub fn on_wire(&mut self, now: Time, wire: usize, sink: &mut Sink) {
+        if !self.wires[wire].woken(now) {
+            return;
+        }
+        match self.wires[wire].free_at() {
+            free_at if free_at > now => self.wake(wire, free_at, sink),
+            _ => self.serve(now, wire, sink),
+        }
+    }
+
+    /// A burst, or a packet of it, may have arrived; nothing if it was cut and arrives later.
+    pub fn on_arrival(&mut self, now: Time, id: PacketId, sink: &mut Sink) -> Option<Arrival> {
+        let flight = &mut sink.packets[id as usize];
+        let arrival = if self.per_packet {
+            flight.arrived += 1;
+            Arrival { packet: id, first: flight.arrived - 1, count: 1 }
+        } else if flight.arrives_at == now {
+            flight.arrived = flight.count;
+            Arrival { packet: id, first: 0, count: flight.count }
+        } else {
+            flight.watched = flight.arrives_at != Time::NEVER;
+            if flight.watched {
+                let later = flight.arrives_at;
+                sink.at(later, Event::Arrive(id));
+            }
+            return None;
+        };
+        self.account(arrival, sink);
+        self.charge(now, id, sink);
+        Some(arrival)
+    }
+
+    /// The receiver of `direction` has taken a read request out of its buffer.
+    ///
+    /// Its credit was counted as returning right after arrival; nothing more is to be done unless it was held.
+    pub fn hold_posted(&mut self, direction: Direction, arrived: Time, until: Time) {
+        let update = self.one_way + self.rate.time(DLLP_BYTES);
+        let accept = self.accept[direction as usize];
+        self.posted[direction as usize].hold(arrived + accept + update, until + accept + update);
+    }
+
+    fn wire_of(&self, direction: Direction) -> usize {
+        if self.shared { 0 } else { direction as usize }
+    }
+
+    fn register(&mut self, packet: Packet, sink: &mut Sink) -> PacketId {
+        let overhead = self.overhead.of(packet.kind);
+        self.serial += 1;
+        let flight = InFlight {
+            serial: self.serial,
+            count: packet.count(),
+            sent: 0,
+            arrived: 0,
+            each: self.rate.time(packet.chunk_payload_bytes() + overhead),
+            last: self.rate.time(packet.last_payload_bytes() + overhead),
+            arrives_at: Time::NEVER,
+            watched: false,
+            first_arrival: Time::NEVER,
+            settled: 0,
+            packet,
+        };
+        sink.packets.insert(flight) as PacketId
+    }
+
+    fn wake(&mut self, wire: usize, at: Time, sink: &mut Sink) {
+        if let Some(at) = self.wires[wire].wake(at) {
+            sink.at(at, Event::Wire(wire as u8));
+        }
+    }
+
+    /// Cut the train on the wire for a packet of `class`, if that is possible.
+    fn cut_in(&mut self, now: Time, wire: usize, class: Class, sink: &mut Sink) {
+        let Some((segment, behind)) = self.wires[wire].cut(now, class) else { return };
+        let flight = &mut sink.packets[segment.packet as usize];
+        let direction = flight.packet.direction;
+        if flight.sent == flight.count {
+            self.wires[wire].push_front(segment.class, segment.packet);
+        }
+        flight.sent -= behind;
+        flight.arrives_at = Time::NEVER;
+        self.errors[direction as usize].give_back(behind, packet_bits(flight, self.overhead));
+        if let Some(credits) = self.credits(direction, segment.class) {
+            credits.unspend(behind);
+        }
+    }
+
+    /// Put the next segment on a free wire.
+    fn serve(&mut self, now: Time, wire: usize, sink: &mut Sink) {
+        if !self.wires[wire].has_waiting() {
+            return;
+        }
+        let mut next_credit = Time::NEVER;
+        let mut chosen = None;
+        for (class, id) in self.wires[wire].candidates() {
+            let flight = &sink.packets[id as usize];
+            let granted = match credits_of(&mut self.posted, &mut self.non_posted, flight.packet.direction, class) {
+                None => flight.count - flight.sent,
+                Some(credits) => {
+                    let data = data_credits(flight.packet.chunk_payload_bytes());
+                    let granted = credits.sendable(now, flight.count - flight.sent, data, flight.each);
+                    if granted == 0 {
+                        next_credit = next_credit.min(credits.next_return().unwrap_or(Time::NEVER));
+                    }
+                    granted
+                }
+            };
+            if granted > 0 {
+                chosen = Some((class, id, granted));
+                break;
+            }
+        }
+        match chosen {
+            Some((class, id, granted)) => self.start(now, wire, class, id, granted, sink),
+            None => {
+                assert!(next_credit != Time::NEVER, "packets wait for credits that nobody returns");
+                self.wake(wire, next_credit, sink);
+            }
+        }
+    }
+
+    /// Start a segment of `granted` packets, or fewer if a corrupted one ends it.
+    fn start(&mut self, now: Time, wire: usize, class: Class, id: PacketId, granted: u32, sink: &mut Sink) {
+        let limit = if self.per_packet { 1 } else { granted };
+        let flight = &mut sink.packets[id as usize];
+        let direction = flight.packet.direction;
+        let bits = packet_bits(flight, self.overhead);
+        let (count, corrupted) = self.errors[direction as usize].intact(limit.min(granted), bits);
+        let started = self.wires[wire].start_at(now);
+        self.wires[wire].take(class);
+        let ends_burst = flight.sent + count == flight.count;
+        let end = match ends_burst {
+            true => started + flight.each * u64::from(count - 1) + flight.last,
+            false => started + flight.each * u64::from(count),
+        };
+        flight.sent += count;
+        if self.per_packet || ends_burst {
+            flight.arrives_at = end + self.one_way;
+            if !flight.watched && count > 0 {
+                flight.watched = !self.per_packet;
+                let arrives_at = flight.arrives_at;
+                sink.at(arrives_at, Event::Arrive(id));
+            }
+        }
+        let flight = &sink.packets[id as usize];
+        let (each, data) = (flight.each, data_credits(flight.packet.chunk_payload_bytes()));
+        let accept = self.accept[direction as usize];
+        let first_return = started + each + self.one_way * 2 + accept + self.rate.time(DLLP_BYTES);
+        if let Some(credits) = self.credits(direction, class).filter(|_| count > 0) {
+            credits.spend(count, data, first_return, each.max(accept));
+        }
+        self.wires[wire].occupy(Segment { packet: id, class, count, each, started, end });
+        if !ends_burst {
+            self.wires[wire].push_front(class, id);
+        }
+        if corrupted {
+            self.replay(wire, direction, end, each);
+        }
+        if self.wires[wire].has_waiting() {
+            self.wake(wire, self.wires[wire].free_at(), sink);
+        }
+    }
+
+    /// A corrupted packet leaves at `from`: until its NAK is back, everything sent is thrown away (section 3.6.2.1).
+    fn replay(&mut self, wire: usize, direction: Direction, from: Time, each: Span) {
+        let lost = each + self.one_way * 2 + self.rate.time(DLLP_BYTES);
+        self.used[direction as usize].replays += lost.as_ps().div_ceil(each.as_ps());
+        self.wires[wire].block(from + lost);
+    }
+
+    fn credits(&mut self, direction: Direction, class: Class) -> Option<&mut Credits> {
+        credits_of(&mut self.posted, &mut self.non_posted, direction, class)
+    }
+
+    /// Count what has arrived, and owe the other wire its acknowledgements.
+    fn account(&mut self, arrival: Arrival, sink: &Sink) {
+        let flight = &sink.packets[arrival.packet as usize];
+        let packet = &flight.packet;
+        let last = arrival.first + arrival.count == flight.count;
+        let (payload, time) = match last {
+            false => (packet.chunk_payload_bytes() * arrival.count, flight.each * u64::from(arrival.count)),
+            true => (
+                packet.chunk_payload_bytes() * (arrival.count - 1) + packet.last_payload_bytes(),
+                flight.each * u64::from(arrival.count - 1) + flight.last,
+            ),
+        };
+        // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
+        let dllps = if packet.kind == Kind::Completion { 1 } else { 2 };
+        let owed = self.acknowledge * (dllps * u64::from(arrival.count));
+        let opposite = packet.direction.opposite();
+        let wire = self.wire_of(opposite);
+        self.wires[wire].owe(owed);
+        self.used[opposite as usize].dllp_bytes += (owed.as_ns() * self.rate.bytes_per_ns()).round() as u64;
+        let used = &mut self.used[packet.direction as usize];
+        match packet.user_data {
+            true => used.data_bytes += u64::from(payload),
+            false => used.command_bytes += u64::from(payload),
+        }
+        used.header_bytes += u64::from(self.overhead.of(packet.kind) * arrival.count);
+        used.packets += u64::from(arrival.count);
+        used.busy += time;
+    }
+
+    /// Charge a data burst's journey to its request: its own packets on the wire, the way, and the rest as waiting.
+    fn charge(&mut self, now: Time, id: PacketId, sink: &mut Sink) {
+        let flight = &sink.packets[id as usize];
+        let Some(request) = flight.packet.request.filter(|_| flight.packet.user_data && flight.arrived == flight.count)
+        else {
+            return;
+        };
+        let wire_time = flight.wire_time();
+        let ledger = &mut sink.requests[request as usize].ledger;
+        let before = if flight.packet.kind == Kind::Completion { Stage::HostRead } else { Stage::LinkWait };
+        ledger.until(before, now - self.one_way - wire_time);
+        ledger.spend(Stage::Transfer, wire_time);
+        ledger.until(Stage::Propagation, now);
+    }
+}
+
+/// Bits of one of a burst's packets.
+fn packet_bits(flight: &InFlight, overhead: Overhead) -> u64 {
+    u64::from(flight.packet.chunk_payload_bytes() + overhead.of(flight.packet.kind)) * 8
+}
+
+fn class_of(kind: Kind) -> Class {
+    match kind {
+        Kind::MemoryWrite => Class::Posted,
+        Kind::MemoryRead => Class::NonPosted,
+        Kind::Completion => Class::Completion,
+    }
+}
+
+/// Credits of a class; none for completions, for which both ends keep room (section 2.6.1).
+fn credits_of<'a>(
+    posted: &'a mut [Credits; 2],
+    non_posted: &'a mut [Credits; 2],
+    direction: Direction,
+    class: Class,
+) -> Option<&'a mut Credits> {
+    match class {
+        Class::Posted => Some(&mut posted[direction as usize]),
+        Class::NonPosted => Some(&mut non_posted[direction as usize]),
+        Class::Completion => None,
+    }
+}
+
+/// Bit errors as a Poisson process over the bits sent in one direction.
+#[derive(Clone, Debug)]
+struct Errors {
+    rate: f64,
+    bits_left: f64,
+    random: Random,
+}
+
+impl Errors {
+    fn new(rate: f64, mut random: Random) -> Errors {
+        let bits_left = if rate > 0.0 { random.exponential() / rate } else { f64::INFINITY };
+        Errors { rate, bits_left, random }
+    }
+
+    /// How many of `packets` arrive intact, and whether the one behind them does not.
+    fn intact(&mut self, packets: u32, bits: u64) -> (u32, bool) {
+        let whole = self.bits_left / bits as f64;
+        if whole >= f64::from(packets) {
+            self.bits_left -= f64::from(packets) * bits as f64;
+            return (packets, false);
+        }
+        self.bits_left = self.random.exponential() / self.rate;
+        (whole as u32, true)
+    }
+
+    /// Packets that were cut off a train have not been sent after all.
+    fn give_back(&mut self, packets: u32, bits: u64) {
+        self.bits_left += f64::from(packets) * bits as f64;
+    }
+}

@@ -1,0 +1,176 @@
+//! Transaction-layer packets: kinds, sizes on the wire, and bursts of them.
+
+use crate::config;
+use crate::time::Time;
+
+/// Physical framing and data-link bytes around each packet up to generation 5: STP or STP token, sequence
+/// number, LCRC, END (PCI Express Base Specification 6.0, sections 3.6.2 and 4.2). In flit mode (generation 6)
+/// the flit carries them, at the cost that [`super::wire::Rate`] takes off the raw rate.
+pub const FRAMING_BYTES: u32 = 8;
+
+/// Header of a completion: 3 double words (section 2.2.9).
+const COMPLETION_HEADER_BYTES: u32 = 12;
+
+/// One data-link layer packet: ACK, NAK or UpdateFC with its framing (section 3.5).
+pub const DLLP_BYTES: u32 = 8;
+
+/// Bytes that travel inside a packet through the simulator; more go by [`super::super::memory`] address.
+pub const INLINE_BYTES: usize = 64;
+
+/// Direction of travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Device to host.
+    Up,
+    /// Host to device.
+    Down,
+}
+
+impl Direction {
+    /// The other way.
+    pub fn opposite(self) -> Direction {
+        match self {
+            Direction::Up => Direction::Down,
+            Direction::Down => Direction::Up,
+        }
+    }
+}
+
+/// Kind of packet; each has its flow-control class (section 2.6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Posted: data, doorbells, completion entries, interrupt messages.
+    MemoryWrite,
+    /// Non-posted, answered by completions.
+    MemoryRead,
+    /// Completion with data.
+    Completion,
+}
+
+/// A burst of equal packets that belong together: the data of one read, one command, one doorbell.
+///
+/// All its packets carry `chunk_bytes` of payload but the last, which carries the rest.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    pub kind: Kind,
+    pub direction: Direction,
+    /// Bus address of the first byte; completions carry the address that was read.
+    pub address: u64,
+    /// Payload of the whole burst. For a read request: the bytes asked for, of which the request carries none.
+    pub bytes: u32,
+    /// Payload (or bytes asked for) of each packet but the last.
+    pub chunk_bytes: u32,
+    /// Relaxed ordering attribute: may settle out of order (section 2.4).
+    pub relaxed: bool,
+    /// Whether the payload is user data, as opposed to commands and completions.
+    pub user_data: bool,
+    /// For user data: where on the device its first byte belongs.
+    pub device_offset: u64,
+    /// What the protocol that sent it wants to know when it arrives or is answered.
+    pub token: Token,
+    /// Request whose time this packet's journey is, if it is one request's alone.
+    pub request: Option<u32>,
+    /// When the host's memory was read for it.
+    pub sampled_at: Time,
+    /// The payload itself, when it is small and its bytes matter.
+    pub inline: [u8; INLINE_BYTES],
+    /// Payload of more than [`INLINE_BYTES`] whose bytes matter at the time of reading.
+    pub more: Option<Box<[u8]>>,
+}
+
+/// A protocol's own name for a packet: what it is, and which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub role: u8,
+    pub context: u32,
+}
+
+impl Packet {
+    /// A posted write of `bytes`, cut into packets of `chunk_bytes`.
+    pub fn write(direction: Direction, address: u64, bytes: u32, chunk_bytes: u32, token: Token) -> Packet {
+        Packet {
+            kind: Kind::MemoryWrite,
+            direction,
+            address,
+            bytes,
+            chunk_bytes,
+            relaxed: false,
+            user_data: false,
+            device_offset: 0,
+            token,
+            request: None,
+            sampled_at: Time::ZERO,
+            inline: [0; INLINE_BYTES],
+            more: None,
+        }
+    }
+
+    /// A posted write of a few bytes whose value matters.
+    pub fn write_inline(direction: Direction, address: u64, payload: &[u8], token: Token) -> Packet {
+        let bytes = payload.len() as u32;
+        let mut packet = Packet::write(direction, address, bytes, bytes, token);
+        packet.inline[..payload.len()].copy_from_slice(payload);
+        packet
+    }
+
+    /// Requests of the device to read `bytes` of host memory, `chunk_bytes` each.
+    pub fn read(address: u64, bytes: u32, chunk_bytes: u32, token: Token) -> Packet {
+        let kind = Kind::MemoryRead;
+        Packet { kind, ..Packet::write(Direction::Up, address, bytes, chunk_bytes, token) }
+    }
+
+    /// The same burst carrying the user data at `device_offset`, as part of `request`.
+    pub fn user_data(self, device_offset: u64, request: Option<u32>) -> Packet {
+        Packet { user_data: true, device_offset, request, ..self }
+    }
+
+    /// Packets in the burst.
+    pub fn count(&self) -> u32 {
+        self.bytes.div_ceil(self.chunk_bytes).max(1)
+    }
+
+    /// Payload that the burst puts on the wire.
+    pub fn payload_bytes(&self) -> u32 {
+        if self.kind == Kind::MemoryRead { 0 } else { self.bytes }
+    }
+
+    /// Payload of the last packet on the wire.
+    pub fn last_payload_bytes(&self) -> u32 {
+        match self.kind {
+            Kind::MemoryRead => 0,
+            _ => self.bytes - (self.count() - 1) * self.chunk_bytes,
+        }
+    }
+
+    /// Payload of a packet other than the last.
+    pub fn chunk_payload_bytes(&self) -> u32 {
+        if self.kind == Kind::MemoryRead { 0 } else { self.chunk_bytes }
+    }
+}
+
+/// Bytes that each packet of a kind needs beside its payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Overhead {
+    request_bytes: u32,
+    completion_bytes: u32,
+}
+
+impl Overhead {
+    /// Overheads on this link: 24 B for requests with 64-bit addresses, 20 B for 32-bit ones and for completions.
+    pub fn new(link: &config::Link) -> Overhead {
+        let framing = if link.generation >= 6 { 0 } else { FRAMING_BYTES };
+        let request_header = if link.address_bits == 64 { 16 } else { 12 };
+        Overhead {
+            request_bytes: request_header + framing,
+            completion_bytes: COMPLETION_HEADER_BYTES + framing,
+        }
+    }
+
+    /// Header and framing of one packet.
+    pub fn of(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::MemoryWrite | Kind::MemoryRead => self.request_bytes,
+            Kind::Completion => self.completion_bytes,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! One wire: who sends next, for how long, and what may cut in.
+//!
+//! A burst goes out as a *train*: one segment whose end is known when it starts. A packet of another class that is
+//! queued meanwhile cuts the train at the next packet boundary, and the rest of the train queues again at the head
+//! of its class. In packet granularity every segment is one packet, which is the same as cutting at each boundary.
+
+use std::collections::VecDeque;
+
+use crate::time::{Span, Time};
+
+/// Flow-control classes, in the order of arbitration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Posted,
+    NonPosted,
+    Completion,
+}
+
+pub const CLASSES: usize = 3;
+
+/// A segment on the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    pub packet: u32,
+    pub class: Class,
+    /// Packets in the segment, and the time of each but the last, which may be shorter.
+    pub count: u32,
+    pub each: Span,
+    pub started: Time,
+    pub end: Time,
+}
+
+/// The sender's side of one wire.
+#[derive(Clone, Debug, Default)]
+pub struct Wire {
+    /// Bursts that wait, by class.
+    queues: [VecDeque<u32>; CLASSES],
+    waiting: u32,
+    /// The segment on the wire, as long as it might be cut.
+    sending: Option<Segment>,
+    free_at: Time,
+    /// When the wire looks at its queues next, if a timer for it is set.
+    wake_at: Option<Time>,
+    /// Class that was served last.
+    last: usize,
+    /// Wire time of ACK and flow-control packets that have not found a gap yet.
+    owed: Span,
+}
+
+impl Wire {
+    /// When the packet on the wire, if any, has passed.
+    pub fn free_at(&self) -> Time {
+        self.free_at
+    }
+
+    /// Whether nothing is queued or on the wire.
+    pub fn idle(&self, now: Time) -> bool {
+        self.waiting == 0 && self.free_at <= now
+    }
+
+    /// Queue a burst behind those of its class.
+    pub fn push(&mut self, class: Class, packet: u32) {
+        self.queues[class as usize].push_back(packet);
+        self.waiting += 1;
+    }
+
+    /// Queue the rest of a burst before those of its class.
+    pub fn push_front(&mut self, class: Class, packet: u32) {
+        self.queues[class as usize].push_front(packet);
+        self.waiting += 1;
+    }
+
+    /// The heads of the classes, those first that have waited longest for their turn.
+    pub fn candidates(&self) -> impl Iterator<Item = (Class, u32)> + '_ {
+        const ORDER: [Class; CLASSES] = [Class::Posted, Class::NonPosted, Class::Completion];
+        (1..=CLASSES).filter_map(move |step| {
+            let class = ORDER[(self.last + step) % CLASSES];
+            self.queues[class as usize].front().map(|&packet| (class, packet))
+        })
+    }
+
+    /// Take the head of `class`, which is served now.
+    pub fn take(&mut self, class: Class) {
+        self.queues[class as usize].pop_front();
+        self.waiting -= 1;
+        self.last = class as usize;
+    }
+
+    /// Whether anything waits.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// When a segment that is ready at `now` can start: ACK and flow-control packets that found no gap go first.
+    pub fn start_at(&mut self, now: Time) -> Time {
+        let gap = now.since(self.free_at);
+        let owed = self.owed.saturating_sub(gap);
+        self.owed = Span::ZERO;
+        now + owed
+    }
+
+    /// Put a segment on the wire.
+    pub fn occupy(&mut self, segment: Segment) {
+        self.free_at = segment.end;
+        self.sending = (segment.count > 1).then_some(segment);
+    }
+
+    /// The wire is lost until `until` (a replay).
+    pub fn block(&mut self, until: Time) {
+        self.free_at = self.free_at.max(until);
+        self.sending = None;
+    }
+
+    /// Cut the train on the wire for a packet of `class` at the next packet boundary: the segment as it was, and the
+    /// packets of it that now stay behind. None if there is nothing to cut.
+    pub fn cut(&mut self, now: Time, class: Class) -> Option<(Segment, u32)> {
+        let segment = self.sending.filter(|s| s.class != class && s.end > now)?;
+        let passed = now.since(segment.started).as_ps() / segment.each.as_ps().max(1) + 1;
+        let sent = u64::from(segment.count).min(passed) as u32;
+        if sent == segment.count {
+            return None;
+        }
+        self.free_at = segment.started + segment.each * u64::from(sent);
+        self.sending = None;
+        Some((segment, segment.count - sent))
+    }
+
+    /// Owe the wire time of packets that acknowledge what came the other way.
+    pub fn owe(&mut self, span: Span) {
+        self.owed += span;
+    }
+
+    /// Ask to be woken when the wire is free; the instant if a new timer is needed for it.
+    pub fn wake(&mut self, at: Time) -> Option<Time> {
+        if self.wake_at.is_some_and(|set| set <= at) {
+            return None;
+        }
+        self.wake_at = Some(at);
+        Some(at)
+    }
+
+    /// A timer has fired at `now`: whether it is the one that counts.
+    pub fn woken(&mut self, now: Time) -> bool {
+        let counts = self.wake_at == Some(now);
+        if counts {
+            self.wake_at = None;
+        }
+        counts
+    }
+}

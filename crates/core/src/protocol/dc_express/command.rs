@@ -1,0 +1,83 @@
+//! The read command of DC Express: one 64-byte entry of a ring in host memory (section 4.1: "one 64 B command").
+//!
+//! The paper does not print a layout; this one holds what its text needs.
+
+/// Bytes of a command.
+pub const COMMAND_BYTES: usize = 64;
+
+const READ: u8 = 1;
+
+/// A read, as the host puts it into the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Alternates between 1 and 2 each time the ring wraps, so that the endpoint knows a new entry from an old one.
+    pub pass: u8,
+    /// Receive buffer, and which attempt at reading into it this is.
+    pub slot: u16,
+    pub attempt: u8,
+    /// First byte on the device, and length in bytes.
+    pub offset: u64,
+    pub bytes: u32,
+    /// Bus address of the receive buffer.
+    pub buffer: u64,
+    /// Incomplete tag that the buffer is marked with.
+    pub tag: u64,
+}
+
+impl Command {
+    /// The command as it stands in the ring.
+    pub fn encode(&self) -> [u8; COMMAND_BYTES] {
+        let mut bytes = [0; COMMAND_BYTES];
+        bytes[0] = READ;
+        bytes[1] = self.pass;
+        bytes[2..4].copy_from_slice(&self.slot.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.buffer.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.tag.to_le_bytes());
+        bytes[32] = self.attempt;
+        bytes
+    }
+
+    /// The command that these bytes hold, unless they are no read.
+    pub fn decode(bytes: &[u8; COMMAND_BYTES]) -> Option<Command> {
+        let value = |at: usize, length: usize| (0..length).fold(0, |v, i| v | u64::from(bytes[at + i]) << (8 * i));
+        (bytes[0] == READ).then(|| Command {
+            pass: bytes[1],
+            slot: value(2, 2) as u16,
+            attempt: bytes[32],
+            bytes: value(4, 4) as u32,
+            offset: value(8, 8),
+            buffer: value(16, 8),
+            tag: value(24, 8),
+        })
+    }
+}
+
+/// The mark of the pass after `pass`.
+pub fn next_pass(pass: u8) -> u8 {
+    3 - pass
+}
+
+/// Marks of the first pass over a ring.
+pub const FIRST_PASS: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_reads_back_and_an_empty_slot_is_none() {
+        let command = Command {
+            pass: 2,
+            slot: 513,
+            attempt: 3,
+            offset: 1 << 40,
+            bytes: 4096,
+            buffer: 0x1234_5000,
+            tag: 0xdead_beef,
+        };
+        assert_eq!(Command::decode(&command.encode()), Some(command));
+        assert_eq!(Command::decode(&[0; COMMAND_BYTES]), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! The DC Express driver: marks receive buffers, puts commands into a ring, and watches the tags go.
+//!
+//! It runs in the application's own address space (section 4: mmap of a kernel buffer) or below the light block
+//! driver; either way there is no doorbell and no completion to handle.
+
+use super::command::{COMMAND_BYTES, Command, FIRST_PASS, next_pass};
+use super::endpoint::{Endpoint, MODE_DOORBELL};
+use super::{ReadName, doorbell, role};
+use crate::config::{self, TagChoice};
+use crate::link::packet::{Direction, Packet, Token};
+use crate::protocol::nvme::driver::Driver as NvmeDriver;
+use crate::random::Random;
+use crate::report::Stage;
+use crate::report::stage::Ledger;
+use crate::sink::{Event, RequestId, Sink};
+use crate::time::{Span, Time};
+use crate::workload::Op;
+
+/// A read under way.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    request: RequestId,
+    attempt: u8,
+    started: Time,
+    settled: u32,
+}
+
+/// One command queue as the driver sees it.
+#[derive(Clone, Debug)]
+struct Queue {
+    base: u64,
+    mode_word: u64,
+    buffers: u64,
+    entries: u32,
+    tail: u32,
+    pass: u8,
+    free_slots: Vec<u16>,
+    reads: Vec<Option<Read>>,
+}
+
+/// The driver: its own queues, and an NVMe driver for writes.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    pub nvme: NvmeDriver,
+    queues: Vec<Queue>,
+    chunk_bytes: u32,
+    mark: Span,
+    check: Span,
+    mmio_write: Span,
+    tag: u64,
+    tag_bits: u8,
+    tag_choice: TagChoice,
+    random: Random,
+    /// A read that takes longer is stuck: maximum queue depth times maximum latency (section 3.1).
+    timeout: Span,
+    watching: bool,
+    first_binding: usize,
+    pub counts: Counts,
+}
+
+/// What the driver has seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Reads whose last packet was there before another one.
+    pub oops: u64,
+    pub tag_collisions: u64,
+    pub tag_timeouts: u64,
+    /// Packets that came after their read had been given up.
+    pub late_packets: u64,
+}
+
+impl Driver {
+    /// A driver with its queues made known to the endpoint.
+    pub fn new(drive: &config::Drive, nvme: NvmeDriver, endpoint: &mut Endpoint, seed: u64, sink: &mut Sink) -> Driver {
+        let config = &drive.dc_express;
+        let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
+        let mut random = Random::stream(seed, "incomplete tags");
+        let queues = (0..config.queue_pairs)
+            .map(|_| {
+                let queue = Queue::new(config.queue_entries, nvme.max_transfer_bytes(), sink);
+                endpoint.create_queue(queue.base, queue.mode_word, queue.entries, sink);
+                queue
+            })
+            .collect();
+        Driver {
+            nvme,
+            queues,
+            chunk_bytes: drive.link.max_payload_bytes,
+            mark: config.mark.scale(ratio),
+            check: config.check.scale(ratio),
+            mmio_write: drive.host.mmio_write.scale(ratio),
+            tag: random.bits(),
+            tag_bits: config.tag_bits,
+            tag_choice: config.tag_choice,
+            random,
+            timeout: config.max_latency * u64::from(config.queue_entries),
+            watching: false,
+            first_binding: drive.nvme.queue_pairs.into(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Processor time to submit a read: one tag for each packet to come.
+    pub fn submit_work(&self, bytes: u32, ledger: &mut Ledger) {
+        ledger.spend(Stage::Mark, self.mark * u64::from(self.chunks(bytes)));
+    }
+
+    /// Processor time to complete one: every tag is checked.
+    pub fn complete_work(&self, bytes: u32, ledger: &mut Ledger) {
+        ledger.spend(Stage::Check, self.check * u64::from(self.chunks(bytes)));
+    }
+
+    fn chunks(&self, bytes: u32) -> u32 {
+        bytes.div_ceil(self.chunk_bytes)
+    }
+
+    /// Submit a request: reads into the ring, writes the NVMe way.
+    pub fn submit(&mut self, now: Time, request: RequestId, sink: &mut Sink) {
+        let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
+        if io.op == Op::Write {
+            return self.nvme.submit(request, sink);
+        }
+        let number = usize::from(thread) % self.queues.len();
+        let queue = &mut self.queues[number];
+        let slot = queue.free_slots.pop().expect("queue depth is checked against the queue size");
+        queue.reads[usize::from(slot)] = Some(Read { request, attempt: 0, started: now, settled: 0 });
+        self.enqueue(now, number, slot, sink);
+    }
+
+    /// Put the command of the read in `slot` into the ring.
+    fn enqueue(&mut self, now: Time, number: usize, slot: u16, sink: &mut Sink) {
+        let queue = &mut self.queues[number];
+        let read = queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot");
+        read.started = now;
+        let io = sink.requests[read.request as usize].io;
+        let buffer = queue.buffers + u64::from(slot) * u64::from(self.nvme.max_transfer_bytes());
+        sink.requests[read.request as usize].buffer = buffer;
+        let command = Command {
+            pass: queue.pass,
+            slot,
+            attempt: read.attempt,
+            offset: io.offset,
+            bytes: io.bytes,
+            buffer,
+            tag: self.tag & (u64::MAX >> (64 - u32::from(self.tag_bits))),
+        };
+        sink.memory.write(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, &command.encode());
+        sink.bind(self.first_binding + number, queue.tail as usize, read.request);
+        queue.tail += 1;
+        if queue.tail == queue.entries {
+            queue.tail = 0;
+            queue.pass = next_pass(queue.pass);
+        }
+        let mut mode = [0];
+        sink.memory.read(queue.mode_word, &mut mode);
+        if mode[0] == MODE_DOORBELL {
+            self.ring(number, sink);
+        }
+        self.watch(now, sink);
+    }
+
+    fn ring(&mut self, number: usize, sink: &mut Sink) {
+        self.nvme.doorbells += 1;
+        let token = Token { role: role::DOORBELL, context: 0 };
+        sink.send(Packet::write_inline(Direction::Down, doorbell(number as u32), &[0; 4], token));
+    }
+
+    /// Packets of a read's data have settled in its buffer.
+    pub fn on_data_settled(&mut self, now: Time, packet: &Packet, first: u32, count: u32, sink: &mut Sink) {
+        let name = ReadName::unpack(packet.token.context);
+        let queue = &mut self.queues[usize::from(name.queue)];
+        let place = &mut queue.reads[usize::from(name.slot)];
+        let Some(read) = place.as_mut().filter(|read| read.attempt & 0x3f == name.attempt) else {
+            self.counts.late_packets += u64::from(count);
+            return;
+        };
+        read.settled += count;
+        let total = packet.count();
+        if read.settled < total {
+            // The tail of the buffer is looked at first; it alone proves nothing (figure 1d).
+            self.counts.oops += u64::from(first + count == total);
+            return;
+        }
+        let request = read.request;
+        sink.charge(Some(request), Stage::Settle, now);
+        if self.collides(total) {
+            self.counts.tag_collisions += 1;
+            return;
+        }
+        self.queues[usize::from(name.queue)].reads[usize::from(name.slot)] = None;
+        self.queues[usize::from(name.queue)].free_slots.push(name.slot);
+        sink.at(now, Event::Completed(request));
+    }
+
+    /// Whether the tag happens to be what one of the packets ends with. Without data, each packet's tail is any value
+    /// with equal chance; the deterministic strategies never choose a value that is stored.
+    fn collides(&mut self, packets: u32) -> bool {
+        let chance = f64::from(packets) * libm::exp2(-f64::from(self.tag_bits));
+        self.tag_choice == TagChoice::Random && chance > 1e-12 && self.random.unit() < chance
+    }
+
+    /// Keep one timer set while reads are under way.
+    fn watch(&mut self, now: Time, sink: &mut Sink) {
+        if !std::mem::replace(&mut self.watching, true) {
+            sink.after(now, self.timeout, Event::Driver { timer: 0 });
+        }
+    }
+
+    /// Look for stuck reads: choose a new tag for them and read again.
+    pub fn on_timer(&mut self, now: Time, sink: &mut Sink) {
+        self.watching = false;
+        let mut oldest = None;
+        for number in 0..self.queues.len() {
+            for slot in 0..self.queues[number].reads.len() {
+                let Some(read) = self.queues[number].reads[slot] else { continue };
+                if now.since(read.started) >= self.timeout {
+                    self.retry(now, number, slot as u16, sink);
+                    oldest = Some(oldest.unwrap_or(now));
+                } else {
+                    oldest = Some(oldest.map_or(read.started, |at: Time| at.min(read.started)));
+                }
+            }
+        }
+        if let Some(oldest) = oldest {
+            self.watching = true;
+            sink.at(oldest + self.timeout, Event::Driver { timer: 0 });
+        }
+    }
+
+    fn retry(&mut self, now: Time, number: usize, slot: u16, sink: &mut Sink) {
+        self.counts.tag_timeouts += 1;
+        self.tag = self.random.bits();
+        let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
+        read.attempt = read.attempt.wrapping_add(1);
+        read.settled = 0;
+        sink.charge_late(Some(read.request), Stage::Timeout, now);
+        self.enqueue(now, number, slot, sink);
+    }
+
+    /// Processor time of the doorbell that a low load needs is the NVMe one's.
+    pub fn doorbell_work(&self) -> Span {
+        self.mmio_write
+    }
+}
+
+impl Queue {
+    fn new(entries: u32, max_transfer_bytes: u32, sink: &mut Sink) -> Queue {
+        let slots = entries.min(1 << 16) - 1;
+        Queue {
+            base: sink.memory.allocate(entries as usize * COMMAND_BYTES),
+            mode_word: sink.memory.allocate(64),
+            buffers: sink.memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
+            entries,
+            tail: 0,
+            pass: FIRST_PASS,
+            free_slots: (0..slots as u16).rev().collect(),
+            reads: vec![None; slots as usize],
+        }
+    }
+}

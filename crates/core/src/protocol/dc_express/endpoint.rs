@@ -1,0 +1,439 @@
+//! The DC Express endpoint: reads the command queues unasked, and sends the data.
+//!
+//! Two kinds of queue read. *Anticipatory* ones go out before the data of earlier commands has been sent, timed with
+//! the probed round trip so that the next command arrives just when the endpoint can serve it (figure 1c); after each
+//! one that finds a command, one more may be in flight. When nothing more is known to be queued, the endpoint reads at
+//! the moment at which it *expects* a command, or continuously if it expects none.
+
+use slab::Slab;
+
+use super::command::{COMMAND_BYTES, Command, FIRST_PASS, next_pass};
+use super::predict::Predictor;
+use super::{ReadName, doorbell_queue, role};
+use crate::config;
+use crate::link::Link;
+use crate::link::packet::{Direction, INLINE_BYTES, Kind, Packet, Token};
+use crate::media::Media;
+use crate::protocol::nvme::controller::Controller as NvmeController;
+use crate::protocol::start_read;
+use crate::report::Stage;
+use crate::sink::{Event, RequestId, Sink, Timer};
+use crate::time::{Span, Time};
+
+/// Timers of the endpoint; those of NVMe come before.
+mod timer {
+    pub const FIRST: u8 = 16;
+    pub const ANTICIPATE: u8 = FIRST;
+    pub const EXPECT: u8 = FIRST + 1;
+    pub const PARSED: u8 = FIRST + 2;
+    pub const DATA_READY: u8 = FIRST + 3;
+}
+
+/// What the host finds in the mode word: whether to ring the doorbell.
+pub const MODE_POLL: u8 = 0;
+pub const MODE_DOORBELL: u8 = 1;
+
+/// Load is measured over so many commands.
+const LOAD_WINDOW: usize = 16;
+
+/// How the endpoint learns of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Poll,
+    /// The host has been told to ring; one more empty read proves that no command was enqueued before it knew.
+    Drain,
+    Doorbell,
+}
+
+/// A queue read in flight.
+#[derive(Clone, Copy, Debug)]
+struct Poll {
+    queue: u16,
+    index: u32,
+    issued: Time,
+}
+
+/// One command queue and what the endpoint knows of it.
+#[derive(Clone, Debug)]
+struct Queue {
+    base: u64,
+    mode_word: u64,
+    entries: u32,
+    head: u32,
+    pass: u8,
+    /// Queue reads in flight, how many may be, and the entry that the next anticipatory one asks for.
+    in_flight: u32,
+    allowed: u32,
+    next_index: u32,
+    /// Timers that are set; a timer that fires at another time is stale.
+    anticipate_at: Option<Time>,
+    expect_at: Option<Time>,
+    /// When the data of all accepted commands will have left, and how long and how many packets the last one's is.
+    ready_at: Time,
+    service: Span,
+    packets: u32,
+    /// The last read that found the queue empty, since the last command.
+    missed: Option<Time>,
+    round_trip: Span,
+    predictor: Predictor,
+    mode: Mode,
+    arrivals: [Time; LOAD_WINDOW],
+    arrived: usize,
+}
+
+/// A read between its arrival and its data.
+#[derive(Clone, Debug)]
+struct Read {
+    command: Command,
+    queue: u16,
+    request: Option<RequestId>,
+}
+
+/// The endpoint: its own queues, and an NVMe controller for writes.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub nvme: NvmeController,
+    queues: Vec<Queue>,
+    polls: Slab<Poll>,
+    reads: Slab<Read>,
+    parser_free_at: Time,
+    parse: Span,
+    turnaround: Span,
+    fetch_entries: u32,
+    polls_in_flight: u32,
+    predict: bool,
+    doorbell_below_iops: u64,
+    capacity_bytes: u64,
+    max_payload_bytes: u32,
+    /// First binding of this protocol's queues.
+    first_binding: usize,
+    pub counts: Counts,
+}
+
+/// What the endpoint has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub queue_reads: u64,
+    pub queue_reads_wasted: u64,
+    pub commands: u64,
+    pub mode_switches: u64,
+    pub refused: u64,
+}
+
+impl Endpoint {
+    /// An endpoint without queues.
+    pub fn new(drive: &config::Drive, nvme: NvmeController) -> Endpoint {
+        let config = &drive.dc_express;
+        Endpoint {
+            nvme,
+            queues: Vec::new(),
+            polls: Slab::new(),
+            reads: Slab::new(),
+            parser_free_at: Time::ZERO,
+            parse: config.parse,
+            turnaround: config.turnaround,
+            fetch_entries: config.fetch_entries.into(),
+            polls_in_flight: config.polls_in_flight.into(),
+            predict: config.predict,
+            doorbell_below_iops: config.doorbell_below_iops,
+            capacity_bytes: drive.media.capacity_mib << 20,
+            max_payload_bytes: drive.link.max_payload_bytes,
+            first_binding: drive.nvme.queue_pairs.into(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Tell the endpoint of a command queue, and start reading it.
+    pub fn create_queue(&mut self, base: u64, mode_word: u64, entries: u32, sink: &mut Sink) {
+        let number = self.queues.len() as u16;
+        self.queues.push(Queue {
+            base,
+            mode_word,
+            entries,
+            head: 0,
+            pass: FIRST_PASS,
+            in_flight: 0,
+            allowed: 1,
+            next_index: 0,
+            anticipate_at: None,
+            expect_at: None,
+            ready_at: Time::ZERO,
+            service: Span::ZERO,
+            packets: 1,
+            missed: None,
+            round_trip: Span::ZERO,
+            predictor: Predictor::default(),
+            mode: Mode::Poll,
+            arrivals: [Time::ZERO; LOAD_WINDOW],
+            arrived: 0,
+        });
+        self.expect(number, Time::ZERO, sink);
+    }
+
+    /// A register write has arrived: a doorbell of either protocol.
+    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, sink: &mut Sink) {
+        match doorbell_queue(address) {
+            None => self.nvme.on_register_write(now, address, value, sink),
+            Some(number) => {
+                let Some(queue) = self.queues.get(number as usize) else { return };
+                if queue.mode == Mode::Doorbell && queue.in_flight == 0 {
+                    let index = queue.head;
+                    self.poll(now, number as u16, index, sink);
+                }
+            }
+        }
+    }
+
+    /// One of the endpoint's timers has fired.
+    pub fn on_timer(&mut self, now: Time, timer: Timer, media: &mut Media, link: &Link, sink: &mut Sink) {
+        let number = timer.context as usize;
+        match timer.kind {
+            timer::ANTICIPATE if self.queues[number].anticipate_at == Some(now) => self.anticipate(now, number, sink),
+            timer::EXPECT if self.queues[number].expect_at == Some(now) => {
+                self.queues[number].expect_at = None;
+                let index = self.queues[number].head;
+                self.poll(now, number as u16, index, sink);
+            }
+            timer::ANTICIPATE | timer::EXPECT => {}
+            timer::PARSED => self.on_parsed(now, timer.context, media, link, sink),
+            timer::DATA_READY => self.send_data(timer.context, sink),
+            _ => self.nvme.on_timer(now, timer, media, link, sink),
+        }
+    }
+
+    /// The answer to one of the device's reads is complete.
+    pub fn on_answer(&mut self, now: Time, packet: &Packet, media: &mut Media, link: &Link, sink: &mut Sink) {
+        if packet.token.role != role::POLL {
+            return self.nvme.on_answer(now, packet, media, sink);
+        }
+        self.nvme.reads.answered(packet.bytes, sink);
+        let poll = self.polls.remove(packet.token.context as usize);
+        let queue = &mut self.queues[usize::from(poll.queue)];
+        queue.in_flight -= 1;
+        queue.round_trip = now.since(poll.issued);
+        let found = self.take_commands(now, poll, packet, link, sink);
+        match found {
+            0 => self.on_miss(now, poll, sink),
+            _ => self.on_hit(now, poll, sink),
+        }
+    }
+
+    /// Accept the new commands that a queue read has brought; their number.
+    fn take_commands(&mut self, now: Time, poll: Poll, packet: &Packet, link: &Link, sink: &mut Sink) -> u32 {
+        let mut found = 0;
+        for place in 0..packet.bytes as usize / COMMAND_BYTES {
+            let queue = &self.queues[usize::from(poll.queue)];
+            let entry = command_bytes(packet, place);
+            let Some(command) = Command::decode(&entry).filter(|c| c.pass == queue.pass) else { break };
+            if queue.head != poll.index + found {
+                break;
+            }
+            self.accept(now, poll.queue, command, packet.sampled_at, link, sink);
+            found += 1;
+        }
+        found
+    }
+
+    /// Take one command in: it goes through the parser in its turn.
+    fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, link: &Link, sink: &mut Sink) {
+        let queue = &mut self.queues[usize::from(number)];
+        let request = sink.bound(self.first_binding + usize::from(number), queue.head as usize);
+        sink.charge(request, Stage::PollWait, sampled);
+        sink.charge(request, Stage::Fetch, now);
+        queue.head += 1;
+        if queue.head == queue.entries {
+            queue.head = 0;
+            queue.pass = next_pass(queue.pass);
+        }
+        queue.packets = command.bytes.div_ceil(self.max_payload_bytes).max(1);
+        let chunk = command.bytes.min(self.max_payload_bytes);
+        queue.service = link.packet_time(Kind::MemoryWrite, chunk) * u64::from(queue.packets);
+        queue.arrivals[queue.arrived % LOAD_WINDOW] = now;
+        queue.arrived += 1;
+        self.counts.commands += 1;
+        let context = self.reads.insert(Read { command, queue: number, request }) as u32;
+        self.parser_free_at = self.parser_free_at.max(now) + self.parse;
+        sink.at(self.parser_free_at, Event::Controller(Timer { kind: timer::PARSED, context }));
+    }
+
+    /// Commands were there: plan to be ready for the next ones.
+    fn on_hit(&mut self, now: Time, poll: Poll, sink: &mut Sink) {
+        let number = usize::from(poll.queue);
+        let queue = &mut self.queues[number];
+        match queue.missed.take() {
+            Some(missed) => queue.predictor.observe(queue.packets, queue.ready_at, missed, poll.issued),
+            None => queue.allowed = (queue.allowed + 1).min(self.polls_in_flight),
+        }
+        queue.next_index = queue.head + queue.in_flight * self.fetch_entries;
+        queue.expect_at = None;
+        queue.ready_at = queue.ready_at.max(now + self.parse) + queue.service;
+        if queue.mode == Mode::Doorbell {
+            self.leave_doorbell_mode(now, number, sink);
+        }
+        self.plan(now, number, sink);
+    }
+
+    /// Set the timers for the queue reads to come: the next anticipatory one, and the next expected one.
+    fn plan(&mut self, now: Time, number: usize, sink: &mut Sink) {
+        let queue = &mut self.queues[number];
+        if queue.in_flight < queue.allowed {
+            // Ready for one more when the data of the commands here and of those being read has left.
+            let ready_at = queue.ready_at + queue.service * u64::from(queue.in_flight);
+            let at = (ready_at - queue.round_trip - self.parse).max(now);
+            queue.anticipate_at = Some(at);
+            sink.at(at, Event::Controller(Timer { kind: timer::ANTICIPATE, context: number as u32 }));
+        }
+        if self.predict && queue.mode == Mode::Poll {
+            if let Some(at) = queue.predictor.target(queue.packets, queue.ready_at).filter(|&at| at > now) {
+                self.expect(number as u16, at, sink);
+            }
+        }
+    }
+
+    fn expect(&mut self, number: u16, at: Time, sink: &mut Sink) {
+        self.queues[usize::from(number)].expect_at = Some(at);
+        sink.at(at, Event::Controller(Timer { kind: timer::EXPECT, context: number.into() }));
+    }
+
+    fn anticipate(&mut self, now: Time, number: usize, sink: &mut Sink) {
+        let queue = &mut self.queues[number];
+        queue.anticipate_at = None;
+        let index = queue.next_index;
+        queue.next_index += self.fetch_entries;
+        self.poll(now, number as u16, index % self.queues[number].entries, sink);
+        self.plan_next_anticipation(now, number, sink);
+    }
+
+    /// With several reads allowed in flight, they follow each other at the pace of the data.
+    fn plan_next_anticipation(&mut self, now: Time, number: usize, sink: &mut Sink) {
+        let queue = &self.queues[number];
+        if queue.missed.is_none() && queue.in_flight < queue.allowed {
+            self.plan(now, number, sink);
+        }
+    }
+
+    /// The queue was empty, or the read was for an entry that a sooner one has dealt with.
+    fn on_miss(&mut self, now: Time, poll: Poll, sink: &mut Sink) {
+        self.counts.queue_reads_wasted += 1;
+        let number = usize::from(poll.queue);
+        let queue = &mut self.queues[number];
+        if poll.index != queue.head {
+            if queue.in_flight == 0 && queue.anticipate_at.is_none() && queue.expect_at.is_none() {
+                self.after_miss(now, number, sink);
+            }
+            return;
+        }
+        queue.missed = Some(poll.issued);
+        queue.allowed = 1;
+        queue.anticipate_at = None;
+        queue.next_index = queue.head;
+        if self.settle_mode(now, number, sink) {
+            return;
+        }
+        self.after_miss(now, number, sink);
+    }
+
+    /// Read again: at the expected time if that is near, otherwise after the turn-around.
+    fn after_miss(&mut self, now: Time, number: usize, sink: &mut Sink) {
+        let queue = &mut self.queues[number];
+        if queue.in_flight > 0 {
+            return;
+        }
+        let period = queue.round_trip + self.turnaround;
+        if queue.expect_at.is_some_and(|at| at <= now + period) {
+            return;
+        }
+        self.expect(number as u16, now + self.turnaround, sink);
+    }
+
+    fn poll(&mut self, now: Time, number: u16, index: u32, sink: &mut Sink) {
+        let queue = &mut self.queues[usize::from(number)];
+        queue.in_flight += 1;
+        self.counts.queue_reads += 1;
+        let context = self.polls.insert(Poll { queue: number, index, issued: now }) as u32;
+        let count = self.fetch_entries.min(queue.entries - index);
+        let address = queue.base + u64::from(index) * COMMAND_BYTES as u64;
+        let token = Token { role: role::POLL, context };
+        let bytes = count * COMMAND_BYTES as u32;
+        let chunk_bytes = self.nvme.reads.request_bytes_max();
+        self.nvme.reads.request(Packet::read(address, bytes, chunk_bytes, token), sink);
+    }
+
+    /// A command is understood: start the media, if it is one that can be served.
+    fn on_parsed(&mut self, now: Time, id: u32, media: &mut Media, link: &Link, sink: &mut Sink) {
+        let Read { command, request, .. } = &self.reads[id as usize];
+        sink.charge(*request, Stage::Parse, now);
+        let end = command.offset.checked_add(command.bytes.into());
+        if command.bytes == 0 || end.is_none_or(|end| end > self.capacity_bytes) {
+            // The protocol has no way to refuse a read: the host's time-out will tell it.
+            self.counts.refused += 1;
+            self.reads.remove(id as usize);
+            return;
+        }
+        let (offset, bytes) = (command.offset, command.bytes);
+        let start = start_read(now, offset, bytes, self.max_payload_bytes, *request, media, link, sink);
+        sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context: id }));
+    }
+
+    /// The data starts to flow. No order is asked for: the host checks every packet.
+    fn send_data(&mut self, id: u32, sink: &mut Sink) {
+        let Read { command, queue, request } = self.reads.remove(id as usize);
+        let name = ReadName { queue, slot: command.slot, attempt: command.attempt };
+        let token = Token { role: role::DATA, context: name.pack() };
+        let packet =
+            Packet::write(Direction::Up, command.buffer, command.bytes, self.max_payload_bytes, token);
+        sink.send(Packet { relaxed: true, ..packet }.user_data(command.offset, request));
+    }
+
+    /// After an empty read: whether the load is so low that the host had better ring (section 4.1). True if no more
+    /// reads are to follow.
+    fn settle_mode(&mut self, now: Time, number: usize, sink: &mut Sink) -> bool {
+        let low = self.load_iops(now, number) < self.doorbell_below_iops as f64;
+        let queue = &mut self.queues[number];
+        match queue.mode {
+            Mode::Poll if low => {
+                queue.mode = Mode::Drain;
+                self.tell_mode(number, MODE_DOORBELL, sink);
+                false
+            }
+            Mode::Poll => false,
+            Mode::Drain if queue.in_flight == 0 => {
+                queue.mode = Mode::Doorbell;
+                true
+            }
+            Mode::Drain => false,
+            Mode::Doorbell => true,
+        }
+    }
+
+    /// Doorbells come as fast as polling would pay for: back to polling, well above the threshold so that the mode
+    /// does not flap.
+    fn leave_doorbell_mode(&mut self, now: Time, number: usize, sink: &mut Sink) {
+        if self.load_iops(now, number) > self.doorbell_below_iops as f64 * 1.25 {
+            self.queues[number].mode = Mode::Poll;
+            self.tell_mode(number, MODE_POLL, sink);
+        }
+    }
+
+    /// Commands per second over the last few.
+    fn load_iops(&self, now: Time, number: usize) -> f64 {
+        let queue = &self.queues[number];
+        let oldest = queue.arrivals[queue.arrived % LOAD_WINDOW];
+        LOAD_WINDOW as f64 / now.since(oldest).as_s()
+    }
+
+    fn tell_mode(&mut self, number: usize, mode: u8, sink: &mut Sink) {
+        self.counts.mode_switches += 1;
+        let token = Token { role: role::MODE, context: number as u32 };
+        sink.send(Packet::write_inline(Direction::Up, self.queues[number].mode_word, &[mode], token));
+    }
+}
+
+/// Entry number `place` of a queue read.
+fn command_bytes(packet: &Packet, place: usize) -> [u8; COMMAND_BYTES] {
+    let bytes: &[u8] = packet.more.as_deref().unwrap_or(&packet.inline[..INLINE_BYTES]);
+    let at = place * COMMAND_BYTES;
+    let mut entry = [0; COMMAND_BYTES];
+    entry.copy_from_slice(&bytes[at..at + COMMAND_BYTES]);
+    entry
+}

@@ -1,0 +1,63 @@
+//! DC Express: the endpoint polls for reads, and the data itself completes them (Vučinić et al., FAST 2014).
+//!
+//! ```text
+//!       host                          link                          device
+//!        |<--- queue read ----------------------------------------| (always one on its way)
+//!        |---- empty ---------------------------------------------->|
+//!   mark tags, command into ring
+//!        |<--- queue read ----------------------------------------|
+//!        |---- command -------------------------------------------->| parse
+//!        |                                                          | media
+//!        |<--- data packets, any order -----------------------------|
+//!   last tag gone? all tags gone?
+//! ```
+//!
+//! No doorbell, no completion entry, no interrupt. Writes take the NVMe path, as in the paper.
+
+pub mod command;
+pub mod driver;
+pub mod endpoint;
+pub mod predict;
+
+use super::nvme;
+
+/// What a packet is, in [`crate::link::packet::Token::role`].
+pub mod role {
+    use super::nvme::role::END;
+    pub const POLL: u8 = END;
+    pub const DATA: u8 = END + 1;
+    pub const DOORBELL: u8 = END + 2;
+    pub const MODE: u8 = END + 3;
+}
+
+/// Address of the doorbell of queue `queue`, behind those of NVMe.
+pub fn doorbell(queue: u32) -> u64 {
+    nvme::spec::REGISTERS + (1 << 20) + u64::from(queue) * 4
+}
+
+/// The queue whose doorbell an address is.
+pub fn doorbell_queue(address: u64) -> Option<u32> {
+    let offset = address.checked_sub(doorbell(0))?;
+    (offset % 4 == 0).then_some(u32::try_from(offset / 4).ok()?)
+}
+
+/// Which read a data packet belongs to: queue, slot and attempt in one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadName {
+    pub queue: u16,
+    pub slot: u16,
+    /// Only the low 6 bits count.
+    pub attempt: u8,
+}
+
+impl ReadName {
+    /// The number for [`crate::link::packet::Token::context`].
+    pub fn pack(self) -> u32 {
+        u32::from(self.attempt & 0x3f) << 26 | u32::from(self.queue) << 16 | u32::from(self.slot)
+    }
+
+    /// The name that this number stands for.
+    pub fn unpack(number: u32) -> ReadName {
+        ReadName { queue: (number >> 16 & 0x3ff) as u16, slot: number as u16, attempt: (number >> 26) as u8 }
+    }
+}

@@ -1,0 +1,223 @@
+//! Protocols: each a folder with its two halves, the driver (host side) and the controller (device side), which meet
+//! at the link. A new protocol is one more folder and one more line in each list below.
+
+pub mod dc_express;
+pub mod nvme;
+mod reads;
+
+use crate::config::{self, Interface};
+use crate::link::Link;
+use crate::link::packet::{Direction, Kind, Packet};
+use crate::media::Media;
+use crate::report::Stage;
+use crate::report::stage::Ledger;
+use crate::sink::{Request, RequestId, Sink, Timer};
+use crate::time::Time;
+use crate::workload::{Io, Op};
+
+/// The host's half.
+#[derive(Clone, Debug)]
+pub enum Driver {
+    Nvme(nvme::driver::Driver),
+    DcExpress(dc_express::driver::Driver),
+}
+
+/// The device's half.
+#[derive(Clone, Debug)]
+pub enum Controller {
+    Nvme(nvme::controller::Controller),
+    DcExpress(dc_express::endpoint::Endpoint),
+}
+
+/// Both halves of a drive's protocol, set up and connected.
+pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Controller) {
+    let mut nvme = nvme::controller::Controller::new(drive);
+    let nvme_driver = nvme::driver::Driver::new(drive, &mut nvme, sink);
+    match drive.interface {
+        Interface::Nvme => (Driver::Nvme(nvme_driver), Controller::Nvme(nvme)),
+        Interface::DcExpress => {
+            let mut endpoint = dc_express::endpoint::Endpoint::new(drive, nvme);
+            let driver = dc_express::driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, sink);
+            (Driver::DcExpress(driver), Controller::DcExpress(endpoint))
+        }
+    }
+}
+
+impl Driver {
+    /// Charge the processor time of submitting a request.
+    pub fn submit_work(&self, io: &Io, ledger: &mut Ledger) {
+        match (self, io.op) {
+            (Driver::Nvme(driver), _) => driver.submit_work(ledger),
+            (Driver::DcExpress(driver), Op::Read) => driver.submit_work(io.bytes, ledger),
+            (Driver::DcExpress(driver), Op::Write) => driver.nvme.submit_work(ledger),
+        }
+    }
+
+    /// Charge the processor time of completing it.
+    pub fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
+        match (self, io.op) {
+            (Driver::Nvme(driver), _) => driver.complete_work(ledger),
+            (Driver::DcExpress(driver), Op::Read) => driver.complete_work(io.bytes, ledger),
+            (Driver::DcExpress(driver), Op::Write) => driver.nvme.complete_work(ledger),
+        }
+    }
+
+    /// Hand a request to the device, in as many commands as its size needs.
+    pub fn submit(&mut self, now: Time, request: RequestId, sink: &mut Sink) {
+        let bytes_max = self.nvme().max_transfer_bytes();
+        if sink.requests[request as usize].io.bytes <= bytes_max {
+            return self.submit_command(now, request, sink);
+        }
+        let whole = sink.requests[request as usize].clone();
+        sink.requests[request as usize].parts_left = whole.io.bytes.div_ceil(bytes_max);
+        let mut done = 0;
+        while done < whole.io.bytes {
+            let bytes = bytes_max.min(whole.io.bytes - done);
+            let io = Io { offset: whole.io.offset + u64::from(done), bytes, ..whole.io };
+            let part = sink.requests.insert(Request { io, parent: Some(request), ..whole.clone() });
+            self.submit_command(now, part as RequestId, sink);
+            done += bytes;
+        }
+    }
+
+    fn submit_command(&mut self, now: Time, request: RequestId, sink: &mut Sink) {
+        match self {
+            Driver::Nvme(driver) => driver.submit(request, sink),
+            Driver::DcExpress(driver) => driver.submit(now, request, sink),
+        }
+    }
+
+    fn nvme(&self) -> &nvme::driver::Driver {
+        match self {
+            Driver::Nvme(driver) => driver,
+            Driver::DcExpress(driver) => &driver.nvme,
+        }
+    }
+
+    fn nvme_mut(&mut self) -> &mut nvme::driver::Driver {
+        match self {
+            Driver::Nvme(driver) => driver,
+            Driver::DcExpress(driver) => &mut driver.nvme,
+        }
+    }
+
+    /// Packets from the device are in host memory.
+    pub fn on_settled(&mut self, now: Time, packet: &Packet, first: u32, count: u32, polling: bool, sink: &mut Sink) {
+        match (self, packet.token.role) {
+            (Driver::DcExpress(driver), dc_express::role::DATA) => {
+                driver.on_data_settled(now, packet, first, count, sink);
+            }
+            (_, nvme::role::DATA) => sink.charge(packet.request, Stage::Settle, now),
+            (driver, nvme::role::COMPLETION) => driver.nvme_mut().on_entry_settled(now, packet, polling, sink),
+            _ => {}
+        }
+    }
+
+    /// An interrupt handler has run.
+    pub fn on_handled(&mut self, now: Time, vector: u16, sink: &mut Sink) {
+        self.nvme_mut().on_handled(now, vector, sink);
+    }
+
+    /// The driver's timer has fired.
+    pub fn on_timer(&mut self, now: Time, sink: &mut Sink) {
+        match self {
+            Driver::Nvme(_) => {}
+            Driver::DcExpress(driver) => driver.on_timer(now, sink),
+        }
+    }
+
+    /// What the driver has counted, by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut counters = vec![("doorbells", self.nvme().doorbells)];
+        if let Driver::DcExpress(driver) = self {
+            counters.extend([
+                ("oops", driver.counts.oops),
+                ("tag_collisions", driver.counts.tag_collisions),
+                ("tag_timeouts", driver.counts.tag_timeouts),
+                ("late_packets", driver.counts.late_packets),
+            ]);
+        }
+        counters
+    }
+}
+
+impl Controller {
+    /// Packets from the host have arrived: a register write, or the answer to a read.
+    pub fn on_packet(&mut self, now: Time, packet: &Packet, media: &mut Media, link: &Link, sink: &mut Sink) {
+        match (self, packet.kind) {
+            (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, media, sink),
+            (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, media, link, sink),
+            (controller, _) => {
+                debug_assert_eq!(packet.direction, Direction::Down);
+                let value = packet.inline.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+                controller.on_register_write(now, packet.address, value, sink);
+            }
+        }
+    }
+
+    /// A register write has arrived.
+    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, sink: &mut Sink) {
+        match self {
+            Controller::Nvme(nvme) => nvme.on_register_write(now, address, value, sink),
+            Controller::DcExpress(endpoint) => endpoint.on_register_write(now, address, value, sink),
+        }
+    }
+
+    /// One of the controller's timers has fired.
+    pub fn on_timer(&mut self, now: Time, timer: Timer, media: &mut Media, link: &Link, sink: &mut Sink) {
+        match self {
+            Controller::Nvme(nvme) => nvme.on_timer(now, timer, media, link, sink),
+            Controller::DcExpress(endpoint) => endpoint.on_timer(now, timer, media, link, sink),
+        }
+    }
+
+    /// What the controller has counted, by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let (nvme, endpoint) = match self {
+            Controller::Nvme(nvme) => (nvme, None),
+            Controller::DcExpress(endpoint) => (&endpoint.nvme, Some(endpoint.counts)),
+        };
+        let reads = endpoint.unwrap_or_default();
+        let mut counters =
+            vec![("commands", nvme.commands_done + reads.commands), ("interrupts", nvme.interrupts_sent)];
+        if endpoint.is_some() {
+            counters.extend([
+                ("queue_reads", reads.queue_reads),
+                ("queue_reads_wasted", reads.queue_reads_wasted),
+                ("mode_switches", reads.mode_switches),
+                ("refused_reads", reads.refused),
+            ]);
+        }
+        counters
+    }
+}
+
+/// A completed request leaves its driver: itself, or the whole that it was the last part of.
+pub fn completed(part: RequestId, sink: &mut Sink) -> Option<RequestId> {
+    let Some(whole) = sink.requests[part as usize].parent else { return Some(part) };
+    let ledger = sink.requests.remove(part as usize).ledger;
+    let request = &mut sink.requests[whole as usize];
+    request.parts_left -= 1;
+    // The whole takes as long as its last part.
+    request.ledger = ledger;
+    (request.parts_left == 0).then_some(whole)
+}
+
+/// Start the media on a read, and find when its data can start to flow to the host without a pause.
+#[expect(clippy::too_many_arguments, reason = "what a read is, and the parts of the device that it meets")]
+fn start_read(
+    now: Time,
+    offset: u64,
+    bytes: u32,
+    chunk_bytes: u32,
+    request: Option<RequestId>,
+    media: &mut Media,
+    link: &Link,
+    sink: &mut Sink,
+) -> Time {
+    let timing = media.read(now, offset, bytes, bytes.min(chunk_bytes));
+    let start = link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
+    sink.charge(request, Stage::MediaWait, timing.started);
+    sink.charge(request, Stage::Media, start);
+    start
+}

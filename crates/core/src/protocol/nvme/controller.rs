@@ -1,0 +1,432 @@
+//! The NVMe controller: doorbell, fetch, parse, data, completion entry, interrupt.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+use smallvec::SmallVec;
+
+use super::role;
+use super::spec::{
+    self, BLOCK_BYTES, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status,
+    SubmissionEntry, opcode,
+};
+use crate::config;
+use crate::link::Link;
+use crate::link::packet::{Direction, INLINE_BYTES, Packet, Token};
+use crate::media::Media;
+use crate::memory::MSI_BASE;
+use crate::protocol::reads::Reads;
+use crate::protocol::start_read;
+use crate::report::Stage;
+use crate::sink::{Event, RequestId, Sink, Timer};
+use crate::time::{Span, Time};
+
+/// Timers of the controller.
+mod timer {
+    pub const PARSED: u8 = 0;
+    pub const DATA_READY: u8 = 1;
+    pub const WRITTEN: u8 = 2;
+}
+
+/// Data of a write is read from the host in pieces of this size, each with tags of its own.
+const PAYLOAD_READ_BYTES: u32 = 4096;
+
+/// One queue pair as the controller sees it.
+#[derive(Clone, Debug)]
+struct Queue {
+    submission_base: u64,
+    completion_base: u64,
+    entries: u32,
+    /// Entries below `tail` are the host's to give; below `fetched` they are on their way or here.
+    tail: u32,
+    fetched: u32,
+    /// Read up to here, as reported in completion entries.
+    head: u32,
+    completion_tail: u32,
+    completion_head: u32,
+    phase: bool,
+    /// Completion entries for which the queue has no room.
+    held: VecDeque<CompletionEntry>,
+}
+
+/// A command between its fetch and its completion entry.
+#[derive(Clone, Debug)]
+struct Command {
+    entry: SubmissionEntry,
+    queue: u16,
+    request: Option<RequestId>,
+    /// Pages of the data buffer, once known.
+    pages: SmallVec<[u64; 2]>,
+    /// What has to happen before data can move: media ready, list of pages read.
+    waits: u8,
+    /// Bytes of a write that are still on their way here.
+    bytes_missing: u32,
+}
+
+/// A fetch under way: which entries of which queue.
+#[derive(Clone, Copy, Debug)]
+struct Fetch {
+    queue: u16,
+    first: u32,
+    count: u32,
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    queues: Vec<Queue>,
+    commands: Slab<Command>,
+    fetches: Slab<Fetch>,
+    pub reads: Reads,
+    parser_free_at: Time,
+    parse: Span,
+    fetch_entries: u32,
+    interrupts: bool,
+    capacity_blocks: u64,
+    max_payload_bytes: u32,
+    max_transfer_bytes: u32,
+    pub commands_done: u64,
+    pub interrupts_sent: u64,
+}
+
+impl Controller {
+    /// A controller with its registers set, as after initialisation, but without queues.
+    pub fn new(drive: &config::Drive) -> Controller {
+        Controller {
+            queues: Vec::new(),
+            commands: Slab::new(),
+            fetches: Slab::new(),
+            reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
+            parser_free_at: Time::ZERO,
+            parse: drive.nvme.parse,
+            fetch_entries: drive.nvme.fetch_entries.into(),
+            interrupts: drive.nvme.interrupts,
+            capacity_blocks: drive.media.capacity_mib * (1 << 20) / BLOCK_BYTES,
+            max_payload_bytes: drive.link.max_payload_bytes,
+            max_transfer_bytes: drive.nvme.max_transfer_kib * 1024,
+            commands_done: 0,
+            interrupts_sent: 0,
+        }
+    }
+
+    /// Create I/O queue pair number `queues so far + 1` (Create I/O Submission and Completion Queue).
+    pub fn create_queue(&mut self, submission_base: u64, completion_base: u64, entries: u32) {
+        self.queues.push(Queue {
+            submission_base,
+            completion_base,
+            entries,
+            tail: 0,
+            fetched: 0,
+            head: 0,
+            completion_tail: 0,
+            completion_head: 0,
+            phase: true,
+            held: VecDeque::new(),
+        });
+    }
+
+    /// A register write has arrived. Values that make no sense are ignored, as a controller may
+    /// (section 3.1.4.12: the host must not write them).
+    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, sink: &mut Sink) {
+        let Some((number, completion)) = spec::doorbell(address) else { return };
+        let Some(queue) = number.checked_sub(1).filter(|&q| usize::from(q) < self.queues.len()) else { return };
+        let this = &mut self.queues[usize::from(queue)];
+        if value >= this.entries {
+            return;
+        }
+        if completion {
+            this.completion_head = value;
+            return self.release_held(queue, sink);
+        }
+        let first = std::mem::replace(&mut this.tail, value);
+        let entries = this.entries;
+        let mut slot = first;
+        while slot != value {
+            sink.charge(sink.bound(queue.into(), slot as usize), Stage::Doorbell, now);
+            slot = (slot + 1) % entries;
+        }
+        self.fetch(queue, sink);
+    }
+
+    /// Read the entries that the host has added.
+    fn fetch(&mut self, queue: u16, sink: &mut Sink) {
+        let this = &mut self.queues[usize::from(queue)];
+        while this.fetched != this.tail {
+            let end = if this.tail > this.fetched { this.tail } else { this.entries };
+            let count = (end - this.fetched).min(self.fetch_entries);
+            let first = this.fetched;
+            this.fetched = (first + count) % this.entries;
+            let fetch = self.fetches.insert(Fetch { queue, first, count });
+            let address = this.submission_base + u64::from(first) * SUBMISSION_ENTRY_BYTES as u64;
+            let token = Token { role: role::FETCH, context: fetch as u32 };
+            let bytes = count * SUBMISSION_ENTRY_BYTES as u32;
+            self.reads.request(Packet::read(address, bytes, self.reads.request_bytes_max(), token), sink);
+        }
+    }
+
+    /// The answer to one of the controller's reads is complete.
+    pub fn on_answer(&mut self, now: Time, packet: &Packet, media: &mut Media, sink: &mut Sink) {
+        self.reads.answered(packet.bytes, sink);
+        match packet.token.role {
+            role::FETCH => self.on_fetched(now, packet, sink),
+            role::PAGE_LIST => self.on_page_list(now, packet, sink),
+            role::PAYLOAD => self.on_payload(now, packet, media, sink),
+            other => unreachable!("the controller has not read with role {other}"),
+        }
+    }
+
+    /// Entries have arrived: parse them one after the other.
+    fn on_fetched(&mut self, now: Time, packet: &Packet, sink: &mut Sink) {
+        let fetch = self.fetches.remove(packet.token.context as usize);
+        let entries = self.queues[usize::from(fetch.queue)].entries;
+        for place in 0..fetch.count {
+            let slot = (fetch.first + place) % entries;
+            let request = sink.bound(fetch.queue.into(), slot as usize);
+            sink.charge(request, Stage::Fetch, now);
+            let entry = SubmissionEntry::decode(&entry_bytes(packet, place as usize));
+            self.accept(now, entry, fetch.queue, request, sink);
+        }
+        self.queues[usize::from(fetch.queue)].head = (fetch.first + fetch.count) % entries;
+    }
+
+    /// Take a command in: it goes through the parser in its turn.
+    fn accept(&mut self, now: Time, entry: SubmissionEntry, queue: u16, request: Option<RequestId>, sink: &mut Sink) {
+        let command = Command { entry, queue, request, pages: SmallVec::new(), waits: 0, bytes_missing: 0 };
+        let context = self.commands.insert(command) as u32;
+        self.parser_free_at = self.parser_free_at.max(now) + self.parse;
+        sink.at(self.parser_free_at, Event::Controller(Timer { kind: timer::PARSED, context }));
+    }
+
+    /// One of the controller's timers has fired.
+    pub fn on_timer(&mut self, now: Time, timer: Timer, media: &mut Media, link: &Link, sink: &mut Sink) {
+        match timer.kind {
+            timer::PARSED => self.on_parsed(now, timer.context, media, link, sink),
+            timer::DATA_READY => self.on_ready(now, timer.context, sink),
+            timer::WRITTEN => self.finish(timer.context, Status::SUCCESS, sink),
+            other => unreachable!("the controller has no timer {other}"),
+        }
+    }
+
+    /// A command is understood: start it, or refuse it.
+    fn on_parsed(&mut self, now: Time, id: u32, media: &mut Media, link: &Link, sink: &mut Sink) {
+        let command = &self.commands[id as usize];
+        sink.charge(command.request, Stage::Parse, now);
+        match self.check(&command.entry) {
+            Err(status) => self.finish(id, status, sink),
+            Ok(()) if command.entry.opcode == opcode::FLUSH => self.finish(id, Status::SUCCESS, sink),
+            Ok(()) if command.entry.opcode == opcode::READ => self.read(now, id, media, link, sink),
+            Ok(()) => self.write(id, sink),
+        }
+    }
+
+    /// Whether the fields of a command are in order (NVM Command Set Specification 1.0, sections 3.2.4 and 3.2.6).
+    fn check(&self, entry: &SubmissionEntry) -> Result<(), Status> {
+        match entry.opcode {
+            opcode::FLUSH => return Ok(()),
+            opcode::READ | opcode::WRITE => {}
+            _ => return Err(Status::INVALID_OPCODE),
+        }
+        let end = entry.slba.checked_add(entry.blocks.into()).ok_or(Status::LBA_OUT_OF_RANGE)?;
+        if end > self.capacity_blocks {
+            return Err(Status::LBA_OUT_OF_RANGE);
+        }
+        if u64::from(entry.blocks) * BLOCK_BYTES > self.max_transfer_bytes.into() {
+            return Err(Status::INVALID_FIELD);
+        }
+        if entry.prp1 % 4 != 0 {
+            return Err(Status::INVALID_PRP_OFFSET);
+        }
+        Ok(())
+    }
+
+    /// Start a read: the media and the list of pages side by side.
+    fn read(&mut self, now: Time, id: u32, media: &mut Media, link: &Link, sink: &mut Sink) {
+        let command = &mut self.commands[id as usize];
+        let (offset, bytes) = extent(&command.entry);
+        let start = start_read(now, offset, bytes, self.max_payload_bytes, command.request, media, link, sink);
+        sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context: id }));
+        command.waits = 1;
+        if !self.find_pages(id, sink) {
+            self.commands[id as usize].waits += 1;
+        }
+    }
+
+    /// Start a write: its data comes first.
+    fn write(&mut self, id: u32, sink: &mut Sink) {
+        if self.find_pages(id, sink) {
+            self.read_payload(id, sink);
+        } else {
+            self.commands[id as usize].waits = 1;
+        }
+    }
+
+    /// Learn the pages of a command's buffer (section 4.1.1: two in the entry, more in a list). False if the list must
+    /// be read first.
+    fn find_pages(&mut self, id: u32, sink: &mut Sink) -> bool {
+        let command = &mut self.commands[id as usize];
+        let (_, bytes) = extent(&command.entry);
+        let SubmissionEntry { prp1, prp2, .. } = command.entry;
+        command.pages.push(prp1);
+        let in_first = (PAGE_BYTES - prp1 % PAGE_BYTES) as u32;
+        let others = bytes.saturating_sub(in_first).div_ceil(PAGE_BYTES as u32);
+        if others <= 1 {
+            command.pages.extend((others == 1).then_some(prp2));
+            return true;
+        }
+        let token = Token { role: role::PAGE_LIST, context: id };
+        self.reads.request(Packet::read(prp2, others * 8, self.reads.request_bytes_max(), token), sink);
+        false
+    }
+
+    fn on_page_list(&mut self, now: Time, packet: &Packet, sink: &mut Sink) {
+        let id = packet.token.context;
+        let command = &mut self.commands[id as usize];
+        let list = packet.more.as_deref().unwrap_or(&packet.inline);
+        for entry in list[..packet.bytes as usize].as_chunks::<8>().0 {
+            command.pages.push(u64::from_le_bytes(*entry));
+        }
+        match command.entry.opcode {
+            opcode::READ => self.on_ready(now, id, sink),
+            _ => self.read_payload(id, sink),
+        }
+    }
+
+    /// Ask the host for a write's data.
+    fn read_payload(&mut self, id: u32, sink: &mut Sink) {
+        let command = &mut self.commands[id as usize];
+        let (offset, bytes) = extent(&command.entry);
+        command.bytes_missing = bytes;
+        let token = Token { role: role::PAYLOAD, context: id };
+        let mut asked = 0;
+        for (address, run) in runs(&command.pages, bytes) {
+            let mut done = 0;
+            while done < run {
+                let piece = PAYLOAD_READ_BYTES.min(run - done);
+                asked += piece;
+                // The last piece arrives last; the request's time is its time.
+                let request = command.request.filter(|_| asked == bytes);
+                let packet = Packet::read(address + u64::from(done), piece, self.reads.request_bytes_max(), token);
+                self.reads.request(packet.user_data(offset + u64::from(asked - piece), request), sink);
+                done += piece;
+            }
+        }
+    }
+
+    /// Data of a write has arrived; with the last of it, the media can be written.
+    fn on_payload(&mut self, now: Time, packet: &Packet, media: &mut Media, sink: &mut Sink) {
+        let id = packet.token.context;
+        let command = &mut self.commands[id as usize];
+        command.bytes_missing -= packet.bytes;
+        if command.bytes_missing > 0 {
+            return;
+        }
+        let (offset, bytes) = extent(&command.entry);
+        let timing = media.write(now, offset, bytes);
+        sink.charge(command.request, Stage::MediaWait, timing.started);
+        sink.charge(command.request, Stage::Media, timing.acknowledged_at);
+        sink.at(timing.acknowledged_at, Event::Controller(Timer { kind: timer::WRITTEN, context: id }));
+    }
+
+    /// One thing that a read waited for has happened; with the last, its data goes to the host, and its completion
+    /// entry behind it.
+    fn on_ready(&mut self, now: Time, id: u32, sink: &mut Sink) {
+        let command = &mut self.commands[id as usize];
+        command.waits -= 1;
+        if command.waits > 0 {
+            return;
+        }
+        sink.charge_late(command.request, Stage::HostRead, now);
+        let (offset, bytes) = extent(&command.entry);
+        let mut sent = 0;
+        for (address, run) in runs(&command.pages, bytes) {
+            let token = Token { role: role::DATA, context: id };
+            let packet = Packet::write(Direction::Up, address, run, self.max_payload_bytes, token);
+            let request = command.request.filter(|_| sent + run == bytes);
+            sink.send(packet.user_data(offset + u64::from(sent), request));
+            sent += run;
+        }
+        self.finish(id, Status::SUCCESS, sink);
+    }
+
+    /// Post the completion entry. Strict ordering keeps it behind its data.
+    fn finish(&mut self, id: u32, status: Status, sink: &mut Sink) {
+        let command = self.commands.remove(id as usize);
+        self.commands_done += 1;
+        let queue = &self.queues[usize::from(command.queue)];
+        let entry = CompletionEntry {
+            submission_head: queue.head as u16,
+            submission_queue: command.queue + 1,
+            command_id: command.entry.command_id,
+            phase: false,
+            status,
+        };
+        match queue.full() {
+            true => self.queues[usize::from(command.queue)].held.push_back(entry),
+            false => self.post(command.queue, entry, sink),
+        }
+    }
+
+    fn post(&mut self, number: u16, entry: CompletionEntry, sink: &mut Sink) {
+        let queue = &mut self.queues[usize::from(number)];
+        let address = queue.completion_base + u64::from(queue.completion_tail) * COMPLETION_ENTRY_BYTES as u64;
+        let bytes = CompletionEntry { phase: queue.phase, ..entry }.encode();
+        queue.completion_tail = (queue.completion_tail + 1) % queue.entries;
+        queue.phase ^= queue.completion_tail == 0;
+        let token = Token { role: role::COMPLETION, context: number.into() };
+        sink.send(Packet::write_inline(Direction::Up, address, &bytes, token));
+        if self.interrupts {
+            self.interrupts_sent += 1;
+            let token = Token { role: role::INTERRUPT, context: number.into() };
+            sink.send(Packet::write_inline(Direction::Up, MSI_BASE, &u32::from(number).to_le_bytes(), token));
+        }
+    }
+
+    fn release_held(&mut self, number: u16, sink: &mut Sink) {
+        while !self.queues[usize::from(number)].full() {
+            let Some(entry) = self.queues[usize::from(number)].held.pop_front() else { return };
+            self.post(number, entry, sink);
+        }
+    }
+}
+
+impl Queue {
+    /// Whether another completion entry would overwrite one that the host has not read (section 3.3.1.2.2).
+    fn full(&self) -> bool {
+        (self.completion_tail + 1) % self.entries == self.completion_head
+    }
+}
+
+/// First byte on the device, and length in bytes.
+fn extent(entry: &SubmissionEntry) -> (u64, u32) {
+    (entry.slba * BLOCK_BYTES, entry.blocks * BLOCK_BYTES as u32)
+}
+
+/// Entry number `place` of a fetch.
+fn entry_bytes(packet: &Packet, place: usize) -> [u8; SUBMISSION_ENTRY_BYTES] {
+    let at = place * SUBMISSION_ENTRY_BYTES;
+    let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
+    match &packet.more {
+        Some(more) => bytes.copy_from_slice(&more[at..at + SUBMISSION_ENTRY_BYTES]),
+        None => bytes.copy_from_slice(&packet.inline[..INLINE_BYTES]),
+    }
+    bytes
+}
+
+/// Runs of consecutive pages: bus address and length of each, `bytes` in all.
+fn runs(pages: &[u64], bytes: u32) -> impl Iterator<Item = (u64, u32)> + '_ {
+    let mut place = 0;
+    let mut left = bytes;
+    std::iter::from_fn(move || {
+        let start = *pages.get(place).filter(|_| left > 0)?;
+        let mut length = left.min((PAGE_BYTES - start % PAGE_BYTES) as u32);
+        left -= length;
+        place += 1;
+        while left > 0 && pages.get(place).is_some_and(|&page| page == start + u64::from(length)) {
+            let page = left.min(PAGE_BYTES as u32);
+            length += page;
+            left -= page;
+            place += 1;
+        }
+        Some((start, length))
+    })
+}

@@ -1,0 +1,187 @@
+//! The NVMe driver: rings in host memory, doorbells, and the reaping of completion entries.
+
+use super::spec::{
+    BLOCK_BYTES, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry,
+    completion_doorbell, opcode, submission_doorbell,
+};
+use super::{controller::Controller, role};
+use crate::config;
+use crate::link::packet::{Direction, Packet, Token};
+use crate::report::Stage;
+use crate::report::stage::Ledger;
+use crate::sink::{Event, RequestId, Sink};
+use crate::time::{Span, Time};
+use crate::workload::Op;
+
+/// One queue pair as the driver sees it.
+#[derive(Clone, Debug)]
+struct Queue {
+    submission_base: u64,
+    completion_base: u64,
+    entries: u32,
+    tail: u32,
+    completion_head: u32,
+    phase: bool,
+    free_ids: Vec<u16>,
+    /// Requests by command identifier.
+    requests: Vec<Option<RequestId>>,
+    /// Data buffers and lists of their pages, one of each a command identifier.
+    buffers: u64,
+    page_lists: u64,
+    page_list_stride: u64,
+}
+
+/// The driver.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    queues: Vec<Queue>,
+    max_transfer_bytes: u32,
+    mmio_write: Span,
+    pub doorbells: u64,
+}
+
+impl Driver {
+    /// A driver with its queues created in the controller.
+    pub fn new(drive: &config::Drive, controller: &mut Controller, sink: &mut Sink) -> Driver {
+        let max_transfer_bytes = drive.nvme.max_transfer_kib * 1024;
+        let entries = drive.nvme.queue_entries;
+        let queues = (0..drive.nvme.queue_pairs)
+            .map(|_| {
+                let queue = Queue::new(entries, max_transfer_bytes, sink);
+                controller.create_queue(queue.submission_base, queue.completion_base, entries);
+                queue
+            })
+            .collect();
+        let mmio_write = drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz);
+        Driver { queues, max_transfer_bytes, mmio_write, doorbells: 0 }
+    }
+
+    /// Largest transfer of one command.
+    pub fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    /// Processor time to submit a request: the doorbell is an uncached write.
+    pub fn submit_work(&self, ledger: &mut Ledger) {
+        ledger.spend(Stage::Driver, self.mmio_write);
+    }
+
+    /// Processor time to complete one: the completion queue's doorbell.
+    pub fn complete_work(&self, ledger: &mut Ledger) {
+        ledger.spend(Stage::Driver, self.mmio_write);
+    }
+
+    /// Enqueue a request's command and ring the doorbell.
+    pub fn submit(&mut self, request: RequestId, sink: &mut Sink) {
+        let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
+        let number = usize::from(thread) % self.queues.len();
+        let queue = &mut self.queues[number];
+        let id = queue.free_ids.pop().expect("queue depth is checked against the queue size");
+        queue.requests[usize::from(id)] = Some(request);
+        let buffer = queue.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
+        sink.requests[request as usize].buffer = buffer;
+        let (prp1, prp2) = queue.pages(id, buffer, io.bytes, sink);
+        let entry = SubmissionEntry {
+            opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
+            command_id: id,
+            namespace_id: 1,
+            prp1,
+            prp2,
+            slba: io.offset / BLOCK_BYTES,
+            blocks: (u64::from(io.bytes) / BLOCK_BYTES) as u32,
+        };
+        let slot = queue.tail;
+        sink.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, &entry.encode());
+        sink.bind(number, slot as usize, request);
+        queue.tail = (slot + 1) % queue.entries;
+        let tail = queue.tail;
+        self.ring(submission_doorbell(number as u16 + 1), tail, sink);
+    }
+
+    /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
+    pub fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, sink: &mut Sink) {
+        let number = packet.token.context as u16;
+        if polling {
+            return self.reap(now, number, Stage::CompletionEntry, sink);
+        }
+        let bytes = packet.inline.first_chunk().expect("a completion entry is inline");
+        let command = usize::from(CompletionEntry::decode(bytes).command_id);
+        let request = self.queues[usize::from(number)].requests[command];
+        sink.charge(request, Stage::CompletionEntry, now);
+    }
+
+    /// The interrupt handler has run: it takes all entries that are there.
+    pub fn on_handled(&mut self, now: Time, vector: u16, sink: &mut Sink) {
+        self.reap(now, vector, Stage::Interrupt, sink);
+    }
+
+    /// Take the entries of the present phase out of the completion queue.
+    fn reap(&mut self, now: Time, number: u16, stage: Stage, sink: &mut Sink) {
+        let Some(queue) = self.queues.get_mut(usize::from(number)) else { return };
+        let mut reaped = 0;
+        while let Some(entry) = queue.next_entry(sink) {
+            let Some(request) = queue.requests.get_mut(usize::from(entry.command_id)).and_then(Option::take) else {
+                panic!("the controller has completed a command that was not under way");
+            };
+            queue.free_ids.push(entry.command_id);
+            sink.charge(Some(request), stage, now);
+            sink.at(now, Event::Completed(request));
+            reaped += 1;
+        }
+        let head = queue.completion_head;
+        if reaped > 0 {
+            self.ring(completion_doorbell(number + 1), head, sink);
+        }
+    }
+
+    fn ring(&mut self, address: u64, value: u32, sink: &mut Sink) {
+        self.doorbells += 1;
+        let token = Token { role: role::DOORBELL, context: 0 };
+        sink.send(Packet::write_inline(Direction::Down, address, &value.to_le_bytes(), token));
+    }
+}
+
+impl Queue {
+    fn new(entries: u32, max_transfer_bytes: u32, sink: &mut Sink) -> Queue {
+        let commands = entries.min(1 << 16) - 1;
+        let page_list_stride = (u64::from(max_transfer_bytes) / PAGE_BYTES * 8).next_power_of_two();
+        Queue {
+            submission_base: sink.memory.allocate(entries as usize * SUBMISSION_ENTRY_BYTES),
+            completion_base: sink.memory.allocate(entries as usize * COMPLETION_ENTRY_BYTES),
+            entries,
+            tail: 0,
+            completion_head: 0,
+            phase: true,
+            free_ids: (0..commands as u16).rev().collect(),
+            requests: vec![None; commands as usize],
+            buffers: sink.memory.reserve(u64::from(commands) * u64::from(max_transfer_bytes)),
+            page_lists: sink.memory.allocate(commands as usize * page_list_stride as usize),
+            page_list_stride,
+        }
+    }
+
+    /// The PRP entries of a buffer; beyond two pages, the second points to a list (section 4.1.1).
+    fn pages(&self, id: u16, buffer: u64, bytes: u32, sink: &mut Sink) -> (u64, u64) {
+        let pages = u64::from(bytes).div_ceil(PAGE_BYTES);
+        if pages <= 2 {
+            return (buffer, if pages == 2 { buffer + PAGE_BYTES } else { 0 });
+        }
+        let list = self.page_lists + u64::from(id) * self.page_list_stride;
+        for page in 1..pages {
+            sink.memory.write(list + (page - 1) * 8, &(buffer + page * PAGE_BYTES).to_le_bytes());
+        }
+        (buffer, list)
+    }
+
+    fn next_entry(&mut self, sink: &Sink) -> Option<CompletionEntry> {
+        let mut bytes = [0; COMPLETION_ENTRY_BYTES];
+        sink.memory.read(self.completion_base + u64::from(self.completion_head) * bytes.len() as u64, &mut bytes);
+        let entry = CompletionEntry::decode(&bytes);
+        if entry.phase != self.phase {
+            return None;
+        }
+        self.completion_head = (self.completion_head + 1) % self.entries;
+        self.phase ^= self.completion_head == 0;
+        Some(entry)
+    }
+}

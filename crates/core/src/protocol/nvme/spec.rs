@@ -1,0 +1,175 @@
+//! Layouts and codes of the NVM Express specifications, as far as phaselink speaks them. No behaviour.
+
+/// Bytes of a submission queue entry (Base Specification 2.0, section 3.3.3.1).
+pub const SUBMISSION_ENTRY_BYTES: usize = 64;
+/// Bytes of a completion queue entry (section 3.3.3.2).
+pub const COMPLETION_ENTRY_BYTES: usize = 16;
+/// Memory page size that CC.MPS selects; PRP entries address such pages (section 4.1.1).
+pub const PAGE_BYTES: u64 = 4096;
+/// Logical block size of the namespace.
+pub const BLOCK_BYTES: u64 = 512;
+/// Offset of the doorbells in the controller's registers (NVMe over PCIe Transport Specification 1.0, section 3.1.2).
+const DOORBELL_OFFSET: u64 = 0x1000;
+/// Base address that the simulated host gives to the registers.
+pub const REGISTERS: u64 = 0xe000_0000;
+
+/// Opcodes of the NVM command set (NVM Command Set Specification 1.0, figure 18).
+pub mod opcode {
+    pub const FLUSH: u8 = 0x00;
+    pub const WRITE: u8 = 0x01;
+    pub const READ: u8 = 0x02;
+}
+
+/// Status codes: type in the high byte, code in the low one (Base Specification 2.0, section 3.3.3.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status(pub u16);
+
+impl Status {
+    pub const SUCCESS: Status = Status(0x0000);
+    pub const INVALID_OPCODE: Status = Status(0x0001);
+    pub const INVALID_FIELD: Status = Status(0x0002);
+    pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
+    pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
+}
+
+/// A read, write or flush command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubmissionEntry {
+    pub opcode: u8,
+    pub command_id: u16,
+    pub namespace_id: u32,
+    pub prp1: u64,
+    pub prp2: u64,
+    /// Starting logical block.
+    pub slba: u64,
+    /// Logical blocks, counted from 1 (the wire counts from 0).
+    pub blocks: u32,
+}
+
+impl SubmissionEntry {
+    /// The entry as it stands in the queue.
+    pub fn encode(&self) -> [u8; SUBMISSION_ENTRY_BYTES] {
+        let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
+        bytes[0] = self.opcode;
+        bytes[2..4].copy_from_slice(&self.command_id.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.namespace_id.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.prp1.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.prp2.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.slba.to_le_bytes());
+        bytes[48..50].copy_from_slice(&((self.blocks.wrapping_sub(1)) as u16).to_le_bytes());
+        bytes
+    }
+
+    /// The entry that these bytes hold; every bit pattern is some entry.
+    pub fn decode(bytes: &[u8; SUBMISSION_ENTRY_BYTES]) -> SubmissionEntry {
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let u64_at = |at: usize| (0..8).fold(0, |value, i| value | u64::from(bytes[at + i]) << (8 * i));
+        SubmissionEntry {
+            opcode: bytes[0],
+            command_id: u16_at(2),
+            namespace_id: u64_at(4) as u32,
+            prp1: u64_at(24),
+            prp2: u64_at(32),
+            slba: u64_at(40),
+            blocks: u32::from(u16_at(48)) + 1,
+        }
+    }
+}
+
+/// The controller's answer to a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompletionEntry {
+    /// How far the controller has read the submission queue.
+    pub submission_head: u16,
+    pub submission_queue: u16,
+    pub command_id: u16,
+    /// Inverted each time the queue wraps, so that the host knows a new entry.
+    pub phase: bool,
+    pub status: Status,
+}
+
+impl CompletionEntry {
+    /// The entry as it stands in the queue.
+    pub fn encode(&self) -> [u8; COMPLETION_ENTRY_BYTES] {
+        let mut bytes = [0; COMPLETION_ENTRY_BYTES];
+        bytes[8..10].copy_from_slice(&self.submission_head.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.submission_queue.to_le_bytes());
+        bytes[12..14].copy_from_slice(&self.command_id.to_le_bytes());
+        bytes[14..16].copy_from_slice(&(self.status.0 << 1 | u16::from(self.phase)).to_le_bytes());
+        bytes
+    }
+
+    /// The entry that these bytes hold.
+    pub fn decode(bytes: &[u8; COMPLETION_ENTRY_BYTES]) -> CompletionEntry {
+        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        CompletionEntry {
+            submission_head: u16_at(8),
+            submission_queue: u16_at(10),
+            command_id: u16_at(12),
+            phase: bytes[14] & 1 == 1,
+            status: Status(u16_at(14) >> 1),
+        }
+    }
+}
+
+/// Address of the tail doorbell of submission queue `queue` (counted from 1; stride 0).
+pub fn submission_doorbell(queue: u16) -> u64 {
+    REGISTERS + DOORBELL_OFFSET + u64::from(queue) * 8
+}
+
+/// Address of the head doorbell of completion queue `queue`.
+pub fn completion_doorbell(queue: u16) -> u64 {
+    submission_doorbell(queue) + 4
+}
+
+/// Which doorbell an address is: queue, and whether it is a completion queue's.
+pub fn doorbell(address: u64) -> Option<(u16, bool)> {
+    let offset = address.checked_sub(REGISTERS + DOORBELL_OFFSET)?;
+    let queue = u16::try_from(offset / 8).ok()?;
+    (offset % 4 == 0).then_some((queue, offset % 8 == 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_submission_entry_stands_in_the_queue_as_the_specification_lays_it_out() {
+        let entry = SubmissionEntry {
+            opcode: opcode::READ,
+            command_id: 0x1234,
+            namespace_id: 1,
+            prp1: 0x1000,
+            prp2: 0x2000,
+            slba: 0x0102_0304_0506,
+            blocks: 8,
+        };
+        let bytes = entry.encode();
+        assert_eq!(bytes[0], 2);
+        assert_eq!(&bytes[2..8], &[0x34, 0x12, 1, 0, 0, 0]);
+        assert_eq!(&bytes[40..48], &[6, 5, 4, 3, 2, 1, 0, 0]);
+        assert_eq!(&bytes[48..50], &[7, 0]);
+        assert_eq!(SubmissionEntry::decode(&bytes), entry);
+    }
+
+    #[test]
+    fn a_completion_entry_carries_its_phase_below_its_status() {
+        let entry = CompletionEntry {
+            submission_head: 3,
+            submission_queue: 1,
+            command_id: 7,
+            phase: true,
+            status: Status::LBA_OUT_OF_RANGE,
+        };
+        let bytes = entry.encode();
+        assert_eq!(&bytes[14..16], &[0x01, 0x01]);
+        assert_eq!(CompletionEntry::decode(&bytes), entry);
+    }
+
+    #[test]
+    fn doorbell_addresses_name_their_queue() {
+        assert_eq!(doorbell(submission_doorbell(3)), Some((3, false)));
+        assert_eq!(doorbell(completion_doorbell(3)), Some((3, true)));
+        assert_eq!(doorbell(REGISTERS), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! The device's reads of host memory: as many in flight as it has tags for, the others in line.
+
+use std::collections::VecDeque;
+
+use crate::link::packet::Packet;
+use crate::sink::Sink;
+
+/// Tags of outstanding read requests, one for each request packet.
+#[derive(Clone, Debug)]
+pub struct Reads {
+    request_bytes_max: u32,
+    tags_free: u32,
+    waiting: VecDeque<Packet>,
+}
+
+impl Reads {
+    /// A device with `tags` tags, whose requests ask for up to `request_bytes_max` bytes each.
+    pub fn new(tags: u16, request_bytes_max: u32) -> Reads {
+        Reads { request_bytes_max, tags_free: tags.into(), waiting: VecDeque::new() }
+    }
+
+    /// Largest read that one request packet may ask for.
+    pub fn request_bytes_max(&self) -> u32 {
+        self.request_bytes_max
+    }
+
+    /// Read now, or as soon as tags are free.
+    pub fn request(&mut self, packet: Packet, sink: &mut Sink) {
+        self.waiting.push_back(packet);
+        self.issue(sink);
+    }
+
+    /// The answer to a read of `bytes` has arrived.
+    pub fn answered(&mut self, bytes: u32, sink: &mut Sink) {
+        self.tags_free += self.tags(bytes);
+        self.issue(sink);
+    }
+
+    fn issue(&mut self, sink: &mut Sink) {
+        while let Some(packet) = self.waiting.front() {
+            let tags = self.tags(packet.bytes);
+            if tags > self.tags_free {
+                return;
+            }
+            self.tags_free -= tags;
+            sink.send(self.waiting.pop_front().expect("a read is waiting"));
+        }
+    }
+
+    /// A burst never asks for more tags than there are, so that every read is answered some time.
+    fn tags(&self, bytes: u32) -> u32 {
+        bytes.div_ceil(self.request_bytes_max).max(1)
+    }
+}

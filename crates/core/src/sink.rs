@@ -1,0 +1,202 @@
+//! Where components put what they want to happen: events at an instant, and the tables that all of them share.
+
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+
+use slab::Slab;
+
+use crate::link::InFlight;
+use crate::link::packet::Packet;
+use crate::memory::HostMemory;
+use crate::report::Stage;
+use crate::report::stage::Ledger;
+use crate::time::{Span, Time};
+use crate::workload::Io;
+
+/// Index of a burst in [`Sink::packets`].
+pub type PacketId = u32;
+/// Index of a request in [`Sink::requests`].
+pub type RequestId = u32;
+
+/// Everything that can happen. [`crate::engine::Engine::route`] says who hears of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A thread looks for something to do.
+    Thread(u16),
+    /// A thread has finished the work that it was doing.
+    WorkDone(u16),
+    /// An interrupt reaches its core.
+    Interrupt { vector: u16 },
+    /// Its handler has run.
+    Handled { vector: u16 },
+    /// A request's completion is there for the host to see.
+    Completed(RequestId),
+    /// A driver's own timer.
+    Driver { timer: u32 },
+    /// The link takes the next burst from [`Sink::outbox`].
+    Send,
+    /// A wire looks at what waits for it.
+    Wire(u8),
+    /// A burst, or a packet of it, arrives.
+    Arrive(PacketId),
+    /// Host memory answers a read of the device.
+    Answer(PacketId),
+    /// Packets of a posted write are in host memory.
+    Settle { packet: PacketId, first: u32, count: u32 },
+    /// A controller's own timer.
+    Controller(Timer),
+}
+
+/// A controller's name for one of its timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timer {
+    pub kind: u8,
+    pub context: u32,
+}
+
+/// One request of the application.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub io: Io,
+    pub thread: u16,
+    /// Bus address of its data buffer.
+    pub buffer: u64,
+    /// When the application issued it, and when the driver had handed it to the device.
+    pub issued: Time,
+    pub submitted: Time,
+    /// Set once it has its completion: when that became visible.
+    pub visible: Time,
+    /// Parts of a request larger than one command: the request they belong to, and how many are under way.
+    pub parent: Option<RequestId>,
+    pub parts_left: u32,
+    pub ledger: Ledger,
+}
+
+/// Events to come, and the tables that components share.
+#[derive(Clone, Debug, Default)]
+pub struct Sink {
+    /// Events of later instants.
+    later: BinaryHeap<Entry>,
+    /// Events of this instant, in the order in which they were asked for.
+    ready: VecDeque<Event>,
+    now: Time,
+    sequence: u64,
+    /// Bursts on their way to the link.
+    pub outbox: VecDeque<Packet>,
+    pub packets: Slab<InFlight>,
+    pub requests: Slab<Request>,
+    pub memory: HostMemory,
+    /// Requests by queue and slot of the command that carries them, so that devices can charge them.
+    bindings: Vec<Vec<Option<RequestId>>>,
+    pub events: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    at: Time,
+    sequence: u64,
+    event: Event,
+}
+
+impl Ord for Entry {
+    /// The earliest is the greatest; events of one instant keep the order in which they were asked for.
+    fn cmp(&self, other: &Entry) -> Ordering {
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Sink {
+    /// Let `event` happen at `at`; an instant that has passed counts as now.
+    pub fn at(&mut self, at: Time, event: Event) {
+        if at <= self.now {
+            return self.ready.push_back(event);
+        }
+        self.sequence += 1;
+        self.later.push(Entry { at, sequence: self.sequence, event });
+    }
+
+    /// Let `event` happen `after` from `now`.
+    pub fn after(&mut self, now: Time, after: Span, event: Event) {
+        self.at(now + after, event);
+    }
+
+    /// Hand a burst to the link, now.
+    pub fn send(&mut self, packet: Packet) {
+        self.outbox.push_back(packet);
+        self.ready.push_back(Event::Send);
+    }
+
+    /// The command in `slot` of `queue` carries `request`.
+    pub fn bind(&mut self, queue: usize, slot: usize, request: RequestId) {
+        if self.bindings.len() <= queue {
+            self.bindings.resize(queue + 1, Vec::new());
+        }
+        let slots = &mut self.bindings[queue];
+        if slots.len() <= slot {
+            slots.resize(slot + 1, None);
+        }
+        slots[slot] = Some(request);
+    }
+
+    /// The request that the command in `slot` of `queue` carries; none for a command of a real host.
+    pub fn bound(&self, queue: usize, slot: usize) -> Option<RequestId> {
+        *self.bindings.get(queue)?.get(slot)?
+    }
+
+    /// Charge the time up to `until` to a stage of a request, if there is one.
+    pub fn charge(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
+        if let Some(request) = request {
+            self.requests[request as usize].ledger.until(stage, until);
+        }
+    }
+
+    /// The same for something that may have happened while the request was busy elsewhere: then it costs nothing.
+    pub fn charge_late(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
+        if let Some(request) = request {
+            let ledger = &mut self.requests[request as usize].ledger;
+            ledger.until(stage, until.max(ledger.cursor()));
+        }
+    }
+
+    /// When something happens next.
+    pub fn next_at(&self) -> Option<Time> {
+        match self.ready.is_empty() {
+            false => Some(self.now),
+            true => self.later.peek().map(|entry| entry.at),
+        }
+    }
+
+    /// The next event up to `until`, and the clock moved to it.
+    pub fn pop(&mut self, until: Time) -> Option<(Time, Event)> {
+        if let Some(event) = self.ready.pop_front() {
+            self.events += 1;
+            return Some((self.now, event));
+        }
+        let entry = self.later.peek().filter(|entry| entry.at <= until)?;
+        let (at, event) = (entry.at, entry.event);
+        self.later.pop();
+        self.now = at;
+        self.events += 1;
+        Some((at, event))
+    }
+
+    /// The instant of the last event.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Move the clock on without an event, for inputs from outside.
+    ///
+    /// # Panics
+    /// If an event before `now` has not been handled.
+    pub fn advance(&mut self, now: Time) {
+        assert!(self.next_at().is_none_or(|next| next >= now), "the clock may not pass an event");
+        self.now = self.now.max(now);
+    }
+}
