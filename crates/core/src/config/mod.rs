@@ -1,5 +1,29 @@
-//! Descriptions: schema, presets, validation.
+//! Drive files: the schema of every key, presets, reading with all problems at once, and explanation.
+//!
+//! A [`Drive`] that [`Drive::from_toml`] returns keeps every bound of [`schema`], so the models trust it.
 
+mod checks;
+mod document;
+mod drive;
+mod explain;
+mod origin;
+mod overrides;
+pub mod presets;
 pub mod problem;
+mod reader;
+pub mod schema;
+mod section;
+pub mod shipped;
+mod suggest;
+mod value;
 
+#[cfg(test)]
+mod tests;
+
+pub use drive::{Drive, Fitted};
+pub use overrides::Override;
 pub use problem::{Problem, Problems};
+pub use schema::{
+    Acknowledge, DcExpress, Duplex, Granularity, Host, Interface, Link, Media, Nvme, Placement,
+    Power, RootComplex, Stack, Stage, TagChoice, Technology, Wait,
+};

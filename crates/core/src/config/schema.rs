@@ -4,7 +4,7 @@
 //! form in results, so a new parameter is one line here. A key's last word is its unit; fields of
 //! type [`Span`] drop it (`one_way_ns` is read into `one_way`).
 
-use super::section::{any, section};
+use super::section::{any, names, section};
 use crate::time::Span;
 
 const fn ns(n: u64) -> Span {
@@ -248,12 +248,16 @@ pub enum Duplex {
     Shared,
 }
 
+names! { Duplex { "full" => Full, "shared" => Shared } }
+
 /// What one simulation event on the link stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
     Train,
     Packet,
 }
+
+names! { Granularity { "train" => Train, "packet" => Packet } }
 
 /// How a thread waits for a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,6 +266,8 @@ pub enum Wait {
     Sleep,
     Hybrid,
 }
+
+names! { Wait { "spin" => Spin, "sleep" => Sleep, "hybrid" => Hybrid } }
 
 /// Where the device's reads of host memory are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,6 +278,8 @@ pub enum Placement {
     RemoteDram,
 }
 
+names! { Placement { "cache" => Cache, "dram" => Dram, "remote-cache" => RemoteCache, "remote-dram" => RemoteDram } }
+
 /// Cell technology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Technology {
@@ -280,12 +288,16 @@ pub enum Technology {
     Nand,
 }
 
+names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand } }
+
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
     Early,
     Late,
 }
+
+names! { Acknowledge { "early" => Early, "late" => Late } }
 
 /// How DC Express chooses its incomplete tag (section 3.1 of the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,9 +307,13 @@ pub enum TagChoice {
     Intervals,
 }
 
+names! { TagChoice { "random" => Random, "compare" => Compare, "intervals" => Intervals } }
+
 /// The protocol between host and device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     Nvme,
     DcExpress,
 }
+
+names! { Interface { "nvme" => Nvme, "dc-express" => DcExpress } }

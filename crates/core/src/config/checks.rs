@@ -1,0 +1,139 @@
+//! Conditions between keys, which the bounds of single keys cannot express.
+//!
+//! Other conditions hold for every value within bounds and need no check: the smallest `max_read_request_bytes`
+//! is the largest `read_completion_boundary_bytes`, and no size within bounds comes near 2^64 bytes.
+
+use super::drive::Drive;
+use super::schema::{Interface, Wait};
+use crate::report::stage::STACK_STAGES_MAX;
+
+/// A condition that does not hold.
+pub(super) struct Broken {
+    /// Full names of the keys involved.
+    pub keys: &'static [&'static str],
+    pub found: String,
+    pub allowed: String,
+}
+
+/// All conditions that `drive` breaks.
+pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
+    let checks = [
+        wait,
+        stages,
+        clocks,
+        volts,
+        stripe,
+        nvme_fetch,
+        dc_express_fetch,
+        dc_express_polls,
+    ];
+    checks.iter().filter_map(|check| check(drive)).collect()
+}
+
+fn broken_if(
+    is_broken: bool,
+    keys: &'static [&'static str],
+    found: String,
+    allowed: String,
+) -> Option<Broken> {
+    is_broken.then_some(Broken {
+        keys,
+        found,
+        allowed,
+    })
+}
+
+/// A thread that sleeps is woken by an interrupt, which DC Express never sends.
+fn wait(drive: &Drive) -> Option<Broken> {
+    let interrupts = drive.interface == Interface::Nvme && drive.nvme.interrupts;
+    let cause = match drive.interface {
+        Interface::Nvme => "nvme.interrupts is false",
+        Interface::DcExpress => "interface is \"dc-express\", which has no interrupts",
+    };
+    broken_if(
+        drive.host.wait == Wait::Sleep && !interrupts,
+        &["host.wait", "nvme.interrupts", "interface"],
+        format!("host.wait is \"sleep\" but {cause}"),
+        String::from(
+            "host.wait = \"spin\" or \"hybrid\", or interface = \"nvme\" with nvme.interrupts = true",
+        ),
+    )
+}
+
+fn stages(drive: &Drive) -> Option<Broken> {
+    let count = drive.stack.stages.len();
+    let found = format!("stack.stages has {count} stages");
+    broken_if(
+        count > STACK_STAGES_MAX,
+        &["stack.stages"],
+        found,
+        format!("at most {STACK_STAGES_MAX}"),
+    )
+}
+
+/// Voltage rises from one clock to the other, so there must be room between them.
+fn clocks(drive: &Drive) -> Option<Broken> {
+    let (low, high) = (drive.power.volts_min_ghz, drive.host.nominal_ghz);
+    broken_if(
+        low >= high,
+        &["power.volts_min_ghz", "host.nominal_ghz"],
+        format!("power.volts_min_ghz is {low} with host.nominal_ghz {high}"),
+        String::from("power.volts_min_ghz below host.nominal_ghz"),
+    )
+}
+
+fn volts(drive: &Drive) -> Option<Broken> {
+    let (low, high) = (drive.power.volts_min, drive.power.volts_max);
+    broken_if(
+        low > high,
+        &["power.volts_min", "power.volts_max"],
+        format!("power.volts_min is {low} with power.volts_max {high}"),
+        String::from("power.volts_min up to power.volts_max"),
+    )
+}
+
+fn stripe(drive: &Drive) -> Option<Broken> {
+    let (stripe, capacity) = (drive.media.stripe_bytes, drive.media.capacity_mib);
+    broken_if(
+        u64::from(stripe) > capacity << 20,
+        &["media.stripe_bytes", "media.capacity_mib"],
+        format!("media.stripe_bytes is {stripe} with media.capacity_mib {capacity}"),
+        String::from("a stripe no larger than the capacity"),
+    )
+}
+
+fn nvme_fetch(drive: &Drive) -> Option<Broken> {
+    let (fetch, queue) = (drive.nvme.fetch_entries, drive.nvme.queue_entries);
+    broken_if(
+        u32::from(fetch) > queue,
+        &["nvme.fetch_entries", "nvme.queue_entries"],
+        format!("nvme.fetch_entries is {fetch} with nvme.queue_entries {queue}"),
+        String::from("nvme.fetch_entries up to nvme.queue_entries"),
+    )
+}
+
+fn dc_express_fetch(drive: &Drive) -> Option<Broken> {
+    let (fetch, queue) = (
+        drive.dc_express.fetch_entries,
+        drive.dc_express.queue_entries,
+    );
+    broken_if(
+        u32::from(fetch) > queue,
+        &["dc_express.fetch_entries", "dc_express.queue_entries"],
+        format!("dc_express.fetch_entries is {fetch} with dc_express.queue_entries {queue}"),
+        String::from("dc_express.fetch_entries up to dc_express.queue_entries"),
+    )
+}
+
+fn dc_express_polls(drive: &Drive) -> Option<Broken> {
+    let (polls, queue) = (
+        drive.dc_express.polls_in_flight,
+        drive.dc_express.queue_entries,
+    );
+    broken_if(
+        u32::from(polls) > queue,
+        &["dc_express.polls_in_flight", "dc_express.queue_entries"],
+        format!("dc_express.polls_in_flight is {polls} with dc_express.queue_entries {queue}"),
+        String::from("dc_express.polls_in_flight up to dc_express.queue_entries"),
+    )
+}

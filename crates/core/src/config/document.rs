@@ -1,0 +1,275 @@
+//! TOML text as a tree in which every key and value knows its file and line.
+//!
+//! What it owes the readers: all syntax errors of a text at once, and of a text with such errors
+//! still the entries that can be told apart, so that their problems are found in the same round.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::problem::Problem;
+
+/// Longest piece of the text that a message quotes, in characters.
+const QUOTE_CHARACTERS_MAX: usize = 40;
+/// What the parser says of a key or table given twice, the one error after which the text's structure is still sure.
+const DUPLICATE: &str = "duplicate key";
+
+/// Where something stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub file: Arc<str>,
+    /// Counted from 1; none for what has no lines.
+    pub line: Option<usize>,
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub place: Place,
+    pub value: Value,
+    /// The value as written, cut to what a message can quote.
+    pub quote: String,
+}
+
+/// A TOML value.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// Held at the nearest limit if it has more digits than 128 bits.
+    Integer(i128),
+    Float(f64),
+    Boolean(bool),
+    String(String),
+    Array(Vec<Node>),
+    Table(Table),
+    /// Dates and times, which no key takes.
+    Datetime,
+}
+
+/// Entries in the order of the text.
+pub(crate) type Table = Vec<Entry>;
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub key: String,
+    /// Where the key stands; an array or table may end lines further down.
+    pub place: Place,
+    pub node: Node,
+}
+
+/// A parsed text.
+pub(crate) struct Document {
+    pub table: Table,
+    /// Syntax errors.
+    pub problems: Vec<Problem>,
+}
+
+/// The entry named `key`.
+pub(crate) fn entry<'a>(table: &'a Table, key: &str) -> Option<&'a Entry> {
+    table.iter().find(|entry| entry.key == key)
+}
+
+impl Place {
+    /// A place in something that has no lines: the command line, or a file as a whole.
+    pub fn whole(file: impl Into<Arc<str>>) -> Place {
+        Place {
+            file: file.into(),
+            line: None,
+        }
+    }
+
+    /// A problem here.
+    pub fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
+        Problem::new(&*self.file, self.line, found, allowed)
+    }
+}
+
+/// Parse a text. The table is empty if a damaged header leaves open which section later keys belong to.
+pub(crate) fn parse(file: &str, text: &str) -> Document {
+    let source = Source::new(file, text);
+    let (root, errors) = DeTable::parse_recoverable(text);
+    let mut problems: Vec<Problem> = errors.iter().map(|error| source.problem(error)).collect();
+    problems.sort_by_key(|problem| problem.line);
+    problems.dedup_by_key(|problem| problem.line);
+    let headers_are_sure = !errors.iter().any(|error| source.damages_header(error));
+    let table = if headers_are_sure {
+        source.table(root.get_ref())
+    } else {
+        Table::new()
+    };
+    Document { table, problems }
+}
+
+/// Parse a single value, or say what is wrong with it.
+pub(crate) fn parse_value(place: &Place, text: &str) -> Result<Node, String> {
+    let source = Source {
+        file: place.file.clone(),
+        text,
+        line_starts: None,
+    };
+    let value = DeValue::parse(text).map_err(|error| String::from(error.message()))?;
+    Ok(source.node(&value))
+}
+
+/// A text with what is needed to find the line of a byte.
+struct Source<'a> {
+    file: Arc<str>,
+    text: &'a str,
+    /// Byte at which each line starts; none if the text has no lines worth naming.
+    line_starts: Option<Vec<usize>>,
+}
+
+impl<'a> Source<'a> {
+    fn new(file: &str, text: &'a str) -> Source<'a> {
+        let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
+        let line_starts = Some(std::iter::once(0).chain(after_newlines).collect());
+        Source {
+            file: file.into(),
+            text,
+            line_starts,
+        }
+    }
+
+    fn place(&self, at: usize) -> Place {
+        let line = self
+            .line_starts
+            .as_ref()
+            .map(|starts| starts.partition_point(|start| *start <= at));
+        Place {
+            file: self.file.clone(),
+            line,
+        }
+    }
+
+    fn quote(&self, span: Range<usize>) -> String {
+        let first_line = self
+            .text
+            .get(span)
+            .unwrap_or("")
+            .lines()
+            .next()
+            .unwrap_or("");
+        let mut quote: String = first_line.chars().take(QUOTE_CHARACTERS_MAX).collect();
+        if quote.len() < first_line.len() {
+            quote.push('…');
+        }
+        quote
+    }
+
+    fn problem(&self, error: &toml::de::Error) -> Problem {
+        let span = error.span().unwrap_or(0..0);
+        let place = self.place(span.start);
+        let found = match self.quote(span.clone()).as_str() {
+            "" => format!("{}, in `{}`", error.message(), self.line(&place)),
+            quote => format!("{}, at `{quote}`", error.message()),
+        };
+        place.problem(found, "")
+    }
+
+    fn line(&self, place: &Place) -> &str {
+        let number = place.line.unwrap_or(1);
+        self.text.lines().nth(number - 1).unwrap_or("").trim()
+    }
+
+    /// Whether an error leaves open to which section the keys below it belong.
+    fn damages_header(&self, error: &toml::de::Error) -> bool {
+        let at = error.span().map_or(0, |span| span.start);
+        error.message() != DUPLICATE && self.line(&self.place(at)).starts_with('[')
+    }
+
+    fn table(&self, table: &DeTable<'_>) -> Table {
+        let entry = |(key, value): (&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| Entry {
+            key: key.get_ref().to_string(),
+            place: self.place(key.span().start),
+            node: self.node(value),
+        };
+        table.iter().map(entry).collect()
+    }
+
+    /// The parser limits how deep values nest, and with it the depth of this recursion.
+    fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
+        let converted = match value.get_ref() {
+            DeValue::Integer(integer) => {
+                Value::Integer(whole_number(integer.as_str(), integer.radix()))
+            }
+            DeValue::Float(float) => Value::Float(float.as_str().parse().unwrap_or(f64::NAN)),
+            DeValue::Boolean(boolean) => Value::Boolean(*boolean),
+            DeValue::String(string) => Value::String(string.to_string()),
+            DeValue::Array(array) => {
+                Value::Array(array.iter().map(|item| self.node(item)).collect())
+            }
+            DeValue::Table(table) => Value::Table(self.table(table)),
+            DeValue::Datetime(_) => Value::Datetime,
+        };
+        Node {
+            place: self.place(value.span().start),
+            value: converted,
+            quote: self.quote(value.span()),
+        }
+    }
+}
+
+/// The parser has checked the digits, so an integer that does not fit is one that is too large.
+fn whole_number(digits: &str, radix: u32) -> i128 {
+    let limit = if digits.starts_with('-') {
+        i128::MIN
+    } else {
+        i128::MAX
+    };
+    i128::from_str_radix(digits, radix).unwrap_or(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<Option<usize>> {
+        parse("t", text)
+            .problems
+            .iter()
+            .map(|problem| problem.line)
+            .collect()
+    }
+
+    #[test]
+    fn every_key_and_value_knows_its_line() {
+        let table = parse("t", "# head\r\na = 1\r\n\r\n[s]\r\nb = [\r\n2,\r\n]\r\n").table;
+        let section = entry(&table, "s").unwrap();
+        let Value::Table(inner) = &section.node.value else {
+            panic!()
+        };
+        assert_eq!(entry(&table, "a").unwrap().place.line, Some(2));
+        assert_eq!(section.place.line, Some(4));
+        assert_eq!(entry(inner, "b").unwrap().place.line, Some(5));
+        let Value::Array(items) = &inner[0].node.value else {
+            panic!()
+        };
+        assert_eq!(items[0].place.line, Some(6));
+    }
+
+    #[test]
+    fn all_syntax_errors_are_reported_with_their_lines() {
+        assert_eq!(
+            lines("a = \nb = 3\nc = 12x\nd 4\n"),
+            [Some(1), Some(3), Some(4)]
+        );
+        assert_eq!(
+            lines("[media]\na = 1\na = 2\n[media]\n"),
+            [Some(3), Some(4)]
+        );
+    }
+
+    #[test]
+    fn a_duplicate_key_keeps_the_rest_and_a_damaged_header_does_not() {
+        assert_eq!(parse("t", "a = 1\na = 2\nb = 3\n").table.len(), 2);
+        assert!(parse("t", "[media\nb = 3\n").table.is_empty());
+    }
+
+    #[test]
+    fn integers_beyond_128_bits_stay_at_the_limit() {
+        let node = parse_value(&Place::whole("t"), &"9".repeat(60)).unwrap();
+        assert!(matches!(node.value, Value::Integer(i128::MAX)));
+    }
+}

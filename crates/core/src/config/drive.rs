@@ -1,0 +1,183 @@
+//! A drive: everything that a run needs to know of host, link, protocol and memory.
+
+use serde_json::{Map, Value as Json};
+
+use super::origin::Sources;
+use super::overrides::Override;
+use super::problem::Problems;
+use super::schema::{DcExpress, Host, Interface, Link, Media, Nvme, Power, RootComplex, Stack};
+use super::section::{self, Section, any, section};
+use super::{explain, reader, shipped};
+
+section! {
+    /// Keys above all sections.
+    pub struct Header ("") {
+        /// Name under which results appear; without it, the file's name
+        name => name: String = String::new(), any();
+        /// What the drive is, in one line
+        summary => summary: String = String::new(), any();
+        /// Protocol between host and device: `nvme` or `dc-express`
+        interface => interface: Interface = Interface::Nvme, any();
+    }
+}
+
+section! {
+    /// A key whose value was fitted: chosen so that a published result comes out.
+    pub struct Fitted ("fitted") {
+        /// The key with its section
+        key => key: String = String::new(), any();
+        /// What it was fitted to
+        why => why: String = String::new(), any();
+    }
+}
+
+/// A complete description, every key resolved.
+///
+/// Equal if every value is; where the values come from does not count.
+#[derive(Clone, Debug)]
+pub struct Drive {
+    pub name: String,
+    pub summary: String,
+    pub interface: Interface,
+    pub link: Link,
+    pub host: Host,
+    pub root_complex: RootComplex,
+    pub stack: Stack,
+    pub power: Power,
+    pub media: Media,
+    pub nvme: Nvme,
+    pub dc_express: DcExpress,
+    /// Keys whose value in effect is a fitted one.
+    pub fitted: Vec<Fitted>,
+    pub(super) sources: Sources,
+}
+
+impl Drive {
+    /// Read a drive file. Values come, in rising order of precedence, from the schema's defaults, the presets
+    /// of sections, the shipped drive that `preset` names, the file, and `overrides` from first to last.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file and the overrides, in that order.
+    pub fn from_toml(
+        file_name: &str,
+        text: &str,
+        overrides: &[Override],
+    ) -> Result<Drive, Problems> {
+        reader::read(file_name, text, overrides)
+    }
+
+    /// A drive that comes with the program, by name.
+    ///
+    /// # Panics
+    /// If the shipped file itself has problems.
+    pub fn shipped(name: &str) -> Option<Drive> {
+        let shipped = shipped::find(name)?;
+        match Drive::from_toml(shipped.file, shipped.text, &[]) {
+            Ok(drive) => Some(drive),
+            Err(problems) => panic!("{problems}"),
+        }
+    }
+
+    /// Every key with its value, where the value comes from, and its meaning, for a terminal 100 columns wide.
+    pub fn explain(&self) -> String {
+        explain::explain(self)
+    }
+
+    /// Every key with its value, in the key's unit and the schema's order.
+    pub fn resolved(&self) -> Json {
+        let mut resolved = section::values(&self.header());
+        for section in self.sections() {
+            let values = section
+                .values()
+                .into_iter()
+                .map(|(key, value)| (String::from(key), value));
+            resolved.insert(
+                String::from(section.path()),
+                Json::Object(values.collect::<Map<_, _>>()),
+            );
+        }
+        let fitted = self
+            .fitted
+            .iter()
+            .map(|mark| Json::Object(section::values(mark)));
+        resolved.insert(String::from("fitted"), fitted.collect());
+        Json::Object(resolved)
+    }
+
+    /// [`Drive::resolved`] as a drive file, which reads back to an equal drive.
+    ///
+    /// # Panics
+    /// If a field was set beyond what its key allows, and TOML cannot express it.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.resolved()).expect("values that the schema allows are plain TOML")
+    }
+
+    /// The schema's defaults.
+    pub(super) fn blank() -> Drive {
+        let header = Header::default();
+        Drive {
+            name: header.name,
+            summary: header.summary,
+            interface: header.interface,
+            link: Link::default(),
+            host: Host::default(),
+            root_complex: RootComplex::default(),
+            stack: Stack::default(),
+            power: Power::default(),
+            media: Media::default(),
+            nvme: Nvme::default(),
+            dc_express: DcExpress::default(),
+            fitted: Vec::new(),
+            sources: Sources::default(),
+        }
+    }
+
+    pub(super) fn header(&self) -> Header {
+        Header {
+            name: self.name.clone(),
+            summary: self.summary.clone(),
+            interface: self.interface,
+        }
+    }
+
+    pub(super) fn sections(&self) -> [&dyn Section; 8] {
+        [
+            &self.link,
+            &self.host,
+            &self.root_complex,
+            &self.stack,
+            &self.power,
+            &self.media,
+            &self.nvme,
+            &self.dc_express,
+        ]
+    }
+
+    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 8] {
+        [
+            &mut self.link,
+            &mut self.host,
+            &mut self.root_complex,
+            &mut self.stack,
+            &mut self.power,
+            &mut self.media,
+            &mut self.nvme,
+            &mut self.dc_express,
+        ]
+    }
+}
+
+impl PartialEq for Drive {
+    fn eq(&self, other: &Drive) -> bool {
+        self.header() == other.header()
+            && self.link == other.link
+            && self.host == other.host
+            && self.root_complex == other.root_complex
+            && self.stack == other.stack
+            && self.power == other.power
+            && self.media == other.media
+            && self.nvme == other.nvme
+            && self.dc_express == other.dc_express
+            && self.fitted == other.fitted
+    }
+}

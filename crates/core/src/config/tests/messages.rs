@@ -1,0 +1,236 @@
+//! What people read when something is wrong.
+
+use expect_test::{Expect, expect};
+
+use super::{messages, read, read_with};
+
+fn check(text: &str, expected: Expect) {
+    expected.assert_eq(&messages(text));
+}
+
+#[test]
+fn all_problems_are_told_at_once_in_file_order() {
+    let text = "\
+interface = 'nvm'
+sumary = 'x'
+
+[media]
+preset = 'pcm-lpddr2'
+read_ns = -1
+read_ns = 2
+channels = 'two'
+capacity_mib = 0
+
+[host]
+wait = 'slep'
+cores = 0x10_0000
+core_ghz = nan
+
+[medai]
+read_ns = 3
+
+[link]
+lanes = 3
+read_ns = 4
+generation = 12x
+";
+    check(
+        text,
+        expect![[r#"
+            drive.toml:1: interface is 'nvm', did you mean nvme?; allowed: nvme, dc-express
+            drive.toml:2: unknown key sumary, did you mean summary?
+            drive.toml:5: media.preset is 'pcm-lpddr2', did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, dram, nand-slc, nand-mlc
+            drive.toml:6: media.read_ns is -1; allowed: number from 0 to 100_000_000_000 ns
+            drive.toml:7: duplicate key, at `read_ns`
+            drive.toml:8: media.channels is 'two'; allowed: whole number from 1 to 1024
+            drive.toml:9: media.capacity_mib is 0; allowed: whole number from 1 to 1_099_511_627_776 MiB
+            drive.toml:12: host.wait is 'slep', did you mean sleep?; allowed: spin, sleep, hybrid
+            drive.toml:13: host.cores is 0x10_0000; allowed: whole number from 1 to 1024
+            drive.toml:14: host.core_ghz is nan; allowed: number from 0.1 to 10 GHz
+            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [host], [root_complex], [stack], [power], [media], [nvme], [dc_express]
+            drive.toml:20: link.lanes is 3; allowed: 1, 2, 4, 8, 12, 16, 32
+            drive.toml:21: unknown key read_ns in [link], did you mean [media] read_ns?
+            drive.toml:22: string values must be quoted, expected literal string, at `12x`"#]],
+    );
+}
+
+#[test]
+fn unknown_keys_suggest_the_one_that_was_meant() {
+    check(
+        "interface = 'nvme'
+read_ns = 1
+[nvme]
+read_ns = 1
+interupts = true
+one_way_us = 1
+zzzzzz = 1
+preset = 'fast'
+[media]
+read_us = 1
+read = 1
+[link]
+queue_entries = 1
+[host]
+core_clock_ghz = 1
+",
+        expect![[r#"
+            drive.toml:2: unknown key read_ns, did you mean [media] read_ns?
+            drive.toml:4: unknown key read_ns in [nvme], did you mean [media] read_ns?
+            drive.toml:5: unknown key interupts in [nvme], did you mean interrupts?
+            drive.toml:6: unknown key one_way_us in [nvme], did you mean [link] one_way_ns?
+            drive.toml:7: unknown key zzzzzz in [nvme]; allowed: queue_pairs, queue_entries, fetch_entries, parse_ns, max_transfer_kib, interrupts, shadow_doorbells
+            drive.toml:8: unknown key preset in [nvme]; allowed: queue_pairs, queue_entries, fetch_entries, parse_ns, max_transfer_kib, interrupts, shadow_doorbells
+            drive.toml:10: unknown key read_us in [media], did you mean read_ns?
+            drive.toml:11: unknown key read in [media], did you mean read_ns?
+            drive.toml:13: unknown key queue_entries in [link], did you mean [nvme] queue_entries or [dc_express] queue_entries?
+            drive.toml:15: unknown key core_clock_ghz in [host], did you mean core_ghz?"#]],
+    );
+}
+
+#[test]
+fn sections_and_lists_of_the_wrong_shape_are_told() {
+    check(
+        "media = 3
+preset = 'nvm'
+fitted = 1
+[stack]
+stages = [1, { name = 2 }, { submit_us = 3, lock = 'a' },
+  { submit_ns = -3 },
+]
+[[host]]
+cores = 1
+",
+        expect![[r#"
+            drive.toml:1: media is 3; allowed: a section [media]
+            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: dc-express, dc-express-block, nvme, nvme-polled
+            drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why
+            drive.toml:5: stack.stages holds 1; allowed: tables
+            drive.toml:5: stack.stages.name is 2; allowed: text in quotes
+            drive.toml:5: unknown key submit_us in [stack.stages], did you mean submit_ns?
+            drive.toml:6: stack.stages.submit_ns is -3; allowed: number from 0 to 100_000_000_000 ns
+            drive.toml:8: host is [[host]]; allowed: a section [host]"#]],
+    );
+}
+
+#[test]
+fn marks_as_fitted_name_a_key_and_say_why() {
+    check(
+        "interface = 'nvme'
+[[fitted]]
+key = 'host.interupt_ns'
+why = 'x'
+[[fitted]]
+key = 'host.interrupt_ns'
+[[fitted]]
+key = 'host.interrupt_ns'
+because = 'x'
+",
+        expect![[r#"
+            drive.toml:2: fitted names the unknown key "host.interupt_ns", did you mean host.interrupt_ns?; allowed: a key with its section, as in host.interrupt_ns
+            drive.toml:5: fitted does not say why host.interrupt_ns was fitted; allowed: why = what it was fitted to
+            drive.toml:9: unknown key because in [fitted]; allowed: key, why"#]],
+    );
+}
+
+#[test]
+fn keys_that_do_not_go_together_are_told_where_the_last_of_them_stands() {
+    check(
+        "interface = 'nvme'
+[host]
+wait = 'sleep'
+nominal_ghz = 1
+[nvme]
+interrupts = false
+queue_entries = 4
+[dc_express]
+queue_entries = 2
+fetch_entries = 3
+polls_in_flight = 3
+[power]
+volts_min = 1.3
+[media]
+capacity_mib = 1
+stripe_bytes = 1048577
+[stack]
+stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}]
+",
+        expect![[r#"
+            drive.toml:4: power.volts_min_ghz is 1.2 with host.nominal_ghz 1; allowed: power.volts_min_ghz below host.nominal_ghz
+            drive.toml:6: host.wait is "sleep" but nvme.interrupts is false; allowed: host.wait = "spin" or "hybrid", or interface = "nvme" with nvme.interrupts = true
+            drive.toml:7: nvme.fetch_entries is 8 with nvme.queue_entries 4; allowed: nvme.fetch_entries up to nvme.queue_entries
+            drive.toml:10: dc_express.fetch_entries is 3 with dc_express.queue_entries 2; allowed: dc_express.fetch_entries up to dc_express.queue_entries
+            drive.toml:11: dc_express.polls_in_flight is 3 with dc_express.queue_entries 2; allowed: dc_express.polls_in_flight up to dc_express.queue_entries
+            drive.toml:13: power.volts_min is 1.3 with power.volts_max 1.2; allowed: power.volts_min up to power.volts_max
+            drive.toml:16: media.stripe_bytes is 1048577 with media.capacity_mib 1; allowed: a stripe no larger than the capacity
+            drive.toml:18: stack.stages has 9 stages; allowed: at most 8"#]],
+    );
+}
+
+#[test]
+fn conditions_hold_at_their_edges() {
+    let text = "interface = 'nvme'
+host.wait = 'sleep'
+nvme = { queue_entries = 2, fetch_entries = 2 }
+dc_express = { queue_entries = 2, fetch_entries = 2, polls_in_flight = 2 }
+power = { volts_min = 1.2, volts_max = 1.2 }
+media = { capacity_mib = 1, stripe_bytes = 1048576 }
+stack.stages = [{}, {}, {}, {}, {}, {}, {}, {}]
+";
+    assert!(read(text).is_ok(), "{:?}", read(text));
+}
+
+#[test]
+fn a_key_that_is_wrong_by_itself_is_not_told_again_with_others() {
+    check(
+        "interface = 'nvme'\nhost.wait = 'sleep'\nnvme.interrupts = 'no'\nnvme.queue_entries = 1\n",
+        expect![[r#"
+            drive.toml:3: nvme.interrupts is 'no'; allowed: true or false
+            drive.toml:4: nvme.queue_entries is 1; allowed: whole number from 2 to 65_536"#]],
+    );
+}
+
+#[test]
+fn dc_express_cannot_sleep_for_an_interrupt_it_never_gets() {
+    check(
+        "interface = 'dc-express'\nhost.wait = 'sleep'\n",
+        expect![[
+            r#"drive.toml:2: host.wait is "sleep" but interface is "dc-express", which has no interrupts; allowed: host.wait = "spin" or "hybrid", or interface = "nvme" with nvme.interrupts = true"#
+        ]],
+    );
+}
+
+#[test]
+fn overrides_are_checked_like_files_and_named_as_they_were_given() {
+    let given = [
+        "media.read_ns=-300",
+        "media.preset=pcm",
+        "read_ns=3",
+        "nvme.parse=3",
+        "nvme.queue_entries=4",
+    ];
+    let problems = read_with("preset = 'nvme'\n[media]\nx = 1\n", &given).unwrap_err();
+    expect![[r#"
+        drive.toml:3: unknown key x in [media]; allowed: technology, capacity_mib, channels, banks_per_channel, stripe_bytes, read_ns, command_ns, bus_bytes_per_ns, program_ns, program_bytes, acknowledge
+        --set media.read_ns=-300: media.read_ns is -300; allowed: number from 0 to 100_000_000_000 ns
+        --set media.preset=pcm: media.preset is pcm, did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, dram, nand-slc, nand-mlc
+        --set read_ns=3: unknown key read_ns, did you mean media.read_ns?
+        --set nvme.parse=3: unknown key parse in [nvme], did you mean parse_ns?
+        --set nvme.queue_entries=4: nvme.fetch_entries is 8 with nvme.queue_entries 4; allowed: nvme.fetch_entries up to nvme.queue_entries"#]]
+    .assert_eq(&problems.to_string());
+}
+
+#[test]
+fn syntax_errors_are_told_with_their_lines() {
+    check(
+        "interface = 'nvme'\n[media\nread_ns = 3\n",
+        expect!["drive.toml:2: unclosed table, expected `]`, in `[media`"],
+    );
+    check(
+        "interface = 'nvme'\nname = \n[media]\nread_ns = 3 4\n[media]\nread_nss = 1",
+        expect![[r#"
+        drive.toml:2: string values must be quoted, expected literal string, in `name =`
+        drive.toml:4: string values must be quoted, expected literal string, at `3 4`
+        drive.toml:5: duplicate key, at `media`
+        drive.toml:6: unknown key read_nss in [media], did you mean read_ns?"#]],
+    );
+}

@@ -1,0 +1,399 @@
+//! Types that a key may have: how they are read, written back, bounded and described.
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value as Json;
+
+use super::document::{Node, Value};
+use super::problem::Problem;
+use super::section::{self, Section};
+use crate::time::Span;
+
+/// Why a value was not taken.
+pub(crate) enum Fault {
+    /// Of the wrong type, or beyond what is allowed.
+    NotAllowed,
+    /// A name that is not known, with the known name nearest to it.
+    UnknownName(Option<&'static str>),
+    /// The section has no such key.
+    UnknownKey,
+    /// Wrong somewhere inside, at places of its own.
+    Inside(Vec<Problem>),
+}
+
+/// A type of keys. `key` is the key's name, whose last word is its unit.
+pub(crate) trait KeyType: Sized {
+    /// What a value must be, without bounds.
+    fn kind() -> String;
+    /// Take a value as it stands in a file.
+    fn read(key: &str, node: &Node) -> Result<Self, Fault>;
+    /// Give it back in the key's unit; [`KeyType::read`] of this gives an equal value.
+    fn write(&self, key: &str) -> Json;
+}
+
+/// The values that a key may have.
+pub(crate) trait Allowed<T> {
+    fn allows(&self, value: &T) -> bool;
+    /// What is allowed, in the key's unit.
+    fn describe(&self, key: &str) -> String;
+}
+
+/// Every value of the type.
+pub(crate) struct Any;
+
+/// Every value of the type.
+pub(crate) const fn any() -> Any {
+    Any
+}
+
+/// Read a value and check it against what is allowed.
+pub(crate) fn read<T: KeyType>(
+    key: &str,
+    node: &Node,
+    allowed: &impl Allowed<T>,
+) -> Result<T, Fault> {
+    let value = T::read(key, node)?;
+    if allowed.allows(&value) {
+        Ok(value)
+    } else {
+        Err(Fault::NotAllowed)
+    }
+}
+
+impl<T: KeyType> Allowed<T> for Any {
+    fn allows(&self, _: &T) -> bool {
+        true
+    }
+    fn describe(&self, _: &str) -> String {
+        T::kind()
+    }
+}
+
+impl<T: KeyType + PartialOrd> Allowed<T> for RangeInclusive<T> {
+    fn allows(&self, value: &T) -> bool {
+        self.contains(value)
+    }
+    fn describe(&self, key: &str) -> String {
+        let bound = |value: &T| readable(&value.write(key));
+        let bounds = format!(
+            "{} from {} to {}",
+            T::kind(),
+            bound(self.start()),
+            bound(self.end())
+        );
+        [&bounds, unit(key)].join(" ").trim_end().into()
+    }
+}
+
+impl<T: KeyType + PartialEq, const N: usize> Allowed<T> for [T; N] {
+    fn allows(&self, value: &T) -> bool {
+        self.contains(value)
+    }
+    fn describe(&self, key: &str) -> String {
+        let values: Vec<String> = self
+            .iter()
+            .map(|value| readable(&value.write(key)))
+            .collect();
+        values.join(", ")
+    }
+}
+
+macro_rules! integers {
+    ($($integer:ty)+) => {$(
+        impl KeyType for $integer {
+            fn kind() -> String {
+                String::from("whole number")
+            }
+            fn read(_: &str, node: &Node) -> Result<$integer, Fault> {
+                match node.value {
+                    Value::Integer(integer) => <$integer>::try_from(integer).map_err(|_| Fault::NotAllowed),
+                    _ => Err(Fault::NotAllowed),
+                }
+            }
+            fn write(&self, _: &str) -> Json {
+                Json::from(*self)
+            }
+        }
+    )+};
+}
+
+integers!(u8 u16 u32 u64);
+
+impl KeyType for f64 {
+    fn kind() -> String {
+        String::from("number")
+    }
+    fn read(_: &str, node: &Node) -> Result<f64, Fault> {
+        match node.value {
+            Value::Integer(integer) => Ok(integer as f64),
+            Value::Float(float) => Ok(float),
+            _ => Err(Fault::NotAllowed),
+        }
+    }
+    fn write(&self, _: &str) -> Json {
+        Json::from(*self)
+    }
+}
+
+impl KeyType for bool {
+    fn kind() -> String {
+        String::from("true or false")
+    }
+    fn read(_: &str, node: &Node) -> Result<bool, Fault> {
+        match node.value {
+            Value::Boolean(boolean) => Ok(boolean),
+            _ => Err(Fault::NotAllowed),
+        }
+    }
+    fn write(&self, _: &str) -> Json {
+        Json::from(*self)
+    }
+}
+
+impl KeyType for String {
+    fn kind() -> String {
+        String::from("text in quotes")
+    }
+    fn read(_: &str, node: &Node) -> Result<String, Fault> {
+        match &node.value {
+            Value::String(text) => Ok(text.clone()),
+            _ => Err(Fault::NotAllowed),
+        }
+    }
+    fn write(&self, _: &str) -> Json {
+        Json::from(self.as_str())
+    }
+}
+
+/// Spans are given in the unit that the key's name ends in, as a whole or fractional number, and kept in
+/// whole picoseconds.
+impl KeyType for Span {
+    fn kind() -> String {
+        String::from("number")
+    }
+    fn read(key: &str, node: &Node) -> Result<Span, Fault> {
+        let ps = picoseconds_per_unit(key);
+        let in_ps = match node.value {
+            Value::Integer(integer) => u64::try_from(integer)
+                .ok()
+                .and_then(|units| units.checked_mul(ps)),
+            Value::Float(units) if units >= 0.0 => Some((units * ps as f64).round() as u64),
+            _ => None,
+        };
+        in_ps.map(Span::from_ps).ok_or(Fault::NotAllowed)
+    }
+    fn write(&self, key: &str) -> Json {
+        let ps = picoseconds_per_unit(key);
+        match self.as_ps().is_multiple_of(ps) {
+            true => Json::from(self.as_ps() / ps),
+            false => Json::from(self.as_ps() as f64 / ps as f64),
+        }
+    }
+}
+
+impl<T: Section + Default> KeyType for Vec<T> {
+    fn kind() -> String {
+        let keys: Vec<&str> = T::default().keys().iter().map(|key| key.name).collect();
+        format!("list of tables with the keys {}", keys.join(", "))
+    }
+    fn read(_: &str, node: &Node) -> Result<Vec<T>, Fault> {
+        let Value::Array(items) = &node.value else {
+            return Err(Fault::NotAllowed);
+        };
+        let mut problems = Vec::new();
+        let read = items
+            .iter()
+            .map(|item| section::read_item(item, &mut problems))
+            .collect();
+        if problems.is_empty() {
+            Ok(read)
+        } else {
+            Err(Fault::Inside(problems))
+        }
+    }
+    fn write(&self, _: &str) -> Json {
+        self.iter()
+            .map(|item| Json::Object(section::values(item)))
+            .collect()
+    }
+}
+
+/// Names in files for the variants of an enum, and [`KeyType`] by them.
+macro_rules! names {
+    ($choice:ident { $($name:literal => $variant:ident),+ $(,)? }) => {
+        impl $choice {
+            const NAMES: &[&'static str] = &[$($name),+];
+
+            /// The name that stands for this in drive files.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $($choice::$variant => $name,)+
+                }
+            }
+
+            fn named(name: &str) -> Option<$choice> {
+                match name {
+                    $($name => Some($choice::$variant),)+
+                    _ => None,
+                }
+            }
+        }
+
+        impl $crate::config::value::KeyType for $choice {
+            fn kind() -> String {
+                $choice::NAMES.join(", ")
+            }
+            fn read(
+                _: &str,
+                node: &$crate::config::document::Node,
+            ) -> Result<$choice, $crate::config::value::Fault> {
+                let name = $crate::config::value::text(node)?;
+                $choice::named(name).ok_or_else(|| $crate::config::value::unknown_name(name, $choice::NAMES))
+            }
+            fn write(&self, _: &str) -> serde_json::Value {
+                serde_json::Value::from(self.name())
+            }
+        }
+    };
+}
+pub(crate) use names;
+
+/// The text of a string.
+pub(crate) fn text(node: &Node) -> Result<&str, Fault> {
+    match &node.value {
+        Value::String(text) => Ok(text),
+        _ => Err(Fault::NotAllowed),
+    }
+}
+
+/// The fault of a name that none of the known ones matches.
+pub(crate) fn unknown_name(name: &str, known: &'static [&'static str]) -> Fault {
+    Fault::UnknownName(super::suggest::nearest(name, known.iter().copied()))
+}
+
+/// Last words of keys and the units they stand for; the first that fits counts.
+const UNITS: &[(&str, &str)] = &[
+    ("_bytes_per_ns", "B/ns"),
+    ("_ns", "ns"),
+    ("_us", "us"),
+    ("_ms", "ms"),
+    ("_s", "s"),
+    ("_bytes", "bytes"),
+    ("_kib", "KiB"),
+    ("_mib", "MiB"),
+    ("_bits", "bits"),
+    ("_ghz", "GHz"),
+    ("_w", "W"),
+    ("_iops", "IOPS"),
+    ("volts_min", "V"),
+    ("volts_max", "V"),
+];
+
+/// The unit that a key's name gives, or nothing.
+pub(crate) fn unit(key: &str) -> &'static str {
+    UNITS
+        .iter()
+        .find(|(suffix, _)| key.ends_with(suffix))
+        .map_or("", |(_, unit)| unit)
+}
+
+/// A key's name without its unit.
+pub(crate) fn stem(key: &str) -> &str {
+    let is_unit = |(suffix, _): &&(&str, &str)| key.len() > suffix.len() && key.ends_with(suffix);
+    let suffix = UNITS.iter().find(is_unit).map_or("", |(suffix, _)| *suffix);
+    &key[..key.len() - suffix.len()]
+}
+
+/// # Panics
+/// If the name of a key of type [`Span`] does not end in a unit of time.
+fn picoseconds_per_unit(key: &str) -> u64 {
+    match unit(key) {
+        "ns" => 1_000,
+        "us" => 1_000_000,
+        "ms" => 1_000_000_000,
+        "s" => 1_000_000_000_000,
+        _ => panic!("the key {key} does not say in which unit of time it is given"),
+    }
+}
+
+/// A value as a person likes to read it: long whole numbers in groups of three digits, as TOML takes them.
+pub(crate) fn readable(value: &Json) -> String {
+    match value.as_f64() {
+        Some(number) if number >= 10_000.0 && number.fract() == 0.0 => grouped(&number.to_string()),
+        Some(number) => number.to_string(),
+        None => value.to_string(),
+    }
+}
+
+fn grouped(digits: &str) -> String {
+    let mut grouped = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push('_');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::{Place, parse_value};
+    use super::*;
+
+    fn span(key: &str, text: &str) -> Option<Span> {
+        Span::read(key, &parse_value(&Place::whole("t"), text).unwrap()).ok()
+    }
+
+    #[test]
+    fn spans_are_read_in_the_unit_of_their_key() {
+        assert_eq!(span("read_ns", "110"), Some(Span::from_ns(110)));
+        assert_eq!(span("read_us", "0.11"), Some(Span::from_ns(110)));
+        assert_eq!(span("read_ms", "1e-3"), Some(Span::from_us(1)));
+        assert_eq!(span("read_s", "2"), Some(Span::from_s(2)));
+        assert_eq!(span("read_ns", "2.4004"), Some(Span::from_ps(2400)));
+    }
+
+    #[test]
+    fn spans_that_are_no_length_of_time_are_refused() {
+        for text in [
+            "-1",
+            "-0.0001",
+            "nan",
+            "-inf",
+            "'1'",
+            "true",
+            "99999999999999999999",
+        ] {
+            assert_eq!(span("read_ns", text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_written_span_reads_back_to_the_picosecond() {
+        for ps in [0, 1, 999, 2_400, 110_000, 1_234_567_891, 99_999_999_999_999] {
+            for key in ["a_ns", "a_us", "a_ms", "a_s"] {
+                let written = Span::from_ps(ps).write(key).to_string();
+                assert_eq!(
+                    span(key, &written),
+                    Some(Span::from_ps(ps)),
+                    "{written} {key}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_print_in_the_unit_of_the_key() {
+        let bounds = Span::from_ns(1)..=Span::from_s(100);
+        assert_eq!(
+            bounds.describe("max_latency_us"),
+            "number from 0.001 to 100_000_000 us"
+        );
+        assert_eq!(
+            (1..=127_u16).describe("credits"),
+            "whole number from 1 to 127"
+        );
+        assert_eq!([64_u32, 128].describe("boundary_bytes"), "64, 128");
+    }
+}
