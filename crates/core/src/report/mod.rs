@@ -2,10 +2,17 @@
 
 pub mod latency;
 pub mod stage;
+pub mod summary;
+pub mod table;
+pub mod units;
 
+#[cfg(test)]
+mod sample;
 
 pub use latency::Latency;
 pub use stage::{Stage, StageTimes};
+pub use summary::summary;
+pub use table::Table;
 
 use crate::time::{Span, Time};
 

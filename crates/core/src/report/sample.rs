@@ -1,0 +1,91 @@
+//! A made-up outcome and made-up traces that the tests of the writers share.
+
+use super::*;
+
+/// 1000 reads of 4 KiB at 5.001 to 6 us and 10 writes at 2 us, in one run of 1 ms.
+pub(super) fn outcome() -> Outcome {
+    Outcome {
+        drive: "sample <pcm>".to_string(),
+        seed: 7,
+        elapsed: Span::from_ms(1),
+        jobs: vec![JobOutcome {
+            name: "rand & mix".to_string(),
+            iodepth: 4,
+            threads: 2,
+            read: reads(),
+            write: writes(),
+        }],
+        upstream: WireUse {
+            bytes_per_ns: 4.0,
+            data_bytes: 4_096_000,
+            command_bytes: 16_000,
+            header_bytes: 700_000,
+            dllp_bytes: 60_000,
+            packets: 33_000,
+            replays: 0,
+            busy: Span::from_us(900),
+        },
+        downstream: WireUse {
+            bytes_per_ns: 4.0,
+            command_bytes: 64_000,
+            busy: Span::from_us(20),
+            ..WireUse::default()
+        },
+        cpu: CpuUse {
+            cores: 4,
+            working: Span::from_us(500),
+            spinning: Span::from_us(700),
+            switching: Span::from_us(100),
+            interrupts: 1010,
+            context_switches: 2020,
+        },
+        energy: Energy {
+            server_w: 101.0,
+            idle_w: 80.0,
+        },
+        stack_stages: vec!["system call".to_string(), "block layer".to_string()],
+        counters: vec![("queue reads", 12_345), ("tag collisions", 0)],
+        events: 54_321,
+        finished: true,
+    }
+}
+
+fn reads() -> DirectionOutcome {
+    let mut reads = DirectionOutcome {
+        runtime: Span::from_ms(1),
+        ..DirectionOutcome::default()
+    };
+    for n in 1..=1000 {
+        add(&mut reads, Span::from_ns(800), Span::from_ns(4200 + n));
+    }
+    reads
+}
+
+fn writes() -> DirectionOutcome {
+    let mut writes = DirectionOutcome {
+        runtime: Span::from_ms(1),
+        ..DirectionOutcome::default()
+    };
+    (0..10).for_each(|_| add(&mut writes, Span::from_ns(800), Span::from_ns(1200)));
+    writes
+}
+
+fn add(direction: &mut DirectionOutcome, submission: Span, completion: Span) {
+    direction.ios += 1;
+    direction.bytes += 4096;
+    direction.submission.record(submission);
+    direction.completion.record(completion);
+    direction.total.record(submission + completion);
+    direction.stages.add(&stages(submission, completion));
+}
+
+/// A ledger whose stages sum to `submission + completion`.
+fn stages(submission: Span, completion: Span) -> StageTimes {
+    let mut ledger = stage::Ledger::default();
+    ledger.open(Time::ZERO);
+    ledger.spend(Stage::stack(0), submission - Span::from_ns(200));
+    ledger.spend(Stage::Driver, Span::from_ns(200));
+    ledger.spend(Stage::Media, completion - Span::from_ns(1100));
+    ledger.spend(Stage::Transfer, Span::from_ns(1100));
+    ledger.close(Time::ZERO + submission + completion).clone()
+}
