@@ -1,5 +1,7 @@
 //! What a run gives back: counts, latency histograms, the stage ledger, link and processor use.
 
+mod fio;
+pub mod json;
 pub mod latency;
 pub mod stage;
 pub mod summary;
@@ -9,6 +11,7 @@ pub mod units;
 #[cfg(test)]
 mod sample;
 
+pub use json::json;
 pub use latency::Latency;
 pub use stage::{Stage, StageTimes};
 pub use summary::summary;
