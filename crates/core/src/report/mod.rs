@@ -2,20 +2,26 @@
 
 mod fio;
 pub mod json;
+pub mod ladder;
 pub mod latency;
+pub mod perfetto;
 pub mod stage;
 pub mod summary;
 pub mod table;
+pub mod trace;
 pub mod units;
 
 #[cfg(test)]
 mod sample;
 
 pub use json::json;
+pub use ladder::ladder;
 pub use latency::Latency;
+pub use perfetto::perfetto;
 pub use stage::{Stage, StageTimes};
 pub use summary::summary;
 pub use table::Table;
+pub use trace::{Record, Step, Trace};
 
 use crate::time::{Span, Time};
 
