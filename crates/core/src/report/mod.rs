@@ -1,6 +1,7 @@
 //! What a run gives back: counts, latency histograms, the stage ledger, link and processor use.
 
 mod fio;
+pub mod html;
 pub mod json;
 pub mod ladder;
 pub mod latency;
@@ -14,6 +15,7 @@ pub mod units;
 #[cfg(test)]
 mod sample;
 
+pub use html::html;
 pub use json::json;
 pub use ladder::ladder;
 pub use latency::Latency;
