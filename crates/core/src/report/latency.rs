@@ -29,21 +29,22 @@ impl Latency {
     /// Count one latency.
     pub fn record(&mut self, span: Span) {
         let ps = span.as_ps();
-        self.min_ps = if self.count == 0 {
-            ps
-        } else {
-            self.min_ps.min(ps)
+        let histogram = match &mut self.histogram {
+            Some(histogram) => histogram,
+            None => {
+                self.min_ps = ps;
+                self.histogram.insert(new_histogram())
+            }
         };
-        self.max_ps = self.max_ps.max(ps);
-        self.count += 1;
-        self.sum_ps += u128::from(ps);
-        self.square_sum_ps = self
-            .square_sum_ps
-            .saturating_add(u128::from(ps) * u128::from(ps));
-        let histogram = self.histogram.get_or_insert_with(new_histogram);
         histogram
             .record(ps)
             .expect("a histogram that grows holds every latency");
+        self.min_ps = self.min_ps.min(ps);
+        self.max_ps = self.max_ps.max(ps);
+        self.count += 1;
+        self.sum_ps += u128::from(ps);
+        let square = u128::from(ps) * u128::from(ps);
+        self.square_sum_ps = self.square_sum_ps.saturating_add(square);
     }
 
     /// Count everything that `other` has counted.
@@ -173,6 +174,7 @@ impl Latency {
 }
 
 /// An empty histogram that resolves picoseconds and grows upwards.
+#[cold]
 fn new_histogram() -> Box<Histogram<u64>> {
     Box::new(Histogram::new(DIGITS).expect("3 digits are within the histogram's limits"))
 }
