@@ -1,15 +1,34 @@
 //! What a run gives back: counts, latency histograms, the stage ledger, link and processor use.
 
+mod fio;
+pub mod html;
+pub mod json;
+pub mod ladder;
 pub mod latency;
+pub mod perfetto;
 pub mod stage;
+pub mod summary;
+pub mod table;
+pub mod trace;
+pub mod units;
 
+#[cfg(test)]
+mod sample;
+
+pub use html::html;
+pub use json::json;
+pub use ladder::ladder;
 pub use latency::Latency;
+pub use perfetto::perfetto;
 pub use stage::{Stage, StageTimes};
+pub use summary::summary;
+pub use table::Table;
+pub use trace::{Record, Step, Trace};
 
 use crate::time::{Span, Time};
 
 /// Everything measured in one run. Deterministic: it depends on the description, the jobs and the seed alone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Name of the drive.
     pub drive: String,
@@ -34,7 +53,7 @@ pub struct Outcome {
 }
 
 /// One job section.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobOutcome {
     pub name: String,
     pub iodepth: u32,
@@ -44,7 +63,7 @@ pub struct JobOutcome {
 }
 
 /// Reads, or writes, of one job section. Only requests issued after the ramp time count.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DirectionOutcome {
     pub ios: u64,
     pub bytes: u64,
@@ -61,7 +80,7 @@ pub struct DirectionOutcome {
 }
 
 /// Use of one direction of the link.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WireUse {
     /// Wire rate in bytes per nanosecond, encoding taken off.
     pub bytes_per_ns: f64,
@@ -81,7 +100,7 @@ pub struct WireUse {
 }
 
 /// Use of the cores, summed over them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuUse {
     pub cores: u16,
     /// Running code for a request.
@@ -95,10 +114,48 @@ pub struct CpuUse {
 }
 
 /// Power of the whole server during the run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Energy {
     pub server_w: f64,
     pub idle_w: f64,
+}
+
+impl DirectionOutcome {
+    /// Requests per second; zero if nothing was counted.
+    pub fn iops(&self) -> f64 {
+        per(self.ios as f64, self.runtime.as_s())
+    }
+
+    /// User data in bytes per second; zero if nothing was counted.
+    pub fn bytes_per_s(&self) -> f64 {
+        per(self.bytes as f64, self.runtime.as_s())
+    }
+}
+
+impl JobOutcome {
+    /// The directions in which anything was counted, with their names.
+    pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome)> {
+        [("read", &self.read), ("write", &self.write)]
+            .into_iter()
+            .filter(|(_, direction)| direction.ios > 0)
+    }
+}
+
+impl WireUse {
+    /// All bytes on the wire.
+    pub fn bytes(&self) -> u64 {
+        self.data_bytes + self.command_bytes + self.header_bytes + self.dllp_bytes
+    }
+
+    /// Share of the wire's bytes that is user data, 0 to 1; zero for an unused wire.
+    pub fn payload_efficiency(&self) -> f64 {
+        per(self.data_bytes as f64, self.bytes() as f64)
+    }
+
+    /// Share of `elapsed` in which the wire was busy, 0 to 1.
+    pub fn busy_share(&self, elapsed: Span) -> f64 {
+        per(self.busy.as_ns(), elapsed.as_ns())
+    }
 }
 
 impl CpuUse {
@@ -114,8 +171,44 @@ impl Outcome {
         self.jobs.iter().map(|j| j.read.ios + j.write.ios).sum()
     }
 
+    /// Requests per second of all jobs.
+    pub fn iops(&self) -> f64 {
+        self.jobs
+            .iter()
+            .map(|j| j.read.iops() + j.write.iops())
+            .sum()
+    }
+
+    /// User data of all jobs in bytes per second.
+    pub fn bytes_per_s(&self) -> f64 {
+        self.jobs
+            .iter()
+            .map(|j| j.read.bytes_per_s() + j.write.bytes_per_s())
+            .sum()
+    }
+
+    /// Cores kept busy, on average over the run.
+    pub fn busy_cores(&self) -> f64 {
+        per(self.cpu.busy().as_ns(), self.elapsed.as_ns())
+    }
+
+    /// Busy cores for each 10^9 bytes per second of user data; zero if none moved.
+    pub fn cores_per_gb_per_s(&self) -> f64 {
+        per(self.busy_cores(), self.bytes_per_s() / 1e9)
+    }
+
+    /// Energy of the whole server for each request; zero if none was served.
+    pub fn joules_per_io(&self) -> f64 {
+        per(self.energy.server_w, self.iops())
+    }
+
     /// End of the run.
     pub fn end(&self) -> Time {
         Time::ZERO + self.elapsed
     }
+}
+
+/// `amount` for each of `parts`, or zero where there are none.
+fn per(amount: f64, parts: f64) -> f64 {
+    if parts > 0.0 { amount / parts } else { 0.0 }
 }

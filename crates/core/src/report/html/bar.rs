@@ -1,0 +1,131 @@
+//! A stacked horizontal bar with its legend.
+
+use std::fmt::Write;
+
+use super::super::table::characters;
+use super::super::units;
+
+/// Width of the drawing in its own units, about a pixel each.
+const WIDTH: f64 = 900.0;
+const HEIGHT: f64 = 40.0;
+/// Blank between segments.
+const GAP: f64 = 2.0;
+/// Width that a character of a label needs.
+const CHARACTER: f64 = 6.8;
+/// Fills light enough for dark text, on light and dark pages alike; neighbours differ.
+const FILLS: [&str; 8] = [
+    "#7fb2e5", "#f0a868", "#86c794", "#dd93b4", "#b5a3e0", "#e3c565", "#70c5c5", "#c4b3a8",
+];
+
+/// One part of the bar; texts are escaped already.
+pub(super) struct Segment {
+    pub name: String,
+    /// Share of the bar's whole width, 0 to 1.
+    pub share: f64,
+    /// What the legend tells beside the share.
+    pub figure: String,
+}
+
+/// The bar, with a label in every segment that has room for its name or number, and a numbered legend.
+///
+/// What the shares leave of the whole stays empty.
+pub(super) fn stacked_bar(segments: &[Segment]) -> String {
+    let mut drawing =
+        format!("<rect class=\"track\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"3\"/>\n");
+    let mut left = 0.0;
+    for (place, segment) in segments.iter().enumerate() {
+        let width = (segment.share * WIDTH).min(WIDTH - left).max(0.0);
+        if width > 0.0 {
+            drawing.push_str(&rectangle(place, segment, left, width));
+        }
+        left += width;
+    }
+    format!(
+        "<figure>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n{drawing}</svg>\n{}</figure>\n",
+        legend(segments)
+    )
+}
+
+fn rectangle(place: usize, segment: &Segment, left: f64, width: f64) -> String {
+    let Segment {
+        name,
+        share,
+        figure,
+    } = segment;
+    let mut text = format!(
+        "<g><title>{name}: {figure}, {}</title><rect x=\"{left:.2}\" width=\"{:.2}\" height=\"{HEIGHT}\" \
+         rx=\"2\" fill=\"{}\"/>",
+        units::percent(*share),
+        (width - GAP).max(0.5),
+        fill(place),
+    );
+    let number = (place + 1).to_string();
+    let label = [name, &number]
+        .into_iter()
+        .find(|label| characters(label) as f64 * CHARACTER + 8.0 <= width);
+    if let Some(label) = label {
+        let (x, y) = (left + (width - GAP) / 2.0, HEIGHT / 2.0 + 4.0);
+        let _ = write!(
+            text,
+            "<text class=\"inside\" x=\"{x:.2}\" y=\"{y}\">{label}</text>"
+        );
+    }
+    text + "</g>\n"
+}
+
+fn legend(segments: &[Segment]) -> String {
+    let rows: String = segments
+        .iter()
+        .enumerate()
+        .map(|(place, segment)| {
+            format!(
+                "<tr><td class=\"number\">{}</td><td><span class=\"key\" style=\"background:{}\"></span>{}</td>\
+                 <td class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
+                place + 1,
+                fill(place),
+                segment.name,
+                segment.figure,
+                units::percent(segment.share),
+            )
+        })
+        .collect();
+    format!("<table>\n<tbody>\n{rows}</tbody>\n</table>\n")
+}
+
+fn fill(place: usize) -> &'static str {
+    FILLS[place % FILLS.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(name: &str, share: f64) -> Segment {
+        Segment {
+            name: name.to_string(),
+            share,
+            figure: "1 ns".to_string(),
+        }
+    }
+
+    #[test]
+    fn wide_segments_carry_names_narrow_ones_numbers_and_the_narrowest_nothing() {
+        let drawing = stacked_bar(&[
+            segment("a long stage name", 0.9),
+            segment("another stage", 0.05),
+            segment("x", 0.001),
+        ]);
+        assert!(drawing.contains(">a long stage name</text>"));
+        assert!(drawing.contains(">2</text>"));
+        assert!(!drawing.contains(">3</text>") && !drawing.contains(">x</text>"));
+    }
+
+    #[test]
+    fn shares_that_exceed_the_whole_do_not_leave_the_drawing() {
+        let drawing = stacked_bar(&[segment("a", 0.8), segment("b", 0.8)]);
+        assert!(
+            drawing.contains("x=\"720.00\" width=\"178.00\""),
+            "{drawing}"
+        );
+    }
+}

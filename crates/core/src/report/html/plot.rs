@@ -1,0 +1,233 @@
+//! The percentile plot: latency over the share of requests, both on logarithmic axes, so that each
+//! further nine of the tail takes the same room.
+
+use std::fmt::Write;
+
+use super::super::{Latency, units};
+use crate::time::Span;
+
+const WIDTH: f64 = 900.0;
+const HEIGHT: f64 = 340.0;
+/// Margins of the plotting area.
+const LEFT: f64 = 70.0;
+const RIGHT: f64 = 20.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 44.0;
+/// Points of one line.
+const POINTS: usize = 240;
+/// Colours that the style sheet defines.
+const COLOURS: usize = 4;
+
+/// A line of the plot; its name is escaped already.
+pub(super) struct Series<'a> {
+    pub name: String,
+    pub latency: &'a Latency,
+}
+
+/// The plot of all series with its legend; a line ends where one request is left beyond it.
+pub(super) fn percentiles(series: &[Series]) -> String {
+    let axes = Axes::around(series);
+    let mut drawing = axes.grid();
+    for (place, line) in series.iter().enumerate() {
+        let _ = writeln!(
+            drawing,
+            "<polyline stroke=\"{}\" points=\"{}\"><title>{}</title></polyline>",
+            colour(place),
+            axes.points(line.latency),
+            line.name
+        );
+    }
+    format!(
+        "<figure>\n<p class=\"keys\">{}</p>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n{drawing}</svg>\n\
+         <figcaption>Latency that a share of the requests does not exceed.</figcaption>\n</figure>\n",
+        legend(series)
+    )
+}
+
+fn legend(series: &[Series]) -> String {
+    let key = |(place, line): (usize, &Series)| {
+        format!(
+            "<span><i class=\"key\" style=\"background:{}\"></i>{}</span>",
+            colour(place),
+            line.name
+        )
+    };
+    series.iter().enumerate().map(key).collect()
+}
+
+fn colour(place: usize) -> String {
+    format!("var(--series-{})", place % COLOURS + 1)
+}
+
+/// What the axes span: the nines of the largest series, and latencies between two ticks.
+struct Axes {
+    nines: f64,
+    low_ps: f64,
+    high_ps: f64,
+}
+
+impl Axes {
+    fn around(series: &[Series]) -> Axes {
+        let count = series
+            .iter()
+            .map(|line| line.latency.count())
+            .max()
+            .unwrap_or(1);
+        let min_ps = series
+            .iter()
+            .map(|line| line.latency.min().as_ps())
+            .min()
+            .unwrap_or(1)
+            .max(1);
+        let max_ps = series
+            .iter()
+            .map(|line| line.latency.max().as_ps())
+            .max()
+            .unwrap_or(1)
+            .max(min_ps);
+        let low_ps = ticks()
+            .take_while(|tick| *tick <= min_ps as f64)
+            .last()
+            .unwrap_or(1.0);
+        let high_ps = ticks()
+            .find(|tick| *tick > max_ps as f64)
+            .unwrap_or(max_ps as f64 * 2.0);
+        Axes {
+            nines: nines_of(count).max(1.0),
+            low_ps,
+            high_ps,
+        }
+    }
+
+    fn x(&self, nines: f64) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * nines / self.nines
+    }
+
+    fn y(&self, ps: f64) -> f64 {
+        let share =
+            libm::log(ps.max(self.low_ps) / self.low_ps) / libm::log(self.high_ps / self.low_ps);
+        TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - share)
+    }
+
+    /// The line of one series in the drawing's coordinates.
+    fn points(&self, latency: &Latency) -> String {
+        let last = nines_of(latency.count());
+        let point = |place: usize| {
+            let nines = last * place as f64 / (POINTS - 1) as f64;
+            let percent = 100.0 * (1.0 - libm::pow(10.0, -nines));
+            let ps = latency.percentile(percent).as_ps() as f64;
+            format!("{:.1},{:.1}", self.x(nines), self.y(ps))
+        };
+        (0..POINTS).map(point).collect::<Vec<_>>().join(" ")
+    }
+
+    fn grid(&self) -> String {
+        let mut text = String::new();
+        let visible = ticks().filter(|tick| (self.low_ps..=self.high_ps).contains(tick));
+        for tick in visible {
+            let y = self.y(tick);
+            let name = units::span(Span::from_ps(tick as u64));
+            let _ = writeln!(
+                text,
+                "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{}\"/>",
+                WIDTH - RIGHT
+            );
+            let _ = writeln!(
+                text,
+                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
+                LEFT - 8.0,
+                y + 4.0
+            );
+        }
+        for (name, nines) in nine_ticks(self.nines) {
+            let (x, foot) = (self.x(nines), HEIGHT - BOTTOM);
+            let _ = writeln!(text, "<path class=\"grid\" d=\"M{x:.1} {TOP}V{foot}\"/>");
+            let _ = writeln!(
+                text,
+                "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{name}</text>",
+                foot + 18.0
+            );
+        }
+        text
+    }
+}
+
+/// How many nines the percentile has beyond which one of `count` requests is left.
+fn nines_of(count: u64) -> f64 {
+    libm::log10(count.max(1) as f64)
+}
+
+/// Latencies at which the axis may have a tick, in ps: 1, 2 and 5 times the powers of ten, up to 10^7 s.
+fn ticks() -> impl Iterator<Item = f64> {
+    (0..20).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * libm::pow(10.0, f64::from(power))))
+}
+
+/// Ticks of the horizontal axis: name and place in nines.
+fn nine_ticks(nines: f64) -> impl Iterator<Item = (String, f64)> {
+    let first = [
+        ("0 %".to_string(), 0.0),
+        ("50 %".to_string(), libm::log10(2.0)),
+        ("90 %".to_string(), 1.0),
+    ];
+    let later = (2..=18_usize).map(|count| match count {
+        2 => ("99 %".to_string(), 2.0),
+        _ => (format!("99.{} %", "9".repeat(count - 2)), count as f64),
+    });
+    first
+        .into_iter()
+        .chain(later)
+        .take_while(move |(_, place)| *place <= nines + 1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn latency_of(spans: impl IntoIterator<Item = Span>) -> Latency {
+        let mut latency = Latency::default();
+        spans.into_iter().for_each(|span| latency.record(span));
+        latency
+    }
+
+    #[test]
+    fn equal_latencies_draw_a_level_line_between_two_ticks() {
+        let latency = latency_of([Span::from_ns(2432); 1000]);
+        let axes = Axes::around(&[Series {
+            name: String::new(),
+            latency: &latency,
+        }]);
+        assert_eq!((axes.low_ps, axes.high_ps), (2e6, 5e6));
+        let points = axes.points(&latency);
+        let heights: Vec<&str> = points
+            .split(' ')
+            .map(|point| point.split(',').nth(1).unwrap())
+            .collect();
+        assert!(heights.iter().all(|height| height == &heights[0]));
+    }
+
+    #[test]
+    fn the_horizontal_axis_ends_where_one_request_is_left() {
+        let names: Vec<String> = nine_ticks(nines_of(10_000)).map(|(name, _)| name).collect();
+        assert_eq!(names, ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]);
+    }
+
+    #[test]
+    fn no_latency_leaves_the_drawing() {
+        for spans in [
+            vec![Span::ZERO],
+            vec![Span::ZERO, Span::MAX],
+            vec![Span::from_ps(1)],
+            vec![],
+        ] {
+            let latency = latency_of(spans);
+            let axes = Axes::around(&[Series {
+                name: String::new(),
+                latency: &latency,
+            }]);
+            for number in axes.points(&latency).split([' ', ',']) {
+                let number: f64 = number.parse().unwrap();
+                assert!((0.0..=WIDTH).contains(&number), "{number}");
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Text tables in columns; the one that every command prints with.
+
+use std::fmt;
+
+const GAP: &str = "  ";
+
+/// On which side of its column a cell stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    Right,
+}
+
+/// One line below the headers.
+#[derive(Clone, Debug)]
+enum Line {
+    Cells(Vec<String>),
+    Rule,
+}
+
+/// A table under construction: columns first, then rows; `to_string` prints it.
+///
+/// Widths are counted in characters. Lines carry no trailing blanks.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    columns: Vec<(String, Side)>,
+    lines: Vec<Line>,
+}
+
+impl Table {
+    /// A table without columns.
+    pub fn new() -> Table {
+        Table::default()
+    }
+
+    /// Add a column of words.
+    pub fn left(mut self, header: impl Into<String>) -> Table {
+        self.columns.push((header.into(), Side::Left));
+        self
+    }
+
+    /// Add a column of numbers.
+    pub fn right(mut self, header: impl Into<String>) -> Table {
+        self.columns.push((header.into(), Side::Right));
+        self
+    }
+
+    /// Add a row; cells left out at its end are blank.
+    ///
+    /// # Panics
+    /// If there are more cells than columns.
+    pub fn row<I>(&mut self, cells: I)
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        assert!(
+            cells.len() <= self.columns.len(),
+            "a row of {} cells in {} columns",
+            cells.len(),
+            self.columns.len()
+        );
+        self.lines.push(Line::Cells(cells));
+    }
+
+    /// Begin a new group of rows: a rule, unless there is nothing above it.
+    pub fn group(&mut self) {
+        if matches!(self.lines.last(), Some(Line::Cells(_))) {
+            self.lines.push(Line::Rule);
+        }
+    }
+
+    /// Whether there is no row yet.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Headers, and the sides on which their columns stand.
+    pub(super) fn columns(&self) -> impl Iterator<Item = (&str, Side)> {
+        self.columns
+            .iter()
+            .map(|(header, side)| (header.as_str(), *side))
+    }
+
+    /// The rows without the rules between them.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &[String]> {
+        self.lines.iter().filter_map(|line| match line {
+            Line::Cells(cells) => Some(cells.as_slice()),
+            Line::Rule => None,
+        })
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .map(|(header, _)| characters(header))
+            .collect();
+        for cells in self.rows() {
+            for (width, cell) in widths.iter_mut().zip(cells) {
+                *width = (*width).max(characters(cell));
+            }
+        }
+        widths
+    }
+
+    fn aligned<'a>(&self, cells: impl Iterator<Item = &'a str>, widths: &[usize]) -> String {
+        let padded: Vec<String> = cells
+            .zip(widths.iter().zip(&self.columns))
+            .map(|(cell, (&width, (_, side)))| match side {
+                Side::Left => format!("{cell:<width$}"),
+                Side::Right => format!("{cell:>width$}"),
+            })
+            .collect();
+        padded.join(GAP).trim_end().to_string()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.widths();
+        let rule =
+            "─".repeat(widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1));
+        let headers = self.columns().map(|(header, _)| header);
+        writeln!(f, "{}", self.aligned(headers, &widths))?;
+        writeln!(f, "{rule}")?;
+        for line in &self.lines {
+            match line {
+                Line::Cells(cells) => writeln!(
+                    f,
+                    "{}",
+                    self.aligned(cells.iter().map(String::as_str), &widths)
+                )?,
+                Line::Rule => writeln!(f, "{rule}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Width of `text` in characters.
+pub fn characters(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// A bar for `share` (0 to 1) of `width` characters, to an eighth of one; never empty for a share above zero.
+pub fn bar(share: f64, width: usize) -> String {
+    const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
+    let eighths = if share > 0.0 { eighths.max(1) } else { eighths };
+    "█".repeat(eighths / 8) + PARTS[eighths % 8]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn words_stand_left_and_numbers_right_under_their_headers() {
+        let mut table = Table::new()
+            .left("paper")
+            .right("published")
+            .right("simulated")
+            .left("verdict");
+        table.row(["DC Express", "1.40 us", "1.4 us", "reproduced"]);
+        table.row(["Vučinić", "714 k"]);
+        table.group();
+        table.row(["Moneta", "9", "10.1", "off"]);
+        expect![[r#"
+            paper       published  simulated  verdict
+            ────────────────────────────────────────────
+            DC Express    1.40 us     1.4 us  reproduced
+            Vučinić         714 k
+            ────────────────────────────────────────────
+            Moneta              9       10.1  off
+        "#]]
+        .assert_eq(&table.to_string());
+    }
+
+    #[test]
+    fn a_group_without_rows_above_it_draws_no_second_rule() {
+        let mut table = Table::new().left("a");
+        table.group();
+        table.group();
+        assert!(table.is_empty());
+        assert_eq!(table.to_string(), "a\n─\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "a row of 2 cells in 1 columns")]
+    fn a_row_with_more_cells_than_columns_is_a_mistake_of_the_caller() {
+        Table::new().left("a").row(["1", "2"]);
+    }
+
+    #[test]
+    fn bars_grow_in_eighths_and_show_the_smallest_share() {
+        assert_eq!(bar(0.0, 10), "");
+        assert_eq!(bar(1e-9, 10), "▏");
+        assert_eq!(bar(0.55, 10), "█████▌");
+        assert_eq!(bar(2.0, 3), "███");
+        assert_eq!(bar(f64::NAN, 3), "");
+    }
+}
