@@ -21,7 +21,7 @@ mod verdict;
 
 use std::collections::BTreeSet;
 
-use crate::config::{Problem, Problems};
+use crate::config::{Drive, Problem, Problems};
 use crate::report::Outcome;
 use evaluate::{Value, evaluate};
 use expected::Expected;
@@ -48,6 +48,13 @@ pub struct Facts {
     pub fitted: Vec<String>,
     /// The resolved description: an object for each section, with keys as drive files have them.
     pub description: serde_json::Value,
+}
+
+impl From<&Drive> for Facts {
+    fn from(drive: &Drive) -> Facts {
+        let fitted = drive.fitted.iter().map(|mark| mark.key.clone()).collect();
+        Facts { fitted, description: drive.resolved() }
+    }
 }
 
 impl Facts {

@@ -201,13 +201,14 @@ fn directions(outcome: &Outcome, side: Side) -> impl Iterator<Item = &DirectionO
     both.filter(move |(of, _)| side == Side::Both || side == *of).map(|(_, direction)| direction)
 }
 
+/// Sums start at 0, as the sum of no floats at all is -0.
 fn stage_mean_ns(outcome: &Outcome, side: Side, stage: &str) -> f64 {
     let sum_ns = |direction: &DirectionOutcome| -> f64 {
         let stages = direction.stages.named(&outcome.stack_stages);
-        stages.filter(|(name, _)| plain(name) == stage).map(|(_, span)| span.as_ns()).sum()
+        stages.filter(|(name, _)| plain(name) == stage).fold(0.0, |sum, (_, span)| sum + span.as_ns())
     };
     let ios: u64 = directions(outcome, side).map(|direction| direction.ios).sum();
-    directions(outcome, side).map(sum_ns).sum::<f64>() / ios as f64
+    directions(outcome, side).fold(0.0, |sum, direction| sum + sum_ns(direction)) / ios as f64
 }
 
 impl Requests {

@@ -1,6 +1,7 @@
 //! Whole reproductions: from the two texts to the verdicts.
 
 use super::*;
+use crate::config::{Override, shipped};
 
 const HEAD: &str = "id,quantity,unit,published,tolerance_pct,low,high,kind,source,note\n";
 const EXPERIMENT: &str = "[[experiment]]\nname = \"a\"\ndrive = \"d\"\n\
@@ -148,9 +149,34 @@ fn a_problem_of_a_run_names_the_experiment_that_asks_for_it() {
 const DC_EXPRESS_PLAN: &str = include_str!("../../../../reproductions/dc-express-fast14/plan.toml");
 const DC_EXPRESS_EXPECTED: &str = include_str!("../../../../reproductions/dc-express-fast14/expected.csv");
 
-#[test]
-fn the_reproduction_of_dc_express_loads() {
+fn dc_express() -> Reproduction {
     let loaded = Reproduction::load("dc-express-fast14", DC_EXPRESS_PLAN, DC_EXPRESS_EXPECTED);
-    let reproduction = loaded.unwrap_or_else(|problems| panic!("{problems}"));
-    assert_eq!(reproduction.rows().count(), reproduction.expected.len());
+    loaded.unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// The shipped drive of a run, its overrides applied.
+fn drive(run: &RunSpec) -> Drive {
+    let shipped = shipped::find(&run.drive).expect("a shipped drive");
+    let overrides: Vec<Override> = run.set.iter().map(|text| Override::parse(text).unwrap()).collect();
+    Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[test]
+fn the_shipped_drives_have_every_stage_and_parameter_that_the_plan_of_dc_express_names() {
+    let reproduction = dc_express();
+    let facts: Vec<Facts> = reproduction.runs().iter().map(|run| Facts::from(&drive(run))).collect();
+    reproduction.check(&facts).unwrap_or_else(|problems| panic!("{problems}"));
+}
+
+#[test]
+fn given_parameters_of_dc_express_are_what_the_paper_prints() {
+    let reproduction = dc_express();
+    let facts: Vec<Facts> = reproduction.runs().iter().map(|run| Facts::from(&drive(run))).collect();
+    let rows = reproduction.judge(&vec![sample::outcome(); facts.len()], &facts);
+    assert_eq!(rows.len(), reproduction.expected.len());
+    for prefix in ["DCX-dev.", "DCX-hosts.", "DCX-110ns", "DCX-ctx", "DCX-tag30."] {
+        let mut given = rows.iter().filter(|row| row.id.starts_with(prefix)).peekable();
+        assert!(given.peek().is_some(), "{prefix}");
+        given.for_each(|row| assert_eq!((row.verdict, row.fitted), (Verdict::Reproduced, 0), "{row:?}"));
+    }
 }
