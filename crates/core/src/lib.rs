@@ -3,5 +3,6 @@
 
 pub mod config;
 pub mod report;
+pub mod reproduce;
 pub mod time;
 pub mod workload;

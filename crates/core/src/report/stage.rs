@@ -16,7 +16,7 @@ macro_rules! stages {
         }
 
         /// Names of the stages that do not come from the description.
-        const FIXED_NAMES: &[&str] = &[$($name),+];
+        pub(crate) const FIXED_NAMES: &[&str] = &[$($name),+];
     };
 }
 

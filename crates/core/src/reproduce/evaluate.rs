@@ -1,0 +1,411 @@
+//! Values of expressions: numbers, truths, and series over the swept values of an experiment.
+//!
+//! Arithmetic works point by point, a number standing for a constant series. A comparison of series
+//! holds if it holds at every point. Whether an expression makes sense depends only on which
+//! experiments sweep what, never on a result, so a plan can be checked before anything runs.
+
+use super::expression::{Expression, Function, Operator};
+use super::plan::Experiment;
+use super::quantity::Quantity;
+
+/// Value of an expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Number(f64),
+    Truth(bool),
+    /// One value for each swept value.
+    Series {
+        points: Vec<f64>,
+        values: Vec<f64>,
+    },
+}
+
+impl Value {
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Number(_) => "a number",
+            Value::Truth(_) => "a truth",
+            Value::Series { .. } => "a series",
+        }
+    }
+
+    /// Truth as 1 or 0; a series has no single number.
+    pub fn as_number(&self) -> Option<f64> {
+        match self {
+            Value::Number(number) => Some(*number),
+            Value::Truth(truth) => Some(f64::from(u8::from(*truth))),
+            Value::Series { .. } => None,
+        }
+    }
+}
+
+/// Evaluate over the experiments of a plan; `read` gives a quantity of one run, by the run's place.
+///
+/// # Errors
+/// Operands of the wrong kind, series over different points, or a point that is not swept.
+pub(super) fn evaluate(
+    expression: &Expression,
+    experiments: &[Experiment],
+    read: &impl Fn(usize, &Quantity) -> f64,
+) -> Result<Value, String> {
+    let value_of = |inner: &Expression| evaluate(inner, experiments, read);
+    match expression {
+        Expression::Number(number) => Ok(Value::Number(*number)),
+        Expression::Truth(truth) => Ok(Value::Truth(*truth)),
+        Expression::Measured(experiment, quantity) => Ok(measured(&experiments[*experiment], quantity, read)),
+        Expression::Swept(experiment) => swept(&experiments[*experiment]),
+        Expression::At(series, point) => at(value_of(series)?, *point),
+        Expression::Negate(inner) => map(value_of(inner)?, "-", |number| -number),
+        Expression::Not(inner) => truth(value_of(inner)?, "not").map(|truth| Value::Truth(!truth)),
+        Expression::Binary(operator, left, right) => binary(*operator, value_of(left)?, value_of(right)?),
+        Expression::Call(function, arguments) => {
+            let values: Result<Vec<Value>, String> = arguments.iter().map(value_of).collect();
+            call(*function, values?)
+        }
+    }
+}
+
+fn measured(experiment: &Experiment, quantity: &Quantity, read: &impl Fn(usize, &Quantity) -> f64) -> Value {
+    let values: Vec<f64> = experiment.runs.iter().map(|run| read(*run, quantity)).collect();
+    match &experiment.swept {
+        Some(points) => Value::Series { points: points.clone(), values },
+        None => Value::Number(values[0]),
+    }
+}
+
+fn swept(experiment: &Experiment) -> Result<Value, String> {
+    let points = experiment.swept.clone();
+    let points = points.ok_or_else(|| format!("x({}), but this experiment sweeps nothing", experiment.name))?;
+    Ok(Value::Series { values: points.clone(), points })
+}
+
+fn at(series: Value, point: f64) -> Result<Value, String> {
+    let Value::Series { points, values } = series else {
+        return Err(format!("at(…, {point}) of {}", series.kind()));
+    };
+    let place = points.iter().position(|swept| *swept == point);
+    place.map(|place| Value::Number(values[place])).ok_or_else(|| format!("{point} is not swept: {points:?}"))
+}
+
+fn truth(value: Value, operator: &str) -> Result<bool, String> {
+    match value {
+        Value::Truth(truth) => Ok(truth),
+        other => Err(format!("`{operator}` of {}", other.kind())),
+    }
+}
+
+fn map(value: Value, name: &str, change: impl Fn(f64) -> f64) -> Result<Value, String> {
+    match value {
+        Value::Number(number) => Ok(Value::Number(change(number))),
+        Value::Series { points, values } => {
+            Ok(Value::Series { points, values: values.into_iter().map(change).collect() })
+        }
+        Value::Truth(_) => Err(format!("`{name}` of a truth")),
+    }
+}
+
+fn binary(operator: Operator, left: Value, right: Value) -> Result<Value, String> {
+    let symbol = operator.symbol();
+    match operator {
+        Operator::Or => Ok(Value::Truth(truth(left, symbol)? | truth(right, symbol)?)),
+        Operator::And => Ok(Value::Truth(truth(left, symbol)? & truth(right, symbol)?)),
+        Operator::Add => zip(left, right, symbol, |a, b| a + b),
+        Operator::Subtract => zip(left, right, symbol, |a, b| a - b),
+        Operator::Multiply => zip(left, right, symbol, |a, b| a * b),
+        Operator::Divide => zip(left, right, symbol, |a, b| a / b),
+        Operator::Power => zip(left, right, symbol, libm::pow),
+        Operator::Less => everywhere(left, right, symbol, |a, b| a < b),
+        Operator::LessOrEqual => everywhere(left, right, symbol, |a, b| a <= b),
+        Operator::Greater => everywhere(left, right, symbol, |a, b| a > b),
+        Operator::GreaterOrEqual => everywhere(left, right, symbol, |a, b| a >= b),
+        Operator::Equal => everywhere(left, right, symbol, |a, b| a == b),
+        Operator::NotEqual => everywhere(left, right, symbol, |a, b| a != b),
+    }
+}
+
+/// Apply `combine` point by point.
+fn zip(left: Value, right: Value, symbol: &str, combine: impl Fn(f64, f64) -> f64) -> Result<Value, String> {
+    match (left, right) {
+        (Value::Number(left), right) => map(right, symbol, |number| combine(left, number)),
+        (left, Value::Number(right)) => map(left, symbol, |number| combine(number, right)),
+        (Value::Series { points, values: left }, Value::Series { points: others, values: right }) => {
+            if points != others {
+                return Err(format!("`{symbol}` of series over different points: {points:?} and {others:?}"));
+            }
+            let values = left.into_iter().zip(right).map(|(left, right)| combine(left, right)).collect();
+            Ok(Value::Series { points, values })
+        }
+        (left, right) => Err(format!("`{symbol}` of {} and {}", left.kind(), right.kind())),
+    }
+}
+
+fn everywhere(left: Value, right: Value, symbol: &str, holds: impl Fn(f64, f64) -> bool) -> Result<Value, String> {
+    let verdicts = zip(left, right, symbol, |left, right| f64::from(u8::from(holds(left, right))))?;
+    match verdicts {
+        Value::Series { values, .. } => Ok(Value::Truth(values.iter().all(|verdict| *verdict == 1.0))),
+        single => Ok(Value::Truth(single.as_number() == Some(1.0))),
+    }
+}
+
+fn call(function: Function, arguments: Vec<Value>) -> Result<Value, String> {
+    match function {
+        Function::Max => extreme(function, arguments, f64::max),
+        Function::Min => extreme(function, arguments, f64::min),
+        _ => unary(function, arguments.into_iter().next().unwrap_or(Value::Number(f64::NAN))),
+    }
+}
+
+fn unary(function: Function, argument: Value) -> Result<Value, String> {
+    if function == Function::Abs {
+        return map(argument, function.name(), f64::abs);
+    }
+    match argument {
+        Value::Series { points, values } => Ok(of_series(function, &points, &values)),
+        other => Err(format!("`{}` of {}", function.name(), other.kind())),
+    }
+}
+
+/// The series is never empty: the plan refuses a sweep without values.
+fn of_series(function: Function, points: &[f64], values: &[f64]) -> Value {
+    Value::Number(match function {
+        Function::Sum => values.iter().sum(),
+        Function::First => values[0],
+        Function::Last => values[values.len() - 1],
+        Function::Spread => range(values) / mean(values).abs(),
+        Function::Slope => slope(points, values),
+        Function::Bend => bend(points, values),
+        Function::Argmin => points[place_of_least(values, f64::total_cmp)],
+        Function::Argmax => points[place_of_least(values, |a, b| b.total_cmp(a))],
+        Function::Increasing => {
+            return Value::Truth(values.windows(2).all(|pair| pair[0] < pair[1]));
+        }
+        Function::Decreasing => {
+            return Value::Truth(values.windows(2).all(|pair| pair[0] > pair[1]));
+        }
+        Function::Mean | Function::Abs | Function::Max | Function::Min => mean(values),
+    })
+}
+
+fn extreme(function: Function, arguments: Vec<Value>, choose: fn(f64, f64) -> f64) -> Result<Value, String> {
+    let mut numbers = Vec::new();
+    for argument in arguments {
+        match argument {
+            Value::Number(number) => numbers.push(number),
+            Value::Series { values, .. } => numbers.extend(values),
+            Value::Truth(_) => return Err(format!("`{}` of a truth", function.name())),
+        }
+    }
+    Ok(Value::Number(numbers.into_iter().reduce(choose).unwrap_or(f64::NAN)))
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn range(values: &[f64]) -> f64 {
+    let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
+    largest - smallest
+}
+
+fn place_of_least(values: &[f64], order: impl Fn(&f64, &f64) -> std::cmp::Ordering) -> usize {
+    (0..values.len()).min_by(|a, b| order(&values[*a], &values[*b])).unwrap_or(0)
+}
+
+/// Slope of the least-squares line.
+fn slope(points: &[f64], values: &[f64]) -> f64 {
+    let (point_mean, value_mean) = (mean(points), mean(values));
+    let pairs = points.iter().zip(values);
+    let covariance: f64 = pairs.map(|(point, value)| (point - point_mean) * (value - value_mean)).sum();
+    let variance: f64 = points.iter().map(|point| (point - point_mean) * (point - point_mean)).sum();
+    covariance / variance
+}
+
+/// Largest distance from the least-squares line over the rise of that line.
+fn bend(points: &[f64], values: &[f64]) -> f64 {
+    let (point_mean, value_mean, slope) = (mean(points), mean(values), slope(points, values));
+    let line = |point: f64| value_mean + slope * (point - point_mean);
+    let distances = points.iter().zip(values).map(|(point, value)| (value - line(*point)).abs());
+    distances.fold(0.0, f64::max) / (slope * range(points)).abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::expression::parse;
+    use proptest::prelude::*;
+
+    /// `flat` has one run; `line` and `curve` sweep 1, 2, 4 and `other` sweeps 1, 2.
+    fn experiments() -> Vec<Experiment> {
+        let sweep = |name: &str, runs: Vec<usize>, points: Option<Vec<f64>>| Experiment {
+            name: String::from(name),
+            runs,
+            swept: points,
+        };
+        vec![
+            sweep("flat-1", vec![0], None),
+            sweep("line", vec![1, 2, 3], Some(vec![1.0, 2.0, 4.0])),
+            sweep("curve", vec![4, 5, 6], Some(vec![1.0, 2.0, 4.0])),
+            sweep("other", vec![7, 8], Some(vec![1.0, 2.0])),
+        ]
+    }
+
+    /// What `iops` is for each run: line = 10 + 5 x, curve = 9, 3, 6.
+    const IOPS: [f64; 9] = [7.0, 15.0, 20.0, 30.0, 9.0, 3.0, 6.0, 1.0, 1.0];
+
+    fn result(text: &str) -> Result<Value, String> {
+        let experiments = experiments();
+        let parsed = parse(text, &experiments).map_err(|faults| faults[0].found.clone())?;
+        evaluate(&parsed, &experiments, &|run, _| IOPS[run])
+    }
+
+    fn number(text: &str) -> f64 {
+        result(text).unwrap().as_number().unwrap()
+    }
+
+    #[test]
+    fn operators_bind_as_in_mathematics() {
+        for (text, value) in [
+            ("1 + 2 * 3", 7.0),
+            ("8 - 2 - 1", 5.0),
+            ("8 / 2 / 2", 2.0),
+            ("2 ^ 3 ^ 2", 512.0),
+            ("-2 ^ 2", -4.0),
+            ("2 ^ -1", 0.5),
+            ("2 * -3", -6.0),
+            ("(1 + 2) * 3", 9.0),
+            ("1e3 * 1.5", 1500.0),
+            ("1 < 2 and 3 > 2 or 1 == 2", 1.0),
+            ("true or false and false", 1.0),
+            ("not 1 > 2", 1.0),
+            ("not true or true", 1.0),
+            ("1 + 1 <= 2", 1.0),
+        ] {
+            assert_eq!(number(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn quantities_of_a_sweep_are_series() {
+        assert_eq!(number("flat-1.iops - 3"), 4.0);
+        assert_eq!(number("at(line.iops, 4)"), 30.0);
+        assert_eq!(number("at(line.iops - x(line), 2)"), 18.0);
+        assert_eq!(number("at(line.iops / curve.iops, 4)"), 5.0);
+    }
+
+    #[test]
+    fn functions_of_series_have_their_textbook_values() {
+        for (text, value) in [
+            ("max(curve.iops)", 9.0),
+            ("min(curve.iops, 2)", 2.0),
+            ("max(1, 3, 2)", 3.0),
+            ("sum(curve.iops)", 18.0),
+            ("mean(curve.iops)", 6.0),
+            ("first(curve.iops)", 9.0),
+            ("last(curve.iops)", 6.0),
+            ("spread(curve.iops)", 1.0),
+            ("slope(line.iops)", 5.0),
+            ("argmin(curve.iops)", 2.0),
+            ("argmax(curve.iops)", 1.0),
+            ("increasing(line.iops)", 1.0),
+            ("increasing(curve.iops)", 0.0),
+            ("decreasing(-line.iops)", 1.0),
+            ("abs(3 - 5)", 2.0),
+            ("max(abs(curve.iops - 6))", 3.0),
+        ] {
+            assert_eq!(number(text), value, "{text}");
+        }
+        assert!(number("bend(line.iops)") < 1e-12);
+        assert!(number("bend(curve.iops)") > 0.5);
+    }
+
+    #[test]
+    fn a_comparison_of_series_holds_if_it_holds_at_every_point() {
+        assert_eq!(number("line.iops > 14"), 1.0);
+        assert_eq!(number("line.iops > 15"), 0.0);
+        assert_eq!(number("line.iops > curve.iops"), 1.0);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_reason() {
+        for (text, reason) in [
+            ("1 + true", "`+` of a truth"),
+            ("true < 1", "`<` of a truth"),
+            ("1 < 2 < 3", "`<` of a truth"),
+            ("not 1", "`not` of a number"),
+            ("1 and true", "`and` of a number"),
+            ("line.iops + other.iops", "`+` of series over different points: [1.0, 2.0, 4.0] and [1.0, 2.0]"),
+            ("at(line.iops, 3)", "3 is not swept: [1.0, 2.0, 4.0]"),
+            ("at(flat-1.iops, 3)", "at(…, 3) of a number"),
+            ("x(flat-1)", "x(flat-1), but this experiment sweeps nothing"),
+            ("slope(3)", "`slope` of a number"),
+            ("max(true)", "`max` of a truth"),
+        ] {
+            assert_eq!(result(text), Err(String::from(reason)), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_of_syntax_and_unknown_names_are_refused() {
+        for (text, reason) in [
+            ("", "the expression ends early"),
+            ("1 +", "the expression ends early"),
+            ("(1", "the expression ends early"),
+            ("1 2", "unexpected `2`"),
+            (")", "unexpected `)`"),
+            ("at(line.iops, x)", "unexpected `x`"),
+            ("slope(line.iops, 1)", "2 arguments of `slope`"),
+            ("flat.iops", "unknown experiment `flat`"),
+            ("line.iopz", "unknown quantity `iopz`"),
+            ("slop(line.iops)", "unknown function `slop`"),
+            ("line", "unknown quantity ``"),
+        ] {
+            assert_eq!(result(text), Err(String::from(reason)), "{text}");
+        }
+    }
+
+    #[test]
+    fn all_unknown_names_of_an_expression_are_reported_together() {
+        let faults = parse("lin.iops + curve.iop * slop(line.iops)", &experiments()).unwrap_err();
+        let found: Vec<&str> = faults.iter().map(|fault| fault.found.as_str()).collect();
+        assert_eq!(found, ["unknown experiment `lin`", "unknown quantity `iop`", "unknown function `slop`"]);
+        assert!(faults[0].allowed.starts_with("line, "));
+    }
+
+    #[test]
+    fn the_longest_expressions_do_not_exhaust_the_stack() {
+        assert!(result(&"(".repeat(255)).is_err());
+        assert!(result(&format!("{}1{}", "(".repeat(127), ")".repeat(127))).is_ok());
+        assert!(result(&format!("1{}", " + 1".repeat(127))).is_ok());
+        assert!(result(&format!("{}1", "-".repeat(255))).is_ok());
+        assert!(result(&"(".repeat(100_000)).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "\\PC{0,40}") {
+            let _ = result(&text);
+        }
+
+        #[test]
+        fn no_arrangement_of_words_makes_the_evaluator_panic(
+            words in prop::collection::vec(
+                prop::sample::select(vec![
+                    "1", "0", "2.5e3", "line.iops", "curve.iops", "flat-1.iops", "other.iops", "x(line)", "+", "-",
+                    "*", "/", "^", "<", ">=", "==", "and", "or", "not", "(", ")", ",", "max(", "slope(", "bend(", "at(",
+                    "argmin(", "increasing(", "spread(", "true",
+                ]),
+                0..24,
+            ),
+        ) {
+            let _ = result(&words.join(" "));
+        }
+
+        #[test]
+        fn sums_and_products_agree_with_the_machine(a in -1e6..1e6, b in -1e6..1e6, c in 1.0..1e6) {
+            prop_assert_eq!(number(&format!("({a}) + ({b}) * ({c}) / 3")), a + b * c / 3.0);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The language in which a plan says how a published figure follows from its experiments.
+//!
+//! ```text
+//! user-512.mean_ns - user-512.stage.transfer          1e9 / user-4k.iops
+//! increasing(lanes.iops) and max(lanes.iops) < 1e6     at(sizes.mean_ns, 512)
+//! ```
+//!
+//! From loose to tight: `or`, `and`, `not`, comparisons, `+ -`, `* /`, unary `-`, `^` (to the right).
+//! A `-` between two letters or digits of a name belongs to the name, so subtraction takes spaces.
+//! [`parse`] resolves every name, so an [`Expression`] names only what exists.
+
+use super::lexer::{Token, tokens};
+use super::plan::Experiment;
+use super::quantity::Quantity;
+
+/// What is wrong with an expression, in the two halves of a [`crate::config::Problem`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub found: String,
+    pub allowed: String,
+}
+
+/// A parsed expression.
+#[derive(Clone, Debug)]
+pub(super) enum Expression {
+    Number(f64),
+    Truth(bool),
+    /// A quantity of an experiment, by its place in the plan: a series if the experiment sweeps.
+    Measured(usize, Quantity),
+    /// The swept values of an experiment.
+    Swept(usize),
+    /// The value of a series at one of its swept values.
+    At(Box<Expression>, f64),
+    Negate(Box<Expression>),
+    Not(Box<Expression>),
+    Binary(Operator, Box<Expression>, Box<Expression>),
+    Call(Function, Vec<Expression>),
+}
+
+/// An operator between two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Or,
+    And,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    Equal,
+    NotEqual,
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Power,
+}
+
+/// A function of series or numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Function {
+    /// Magnitude, point by point.
+    Abs,
+    /// Largest and smallest of all arguments and their points.
+    Max,
+    Min,
+    /// Sum and mean over the points.
+    Sum,
+    Mean,
+    /// Value at the first and at the last swept value.
+    First,
+    Last,
+    /// (largest - smallest) / |mean|: 0 for a constant.
+    Spread,
+    /// Slope of the least-squares line over the swept values.
+    Slope,
+    /// Largest distance from that line, as a share of the line's rise: 0 for a straight line.
+    Bend,
+    /// Swept value at which the series is smallest, or largest.
+    Argmin,
+    Argmax,
+    /// Whether each value is larger, or smaller, than the one before.
+    Increasing,
+    Decreasing,
+}
+
+const OPERATORS: [(&str, Operator); 13] = [
+    ("or", Operator::Or),
+    ("and", Operator::And),
+    ("<", Operator::Less),
+    ("<=", Operator::LessOrEqual),
+    (">", Operator::Greater),
+    (">=", Operator::GreaterOrEqual),
+    ("==", Operator::Equal),
+    ("!=", Operator::NotEqual),
+    ("+", Operator::Add),
+    ("-", Operator::Subtract),
+    ("*", Operator::Multiply),
+    ("/", Operator::Divide),
+    ("^", Operator::Power),
+];
+
+const FUNCTIONS: [(&str, Function); 14] = [
+    ("abs", Function::Abs),
+    ("max", Function::Max),
+    ("min", Function::Min),
+    ("sum", Function::Sum),
+    ("mean", Function::Mean),
+    ("first", Function::First),
+    ("last", Function::Last),
+    ("spread", Function::Spread),
+    ("slope", Function::Slope),
+    ("bend", Function::Bend),
+    ("argmin", Function::Argmin),
+    ("argmax", Function::Argmax),
+    ("increasing", Function::Increasing),
+    ("decreasing", Function::Decreasing),
+];
+
+/// How tightly prefixes bind; operators are ranked by [`Operator::power`].
+const NOT_POWER: u8 = 3;
+const NEGATE_POWER: u8 = 7;
+
+impl Operator {
+    fn power(self) -> u8 {
+        match self {
+            Operator::Or => 1,
+            Operator::And => 2,
+            Operator::Less | Operator::LessOrEqual | Operator::Greater => 4,
+            Operator::GreaterOrEqual | Operator::Equal | Operator::NotEqual => 4,
+            Operator::Add | Operator::Subtract => 5,
+            Operator::Multiply | Operator::Divide => 6,
+            Operator::Power => 8,
+        }
+    }
+
+    /// How tightly the right operand must bind: `^` groups to the right (and takes `2^-1`), the others to the left.
+    fn right_power(self) -> u8 {
+        match self {
+            Operator::Power => NEGATE_POWER,
+            other => other.power() + 1,
+        }
+    }
+
+    pub fn symbol(self) -> &'static str {
+        name_in(&OPERATORS, self)
+    }
+}
+
+impl Function {
+    pub fn name(self) -> &'static str {
+        name_in(&FUNCTIONS, self)
+    }
+
+    /// Whether the function takes several arguments.
+    fn is_variadic(self) -> bool {
+        matches!(self, Function::Max | Function::Min)
+    }
+}
+
+fn name_in<T: PartialEq>(table: &[(&'static str, T)], wanted: T) -> &'static str {
+    table.iter().find(|(_, item)| *item == wanted).map_or("", |(name, _)| name)
+}
+
+/// Parse `text` over the experiments of a plan.
+///
+/// # Errors
+/// The first mistake of syntax, together with every unknown name before it.
+pub(super) fn parse(text: &str, experiments: &[Experiment]) -> Result<Expression, Vec<Fault>> {
+    let tokens = tokens(text).map_err(|fault| vec![fault])?;
+    let mut parser = Parser { tokens: &tokens, at: 0, experiments, faults: Vec::new() };
+    match parser.whole() {
+        Ok(expression) if parser.faults.is_empty() => Ok(expression),
+        Ok(_) => Err(parser.faults),
+        Err(fault) => {
+            parser.faults.push(fault);
+            Err(parser.faults)
+        }
+    }
+}
+
+/// Operator-precedence parser. Its recursion is bounded by the lexer's limit on tokens.
+struct Parser<'a> {
+    tokens: &'a [Token<'a>],
+    at: usize,
+    experiments: &'a [Experiment],
+    /// Unknown names, which do not stop the parse.
+    faults: Vec<Fault>,
+}
+
+impl<'a> Parser<'a> {
+    fn whole(&mut self) -> Result<Expression, Fault> {
+        let expression = self.operand(0)?;
+        match self.next() {
+            None => Ok(expression),
+            Some(token) => Err(unexpected(Some(token), "an operator or the end")),
+        }
+    }
+
+    fn peek(&self) -> Option<Token<'a>> {
+        self.tokens.get(self.at).copied()
+    }
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        let token = self.peek();
+        self.at += 1;
+        token
+    }
+
+    fn take(&mut self, symbol: &str) -> bool {
+        let found = self.peek().is_some_and(|token| token.is(symbol));
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, symbol: &str) -> Result<(), Fault> {
+        match self.take(symbol) {
+            true => Ok(()),
+            false => Err(unexpected(self.peek(), &format!("`{symbol}`"))),
+        }
+    }
+
+    /// An operand all of whose operators bind at least as tightly as `power_min`.
+    fn operand(&mut self, power_min: u8) -> Result<Expression, Fault> {
+        let mut left = self.prefix()?;
+        while let Some(operator) = self.operator().filter(|operator| operator.power() >= power_min) {
+            self.at += 1;
+            let right = self.operand(operator.right_power())?;
+            left = Expression::Binary(operator, Box::new(left), Box::new(right));
+        }
+        Ok(left)
+    }
+
+    fn operator(&self) -> Option<Operator> {
+        let token = self.peek()?;
+        OPERATORS.iter().find(|(symbol, _)| token.is(symbol)).map(|(_, operator)| *operator)
+    }
+
+    fn prefix(&mut self) -> Result<Expression, Fault> {
+        match self.next() {
+            Some(Token::Number(number)) => Ok(Expression::Number(number)),
+            Some(Token::Symbol("-")) => Ok(Expression::Negate(Box::new(self.operand(NEGATE_POWER)?))),
+            Some(Token::Symbol("(")) => self.parenthesis(),
+            Some(Token::Name("not")) => Ok(Expression::Not(Box::new(self.operand(NOT_POWER)?))),
+            Some(Token::Name("true")) => Ok(Expression::Truth(true)),
+            Some(Token::Name("false")) => Ok(Expression::Truth(false)),
+            Some(Token::Name(name)) if !matches!(name, "and" | "or") => self.named(name),
+            token => Err(unexpected(token, "a number, a quantity, a function or `(`")),
+        }
+    }
+
+    fn parenthesis(&mut self) -> Result<Expression, Fault> {
+        let inner = self.operand(0)?;
+        self.expect(")")?;
+        Ok(inner)
+    }
+
+    fn named(&mut self, name: &str) -> Result<Expression, Fault> {
+        match name {
+            _ if !self.take("(") => Ok(self.measured(name)),
+            "x" => self.swept(),
+            "at" => self.at_point(),
+            _ => self.call(name),
+        }
+    }
+
+    /// `experiment.quantity`
+    fn measured(&mut self, name: &str) -> Expression {
+        let (experiment, path) = name.split_once('.').unwrap_or((name, ""));
+        let experiment = self.experiment(experiment);
+        match Quantity::parse(path) {
+            Ok(quantity) => Expression::Measured(experiment, quantity),
+            Err(fault) => {
+                self.faults.push(fault);
+                Expression::Number(f64::NAN)
+            }
+        }
+    }
+
+    /// The place of an experiment; of an unknown one, any place, as the expression will be refused.
+    fn experiment(&mut self, name: &str) -> usize {
+        let place = self.experiments.iter().position(|experiment| experiment.name == name);
+        if place.is_none() {
+            let names = self.experiments.iter().map(|experiment| experiment.name.as_str());
+            self.faults.push(Fault::unknown("experiment", name, names));
+        }
+        place.unwrap_or(0)
+    }
+
+    /// `x(experiment)`
+    fn swept(&mut self) -> Result<Expression, Fault> {
+        let Some(Token::Name(name)) = self.next() else {
+            return Err(Fault::new("x( ) without an experiment", "x(experiment)"));
+        };
+        let experiment = self.experiment(name);
+        self.expect(")")?;
+        Ok(Expression::Swept(experiment))
+    }
+
+    /// `at(series, number)`: a number, so that whether the point exists does not depend on a result.
+    fn at_point(&mut self) -> Result<Expression, Fault> {
+        let series = self.operand(0)?;
+        self.expect(",")?;
+        let point = match self.next() {
+            Some(Token::Number(point)) => point,
+            token => return Err(unexpected(token, "a number, as in at(sizes.mean_ns, 512)")),
+        };
+        self.expect(")")?;
+        Ok(Expression::At(Box::new(series), point))
+    }
+
+    fn call(&mut self, name: &str) -> Result<Expression, Fault> {
+        let mut arguments = vec![self.operand(0)?];
+        while self.take(",") {
+            arguments.push(self.operand(0)?);
+        }
+        self.expect(")")?;
+        let Some((_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
+            let names = FUNCTIONS.iter().map(|(known, _)| *known).chain(["at", "x"]);
+            self.faults.push(Fault::unknown("function", name, names));
+            return Ok(Expression::Number(f64::NAN));
+        };
+        if arguments.len() > 1 && !function.is_variadic() {
+            return Err(Fault::new(format!("{} arguments of `{name}`", arguments.len()), "one argument"));
+        }
+        Ok(Expression::Call(*function, arguments))
+    }
+}
+
+fn unexpected(token: Option<Token<'_>>, allowed: &str) -> Fault {
+    let found = token.map_or(String::from("the expression ends early"), |token| format!("unexpected `{token}`"));
+    Fault::new(found, allowed)
+}
+
+impl Fault {
+    pub fn new(found: impl Into<String>, allowed: impl Into<String>) -> Fault {
+        Fault { found: found.into(), allowed: allowed.into() }
+    }
+
+    /// A name that is not among `known`; the most similar one is suggested first.
+    pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Fault {
+        let mut known: Vec<&str> = known.collect();
+        known.sort_by(|a, b| strsim::jaro_winkler(name, b).total_cmp(&strsim::jaro_winkler(name, a)));
+        Fault::new(format!("unknown {what} `{name}`"), known.join(", "))
+    }
+}
+
+impl Expression {
+    /// Call `visit` with each experiment's place and what is read of it (nothing for its swept values).
+    pub fn visit<'a>(&'a self, visit: &mut impl FnMut(usize, Option<&'a Quantity>)) {
+        match self {
+            Expression::Number(_) | Expression::Truth(_) => {}
+            Expression::Measured(experiment, quantity) => visit(*experiment, Some(quantity)),
+            Expression::Swept(experiment) => visit(*experiment, None),
+            Expression::At(inner, _) | Expression::Negate(inner) | Expression::Not(inner) => inner.visit(visit),
+            Expression::Binary(_, left, right) => {
+                left.visit(visit);
+                right.visit(visit);
+            }
+            Expression::Call(_, arguments) => arguments.iter().for_each(|argument| argument.visit(visit)),
+        }
+    }
+}

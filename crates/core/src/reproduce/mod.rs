@@ -1,0 +1,221 @@
+//! Published results beside simulated ones.
+//!
+//! A reproduction is a folder without code: `plan.toml` says which experiments to run and how each
+//! published figure follows from them, `expected.csv` holds what was printed and where. The caller
+//! runs the experiments; this module owes it every run that is needed, once, and a verdict on every
+//! published row. Nothing is ever dropped: a row that the plan does not mention is an error of the plan.
+//!
+//! ```text
+//! Reproduction::load ── runs() ── caller resolves drives ── check() ── caller simulates ── judge()
+//! ```
+
+mod evaluate;
+mod expected;
+mod expression;
+mod lexer;
+mod plan;
+mod quantity;
+#[cfg(test)]
+mod sample;
+mod verdict;
+
+use std::collections::BTreeSet;
+
+use crate::config::{Drive, Problem, Problems};
+use crate::report::Outcome;
+use evaluate::{Value, evaluate};
+use expected::Expected;
+use expression::{Expression, Fault};
+use plan::{Plan, PlanRow};
+use quantity::Quantity;
+
+pub use expected::Kind;
+pub use plan::RunSpec;
+pub use verdict::{Row, Verdict};
+
+/// A plan and the published results that it answers to.
+#[derive(Clone, Debug)]
+pub struct Reproduction {
+    paper: String,
+    plan: Plan,
+    expected: Vec<Expected>,
+}
+
+/// What a judgement needs to know of the drive of a run, overrides applied.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Keys of its description that are marked as fitted, as `link.one_way_ns`.
+    pub fitted: Vec<String>,
+    /// The resolved description: an object for each section, with keys as drive files have them.
+    pub description: serde_json::Value,
+}
+
+impl From<&Drive> for Facts {
+    fn from(drive: &Drive) -> Facts {
+        let fitted = drive.fitted.iter().map(|mark| mark.key.clone()).collect();
+        Facts { fitted, description: drive.resolved() }
+    }
+}
+
+impl Facts {
+    /// The number under a dotted key; true is 1. None if there is none or it is no number.
+    fn parameter(&self, key: &str) -> Option<f64> {
+        let value = self.description.pointer(&format!("/{}", key.replace('.', "/")))?;
+        value.as_f64().or_else(|| value.as_bool().map(|truth| f64::from(u8::from(truth))))
+    }
+
+    /// Names of the stages of the software stack.
+    fn stack_stages(&self) -> Vec<&str> {
+        let stages = self.description.pointer("/stack/stages").and_then(serde_json::Value::as_array);
+        stages.into_iter().flatten().filter_map(|stage| stage["name"].as_str()).collect()
+    }
+}
+
+impl Reproduction {
+    /// Read the reproduction of `paper` from the texts of its `plan.toml` and `expected.csv`.
+    ///
+    /// # Errors
+    /// All problems of both texts at once: syntax, unknown keys, experiments, quantities and functions,
+    /// expressions that make no sense, and published rows without a row of the plan or the reverse.
+    pub fn load(paper: &str, plan_text: &str, expected_text: &str) -> Result<Reproduction, Problems> {
+        let file = |name: &str| format!("reproductions/{paper}/{name}");
+        let mut problems = Problems::default();
+        let plan = plan::read(&file("plan.toml"), plan_text, &mut problems);
+        let expected = expected::read(&file("expected.csv"), expected_text, &mut problems);
+        let reproduction = Reproduction { paper: String::from(paper), plan, expected };
+        if problems.0.is_empty() {
+            problems.0.extend(reproduction.unmatched_rows());
+            problems.0.extend(reproduction.rows().filter_map(|(row, expected)| reproduction.misfit(row, expected)));
+        }
+        problems.0.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        problems.or(reproduction)
+    }
+
+    /// Name of the paper, which is the name of the folder.
+    pub fn paper(&self) -> &str {
+        &self.paper
+    }
+
+    /// Every simulation that the plan needs, once.
+    pub fn runs(&self) -> &[RunSpec] {
+        &self.plan.runs
+    }
+
+    /// Say what is wrong with a run, at the place of the experiment that asks for it: its drive is
+    /// unknown, say, or its job makes no sense.
+    ///
+    /// # Panics
+    /// If there is no such run.
+    pub fn problem_of(&self, run: usize, found: &str, allowed: &str) -> Problem {
+        self.plan.places[run].problem(found, allowed)
+    }
+
+    /// Check, before anything runs, that every stage and parameter that an expression names exists in
+    /// the drives of its runs; `facts` are those of [`Reproduction::runs`], in order.
+    ///
+    /// # Errors
+    /// Every name that does not exist.
+    ///
+    /// # Panics
+    /// If the numbers of facts and runs differ.
+    pub fn check(&self, facts: &[Facts]) -> Result<(), Problems> {
+        assert_eq!(facts.len(), self.plan.runs.len(), "one set of facts for each run");
+        let mut problems = Problems::default();
+        for row in &self.plan.rows {
+            let faults = self.faults(row, facts);
+            problems.0.extend(faults.into_iter().map(|fault| fault.at(&row.place)));
+        }
+        problems.or(())
+    }
+
+    /// Judge every published row; `outcomes` and `facts` are those of [`Reproduction::runs`], in order.
+    ///
+    /// # Panics
+    /// If the numbers of outcomes, facts and runs differ.
+    pub fn judge(&self, outcomes: &[Outcome], facts: &[Facts]) -> Vec<Row> {
+        assert_eq!(outcomes.len(), self.plan.runs.len(), "one outcome for each run");
+        assert_eq!(facts.len(), self.plan.runs.len(), "one set of facts for each run");
+        let read = |run: usize, quantity: &Quantity| quantity.read(&outcomes[run], &facts[run]);
+        let judged = |(row, expected): (&PlanRow, &Expected)| {
+            let value = row.value.as_ref().and_then(|value| self.number(value, &read));
+            verdict::judge(&self.paper, expected, row.unexplained.as_deref(), value, self.fitted_keys(row, facts))
+        };
+        self.rows().map(judged).collect()
+    }
+
+    /// Published rows, in their order, with their rows of the plan.
+    fn rows(&self) -> impl Iterator<Item = (&PlanRow, &Expected)> {
+        self.expected.iter().filter_map(|expected| {
+            let row = self.plan.rows.iter().find(|row| row.id == expected.id);
+            row.map(|row| (row, expected))
+        })
+    }
+
+    fn unmatched_rows(&self) -> Vec<Problem> {
+        let planned: BTreeSet<&str> = self.plan.rows.iter().map(|row| row.id.as_str()).collect();
+        let published: BTreeSet<&str> = self.expected.iter().map(|row| row.id.as_str()).collect();
+        let unplanned = self.expected.iter().filter(|row| !planned.contains(row.id.as_str())).map(|row| {
+            let found = format!("the plan has no row `{}`", row.id);
+            row.place.problem(found, "a [[row]] with a value, or with unexplained = \"why\"")
+        });
+        let unpublished = self.plan.rows.iter().filter(|row| !published.contains(row.id.as_str())).map(|row| {
+            let found = format!("expected.csv has no row `{}`", row.id);
+            row.place.problem(found, "rows for published results")
+        });
+        unplanned.chain(unpublished).collect()
+    }
+
+    /// What is wrong with the kind of a row's value. As no kind depends on a result, any will do here.
+    fn misfit(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
+        let value = evaluate(row.value.as_ref()?, &self.plan.experiments, &|_, _| 1.0);
+        let (found, allowed) = match (value, expected.kind) {
+            (Ok(Value::Number(_)), Kind::Number) | (Ok(Value::Truth(_)), Kind::Shape) => {
+                return None;
+            }
+            (Err(found), _) => (found, ""),
+            (Ok(value), Kind::Number) => (format!("`{}` gives {}", row.id, value.kind()), "a number"),
+            (Ok(value), Kind::Shape) => (format!("`{}` gives {}", row.id, value.kind()), "a comparison"),
+        };
+        Some(row.place.problem(found, allowed))
+    }
+
+    fn number(&self, value: &Expression, read: &impl Fn(usize, &Quantity) -> f64) -> Option<f64> {
+        let value = evaluate(value, &self.plan.experiments, read);
+        value.expect("checked when the plan was loaded").as_number().filter(|number| number.is_finite())
+    }
+
+    fn faults(&self, row: &PlanRow, facts: &[Facts]) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        self.visit(row, &mut |run, quantity| faults.extend(quantity.check(&facts[run]).err()));
+        faults.dedup();
+        faults
+    }
+
+    /// Fitted keys that the row's value depends on. A parameter depends on its own key alone, a
+    /// simulated quantity on all that its drive has, unless the row of the plan narrows them.
+    fn fitted_keys(&self, row: &PlanRow, facts: &[Facts]) -> Vec<String> {
+        let mut keys: Vec<String> = Vec::new();
+        self.visit(row, &mut |run, quantity| {
+            for key in &facts[run].fitted {
+                let is_read = !matches!(quantity, Quantity::Parameter(parameter) if parameter != key);
+                let is_admitted = row.fitted.as_ref().is_none_or(|only| only.contains(key));
+                if is_read && is_admitted && !keys.contains(key) {
+                    keys.push(key.clone());
+                }
+            }
+        });
+        keys
+    }
+
+    /// Call `visit` with every run and quantity that a row's value reads.
+    fn visit(&self, row: &PlanRow, visit: &mut impl FnMut(usize, &Quantity)) {
+        let Some(value) = &row.value else { return };
+        value.visit(&mut |experiment, quantity| {
+            let Some(quantity) = quantity else { return };
+            self.plan.experiments[experiment].runs.iter().for_each(|run| visit(*run, quantity));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

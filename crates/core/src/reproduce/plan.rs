@@ -1,0 +1,460 @@
+//! The simulated side of a reproduction: `plan.toml`.
+//!
+//! ```toml
+//! seed = 1                                   # of every experiment that gives none
+//! job = { rw = "randread", iodepth = 1 }     # fio options of every experiment, unless it gives its own
+//!
+//! [[experiment]]
+//! name = "sizes"
+//! drive = "dc-express"
+//! set = ["link.skip_ordered_sets=false"]     # overrides of the drive
+//! job = { number_ios = 20000 }
+//! sweep = { key = "job.bs", values = [512, 4096] }
+//!
+//! [[row]]
+//! id = "DCX-512-lat"                         # of expected.csv
+//! value = "at(sizes.mean_ns, 512)"           # an expression
+//! fitted = []                                # optional: the only fitted keys that the value depends on
+//! unexplained = "why"                        # optional: nothing in the model is claimed to explain the value
+//! ```
+//!
+//! A sweep makes every quantity of its experiment a series. It varies a key of the drive, or a fio
+//! option as `job.OPTION`.
+
+use super::expression::{Expression, Fault, parse};
+use crate::config::document::{self, Entry, Node, Place, Table, Value};
+use crate::config::{Problem, Problems};
+
+/// Seed of experiments where the plan gives none.
+const SEED_DEFAULT: u64 = 1;
+
+/// One simulation: everything that its outcome depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RunSpec {
+    /// Name of a shipped drive.
+    pub drive: String,
+    /// Overrides of its description, as `link.lanes=8`, the last of a key counting.
+    pub set: Vec<String>,
+    /// fio options, each given once.
+    pub job: Vec<(String, String)>,
+    pub seed: u64,
+}
+
+/// A named experiment: one run, or one for each swept value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Experiment {
+    pub name: String,
+    /// Places in [`Plan::runs`]; never empty.
+    pub runs: Vec<usize>,
+    /// Swept values, if it sweeps; as many as runs.
+    pub swept: Option<Vec<f64>>,
+}
+
+/// How the simulated value of one published result is obtained.
+#[derive(Clone, Debug)]
+pub(super) struct PlanRow {
+    pub place: Place,
+    pub id: String,
+    pub value: Option<Expression>,
+    /// Why the result cannot be claimed to be explained.
+    pub unexplained: Option<String>,
+    /// The only fitted keys that the value depends on, where the drives have more.
+    pub fitted: Option<Vec<String>>,
+}
+
+/// A plan, read and resolved.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    /// All runs, equal ones once.
+    pub runs: Vec<RunSpec>,
+    /// For each run the experiment that asks for it first.
+    pub places: Vec<Place>,
+    pub experiments: Vec<Experiment>,
+    pub rows: Vec<PlanRow>,
+}
+
+/// Read a plan; all problems go to `problems`, and what has any is left out.
+pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Plan {
+    let document = document::parse(file, text);
+    problems.0.extend(document.problems);
+    let mut reader = Reader { plan: Plan::default(), problems: &mut problems.0 };
+    reader.document(&document.table);
+    reader.plan
+}
+
+struct Reader<'a> {
+    plan: Plan,
+    problems: &'a mut Vec<Problem>,
+}
+
+/// What experiments inherit from the head of the plan.
+struct Defaults {
+    seed: u64,
+    job: Vec<(String, String)>,
+}
+
+/// The values that a sweep gives to a key, with their text.
+struct Sweep {
+    key: String,
+    values: Vec<(f64, String)>,
+}
+
+impl Reader<'_> {
+    fn document(&mut self, table: &Table) {
+        self.refuse_others(table, &["seed", "job", "experiment", "row"]);
+        let defaults = Defaults { seed: self.seed(table).unwrap_or(SEED_DEFAULT), job: self.job(table) };
+        for experiment in self.tables(table, "experiment") {
+            self.experiment(experiment, &defaults);
+        }
+        for row in self.tables(table, "row") {
+            self.row(row);
+        }
+    }
+
+    fn experiment(&mut self, entry: (&Place, &Table), defaults: &Defaults) {
+        let (place, table) = entry;
+        self.refuse_others(table, &["name", "drive", "set", "job", "sweep", "seed"]);
+        let name = self.name(place, table);
+        let base = RunSpec {
+            drive: self.required(place, table, "drive"),
+            set: self.strings(table, "set").unwrap_or_default(),
+            job: overridden(&defaults.job, self.job(table)),
+            seed: self.seed(table).unwrap_or(defaults.seed),
+        };
+        let sweep = self.sweep(table);
+        let specs = match &sweep {
+            None => vec![base],
+            Some(sweep) => sweep.values.iter().map(|(_, text)| base.with(&sweep.key, text)).collect(),
+        };
+        let runs = specs.into_iter().map(|spec| self.plan.place_of(spec, place)).collect();
+        let swept = sweep.map(|sweep| sweep.values.iter().map(|(value, _)| *value).collect());
+        self.plan.experiments.push(Experiment { name, runs, swept });
+    }
+
+    fn name(&mut self, place: &Place, table: &Table) -> String {
+        let name = self.required(place, table, "name");
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+            && name.chars().all(is_word)
+            && !name.contains("--");
+        if !name.is_empty() && !is_name {
+            self.refuse(place, format!("experiment name `{name}`"), "a letter, then letters, digits, - and _");
+        }
+        if !name.is_empty() && self.plan.experiments.iter().any(|experiment| experiment.name == name) {
+            self.refuse(place, format!("a second experiment `{name}`"), "one of each name");
+        }
+        name
+    }
+
+    fn sweep(&mut self, table: &Table) -> Option<Sweep> {
+        let entry = document::entry(table, "sweep")?;
+        let Value::Table(inner) = &entry.node.value else {
+            self.refuse(&entry.place, "a sweep that is no table", "{ key = \"job.bs\", values = [512, 4096] }");
+            return None;
+        };
+        self.refuse_others(inner, &["key", "values"]);
+        let key = self.required(&entry.place, inner, "key");
+        let values = self.array(inner, "values").unwrap_or(&[]);
+        if values.is_empty() {
+            self.refuse(&entry.place, "a sweep without values", "an array of numbers");
+            return None;
+        }
+        let values = values.iter().filter_map(|node| self.number(node)).collect();
+        Some(Sweep { key, values })
+    }
+
+    fn number(&mut self, node: &Node) -> Option<(f64, String)> {
+        match &node.value {
+            Value::Integer(integer) => Some((*integer as f64, integer.to_string())),
+            Value::Float(float) if float.is_finite() => Some((*float, format!("{float:?}"))),
+            _ => {
+                self.refuse(&node.place, format!("swept value `{}`", node.quote), "a number");
+                None
+            }
+        }
+    }
+
+    fn row(&mut self, entry: (&Place, &Table)) {
+        let (place, table) = entry;
+        self.refuse_others(table, &["id", "value", "unexplained", "fitted"]);
+        let row = PlanRow {
+            place: place.clone(),
+            id: self.required(place, table, "id"),
+            value: self.expression(table),
+            unexplained: self.string(table, "unexplained").map(|(_, reason)| reason),
+            fitted: self.strings(table, "fitted"),
+        };
+        if document::entry(table, "value").is_none() && row.unexplained.is_none() {
+            self.refuse(place, format!("row `{}` without a value", row.id), "value = \"…\" or unexplained = \"why\"");
+        }
+        if self.plan.rows.iter().any(|other| other.id == row.id) {
+            self.refuse(place, format!("a second row `{}`", row.id), "one row for each id");
+        }
+        self.plan.rows.push(row);
+    }
+
+    fn expression(&mut self, table: &Table) -> Option<Expression> {
+        let (place, text) = self.string(table, "value")?;
+        match parse(&text, &self.plan.experiments) {
+            Ok(expression) => Some(expression),
+            Err(faults) => {
+                self.problems.extend(faults.into_iter().map(|fault| fault.at(&place)));
+                None
+            }
+        }
+    }
+
+    fn refuse(&mut self, place: &Place, found: impl Into<String>, allowed: &str) {
+        self.problems.push(place.problem(found, allowed));
+    }
+
+    fn refuse_others(&mut self, table: &Table, known: &[&str]) {
+        for entry in table.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+            self.problems.push(Fault::unknown("key", &entry.key, known.iter().copied()).at(&entry.place));
+        }
+    }
+
+    fn refuse_value(&mut self, entry: &Entry, allowed: &str) {
+        self.refuse(&entry.place, format!("{} = {}", entry.key, entry.node.quote), allowed);
+    }
+
+    /// The tables of `[[key]]`.
+    fn tables<'t>(&mut self, table: &'t Table, key: &str) -> Vec<(&'t Place, &'t Table)> {
+        let nodes = self.array(table, key).unwrap_or(&[]);
+        let mut tables = Vec::new();
+        for node in nodes {
+            match &node.value {
+                Value::Table(inner) => tables.push((&node.place, inner)),
+                _ => self.refuse(&node.place, format!("`{}` in {key}", node.quote), &format!("[[{key}]]")),
+            }
+        }
+        tables
+    }
+
+    fn array<'t>(&mut self, table: &'t Table, key: &str) -> Option<&'t [Node]> {
+        let entry = document::entry(table, key)?;
+        match &entry.node.value {
+            Value::Array(nodes) => Some(nodes),
+            _ => {
+                self.refuse_value(entry, "an array");
+                None
+            }
+        }
+    }
+
+    fn strings(&mut self, table: &Table, key: &str) -> Option<Vec<String>> {
+        let nodes = self.array(table, key)?;
+        let mut strings = Vec::new();
+        for node in nodes {
+            match &node.value {
+                Value::String(string) => strings.push(string.clone()),
+                _ => self.refuse(&node.place, format!("`{}` in {key}", node.quote), "strings"),
+            }
+        }
+        Some(strings)
+    }
+
+    fn string(&mut self, table: &Table, key: &str) -> Option<(Place, String)> {
+        let entry = document::entry(table, key)?;
+        match &entry.node.value {
+            Value::String(string) if !string.trim().is_empty() => Some((entry.place.clone(), string.clone())),
+            _ => {
+                self.refuse_value(entry, "a string");
+                None
+            }
+        }
+    }
+
+    /// A string that must be there; empty, and a problem, if it is not.
+    fn required(&mut self, place: &Place, table: &Table, key: &str) -> String {
+        if document::entry(table, key).is_none() {
+            self.refuse(place, format!("no {key}"), &format!("{key} = \"…\""));
+        }
+        self.string(table, key).map(|(_, string)| string).unwrap_or_default()
+    }
+
+    fn seed(&mut self, table: &Table) -> Option<u64> {
+        let entry = document::entry(table, "seed")?;
+        let seed = match &entry.node.value {
+            Value::Integer(integer) => u64::try_from(*integer).ok(),
+            _ => None,
+        };
+        if seed.is_none() {
+            self.refuse_value(entry, "a whole number from 0 to 2^64 - 1");
+        }
+        seed
+    }
+
+    /// fio options, in fio's own writing: true is 1.
+    fn job(&mut self, table: &Table) -> Vec<(String, String)> {
+        let Some(entry) = document::entry(table, "job") else {
+            return Vec::new();
+        };
+        let Value::Table(options) = &entry.node.value else {
+            self.refuse_value(entry, "a table of fio options");
+            return Vec::new();
+        };
+        let mut job = Vec::new();
+        for option in options {
+            match option_text(&option.node.value) {
+                Some(text) => job.push((option.key.clone(), text)),
+                None => self.refuse_value(option, "a string, a number, true or false"),
+            }
+        }
+        job
+    }
+}
+
+fn option_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(string) => Some(string.clone()),
+        Value::Integer(integer) => Some(integer.to_string()),
+        Value::Float(float) => Some(float.to_string()),
+        Value::Boolean(boolean) => Some(u8::from(*boolean).to_string()),
+        Value::Array(_) | Value::Table(_) | Value::Datetime => None,
+    }
+}
+
+/// Options of `base`, replaced and followed by those of `own`.
+fn overridden(base: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, String)> {
+    let mut options = base.to_vec();
+    for (key, text) in own {
+        set_option(&mut options, &key, &text);
+    }
+    options
+}
+
+fn set_option(options: &mut Vec<(String, String)>, key: &str, text: &str) {
+    match options.iter_mut().find(|(known, _)| known == key) {
+        Some((_, value)) => *value = String::from(text),
+        None => options.push((String::from(key), String::from(text))),
+    }
+}
+
+impl RunSpec {
+    /// This run with one key of the drive, or one option of the job, at a swept value.
+    fn with(&self, key: &str, text: &str) -> RunSpec {
+        let mut spec = self.clone();
+        match key.strip_prefix("job.") {
+            Some(option) => set_option(&mut spec.job, option, text),
+            None => spec.set.push(format!("{key}={text}")),
+        }
+        spec
+    }
+}
+
+impl Plan {
+    /// The place of a run, added if no equal one is there.
+    fn place_of(&mut self, spec: RunSpec, place: &Place) -> usize {
+        let known = self.runs.iter().position(|run| *run == spec);
+        known.unwrap_or_else(|| {
+            self.runs.push(spec);
+            self.places.push(place.clone());
+            self.runs.len() - 1
+        })
+    }
+}
+
+impl Fault {
+    /// The fault as a problem of a place.
+    pub fn at(self, place: &Place) -> Problem {
+        place.problem(self.found, self.allowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Result<Plan, Vec<String>> {
+        let mut problems = Problems::default();
+        let plan = read("plan.toml", text, &mut problems);
+        match problems.0.is_empty() {
+            true => Ok(plan),
+            false => Err(problems.0.iter().map(Problem::to_string).collect()),
+        }
+    }
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(key, value)| (String::from(*key), String::from(*value))).collect()
+    }
+
+    #[test]
+    fn experiments_inherit_the_job_and_override_it() {
+        let plan = plan(
+            "seed = 7\njob = { rw = \"randread\", bs = 512, time_based = true }\n\
+             [[experiment]]\nname = \"a\"\ndrive = \"d\"\nset = [\"link.lanes=8\"]\njob = { bs = \"4k\", iodepth = 2 }\n",
+        )
+        .unwrap();
+        assert_eq!(
+            plan.runs,
+            [RunSpec {
+                drive: String::from("d"),
+                set: vec![String::from("link.lanes=8")],
+                job: pairs(&[("rw", "randread"), ("bs", "4k"), ("time_based", "1"), ("iodepth", "2")]),
+                seed: 7,
+            }]
+        );
+    }
+
+    #[test]
+    fn a_sweep_gives_a_run_for_each_value_of_a_key_or_an_option() {
+        let plan = plan(
+            "[[experiment]]\nname = \"s\"\ndrive = \"d\"\nsweep = { key = \"job.bs\", values = [512, 4096] }\n\
+             [[experiment]]\nname = \"c\"\ndrive = \"d\"\nsweep = { key = \"host.core_ghz\", values = [2.0, 3] }\n",
+        )
+        .unwrap();
+        assert_eq!(plan.runs[1].job, pairs(&[("bs", "4096")]));
+        assert_eq!(plan.runs[2].set, ["host.core_ghz=2.0"]);
+        assert_eq!(plan.runs[3].set, ["host.core_ghz=3"]);
+        assert_eq!(plan.experiments[1].runs, [2, 3]);
+        assert_eq!(plan.experiments[1].swept, Some(vec![2.0, 3.0]));
+    }
+
+    #[test]
+    fn equal_runs_of_different_experiments_are_one_run() {
+        let plan = plan(
+            "[[experiment]]\nname = \"a\"\ndrive = \"d\"\njob = { bs = 512 }\n\
+             [[experiment]]\nname = \"b\"\ndrive = \"d\"\nsweep = { key = \"job.bs\", values = [512, 4096] }\n",
+        )
+        .unwrap();
+        assert_eq!(plan.runs.len(), 2);
+        assert_eq!(plan.experiments[1].runs, [0, 1]);
+    }
+
+    #[test]
+    fn all_mistakes_are_reported_at_once_with_their_lines() {
+        let found = plan(
+            "sede = 1\n[[experiment]]\nname = \"4k\"\ndriv = \"d\"\nsweep = { key = \"job.bs\", values = [\"4k\"] }\n\
+             [[experiment]]\nname = \"a\"\ndrive = \"d\"\nseed = -1\n\
+             [[row]]\nid = \"R\"\nvalue = \"a.iop + b.iops\"\n[[row]]\nid = \"R\"\n",
+        )
+        .unwrap_err();
+        let starts = [
+            "plan.toml:1: unknown key `sede`; allowed: seed, ",
+            "plan.toml:4: unknown key `driv`; allowed: drive, ",
+            "plan.toml:2: experiment name `4k`; allowed: a letter",
+            "plan.toml:2: no drive; allowed: drive = ",
+            "plan.toml:5: swept value `\"4k\"`; allowed: a number",
+            "plan.toml:9: seed = -1; allowed: a whole number",
+            "plan.toml:12: unknown quantity `iop`; allowed: iops, ",
+            "plan.toml:12: unknown experiment `b`; allowed: ",
+            "plan.toml:13: row `R` without a value; allowed: ",
+            "plan.toml:13: a second row `R`; allowed: ",
+        ];
+        assert_eq!(found.len(), starts.len(), "{found:#?}");
+        for (found, start) in found.iter().zip(starts) {
+            assert!(found.starts_with(start), "{found}");
+        }
+    }
+
+    #[test]
+    fn values_of_the_wrong_type_are_refused() {
+        for text in ["job = 3", "experiment = 3", "experiment = [3]", "row = [3]", "seed = \"1\""] {
+            assert_eq!(plan(text).unwrap_err().len(), 1, "{text}");
+        }
+        let text = "[[experiment]]\nname = \"a\"\ndrive = \"d\"\nset = [3]\njob = { bs = [3] }\nsweep = 3\n";
+        assert_eq!(plan(text).unwrap_err().len(), 3);
+    }
+}

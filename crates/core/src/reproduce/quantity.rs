@@ -1,0 +1,294 @@
+//! Quantities that an expression can read of a run: one table a group, name beside meaning.
+//!
+//! | written | is |
+//! |---|---|
+//! | `iops`, `mean_ns`, … | of reads and writes together; of one alone as `read.iops`, `write.iops` |
+//! | `stage.poll_wait` | mean time in that stage for each request, in ns; spaces become underscores |
+//! | `upstream.packets`, `downstream.busy_share`, … | use of one direction of the link |
+//! | `elapsed_ns`, `working`, `joules_per_io`, … | of the whole run |
+//! | `counter.queue_reads` | a protocol counter; 0 if the protocol does not count it |
+//! | `key.media.read_ns` | a parameter of the run's description, overrides applied; true is 1 |
+
+use super::Facts;
+use super::expression::Fault;
+use crate::report::stage::FIXED_NAMES;
+use crate::report::{DirectionOutcome, Latency, Outcome, WireUse};
+use crate::time::Span;
+
+/// A quantity of a run.
+#[derive(Clone, Debug)]
+pub(super) enum Quantity {
+    Requests(Side, fn(&Requests) -> f64),
+    /// By name, as [`plain`] writes it.
+    Stage(Side, String),
+    Upstream(fn(&WireUse, Span) -> f64),
+    Downstream(fn(&WireUse, Span) -> f64),
+    Run(fn(&Outcome) -> f64),
+    Counter(String),
+    /// By dotted key.
+    Parameter(String),
+}
+
+/// Which requests a quantity is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Both,
+    Read,
+    Write,
+}
+
+/// Requests of one side, all jobs added up.
+#[derive(Default)]
+pub(super) struct Requests {
+    ios: u64,
+    iops: f64,
+    bytes_per_s: f64,
+    total: Latency,
+}
+
+/// Names with what each reads.
+type Table<F> = &'static [(&'static str, F)];
+
+const REQUESTS: Table<fn(&Requests) -> f64> = &[
+    ("iops", |requests| requests.iops),
+    ("bw_bytes", |requests| requests.bytes_per_s),
+    ("mean_ns", |requests| requests.total.mean_ns()),
+    ("p50_ns", |requests| requests.total.percentile(50.0).as_ns()),
+    ("p99_ns", |requests| requests.total.percentile(99.0).as_ns()),
+    ("p999_ns", |requests| requests.total.percentile(99.9).as_ns()),
+    ("max_ns", |requests| requests.total.max().as_ns()),
+    ("ios", |requests| requests.ios as f64),
+];
+
+const WIRE: Table<fn(&WireUse, Span) -> f64> = &[
+    ("bytes_per_ns", |wire, _| wire.bytes_per_ns),
+    ("data_bytes", |wire, _| wire.data_bytes as f64),
+    ("command_bytes", |wire, _| wire.command_bytes as f64),
+    ("header_bytes", |wire, _| wire.header_bytes as f64),
+    ("dllp_bytes", |wire, _| wire.dllp_bytes as f64),
+    ("packets", |wire, _| wire.packets as f64),
+    ("replays", |wire, _| wire.replays as f64),
+    ("busy_share", |wire, elapsed| wire.busy_share(elapsed)),
+];
+
+/// Processor times are cores: time spent by all cores over the time of the run.
+const RUN: Table<fn(&Outcome) -> f64> = &[
+    ("elapsed_ns", |outcome| outcome.elapsed.as_ns()),
+    ("working", |outcome| outcome.cpu.working.as_s() / outcome.elapsed.as_s()),
+    ("spinning", |outcome| outcome.cpu.spinning.as_s() / outcome.elapsed.as_s()),
+    ("switching", |outcome| outcome.cpu.switching.as_s() / outcome.elapsed.as_s()),
+    ("cores_per_gbps", |outcome| outcome.cores_per_gb_per_s()),
+    ("interrupts", |outcome| outcome.cpu.interrupts as f64),
+    ("context_switches", |outcome| outcome.cpu.context_switches as f64),
+    ("server_w", |outcome| outcome.energy.server_w),
+    ("idle_w", |outcome| outcome.energy.idle_w),
+    ("joules_per_io", |outcome| outcome.joules_per_io()),
+];
+
+/// Names under which protocols count.
+const COUNTERS: [&str; 8] = [
+    "queue_reads",
+    "queue_reads_wasted",
+    "tag_collisions",
+    "tag_timeouts",
+    "oops",
+    "doorbells",
+    "interrupts",
+    "commands",
+];
+
+/// The groups that end in a name which tables here do not hold, as messages show them.
+const OPEN_GROUPS: &str = "stage.NAME, counter.NAME, key.PARAMETER";
+
+impl Quantity {
+    /// The quantity that `path` names, without the experiment in front.
+    pub fn parse(path: &str) -> Result<Quantity, Fault> {
+        match path.split_once('.') {
+            None => Quantity::of_requests(Side::Both, path).or_else(|_| Quantity::of_run(path)),
+            Some(("read", name)) => Quantity::of_requests(Side::Read, name),
+            Some(("write", name)) => Quantity::of_requests(Side::Write, name),
+            Some(("stage", _)) => Quantity::of_requests(Side::Both, path),
+            Some(("upstream", name)) => find(WIRE, name).map(Quantity::Upstream),
+            Some(("downstream", name)) => find(WIRE, name).map(Quantity::Downstream),
+            Some(("counter", name)) => counter(name),
+            Some(("key", key)) => Ok(Quantity::Parameter(String::from(key))),
+            Some(_) => Err(Fault::new(format!("unknown quantity `{path}`"), groups())),
+        }
+    }
+
+    fn of_requests(side: Side, name: &str) -> Result<Quantity, Fault> {
+        match name.strip_prefix("stage.") {
+            Some(stage) => Ok(Quantity::Stage(side, String::from(stage))),
+            None => find(REQUESTS, name).map(|read| Quantity::Requests(side, read)),
+        }
+    }
+
+    fn of_run(name: &str) -> Result<Quantity, Fault> {
+        let names = REQUESTS.iter().map(|(name, _)| *name).chain(RUN.iter().map(|(name, _)| *name));
+        let found = RUN.iter().find(|(known, _)| *known == name);
+        found.map(|(_, read)| Quantity::Run(*read)).ok_or_else(|| {
+            let mut fault = Fault::unknown("quantity", name, names);
+            fault.allowed = format!("{}, {}", fault.allowed, groups());
+            fault
+        })
+    }
+
+    /// Whether a drive that is described so has this quantity; if not, what is wrong.
+    pub fn check(&self, facts: &Facts) -> Result<(), Fault> {
+        match self {
+            Quantity::Parameter(key) if facts.parameter(key).is_none() => {
+                let found = format!("the description holds no number under `{key}`");
+                Err(Fault::new(found, "keys that `phaselink check` lists"))
+            }
+            Quantity::Stage(_, stage) => check_stage(stage, facts),
+            _ => Ok(()),
+        }
+    }
+
+    /// The quantity of one run.
+    pub fn read(&self, outcome: &Outcome, facts: &Facts) -> f64 {
+        match self {
+            Quantity::Requests(side, read) => read(&Requests::of(outcome, *side)),
+            Quantity::Stage(side, stage) => stage_mean_ns(outcome, *side, stage),
+            Quantity::Upstream(read) => read(&outcome.upstream, outcome.elapsed),
+            Quantity::Downstream(read) => read(&outcome.downstream, outcome.elapsed),
+            Quantity::Run(read) => read(outcome),
+            Quantity::Counter(name) => counted(outcome, name),
+            Quantity::Parameter(key) => facts.parameter(key).unwrap_or(f64::NAN),
+        }
+    }
+}
+
+fn find<T: Copy>(table: Table<T>, name: &str) -> Result<T, Fault> {
+    let found = table.iter().find(|(known, _)| *known == name);
+    let names = table.iter().map(|(known, _)| *known);
+    found.map(|(_, item)| *item).ok_or_else(|| Fault::unknown("quantity", name, names))
+}
+
+fn groups() -> String {
+    format!("read.…, write.…, upstream.…, downstream.…, {OPEN_GROUPS}")
+}
+
+fn counter(name: &str) -> Result<Quantity, Fault> {
+    match COUNTERS.contains(&name) {
+        true => Ok(Quantity::Counter(String::from(name))),
+        false => Err(Fault::unknown("counter", name, COUNTERS.into_iter())),
+    }
+}
+
+fn counted(outcome: &Outcome, name: &str) -> f64 {
+    let found = outcome.counters.iter().find(|(known, _)| *known == name);
+    found.map_or(0.0, |(_, count)| *count as f64)
+}
+
+/// A stage name as expressions write it: small letters and digits, anything else one underscore.
+pub(super) fn plain(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("_").to_lowercase()
+}
+
+fn check_stage(stage: &str, facts: &Facts) -> Result<(), Fault> {
+    let of_stack = facts.stack_stages();
+    let names: Vec<String> = FIXED_NAMES.iter().copied().chain(of_stack).map(plain).collect();
+    match names.iter().any(|name| name == stage) {
+        true => Ok(()),
+        false => Err(Fault::unknown("stage", stage, names.iter().map(String::as_str))),
+    }
+}
+
+fn directions(outcome: &Outcome, side: Side) -> impl Iterator<Item = &DirectionOutcome> {
+    let both = outcome.jobs.iter().flat_map(|job| [(Side::Read, &job.read), (Side::Write, &job.write)]);
+    both.filter(move |(of, _)| side == Side::Both || side == *of).map(|(_, direction)| direction)
+}
+
+/// Sums start at 0, as the sum of no floats at all is -0.
+fn stage_mean_ns(outcome: &Outcome, side: Side, stage: &str) -> f64 {
+    let sum_ns = |direction: &DirectionOutcome| -> f64 {
+        let stages = direction.stages.named(&outcome.stack_stages);
+        stages.filter(|(name, _)| plain(name) == stage).fold(0.0, |sum, (_, span)| sum + span.as_ns())
+    };
+    let ios: u64 = directions(outcome, side).map(|direction| direction.ios).sum();
+    directions(outcome, side).fold(0.0, |sum, direction| sum + sum_ns(direction)) / ios as f64
+}
+
+impl Requests {
+    fn of(outcome: &Outcome, side: Side) -> Requests {
+        let mut sum = Requests::default();
+        for direction in directions(outcome, side) {
+            sum.ios += direction.ios;
+            sum.iops += direction.iops();
+            sum.bytes_per_s += direction.bytes_per_s();
+            sum.total.merge(&direction.total);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::sample;
+
+    fn read(path: &str, outcome: &Outcome) -> f64 {
+        Quantity::parse(path).unwrap().read(outcome, &sample::facts())
+    }
+
+    #[test]
+    fn every_group_of_quantities_is_read_from_its_place() {
+        let outcome = sample::outcome();
+        let expected = [
+            ("iops", 500_000.0),
+            ("read.iops", 500_000.0),
+            ("write.iops", 0.0),
+            ("bw_bytes", 256e6),
+            ("mean_ns", 2000.0),
+            ("p99_ns", 3000.0),
+            ("max_ns", 3000.0),
+            ("ios", 2.0),
+            ("stage.poll_wait", 1000.0),
+            ("stage.read_call", 1000.0),
+            ("stage.copy", 0.0),
+            ("elapsed_ns", 4000.0),
+            ("spinning", 0.5),
+            ("joules_per_io", 2e-4),
+            ("upstream.data_bytes", 1024.0),
+            ("downstream.busy_share", 0.25),
+            ("counter.queue_reads", 4.0),
+            ("counter.oops", 0.0),
+            ("key.media.read_ns", 110.0),
+            ("key.dc_express.predict", 1.0),
+        ];
+        for (path, value) in expected {
+            assert_eq!(read(path, &outcome), value, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_quantity_is_refused_with_the_right_one_first() {
+        for (path, first) in
+            [("mean_n", "mean_ns"), ("upstream.packet", "packets"), ("counter.queue_read", "queue_reads")]
+        {
+            let fault = Quantity::parse(path).unwrap_err();
+            assert!(fault.allowed.starts_with(first), "{fault:?}");
+        }
+        assert!(Quantity::parse("").is_err());
+        assert!(Quantity::parse("nonsense.iops").is_err());
+    }
+
+    #[test]
+    fn stages_and_keys_are_checked_against_the_description() {
+        let check = |path: &str| Quantity::parse(path).unwrap().check(&sample::facts());
+        assert_eq!(check("stage.poll_wait"), Ok(()));
+        assert_eq!(check("stage.read_call"), Ok(()));
+        assert!(check("stage.poll_weight").unwrap_err().allowed.starts_with("poll_wait"));
+        assert_eq!(check("key.media.read_ns"), Ok(()));
+        assert!(check("key.media.read").is_err());
+        assert!(check("key.media").is_err());
+    }
+
+    #[test]
+    fn stage_names_lose_everything_but_letters_and_digits() {
+        assert_eq!(plain("read() call"), "read_call");
+        assert_eq!(plain("time-out"), "time_out");
+    }
+}

@@ -1,0 +1,61 @@
+//! An outcome and facts with round numbers, for tests.
+
+use super::Facts;
+use crate::report::stage::Ledger;
+use crate::report::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, Stage, StageTimes, WireUse};
+use crate::time::{Span, Time};
+
+/// Reads of 512 bytes that take `latencies_ns`, of which 1000 ns in the stack and the rest waiting for a poll.
+pub fn reads(latencies_ns: &[u64]) -> DirectionOutcome {
+    let (mut total, mut stages) = (Latency::default(), StageTimes::default());
+    for latency in latencies_ns.iter().copied().map(Span::from_ns) {
+        let mut ledger = Ledger::default();
+        ledger.open(Time::ZERO);
+        ledger.spend(Stage::stack(0), Span::from_ns(1000));
+        ledger.spend(Stage::PollWait, latency - Span::from_ns(1000));
+        stages.add(ledger.close(Time::ZERO + latency));
+        total.record(latency);
+    }
+    let ios = latencies_ns.len() as u64;
+    let runtime = Span::from_ns(latencies_ns.iter().sum());
+    DirectionOutcome { ios, bytes: 512 * ios, runtime, total, stages, ..DirectionOutcome::default() }
+}
+
+/// Two reads, one after the other, of 1000 and 3000 ns.
+pub fn outcome() -> Outcome {
+    outcome_of(&[1000, 3000])
+}
+
+/// Reads of 512 bytes, one after the other.
+pub fn outcome_of(latencies_ns: &[u64]) -> Outcome {
+    let read = reads(latencies_ns);
+    let elapsed = read.runtime;
+    let wire = |data_bytes| WireUse { bytes_per_ns: 2.0, data_bytes, busy: elapsed / 4, ..WireUse::default() };
+    Outcome {
+        drive: String::from("sample"),
+        seed: 1,
+        elapsed,
+        upstream: wire(read.bytes),
+        downstream: wire(0),
+        counters: vec![("queue_reads", 2 * read.ios)],
+        jobs: vec![JobOutcome { read, ..JobOutcome::default() }],
+        cpu: CpuUse { cores: 1, spinning: elapsed / 2, ..CpuUse::default() },
+        energy: Energy { server_w: 100.0, idle_w: 80.0 },
+        stack_stages: vec![String::from("read() call")],
+        events: 0,
+        finished: true,
+    }
+}
+
+/// A drive with two fitted keys.
+pub fn facts() -> Facts {
+    Facts {
+        fitted: vec![String::from("link.one_way_ns"), String::from("media.read_ns")],
+        description: serde_json::json!({
+            "media": { "read_ns": 110 },
+            "link": { "one_way_ns": 240.0 },
+            "dc_express": { "predict": true },
+            "stack": { "stages": [{ "name": "read() call" }] },
+        }),
+    }
+}
