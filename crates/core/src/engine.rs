@@ -25,7 +25,7 @@ use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
 use crate::link::packet::Direction;
 use crate::link::{Arrival, Link};
-use crate::media::Media;
+use crate::media::{Geometry, Media};
 use crate::protocol::{self, Controller, Driver, nvme};
 use crate::recorder::Recorder;
 use crate::sink::{Event, PacketId, RequestId, Sink};
@@ -72,7 +72,7 @@ impl Engine {
             link: Link::new(&drive.link, drive.root_complex.write_accept, seed),
             root_complex: RootComplex::new(drive, uncore_ratio, seed),
             controller,
-            media: Media::new(&drive.media),
+            media: Media::new(&Geometry::from(&drive.media)),
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep,
             sink,

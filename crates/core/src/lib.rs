@@ -2,7 +2,16 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod engine;
+pub mod host;
+pub mod link;
+pub mod media;
+pub mod memory;
+pub mod protocol;
+pub mod random;
+mod recorder;
 pub mod report;
 pub mod reproduce;
+pub mod sink;
 pub mod time;
 pub mod workload;

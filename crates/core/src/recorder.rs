@@ -129,7 +129,7 @@ impl Counted {
 }
 
 fn energy(drive: &Drive, parts: &Parts, elapsed: Span) -> Energy {
-    let model = PowerModel::new(&drive.power, drive.host.nominal_ghz);
+    let model = PowerModel::from(drive);
     let busy_cores = if elapsed.is_zero() { 0.0 } else { parts.cpu.busy().as_s() / elapsed.as_s() };
     Energy {
         server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share),

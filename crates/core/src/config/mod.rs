@@ -3,7 +3,7 @@
 //! A [`Drive`] that [`Drive::from_toml`] returns keeps every bound of [`schema`], so the models trust it.
 
 mod checks;
-mod document;
+pub(crate) mod document;
 mod drive;
 mod explain;
 mod origin;

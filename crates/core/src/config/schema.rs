@@ -230,8 +230,6 @@ section! {
         tag_bits => tag_bits: u8 = 32, [8, 16, 32, 64];
         /// How the tag is chosen: `random`, `compare` (the device compares with its contents) or `intervals` (the device keeps the unused values)
         tag_choice => tag_choice: TagChoice = TagChoice::Random, any();
-        /// Share of all possible packet tails that the stored data holds, when a run carries no data
-        tail_diversity => tail_diversity: f64 = 0.0, 0.0..=1.0;
         /// Whether the endpoint times its queue reads to the commands it expects
         predict => predict: bool = true, any();
         /// Longest time that one read may take; times the queue size it is the time-out of a stuck read
