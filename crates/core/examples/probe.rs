@@ -1,4 +1,4 @@
-use phaselink_core::{config::{Drive, Override, shipped}, engine::Engine, workload::*, report::*};
+use phaselink_core::{config::{Drive, Override, shipped}, engine::Engine, workload::*};
 fn main() {
     let a: Vec<String> = std::env::args().collect();
     let s = shipped::find(&a[1]).unwrap();

@@ -61,10 +61,9 @@ struct Queue {
     entries: u32,
     head: u32,
     pass: u8,
-    /// Queue reads in flight, how many may be, and the entry that the next anticipatory one asks for.
-    in_flight: u32,
-    allowed: u32,
-    next_index: u32,
+    /// Entries that queue reads in flight ask for, and how many of those there may be.
+    in_flight: Vec<u32>,
+    allowed: usize,
     /// Timers that are set; a timer that fires at another time is stale.
     anticipate_at: Option<Time>,
     expect_at: Option<Time>,
@@ -100,7 +99,7 @@ pub struct Endpoint {
     parse: Span,
     turnaround: Span,
     fetch_entries: u32,
-    polls_in_flight: u32,
+    polls_in_flight: usize,
     predict: bool,
     doorbell_below_iops: u64,
     capacity_bytes: u64,
@@ -152,9 +151,8 @@ impl Endpoint {
             entries,
             head: 0,
             pass: FIRST_PASS,
-            in_flight: 0,
+            in_flight: Vec::new(),
             allowed: 1,
-            next_index: 0,
             anticipate_at: None,
             expect_at: None,
             ready_at: Time::ZERO,
@@ -176,7 +174,7 @@ impl Endpoint {
             None => self.nvme.on_register_write(now, address, value, sink),
             Some(number) => {
                 let Some(queue) = self.queues.get(number as usize) else { return };
-                if queue.mode == Mode::Doorbell && queue.in_flight == 0 {
+                if queue.mode == Mode::Doorbell && queue.in_flight.is_empty() {
                     let index = queue.head;
                     self.poll(now, number as u16, index, sink);
                 }
@@ -209,7 +207,8 @@ impl Endpoint {
         self.nvme.reads.answered(packet.bytes, sink);
         let poll = self.polls.remove(packet.token.context as usize);
         let queue = &mut self.queues[usize::from(poll.queue)];
-        queue.in_flight -= 1;
+        let place = queue.in_flight.iter().position(|&index| index == poll.index).expect("a read in flight");
+        queue.in_flight.swap_remove(place);
         queue.round_trip = now.since(poll.issued);
         let found = self.take_commands(now, poll, packet, link, sink);
         match found {
@@ -264,30 +263,35 @@ impl Endpoint {
             Some(missed) => queue.predictor.observe(queue.packets, queue.ready_at, missed, poll.issued),
             None => queue.allowed = (queue.allowed + 1).min(self.polls_in_flight),
         }
-        queue.next_index = queue.head + queue.in_flight * self.fetch_entries;
         queue.expect_at = None;
         queue.ready_at = queue.ready_at.max(now + self.parse) + queue.service;
         if queue.mode == Mode::Doorbell {
             self.leave_doorbell_mode(now, number, sink);
         }
-        self.plan(now, number, sink);
+        self.plan_anticipation(now, number, sink);
+        if let Some(at) = self.expected(now, number) {
+            self.expect(number as u16, at, sink);
+        }
     }
 
-    /// Set the timers for the queue reads to come: the next anticipatory one, and the next expected one.
-    fn plan(&mut self, now: Time, number: usize, sink: &mut Sink) {
+    /// Set the timer for the next anticipatory read. With several allowed in flight, they follow each other at the
+    /// pace of the data.
+    fn plan_anticipation(&mut self, now: Time, number: usize, sink: &mut Sink) {
         let queue = &mut self.queues[number];
-        if queue.in_flight < queue.allowed {
+        if queue.in_flight.len() < queue.allowed {
             // Ready for one more when the data of the commands here and of those being read has left.
-            let ready_at = queue.ready_at + queue.service * u64::from(queue.in_flight);
+            let ready_at = queue.ready_at + queue.service * queue.in_flight.len() as u64;
             let at = (ready_at - queue.round_trip - self.parse).max(now);
             queue.anticipate_at = Some(at);
             sink.at(at, Event::Controller(Timer { kind: timer::ANTICIPATE, context: number as u32 }));
         }
-        if self.predict && queue.mode == Mode::Poll {
-            if let Some(at) = queue.predictor.target(queue.packets, queue.ready_at).filter(|&at| at > now) {
-                self.expect(number as u16, at, sink);
-            }
-        }
+    }
+
+    /// When the next command is expected, if that is still to come.
+    fn expected(&self, now: Time, number: usize) -> Option<Time> {
+        let queue = &self.queues[number];
+        let target = queue.predictor.target(queue.packets, queue.ready_at);
+        target.filter(|&at| self.predict && queue.mode == Mode::Poll && at > now)
     }
 
     fn expect(&mut self, number: u16, at: Time, sink: &mut Sink) {
@@ -298,17 +302,14 @@ impl Endpoint {
     fn anticipate(&mut self, now: Time, number: usize, sink: &mut Sink) {
         let queue = &mut self.queues[number];
         queue.anticipate_at = None;
-        let index = queue.next_index;
-        queue.next_index += self.fetch_entries;
-        self.poll(now, number as u16, index % self.queues[number].entries, sink);
-        self.plan_next_anticipation(now, number, sink);
-    }
-
-    /// With several reads allowed in flight, they follow each other at the pace of the data.
-    fn plan_next_anticipation(&mut self, now: Time, number: usize, sink: &mut Sink) {
+        let mut index = queue.head;
+        while queue.in_flight.contains(&index) {
+            index = (index + self.fetch_entries) % queue.entries;
+        }
+        self.poll(now, number as u16, index, sink);
         let queue = &self.queues[number];
-        if queue.missed.is_none() && queue.in_flight < queue.allowed {
-            self.plan(now, number, sink);
+        if queue.missed.is_none() {
+            self.plan_anticipation(now, number, sink);
         }
     }
 
@@ -318,37 +319,31 @@ impl Endpoint {
         let number = usize::from(poll.queue);
         let queue = &mut self.queues[number];
         if poll.index != queue.head {
-            if queue.in_flight == 0 && queue.anticipate_at.is_none() && queue.expect_at.is_none() {
-                self.after_miss(now, number, sink);
-            }
-            return;
+            return self.after_miss(now, number, sink);
         }
         queue.missed = Some(poll.issued);
         queue.allowed = 1;
         queue.anticipate_at = None;
-        queue.next_index = queue.head;
         if self.settle_mode(now, number, sink) {
             return;
         }
         self.after_miss(now, number, sink);
     }
 
-    /// Read again: at the expected time if that is near, otherwise after the turn-around.
+    /// Nothing is on its way: read again at the expected time if that is near, otherwise after the turn-around.
     fn after_miss(&mut self, now: Time, number: usize, sink: &mut Sink) {
-        let queue = &mut self.queues[number];
-        if queue.in_flight > 0 {
+        let queue = &self.queues[number];
+        if !queue.in_flight.is_empty() || queue.anticipate_at.is_some() {
             return;
         }
-        let period = queue.round_trip + self.turnaround;
-        if queue.expect_at.is_some_and(|at| at <= now + period) {
-            return;
-        }
-        self.expect(number as u16, now + self.turnaround, sink);
+        let soon = now + queue.round_trip + self.turnaround;
+        let at = self.expected(now, number).filter(|&at| at <= soon).unwrap_or(now + self.turnaround);
+        self.expect(number as u16, at, sink);
     }
 
     fn poll(&mut self, now: Time, number: u16, index: u32, sink: &mut Sink) {
         let queue = &mut self.queues[usize::from(number)];
-        queue.in_flight += 1;
+        queue.in_flight.push(index);
         self.counts.queue_reads += 1;
         let context = self.polls.insert(Poll { queue: number, index, issued: now }) as u32;
         let count = self.fetch_entries.min(queue.entries - index);
@@ -397,7 +392,7 @@ impl Endpoint {
                 false
             }
             Mode::Poll => false,
-            Mode::Drain if queue.in_flight == 0 => {
+            Mode::Drain if queue.in_flight.is_empty() => {
                 queue.mode = Mode::Doorbell;
                 true
             }
