@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod media;
 pub mod report;
 pub mod time;
 pub mod workload;

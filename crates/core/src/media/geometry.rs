@@ -1,0 +1,236 @@
+//! Where a byte lives: channels, banks, and how addresses interleave over them.
+//!
+//! Owes its callers a bijection between device addresses and places in the banks, for every 64-bit
+//! address: what lies outside the capacity is for the protocol to refuse. A further mapping, such
+//! as wear levelling, belongs in front of [`Interleave::locate`].
+
+use super::timing::Timing;
+
+/// The memory of a device, resolved from its description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Independent channels, each with a bus of its own.
+    pub channels: u16,
+    /// Banks on each channel, which share its bus.
+    pub banks_per_channel: u16,
+    /// Consecutive bytes that one bank holds before the next channel's turn.
+    pub stripe_bytes: u32,
+    /// What each access costs in time.
+    pub timing: Timing,
+}
+
+/// The layout of addresses: stripes go round the channels first, then round the banks.
+#[derive(Clone, Copy, Debug)]
+pub struct Interleave {
+    stripe_bytes: u32,
+    channels: u32,
+    banks: u32,
+}
+
+/// The place of one byte. Banks are numbered across channels: bank `b` is on channel `b` modulo the
+/// number of channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    pub bank: u32,
+    /// Which of the bank's stripes.
+    pub row: u64,
+    /// Byte within the stripe.
+    pub column: u32,
+}
+
+/// The part of a request that falls into one stripe, and so into one bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub bank: u32,
+    /// Address of the first byte within the bank.
+    pub bank_offset: u64,
+    pub bytes: u32,
+}
+
+/// The pieces of one request in address order.
+#[derive(Clone, Copy, Debug)]
+pub struct Pieces {
+    interleave: Interleave,
+    next: Location,
+    bytes_left: u32,
+}
+
+impl Interleave {
+    /// The layout of `geometry`, which must have at least one channel, one bank and one byte a stripe.
+    pub fn new(geometry: &Geometry) -> Interleave {
+        let channels = u32::from(geometry.channels);
+        let banks = channels * u32::from(geometry.banks_per_channel);
+        assert!(banks > 0, "a memory needs a bank");
+        assert!(geometry.stripe_bytes > 0, "a stripe needs a byte");
+        Interleave {
+            stripe_bytes: geometry.stripe_bytes,
+            channels,
+            banks,
+        }
+    }
+
+    /// Banks of all channels together.
+    pub fn banks(&self) -> u32 {
+        self.banks
+    }
+
+    /// The channel on whose bus `bank` sits.
+    pub fn channel(&self, bank: u32) -> u32 {
+        bank % self.channels
+    }
+
+    /// The place of the byte at `offset`.
+    pub fn locate(&self, offset: u64) -> Location {
+        let (stripe, column) = divide(offset, self.stripe_bytes);
+        let (row, bank) = divide(stripe, self.banks);
+        Location { bank, row, column }
+    }
+
+    /// The address of the byte at `location`: the inverse of [`Interleave::locate`].
+    pub fn offset(&self, location: Location) -> u64 {
+        let stripe = location.row * u64::from(self.banks) + u64::from(location.bank);
+        stripe * u64::from(self.stripe_bytes) + u64::from(location.column)
+    }
+
+    /// Cuts the `bytes` from `offset` on into one piece a stripe, in address order.
+    pub fn pieces(&self, offset: u64, bytes: u32) -> Pieces {
+        Pieces {
+            interleave: *self,
+            next: self.locate(offset),
+            bytes_left: bytes,
+        }
+    }
+
+    /// The start of the stripe that follows the one at `row` of `bank`.
+    fn next_stripe(&self, bank: u32, row: u64) -> Location {
+        let last = bank + 1 == self.banks;
+        Location {
+            bank: if last { 0 } else { bank + 1 },
+            row: row.wrapping_add(u64::from(last)),
+            column: 0,
+        }
+    }
+}
+
+impl Iterator for Pieces {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        if self.bytes_left == 0 {
+            return None;
+        }
+        let Location { bank, row, column } = self.next;
+        let stripe_bytes = self.interleave.stripe_bytes;
+        let bytes = self.bytes_left.min(stripe_bytes - column);
+        self.bytes_left -= bytes;
+        self.next = self.interleave.next_stripe(bank, row);
+        Some(Piece {
+            bank,
+            bank_offset: row * u64::from(stripe_bytes) + u64::from(column),
+            bytes,
+        })
+    }
+}
+
+/// Quotient and remainder. Sizes are mostly powers of two, and a shift is far cheaper than a
+/// 64-bit division.
+fn divide(dividend: u64, divisor: u32) -> (u64, u32) {
+    if divisor.is_power_of_two() {
+        let mask = u64::from(divisor) - 1;
+        (
+            dividend >> divisor.trailing_zeros(),
+            (dividend & mask) as u32,
+        )
+    } else {
+        let divisor = u64::from(divisor);
+        (dividend / divisor, (dividend % divisor) as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn interleave(channels: u16, banks_per_channel: u16, stripe_bytes: u32) -> Interleave {
+        Interleave::new(&Geometry {
+            channels,
+            banks_per_channel,
+            stripe_bytes,
+            timing: Timing::default(),
+        })
+    }
+
+    #[test]
+    fn stripes_go_round_the_channels_first_then_round_the_banks() {
+        let layout = interleave(2, 3, 512);
+        let places: Vec<_> = (0..7)
+            .map(|stripe| layout.locate(stripe * 512))
+            .map(|at| (layout.channel(at.bank), at.bank, at.row))
+            .collect();
+        assert_eq!(
+            places,
+            [
+                (0, 0, 0),
+                (1, 1, 0),
+                (0, 2, 0),
+                (1, 3, 0),
+                (0, 4, 0),
+                (1, 5, 0),
+                (0, 0, 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_request_inside_one_stripe_is_one_piece_and_one_byte_more_makes_two() {
+        let layout = interleave(2, 1, 512);
+        let sizes = |offset, bytes| -> Vec<u32> {
+            layout
+                .pieces(offset, bytes)
+                .map(|piece| piece.bytes)
+                .collect()
+        };
+        assert_eq!(sizes(500, 12), [12]);
+        assert_eq!(sizes(500, 13), [12, 1]);
+        assert_eq!(sizes(512, 0), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn the_last_addresses_of_64_bits_have_a_place_and_pieces() {
+        let layout = interleave(1, 1, 1);
+        assert_eq!(layout.offset(layout.locate(u64::MAX)), u64::MAX);
+        assert_eq!(layout.pieces(u64::MAX, 3).count(), 3);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn locating_a_byte_is_a_bijection(
+            channels in 1u16..20, banks in 1u16..20, stripe_bytes in 1u32..5000, offset: u64,
+        ) {
+            let layout = interleave(channels, banks, stripe_bytes);
+            let location = layout.locate(offset);
+            prop_assert!(location.bank < layout.banks() && location.column < stripe_bytes);
+            prop_assert_eq!(layout.offset(location), offset);
+        }
+
+        #[test]
+        fn the_pieces_of_a_request_cover_it_once_and_in_order(
+            channels in 1u16..9, banks in 1u16..9, stripe_bytes in 1u32..600,
+            offset in 0..u64::MAX / 2, bytes in 0u32..10_000,
+        ) {
+            let layout = interleave(channels, banks, stripe_bytes);
+            let mut next = offset;
+            for piece in layout.pieces(offset, bytes) {
+                let at = layout.locate(next);
+                let bank_offset = at.row * u64::from(stripe_bytes) + u64::from(at.column);
+                prop_assert_eq!((piece.bank, piece.bank_offset), (at.bank, bank_offset));
+                prop_assert!(at.column + piece.bytes <= stripe_bytes);
+                next += u64::from(piece.bytes);
+            }
+            prop_assert_eq!(next, offset + u64::from(bytes));
+        }
+    }
+}

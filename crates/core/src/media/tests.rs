@@ -1,0 +1,349 @@
+//! Gates at t-1 and t, closed forms, and properties of the memory as a whole.
+
+use super::*;
+use proptest::prelude::*;
+
+const fn at(ns: u64) -> Time {
+    Time::from_ps(ns * 1000)
+}
+
+const fn ns(ns: u64) -> Span {
+    Span::from_ns(ns)
+}
+
+const PS: Span = Span::from_ps(1);
+
+fn geometry(channels: u16, banks_per_channel: u16, stripe_bytes: u32, timing: Timing) -> Geometry {
+    Geometry {
+        channels,
+        banks_per_channel,
+        stripe_bytes,
+        timing,
+    }
+}
+
+/// The phase change memory of the DC Express paper on one channel.
+fn pcm(banks: u16, stripe_bytes: u32) -> Media {
+    Media::new(&geometry(1, banks, stripe_bytes, Timing::default()))
+}
+
+fn technologies() -> [Timing; 3] {
+    let dram = Timing {
+        command: ns(10),
+        read: ns(50),
+        bus: BusRate::from_bytes_per_ns(12.8),
+        program: Span::ZERO,
+        program_bytes: 64,
+        acknowledge: Acknowledge::Late,
+    };
+    let nand = Timing {
+        command: ns(200),
+        read: Span::from_us(30),
+        bus: BusRate::from_bytes_per_ns(0.4),
+        program: Span::from_us(200),
+        program_bytes: 4096,
+        acknowledge: Acknowledge::Early,
+    };
+    [Timing::default(), dram, nand]
+}
+
+#[test]
+fn an_idle_read_of_128_bytes_takes_the_368_ns_of_the_dc_express_paper() {
+    let read = pcm(4, 4096).read(at(7), 0, 128, 128);
+    assert_eq!(read.started, at(7));
+    assert_eq!(read.first_at, at(7) + ns(194 + 110 + 64));
+    assert_eq!(read.last_at, read.first_at);
+}
+
+#[test]
+fn the_first_bytes_of_an_idle_4_kib_read_come_as_soon_as_those_of_a_small_one() {
+    let read = pcm(4, 4096).read(at(0), 4096, 4096, 128);
+    assert_eq!(read.first_at, at(368));
+    assert_eq!(read.last_at, at(304 + 2048));
+}
+
+#[test]
+fn a_bank_takes_its_next_read_at_the_end_of_the_transfer_and_not_a_picosecond_earlier() {
+    let free_at = at(304 + 64);
+    for (now, wait) in [(free_at - PS, PS), (free_at, Span::ZERO)] {
+        let mut media = pcm(1, 4096);
+        media.read(at(0), 0, 128, 128);
+        let read = media.read(now, 128, 128, 128);
+        assert_eq!(read.started.since(now), wait);
+        assert_eq!(read.first_at, read.started + ns(368));
+    }
+}
+
+#[test]
+fn a_bank_being_programmed_takes_no_access_until_the_last_picosecond_of_the_program() {
+    let programmed_at = at(194 + 2048 + 120_000);
+    for (now, wait) in [(programmed_at - PS, PS), (programmed_at, Span::ZERO)] {
+        let mut media = pcm(1, 4096);
+        let write = media.write(at(0), 0, 4096);
+        assert_eq!(write.buffered_at, at(194 + 2048));
+        assert_eq!(write.programmed_at, programmed_at);
+        assert_eq!(media.clone().read(now, 0, 1, 1).started.since(now), wait);
+        assert_eq!(media.write(now, 0, 1).started.since(now), wait);
+    }
+}
+
+#[test]
+fn arrays_of_two_banks_overlap_while_their_transfers_take_turns_on_the_bus() {
+    let mut media = pcm(2, 4096);
+    let first = media.read(at(0), 0, 128, 128);
+    let second = media.read(at(0), 4096, 128, 128);
+    assert_eq!(first.last_at, at(368));
+    assert_eq!(second.last_at, at(368 + 64));
+    assert_eq!(
+        second.started,
+        at(64),
+        "the wait for the bus counts as waiting"
+    );
+}
+
+#[test]
+fn channels_do_not_hinder_each_other() {
+    let mut media = Media::new(&geometry(2, 1, 512, Timing::default()));
+    let read = media.read(at(0), 0, 1024, 128);
+    assert_eq!(read.first_at, at(368));
+    assert_eq!(read.last_at, at(304 + 256), "both pieces at the same time");
+}
+
+#[test]
+fn the_first_bytes_of_a_read_wait_for_every_piece_that_holds_some_of_them() {
+    let mut media = pcm(2, 64);
+    media.write(at(0), 64, 64);
+    let programmed_at = at(194 + 32 + 120_000);
+    let read = media.clone().read(at(1000), 0, 128, 64);
+    assert_eq!(
+        read.first_at,
+        at(1000 + 304 + 32),
+        "the free bank holds them"
+    );
+    assert_eq!(read.last_at, programmed_at + ns(304 + 32));
+    let read = media.read(at(1000), 0, 128, 65);
+    assert_eq!(read.started, programmed_at, "the second piece is critical");
+    assert_eq!(read.first_at, programmed_at + ns(304) + Span::from_ps(500));
+}
+
+#[test]
+fn a_read_behind_a_program_does_not_keep_the_bus_from_the_other_banks() {
+    let mut media = pcm(2, 4096);
+    media.write(at(0), 0, 4096);
+    media.read(at(0), 0, 128, 128);
+    assert_eq!(media.read(at(3000), 4096, 128, 128).last_at, at(3368));
+}
+
+#[test]
+fn early_and_late_acknowledgement_differ_by_the_program_time_alone() {
+    let acknowledged = |acknowledge| {
+        let timing = Timing {
+            acknowledge,
+            ..Timing::default()
+        };
+        let mut media = Media::new(&geometry(1, 1, 4096, timing));
+        (media.write(at(0), 0, 512), media.write(at(0), 512, 512))
+    };
+    let (early, early_next) = acknowledged(Acknowledge::Early);
+    let (late, late_next) = acknowledged(Acknowledge::Late);
+    assert_eq!(early.acknowledged_at, at(194 + 256));
+    assert_eq!(
+        late.acknowledged_at,
+        early.acknowledged_at + Span::from_us(120)
+    );
+    assert_eq!(
+        early_next.started, late.programmed_at,
+        "one row buffer a bank"
+    );
+    assert_eq!(late_next.started, late.programmed_at);
+    assert_eq!(late_next.programmed_at, early_next.programmed_at);
+}
+
+#[test]
+fn requests_of_nothing_are_done_at_once() {
+    let mut media = pcm(1, 4096);
+    assert_eq!(media.read(at(5), 0, 0, 128).last_at, at(5));
+    assert_eq!(media.write(at(5), 0, 0).programmed_at, at(5));
+}
+
+#[test]
+fn the_largest_requests_at_the_largest_addresses_and_times_do_not_overflow() {
+    let mut media = Media::new(&geometry(3, 5, 1 << 20, Timing::default()));
+    let read = media.read(at(0), u64::MAX, u32::MAX, u32::MAX);
+    assert_eq!(read.first_at, read.last_at);
+    media.write(at(1), u64::MAX - 1, u32::MAX);
+    let read = media.read(Time::NEVER, 0, 512, 128);
+    assert_eq!((read.started, read.last_at), (Time::NEVER, Time::NEVER));
+    assert_eq!(media.write(Time::NEVER, 0, 512).started, Time::NEVER);
+}
+
+/// Bytes a nanosecond that the memory gives to `reads` sequential reads of `bytes`, all asked at once.
+fn saturated_bytes_per_ns(geometry: &Geometry, reads: u64, bytes: u32) -> f64 {
+    let mut media = Media::new(geometry);
+    let end = (0..reads)
+        .map(|i| {
+            media
+                .read(Time::ZERO, i * u64::from(bytes), bytes, 1)
+                .last_at
+        })
+        .max();
+    (reads * u64::from(bytes)) as f64 / end.unwrap().as_ns()
+}
+
+#[test]
+fn saturated_bandwidth_is_the_lower_of_what_buses_carry_and_banks_deliver() {
+    let mut bus_bound = 0;
+    for timing in technologies() {
+        for (channels, banks) in [(1, 1), (1, 4), (8, 2), (3, 64)] {
+            for bytes in [64, 512, 4096] {
+                let limits = geometry(channels, banks, bytes, timing);
+                let buses = f64::from(channels) / timing.bus.transfer(1000).as_ns() * 1000.0;
+                let cycle = (timing.read_access() + timing.bus.transfer(bytes)).as_ns();
+                let all_banks = f64::from(channels) * f64::from(banks);
+                let expected = buses.min(all_banks * f64::from(bytes) / cycle);
+                let reads = 4000 * u64::from(channels) * u64::from(banks);
+                let measured = saturated_bytes_per_ns(&limits, reads, bytes);
+                assert!(
+                    (measured / expected - 1.0).abs() < 1e-3,
+                    "{measured} {limits:?}"
+                );
+                bus_bound += u32::from(expected == buses);
+            }
+        }
+    }
+    assert!(
+        (6..30).contains(&bus_bound),
+        "both limits are exercised: {bus_bound}"
+    );
+}
+
+#[test]
+fn saturated_writes_are_bound_by_the_program_time_of_all_banks() {
+    let mut media = Media::new(&geometry(8, 2, 512, Timing::default()));
+    let writes = 16_000;
+    let end = (0..writes)
+        .map(|i| media.write(Time::ZERO, i * 512, 512).programmed_at)
+        .max();
+    let cycle = (ns(194 + 256) + Span::from_us(120)).as_ns();
+    let measured = end.unwrap().as_ns() / writes as f64;
+    assert!((measured / (cycle / 16.0) - 1.0).abs() < 1e-3, "{measured}");
+}
+
+#[test]
+fn activity_counts_requests_bytes_and_the_time_of_banks_and_buses() {
+    let mut media = pcm(2, 4096);
+    media.read(at(0), 0, 128, 128);
+    media.read(at(0), 4096, 128, 128);
+    media.write(at(1000), 0, 512);
+    let expected = Activity {
+        reads: 2,
+        writes: 1,
+        read_bytes: 256,
+        written_bytes: 512,
+        banks_busy: ns(368 + 432 + 194 + 256 + 120_000),
+        buses_busy: ns(64 + 64 + 256),
+    };
+    assert_eq!(media.activity(), expected);
+}
+
+#[test]
+#[should_panic(expected = "time order")]
+fn a_call_from_the_past_is_a_programming_error() {
+    let mut media = pcm(1, 4096);
+    media.read(at(2), 0, 1, 1);
+    media.read(at(1), 0, 1, 1);
+}
+
+fn assert_disjoint(mut spans: Vec<(u32, Time, Time)>) -> Result<(), TestCaseError> {
+    spans.retain(|(_, from, until)| from < until);
+    spans.sort();
+    for pair in spans.windows(2) {
+        prop_assert!(pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1, "{pair:?}");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_two_accesses_share_a_bank_or_a_bus(
+        technology in 0usize..3, channels in 1u16..4, banks in 1u16..4,
+        calls in prop::collection::vec((0u64..2000, 0u64..40, 1u32..512, any::<bool>()), 1..60),
+    ) {
+        let mut media = Media::new(&geometry(channels, banks, 512, technologies()[technology]));
+        let (mut on_banks, mut on_buses) = (Vec::new(), Vec::new());
+        let mut now = Time::ZERO;
+        for (pause_ns, stripe, bytes, is_read) in calls {
+            now += ns(pause_ns);
+            let piece = media.interleave.pieces(stripe * 512, bytes).next().unwrap();
+            let access = match is_read {
+                true => media.read_piece(now, piece),
+                false => media.write_piece(now, piece).0,
+            };
+            prop_assert!(access.bank_from >= now);
+            on_banks.push((piece.bank, access.bank_from, access.bank_until));
+            let channel = media.interleave.channel(piece.bank);
+            on_buses.push((channel, access.bus_from, access.bus_until));
+        }
+        assert_disjoint(on_banks)?;
+        assert_disjoint(on_buses)?;
+    }
+
+    #[test]
+    fn answers_are_ordered_in_time_and_no_piece_beats_an_idle_memory(
+        technology in 0usize..3, channels in 1u16..4, banks in 1u16..4, stripe_bytes in 1u32..2000,
+        calls in prop::collection::vec((0u64..2000, 0u64..100_000, 1u32..9000, 0u32..9000), 1..40),
+    ) {
+        let timing = technologies()[technology];
+        let mut media = Media::new(&geometry(channels, banks, stripe_bytes, timing));
+        let mut now = Time::ZERO;
+        for (i, (pause_ns, offset, bytes, first_bytes)) in calls.into_iter().enumerate() {
+            now += ns(pause_ns);
+            let pieces = media.interleave.pieces(offset, bytes);
+            let largest = pieces.map(|piece| timing.bus.transfer(piece.bytes)).max().unwrap();
+            if i % 3 == 0 {
+                let write = media.write(now, offset, bytes);
+                prop_assert!(now <= write.started && write.started <= write.buffered_at);
+                prop_assert!(write.buffered_at <= write.acknowledged_at);
+                prop_assert!(write.acknowledged_at <= write.programmed_at);
+                prop_assert!(write.buffered_at >= now + timing.command + largest);
+                prop_assert!(write.programmed_at >= write.buffered_at + timing.program);
+            } else {
+                let read = media.read(now, offset, bytes, first_bytes);
+                prop_assert!(now <= read.started && read.started <= read.first_at);
+                prop_assert!(read.first_at <= read.last_at);
+                prop_assert!(read.last_at >= now + timing.read_access() + largest);
+                prop_assert!(read.first_at >= now + timing.read_access() + timing.bus.transfer(1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_of_one_piece_is_never_faster_than_on_an_idle_memory(
+        technology in 0usize..3, banks in 1u16..4,
+        calls in prop::collection::vec((0u64..2000, 0u64..12, 1u32..=512, any::<bool>()), 1..40),
+    ) {
+        let layout = geometry(2, banks, 512, technologies()[technology]);
+        let mut media = Media::new(&layout);
+        let mut now = Time::ZERO;
+        for (pause_ns, stripe, bytes, is_read) in calls {
+            now += ns(pause_ns);
+            let mut idle = Media::new(&layout);
+            if is_read {
+                let read = media.read(now, stripe * 512, bytes, 128);
+                let best = idle.read(now, stripe * 512, bytes, 128);
+                prop_assert_eq!(best.started, now);
+                prop_assert_eq!(read.first_at.since(read.started), best.first_at.since(now));
+                prop_assert_eq!(read.last_at.since(read.started), best.last_at.since(now));
+            } else {
+                let write = media.write(now, stripe * 512, bytes);
+                let best = idle.write(now, stripe * 512, bytes);
+                prop_assert_eq!(best.started, now);
+                let service = write.programmed_at.since(write.buffered_at);
+                prop_assert_eq!(service, best.programmed_at.since(best.buffered_at));
+                prop_assert!(write.acknowledged_at.since(now) >= best.acknowledged_at.since(now));
+            }
+        }
+    }
+}
