@@ -3,6 +3,7 @@
 
 pub mod config;
 pub mod media;
+pub mod protocol;
 pub mod report;
 pub mod time;
 pub mod workload;
