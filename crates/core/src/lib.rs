@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod host;
 pub mod media;
 pub mod protocol;
 pub mod report;
