@@ -5,8 +5,8 @@
 //! A packet settles in memory as a whole, so a chunk whose tail no longer equals the tag has
 //! arrived. The scheme is never wrong about completeness whatever the order of arrival; but if the
 //! data itself ends in the tag (a *collision*), the read looks incomplete for ever, and a time-out
-//! and another tag must help. [`TagSource`] chooses tags; [`tails`] is the device's record of what
-//! its data ends in.
+//! and another tag must help. [`TagSource`] chooses tags; [`StoredTails`] and [`UnusedTails`] are
+//! the device's record of what its data ends in.
 //!
 //! Chunks of the buffer and chunks of the device must be the same ones: reads start at a multiple
 //! of the chunk size (footnote 1 of the paper). A reader of smaller pieces needs a record by the
