@@ -100,6 +100,16 @@ impl Interleave {
             bytes_left: bytes,
         }
     }
+
+    /// The start of the stripe that follows the one at `row` of `bank`.
+    fn next_stripe(&self, bank: u32, row: u64) -> Location {
+        let last = bank + 1 == self.banks;
+        Location {
+            bank: if last { 0 } else { bank + 1 },
+            row: row.wrapping_add(u64::from(last)),
+            column: 0,
+        }
+    }
 }
 
 impl Iterator for Pieces {
@@ -119,18 +129,6 @@ impl Iterator for Pieces {
             bank_offset: row * u64::from(stripe_bytes) + u64::from(column),
             bytes,
         })
-    }
-}
-
-impl Interleave {
-    /// The start of the stripe that follows the one at `row` of `bank`.
-    fn next_stripe(&self, bank: u32, row: u64) -> Location {
-        let last = bank + 1 == self.banks;
-        Location {
-            bank: if last { 0 } else { bank + 1 },
-            row: row.wrapping_add(u64::from(last)),
-            column: 0,
-        }
     }
 }
 

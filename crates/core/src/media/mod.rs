@@ -2,9 +2,9 @@
 //! times, and how addresses spread over them.
 //!
 //! A controller asks [`Media`] when the bytes of a read will be there, or when a write will be
-//! done, and gets the answer at once: banks and buses serve in order, so nothing that comes later
-//! changes it. Calls come in the order of `now`. Media knows nothing of links and protocols, moves
-//! no data and refuses no address.
+//! done, and gets the answer at once: a bank serves in order and a bus keeps its promises, so
+//! nothing that comes later changes it. Calls come in the order of `now`. Media knows nothing of
+//! links and protocols, moves no data and refuses no address.
 //!
 //! [`geometry`] maps addresses to banks, [`timing`] holds the costs of a technology and the clocks
 //! of bank and bus; this module joins the pieces of a request into one answer.
@@ -34,9 +34,11 @@ pub struct Media {
 /// When the bytes of a read are in the controller.
 ///
 /// A request that spans stripes is read in pieces that run in parallel as far as their banks and
-/// buses allow (where they meet on a bus, a busy bank can change their order, so that a
-/// request as a whole may even gain from it; a single piece never does). Its *critical* piece is the one that brings the last of the first bytes; on a
-/// request of one piece that is the piece. `now <= started <= first_at <= last_at` always.
+/// buses allow. Its *critical* piece is the one that brings the last of the first bytes; in a
+/// request of one piece it is that piece. `now <= started <= first_at <= last_at` always.
+///
+/// A single piece is never faster than on an idle memory. A request of several may be, slightly:
+/// a busy bank can change the order in which its pieces meet on a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadTiming {
     /// `first_at` less the time that the critical piece takes on an idle memory. What lies between

@@ -18,6 +18,7 @@ pub mod command;
 pub mod driver;
 pub mod endpoint;
 pub mod predict;
+pub mod tags;
 
 use super::nvme;
 

@@ -1,0 +1,211 @@
+//! The choice of the current tag, by one of the three strategies of section 3.1.
+
+use rand::Rng;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{StoredTails, TagWidth, UnusedTails};
+
+/// Where tags come from. Seeded, so that every choice replays.
+///
+/// The two deterministic strategies belong to the device, which sees every write: they never let
+/// the tag be one in which a stored chunk ends. The host must know a new tag before the device
+/// answers reads from the data that forced it: a read marked with the old tag would get stuck.
+#[derive(Clone, Debug)]
+pub struct TagSource {
+    width: TagWidth,
+    rng: Xoshiro256PlusPlus,
+    strategy: Strategy,
+    current: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+enum Strategy {
+    Random,
+    Compare(StoredTails),
+    Intervals(UnusedTails),
+}
+
+impl TagSource {
+    /// Tags picked blindly: a collision is left to the time-out, which calls [`TagSource::renew`].
+    pub fn random(width: TagWidth, seed: u64) -> TagSource {
+        TagSource::new(width, seed, Strategy::Random)
+    }
+
+    /// Tags picked at random until one is not among the `stored` tails.
+    pub fn compare(width: TagWidth, seed: u64, stored: StoredTails) -> TagSource {
+        TagSource::new(width, seed, Strategy::Compare(stored))
+    }
+
+    /// Tags taken from the intervals of unused values, in constant time. The record's width must
+    /// be `width`.
+    pub fn intervals(width: TagWidth, seed: u64, unused: UnusedTails) -> TagSource {
+        TagSource::new(width, seed, Strategy::Intervals(unused))
+    }
+
+    fn new(width: TagWidth, seed: u64, strategy: Strategy) -> TagSource {
+        let mut source = TagSource {
+            width,
+            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            strategy,
+            current: None,
+        };
+        source.renew();
+        source
+    }
+
+    /// The tag to mark buffers with. None if chunks end in every value of this width: reads then
+    /// need another sign of completion.
+    pub fn current(&self) -> Option<u64> {
+        self.current
+    }
+
+    /// Chooses again, as after a time-out, and returns the new tag. A random tag is uniformly
+    /// distributed over all values; the other strategies choose among the unused ones.
+    pub fn renew(&mut self) -> Option<u64> {
+        self.current = match &self.strategy {
+            Strategy::Random => Some(draw(&mut self.rng, self.width)),
+            Strategy::Compare(stored) => draw_absent(&mut self.rng, self.width, stored),
+            Strategy::Intervals(unused) => unused.choose(),
+        };
+        self.current
+    }
+
+    /// Records that a write replaced a chunk's tail, and returns the new tag if that made one
+    /// necessary or, where none was left, possible. Look at [`TagSource::current`] for a tag lost
+    /// without a successor.
+    pub fn on_write(&mut self, old_tail: u64, new_tail: u64) -> Option<u64> {
+        // New before old, so that a tail written over itself is never unused in between.
+        match &mut self.strategy {
+            Strategy::Random => return None,
+            Strategy::Compare(stored) => {
+                stored.insert(new_tail);
+                stored.remove(old_tail);
+            }
+            Strategy::Intervals(unused) => {
+                unused.insert(new_tail);
+                unused.remove(old_tail);
+            }
+        }
+        let is_valid = self.current.is_some_and(|tag| tag != new_tail);
+        if is_valid { None } else { self.renew() }
+    }
+}
+
+/// A uniformly distributed value of the given width.
+fn draw(rng: &mut Xoshiro256PlusPlus, width: TagWidth) -> u64 {
+    rng.next_u64() >> (u64::BITS - width.bits())
+}
+
+/// A random value in which no chunk ends. The number of draws is geometric: 4 / 3 on average in the
+/// paper's worst case of a quarter of the values in use.
+fn draw_absent(rng: &mut Xoshiro256PlusPlus, width: TagWidth, stored: &StoredTails) -> Option<u64> {
+    if stored.distinct() > width.value_max() {
+        return None;
+    }
+    loop {
+        let tag = draw(rng, width);
+        if !stored.contains(tag) {
+            return Some(tag);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sources(width: TagWidth, chunks: u64) -> [TagSource; 2] {
+        let stored = StoredTails::uniform(0, chunks);
+        let unused = UnusedTails::uniform(width, 0, chunks);
+        [
+            TagSource::compare(width, 1, stored),
+            TagSource::intervals(width, 1, unused),
+        ]
+    }
+
+    #[test]
+    fn random_tags_are_uniformly_distributed() {
+        let mut source = TagSource::random(TagWidth::Bits8, 42);
+        let mut counts = [0u32; 256];
+        for _ in 0..256 * 100 {
+            counts[source.renew().unwrap() as usize] += 1;
+        }
+        let deviations = counts.map(|count| (f64::from(count) - 100.0).powi(2) / 100.0);
+        let chi_squared: f64 = deviations.iter().sum();
+        // 255 degrees of freedom: mean 255, standard deviation 22.6.
+        assert!((170.0..340.0).contains(&chi_squared), "{chi_squared}");
+    }
+
+    #[test]
+    fn random_tags_use_every_bit_of_their_width_and_replay_from_the_seed() {
+        for width in [TagWidth::Bits16, TagWidth::Bits32, TagWidth::Bits64] {
+            let mut source = TagSource::random(width, 7);
+            let mut again = TagSource::random(width, 7);
+            let mut seen = 0;
+            for _ in 0..100 {
+                assert_eq!(source.renew(), again.renew());
+                seen |= source.current().unwrap();
+            }
+            assert_eq!(seen, width.value_max());
+        }
+    }
+
+    #[test]
+    fn a_random_tag_stays_whatever_is_written_and_changes_when_renewed() {
+        let mut source = TagSource::random(TagWidth::Bits64, 3);
+        let tag = source.current().unwrap();
+        assert_eq!(source.on_write(0, tag), None);
+        assert_eq!(source.current(), Some(tag));
+        assert_ne!(source.renew(), Some(tag));
+    }
+
+    #[test]
+    fn a_write_that_ends_in_the_tag_changes_it_and_no_other_write_does() {
+        for mut source in sources(TagWidth::Bits32, 8) {
+            let tag = source.current().unwrap();
+            assert_eq!(source.on_write(0, tag ^ 1), None);
+            let renewed = source.on_write(0, tag);
+            assert!(renewed.is_some_and(|new| new != tag && new != tag ^ 1 && new != 0));
+            assert_eq!(source.current(), renewed);
+        }
+    }
+
+    #[test]
+    fn when_every_value_is_stored_there_is_no_tag_until_a_write_frees_one() {
+        for mut source in sources(TagWidth::Bits8, 300) {
+            for tail in 1..=255 {
+                source.on_write(0, tail);
+            }
+            assert_eq!(source.current(), None);
+            assert_eq!(source.renew(), None);
+            assert_eq!(source.on_write(9, 10), Some(9));
+            assert_eq!(source.current(), Some(9));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn no_tag_is_ever_the_tail_of_a_stored_chunk(
+            writes in prop::collection::vec((0usize..300, any::<u8>(), any::<bool>()), 1..600),
+        ) {
+            for mut source in sources(TagWidth::Bits8, 300) {
+                let mut device = [0u64; 300];
+                for &(chunk, tail, hits_tag) in &writes {
+                    let tail = source.current().filter(|_| hits_tag).unwrap_or(u64::from(tail));
+                    let before = source.current();
+                    let change = source.on_write(device[chunk], tail);
+                    device[chunk] = tail;
+                    let is_free = |tag: &u64| !device.contains(tag);
+                    prop_assert_eq!(source.current().is_some(), (0..256).any(|tag| is_free(&tag)));
+                    prop_assert!(source.current().iter().all(is_free));
+                    prop_assert!(change.is_none() || change == source.current());
+                    prop_assert!(change.is_some() || source.current().is_none() || source.current() == before);
+                }
+            }
+        }
+    }
+}

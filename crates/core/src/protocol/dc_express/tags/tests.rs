@@ -1,0 +1,164 @@
+//! The receive buffer: marks, orders of arrival, collisions.
+
+use super::*;
+use proptest::prelude::*;
+
+const WIDTHS: [TagWidth; 4] = [
+    TagWidth::Bits8,
+    TagWidth::Bits16,
+    TagWidth::Bits32,
+    TagWidth::Bits64,
+];
+
+#[test]
+fn a_32_bit_tag_on_128_gib_in_chunks_of_128_bytes_collides_in_at_most_a_quarter_of_cases() {
+    assert_eq!(collision_bound(128 << 30, 128, 32), 0.25);
+    assert_eq!(collision_bound(1 << 20, 128, 8), 1.0);
+    assert_eq!(collision_bound(0, 128, 8), 0.0);
+}
+
+#[test]
+fn a_free_tag_exists_as_soon_as_there_are_more_values_than_chunks() {
+    assert_eq!(tag_bits_min(128 << 30, 128), 31);
+    assert_eq!(tag_bits_min((128 << 30) - 128, 128), 30);
+    assert_eq!(tag_bits_min(128, 128), 1);
+    assert_eq!(tag_bits_min(u64::MAX, 1), 64);
+}
+
+#[test]
+fn widths_are_8_16_32_and_64_bits() {
+    let accepted: Vec<_> = (0..=255).filter_map(TagWidth::from_bits).collect();
+    assert_eq!(accepted, WIDTHS);
+    let largest = WIDTHS.map(TagWidth::value_max);
+    assert_eq!(largest, [0xff, 0xffff, 0xffff_ffff, u64::MAX]);
+}
+
+#[test]
+fn a_tail_is_the_trailing_bytes_as_a_little_endian_number() {
+    let chunk = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+    let tails = WIDTHS.map(|width| tail(&chunk, width));
+    assert_eq!(tails, [9, 0x0908, 0x0908_0706, 0x0908_0706_0504_0302]);
+    assert_eq!(tail(&[1, 2, 3], TagWidth::Bits32), 0x03_0201);
+    assert_eq!(tail(&[], TagWidth::Bits8), 0);
+}
+
+#[test]
+fn marking_touches_the_trailing_bytes_of_each_chunk_alone() {
+    let mut buffer = [0; 11];
+    mark(&mut buffer, 4, 0xb2a1, TagWidth::Bits16);
+    assert_eq!(buffer, [0, 0, 0xa1, 0xb2, 0, 0, 0xa1, 0xb2, 0, 0xa1, 0xb2]);
+}
+
+#[test]
+fn a_last_chunk_shorter_than_the_tag_takes_its_low_order_bytes() {
+    let mut buffer = [0; 10];
+    mark(&mut buffer, 8, 0x4433_2211, TagWidth::Bits32);
+    assert_eq!(buffer, [0, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x11, 0x22]);
+    buffer[4] = 0;
+    assert_eq!(
+        first_incomplete(&buffer, 8, 0x4433_2211, TagWidth::Bits32),
+        Some(1)
+    );
+    buffer[9] = 0;
+    assert_eq!(
+        first_incomplete(&buffer, 8, 0x4433_2211, TagWidth::Bits32),
+        None
+    );
+}
+
+#[test]
+fn the_host_looks_at_the_last_chunk_first_and_at_the_others_in_order() {
+    let mut buffer = [0; 16];
+    mark(&mut buffer, 4, 7, TagWidth::Bits32);
+    let missing = |buffer: &[u8]| first_incomplete(buffer, 4, 7, TagWidth::Bits32);
+    assert_eq!(missing(&buffer), Some(3));
+    buffer[12] = 0;
+    assert_eq!(missing(&buffer), Some(0), "the oops of figure 1d");
+    buffer[0] = 0;
+    assert_eq!(missing(&buffer), Some(1));
+    buffer[4] = 0;
+    buffer[8] = 0;
+    assert_eq!(missing(&buffer), None);
+    assert_eq!(missing(&[]), None);
+}
+
+/// Delivers the chunks of `data` into a marked buffer in the given order, and says after each
+/// whether the host takes the read for complete.
+fn deliver(
+    data: &[u8],
+    chunk_bytes: usize,
+    order: &[usize],
+    tag: u64,
+    width: TagWidth,
+) -> Vec<bool> {
+    let mut buffer = vec![0xee; data.len()];
+    mark(&mut buffer, chunk_bytes, tag, width);
+    let arrive = |&chunk: &usize| {
+        let range = chunk * chunk_bytes..data.len().min((chunk + 1) * chunk_bytes);
+        buffer[range.clone()].copy_from_slice(&data[range]);
+        first_incomplete(&buffer, chunk_bytes, tag, width).is_none()
+    };
+    order.iter().map(arrive).collect()
+}
+
+fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
+    if items.is_empty() {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for (i, &first) in items.iter().enumerate() {
+        let rest = [&items[..i], &items[i + 1..]].concat();
+        all.extend(
+            permutations(&rest)
+                .into_iter()
+                .map(|tail| [&[first][..], &tail].concat()),
+        );
+    }
+    all
+}
+
+#[test]
+fn in_every_order_of_five_chunks_the_read_is_complete_with_the_last_and_not_before() {
+    let data: Vec<u8> = (0..40).collect();
+    for width in WIDTHS {
+        for order in permutations(&[0, 1, 2, 3, 4]) {
+            let complete = deliver(&data, 8, &order, 0xfefe_fefe_fefe_fefe, width);
+            assert_eq!(complete, [false, false, false, false, true], "{order:?}");
+        }
+    }
+}
+
+fn case() -> impl Strategy<Value = (Vec<u8>, Vec<usize>, u64, TagWidth)> {
+    let width = prop::sample::select(&WIDTHS[1..]);
+    (1usize..300, any::<u64>(), width).prop_flat_map(|(bytes, tag, width)| {
+        let order: Vec<usize> = (0..bytes.div_ceil(CHUNK)).collect();
+        let data = prop::collection::vec(any::<u8>(), bytes);
+        (data, Just(order).prop_shuffle(), Just(tag), Just(width))
+    })
+}
+
+const CHUNK: usize = 32;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn data_without_the_tag_is_complete_with_the_last_arrival_and_not_before(
+        (data, order, tag, width) in case(),
+    ) {
+        prop_assume!(data.chunks(CHUNK).all(|chunk| !is_marked(chunk, tag, width)));
+        let complete = deliver(&data, CHUNK, &order, tag, width);
+        let (last, earlier) = complete.split_last().unwrap();
+        prop_assert!(*last && earlier.iter().all(|&done| !done));
+    }
+
+    #[test]
+    fn data_that_ends_a_chunk_in_the_tag_is_never_taken_for_complete(
+        (mut data, order, tag, width) in case(), victim: prop::sample::Index,
+    ) {
+        let victim = victim.index(order.len());
+        let chunk = data.chunks_mut(CHUNK).nth(victim).unwrap();
+        mark(chunk, CHUNK, tag, width);
+        prop_assert!(!deliver(&data, CHUNK, &order, tag, width).contains(&true));
+    }
+}
