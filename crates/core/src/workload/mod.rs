@@ -3,6 +3,25 @@
 //! A [`Job`] is a section of a fio job file after its options are resolved. A [`Generator`] turns it
 //! into the requests of one thread: the engine asks for the next request whenever the thread has a
 //! free slot, and is told what to do and not before when.
+//!
+//! Where jobs come from: [`fio`] reads job files and flags, by one table of [`options`], into a
+//! [`JobFile`]; that resolves into jobs once the drive's [`Limits`] and the [`trace`]s it asks for are
+//! known. Jobs built in code start from [`Job::named`] and are checked by [`Job::problems`].
+
+mod addresses;
+pub mod check;
+mod draft;
+pub mod fio;
+pub mod generator;
+pub mod options;
+mod pace;
+pub mod trace;
+mod values;
+
+pub use check::{Limits, Place, problems_together};
+pub use draft::JobFile;
+pub use generator::Generator;
+pub use trace::Trace;
 
 use crate::time::{Span, Time};
 
@@ -17,7 +36,7 @@ pub enum Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {
     pub op: Op,
-    /// First byte on the device; a multiple of the job's smallest block.
+    /// First byte on the device. For random requests a multiple of `bytes` from the job's first byte.
     pub offset: u64,
     /// Length in bytes, at least 1.
     pub bytes: u32,
@@ -81,7 +100,8 @@ pub struct Job {
     pub offset: u64,
     pub size: Option<u64>,
     /// A thread ends after this many bytes (fio `io_size`, else `size`), requests (`number_ios`) or time
-    /// (`runtime`), whichever comes first; with `time_based` only time counts.
+    /// (`runtime`), whichever comes first; with `time_based` only time counts. All of them count from the
+    /// end of the ramp, as in fio.
     pub io_bytes: Option<u64>,
     pub ios: Option<u64>,
     pub runtime: Option<Span>,

@@ -1,0 +1,352 @@
+//! Random block numbers: uniform, Zipf, Pareto and normal, each in constant time and memory.
+//!
+//! fio scatters the ranks of its skewed distributions over the region, so that hot blocks are not
+//! neighbours; so does [`Addresses`], with a permutation instead of fio's hash, so that no two ranks
+//! fall on one block. The normal distribution is not scattered: it is a hot spot in the middle.
+
+use super::Distribution;
+use rand::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Draws block numbers below a bound.
+#[derive(Clone, Debug)]
+pub(super) enum Addresses {
+    Uniform {
+        blocks: u64,
+    },
+    Zipf {
+        zipf: Zipf,
+        scatter: Scatter,
+    },
+    Pareto {
+        blocks: u64,
+        power: f64,
+        scatter: Scatter,
+    },
+    Normal {
+        blocks: u64,
+        deviation: f64,
+    },
+}
+
+impl Addresses {
+    /// Numbers below `blocks` (at least 1); `key` chooses where the hot ranks lie.
+    pub fn new(distribution: Distribution, blocks: u64, key: u64) -> Addresses {
+        assert!(blocks > 0, "a region holds at least one block");
+        let scatter = Scatter::new(blocks, key);
+        match distribution {
+            Distribution::Uniform => Addresses::Uniform { blocks },
+            Distribution::Zipf(theta) => Addresses::Zipf {
+                zipf: Zipf::new(theta, blocks),
+                scatter,
+            },
+            Distribution::Pareto(h) => Addresses::Pareto {
+                blocks,
+                power: pareto_power(h),
+                scatter,
+            },
+            Distribution::Normal(percent) => Addresses::Normal {
+                blocks,
+                deviation: percent / 100.0 * blocks as f64,
+            },
+        }
+    }
+
+    /// The next block number.
+    pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
+        match self {
+            Addresses::Uniform { blocks } => below(*blocks, random),
+            Addresses::Zipf { zipf, scatter } => scatter.place(zipf.draw(random) - 1),
+            Addresses::Pareto {
+                blocks,
+                power,
+                scatter,
+            } => scatter.place(pareto(*blocks, *power, random)),
+            Addresses::Normal { blocks, deviation } => normal(*blocks, *deviation, random),
+        }
+    }
+}
+
+/// A number below `bound` by multiply and shift. Numbers differ in probability by at most
+/// `bound` / 2^64, which no run is long enough to show.
+fn below(bound: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
+    ((u128::from(random.next_u64()) * u128::from(bound)) >> 64) as u64
+}
+
+/// A number in [0, 1) with 53 random bits.
+pub(super) fn unit(random: &mut Xoshiro256PlusPlus) -> f64 {
+    (random.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// fio's Pareto power: with it a share h of the blocks gets a share 1 - h of the requests
+/// (fio documentation, `random_distribution`; h = 0.2 is the 80/20 rule).
+fn pareto_power(h: f64) -> f64 {
+    libm::log(h) / libm::log1p(-h)
+}
+
+/// A rank below `blocks` whose cumulative distribution is (rank / blocks)^(1 / power).
+fn pareto(blocks: u64, power: f64, random: &mut Xoshiro256PlusPlus) -> u64 {
+    let rank = (blocks as f64 * libm::pow(unit(random), power)) as u64;
+    rank.min(blocks - 1)
+}
+
+/// A block from a normal distribution around the middle, cut at the ends of the region.
+/// Box and Muller, "A note on the generation of random normal deviates", 1958.
+fn normal(blocks: u64, deviation: f64, random: &mut Xoshiro256PlusPlus) -> u64 {
+    loop {
+        let radius = libm::sqrt(-2.0 * libm::log(1.0 - unit(random)));
+        let standard = radius * libm::cos(std::f64::consts::TAU * unit(random));
+        let block = blocks as f64 / 2.0 + deviation * standard;
+        if block >= 0.0 && block < blocks as f64 {
+            return (block as u64).min(blocks - 1);
+        }
+    }
+}
+
+/// Ranks 1 to n with probability proportional to rank^-theta, by rejection-inversion: W. Hörmann and
+/// G. Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions",
+/// ACM TOMACS 6(3), 1996, section 3. Letters are the paper's. Expected draws for one rank: below 1.3.
+#[derive(Clone, Debug)]
+pub(super) struct Zipf {
+    theta: f64,
+    ranks: u64,
+    /// H(3/2) - h(1) and H(n + 1/2): the interval that is inverted.
+    low: f64,
+    high: f64,
+    /// Within this distance above a rank, acceptance is certain.
+    certain: f64,
+}
+
+impl Zipf {
+    fn new(theta: f64, ranks: u64) -> Zipf {
+        let mut zipf = Zipf {
+            theta,
+            ranks,
+            low: 0.0,
+            high: 0.0,
+            certain: 0.0,
+        };
+        zipf.low = zipf.integral(1.5) - 1.0;
+        zipf.high = zipf.integral(ranks as f64 + 0.5);
+        zipf.certain = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.density(2.0));
+        zipf
+    }
+
+    /// A rank from 1 to `ranks`.
+    fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
+        loop {
+            let u = self.high + unit(random) * (self.low - self.high);
+            let x = self.inverse(u);
+            let rank = ((x + 0.5) as u64).clamp(1, self.ranks);
+            let k = rank as f64;
+            if k - x <= self.certain || u >= self.integral(k + 0.5) - self.density(k) {
+                return rank;
+            }
+        }
+    }
+
+    /// h(x) = x^-theta.
+    fn density(&self, x: f64) -> f64 {
+        libm::exp(-self.theta * libm::log(x))
+    }
+
+    /// H(x) = (x^(1 - theta) - 1) / (1 - theta), which is ln x for theta = 1.
+    fn integral(&self, x: f64) -> f64 {
+        let log = libm::log(x);
+        let exponent = (1.0 - self.theta) * log;
+        if exponent.abs() > 1e-8 {
+            libm::expm1(exponent) / exponent * log
+        } else {
+            log * (1.0 + exponent / 2.0)
+        }
+    }
+
+    /// The x for which H(x) = y.
+    fn inverse(&self, y: f64) -> f64 {
+        // Rounding may carry y below the infimum -1 / |1 - theta| of H, where the logarithm ends.
+        let product = ((1.0 - self.theta) * y).max(-1.0);
+        let log = if product.abs() > 1e-8 {
+            libm::log1p(product) / product * y
+        } else {
+            y * (1.0 - product / 2.0)
+        };
+        libm::exp(log)
+    }
+}
+
+/// A permutation of the numbers below a bound.
+///
+/// Multiplication by an odd number and exclusive-or with a right shift are both invertible on words
+/// of w bits, hence so is their composition. A result beyond the bound goes through again ("cycle
+/// walking"), which must end, as the cycle of a number below the bound returns to that number. With
+/// the smallest w that fits, that takes fewer than two passes in the mean.
+#[derive(Clone, Debug)]
+pub(super) struct Scatter {
+    bound: u64,
+    mask: u64,
+    shift: u32,
+    key: u64,
+}
+
+impl Scatter {
+    pub fn new(bound: u64, key: u64) -> Scatter {
+        let bits = (64 - (bound - 1).leading_zeros()).max(1);
+        Scatter {
+            bound,
+            mask: u64::MAX >> (64 - bits),
+            shift: bits.div_ceil(2),
+            key,
+        }
+    }
+
+    /// Where a rank below the bound lies.
+    pub fn place(&self, rank: u64) -> u64 {
+        let mut word = self.mix(rank);
+        while word >= self.bound {
+            word = self.mix(word);
+        }
+        word
+    }
+
+    /// The constants are those of the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+    fn mix(&self, word: u64) -> u64 {
+        let mut word = (word ^ self.key) & self.mask;
+        for odd in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
+            word = word.wrapping_mul(odd) & self.mask;
+            word ^= word >> self.shift;
+        }
+        word.wrapping_add(self.key >> 32) & self.mask
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+
+    fn random() -> Xoshiro256PlusPlus {
+        Xoshiro256PlusPlus::seed_from_u64(7)
+    }
+
+    /// Shares of ranks 1, 2, … among `draws` draws.
+    fn shares(ranks: u64, draws: u32, mut draw: impl FnMut() -> u64) -> Vec<f64> {
+        let mut counts = vec![0u32; ranks as usize];
+        for _ in 0..draws {
+            counts[draw() as usize] += 1;
+        }
+        counts
+            .iter()
+            .map(|&count| f64::from(count) / f64::from(draws))
+            .collect()
+    }
+
+    /// Asserts that a share lies within five standard deviations of its probability.
+    fn assert_share(share: f64, probability: f64, draws: u32) {
+        let deviation = (probability * (1.0 - probability) / f64::from(draws)).sqrt();
+        assert!(
+            (share - probability).abs() < 5.0 * deviation + 1e-9,
+            "{share} is not {probability}"
+        );
+    }
+
+    #[test]
+    fn zipf_ranks_have_their_closed_form_probabilities() {
+        let (ranks, draws) = (100, 200_000);
+        for theta in [0.4, 0.99, 1.0, 1.2, 3.0] {
+            let zeta: f64 = (1..=ranks).map(|k| libm::pow(k as f64, -theta)).sum();
+            let (zipf, mut random) = (Zipf::new(theta, ranks), random());
+            let shares = shares(ranks, draws, || zipf.draw(&mut random) - 1);
+            for (k, &share) in shares.iter().enumerate() {
+                assert_share(share, libm::pow(k as f64 + 1.0, -theta) / zeta, draws);
+            }
+        }
+    }
+
+    #[test]
+    fn zipf_stays_in_range_for_extreme_exponents_and_counts() {
+        let mut random = random();
+        for theta in [1e-9, 0.5, 1.0, 1.0 + 1e-12, 2.0, 100.0] {
+            for ranks in [1, 2, 3, 1 << 33, 1 << 52] {
+                let zipf = Zipf::new(theta, ranks);
+                assert!(
+                    (0..200).all(|_| (1..=ranks).contains(&zipf.draw(&mut random))),
+                    "theta {theta}, {ranks} ranks"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn zipf_over_8_gi_blocks_gives_its_first_rank_its_share() {
+        // zeta(n, 1) = ln n + 0.5772 (Euler's constant) for large n.
+        let (ranks, draws) = (1u64 << 33, 200_000);
+        let (zipf, mut random) = (Zipf::new(1.0, ranks), random());
+        let firsts = (0..draws).filter(|_| zipf.draw(&mut random) == 1).count();
+        let zeta = libm::log(ranks as f64) + 0.577_215_664_9;
+        assert_share(firsts as f64 / f64::from(draws), 1.0 / zeta, draws);
+    }
+
+    #[test]
+    fn pareto_gives_a_share_h_of_the_blocks_a_share_1_minus_h_of_the_requests() {
+        let (blocks, draws) = (1000, 100_000);
+        for h in [0.1, 0.2, 0.5] {
+            let (power, mut random) = (pareto_power(h), random());
+            let hot = (h * blocks as f64).round() as u64;
+            let hits = (0..draws)
+                .filter(|_| pareto(blocks, power, &mut random) < hot)
+                .count();
+            assert_share(hits as f64 / f64::from(draws), 1.0 - h, draws);
+        }
+    }
+
+    #[test]
+    fn normal_has_its_quantiles_around_the_middle() {
+        // Phi(1) - Phi(-1) = 0.682689, Phi(2) - Phi(-2) = 0.954500; 5 % keeps the cut at the ends out of sight.
+        let (blocks, draws) = (1_000_000u64, 100_000);
+        let (addresses, mut random) = (
+            Addresses::new(Distribution::Normal(5.0), blocks, 0),
+            random(),
+        );
+        let distances: Vec<u64> = (0..draws)
+            .map(|_| addresses.draw(&mut random).abs_diff(blocks / 2))
+            .collect();
+        for (deviations, probability) in [(1, 0.682_689), (2, 0.954_500)] {
+            let inside = distances
+                .iter()
+                .filter(|&&distance| distance < deviations * 50_000)
+                .count();
+            assert_share(inside as f64 / f64::from(draws), probability, draws);
+        }
+    }
+
+    #[test]
+    fn uniform_blocks_are_equally_likely() {
+        let (blocks, draws) = (37, 200_000);
+        let (addresses, mut random) = (Addresses::new(Distribution::Uniform, blocks, 0), random());
+        for share in shares(blocks, draws, || addresses.draw(&mut random)) {
+            assert_share(share, 1.0 / blocks as f64, draws);
+        }
+    }
+
+    #[test]
+    fn scattering_is_a_permutation() {
+        for bound in (1..200).chain([1000, 1023, 1024, 1025]) {
+            for key in [0, 1, 0xdead_beef_0bad_cafe] {
+                let scatter = Scatter::new(bound, key);
+                let mut places: Vec<u64> = (0..bound).map(|rank| scatter.place(rank)).collect();
+                places.sort_unstable();
+                assert!(places.into_iter().eq(0..bound), "bound {bound}, key {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn hot_ranks_are_not_neighbours() {
+        let scatter = Scatter::new(1 << 20, 12345);
+        let places: Vec<u64> = (0..100).map(|rank| scatter.place(rank)).collect();
+        assert!(
+            places.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 16),
+            "{places:?}"
+        );
+    }
+}

@@ -1,0 +1,413 @@
+//! What is wrong with a job on a given drive, found before anything runs.
+//!
+//! [`Generator`](super::generator::Generator) and the engine trust a job for which [`Job::problems`]
+//! and, for all jobs of a run, [`problems_together`] are empty.
+
+use super::{BlockShare, Distribution, Job, Pattern};
+use crate::config::Problem;
+use crate::time::Time;
+use std::collections::BTreeMap;
+
+/// Most threads of one run, over all jobs.
+pub const THREADS_MAX: u64 = 65536;
+
+/// What a drive and its queues can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub capacity_bytes: u64,
+    /// Queue pairs; thread i, counted over all jobs in their order, uses pair i modulo this number.
+    pub queue_pairs: u32,
+    /// Entries of each queue, one of which stays empty so that full and empty differ.
+    pub queue_entries: u32,
+}
+
+impl Limits {
+    /// Requests that one queue can hold.
+    pub fn queue_slots(&self) -> u32 {
+        self.queue_entries.saturating_sub(1)
+    }
+}
+
+/// Where a job is described, down to the lines of its options, so that problems can point there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// File name, or what stands for it.
+    pub file: String,
+    /// Line of the section's head, counted from 1.
+    pub line: Option<usize>,
+    options: BTreeMap<&'static str, usize>,
+}
+
+impl Place {
+    /// A job in `file` whose section starts at `line`, if it has one.
+    pub fn new(file: impl Into<String>, line: impl Into<Option<usize>>) -> Place {
+        Place {
+            file: file.into(),
+            line: line.into(),
+            options: BTreeMap::new(),
+        }
+    }
+
+    /// Remembers the line of an option, by its first name in the table of options.
+    pub fn note(&mut self, option: &'static str, line: Option<usize>) {
+        if let Some(line) = line {
+            self.options.insert(option, line);
+        }
+    }
+
+    /// A problem at the line of `option`, or of the section if the option is not given.
+    pub fn problem(
+        &self,
+        option: &str,
+        found: impl Into<String>,
+        allowed: impl Into<String>,
+    ) -> Problem {
+        let line = self.options.get(option).copied().or(self.line);
+        Problem::new(self.file.clone(), line, found, allowed)
+    }
+}
+
+/// One finding: the option at fault, what was found, what is allowed.
+type Finding = (&'static str, String, String);
+type Check = fn(&Job, &Limits) -> Option<Finding>;
+
+/// Every check of one job, in the order in which the problems are reported.
+const CHECKS: [Check; 15] = [
+    threads,
+    iodepth,
+    mix,
+    region,
+    read_blocks,
+    write_blocks,
+    distribution,
+    read_rate,
+    write_rate,
+    thinktime_blocks,
+    time,
+    end,
+    amounts,
+    trace_empty,
+    trace_beyond,
+];
+
+impl Job {
+    /// Length of the region on a drive of this capacity.
+    pub fn region_bytes(&self, capacity_bytes: u64) -> u64 {
+        self.size
+            .unwrap_or(capacity_bytes.saturating_sub(self.offset))
+    }
+
+    /// Everything that keeps this job from running within `limits`.
+    pub fn problems(&self, place: &Place, limits: &Limits) -> Vec<Problem> {
+        let findings = CHECKS.iter().filter_map(|check| check(self, limits));
+        findings
+            .map(|(option, found, allowed)| {
+                place.problem(option, format!("job `{}`: {found}", self.name), allowed)
+            })
+            .collect()
+    }
+}
+
+/// What keeps these jobs from running side by side: too many threads, or a queue that would overflow.
+pub fn problems_together(jobs: &[Job], place: &Place, limits: &Limits) -> Vec<Problem> {
+    let threads: u64 = jobs.iter().map(|job| u64::from(job.threads)).sum();
+    if threads > THREADS_MAX {
+        let found = format!("all jobs together have {threads} threads (numjobs)");
+        return vec![place.problem("numjobs", found, format!("at most {THREADS_MAX}"))];
+    }
+    let slots = u64::from(limits.queue_slots());
+    match fullest_queue(jobs, limits.queue_pairs) {
+        (queue, requests) if requests > slots => {
+            let found = format!(
+                "the threads that share queue {queue} keep {requests} requests outstanding (iodepth of each, added up)"
+            );
+            let allowed = format!(
+                "at most {slots}: a queue of {} entries keeps one empty; ask for fewer, or give the drive more queue pairs or entries",
+                limits.queue_entries
+            );
+            vec![place.problem("iodepth", found, allowed)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The queue with the most outstanding requests, and how many; the first of equals.
+fn fullest_queue(jobs: &[Job], queue_pairs: u32) -> (usize, u64) {
+    let depths = jobs
+        .iter()
+        .flat_map(|job| std::iter::repeat_n(u64::from(job.iodepth), job.threads as usize));
+    let mut queues = vec![0u64; queue_pairs.max(1) as usize];
+    let count = queues.len();
+    depths
+        .enumerate()
+        .for_each(|(thread, depth)| queues[thread % count] += depth);
+    queues
+        .into_iter()
+        .enumerate()
+        .rev()
+        .max_by_key(|&(_, requests)| requests)
+        .unwrap_or_default()
+}
+
+/// A finding if `wrong` holds.
+fn when(
+    wrong: bool,
+    option: &'static str,
+    found: String,
+    allowed: impl Into<String>,
+) -> Option<Finding> {
+    wrong.then(|| (option, found, allowed.into()))
+}
+
+fn threads(job: &Job, _: &Limits) -> Option<Finding> {
+    let wrong = job.threads == 0 || u64::from(job.threads) > THREADS_MAX;
+    when(
+        wrong,
+        "numjobs",
+        format!("numjobs is {}", job.threads),
+        format!("1 to {THREADS_MAX}"),
+    )
+}
+
+fn iodepth(job: &Job, limits: &Limits) -> Option<Finding> {
+    let slots = limits.queue_slots();
+    let allowed = format!(
+        "1 to {slots}, since a queue of {} entries keeps one empty",
+        limits.queue_entries
+    );
+    when(
+        job.iodepth == 0 || job.iodepth > slots,
+        "iodepth",
+        format!("iodepth is {}", job.iodepth),
+        allowed,
+    )
+}
+
+fn mix(job: &Job, _: &Limits) -> Option<Finding> {
+    let wrong = !(0.0..=100.0).contains(&job.read_percent);
+    when(
+        wrong,
+        "rwmixread",
+        format!("{} % of the requests are reads", job.read_percent),
+        "0 to 100 %",
+    )
+}
+
+fn region(job: &Job, limits: &Limits) -> Option<Finding> {
+    let capacity = limits.capacity_bytes;
+    if job.trace.is_some() {
+        return None;
+    }
+    if job.offset >= capacity {
+        let allowed = format!("less than the drive's capacity of {capacity} bytes");
+        return Some((
+            "offset",
+            format!("the region starts at byte {}", job.offset),
+            allowed,
+        ));
+    }
+    let size = job.size?;
+    let found = format!("the region takes {size} bytes from byte {}", job.offset);
+    let allowed = format!(
+        "1 to {} bytes, to the end of a drive of {capacity}",
+        capacity - job.offset
+    );
+    when(
+        size == 0 || size > capacity - job.offset,
+        "size",
+        found,
+        allowed,
+    )
+}
+
+fn read_blocks(job: &Job, limits: &Limits) -> Option<Finding> {
+    (job.read_percent > 0.0).then(|| blocks(job, &job.read_blocks, limits))?
+}
+
+fn write_blocks(job: &Job, limits: &Limits) -> Option<Finding> {
+    (job.read_percent < 100.0).then(|| blocks(job, &job.write_blocks, limits))?
+}
+
+fn blocks(job: &Job, blocks: &[BlockShare], limits: &Limits) -> Option<Finding> {
+    if job.trace.is_some() {
+        return None;
+    }
+    let percent = blocks.iter().fold(0.0, |sum, share| sum + share.percent);
+    let one_is_wrong = blocks
+        .iter()
+        .any(|share| share.percent.is_nan() || share.percent < 0.0);
+    if one_is_wrong || (percent - 100.0).abs() > 1e-6 || percent.is_nan() {
+        let found = format!("the shares of the block sizes add up to {percent} %");
+        return Some((
+            "bssplit",
+            found,
+            String::from("shares from 0 % that add up to 100 %"),
+        ));
+    }
+    let region_bytes = job.region_bytes(limits.capacity_bytes);
+    let wrong = blocks
+        .iter()
+        .find(|share| share.bytes == 0 || u64::from(share.bytes) > region_bytes)?;
+    let allowed = format!("1 to {region_bytes} bytes, so that a block fits the region");
+    Some(("bs", format!("a block has {} bytes", wrong.bytes), allowed))
+}
+
+fn distribution(job: &Job, _: &Limits) -> Option<Finding> {
+    let (found, allowed, fine) = match job.distribution {
+        Distribution::Uniform => return None,
+        Distribution::Zipf(theta) => (
+            format!("zipf:{theta}"),
+            "zipf: above 0, to 100",
+            theta > 0.0 && theta <= 100.0,
+        ),
+        Distribution::Pareto(h) => (
+            format!("pareto:{h}"),
+            "pareto: between 0 and 1",
+            h > 0.0 && h < 1.0,
+        ),
+        Distribution::Normal(percent) => (
+            format!("normal:{percent}"),
+            "normal: 0 to 100 % of the region, 100 excluded",
+            (0.0..100.0).contains(&percent),
+        ),
+    };
+    let found = format!("random_distribution is {found}");
+    when(
+        !fine && job.pattern == Pattern::Random,
+        "random_distribution",
+        found,
+        allowed,
+    )
+}
+
+fn read_rate(job: &Job, _: &Limits) -> Option<Finding> {
+    rate("reads", job.rate_iops_read)
+}
+
+fn write_rate(job: &Job, _: &Limits) -> Option<Finding> {
+    rate("writes", job.rate_iops_write)
+}
+
+fn rate(what: &str, rate_iops: Option<f64>) -> Option<Finding> {
+    let rate_iops = rate_iops?;
+    let fine = rate_iops > 0.0 && rate_iops <= 1e12;
+    let allowed =
+        "above 0, at most 10^12 a second; leave the rate out for as many as the drive can do";
+    when(
+        !fine,
+        "rate_iops",
+        format!("the rate of {what} is {rate_iops} a second"),
+        allowed,
+    )
+}
+
+fn thinktime_blocks(job: &Job, _: &Limits) -> Option<Finding> {
+    let wrong = job.thinktime_blocks == 0 && !job.thinktime.is_zero();
+    when(
+        wrong,
+        "thinktime_blocks",
+        String::from("thinktime_blocks is 0"),
+        "1 or more",
+    )
+}
+
+fn time(job: &Job, _: &Limits) -> Option<Finding> {
+    let (runtime, ramp) = (job.runtime.unwrap_or_default(), job.ramp_time);
+    let wrong = runtime
+        .as_ps()
+        .checked_add(ramp.as_ps())
+        .is_none_or(|ps| ps == Time::NEVER.as_ps());
+    let found = format!("ramp_time and runtime together are {ramp} and {runtime}");
+    when(
+        wrong,
+        "runtime",
+        found,
+        "less than 213 days, which 64 bits of picoseconds can count",
+    )
+}
+
+fn end(job: &Job, _: &Limits) -> Option<Finding> {
+    if job.time_based && job.trace.is_some() {
+        let allowed = "one of the two: a replay ends with its trace";
+        return Some((
+            "time_based",
+            String::from("time_based with read_iolog"),
+            allowed.into(),
+        ));
+    }
+    if job.time_based {
+        let found = String::from("time_based without a runtime");
+        return when(
+            job.runtime.is_none(),
+            "time_based",
+            found,
+            "time_based together with runtime",
+        );
+    }
+    let has_end =
+        job.trace.is_some() || job.runtime.is_some() || job.ios.is_some() || job.io_bytes.is_some();
+    when(
+        !has_end,
+        "runtime",
+        String::from("the job would never end"),
+        "a limit: runtime, number_ios or io_size",
+    )
+}
+
+fn amounts(job: &Job, _: &Limits) -> Option<Finding> {
+    let zero = |limit| limit == Some(0);
+    if zero(job.ios) {
+        return Some((
+            "number_ios",
+            String::from("number_ios is 0"),
+            String::from("1 or more"),
+        ));
+    }
+    when(
+        zero(job.io_bytes),
+        "io_size",
+        String::from("io_size is 0"),
+        "1 byte or more",
+    )
+}
+
+fn trace_empty(job: &Job, _: &Limits) -> Option<Finding> {
+    let empty = job.trace.as_ref()?.is_empty();
+    when(
+        empty,
+        "read_iolog",
+        String::from("the trace holds no request"),
+        "a trace with reads or writes",
+    )
+}
+
+/// A trace is refused rather than clipped or wrapped: either would change which requests hit each other.
+fn trace_beyond(job: &Job, limits: &Limits) -> Option<Finding> {
+    let capacity = limits.capacity_bytes;
+    let end = |io: &super::Io| io.offset.saturating_add(u64::from(io.bytes));
+    let mut beyond = job
+        .trace
+        .as_ref()?
+        .iter()
+        .filter(|entry| end(&entry.io) > capacity);
+    let first = beyond.next()?;
+    let found = format!(
+        "{} of {} requests of the trace reach beyond the drive, the first with {} bytes at byte {}",
+        beyond.clone().count() + 1,
+        job.trace.as_ref()?.len(),
+        first.io.bytes,
+        first.io.offset
+    );
+    let needed = job
+        .trace
+        .as_ref()?
+        .iter()
+        .map(|entry| end(&entry.io))
+        .max()?;
+    let allowed =
+        format!("offsets below its capacity of {capacity} bytes; the trace needs {needed}");
+    Some(("read_iolog", found, allowed))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! Jobs as written, before the drive they run on is known.
+//!
+//! Sizes and offsets may be percentages, and a replay names a file that the core cannot open. So a job
+//! file or a line of flags is first read into a [`JobFile`]; with the drive's limits and the traces it
+//! asks for, that resolves into [`Job`]s that are right.
+
+use super::check::{Limits, Place, problems_together};
+use super::trace::Trace;
+use super::values::Amount;
+use super::{BlockShare, Distribution, Job, Pattern, RateProcess};
+use crate::config::{Problem, Problems};
+use crate::time::Span;
+use std::collections::BTreeMap;
+
+/// The jobs of one file, or of one command line, as written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobFile {
+    pub(super) drafts: Vec<Draft>,
+}
+
+impl JobFile {
+    /// The names of the jobs, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.drafts.iter().map(|draft| draft.job.name.as_str())
+    }
+
+    /// The traces that the jobs replay (`read_iolog`), as named there; the caller reads them.
+    pub fn wanted_traces(&self) -> impl Iterator<Item = &str> {
+        self.drafts
+            .iter()
+            .filter_map(|draft| draft.read_iolog.as_deref())
+    }
+
+    /// The jobs on a drive with these limits, checked one by one and together. `traces` holds what
+    /// [`wanted_traces`](JobFile::wanted_traces) asks for.
+    pub fn resolve(
+        &self,
+        limits: &Limits,
+        traces: &BTreeMap<String, Trace>,
+    ) -> Result<Vec<Job>, Problems> {
+        let mut problems = Vec::new();
+        let mut jobs = Vec::new();
+        for draft in &self.drafts {
+            match draft.resolve(limits, traces) {
+                Ok(job) => {
+                    problems.extend(job.problems(&draft.place, limits));
+                    jobs.push(job);
+                }
+                Err(problem) => problems.push(problem),
+            }
+        }
+        if let (true, Some(last)) = (problems.is_empty(), self.drafts.last()) {
+            problems.extend(problems_together(&jobs, &last.place, limits));
+        }
+        Problems(problems).or(jobs)
+    }
+}
+
+/// One section: a job whose directly usable options are set, and the others as written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Draft {
+    pub job: Job,
+    pub place: Place,
+    pub reads: bool,
+    pub writes: bool,
+    pub mix_read_percent: u64,
+    /// Sizes of reads and of writes (`bs`), and their splits, which take precedence (`bssplit`).
+    pub block_bytes: [u32; 2],
+    pub block_splits: [Option<Vec<BlockShare>>; 2],
+    pub offset: Amount,
+    /// None, and zero, mean to the end of the drive.
+    pub size: Option<Amount>,
+    pub io_size: Option<Amount>,
+    pub read_iolog: Option<String>,
+    /// The I/O engine if it is one that waits for each request.
+    pub synchronous_engine: Option<String>,
+    pub filename: Option<String>,
+}
+
+/// fio's default of `bs`.
+pub(super) const BLOCK_BYTES_DEFAULT: u32 = 4096;
+
+impl Job {
+    /// A job with one thread that reads 4 KiB blocks at random over the whole drive, one at a time. It
+    /// has no end: set `runtime`, `ios` or `io_bytes`.
+    pub fn named(name: impl Into<String>) -> Job {
+        let blocks = vec![BlockShare {
+            bytes: BLOCK_BYTES_DEFAULT,
+            percent: 100.0,
+        }];
+        Job {
+            name: name.into(),
+            pattern: Pattern::Random,
+            read_percent: 100.0,
+            read_blocks: blocks.clone(),
+            write_blocks: blocks,
+            iodepth: 1,
+            threads: 1,
+            offset: 0,
+            size: None,
+            io_bytes: None,
+            ios: None,
+            runtime: None,
+            time_based: false,
+            ramp_time: Span::ZERO,
+            thinktime: Span::ZERO,
+            thinktime_blocks: 1,
+            rate_iops_read: None,
+            rate_iops_write: None,
+            rate_process: RateProcess::Linear,
+            distribution: Distribution::Uniform,
+            trace: None,
+        }
+    }
+}
+
+impl Draft {
+    /// fio's defaults: sequential reads of 4 KiB.
+    pub fn new(name: &str, place: Place) -> Draft {
+        Draft {
+            job: Job {
+                pattern: Pattern::Sequential,
+                ..Job::named(name)
+            },
+            place,
+            reads: true,
+            writes: false,
+            mix_read_percent: 50,
+            block_bytes: [BLOCK_BYTES_DEFAULT; 2],
+            block_splits: [None, None],
+            offset: Amount::Bytes(0),
+            size: None,
+            io_size: None,
+            read_iolog: None,
+            synchronous_engine: None,
+            filename: None,
+        }
+    }
+
+    /// Whether options of this one section contradict each other.
+    pub fn contradiction(&self) -> Option<Problem> {
+        let engine = self
+            .synchronous_engine
+            .as_ref()
+            .filter(|_| self.job.iodepth > 1)?;
+        let found = format!(
+            "iodepth={} with ioengine={engine}, which waits for each request",
+            self.job.iodepth
+        );
+        Some(self.place.problem(
+            "iodepth",
+            found,
+            "iodepth=1, or an engine such as io_uring or libaio",
+        ))
+    }
+
+    fn resolve(&self, limits: &Limits, traces: &BTreeMap<String, Trace>) -> Result<Job, Problem> {
+        let mut job = self.job.clone();
+        job.read_percent = match (self.reads, self.writes) {
+            (true, true) => self.mix_read_percent as f64,
+            (reads, _) => f64::from(u8::from(reads)) * 100.0,
+        };
+        [job.read_blocks, job.write_blocks] = [0, 1].map(|direction| self.blocks(direction));
+        self.resolve_region(&mut job, limits.capacity_bytes);
+        if !job.thinktime.is_zero() {
+            // fio documentation, `thinktime_blocks`: "this setting effectively caps the queue depth".
+            job.iodepth = job.iodepth.min(job.thinktime_blocks.max(1));
+        }
+        if let Some(name) = &self.read_iolog {
+            let trace = traces.get(name).ok_or_else(|| {
+                self.place.problem(
+                    "read_iolog",
+                    format!("the trace `{name}` was not given"),
+                    "a trace that can be read",
+                )
+            })?;
+            job.trace = Some(trace.ios.clone());
+            // A replay has the length of its trace, unless it is told to do less.
+            job.io_bytes = job.io_bytes.filter(|_| self.io_size.is_some());
+        }
+        Ok(job)
+    }
+
+    fn blocks(&self, direction: usize) -> Vec<BlockShare> {
+        let single = || {
+            vec![BlockShare {
+                bytes: self.block_bytes[direction],
+                percent: 100.0,
+            }]
+        };
+        self.block_splits[direction].clone().unwrap_or_else(single)
+    }
+
+    /// fio documentation, `offset`, `size` and `io_size`: percentages of the drive are rounded to the
+    /// smallest block, offsets up and sizes down; one of `io_size` is of the region. A region given in
+    /// per cent ends with the drive; one in bytes must fit it, which [`Job::problems`] checks.
+    fn resolve_region(&self, job: &mut Job, capacity_bytes: u64) {
+        let block = self.smallest_block(job);
+        job.offset = match self.offset {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Percent(percent) => percent_of(capacity_bytes, percent).next_multiple_of(block),
+        };
+        let rest = capacity_bytes.saturating_sub(job.offset);
+        job.size = match self.size {
+            None | Some(Amount::Bytes(0)) => None,
+            Some(Amount::Bytes(bytes)) => Some(bytes),
+            Some(Amount::Percent(percent)) => {
+                let bytes = percent_of(capacity_bytes, percent);
+                Some((bytes - bytes % block).min(rest))
+            }
+        };
+        let region_bytes = job.region_bytes(capacity_bytes);
+        job.io_bytes = Some(match self.io_size {
+            None | Some(Amount::Bytes(0)) => region_bytes,
+            Some(Amount::Bytes(bytes)) => bytes,
+            Some(Amount::Percent(percent)) => percent_of(region_bytes, percent),
+        });
+    }
+
+    fn smallest_block(&self, job: &Job) -> u64 {
+        let reads = job.read_blocks.iter().filter(|_| self.reads);
+        let writes = job.write_blocks.iter().filter(|_| self.writes);
+        reads
+            .chain(writes)
+            .map(|share| u64::from(share.bytes))
+            .min()
+            .unwrap_or(1)
+            .max(1)
+    }
+}
+
+fn percent_of(bytes: u64, percent: u64) -> u64 {
+    (u128::from(bytes) * u128::from(percent) / 100) as u64
+}

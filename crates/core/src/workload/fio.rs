@@ -1,0 +1,179 @@
+//! fio job files, and the same options as flags.
+//!
+//! What an option means is fio's documentation's to say; which ones there are is in
+//! [`options`](super::options). Where fio reads past a mistake, this reader reports it.
+
+use super::check::Place;
+use super::draft::{Draft, JobFile};
+use super::options;
+use crate::config::{Problem, Problems};
+
+/// Reads a job file. All its mistakes are reported at once, in the order of their lines.
+pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {
+    let mut reader = Reader::new(file_name);
+    for (index, line) in text.lines().enumerate() {
+        reader.line(index + 1, without_comment(line));
+    }
+    reader.finish()
+}
+
+/// Reads one job from options given as pairs, with the names and values of job files; an empty value
+/// stands for an option without one.
+pub fn from_flags(flags: &[(&str, &str)]) -> Result<JobFile, Problems> {
+    let mut draft = Draft::new("job", Place::new("command line", None));
+    let mut problems = Vec::new();
+    for (name, text) in flags {
+        let text = Some(*text).filter(|text| !text.is_empty());
+        problems.extend(options::set(&mut draft, name, text, None).err());
+    }
+    problems.extend(draft.contradiction());
+    Problems(problems).or(JobFile {
+        drafts: vec![draft],
+    })
+}
+
+/// The line without a comment and surrounding blanks; as in fio, `;` and `#` start one anywhere.
+fn without_comment(line: &str) -> &str {
+    line.split([';', '#']).next().unwrap_or_default().trim()
+}
+
+/// Where the options of a line go.
+enum Section {
+    /// Before the first section.
+    None,
+    Global,
+    Job(Box<Draft>),
+}
+
+struct Reader {
+    file: String,
+    /// The global options above the current line; every later section starts from them.
+    defaults: Draft,
+    section: Section,
+    drafts: Vec<Draft>,
+    problems: Vec<Problem>,
+}
+
+impl Reader {
+    fn new(file_name: &str) -> Reader {
+        Reader {
+            file: file_name.into(),
+            defaults: Draft::new("", Place::new(file_name, None)),
+            section: Section::None,
+            drafts: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn line(&mut self, number: usize, line: &str) {
+        if line.is_empty() {
+            return;
+        }
+        match line.strip_prefix('[') {
+            Some(head) => self.head(number, line, head),
+            None => self.option(number, line),
+        }
+    }
+
+    /// A line that starts a section.
+    fn head(&mut self, number: usize, line: &str, head: &str) {
+        self.end_section();
+        let name = head.strip_suffix(']').map(str::trim).unwrap_or_default();
+        if name.is_empty() {
+            self.problem(number, format!("`{line}`"), "[global] or [NAME]");
+        }
+        if name == "global" {
+            self.section = Section::Global;
+            return;
+        }
+        let mut draft = self.defaults.clone();
+        draft.job.name = name.into();
+        draft.place.line = Some(number);
+        self.section = Section::Job(Box::new(draft));
+    }
+
+    /// `name=value`, or a name alone.
+    fn option(&mut self, number: usize, line: &str) {
+        let (name, text) = match line.split_once('=') {
+            Some((name, text)) => (name.trim(), Some(text.trim())),
+            None => (line, None),
+        };
+        let draft = match &mut self.section {
+            Section::None => {
+                return self.problem(
+                    number,
+                    format!("`{line}` outside of a section"),
+                    "[global] or [NAME] above it",
+                );
+            }
+            Section::Global => &mut self.defaults,
+            Section::Job(draft) => draft,
+        };
+        self.problems
+            .extend(options::set(draft, name, text, Some(number)).err());
+    }
+
+    fn end_section(&mut self) {
+        if let Section::Job(draft) = std::mem::replace(&mut self.section, Section::None) {
+            self.problems.extend(draft.contradiction());
+            self.drafts.push(*draft);
+        }
+    }
+
+    fn finish(mut self) -> Result<JobFile, Problems> {
+        self.end_section();
+        if self.drafts.is_empty() && self.problems.is_empty() {
+            self.problems.push(Problem::new(
+                self.file.clone(),
+                None,
+                "no job",
+                "at least one section [NAME]",
+            ));
+        }
+        self.check_names();
+        self.check_files();
+        self.problems.sort_by_key(|problem| problem.line);
+        Problems(self.problems).or(JobFile {
+            drafts: self.drafts,
+        })
+    }
+
+    /// Results and random streams go by name.
+    fn check_names(&mut self) {
+        for (index, draft) in self.drafts.iter().enumerate() {
+            if self.drafts[..index]
+                .iter()
+                .any(|earlier| earlier.job.name == draft.job.name)
+            {
+                let found = format!("a second job `{}`", draft.job.name);
+                self.problems.push(draft.place.problem(
+                    "name",
+                    found,
+                    "a name of its own for each job",
+                ));
+            }
+        }
+    }
+
+    /// All jobs run against one drive.
+    fn check_files(&mut self) {
+        let mut named = self.drafts.iter().filter(|draft| draft.filename.is_some());
+        let Some(first) = named.next() else { return };
+        if let Some(other) = named.find(|draft| draft.filename != first.filename) {
+            let found = "a second filename: all jobs run against the one drive that is described";
+            self.problems.push(other.place.problem(
+                "filename",
+                found,
+                "the same filename in all jobs, or none",
+            ));
+        }
+    }
+
+    fn problem(&mut self, line: usize, found: String, allowed: &str) {
+        self.problems
+            .push(Problem::new(self.file.clone(), line, found, allowed));
+    }
+}
+
+#[cfg(test)]
+mod tests;

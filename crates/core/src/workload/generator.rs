@@ -1,0 +1,375 @@
+//! The requests of one thread of a job.
+//!
+//! A [`Generator`] owes the engine requests that are aligned and inside the region, in an order and at
+//! times that follow from job, thread and seed alone: every thread has a random stream of its own, so
+//! that neither another job nor the drive's speed changes what it asks for. (With a rate on one
+//! direction only, or on both, speed decides which direction is late, and so their interleaving.)
+//! No call allocates.
+
+use super::addresses::Addresses;
+use super::pace::Pace;
+use super::{BlockShare, Distribution, Io, Job, Next, Op, Pattern, TraceIo};
+use crate::time::{Span, Time};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::sync::Arc;
+
+/// Generates the requests of one thread, one at a time.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    source: Source,
+    pause: Pause,
+    budget: Budget,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Mix(Box<Mix>),
+    Replay(Replay),
+}
+
+impl Generator {
+    /// The generator of thread `thread` (from 0) of `job` on a drive of `capacity_bytes`.
+    ///
+    /// Panics if [`Job::problems`] finds that the job cannot run on such a drive.
+    pub fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Generator {
+        let source = match &job.trace {
+            Some(ios) => Source::Replay(Replay::new(ios)),
+            None => Source::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
+        };
+        Generator {
+            source,
+            pause: Pause::new(job),
+            budget: Budget::new(job),
+        }
+    }
+
+    /// The next request of the thread, which has had a free slot since `now`; none if the thread is
+    /// done. Without a rate it is due now, or after the thinking time; with one, on the rate's own
+    /// grid. `now` must not decrease from call to call.
+    pub fn next(&mut self, now: Time) -> Option<Next> {
+        if self.budget.is_spent() {
+            return None;
+        }
+        let wanted = match &mut self.source {
+            Source::Mix(mix) => mix.next(now),
+            Source::Replay(replay) => replay.next(now),
+        };
+        let Next { io, due } = wanted?;
+        let due = self.pause.delay(due, now);
+        self.budget
+            .spend(io.bytes, due.max(now))
+            .then_some(Next { io, due })
+    }
+}
+
+/// Reads and writes of a job that is not a replay.
+#[derive(Clone, Debug)]
+struct Mix {
+    random: Xoshiro256PlusPlus,
+    first_byte: u64,
+    /// Chance of a read, of 2^64; used if there are both.
+    read_threshold: u64,
+    read: Option<Direction>,
+    write: Option<Direction>,
+}
+
+impl Mix {
+    fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Mix {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(stream_seed(seed, &job.name, thread));
+        let mut direction = |blocks: &[BlockShare], rate_iops: Option<f64>| {
+            let pace = rate_iops.map(|rate| Pace::new(rate, job.rate_process, &mut random));
+            Direction::new(job, blocks, pace, capacity_bytes, seed)
+        };
+        let read =
+            (job.read_percent > 0.0).then(|| direction(&job.read_blocks, job.rate_iops_read));
+        let write =
+            (job.read_percent < 100.0).then(|| direction(&job.write_blocks, job.rate_iops_write));
+        Mix {
+            random,
+            first_byte: job.offset,
+            read_threshold: threshold(job.read_percent),
+            read,
+            write,
+        }
+    }
+
+    fn next(&mut self, now: Time) -> Option<Next> {
+        let op = self.choose(now)?;
+        let direction = match op {
+            Op::Read => self.read.as_mut(),
+            Op::Write => self.write.as_mut(),
+        }?;
+        let due = direction.take_due(now, &mut self.random);
+        let (offset, bytes) = direction.draw(&mut self.random);
+        Some(Next {
+            io: Io {
+                op,
+                offset: self.first_byte + offset,
+                bytes,
+            },
+            due,
+        })
+    }
+
+    /// Reads or writes, by their shares; but a direction that is ahead of its rate gives way to one
+    /// that is due earlier, as in fio (which says so under `rwmixread`).
+    fn choose(&mut self, now: Time) -> Option<Op> {
+        let (read, write) = match (&self.read, &self.write) {
+            (Some(read), Some(write)) => (read.due(now), write.due(now)),
+            (Some(_), None) => return Some(Op::Read),
+            (None, Some(_)) => return Some(Op::Write),
+            (None, None) => return None,
+        };
+        let drawn = if self.random.next_u64() < self.read_threshold {
+            Op::Read
+        } else {
+            Op::Write
+        };
+        Some(match drawn {
+            Op::Read if read > now && write < read => Op::Write,
+            Op::Write if write > now && read < write => Op::Read,
+            drawn => drawn,
+        })
+    }
+}
+
+/// Reads, or writes, of a job.
+#[derive(Clone, Debug)]
+struct Direction {
+    sizes: Vec<Size>,
+    pattern: Pattern,
+    region_bytes: u64,
+    /// Where the next sequential request starts, from the first byte of the region.
+    position: u64,
+    pace: Option<Pace>,
+}
+
+/// One block size of a direction.
+#[derive(Clone, Debug)]
+struct Size {
+    bytes: u32,
+    /// Chance of this size or one before it, of 2^64.
+    threshold: u64,
+    addresses: Addresses,
+}
+
+impl Direction {
+    fn new(
+        job: &Job,
+        blocks: &[BlockShare],
+        pace: Option<Pace>,
+        capacity_bytes: u64,
+        seed: u64,
+    ) -> Direction {
+        let region_bytes = job.region_bytes(capacity_bytes);
+        // The same for every thread and direction: they share their hot blocks, as fio jobs on one file do.
+        let key = stream_seed(seed, "", 0);
+        let mut percent = 0.0;
+        let sizes: Vec<Size> = blocks
+            .iter()
+            .filter(|share| share.percent > 0.0)
+            .map(|share| {
+                percent += share.percent;
+                Size::new(*share, percent, region_bytes, job.distribution, key)
+            })
+            .collect();
+        assert!(!sizes.is_empty(), "job {} has no block size", job.name);
+        Direction {
+            sizes,
+            pattern: job.pattern,
+            region_bytes,
+            position: 0,
+            pace,
+        }
+    }
+
+    /// When the next request is due if there is a slot since `now`.
+    fn due(&self, now: Time) -> Time {
+        self.pace.as_ref().map_or(now, Pace::due)
+    }
+
+    fn take_due(&mut self, now: Time, random: &mut Xoshiro256PlusPlus) -> Time {
+        let due = self.due(now);
+        if let Some(pace) = &mut self.pace {
+            pace.advance(random);
+        }
+        due
+    }
+
+    /// First byte, counted from that of the region, and length of the next request.
+    fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> (u64, u32) {
+        let size = pick(&self.sizes, random);
+        let length = u64::from(size.bytes);
+        let offset = match self.pattern {
+            Pattern::Random => size.addresses.draw(random) * length,
+            // A block that would reach beyond the end starts the next pass.
+            Pattern::Sequential if self.region_bytes - self.position < length => 0,
+            Pattern::Sequential => self.position,
+        };
+        self.position = offset + length;
+        (offset, size.bytes)
+    }
+}
+
+impl Size {
+    fn new(
+        share: BlockShare,
+        percent: f64,
+        region_bytes: u64,
+        distribution: Distribution,
+        key: u64,
+    ) -> Size {
+        let blocks = region_bytes / u64::from(share.bytes);
+        let addresses = Addresses::new(distribution, blocks, key);
+        Size {
+            bytes: share.bytes,
+            threshold: threshold(percent),
+            addresses,
+        }
+    }
+}
+
+/// A size by its share; the last one takes what rounding leaves.
+fn pick<'a>(sizes: &'a [Size], random: &mut Xoshiro256PlusPlus) -> &'a Size {
+    let (last, others) = sizes.split_last().expect("a direction has a size");
+    if others.is_empty() {
+        return last;
+    }
+    let draw = random.next_u64();
+    others
+        .iter()
+        .find(|size| draw < size.threshold)
+        .unwrap_or(last)
+}
+
+/// A chance in per cent as a chance of 2^64.
+fn threshold(percent: f64) -> u64 {
+    (percent / 100.0 * (1u128 << 64) as f64) as u64
+}
+
+/// The seed of one random stream: the FNV-1a hash (Fowler, Noll and Vo) of run seed, name and thread.
+fn stream_seed(seed: u64, name: &str, thread: u32) -> u64 {
+    let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let start = seed.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325, hash);
+    thread
+        .to_le_bytes()
+        .iter()
+        .fold(name.as_bytes().iter().fold(start, hash), hash)
+}
+
+/// Requests of a trace at their own times. A trace in which all arrive at time zero has no times (a
+/// fio iolog of version 2 without waits); it is replayed as fast as slots become free.
+#[derive(Clone, Debug)]
+struct Replay {
+    ios: Arc<[TraceIo]>,
+    position: usize,
+    has_times: bool,
+}
+
+impl Replay {
+    fn new(ios: &Arc<[TraceIo]>) -> Replay {
+        let has_times = ios.last().is_some_and(|last| last.at > Time::ZERO);
+        Replay {
+            ios: ios.clone(),
+            position: 0,
+            has_times,
+        }
+    }
+
+    fn next(&mut self, now: Time) -> Option<Next> {
+        let TraceIo { at, io } = *self.ios.get(self.position)?;
+        self.position += 1;
+        Some(Next {
+            io,
+            due: if self.has_times { at } else { now },
+        })
+    }
+}
+
+/// The thinking time after every so many requests.
+#[derive(Clone, Debug)]
+struct Pause {
+    length: Span,
+    every: u32,
+    /// Requests until the next pause.
+    left: u32,
+    over_at: Time,
+}
+
+impl Pause {
+    fn new(job: &Job) -> Pause {
+        Pause {
+            length: job.thinktime,
+            every: job.thinktime_blocks,
+            left: job.thinktime_blocks,
+            over_at: Time::ZERO,
+        }
+    }
+
+    /// When a request may go that was wanted at `due`. A pause starts when its request is asked for:
+    /// when the one before it has completed, if one is outstanding at a time.
+    fn delay(&mut self, due: Time, now: Time) -> Time {
+        if self.length.is_zero() {
+            return due;
+        }
+        if self.left == 0 {
+            self.left = self.every;
+            self.over_at = self.over_at.max(now) + self.length;
+        }
+        self.left -= 1;
+        due.max(self.over_at)
+    }
+}
+
+/// What a thread may still do.
+#[derive(Clone, Debug)]
+struct Budget {
+    ios: u64,
+    bytes: u64,
+    /// Requests issued from here on count: fio counts from the end of the ramp.
+    counts_from: Time,
+    /// No request is issued from here on.
+    ends_at: Time,
+}
+
+impl Budget {
+    fn new(job: &Job) -> Budget {
+        let counts_from = Time::ZERO + job.ramp_time;
+        let unlimited = |limit: Option<u64>| {
+            if job.time_based {
+                u64::MAX
+            } else {
+                limit.unwrap_or(u64::MAX)
+            }
+        };
+        Budget {
+            ios: unlimited(job.ios),
+            bytes: unlimited(job.io_bytes),
+            counts_from,
+            ends_at: job
+                .runtime
+                .map_or(Time::NEVER, |runtime| counts_from + runtime),
+        }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.ios == 0 || self.bytes == 0
+    }
+
+    /// Takes a request issued at `issue` out of the budget; false, for good, if it comes too late.
+    fn spend(&mut self, bytes: u32, issue: Time) -> bool {
+        if issue >= self.ends_at {
+            self.ios = 0;
+            return false;
+        }
+        if issue >= self.counts_from {
+            self.ios -= 1;
+            self.bytes = self.bytes.saturating_sub(u64::from(bytes));
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

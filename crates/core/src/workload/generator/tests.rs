@@ -1,0 +1,488 @@
+//! Requests are in range, aligned, reproducible, and due when the job says.
+
+use super::*;
+use crate::workload::{Limits, Place, RateProcess};
+use proptest::prelude::*;
+
+const CAPACITY: u64 = 1 << 30;
+
+/// The requests of a thread that is always asked at `now` of the request before.
+fn take(job: &Job, thread: u32, seed: u64, count: usize) -> Vec<Next> {
+    let mut generator = Generator::new(job, thread, CAPACITY, seed);
+    let mut now = Time::ZERO;
+    let mut next = || {
+        let next = generator.next(now)?;
+        now = now.max(next.due);
+        Some(next)
+    };
+    std::iter::from_fn(&mut next).take(count).collect()
+}
+
+fn job() -> Job {
+    Job {
+        ios: Some(1_000_000),
+        ..Job::named("j")
+    }
+}
+
+fn blocks(shares: &[(u32, f64)]) -> Vec<BlockShare> {
+    shares
+        .iter()
+        .map(|&(bytes, percent)| BlockShare { bytes, percent })
+        .collect()
+}
+
+fn dues_us(nexts: &[Next]) -> Vec<u64> {
+    nexts
+        .iter()
+        .map(|next| next.due.as_ps() / 1_000_000)
+        .collect()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_stream_and_others_give_others() {
+    let stream = |name: &str, thread, seed| {
+        take(
+            &Job {
+                name: name.into(),
+                ..job()
+            },
+            thread,
+            seed,
+            50,
+        )
+    };
+    assert_eq!(stream("a", 0, 1), stream("a", 0, 1));
+    assert_ne!(stream("a", 0, 1), stream("a", 0, 2));
+    assert_ne!(stream("a", 0, 1), stream("a", 1, 1));
+    assert_ne!(stream("a", 0, 1), stream("b", 0, 1));
+}
+
+#[test]
+fn the_stream_of_a_seed_is_pinned() {
+    let offsets: Vec<u64> = take(&job(), 0, 42, 4)
+        .iter()
+        .map(|next| next.io.offset / 4096)
+        .collect();
+    assert_eq!(offsets, PINNED);
+}
+
+/// Block numbers that no machine and no later version may change.
+const PINNED: [u64; 4] = [249415, 20358, 41283, 21572];
+
+#[test]
+fn sequential_requests_follow_each_other_and_wrap() {
+    let job = Job {
+        pattern: Pattern::Sequential,
+        offset: 8192,
+        size: Some(3 * 4096 + 1),
+        ..job()
+    };
+    let offsets: Vec<u64> = take(&job, 0, 1, 5)
+        .iter()
+        .map(|next| next.io.offset)
+        .collect();
+    assert_eq!(offsets, [8192, 12288, 16384, 8192, 12288]);
+}
+
+#[test]
+fn sequential_reads_and_writes_each_have_their_own_position() {
+    let job = Job {
+        pattern: Pattern::Sequential,
+        read_percent: 50.0,
+        ..job()
+    };
+    let nexts = take(&job, 0, 1, 100);
+    for op in [Op::Read, Op::Write] {
+        let offsets = nexts
+            .iter()
+            .filter(|next| next.io.op == op)
+            .map(|next| next.io.offset);
+        assert!(
+            offsets
+                .enumerate()
+                .all(|(k, offset)| offset == k as u64 * 4096)
+        );
+    }
+}
+
+#[test]
+fn sequential_requests_of_several_sizes_leave_no_gap() {
+    let sizes = blocks(&[(4096, 50.0), (12288, 50.0)]);
+    let nexts = take(
+        &Job {
+            pattern: Pattern::Sequential,
+            read_blocks: sizes,
+            ..job()
+        },
+        0,
+        1,
+        100,
+    );
+    assert!(
+        nexts
+            .windows(2)
+            .all(|pair| pair[0].io.offset + u64::from(pair[0].io.bytes) == pair[1].io.offset)
+    );
+}
+
+#[test]
+fn reads_and_sizes_come_in_their_shares() {
+    let mixed = Job {
+        read_percent: 70.0,
+        read_blocks: blocks(&[(4096, 60.0), (8192, 40.0)]),
+        ..job()
+    };
+    let nexts = take(&mixed, 0, 1, 100_000);
+    let reads: Vec<&Next> = nexts.iter().filter(|next| next.io.op == Op::Read).collect();
+    let small = reads.iter().filter(|next| next.io.bytes == 4096).count();
+    // Five standard deviations of a binomial share of 100,000 are below 0.8 %.
+    assert!((reads.len() as f64 / 1e5 - 0.7).abs() < 0.008);
+    assert!((small as f64 / reads.len() as f64 - 0.6).abs() < 0.01);
+}
+
+#[test]
+fn a_share_of_zero_never_comes() {
+    let sizes = blocks(&[(4096, 0.0), (8192, 100.0), (16384, 0.0)]);
+    let nexts = take(
+        &Job {
+            read_blocks: sizes,
+            ..job()
+        },
+        0,
+        1,
+        1000,
+    );
+    assert!(nexts.iter().all(|next| next.io.bytes == 8192));
+}
+
+#[test]
+fn hot_blocks_are_the_same_for_every_thread() {
+    let job = Job {
+        distribution: Distribution::Zipf(1.5),
+        ..job()
+    };
+    let hottest = |thread| {
+        let mut counts = std::collections::BTreeMap::new();
+        for next in take(&job, thread, 1, 10_000) {
+            *counts.entry(next.io.offset).or_insert(0) += 1;
+        }
+        counts
+            .into_iter()
+            .max_by_key(|&(_, count)| count)
+            .map(|(offset, _)| offset)
+    };
+    assert_eq!(hottest(0), hottest(1));
+}
+
+#[test]
+fn a_closed_loop_wants_its_requests_at_once() {
+    let mut generator = Generator::new(&job(), 0, CAPACITY, 1);
+    for now in [0, 5, 5, 9].map(Time::from_ps) {
+        assert_eq!(generator.next(now).map(|next| next.due), Some(now));
+    }
+}
+
+#[test]
+fn a_thread_thinks_after_every_so_many_requests() {
+    let job = Job {
+        thinktime: Span::from_us(10),
+        thinktime_blocks: 2,
+        ..job()
+    };
+    let mut generator = Generator::new(&job, 0, CAPACITY, 1);
+    // Each request takes 1 us and is followed by the asking for the next.
+    let mut now = Time::ZERO;
+    let mut dues = Vec::new();
+    for _ in 0..5 {
+        let due = generator.next(now).expect("the job goes on").due;
+        dues.push(due.as_ps() / 1_000_000);
+        now = due + Span::from_us(1);
+    }
+    assert_eq!(dues, [0, 1, 12, 13, 24]);
+}
+
+#[test]
+fn a_rate_puts_requests_on_a_grid_that_lateness_does_not_move() {
+    let job = Job {
+        rate_iops_read: Some(100_000.0),
+        ..job()
+    };
+    let mut generator = Generator::new(&job, 0, CAPACITY, 1);
+    let late = Time::ZERO + Span::from_us(35);
+    let asked = [Time::ZERO, Time::ZERO, late, late, late, late];
+    let dues: Vec<Next> = asked
+        .iter()
+        .filter_map(|&now| generator.next(now))
+        .collect();
+    assert_eq!(dues_us(&dues), [0, 10, 20, 30, 40, 50]);
+}
+
+#[test]
+fn reads_and_writes_keep_their_own_rates_whatever_the_mix() {
+    // As fio 3.33 does with rate_iops=1000,500 and rwmixread=90: 1001 reads and 500 writes in a second.
+    let job = Job {
+        read_percent: 90.0,
+        rate_iops_read: Some(1000.0),
+        rate_iops_write: Some(500.0),
+        runtime: Some(Span::from_s(1)),
+        ..job()
+    };
+    let nexts = take(&job, 0, 1, 10_000);
+    let reads = nexts.iter().filter(|next| next.io.op == Op::Read).count();
+    assert_eq!((reads, nexts.len() - reads), (1000, 500));
+    assert!(nexts.is_sorted_by_key(|next| next.due));
+}
+
+#[test]
+fn a_direction_without_a_rate_goes_ahead_while_the_other_waits() {
+    let job = Job {
+        read_percent: 50.0,
+        rate_iops_read: Some(10.0),
+        ios: Some(1000),
+        ..job()
+    };
+    let nexts = take(&job, 0, 1, 1000);
+    assert_eq!(
+        nexts.iter().filter(|next| next.io.op == Op::Read).count(),
+        1
+    );
+}
+
+#[test]
+fn threads_of_a_poisson_job_do_not_arrive_together() {
+    let job = Job {
+        rate_iops_read: Some(1e6),
+        rate_process: RateProcess::Poisson,
+        ..job()
+    };
+    assert_ne!(take(&job, 0, 1, 1)[0].due, take(&job, 1, 1, 1)[0].due);
+}
+
+#[test]
+fn a_thread_ends_after_its_requests() {
+    assert_eq!(
+        take(
+            &Job {
+                ios: Some(7),
+                ..job()
+            },
+            0,
+            1,
+            100
+        )
+        .len(),
+        7
+    );
+}
+
+#[test]
+fn a_thread_ends_once_its_bytes_are_done_and_finishes_its_last_block() {
+    assert_eq!(
+        take(
+            &Job {
+                io_bytes: Some(4096 * 3),
+                ..job()
+            },
+            0,
+            1,
+            100
+        )
+        .len(),
+        3
+    );
+    assert_eq!(
+        take(
+            &Job {
+                io_bytes: Some(4096 * 3 + 1),
+                ..job()
+            },
+            0,
+            1,
+            100
+        )
+        .len(),
+        4
+    );
+}
+
+#[test]
+fn a_thread_issues_its_last_request_before_its_runtime_is_over() {
+    let job = Job {
+        runtime: Some(Span::from_us(10)),
+        ..job()
+    };
+    let mut generator = Generator::new(&job, 0, CAPACITY, 1);
+    let end = Time::ZERO + Span::from_us(10);
+    assert!(generator.next(end - Span::from_ps(1)).is_some());
+    assert!(generator.next(end).is_none());
+    assert!(
+        generator.next(Time::ZERO).is_none(),
+        "a thread that is done stays done"
+    );
+}
+
+#[test]
+fn with_time_based_only_time_counts() {
+    let runtime = Some(Span::from_us(10));
+    let job = Job {
+        ios: Some(1),
+        io_bytes: Some(1),
+        runtime,
+        time_based: true,
+        rate_iops_read: Some(1e6),
+        ..job()
+    };
+    assert_eq!(take(&job, 0, 1, 100).len(), 10);
+}
+
+#[test]
+fn the_ramp_comes_on_top_of_all_limits() {
+    let ramped = Job {
+        ramp_time: Span::from_us(5),
+        rate_iops_read: Some(1e6),
+        ..job()
+    };
+    assert_eq!(
+        take(
+            &Job {
+                ios: Some(3),
+                ..ramped.clone()
+            },
+            0,
+            1,
+            100
+        )
+        .len(),
+        5 + 3
+    );
+    assert_eq!(
+        take(
+            &Job {
+                runtime: Some(Span::from_us(4)),
+                ..ramped
+            },
+            0,
+            1,
+            100
+        )
+        .len(),
+        5 + 4
+    );
+}
+
+fn trace(arrivals_us: &[u64]) -> Option<Arc<[TraceIo]>> {
+    let entry = |(k, &us): (usize, &u64)| TraceIo {
+        at: Time::ZERO + Span::from_us(us),
+        io: Io {
+            op: Op::Write,
+            offset: 512 * k as u64,
+            bytes: 512,
+        },
+    };
+    Some(arrivals_us.iter().enumerate().map(entry).collect())
+}
+
+#[test]
+fn a_replay_wants_each_request_at_its_own_time_and_ends_with_the_trace() {
+    let job = Job {
+        trace: trace(&[0, 3, 3, 8]),
+        ..Job::named("j")
+    };
+    let nexts = take(&job, 0, 1, 100);
+    assert_eq!(dues_us(&nexts), [0, 3, 3, 8]);
+    assert!(
+        nexts
+            .iter()
+            .enumerate()
+            .all(|(k, next)| next.io.offset == 512 * k as u64)
+    );
+}
+
+#[test]
+fn a_replay_of_a_trace_without_times_is_a_closed_loop() {
+    let job = Job {
+        trace: trace(&[0, 0]),
+        ..Job::named("j")
+    };
+    let mut generator = Generator::new(&job, 0, CAPACITY, 1);
+    let late = Time::from_ps(77);
+    assert_eq!(generator.next(late).map(|next| next.due), Some(late));
+}
+
+fn any_distribution() -> impl Strategy<Value = Distribution> {
+    prop_oneof![
+        Just(Distribution::Uniform),
+        (0.01f64..5.0).prop_map(Distribution::Zipf),
+        (0.01f64..0.99).prop_map(Distribution::Pareto),
+        (0.0f64..99.0).prop_map(Distribution::Normal),
+    ]
+}
+
+prop_compose! {
+    fn any_job()(
+        random in any::<bool>(),
+        read_percent in 0.0f64..=100.0,
+        sizes in prop::collection::vec(1u32..100_000, 1..5),
+        offset in 0..CAPACITY / 2,
+        size in prop::option::of(100_000..CAPACITY / 2),
+        distribution in any_distribution(),
+        rate in prop::option::of(1.0f64..1e9),
+    ) -> Job {
+        let share = 100.0 / sizes.len() as f64;
+        let shares: Vec<(u32, f64)> = sizes.iter().map(|&bytes| (bytes, share)).collect();
+        Job {
+            pattern: if random { Pattern::Random } else { Pattern::Sequential },
+            read_blocks: blocks(&shares),
+            write_blocks: blocks(&shares),
+            read_percent, offset, size, distribution,
+            rate_iops_read: rate,
+            ..job()
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn requests_of_any_job_are_inside_its_region_and_random_ones_aligned(job in any_job(), seed in any::<u64>()) {
+        let limits = Limits { capacity_bytes: CAPACITY, queue_pairs: 1, queue_entries: 64 };
+        prop_assert_eq!(job.problems(&Place::default(), &limits), vec![]);
+        let end = job.offset + job.region_bytes(CAPACITY);
+        for Next { io, .. } in take(&job, 0, seed, 200) {
+            prop_assert!(io.offset >= job.offset && io.offset + u64::from(io.bytes) <= end.min(CAPACITY));
+            if job.pattern == Pattern::Random {
+                prop_assert_eq!((io.offset - job.offset) % u64::from(io.bytes), 0);
+            }
+        }
+    }
+}
+
+/// Prints what one call costs; run with `cargo test --release -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, not a check"]
+fn cost_of_a_call() {
+    let zipf = Job {
+        distribution: Distribution::Zipf(0.99),
+        ..Job::named("zipf")
+    };
+    let mixed = Job {
+        read_percent: 70.0,
+        ..Job::named("mixed")
+    };
+    let poisson = Job {
+        rate_iops_read: Some(1e6),
+        rate_process: RateProcess::Poisson,
+        ..Job::named("poisson")
+    };
+    for job in [Job::named("uniform"), mixed, poisson, zipf] {
+        let mut generator = Generator::new(&job, 0, 1 << 40, 1);
+        let (calls, start) = (20_000_000u64, std::time::Instant::now());
+        let sum = (0..calls)
+            .filter_map(|_| generator.next(Time::ZERO))
+            .fold(0, |sum, next| sum ^ next.io.offset);
+        let ns = start.elapsed().as_secs_f64() * 1e9 / calls as f64;
+        println!("{}: {ns:.1} ns a call (checksum {sum:x})", job.name);
+    }
+}

@@ -1,0 +1,560 @@
+//! Every option of a job: one table for job files and for flags.
+//!
+//! An option either sets something, or is accepted because a simulated drive makes it void, or is
+//! accepted with the one value that asks for nothing else. All others are refused by name: an option
+//! that is read past would make the result answer another question.
+
+use super::draft::{BLOCK_BYTES_DEFAULT, Draft};
+use super::values;
+use super::{Pattern, RateProcess};
+use crate::config::Problem;
+use crate::time::Span;
+
+/// An option of fio that jobs may use.
+pub struct JobOption {
+    /// Its name, and other names for it.
+    pub names: &'static [&'static str],
+    /// What its value may be, as the end of "allowed: …".
+    pub allowed: &'static str,
+    kind: Kind,
+}
+
+/// Sets an option from its text; none if the text is not a value of the option.
+type Setter = fn(&mut Draft, &str) -> Option<()>;
+
+enum Kind {
+    /// Sets something; without a value it is an error.
+    Value(Setter),
+    /// Is on or off; without a value it is on.
+    Switch(Setter),
+    /// Accepted with these values only.
+    Only(&'static [&'static str]),
+    /// Accepted with any value, since a simulated drive has nothing that it could change.
+    NoEffect,
+}
+
+const fn value(names: &'static [&'static str], allowed: &'static str, set: Setter) -> JobOption {
+    JobOption {
+        names,
+        allowed,
+        kind: Kind::Value(set),
+    }
+}
+
+const fn only(
+    names: &'static [&'static str],
+    values: &'static [&'static str],
+    allowed: &'static str,
+) -> JobOption {
+    JobOption {
+        names,
+        allowed,
+        kind: Kind::Only(values),
+    }
+}
+
+const fn no_effect(names: &'static [&'static str]) -> JobOption {
+    JobOption {
+        names,
+        allowed: "any value; it has no effect",
+        kind: Kind::NoEffect,
+    }
+}
+
+const BYTES: &str = "bytes with a suffix, such as 10g, or a percentage from 1% to 100%";
+const SECONDS: &str = "a whole number with us, ms, s (the default), m, h or d, less than 213 days";
+const MICROSECONDS: &str =
+    "a whole number with us (the default), ms, s, m, h or d, less than 213 days";
+const WHOLE: &str = "a whole number of 32 bits";
+const ON: &[&str] = &["1"];
+const OFF: &[&str] = &["0"];
+
+/// All options, in the order of fio's documentation.
+pub const OPTIONS: &[JobOption] = &[
+    value(&["name"], "a name", set_name),
+    value(&["numjobs"], WHOLE, |d, v| {
+        values::whole_u32(v).map(|n| d.job.threads = n)
+    }),
+    value(&["runtime", "timeout"], SECONDS, |d, v| {
+        values::time(v, Span::from_s(1)).map(|t| d.job.runtime = Some(t).filter(|t| !t.is_zero()))
+    }),
+    JobOption {
+        names: &["time_based"],
+        allowed: "0 or 1",
+        kind: Kind::Switch(|d, v| values::switch(v).map(|on| d.job.time_based = on)),
+    },
+    value(&["ramp_time"], SECONDS, |d, v| {
+        values::time(v, Span::from_s(1)).map(|t| d.job.ramp_time = t)
+    }),
+    value(
+        &["rw", "readwrite"],
+        "read, write, rw, readwrite, randread, randwrite or randrw",
+        set_rw,
+    ),
+    value(&["offset", "fileoffset"], BYTES, |d, v| {
+        values::amount(v).map(|a| d.offset = a)
+    }),
+    value(&["number_ios"], "a whole number", |d, v| {
+        values::whole(v).map(|n| d.job.ios = Some(n).filter(|&n| n > 0))
+    }),
+    value(&["rwmixread"], "0 to 100", |d, v| {
+        values::percent(v).map(|p| d.mix_read_percent = p)
+    }),
+    value(&["rwmixwrite"], "0 to 100", |d, v| {
+        values::percent(v).map(|p| d.mix_read_percent = 100 - p)
+    }),
+    value(
+        &["random_distribution"],
+        "random, zipf:THETA (above 0, to 100), pareto:H (between 0 and 1) or normal:DEVIATION (0 to below 100, in per cent)",
+        |d, v| values::distribution(v).map(|distribution| d.job.distribution = distribution),
+    ),
+    value(
+        &["bs", "blocksize"],
+        "bytes, such as 4k, or 4k,8k for reads and writes",
+        set_block_bytes,
+    ),
+    value(
+        &["bssplit"],
+        "sizes with whole percentages that add up to 100, such as 4k/60:8k/40, or 4k/60:8k/ to share the rest; reads and writes separated by a comma",
+        |d, v| values::per_direction(v, values::block_split).map(|splits| d.block_splits = splits),
+    ),
+    value(&["size"], BYTES, |d, v| {
+        values::amount(v).map(|a| d.size = Some(a))
+    }),
+    value(&["io_size", "io_limit"], BYTES, |d, v| {
+        values::amount(v).map(|a| d.io_size = Some(a))
+    }),
+    value(&["iodepth"], WHOLE, |d, v| {
+        values::whole_u32(v).map(|n| d.job.iodepth = n)
+    }),
+    value(&["thinktime"], MICROSECONDS, |d, v| {
+        values::time(v, Span::from_us(1)).map(|t| d.job.thinktime = t)
+    }),
+    value(&["thinktime_blocks"], WHOLE, |d, v| {
+        values::whole_u32(v).map(|n| d.job.thinktime_blocks = n)
+    }),
+    value(
+        &["rate_iops"],
+        "requests a second, 1 or more, such as 5k, or 5k,1k for reads and writes",
+        set_rate_iops,
+    ),
+    value(&["rate_process"], "linear or poisson", set_rate_process),
+    value(
+        &["read_iolog"],
+        "the path of one trace (blkparse text, fio iolog or MSR Cambridge CSV)",
+        |d, v| (!v.contains(':')).then(|| d.read_iolog = Some(v.into())),
+    ),
+    value(
+        &["ioengine"],
+        "libaio, io_uring, io_uring_cmd, posixaio, null, spdk or external:PATH; sync, psync, vsync, pvsync or pvsync2 with iodepth=1. \
+         What an engine costs the host is in the drive file",
+        set_engine,
+    ),
+    value(&["filename"], "one device, without `:`", |d, v| {
+        (!v.contains(':')).then(|| d.filename = Some(v.into()))
+    }),
+    only(&["direct"], ON, "direct=1: there is no page cache"),
+    only(&["buffered"], OFF, "buffered=0: there is no page cache"),
+    only(&["kb_base"], &["1024"], "kb_base=1024"),
+    only(
+        &["norandommap"],
+        ON,
+        "norandommap=1: random offsets are drawn without a map of past ones",
+    ),
+    only(
+        &["random_generator"],
+        &["tausworthe", "tausworthe64"],
+        "tausworthe or tausworthe64: offsets may come again",
+    ),
+    only(
+        &["stonewall", "wait_for_previous"],
+        OFF,
+        "stonewall=0: all jobs of a run start together",
+    ),
+    only(
+        &["exitall"],
+        OFF,
+        "exitall=0: every job runs to its own end",
+    ),
+    only(&["loops"], ON, "loops=1; to do more I/O, use io_size"),
+    only(
+        &["startdelay"],
+        OFF,
+        "startdelay=0: all jobs of a run start together",
+    ),
+    only(
+        &["nrfiles"],
+        ON,
+        "nrfiles=1: jobs run against the drive itself",
+    ),
+    only(
+        &["percentage_random"],
+        &["100"],
+        "percentage_random=100; use a second job for the sequential part",
+    ),
+    only(
+        &["zonemode"],
+        &["none"],
+        "zonemode=none: the drive has no zones",
+    ),
+    only(
+        &["iodepth_batch", "iodepth_batch_submit"],
+        ON,
+        "iodepth_batch=1: requests are submitted one by one",
+    ),
+    only(
+        &["iodepth_batch_complete_min", "iodepth_batch_complete"],
+        ON,
+        "iodepth_batch_complete_min=1: completions are taken one by one",
+    ),
+    only(&["io_submit_mode"], &["inline"], "io_submit_mode=inline"),
+    only(
+        &["thinktime_blocks_type"],
+        &["complete"],
+        "thinktime_blocks_type=complete",
+    ),
+    only(
+        &["thinktime_spin"],
+        OFF,
+        "thinktime_spin=0: the thread sleeps while it thinks",
+    ),
+    only(&["rate_ignore_thinktime"], OFF, "rate_ignore_thinktime=0"),
+    only(&["fsync"], OFF, "fsync=0: flushes are not modelled"),
+    only(&["fdatasync"], OFF, "fdatasync=0: flushes are not modelled"),
+    only(&["end_fsync"], OFF, "end_fsync=0: flushes are not modelled"),
+    only(
+        &["fsync_on_close"],
+        OFF,
+        "fsync_on_close=0: flushes are not modelled",
+    ),
+    only(
+        &["sync"],
+        &["0", "none"],
+        "sync=none: forced writes are not modelled",
+    ),
+    only(&["pre_read"], OFF, "pre_read=0: there is no page cache"),
+    only(&["create_only"], OFF, "create_only=0"),
+    only(&["bs_is_seq_rand"], OFF, "bs_is_seq_rand=0"),
+    only(
+        &["blocksize_unaligned", "bs_unaligned"],
+        OFF,
+        "bs_unaligned=0",
+    ),
+    no_effect(&["description"]),
+    no_effect(&["group_reporting"]),
+    no_effect(&["new_group"]),
+    no_effect(&["thread"]),
+    no_effect(&["randrepeat"]),
+    no_effect(&["allrandrepeat"]),
+    no_effect(&["softrandommap"]),
+    no_effect(&["clocksource"]),
+    no_effect(&["gtod_reduce"]),
+    no_effect(&["gtod_cpu"]),
+    no_effect(&["disable_lat"]),
+    no_effect(&["disable_clat"]),
+    no_effect(&["disable_slat"]),
+    no_effect(&["disable_bw_measurement", "disable_bw"]),
+    no_effect(&["lat_percentiles"]),
+    no_effect(&["clat_percentiles"]),
+    no_effect(&["slat_percentiles"]),
+    no_effect(&["percentile_list"]),
+    no_effect(&["significant_figures"]),
+    no_effect(&["unit_base"]),
+    no_effect(&["disk_util"]),
+    no_effect(&["invalidate"]),
+    no_effect(&["fadvise_hint", "fadvise"]),
+    no_effect(&["fallocate"]),
+    no_effect(&["overwrite"]),
+    no_effect(&["unlink"]),
+    no_effect(&["create_serialize"]),
+    no_effect(&["create_fsync"]),
+    no_effect(&["create_on_open"]),
+    no_effect(&["allow_file_create"]),
+    no_effect(&["allow_mounted_write"]),
+    no_effect(&["mem", "iomem"]),
+    no_effect(&["mem_align", "iomem_align"]),
+    no_effect(&["hugepage-size"]),
+    no_effect(&["lockmem"]),
+    no_effect(&["refill_buffers"]),
+    no_effect(&["scramble_buffers"]),
+];
+
+/// Options of fio that ask for what this program does not do, by what to do instead.
+const REFUSED: &[(&str, &[&str])] = &[
+    (
+        "rate_iops, in requests a second",
+        &[
+            "rate",
+            "rate_min",
+            "rate_iops_min",
+            "rate_cycle",
+            "ratemin",
+            "ratecycle",
+        ],
+    ),
+    (
+        "bs for one size, or bssplit for several with their shares",
+        &["bsrange", "blocksize_range", "blockalign", "ba"],
+    ),
+    (
+        "one job for each region, with offset and size",
+        &[
+            "offset_increment",
+            "offset_align",
+            "zonesize",
+            "zonerange",
+            "zoneskip",
+        ],
+    ),
+    (
+        "leave it out: the run's own seed chooses all random numbers",
+        &["randseed"],
+    ),
+    (
+        "leave it out: jobs run against the drive itself",
+        &[
+            "directory",
+            "opendir",
+            "filesize",
+            "file_append",
+            "fill_device",
+            "fill_fs",
+            "openfiles",
+            "file_service_type",
+            "lockfile",
+            "filename_format",
+            "unlink_each_loop",
+        ],
+    ),
+    (
+        "leave it out: cores and their clock are given in the drive file",
+        &[
+            "cpumask",
+            "cpus_allowed",
+            "cpus_allowed_policy",
+            "numa_cpu_nodes",
+            "numa_mem_policy",
+            "nice",
+            "prio",
+            "prioclass",
+            "cgroup",
+            "cgroup_weight",
+            "ioscheduler",
+        ],
+    ),
+    (
+        "leave it out: how a thread waits and submits is given in the drive file",
+        &[
+            "hipri",
+            "sqthread_poll",
+            "sqthread_poll_cpu",
+            "fixedbufs",
+            "registerfiles",
+            "nonvectored",
+            "userspace_reap",
+            "iodepth_low",
+            "iodepth_batch_complete_max",
+            "serialize_overlap",
+            "hipri_percentage",
+            "cmdprio_percentage",
+        ],
+    ),
+    (
+        "leave it out: the data are chosen by the run, which verifies every read if it carries data",
+        &[
+            "verify",
+            "do_verify",
+            "verify_only",
+            "verify_pattern",
+            "verify_fatal",
+            "verify_backlog",
+            "verify_async",
+            "verify_interval",
+            "buffer_pattern",
+            "zero_buffers",
+            "buffer_compress_percentage",
+            "buffer_compress_chunk",
+            "dedupe_percentage",
+        ],
+    ),
+    (
+        "leave it out: results are written as the program's own options say",
+        &[
+            "write_bw_log",
+            "write_lat_log",
+            "write_iops_log",
+            "write_hist_log",
+            "write_iolog",
+            "log_avg_msec",
+            "log_hist_msec",
+            "per_job_logs",
+            "stats",
+            "unified_rw_reporting",
+        ],
+    ),
+    (
+        "leave it out: a trace is replayed as it is",
+        &[
+            "replay_no_stall",
+            "replay_redirect",
+            "replay_scale",
+            "replay_align",
+            "replay_time_scale",
+            "replay_skip",
+            "merge_blktrace_file",
+            "read_iolog_chunked",
+        ],
+    ),
+    (
+        "leave it out: a job ends by runtime, number_ios or io_size",
+        &[
+            "latency_target",
+            "latency_window",
+            "latency_percentile",
+            "max_latency",
+            "steadystate",
+            "steadystate_duration",
+            "exit_what",
+            "exitall_on_error",
+            "continue_on_error",
+        ],
+    ),
+    ("thinktime with thinktime_blocks", &["thinktime_iotime"]),
+    (
+        "leave it out: all jobs of a run start together",
+        &["wait_for", "flow", "flow_id", "flow_sleep"],
+    ),
+    (
+        "rw with read and write; trims and barriers are not modelled",
+        &[
+            "trim_percentage",
+            "write_barrier",
+            "sync_file_range",
+            "rw_sequencer",
+        ],
+    ),
+    (
+        "leave it out: nothing is executed",
+        &["exec_prerun", "exec_postrun", "profile"],
+    ),
+];
+
+/// The option of this name.
+pub fn find(name: &str) -> Option<&'static JobOption> {
+    OPTIONS.iter().find(|option| option.names.contains(&name))
+}
+
+/// Sets option `name` of a draft; `text` is none if the option was given without a value.
+pub(super) fn set(
+    draft: &mut Draft,
+    name: &str,
+    text: Option<&str>,
+    line: Option<usize>,
+) -> Result<(), Problem> {
+    let file = draft.place.file.clone();
+    let Some(option) = find(name) else {
+        let (found, allowed) = refusal(name);
+        return Err(Problem::new(file, line, found, allowed));
+    };
+    draft.place.note(option.names[0], line);
+    match apply(option, draft, text) {
+        Some(()) => Ok(()),
+        None => {
+            let found = text.map_or(format!("`{name}` without a value"), |text| {
+                format!("`{name}={text}`")
+            });
+            Err(Problem::new(file, line, found, option.allowed))
+        }
+    }
+}
+
+fn apply(option: &JobOption, draft: &mut Draft, text: Option<&str>) -> Option<()> {
+    match option.kind {
+        Kind::Value(set) => set(draft, text.filter(|text| !text.is_empty())?),
+        Kind::Switch(set) => set(draft, text.unwrap_or("1")),
+        Kind::Only(values) => values.contains(&text.unwrap_or("1")).then_some(()),
+        Kind::NoEffect => Some(()),
+    }
+}
+
+/// What is wrong with an option that there is not, and what serves its purpose or what there is.
+fn refusal(name: &str) -> (String, &'static str) {
+    if let Some((instead, _)) = REFUSED.iter().find(|(_, names)| names.contains(&name)) {
+        return (format!("`{name}` is not modelled"), instead);
+    }
+    let names = OPTIONS.iter().flat_map(|option| option.names);
+    let near = names
+        .map(|known| (strsim::damerau_levenshtein(name, known), known))
+        .min();
+    match near {
+        Some((distance, known)) if distance <= 2.min(name.len() / 2) => {
+            (format!("unknown option `{name}`, did you mean `{known}`?"), "")
+        }
+        _ => (format!("unknown option `{name}`"), "the options listed in docs/fio.md"),
+    }
+}
+
+fn set_name(draft: &mut Draft, text: &str) -> Option<()> {
+    draft.job.name = text.into();
+    Some(())
+}
+
+fn set_rw(draft: &mut Draft, text: &str) -> Option<()> {
+    use Pattern::{Random, Sequential};
+    (draft.job.pattern, draft.reads, draft.writes) = match text {
+        "read" => (Sequential, true, false),
+        "write" => (Sequential, false, true),
+        "rw" | "readwrite" => (Sequential, true, true),
+        "randread" => (Random, true, false),
+        "randwrite" => (Random, false, true),
+        "randrw" => (Random, true, true),
+        _ => return None,
+    };
+    Some(())
+}
+
+/// A direction without a value of its own has fio's default.
+fn set_block_bytes(draft: &mut Draft, text: &str) -> Option<()> {
+    let read = |text: &str| values::whole_u32(text).filter(|&bytes| bytes > 0);
+    draft.block_bytes =
+        values::per_direction(text, read)?.map(|bytes| bytes.unwrap_or(BLOCK_BYTES_DEFAULT));
+    Some(())
+}
+
+fn set_rate_iops(draft: &mut Draft, text: &str) -> Option<()> {
+    let read = |text: &str| {
+        values::whole(text)
+            .filter(|&rate| rate > 0)
+            .map(|rate| rate as f64)
+    };
+    [draft.job.rate_iops_read, draft.job.rate_iops_write] = values::per_direction(text, read)?;
+    Some(())
+}
+
+fn set_rate_process(draft: &mut Draft, text: &str) -> Option<()> {
+    draft.job.rate_process = match text {
+        "linear" => RateProcess::Linear,
+        "poisson" => RateProcess::Poisson,
+        _ => return None,
+    };
+    Some(())
+}
+
+fn set_engine(draft: &mut Draft, text: &str) -> Option<()> {
+    let waits = ["sync", "psync", "vsync", "pvsync", "pvsync2"].contains(&text);
+    let queues = [
+        "libaio",
+        "io_uring",
+        "io_uring_cmd",
+        "posixaio",
+        "null",
+        "spdk",
+        "spdk_bdev",
+    ]
+    .contains(&text);
+    draft.synchronous_engine = waits.then(|| text.into());
+    (waits || queues || text.starts_with("external:")).then_some(())
+}
+
+#[cfg(test)]
+mod tests;

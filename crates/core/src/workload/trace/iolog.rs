@@ -1,0 +1,137 @@
+//! fio's iologs (fio documentation, "Trace file format v2" and "v3").
+//!
+//! ```text
+//! fio version 2 iolog            fio version 3 iolog
+//! /dev/sda add                   0 /dev/sda add
+//! /dev/sda read 4096 512         17 /dev/sda read 4096 512
+//! ```
+//!
+//! Timestamps are whole microseconds from the start of the run. Version 2 has none; there an action
+//! `wait` holds everything after it back by so many microseconds, and waits below 100 are discarded,
+//! as the documentation says. Without any wait all requests arrive at once.
+
+use super::{Format, Op, Record, Request, TraceIo, Wrong, number, wrong};
+use std::fmt::Write;
+
+const HEAD_2: &str = "fio version 2 iolog";
+const HEAD_3: &str = "fio version 3 iolog";
+/// Shortest wait that fio keeps, in microseconds.
+const WAIT_MIN_US: u64 = 100;
+/// What a drive is called in the iologs that are written here.
+const DEVICE: &str = "phaselink";
+
+pub(super) struct Reader {
+    has_times: bool,
+    /// Sum of the waits so far, in microseconds.
+    waited: u64,
+}
+
+pub(super) fn detect(first_line: &str) -> Option<(Format, Reader)> {
+    match first_line {
+        HEAD_2 => Some((
+            Format::FioIolog2,
+            Reader {
+                has_times: false,
+                waited: 0,
+            },
+        )),
+        HEAD_3 => Some((
+            Format::FioIolog3,
+            Reader {
+                has_times: true,
+                waited: 0,
+            },
+        )),
+        _ => None,
+    }
+}
+
+impl Reader {
+    pub fn read<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {
+        if [HEAD_2, HEAD_3].contains(&line.trim()) {
+            return Ok(Record::Other);
+        }
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let (at, fields) = match *fields.as_slice() {
+            [time, ref rest @ ..] if self.has_times => (number(time, "a timestamp")?, rest),
+            ref all => (self.waited, all),
+        };
+        match *fields {
+            [device, action, offset, length] => self.action(at, device, action, [offset, length]),
+            [_, "add" | "open" | "close"] => Ok(Record::Other),
+            [
+                device,
+                action @ ("wait" | "sync" | "datasync"),
+                ref rest @ ..,
+            ] if rest.len() < 2 => {
+                self.action(at, device, action, [rest.first().unwrap_or(&"0"), "0"])
+            }
+            _ => wrong(
+                format!("`{}`", line.trim()),
+                "FILE ACTION OFFSET LENGTH, after a timestamp in version 3",
+            ),
+        }
+    }
+
+    fn action<'a>(
+        &mut self,
+        at: u64,
+        device: &'a str,
+        action: &str,
+        numbers: [&str; 2],
+    ) -> Result<Record<'a>, Wrong> {
+        let [offset, bytes] = [
+            number(numbers[0], "an offset")?,
+            number(numbers[1], "a length")?,
+        ];
+        let request = |op| {
+            Ok(Record::Request(Request {
+                at,
+                device,
+                op,
+                offset,
+                bytes,
+            }))
+        };
+        match action {
+            "read" => request(Op::Read),
+            "write" => request(Op::Write),
+            "sync" | "datasync" => Ok(Record::LeftOut("flushes")),
+            "trim" => Ok(Record::LeftOut("discards")),
+            "wait" if self.has_times => wrong("a wait in an iolog of version 3", "timestamps"),
+            "wait" => self.wait(offset),
+            _ => wrong(
+                format!("the unknown action `{action}`"),
+                "read, write, wait, sync, datasync, trim, add, open or close",
+            ),
+        }
+    }
+
+    fn wait<'a>(&mut self, us: u64) -> Result<Record<'a>, Wrong> {
+        let kept = if us < WAIT_MIN_US { 0 } else { us };
+        self.waited = self.waited.saturating_add(kept);
+        Ok(Record::Other)
+    }
+}
+
+/// Writes requests as a fio iolog of version 3, which [`parse`](super::parse) and fio itself replay.
+/// The format counts whole microseconds, so arrivals lose what is below one.
+pub fn to_iolog(ios: &[TraceIo]) -> String {
+    let mut text = format!("{HEAD_3}\n0 {DEVICE} add\n0 {DEVICE} open\n");
+    let mut end_us = 0;
+    for TraceIo { at, io } in ios {
+        end_us = at.as_ps() / 1_000_000;
+        let action = match io.op {
+            Op::Read => "read",
+            Op::Write => "write",
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{end_us} {DEVICE} {action} {} {}",
+            io.offset, io.bytes
+        );
+    }
+    let _ = writeln!(text, "{end_us} {DEVICE} close");
+    text
+}

@@ -1,0 +1,50 @@
+//! CSV of the block traces of MSR Cambridge (D. Narayanan, A. Donnelly and A. Rowstron, "Write
+//! off-loading: practical power management for enterprise storage", FAST 2008; SNIA IOTTA):
+//!
+//! ```text
+//! Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime
+//! 128166372003061629,usr,0,Read,7014609920,24576,41286
+//! ```
+//!
+//! Timestamps are Windows file times: ticks of 100 ns. Offset and size are in bytes. The response time
+//! is that of the recorded system, and is not used.
+
+use super::{Op, Record, Request, Wrong, number, wrong};
+
+const COLUMNS: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
+
+/// Whether a line looks like one of these traces.
+pub(super) fn matches(first_line: &str) -> bool {
+    first_line.split(',').count() == 7
+}
+
+pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    let [time, _, _, kind, offset, size, response] = fields[..] else {
+        return wrong(format!("{} fields", fields.len()), format!("7: {COLUMNS}"));
+    };
+    if time == "Timestamp" {
+        return Ok(Record::Other);
+    }
+    let op = match kind {
+        _ if kind.eq_ignore_ascii_case("read") => Op::Read,
+        _ if kind.eq_ignore_ascii_case("write") => Op::Write,
+        _ => return wrong(format!("the unknown type `{kind}`"), "Read or Write"),
+    };
+    number(response, "a response time")?;
+    Ok(Record::Request(Request {
+        at: number(time, "a timestamp")?,
+        device: device(line),
+        op,
+        offset: number(offset, "an offset")?,
+        bytes: number(size, "a size")?,
+    }))
+}
+
+/// Host and disk, the second and third field, as they stand in the line.
+fn device(line: &str) -> &str {
+    let rest = line.split_once(',').map_or("", |(_, rest)| rest);
+    rest.match_indices(',')
+        .nth(1)
+        .map_or(rest, |(end, _)| &rest[..end])
+}
