@@ -486,16 +486,12 @@ fn refusal(name: &str) -> (String, &'static str) {
     let near = names
         .map(|known| (strsim::damerau_levenshtein(name, known), known))
         .min();
-    let hint = match near {
+    match near {
         Some((distance, known)) if distance <= 2.min(name.len() / 2) => {
-            format!(", did you mean `{known}`?")
+            (format!("unknown option `{name}`, did you mean `{known}`?"), "")
         }
-        _ => String::new(),
-    };
-    (
-        format!("unknown option `{name}`{hint}"),
-        "the options listed in docs/fio.md",
-    )
+        _ => (format!("unknown option `{name}`"), "the options listed in docs/fio.md"),
+    }
 }
 
 fn set_name(draft: &mut Draft, text: &str) -> Option<()> {
