@@ -28,6 +28,7 @@ use crate::link::{Arrival, Link};
 use crate::media::{Geometry, Media};
 use crate::protocol::{self, Controller, Driver, nvme};
 use crate::recorder::Recorder;
+use crate::report::trace::Trace;
 use crate::sink::{Event, PacketId, RequestId, Sink};
 use crate::time::{Span, Time};
 use crate::workload::generator::Generator;
@@ -132,6 +133,16 @@ impl Engine {
             self.route(now, event);
         }
         !self.host.finished()
+    }
+
+    /// Record up to `limit` steps.
+    pub fn record(&mut self, limit: usize) {
+        self.sink.trace = Trace::new(limit);
+    }
+
+    /// What has been recorded.
+    pub fn trace(&self) -> &Trace {
+        &self.sink.trace
     }
 
     /// Time of the last event.

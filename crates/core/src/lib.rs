@@ -12,6 +12,7 @@ pub mod random;
 mod recorder;
 pub mod report;
 pub mod reproduce;
+pub mod simulation;
 pub mod sink;
 pub mod time;
 pub mod workload;

@@ -10,6 +10,7 @@ use crate::link::packet::Packet;
 use crate::memory::HostMemory;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
+use crate::report::trace::Trace;
 use crate::time::{Span, Time};
 use crate::workload::Io;
 
@@ -89,6 +90,8 @@ pub struct Sink {
     /// Requests by queue and slot of the command that carries them, so that devices can charge them.
     bindings: Vec<Vec<Option<RequestId>>>,
     pub events: u64,
+    /// What is recorded for ladders and timelines; by default nothing.
+    pub trace: Trace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,8 @@ pub struct Limits {
     pub queue_pairs: u32,
     /// Entries of each queue, one of which stays empty so that full and empty differ.
     pub queue_entries: u32,
+    /// Offsets and lengths are multiples of this: the logical block of a block protocol.
+    pub block_bytes: u32,
 }
 
 impl Limits {
@@ -72,11 +74,12 @@ type Finding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<Finding>;
 
 /// Every check of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 15] = [
+const CHECKS: [Check; 16] = [
     threads,
     iodepth,
     mix,
     region,
+    granularity,
     read_blocks,
     write_blocks,
     distribution,
@@ -106,6 +109,16 @@ impl Job {
             })
             .collect()
     }
+}
+
+fn granularity(job: &Job, limits: &Limits) -> Option<Finding> {
+    let sizes = job.read_blocks.iter().chain(&job.write_blocks).map(|share| u64::from(share.bytes));
+    let trace = job.trace.iter().flat_map(|ios| ios.iter());
+    let replayed = trace.flat_map(|entry| [entry.io.offset, u64::from(entry.io.bytes)]);
+    let mut amounts = sizes.filter(|_| job.trace.is_none()).chain(replayed).chain([job.offset]);
+    let odd = amounts.find(|amount| amount % u64::from(limits.block_bytes) != 0)?;
+    let found = format!("{odd} bytes are no whole number of blocks");
+    Some(("bs", found, format!("multiples of the drive's block of {} bytes", limits.block_bytes)))
 }
 
 /// What keeps these jobs from running side by side: too many threads, or a queue that would overflow.

@@ -8,6 +8,7 @@ const LIMITS: Limits = Limits {
     capacity_bytes: 1 << 20,
     queue_pairs: 2,
     queue_entries: 64,
+    block_bytes: 1,
 };
 
 fn right() -> Job {

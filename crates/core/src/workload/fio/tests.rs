@@ -11,6 +11,7 @@ const LIMITS: Limits = Limits {
     capacity_bytes: 10 << 20,
     queue_pairs: 4,
     queue_entries: 128,
+    block_bytes: 1,
 };
 
 fn resolve(text: &str) -> Vec<Job> {
@@ -247,6 +248,7 @@ fn the_examples_are_right() {
         capacity_bytes: 640 << 20,
         queue_pairs: 1,
         queue_entries: 1024,
+        block_bytes: 1,
     };
     for (text, jobs) in [
         (include_str!("../../../../../examples/randread-qd32.fio"), 1),

@@ -339,6 +339,7 @@ fn flags_and_job_files_read_the_same_job() {
             capacity_bytes: 1 << 30,
             queue_pairs: 1,
             queue_entries: 64,
+            block_bytes: 1,
         };
         file.resolve(&limits, &Default::default()).expect("fits")
     };

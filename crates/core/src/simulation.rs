@@ -1,0 +1,122 @@
+//! Running a description: jobs on a drive, from the first request to the last.
+
+use std::collections::BTreeMap;
+
+use crate::config::{Drive, Interface, Problems};
+use crate::engine::Engine;
+use crate::report::Outcome;
+use crate::report::trace::Trace;
+use crate::time::Span;
+use crate::workload::{Job, JobFile, Limits, Place, problems_together};
+
+/// A run that is ready to go, or under way.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    drive: Drive,
+    engine: Engine,
+    seed: u64,
+    /// Requests that all jobs will make, and the longest of their times, as far as that is known.
+    ios: Option<u64>,
+    runtime: Option<Span>,
+}
+
+impl Drive {
+    /// What this drive's queues and memory can take.
+    pub fn limits(&self) -> Limits {
+        let (queue_pairs, queue_entries, block_bytes) = match self.interface {
+            Interface::Nvme => (self.nvme.queue_pairs, self.nvme.queue_entries, 512),
+            Interface::DcExpress => (
+                self.dc_express.queue_pairs.min(self.nvme.queue_pairs),
+                self.dc_express.queue_entries.min(self.nvme.queue_entries),
+                4,
+            ),
+        };
+        let capacity_bytes = self.media.capacity_mib << 20;
+        Limits { capacity_bytes, queue_pairs: queue_pairs.into(), queue_entries, block_bytes }
+    }
+}
+
+impl Simulation {
+    /// Set up `jobs` on `drive`.
+    ///
+    /// # Errors
+    /// Everything that keeps the jobs from running on this drive.
+    pub fn new(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Simulation, Problems> {
+        let (place, limits) = (Place::new("jobs", None), drive.limits());
+        let mut problems: Vec<_> = jobs.iter().flat_map(|job| job.problems(&place, &limits)).collect();
+        problems.extend(problems_together(jobs, &place, &limits));
+        Problems(problems).or(())?;
+        let mut engine = Engine::new(drive, seed);
+        for job in jobs {
+            engine.add_job(job, limits.capacity_bytes, seed);
+        }
+        let ios = jobs.iter().map(|job| Some(job.ios? * u64::from(job.threads))).sum();
+        let runtime = jobs.iter().map(|job| job.runtime).max().flatten();
+        Ok(Simulation { drive: drive.clone(), engine, seed, ios, runtime })
+    }
+
+    /// Record up to `limit` steps for a packet ladder or a timeline.
+    pub fn record(&mut self, limit: usize) {
+        self.engine.record(limit);
+    }
+
+    /// Run on for about `events` events; false once the jobs are done.
+    pub fn step(&mut self, events: u64) -> bool {
+        self.engine.run(events)
+    }
+
+    /// Share of the run that is over, as far as the jobs tell.
+    pub fn progress(&self) -> Option<f64> {
+        let by_ios = self.ios.map(|ios| self.engine.completed() as f64 / ios.max(1) as f64);
+        let by_time = self.runtime.map(|span| self.engine.now().as_ps() as f64 / span.as_ps().max(1) as f64);
+        let share = by_ios.into_iter().chain(by_time).fold(None, |most: Option<f64>, share| {
+            Some(most.map_or(share, |most| most.max(share)))
+        });
+        share.map(|share| share.min(1.0))
+    }
+
+    /// What has been measured so far.
+    pub fn outcome(&self) -> Outcome {
+        self.engine.outcome(&self.drive, self.seed)
+    }
+
+    /// What has been recorded.
+    pub fn trace(&self) -> &Trace {
+        self.engine.trace()
+    }
+
+    /// The drive.
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+}
+
+/// Run jobs to their end.
+///
+/// # Errors
+/// Everything that keeps the jobs from running on this drive.
+///
+/// ```
+/// use phaselink_core::{config::Drive, simulation::simulate, workload::fio};
+///
+/// let drive = Drive::shipped("dc-express").unwrap();
+/// let file = fio::from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", "1000")])?;
+/// let jobs = file.resolve(&drive.limits(), &Default::default())?;
+/// let outcome = simulate(&drive, &jobs, 1)?;
+/// assert!(outcome.iops() > 700_000.0);
+/// # Ok::<(), phaselink_core::config::Problems>(())
+/// ```
+pub fn simulate(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Outcome, Problems> {
+    let mut simulation = Simulation::new(drive, jobs, seed)?;
+    while simulation.step(1 << 20) {}
+    Ok(simulation.outcome())
+}
+
+/// The same for a job file that replays no traces.
+///
+/// # Errors
+/// Everything that is wrong with the jobs.
+pub fn simulate_file(drive: &Drive, file: &JobFile, seed: u64) -> Result<Outcome, Problems> {
+    let jobs = file.resolve(&drive.limits(), &BTreeMap::new())?;
+    simulate(drive, &jobs, seed)
+}
