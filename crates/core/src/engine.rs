@@ -23,10 +23,10 @@
 use crate::config::{Drive, Wait};
 use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
-use crate::link::packet::Direction;
+use crate::link::packet::{Direction, Payload};
 use crate::link::{Arrival, Link};
 use crate::media::{Geometry, Media};
-use crate::protocol::{self, Controller, Driver, nvme};
+use crate::protocol::{self, Controller, Driver, Settled, nvme};
 use crate::recorder::Recorder;
 use crate::report::trace::Trace;
 use crate::sink::{Event, PacketId, RequestId, Sink};
@@ -104,7 +104,7 @@ impl Engine {
         self.run_until(at);
         self.sink.advance(at);
         match input {
-            Input::Request { thread, io } => self.host.inject(at, thread, io, &mut self.sink),
+            Input::Request { thread, io } => self.host.inject(at, thread, io, &self.driver, &mut self.sink),
             Input::RegisterWrite { address, value } => {
                 self.controller.on_register_write(at, address, value, &mut self.sink);
             }
@@ -162,14 +162,14 @@ impl Engine {
             Event::Thread(thread) => host.on_thread(now, thread, driver, sink),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
             Event::Driver { .. } => driver.on_timer(now, sink),
-            Event::Send => link.on_send(now, sink),
+            Event::Send(packet) => link.on_send(now, packet, sink),
             Event::Wire(wire) => link.on_wire(now, wire.into(), sink),
             Event::Arrive(packet) => {
                 if let Some(arrival) = link.on_arrival(now, packet, sink) {
                     self.on_arrival(now, arrival);
                 }
             }
-            Event::Answer(packet) => root_complex.on_answer(packet, sink),
+            Event::Answer(packet) => root_complex.on_answer(now, packet, link, sink),
             Event::Controller(timer) => controller.on_timer(now, timer, media, link, sink),
             Event::Settle { packet, first, count } => self.on_settle(now, packet, first, count),
             Event::Interrupt { vector } => host.on_interrupt(now, vector, sink),
@@ -179,7 +179,7 @@ impl Engine {
             }
             Event::Completed(part) => {
                 if let Some(request) = protocol::completed(part, sink) {
-                    host.on_completed(now, request, sink);
+                    host.on_completed(now, request, driver, sink);
                 }
             }
         }
@@ -206,22 +206,26 @@ impl Engine {
             return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);
         }
         if arrival.first + arrival.count == flight.count() {
-            let packet = self.sink.packets.remove(arrival.packet as usize).packet;
-            self.controller.on_packet(now, &packet, &mut self.media, &self.link, &mut self.sink);
+            let arrived = self.sink.packets.remove(arrival.packet as usize);
+            self.controller.on_packet(now, &arrived, &mut self.media, &self.link, &mut self.sink);
         }
     }
 
     /// Packets are in host memory: an interrupt message goes to a core, anything else may be what the driver waits for.
     fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
         let last = self.root_complex.on_settle(id, count, &mut self.sink);
-        let packet = match last {
-            true => self.sink.packets.remove(id as usize).packet,
-            false => self.sink.packets[id as usize].packet.clone(),
+        let (packet, payload) = match last {
+            true => {
+                let flight = self.sink.packets.remove(id as usize);
+                (flight.packet, flight.payload)
+            }
+            false => (self.sink.packets[id as usize].packet, Payload::default()),
         };
         if packet.token.role == nvme::role::INTERRUPT {
             return self.host.on_message(now, packet.token.context as u16, &mut self.sink);
         }
-        self.driver.on_settled(now, &packet, first, count, self.polling, &mut self.sink);
+        let settled = Settled { packet, first, count };
+        self.driver.on_settled(now, &settled, &payload, self.polling, &mut self.sink);
     }
 
     /// What has been measured so far.

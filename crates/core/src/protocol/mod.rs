@@ -6,14 +6,22 @@ pub mod nvme;
 mod reads;
 
 use crate::config::{self, Interface};
-use crate::link::Link;
-use crate::link::packet::{Direction, Kind, Packet};
+use crate::link::packet::{Kind, Packet, Payload};
+use crate::link::{InFlight, Link};
 use crate::media::Media;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::sink::{Request, RequestId, Sink, Timer};
 use crate::time::Time;
 use crate::workload::{Io, Op};
+
+/// Packets of a burst that are in host memory now.
+#[derive(Clone, Copy, Debug)]
+pub struct Settled {
+    pub packet: Packet,
+    pub first: u32,
+    pub count: u32,
+}
 
 /// The host's half.
 #[derive(Clone, Debug)]
@@ -102,13 +110,14 @@ impl Driver {
     }
 
     /// Packets from the device are in host memory.
-    pub fn on_settled(&mut self, now: Time, packet: &Packet, first: u32, count: u32, polling: bool, sink: &mut Sink) {
+    pub fn on_settled(&mut self, now: Time, settled: &Settled, payload: &Payload, polling: bool, sink: &mut Sink) {
+        let Settled { packet, first, count } = settled;
         match (self, packet.token.role) {
             (Driver::DcExpress(driver), dc_express::role::DATA) => {
-                driver.on_data_settled(now, packet, first, count, sink);
+                driver.on_data_settled(now, packet, *first, *count, sink);
             }
-            (_, nvme::role::DATA) => sink.charge(packet.request, Stage::Settle, now),
-            (driver, nvme::role::COMPLETION) => driver.nvme_mut().on_entry_settled(now, packet, polling, sink),
+            (_, nvme::role::DATA) if first + count == packet.count() => sink.charge(packet.request, Stage::Settle, now),
+            (driver, nvme::role::COMPLETION) => driver.nvme_mut().on_entry_settled(now, packet.token.context as u16, payload, polling, sink),
             _ => {}
         }
     }
@@ -143,14 +152,13 @@ impl Driver {
 
 impl Controller {
     /// Packets from the host have arrived: a register write, or the answer to a read.
-    pub fn on_packet(&mut self, now: Time, packet: &Packet, media: &mut Media, link: &Link, sink: &mut Sink) {
+    pub fn on_packet(&mut self, now: Time, arrived: &InFlight, media: &mut Media, link: &Link, sink: &mut Sink) {
+        let (packet, payload) = (&arrived.packet, &arrived.payload);
         match (self, packet.kind) {
-            (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, media, sink),
-            (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, media, link, sink),
+            (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, payload, media, sink),
+            (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, payload, media, link, sink),
             (controller, _) => {
-                debug_assert_eq!(packet.direction, Direction::Down);
-                let value = packet.inline.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-                controller.on_register_write(now, packet.address, value, sink);
+                controller.on_register_write(now, packet.address, payload.u32(), sink);
             }
         }
     }

@@ -26,8 +26,12 @@ impl Reads {
 
     /// Read now, or as soon as tags are free.
     pub fn request(&mut self, packet: Packet, sink: &mut Sink) {
+        let tags = self.tags(packet.bytes);
+        if self.waiting.is_empty() && tags <= self.tags_free {
+            self.tags_free -= tags;
+            return sink.send(packet);
+        }
         self.waiting.push_back(packet);
-        self.issue(sink);
     }
 
     /// The answer to a read of `bytes` has arrived.

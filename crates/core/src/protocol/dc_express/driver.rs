@@ -162,7 +162,7 @@ impl Driver {
     fn ring(&mut self, number: usize, sink: &mut Sink) {
         self.nvme.doorbells += 1;
         let token = Token { role: role::DOORBELL, context: 0 };
-        sink.send(Packet::write_inline(Direction::Down, doorbell(number as u32), &[0; 4], token));
+        sink.write(Direction::Down, doorbell(number as u32), &[0; 4], token);
     }
 
     /// Packets of a read's data have settled in its buffer.

@@ -12,7 +12,7 @@ use super::predict::Predictor;
 use super::{ReadName, doorbell_queue, role};
 use crate::config;
 use crate::link::Link;
-use crate::link::packet::{Direction, INLINE_BYTES, Kind, Packet, Token};
+use crate::link::packet::{Direction, Kind, Packet, Payload, Token};
 use crate::media::Media;
 use crate::protocol::nvme::controller::Controller as NvmeController;
 use crate::protocol::start_read;
@@ -200,9 +200,17 @@ impl Endpoint {
     }
 
     /// The answer to one of the device's reads is complete.
-    pub fn on_answer(&mut self, now: Time, packet: &Packet, media: &mut Media, link: &Link, sink: &mut Sink) {
+    pub fn on_answer(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        payload: &Payload,
+        media: &mut Media,
+        link: &Link,
+        sink: &mut Sink,
+    ) {
         if packet.token.role != role::POLL {
-            return self.nvme.on_answer(now, packet, media, sink);
+            return self.nvme.on_answer(now, packet, payload, media, sink);
         }
         self.nvme.reads.answered(packet.bytes, sink);
         let poll = self.polls.remove(packet.token.context as usize);
@@ -210,7 +218,7 @@ impl Endpoint {
         let place = queue.in_flight.iter().position(|&index| index == poll.index).expect("a read in flight");
         queue.in_flight.swap_remove(place);
         queue.round_trip = now.since(poll.issued);
-        let found = self.take_commands(now, poll, packet, link, sink);
+        let found = self.take_commands(now, poll, packet.sampled_at, payload, link, sink);
         match found {
             0 => self.on_miss(now, poll, sink),
             _ => self.on_hit(now, poll, sink),
@@ -218,16 +226,23 @@ impl Endpoint {
     }
 
     /// Accept the new commands that a queue read has brought; their number.
-    fn take_commands(&mut self, now: Time, poll: Poll, packet: &Packet, link: &Link, sink: &mut Sink) -> u32 {
+    fn take_commands(
+        &mut self,
+        now: Time,
+        poll: Poll,
+        sampled: Time,
+        payload: &Payload,
+        link: &Link,
+        sink: &mut Sink,
+    ) -> u32 {
         let mut found = 0;
-        for place in 0..packet.bytes as usize / COMMAND_BYTES {
+        for entry in payload.bytes().as_chunks::<COMMAND_BYTES>().0 {
             let queue = &self.queues[usize::from(poll.queue)];
-            let entry = command_bytes(packet, place);
-            let Some(command) = Command::decode(&entry).filter(|c| c.pass == queue.pass) else { break };
+            let Some(command) = Command::decode(entry).filter(|c| c.pass == queue.pass) else { break };
             if queue.head != poll.index + found {
                 break;
             }
-            self.accept(now, poll.queue, command, packet.sampled_at, link, sink);
+            self.accept(now, poll.queue, command, sampled, link, sink);
             found += 1;
         }
         found
@@ -295,7 +310,9 @@ impl Endpoint {
     }
 
     fn expect(&mut self, number: u16, at: Time, sink: &mut Sink) {
-        self.queues[usize::from(number)].expect_at = Some(at);
+        if self.queues[usize::from(number)].expect_at.replace(at) == Some(at) {
+            return;
+        }
         sink.at(at, Event::Controller(Timer { kind: timer::EXPECT, context: number.into() }));
     }
 
@@ -420,15 +437,6 @@ impl Endpoint {
     fn tell_mode(&mut self, number: usize, mode: u8, sink: &mut Sink) {
         self.counts.mode_switches += 1;
         let token = Token { role: role::MODE, context: number as u32 };
-        sink.send(Packet::write_inline(Direction::Up, self.queues[number].mode_word, &[mode], token));
+        sink.write(Direction::Up, self.queues[number].mode_word, &[mode], token);
     }
-}
-
-/// Entry number `place` of a queue read.
-fn command_bytes(packet: &Packet, place: usize) -> [u8; COMMAND_BYTES] {
-    let bytes: &[u8] = packet.more.as_deref().unwrap_or(&packet.inline[..INLINE_BYTES]);
-    let at = place * COMMAND_BYTES;
-    let mut entry = [0; COMMAND_BYTES];
-    entry.copy_from_slice(&bytes[at..at + COMMAND_BYTES]);
-    entry
 }

@@ -12,7 +12,7 @@ use super::spec::{
 };
 use crate::config;
 use crate::link::Link;
-use crate::link::packet::{Direction, INLINE_BYTES, Packet, Token};
+use crate::link::packet::{Direction, Packet, Payload, Token};
 use crate::media::Media;
 use crate::memory::MSI_BASE;
 use crate::protocol::reads::Reads;
@@ -165,25 +165,25 @@ impl Controller {
     }
 
     /// The answer to one of the controller's reads is complete.
-    pub fn on_answer(&mut self, now: Time, packet: &Packet, media: &mut Media, sink: &mut Sink) {
+    pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, media: &mut Media, sink: &mut Sink) {
         self.reads.answered(packet.bytes, sink);
         match packet.token.role {
-            role::FETCH => self.on_fetched(now, packet, sink),
-            role::PAGE_LIST => self.on_page_list(now, packet, sink),
+            role::FETCH => self.on_fetched(now, packet, payload, sink),
+            role::PAGE_LIST => self.on_page_list(now, packet, payload, sink),
             role::PAYLOAD => self.on_payload(now, packet, media, sink),
             other => unreachable!("the controller has not read with role {other}"),
         }
     }
 
     /// Entries have arrived: parse them one after the other.
-    fn on_fetched(&mut self, now: Time, packet: &Packet, sink: &mut Sink) {
+    fn on_fetched(&mut self, now: Time, packet: &Packet, payload: &Payload, sink: &mut Sink) {
         let fetch = self.fetches.remove(packet.token.context as usize);
         let entries = self.queues[usize::from(fetch.queue)].entries;
         for place in 0..fetch.count {
             let slot = (fetch.first + place) % entries;
             let request = sink.bound(fetch.queue.into(), slot as usize);
             sink.charge(request, Stage::Fetch, now);
-            let entry = SubmissionEntry::decode(&entry_bytes(packet, place as usize));
+            let entry = SubmissionEntry::decode(&payload.bytes().as_chunks().0[place as usize]);
             self.accept(now, entry, fetch.queue, request, sink);
         }
         self.queues[usize::from(fetch.queue)].head = (fetch.first + fetch.count) % entries;
@@ -278,11 +278,10 @@ impl Controller {
         false
     }
 
-    fn on_page_list(&mut self, now: Time, packet: &Packet, sink: &mut Sink) {
+    fn on_page_list(&mut self, now: Time, packet: &Packet, payload: &Payload, sink: &mut Sink) {
         let id = packet.token.context;
         let command = &mut self.commands[id as usize];
-        let list = packet.more.as_deref().unwrap_or(&packet.inline);
-        for entry in list[..packet.bytes as usize].as_chunks::<8>().0 {
+        for entry in payload.bytes()[..packet.bytes as usize].as_chunks::<8>().0 {
             command.pages.push(u64::from_le_bytes(*entry));
         }
         match command.entry.opcode {
@@ -373,11 +372,11 @@ impl Controller {
         queue.completion_tail = (queue.completion_tail + 1) % queue.entries;
         queue.phase ^= queue.completion_tail == 0;
         let token = Token { role: role::COMPLETION, context: number.into() };
-        sink.send(Packet::write_inline(Direction::Up, address, &bytes, token));
+        sink.write(Direction::Up, address, &bytes, token);
         if self.interrupts {
             self.interrupts_sent += 1;
             let token = Token { role: role::INTERRUPT, context: number.into() };
-            sink.send(Packet::write_inline(Direction::Up, MSI_BASE, &u32::from(number).to_le_bytes(), token));
+            sink.write(Direction::Up, MSI_BASE, &u32::from(number).to_le_bytes(), token);
         }
     }
 
@@ -399,17 +398,6 @@ impl Queue {
 /// First byte on the device, and length in bytes.
 fn extent(entry: &SubmissionEntry) -> (u64, u32) {
     (entry.slba * BLOCK_BYTES, entry.blocks * BLOCK_BYTES as u32)
-}
-
-/// Entry number `place` of a fetch.
-fn entry_bytes(packet: &Packet, place: usize) -> [u8; SUBMISSION_ENTRY_BYTES] {
-    let at = place * SUBMISSION_ENTRY_BYTES;
-    let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
-    match &packet.more {
-        Some(more) => bytes.copy_from_slice(&more[at..at + SUBMISSION_ENTRY_BYTES]),
-        None => bytes.copy_from_slice(&packet.inline[..INLINE_BYTES]),
-    }
-    bytes
 }
 
 /// Runs of consecutive pages: bus address and length of each, `bytes` in all.

@@ -6,7 +6,7 @@ use super::spec::{
 };
 use super::{controller::Controller, role};
 use crate::config;
-use crate::link::packet::{Direction, Packet, Token};
+use crate::link::packet::{Direction, Payload, Token};
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::sink::{Event, RequestId, Sink};
@@ -99,12 +99,11 @@ impl Driver {
     }
 
     /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
-    pub fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, sink: &mut Sink) {
-        let number = packet.token.context as u16;
+    pub fn on_entry_settled(&mut self, now: Time, number: u16, payload: &Payload, polling: bool, sink: &mut Sink) {
         if polling {
             return self.reap(now, number, Stage::CompletionEntry, sink);
         }
-        let bytes = packet.inline.first_chunk().expect("a completion entry is inline");
+        let bytes = payload.bytes().first_chunk().expect("a completion entry is inline");
         let command = usize::from(CompletionEntry::decode(bytes).command_id);
         let request = self.queues[usize::from(number)].requests[command];
         sink.charge(request, Stage::CompletionEntry, now);
@@ -137,7 +136,7 @@ impl Driver {
     fn ring(&mut self, address: u64, value: u32, sink: &mut Sink) {
         self.doorbells += 1;
         let token = Token { role: role::DOORBELL, context: 0 };
-        sink.send(Packet::write_inline(Direction::Down, address, &value.to_le_bytes(), token));
+        sink.write(Direction::Down, address, &value.to_le_bytes(), token);
     }
 }
 
