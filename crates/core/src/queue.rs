@@ -18,6 +18,8 @@ pub struct Queue<E> {
     near: Vec<Entry<E>>,
     /// All events later than those, and at the same instant those that went in later.
     far: BinaryHeap<Entry<E>>,
+    /// Instant of the heap's first event.
+    far_from: Time,
     sequence: u64,
 }
 
@@ -30,7 +32,7 @@ struct Entry<E> {
 
 impl<E> Default for Queue<E> {
     fn default() -> Queue<E> {
-        Queue { near: Vec::with_capacity(NEAR_MAX + 1), far: BinaryHeap::new(), sequence: 0 }
+        Queue { near: Vec::with_capacity(NEAR_MAX + 1), far: BinaryHeap::new(), far_from: Time::NEVER, sequence: 0 }
     }
 }
 
@@ -39,13 +41,18 @@ impl<E: Copy> Queue<E> {
     pub fn push(&mut self, at: Time, event: E) {
         self.sequence += 1;
         let entry = Entry { at, sequence: self.sequence, event };
-        if self.far.peek().is_some_and(|first| first.at <= at) {
+        if at >= self.far_from {
             return self.far.push(entry);
         }
-        let place = self.near.iter().rposition(|other| other.at > at).map_or(0, |later| later + 1);
-        self.near.insert(place, entry);
+        self.near.push(entry);
+        let mut place = self.near.len() - 1;
+        while place > 0 && self.near[place - 1].at <= at {
+            self.near[place] = self.near[place - 1];
+            place -= 1;
+        }
+        self.near[place] = entry;
         if self.near.len() > NEAR_MAX {
-            self.far.extend(self.near.drain(..NEAR_MAX / 2));
+            self.spill();
         }
     }
 
@@ -62,14 +69,23 @@ impl<E: Copy> Queue<E> {
         if self.near.is_empty() {
             self.refill();
         }
-        self.near.last().filter(|entry| entry.at <= until)?;
-        self.near.pop().map(|entry| (entry.at, entry.event))
+        let entry = *self.near.last().filter(|entry| entry.at <= until)?;
+        self.near.pop();
+        Some((entry.at, entry.event))
     }
 
+    /// Move the later half of the list to the heap.
+    fn spill(&mut self) {
+        self.far.extend(self.near.drain(..NEAR_MAX / 2));
+        self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
+    }
+
+    /// Fill the empty list from the heap.
     fn refill(&mut self) {
         let count = self.far.len().min(NEAR_MAX / 2);
         self.near.extend((0..count).filter_map(|_| self.far.pop()));
         self.near.reverse();
+        self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
     }
 }
 

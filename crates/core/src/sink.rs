@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use slab::Slab;
 
 use crate::link::InFlight;
-use crate::link::packet::{Direction, Packet, Token};
 use crate::memory::HostMemory;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
@@ -30,12 +29,8 @@ pub enum Event {
     Interrupt { vector: u16 },
     /// Its handler has run.
     Handled { vector: u16 },
-    /// A request's completion is there for the host to see.
-    Completed(RequestId),
     /// A driver's own timer.
     Driver { timer: u32 },
-    /// A component hands a burst to the link.
-    Send(PacketId),
     /// A wire looks at what waits for it.
     Wire(u8),
     /// A burst, or a packet of it, arrives.
@@ -82,6 +77,8 @@ pub struct Sink {
     ready: VecDeque<Event>,
     now: Time,
     pub packets: Slab<InFlight>,
+    /// Requests whose completion the driver has just found.
+    pub completed: VecDeque<RequestId>,
     pub requests: Slab<Request>,
     pub memory: HostMemory,
     /// Requests by queue and slot of the command that carries them, so that devices can charge them.
@@ -103,21 +100,6 @@ impl Sink {
     /// Let `event` happen `after` from `now`.
     pub fn after(&mut self, now: Time, after: Span, event: Event) {
         self.at(now + after, event);
-    }
-
-    /// Hand a burst to the link, now.
-    pub fn send(&mut self, packet: Packet) {
-        let id = self.packets.insert(InFlight::new(packet)) as PacketId;
-        self.ready.push_back(Event::Send(id));
-    }
-
-    /// Hand a posted write of a few bytes to the link, now.
-    pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token) {
-        let bytes = payload.len();
-        let mut flight = InFlight::new(Packet::write(direction, address, bytes as u32, bytes as u32, token));
-        flight.payload.room(bytes).copy_from_slice(payload);
-        let id = self.packets.insert(flight) as PacketId;
-        self.ready.push_back(Event::Send(id));
     }
 
     /// The command in `slot` of `queue` carries `request`.

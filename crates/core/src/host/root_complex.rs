@@ -142,7 +142,7 @@ impl RootComplex {
         packet.kind = Kind::Completion;
         packet.direction = Direction::Down;
         packet.chunk_bytes = self.read_completion_boundary_bytes;
-        link.on_send(now, id, sink);
+        link.send_on(now, id, sink);
     }
 
     fn stay_awake(&mut self, now: Time) {

@@ -15,7 +15,7 @@ use crate::report::{Stage, WireUse};
 use crate::sink::{Event, PacketId, Sink};
 use crate::time::{Span, Time};
 use credits::{Credits, data_credits};
-use packet::{DLLP_BYTES, Direction, Kind, Overhead, Packet, Payload};
+use packet::{DLLP_BYTES, Direction, Kind, Overhead, Packet, Payload, Token};
 use rate::{Rate, ack_factor};
 use wire::{Class, Segment, Wire};
 
@@ -177,8 +177,23 @@ impl Link {
         }
     }
 
-    /// Take a burst that a component has handed to the link.
-    pub fn on_send(&mut self, now: Time, id: PacketId, sink: &mut Sink) {
+    /// Send a burst, now.
+    pub fn send(&mut self, packet: Packet, sink: &mut Sink) {
+        let id = sink.packets.insert(InFlight::new(packet)) as PacketId;
+        self.send_on(sink.now(), id, sink);
+    }
+
+    /// Send a posted write of a few bytes, now.
+    pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, sink: &mut Sink) {
+        let bytes = payload.len();
+        let mut flight = InFlight::new(Packet::write(direction, address, bytes as u32, bytes as u32, token));
+        flight.payload.room(bytes).copy_from_slice(payload);
+        let id = sink.packets.insert(flight) as PacketId;
+        self.send_on(sink.now(), id, sink);
+    }
+
+    /// Send a burst that is in the table already.
+    pub fn send_on(&mut self, now: Time, id: PacketId, sink: &mut Sink) {
         self.register(&mut sink.packets[id as usize]);
         let packet = &sink.packets[id as usize].packet;
         let (direction, class) = (packet.direction, class_of(packet.kind));
