@@ -186,6 +186,10 @@ impl Engine {
         match self.host.on_work_done(now, thread, &mut self.sink) {
             Done::Submitted(request) => self.driver.submit(now, request, &mut self.link, &mut self.sink),
             Done::Completed(request) => self.on_done(now, request),
+            Done::CompletedAndSubmitted(done, at, request) => {
+                self.on_done(at, done);
+                self.driver.submit(now, request, &mut self.link, &mut self.sink);
+            }
         }
         self.host.step(now, thread, &self.driver, &mut self.sink);
     }

@@ -90,6 +90,7 @@ pub struct Sink {
 
 impl Sink {
     /// Let `event` happen at `at`; an instant that has passed counts as now.
+    #[inline]
     pub fn at(&mut self, at: Time, event: Event) {
         if at <= self.now {
             return self.ready.push_back(event);
@@ -143,6 +144,7 @@ impl Sink {
     }
 
     /// The next event up to `until`, and the clock moved to it.
+    #[inline]
     pub fn pop(&mut self, until: Time) -> Option<(Time, Event)> {
         if let Some(event) = self.ready.pop_front() {
             self.events += 1;
