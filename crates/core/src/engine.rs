@@ -23,10 +23,10 @@
 use crate::config::{Drive, Wait};
 use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
-use crate::link::packet::Direction;
+use crate::link::packet::{Direction, Payload};
 use crate::link::{Arrival, Link};
 use crate::media::{Geometry, Media};
-use crate::protocol::{self, Controller, Driver, nvme};
+use crate::protocol::{self, Controller, Driver, Ports, Settled, nvme};
 use crate::recorder::Recorder;
 use crate::report::trace::Trace;
 use crate::sink::{Event, PacketId, RequestId, Sink};
@@ -104,9 +104,10 @@ impl Engine {
         self.run_until(at);
         self.sink.advance(at);
         match input {
-            Input::Request { thread, io } => self.host.inject(at, thread, io, &mut self.sink),
+            Input::Request { thread, io } => self.host.inject(at, thread, io, &self.driver, &mut self.sink),
             Input::RegisterWrite { address, value } => {
-                self.controller.on_register_write(at, address, value, &mut self.sink);
+                let Engine { controller, link, media, sink, .. } = self;
+                controller.on_register_write(at, address, value, &mut Ports { link, media, sink });
             }
         }
     }
@@ -161,26 +162,21 @@ impl Engine {
         match event {
             Event::Thread(thread) => host.on_thread(now, thread, driver, sink),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
-            Event::Driver { .. } => driver.on_timer(now, sink),
-            Event::Send => link.on_send(now, sink),
+            Event::Driver { .. } => driver.on_timer(now, link, sink),
             Event::Wire(wire) => link.on_wire(now, wire.into(), sink),
             Event::Arrive(packet) => {
                 if let Some(arrival) = link.on_arrival(now, packet, sink) {
                     self.on_arrival(now, arrival);
                 }
             }
-            Event::Answer(packet) => root_complex.on_answer(packet, sink),
-            Event::Controller(timer) => controller.on_timer(now, timer, media, link, sink),
+            Event::Answer(packet) => root_complex.on_answer(now, packet, link, sink),
+            Event::Controller(timer) => controller.on_timer(now, timer, &mut Ports { link, media, sink }),
             Event::Settle { packet, first, count } => self.on_settle(now, packet, first, count),
             Event::Interrupt { vector } => host.on_interrupt(now, vector, sink),
             Event::Handled { vector } => {
                 host.on_handled(vector);
-                driver.on_handled(now, vector, sink);
-            }
-            Event::Completed(part) => {
-                if let Some(request) = protocol::completed(part, sink) {
-                    host.on_completed(now, request, sink);
-                }
+                driver.on_handled(now, vector, link, sink);
+                self.on_completed(now);
             }
         }
     }
@@ -188,7 +184,7 @@ impl Engine {
     /// A thread has finished a piece of work: its request goes down to the driver, or is done.
     fn on_work_done(&mut self, now: Time, thread: u16) {
         match self.host.on_work_done(now, thread, &mut self.sink) {
-            Done::Submitted(request) => self.driver.submit(now, request, &mut self.sink),
+            Done::Submitted(request) => self.driver.submit(now, request, &mut self.link, &mut self.sink),
             Done::Completed(request) => self.on_done(now, request),
         }
         self.host.step(now, thread, &self.driver, &mut self.sink);
@@ -206,22 +202,37 @@ impl Engine {
             return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);
         }
         if arrival.first + arrival.count == flight.count() {
-            let packet = self.sink.packets.remove(arrival.packet as usize).packet;
-            self.controller.on_packet(now, &packet, &mut self.media, &self.link, &mut self.sink);
+            let arrived = self.sink.packets.remove(arrival.packet as usize);
+            let Engine { controller, link, media, sink, .. } = self;
+            controller.on_packet(now, &arrived, &mut Ports { link, media, sink });
         }
     }
 
     /// Packets are in host memory: an interrupt message goes to a core, anything else may be what the driver waits for.
     fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
         let last = self.root_complex.on_settle(id, count, &mut self.sink);
-        let packet = match last {
-            true => self.sink.packets.remove(id as usize).packet,
-            false => self.sink.packets[id as usize].packet.clone(),
+        let (packet, payload) = match last {
+            true => {
+                let flight = self.sink.packets.remove(id as usize);
+                (flight.packet, flight.payload)
+            }
+            false => (self.sink.packets[id as usize].packet, Payload::default()),
         };
         if packet.token.role == nvme::role::INTERRUPT {
             return self.host.on_message(now, packet.token.context as u16, &mut self.sink);
         }
-        self.driver.on_settled(now, &packet, first, count, self.polling, &mut self.sink);
+        let settled = Settled { packet, payload, first, count };
+        self.driver.on_settled(now, &settled, self.polling, &mut self.link, &mut self.sink);
+        self.on_completed(now);
+    }
+
+    /// Hand the completions that the driver has found to the threads that wait for them.
+    fn on_completed(&mut self, now: Time) {
+        while let Some(part) = self.sink.completed.pop_front() {
+            if let Some(request) = protocol::completed(part, &mut self.sink) {
+                self.host.on_completed(now, request, &self.driver, &mut self.sink);
+            }
+        }
     }
 
     /// What has been measured so far.

@@ -8,6 +8,7 @@ pub mod link;
 pub mod media;
 pub mod memory;
 pub mod protocol;
+mod queue;
 pub mod random;
 mod recorder;
 pub mod report;

@@ -1,16 +1,15 @@
 //! Where components put what they want to happen: events at an instant, and the tables that all of them share.
 
-use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use slab::Slab;
 
 use crate::link::InFlight;
-use crate::link::packet::Packet;
 use crate::memory::HostMemory;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::report::trace::Trace;
+use crate::queue::Queue;
 use crate::time::{Span, Time};
 use crate::workload::Io;
 
@@ -30,12 +29,8 @@ pub enum Event {
     Interrupt { vector: u16 },
     /// Its handler has run.
     Handled { vector: u16 },
-    /// A request's completion is there for the host to see.
-    Completed(RequestId),
     /// A driver's own timer.
     Driver { timer: u32 },
-    /// The link takes the next burst from [`Sink::outbox`].
-    Send,
     /// A wire looks at what waits for it.
     Wire(u8),
     /// A burst, or a packet of it, arrives.
@@ -77,14 +72,13 @@ pub struct Request {
 #[derive(Clone, Debug, Default)]
 pub struct Sink {
     /// Events of later instants.
-    later: BinaryHeap<Entry>,
+    later: Queue<Event>,
     /// Events of this instant, in the order in which they were asked for.
     ready: VecDeque<Event>,
     now: Time,
-    sequence: u64,
-    /// Bursts on their way to the link.
-    pub outbox: VecDeque<Packet>,
     pub packets: Slab<InFlight>,
+    /// Requests whose completion the driver has just found.
+    pub completed: VecDeque<RequestId>,
     pub requests: Slab<Request>,
     pub memory: HostMemory,
     /// Requests by queue and slot of the command that carries them, so that devices can charge them.
@@ -94,45 +88,18 @@ pub struct Sink {
     pub trace: Trace,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
-    at: Time,
-    sequence: u64,
-    event: Event,
-}
-
-impl Ord for Entry {
-    /// The earliest is the greatest; events of one instant keep the order in which they were asked for.
-    fn cmp(&self, other: &Entry) -> Ordering {
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
 impl Sink {
     /// Let `event` happen at `at`; an instant that has passed counts as now.
     pub fn at(&mut self, at: Time, event: Event) {
         if at <= self.now {
             return self.ready.push_back(event);
         }
-        self.sequence += 1;
-        self.later.push(Entry { at, sequence: self.sequence, event });
+        self.later.push(at, event);
     }
 
     /// Let `event` happen `after` from `now`.
     pub fn after(&mut self, now: Time, after: Span, event: Event) {
         self.at(now + after, event);
-    }
-
-    /// Hand a burst to the link, now.
-    pub fn send(&mut self, packet: Packet) {
-        self.outbox.push_back(packet);
-        self.ready.push_back(Event::Send);
     }
 
     /// The command in `slot` of `queue` carries `request`.
@@ -171,7 +138,7 @@ impl Sink {
     pub fn next_at(&self) -> Option<Time> {
         match self.ready.is_empty() {
             false => Some(self.now),
-            true => self.later.peek().map(|entry| entry.at),
+            true => self.later.next_at(),
         }
     }
 
@@ -181,9 +148,7 @@ impl Sink {
             self.events += 1;
             return Some((self.now, event));
         }
-        let entry = self.later.peek().filter(|entry| entry.at <= until)?;
-        let (at, event) = (entry.at, entry.event);
-        self.later.pop();
+        let (at, event) = self.later.pop(until)?;
         self.now = at;
         self.events += 1;
         Some((at, event))

@@ -155,13 +155,13 @@ impl Host {
     }
 
     /// A request from outside, for a thread without a generator.
-    pub fn inject(&mut self, now: Time, thread: u16, io: Io, sink: &mut Sink) {
+    pub fn inject(&mut self, now: Time, thread: u16, io: Io, driver: &Driver, sink: &mut Sink) {
         let this = &mut self.threads[usize::from(thread)];
         this.external.push_back(Next { io, due: now });
         if this.state == State::Finished {
             this.state = State::Away;
         }
-        self.rouse(now, thread, sink);
+        self.rouse(now, thread, driver, sink);
     }
 
     /// A thread looks for something to do: at the start, when its next request is due, after a hybrid sleep, and when
@@ -175,12 +175,12 @@ impl Host {
         match this.state {
             State::Busy if matches!(this.work, Work::None) => self.step(now, thread, driver, sink),
             State::Busy | State::Finished => {}
-            State::Watching | State::Away => self.rouse(now, thread, sink),
+            State::Watching | State::Away => self.rouse(now, thread, driver, sink),
         }
     }
 
     /// A request's completion can be seen by the host.
-    pub fn on_completed(&mut self, now: Time, request: RequestId, sink: &mut Sink) {
+    pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &Driver, sink: &mut Sink) {
         let Request { thread, submitted, .. } = sink.requests[request as usize];
         sink.requests[request as usize].visible = now;
         let this = &mut self.threads[usize::from(thread)];
@@ -191,7 +191,7 @@ impl Host {
             false => (this.latency_mean * 7 + latency) / 8,
         };
         if this.asleep_until.is_none() {
-            self.rouse(now, thread, sink);
+            self.rouse(now, thread, driver, sink);
         }
     }
 
@@ -381,15 +381,14 @@ impl Host {
     }
 
     /// A thread has something to do: at once if it holds its core, when its turn comes otherwise.
-    fn rouse(&mut self, now: Time, thread: u16, sink: &mut Sink) {
+    fn rouse(&mut self, now: Time, thread: u16, driver: &Driver, sink: &mut Sink) {
         let this = &mut self.threads[usize::from(thread)];
         match this.state {
             State::Busy => {}
             State::Watching => {
-                // It may take up work right now: on_thread and on_completed come back to it through this event.
                 this.state = State::Busy;
                 self.used.spinning += now.since(this.watching_since);
-                sink.at(now, Event::Thread(thread));
+                self.step(now, thread, driver, sink);
             }
             State::Away | State::Finished => {
                 let core = this.core;

@@ -4,7 +4,7 @@
 //! strictly ordered write before it (PCI Express Base Specification 6.0, section 2.4.1).
 
 use crate::config::{self, Placement};
-use crate::link::packet::{Direction, INLINE_BYTES, Kind, Packet};
+use crate::link::packet::{Direction, Kind};
 use crate::link::{Arrival, Link};
 use crate::random::mix;
 use crate::sink::{Event, PacketId, Sink};
@@ -109,7 +109,7 @@ impl RootComplex {
         flight.settled += count;
         if !flight.packet.user_data {
             let bytes = flight.packet.bytes as usize;
-            sink.memory.write(flight.packet.address, &flight.packet.inline[..bytes.min(INLINE_BYTES)]);
+            sink.memory.write(flight.packet.address, &flight.payload.bytes()[..bytes]);
         }
         flight.settled == flight.count()
     }
@@ -123,7 +123,9 @@ impl RootComplex {
             let spread = flight.each() * u64::from(arrival.count - 1);
             flight.first_arrival = now - spread;
             flight.packet.sampled_at = now;
-            sample(&mut flight.packet, &sink.memory);
+            if !flight.packet.user_data {
+                sink.memory.read(flight.packet.address, flight.payload.room(flight.packet.bytes as usize));
+            }
         }
         let flight = &sink.packets[arrival.packet as usize];
         if arrival.first + arrival.count < flight.count() {
@@ -135,10 +137,12 @@ impl RootComplex {
     }
 
     /// The access is done: the read turns around as a burst of completions.
-    pub fn on_answer(&mut self, packet: PacketId, sink: &mut Sink) {
-        let flight = sink.packets.remove(packet as usize);
-        let chunk_bytes = self.read_completion_boundary_bytes;
-        sink.send(Packet { kind: Kind::Completion, direction: Direction::Down, chunk_bytes, ..flight.packet });
+    pub fn on_answer(&mut self, now: Time, id: PacketId, link: &mut Link, sink: &mut Sink) {
+        let packet = &mut sink.packets[id as usize].packet;
+        packet.kind = Kind::Completion;
+        packet.direction = Direction::Down;
+        packet.chunk_bytes = self.read_completion_boundary_bytes;
+        link.send_on(now, id, sink);
     }
 
     fn stay_awake(&mut self, now: Time) {
@@ -167,18 +171,4 @@ impl RootComplex {
         let bits = mix(mix(self.seed ^ serial) ^ (u64::from(index) << 8 | purpose));
         (bits >> 11) as f64 / (1u64 << 53) as f64
     }
-}
-
-/// What the read finds in memory at this instant. User data is moved elsewhere.
-fn sample(packet: &mut Packet, memory: &crate::memory::HostMemory) {
-    if packet.user_data {
-        return;
-    }
-    let bytes = packet.bytes as usize;
-    if bytes <= INLINE_BYTES {
-        return memory.read(packet.address, &mut packet.inline[..bytes]);
-    }
-    let mut more = vec![0; bytes].into_boxed_slice();
-    memory.read(packet.address, &mut more);
-    packet.more = Some(more);
 }

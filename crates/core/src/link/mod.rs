@@ -15,7 +15,7 @@ use crate::report::{Stage, WireUse};
 use crate::sink::{Event, PacketId, Sink};
 use crate::time::{Span, Time};
 use credits::{Credits, data_credits};
-use packet::{DLLP_BYTES, Direction, Kind, Overhead, Packet};
+use packet::{DLLP_BYTES, Direction, Kind, Overhead, Packet, Payload, Token};
 use rate::{Rate, ack_factor};
 use wire::{Class, Segment, Wire};
 
@@ -23,6 +23,7 @@ use wire::{Class, Segment, Wire};
 #[derive(Clone, Debug)]
 pub struct InFlight {
     pub packet: Packet,
+    pub payload: Payload,
     /// Number of this burst in the order of sending.
     serial: u64,
     /// Packets in the burst, put on the wire so far, and handed to the receiver.
@@ -41,6 +42,24 @@ pub struct InFlight {
 }
 
 impl InFlight {
+    /// A burst that the link has yet to see.
+    pub fn new(packet: Packet) -> InFlight {
+        InFlight {
+            packet,
+            payload: Payload::default(),
+            serial: 0,
+            count: 0,
+            sent: 0,
+            arrived: 0,
+            each: Span::ZERO,
+            last: Span::ZERO,
+            arrives_at: Time::NEVER,
+            watched: false,
+            first_arrival: Time::NEVER,
+            settled: 0,
+        }
+    }
+
     /// Number of this burst in the order of sending.
     pub fn serial(&self) -> u64 {
         self.serial
@@ -80,6 +99,8 @@ pub struct Link {
     rate: Rate,
     overhead: Overhead,
     one_way: Span,
+    /// There and back, with the packet that answers.
+    round_trip: Span,
     /// Wire time of acknowledgement traffic for one packet without and with flow-control updates.
     acknowledge: Span,
     /// Time for which each receiver holds a posted packet's credits, by direction.
@@ -88,6 +109,8 @@ pub struct Link {
     non_posted: [Credits; 2],
     errors: [Errors; 2],
     used: [WireUse; 2],
+    /// Wire time of ACK and flow-control packets so far.
+    acknowledging: [Span; 2],
     serial: u64,
 }
 
@@ -97,6 +120,7 @@ impl Link {
         let rate = Rate::new(config);
         let posted = Credits::new(config.posted_header_credits.into(), config.posted_data_credits.into());
         let non_posted = Credits::new(config.non_posted_header_credits.into(), 0);
+        let one_way = config.one_way + config.hop * u64::from(config.hops);
         let acknowledged = config.dllps && config.generation < 6;
         let dllp_ps = rate.time(DLLP_BYTES).as_ps() as f64 / ack_factor(config.lanes, config.max_payload_bytes);
         let used = WireUse { bytes_per_ns: rate.bytes_per_ns(), ..WireUse::default() };
@@ -107,13 +131,15 @@ impl Link {
             per_packet: config.granularity == Granularity::Packet,
             rate,
             overhead: Overhead::new(config),
-            one_way: config.one_way + config.hop * u64::from(config.hops),
+            one_way,
+            round_trip: one_way * 2 + rate.time(DLLP_BYTES),
             acknowledge: if acknowledged { Span::from_ps(dllp_ps.round() as u64) } else { Span::ZERO },
             accept: [root_accept, Span::ZERO],
             posted: [posted.clone(), posted],
             non_posted: [non_posted.clone(), non_posted],
             errors: [errors("link up"), errors("link down")],
             used: [used; 2],
+            acknowledging: [Span::ZERO; 2],
             serial: 0,
         }
     }
@@ -144,22 +170,43 @@ impl Link {
 
     /// Use of one direction so far.
     pub fn used(&self, direction: Direction) -> WireUse {
-        self.used[direction as usize]
+        let dllps = self.acknowledging[direction as usize];
+        WireUse {
+            dllp_bytes: (dllps.as_ns() * self.rate.bytes_per_ns()).round() as u64,
+            ..self.used[direction as usize]
+        }
     }
 
-    /// Take the next burst that a component has handed to the link.
-    pub fn on_send(&mut self, now: Time, sink: &mut Sink) {
-        let packet = sink.outbox.pop_front().expect("one burst for each event");
+    /// Send a burst, now.
+    pub fn send(&mut self, packet: Packet, sink: &mut Sink) {
+        let id = sink.packets.insert(InFlight::new(packet)) as PacketId;
+        self.send_on(sink.now(), id, sink);
+    }
+
+    /// Send a posted write of a few bytes, now.
+    pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, sink: &mut Sink) {
+        let bytes = payload.len();
+        let mut flight = InFlight::new(Packet::write(direction, address, bytes as u32, bytes as u32, token));
+        flight.payload.room(bytes).copy_from_slice(payload);
+        let id = sink.packets.insert(flight) as PacketId;
+        self.send_on(sink.now(), id, sink);
+    }
+
+    /// Send a burst that is in the table already.
+    pub fn send_on(&mut self, now: Time, id: PacketId, sink: &mut Sink) {
+        self.register(&mut sink.packets[id as usize]);
+        let packet = &sink.packets[id as usize].packet;
         let (direction, class) = (packet.direction, class_of(packet.kind));
-        let id = self.register(packet, sink);
         let wire = self.wire_of(direction);
         if self.wires[wire].idle(now) {
-            self.wires[wire].push(class, id);
-            return self.serve(now, wire, sink);
+            let granted = self.granted(now, class, &sink.packets[id as usize]);
+            if granted > 0 {
+                return self.start(now, wire, class, id, granted, sink);
+            }
         }
         self.wires[wire].push(class, id);
         self.cut_in(now, wire, class, sink);
-        self.wake(wire, self.wires[wire].free_at(), sink);
+        self.wake(wire, self.wires[wire].free_at().max(now), sink);
     }
 
     /// The timer of a wire has fired.
@@ -208,23 +255,18 @@ impl Link {
         if self.shared { 0 } else { direction as usize }
     }
 
-    fn register(&mut self, packet: Packet, sink: &mut Sink) -> PacketId {
-        let overhead = self.overhead.of(packet.kind);
+    /// Number a burst, and find what its packets take on the wire.
+    fn register(&mut self, flight: &mut InFlight) {
         self.serial += 1;
-        let flight = InFlight {
-            serial: self.serial,
-            count: packet.count(),
-            sent: 0,
-            arrived: 0,
-            each: self.rate.time(packet.chunk_payload_bytes() + overhead),
-            last: self.rate.time(packet.last_payload_bytes() + overhead),
-            arrives_at: Time::NEVER,
-            watched: false,
-            first_arrival: Time::NEVER,
-            settled: 0,
-            packet,
-        };
-        sink.packets.insert(flight) as PacketId
+        let overhead = self.overhead.of(flight.packet.kind);
+        let (payload, last_payload) = (flight.packet.chunk_payload_bytes(), flight.packet.last_payload_bytes());
+        flight.serial = self.serial;
+        flight.count = flight.packet.count();
+        flight.last = self.rate.time(last_payload + overhead);
+        flight.each = if payload == last_payload { flight.last } else { self.rate.time(payload + overhead) };
+        (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
+        (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
+        flight.watched = false;
     }
 
     fn wake(&mut self, wire: usize, at: Time, sink: &mut Sink) {
@@ -251,35 +293,30 @@ impl Link {
 
     /// Put the next segment on a free wire.
     fn serve(&mut self, now: Time, wire: usize, sink: &mut Sink) {
-        if !self.wires[wire].has_waiting() {
-            return;
-        }
         let mut next_credit = Time::NEVER;
-        let mut chosen = None;
-        for (class, id) in self.wires[wire].candidates() {
+        for (class, id) in self.wires[wire].candidates().into_iter().flatten() {
             let flight = &sink.packets[id as usize];
-            let granted = match credits_of(&mut self.posted, &mut self.non_posted, flight.packet.direction, class) {
-                None => flight.count - flight.sent,
-                Some(credits) => {
-                    let data = data_credits(flight.packet.chunk_payload_bytes());
-                    let granted = credits.sendable(now, flight.count - flight.sent, data, flight.each);
-                    if granted == 0 {
-                        next_credit = next_credit.min(credits.next_return().unwrap_or(Time::NEVER));
-                    }
-                    granted
-                }
-            };
+            let granted = self.granted(now, class, flight);
             if granted > 0 {
-                chosen = Some((class, id, granted));
-                break;
+                self.wires[wire].take(class);
+                return self.start(now, wire, class, id, granted, sink);
             }
+            let credits = self.credits(flight.packet.direction, class).expect("only credits hold packets back");
+            next_credit = next_credit.min(credits.next_return().unwrap_or(Time::NEVER));
         }
-        match chosen {
-            Some((class, id, granted)) => self.start(now, wire, class, id, granted, sink),
-            None => {
-                assert!(next_credit != Time::NEVER, "packets wait for credits that nobody returns");
-                self.wake(wire, next_credit, sink);
-            }
+        if self.wires[wire].has_waiting() {
+            assert!(next_credit != Time::NEVER, "packets wait for credits that nobody returns");
+            self.wake(wire, next_credit, sink);
+        }
+    }
+
+    /// How many of a burst's packets may go now, for all that credits say.
+    fn granted(&mut self, now: Time, class: Class, flight: &InFlight) -> u32 {
+        let left = flight.count - flight.sent;
+        let data = data_credits(flight.packet.chunk_payload_bytes());
+        match self.credits(flight.packet.direction, class) {
+            Some(credits) => credits.sendable(now, left, data, flight.each),
+            None => left,
         }
     }
 
@@ -289,9 +326,8 @@ impl Link {
         let flight = &mut sink.packets[id as usize];
         let direction = flight.packet.direction;
         let bits = packet_bits(flight, self.overhead);
-        let (count, corrupted) = self.errors[direction as usize].intact(limit.min(granted), bits);
+        let (count, corrupted) = self.errors[direction as usize].intact(limit, bits);
         let started = self.wires[wire].start_at(now);
-        self.wires[wire].take(class);
         let ends_burst = flight.sent + count == flight.count;
         let end = match ends_burst {
             true => started + flight.each * u64::from(count - 1) + flight.last,
@@ -309,7 +345,7 @@ impl Link {
         let flight = &sink.packets[id as usize];
         let (each, data) = (flight.each, data_credits(flight.packet.chunk_payload_bytes()));
         let accept = self.accept[direction as usize];
-        let first_return = started + each + self.one_way * 2 + accept + self.rate.time(DLLP_BYTES);
+        let first_return = started + each + accept + self.round_trip;
         if let Some(credits) = self.credits(direction, class).filter(|_| count > 0) {
             credits.spend(count, data, first_return, each.max(accept));
         }
@@ -327,13 +363,18 @@ impl Link {
 
     /// A corrupted packet leaves at `from`: until its NAK is back, everything sent is thrown away (section 3.6.2.1).
     fn replay(&mut self, wire: usize, direction: Direction, from: Time, each: Span) {
-        let lost = each + self.one_way * 2 + self.rate.time(DLLP_BYTES);
+        let lost = each + self.round_trip;
         self.used[direction as usize].replays += lost.as_ps().div_ceil(each.as_ps());
         self.wires[wire].block(from + lost);
     }
 
+    /// Credits of a class; none for completions, for which both ends keep room (section 2.6.1).
     fn credits(&mut self, direction: Direction, class: Class) -> Option<&mut Credits> {
-        credits_of(&mut self.posted, &mut self.non_posted, direction, class)
+        match class {
+            Class::Posted => Some(&mut self.posted[direction as usize]),
+            Class::NonPosted => Some(&mut self.non_posted[direction as usize]),
+            Class::Completion => None,
+        }
     }
 
     /// Count what has arrived, and owe the other wire its acknowledgements.
@@ -354,7 +395,7 @@ impl Link {
         let opposite = packet.direction.opposite();
         let wire = self.wire_of(opposite);
         self.wires[wire].owe(owed);
-        self.used[opposite as usize].dllp_bytes += (owed.as_ns() * self.rate.bytes_per_ns()).round() as u64;
+        self.acknowledging[opposite as usize] += owed;
         let used = &mut self.used[packet.direction as usize];
         match packet.user_data {
             true => used.data_bytes += u64::from(payload),
@@ -394,20 +435,6 @@ fn class_of(kind: Kind) -> Class {
     }
 }
 
-/// Credits of a class; none for completions, for which both ends keep room (section 2.6.1).
-fn credits_of<'a>(
-    posted: &'a mut [Credits; 2],
-    non_posted: &'a mut [Credits; 2],
-    direction: Direction,
-    class: Class,
-) -> Option<&'a mut Credits> {
-    match class {
-        Class::Posted => Some(&mut posted[direction as usize]),
-        Class::NonPosted => Some(&mut non_posted[direction as usize]),
-        Class::Completion => None,
-    }
-}
-
 /// Bit errors as a Poisson process over the bits sent in one direction.
 #[derive(Clone, Debug)]
 struct Errors {
@@ -424,6 +451,9 @@ impl Errors {
 
     /// How many of `packets` arrive intact, and whether the one behind them does not.
     fn intact(&mut self, packets: u32, bits: u64) -> (u32, bool) {
+        if self.rate == 0.0 {
+            return (packets, false);
+        }
         let whole = self.bits_left / bits as f64;
         if whole >= f64::from(packets) {
             self.bits_left -= f64::from(packets) * bits as f64;

@@ -14,8 +14,41 @@ const COMPLETION_HEADER_BYTES: u32 = 12;
 /// One data-link layer packet: ACK, NAK or UpdateFC with its framing (section 3.5).
 pub const DLLP_BYTES: u32 = 8;
 
-/// Bytes that travel inside a packet through the simulator; more go by [`super::super::memory`] address.
+/// Bytes of payload that a packet carries by itself; more are allocated.
 pub const INLINE_BYTES: usize = 64;
+
+/// The payload of a burst, where its bytes matter: commands, completion entries, doorbells.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    inline: [u8; INLINE_BYTES],
+    more: Option<Box<[u8]>>,
+}
+
+impl Default for Payload {
+    fn default() -> Payload {
+        Payload { inline: [0; INLINE_BYTES], more: None }
+    }
+}
+
+impl Payload {
+    /// The first `bytes` bytes, to be written.
+    pub fn room(&mut self, bytes: usize) -> &mut [u8] {
+        if bytes <= INLINE_BYTES {
+            return &mut self.inline[..bytes];
+        }
+        self.more.insert(vec![0; bytes].into_boxed_slice())
+    }
+
+    /// The payload, or zeros where none was written.
+    pub fn bytes(&self) -> &[u8] {
+        self.more.as_deref().unwrap_or(&self.inline)
+    }
+
+    /// Its first bytes as a number.
+    pub fn u32(&self) -> u32 {
+        u32::from_le_bytes([self.inline[0], self.inline[1], self.inline[2], self.inline[3]])
+    }
+}
 
 /// Direction of travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +83,7 @@ pub enum Kind {
 /// A burst of equal packets that belong together: the data of one read, one command, one doorbell.
 ///
 /// All its packets carry `chunk_bytes` of payload but the last, which carries the rest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Packet {
     pub kind: Kind,
     pub direction: Direction,
@@ -72,10 +105,6 @@ pub struct Packet {
     pub request: Option<u32>,
     /// When the host's memory was read for it.
     pub sampled_at: Time,
-    /// The payload itself, when it is small and its bytes matter.
-    pub inline: [u8; INLINE_BYTES],
-    /// Payload of more than [`INLINE_BYTES`] whose bytes matter at the time of reading.
-    pub more: Option<Box<[u8]>>,
 }
 
 /// A protocol's own name for a packet: what it is, and which of them.
@@ -100,17 +129,7 @@ impl Packet {
             token,
             request: None,
             sampled_at: Time::ZERO,
-            inline: [0; INLINE_BYTES],
-            more: None,
         }
-    }
-
-    /// A posted write of a few bytes whose value matters.
-    pub fn write_inline(direction: Direction, address: u64, payload: &[u8], token: Token) -> Packet {
-        let bytes = payload.len() as u32;
-        let mut packet = Packet::write(direction, address, bytes, bytes, token);
-        packet.inline[..payload.len()].copy_from_slice(payload);
-        packet
     }
 
     /// Requests of the device to read `bytes` of host memory, `chunk_bytes` each.

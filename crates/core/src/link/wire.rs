@@ -71,10 +71,10 @@ impl Wire {
     }
 
     /// The heads of the classes, those first that have waited longest for their turn.
-    pub fn candidates(&self) -> impl Iterator<Item = (Class, u32)> + '_ {
+    pub fn candidates(&self) -> [Option<(Class, u32)>; CLASSES] {
         const ORDER: [Class; CLASSES] = [Class::Posted, Class::NonPosted, Class::Completion];
-        (1..=CLASSES).filter_map(move |step| {
-            let class = ORDER[(self.last + step) % CLASSES];
+        std::array::from_fn(|step| {
+            let class = ORDER[(self.last + 1 + step) % CLASSES];
             self.queues[class as usize].front().map(|&packet| (class, packet))
         })
     }
@@ -83,7 +83,6 @@ impl Wire {
     pub fn take(&mut self, class: Class) {
         self.queues[class as usize].pop_front();
         self.waiting -= 1;
-        self.last = class as usize;
     }
 
     /// Whether anything waits.
@@ -102,6 +101,7 @@ impl Wire {
     /// Put a segment on the wire.
     pub fn occupy(&mut self, segment: Segment) {
         self.free_at = segment.end;
+        self.last = segment.class as usize;
         self.sending = (segment.count > 1).then_some(segment);
     }
 

@@ -6,14 +6,31 @@ pub mod nvme;
 mod reads;
 
 use crate::config::{self, Interface};
-use crate::link::Link;
-use crate::link::packet::{Direction, Kind, Packet};
+use crate::link::packet::{Kind, Packet, Payload};
+use crate::link::{InFlight, Link};
 use crate::media::Media;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::sink::{Request, RequestId, Sink, Timer};
 use crate::time::Time;
 use crate::workload::{Io, Op};
+
+/// What a controller can reach: the link to the host, the media, and the sink for what is to happen.
+#[derive(Debug)]
+pub struct Ports<'a> {
+    pub link: &'a mut Link,
+    pub media: &'a mut Media,
+    pub sink: &'a mut Sink,
+}
+
+/// Packets of a burst that are in host memory now.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    pub packet: Packet,
+    pub payload: Payload,
+    pub first: u32,
+    pub count: u32,
+}
 
 /// The host's half.
 #[derive(Clone, Debug)]
@@ -63,10 +80,10 @@ impl Driver {
     }
 
     /// Hand a request to the device, in as many commands as its size needs.
-    pub fn submit(&mut self, now: Time, request: RequestId, sink: &mut Sink) {
+    pub fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, sink: &mut Sink) {
         let bytes_max = self.nvme().max_transfer_bytes();
         if sink.requests[request as usize].io.bytes <= bytes_max {
-            return self.submit_command(now, request, sink);
+            return self.submit_command(now, request, link, sink);
         }
         let whole = sink.requests[request as usize].clone();
         sink.requests[request as usize].parts_left = whole.io.bytes.div_ceil(bytes_max);
@@ -75,15 +92,15 @@ impl Driver {
             let bytes = bytes_max.min(whole.io.bytes - done);
             let io = Io { offset: whole.io.offset + u64::from(done), bytes, ..whole.io };
             let part = sink.requests.insert(Request { io, parent: Some(request), ..whole.clone() });
-            self.submit_command(now, part as RequestId, sink);
+            self.submit_command(now, part as RequestId, link, sink);
             done += bytes;
         }
     }
 
-    fn submit_command(&mut self, now: Time, request: RequestId, sink: &mut Sink) {
+    fn submit_command(&mut self, now: Time, request: RequestId, link: &mut Link, sink: &mut Sink) {
         match self {
-            Driver::Nvme(driver) => driver.submit(request, sink),
-            Driver::DcExpress(driver) => driver.submit(now, request, sink),
+            Driver::Nvme(driver) => driver.submit(request, link, sink),
+            Driver::DcExpress(driver) => driver.submit(now, request, link, sink),
         }
     }
 
@@ -102,27 +119,28 @@ impl Driver {
     }
 
     /// Packets from the device are in host memory.
-    pub fn on_settled(&mut self, now: Time, packet: &Packet, first: u32, count: u32, polling: bool, sink: &mut Sink) {
+    pub fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, sink: &mut Sink) {
+        let Settled { packet, payload, first, count } = settled;
         match (self, packet.token.role) {
             (Driver::DcExpress(driver), dc_express::role::DATA) => {
-                driver.on_data_settled(now, packet, first, count, sink);
+                driver.on_data_settled(now, packet, *first, *count, sink);
             }
-            (_, nvme::role::DATA) => sink.charge(packet.request, Stage::Settle, now),
-            (driver, nvme::role::COMPLETION) => driver.nvme_mut().on_entry_settled(now, packet, polling, sink),
+            (_, nvme::role::DATA) if first + count == packet.count() => sink.charge(packet.request, Stage::Settle, now),
+            (driver, nvme::role::COMPLETION) => driver.nvme_mut().on_entry_settled(now, packet.token.context as u16, payload, polling, link, sink),
             _ => {}
         }
     }
 
     /// An interrupt handler has run.
-    pub fn on_handled(&mut self, now: Time, vector: u16, sink: &mut Sink) {
-        self.nvme_mut().on_handled(now, vector, sink);
+    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) {
+        self.nvme_mut().on_handled(now, vector, link, sink);
     }
 
     /// The driver's timer has fired.
-    pub fn on_timer(&mut self, now: Time, sink: &mut Sink) {
+    pub fn on_timer(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
         match self {
             Driver::Nvme(_) => {}
-            Driver::DcExpress(driver) => driver.on_timer(now, sink),
+            Driver::DcExpress(driver) => driver.on_timer(now, link, sink),
         }
     }
 
@@ -143,31 +161,30 @@ impl Driver {
 
 impl Controller {
     /// Packets from the host have arrived: a register write, or the answer to a read.
-    pub fn on_packet(&mut self, now: Time, packet: &Packet, media: &mut Media, link: &Link, sink: &mut Sink) {
+    pub fn on_packet(&mut self, now: Time, arrived: &InFlight, ports: &mut Ports) {
+        let (packet, payload) = (&arrived.packet, &arrived.payload);
         match (self, packet.kind) {
-            (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, media, sink),
-            (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, media, link, sink),
+            (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, payload, ports),
+            (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, payload, ports),
             (controller, _) => {
-                debug_assert_eq!(packet.direction, Direction::Down);
-                let value = packet.inline.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
-                controller.on_register_write(now, packet.address, value, sink);
+                controller.on_register_write(now, packet.address, payload.u32(), ports);
             }
         }
     }
 
     /// A register write has arrived.
-    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, sink: &mut Sink) {
+    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
         match self {
-            Controller::Nvme(nvme) => nvme.on_register_write(now, address, value, sink),
-            Controller::DcExpress(endpoint) => endpoint.on_register_write(now, address, value, sink),
+            Controller::Nvme(nvme) => nvme.on_register_write(now, address, value, ports),
+            Controller::DcExpress(endpoint) => endpoint.on_register_write(now, address, value, ports),
         }
     }
 
     /// One of the controller's timers has fired.
-    pub fn on_timer(&mut self, now: Time, timer: Timer, media: &mut Media, link: &Link, sink: &mut Sink) {
+    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match self {
-            Controller::Nvme(nvme) => nvme.on_timer(now, timer, media, link, sink),
-            Controller::DcExpress(endpoint) => endpoint.on_timer(now, timer, media, link, sink),
+            Controller::Nvme(nvme) => nvme.on_timer(now, timer, ports),
+            Controller::DcExpress(endpoint) => endpoint.on_timer(now, timer, ports),
         }
     }
 
@@ -204,20 +221,17 @@ pub fn completed(part: RequestId, sink: &mut Sink) -> Option<RequestId> {
 }
 
 /// Start the media on a read, and find when its data can start to flow to the host without a pause.
-#[expect(clippy::too_many_arguments, reason = "what a read is, and the parts of the device that it meets")]
 fn start_read(
     now: Time,
     offset: u64,
     bytes: u32,
     chunk_bytes: u32,
     request: Option<RequestId>,
-    media: &mut Media,
-    link: &Link,
-    sink: &mut Sink,
+    ports: &mut Ports,
 ) -> Time {
-    let timing = media.read(now, offset, bytes, bytes.min(chunk_bytes));
-    let start = link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
-    sink.charge(request, Stage::MediaWait, timing.started);
-    sink.charge(request, Stage::Media, start);
+    let timing = ports.media.read(now, offset, bytes, bytes.min(chunk_bytes));
+    let start = ports.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
+    ports.sink.charge(request, Stage::MediaWait, timing.started);
+    ports.sink.charge(request, Stage::Media, start);
     start
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::link::Link;
 use crate::link::packet::Packet;
 use crate::sink::Sink;
 
@@ -25,25 +26,29 @@ impl Reads {
     }
 
     /// Read now, or as soon as tags are free.
-    pub fn request(&mut self, packet: Packet, sink: &mut Sink) {
+    pub fn request(&mut self, packet: Packet, link: &mut Link, sink: &mut Sink) {
+        let tags = self.tags(packet.bytes);
+        if self.waiting.is_empty() && tags <= self.tags_free {
+            self.tags_free -= tags;
+            return link.send(packet, sink);
+        }
         self.waiting.push_back(packet);
-        self.issue(sink);
     }
 
     /// The answer to a read of `bytes` has arrived.
-    pub fn answered(&mut self, bytes: u32, sink: &mut Sink) {
+    pub fn answered(&mut self, bytes: u32, link: &mut Link, sink: &mut Sink) {
         self.tags_free += self.tags(bytes);
-        self.issue(sink);
+        self.issue(link, sink);
     }
 
-    fn issue(&mut self, sink: &mut Sink) {
+    fn issue(&mut self, link: &mut Link, sink: &mut Sink) {
         while let Some(packet) = self.waiting.front() {
             let tags = self.tags(packet.bytes);
             if tags > self.tags_free {
                 return;
             }
             self.tags_free -= tags;
-            sink.send(self.waiting.pop_front().expect("a read is waiting"));
+            link.send(self.waiting.pop_front().expect("a read is waiting"), sink);
         }
     }
 

@@ -108,7 +108,7 @@ impl StageTimes {
 
     /// Sum of all stages.
     pub fn total(&self) -> Span {
-        self.0.iter().copied().sum()
+        Span::from_ps(self.0.iter().fold(0, |sum, span| sum.wrapping_add(span.as_ps())))
     }
 
     /// Stages in which any time was spent, with their names; the names of stack stages come from `stack`.
@@ -121,7 +121,7 @@ impl StageTimes {
     /// Add another request's or run's times.
     pub fn add(&mut self, other: &StageTimes) {
         for (sum, span) in self.0.iter_mut().zip(&other.0) {
-            *sum += *span;
+            *sum = Span::from_ps(sum.as_ps().wrapping_add(span.as_ps()));
         }
     }
 }

@@ -7,6 +7,7 @@ use super::command::{COMMAND_BYTES, Command, FIRST_PASS, next_pass};
 use super::endpoint::{Endpoint, MODE_DOORBELL};
 use super::{ReadName, doorbell, role};
 use crate::config::{self, TagChoice};
+use crate::link::Link;
 use crate::link::packet::{Direction, Packet, Token};
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
 use crate::random::Random;
@@ -115,20 +116,20 @@ impl Driver {
     }
 
     /// Submit a request: reads into the ring, writes the NVMe way.
-    pub fn submit(&mut self, now: Time, request: RequestId, sink: &mut Sink) {
+    pub fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, sink: &mut Sink) {
         let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
         if io.op == Op::Write {
-            return self.nvme.submit(request, sink);
+            return self.nvme.submit(request, link, sink);
         }
         let number = usize::from(thread) % self.queues.len();
         let queue = &mut self.queues[number];
         let slot = queue.free_slots.pop().expect("queue depth is checked against the queue size");
         queue.reads[usize::from(slot)] = Some(Read { request, attempt: 0, started: now, settled: 0 });
-        self.enqueue(now, number, slot, sink);
+        self.enqueue(now, number, slot, link, sink);
     }
 
     /// Put the command of the read in `slot` into the ring.
-    fn enqueue(&mut self, now: Time, number: usize, slot: u16, sink: &mut Sink) {
+    fn enqueue(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, sink: &mut Sink) {
         let queue = &mut self.queues[number];
         let read = queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot");
         read.started = now;
@@ -154,15 +155,15 @@ impl Driver {
         let mut mode = [0];
         sink.memory.read(queue.mode_word, &mut mode);
         if mode[0] == MODE_DOORBELL {
-            self.ring(number, sink);
+            self.ring(number, link, sink);
         }
         self.watch(now, sink);
     }
 
-    fn ring(&mut self, number: usize, sink: &mut Sink) {
+    fn ring(&mut self, number: usize, link: &mut Link, sink: &mut Sink) {
         self.nvme.doorbells += 1;
         let token = Token { role: role::DOORBELL, context: 0 };
-        sink.send(Packet::write_inline(Direction::Down, doorbell(number as u32), &[0; 4], token));
+        link.write(Direction::Down, doorbell(number as u32), &[0; 4], token, sink);
     }
 
     /// Packets of a read's data have settled in its buffer.
@@ -189,7 +190,7 @@ impl Driver {
         }
         self.queues[usize::from(name.queue)].reads[usize::from(name.slot)] = None;
         self.queues[usize::from(name.queue)].free_slots.push(name.slot);
-        sink.at(now, Event::Completed(request));
+        sink.completed.push_back(request);
     }
 
     /// Whether the tag happens to be what one of the packets ends with. Without data, each packet's tail is any value
@@ -207,14 +208,14 @@ impl Driver {
     }
 
     /// Look for stuck reads: choose a new tag for them and read again.
-    pub fn on_timer(&mut self, now: Time, sink: &mut Sink) {
+    pub fn on_timer(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
         self.watching = false;
         let mut oldest = None;
         for number in 0..self.queues.len() {
             for slot in 0..self.queues[number].reads.len() {
                 let Some(read) = self.queues[number].reads[slot] else { continue };
                 if now.since(read.started) >= self.timeout {
-                    self.retry(now, number, slot as u16, sink);
+                    self.retry(now, number, slot as u16, link, sink);
                     oldest = Some(oldest.unwrap_or(now));
                 } else {
                     oldest = Some(oldest.map_or(read.started, |at: Time| at.min(read.started)));
@@ -227,14 +228,14 @@ impl Driver {
         }
     }
 
-    fn retry(&mut self, now: Time, number: usize, slot: u16, sink: &mut Sink) {
+    fn retry(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, sink: &mut Sink) {
         self.counts.tag_timeouts += 1;
         self.tag = self.random.bits();
         let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
         read.attempt = read.attempt.wrapping_add(1);
         read.settled = 0;
         sink.charge_late(Some(read.request), Stage::Timeout, now);
-        self.enqueue(now, number, slot, sink);
+        self.enqueue(now, number, slot, link, sink);
     }
 
     /// Processor time of the doorbell that a low load needs is the NVMe one's.

@@ -11,11 +11,9 @@ use super::command::{COMMAND_BYTES, Command, FIRST_PASS, next_pass};
 use super::predict::Predictor;
 use super::{ReadName, doorbell_queue, role};
 use crate::config;
-use crate::link::Link;
-use crate::link::packet::{Direction, INLINE_BYTES, Kind, Packet, Token};
-use crate::media::Media;
+use crate::link::packet::{Direction, Kind, Packet, Payload, Token};
 use crate::protocol::nvme::controller::Controller as NvmeController;
-use crate::protocol::start_read;
+use crate::protocol::{Ports, start_read};
 use crate::report::Stage;
 use crate::sink::{Event, RequestId, Sink, Timer};
 use crate::time::{Span, Time};
@@ -169,76 +167,88 @@ impl Endpoint {
     }
 
     /// A register write has arrived: a doorbell of either protocol.
-    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, sink: &mut Sink) {
+    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
         match doorbell_queue(address) {
-            None => self.nvme.on_register_write(now, address, value, sink),
+            None => self.nvme.on_register_write(now, address, value, ports),
             Some(number) => {
                 let Some(queue) = self.queues.get(number as usize) else { return };
                 if queue.mode == Mode::Doorbell && queue.in_flight.is_empty() {
                     let index = queue.head;
-                    self.poll(now, number as u16, index, sink);
+                    self.poll(now, number as u16, index, ports);
                 }
             }
         }
     }
 
     /// One of the endpoint's timers has fired.
-    pub fn on_timer(&mut self, now: Time, timer: Timer, media: &mut Media, link: &Link, sink: &mut Sink) {
+    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         let number = timer.context as usize;
         match timer.kind {
-            timer::ANTICIPATE if self.queues[number].anticipate_at == Some(now) => self.anticipate(now, number, sink),
+            timer::ANTICIPATE if self.queues[number].anticipate_at == Some(now) => self.anticipate(now, number, ports),
             timer::EXPECT if self.queues[number].expect_at == Some(now) => {
                 self.queues[number].expect_at = None;
                 let index = self.queues[number].head;
-                self.poll(now, number as u16, index, sink);
+                self.poll(now, number as u16, index, ports);
             }
             timer::ANTICIPATE | timer::EXPECT => {}
-            timer::PARSED => self.on_parsed(now, timer.context, media, link, sink),
-            timer::DATA_READY => self.send_data(timer.context, sink),
-            _ => self.nvme.on_timer(now, timer, media, link, sink),
+            timer::PARSED => self.on_parsed(now, timer.context, ports),
+            timer::DATA_READY => self.send_data(timer.context, ports),
+            _ => self.nvme.on_timer(now, timer, ports),
         }
     }
 
     /// The answer to one of the device's reads is complete.
-    pub fn on_answer(&mut self, now: Time, packet: &Packet, media: &mut Media, link: &Link, sink: &mut Sink) {
+    pub fn on_answer(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        payload: &Payload,
+        ports: &mut Ports,
+    ) {
         if packet.token.role != role::POLL {
-            return self.nvme.on_answer(now, packet, media, sink);
+            return self.nvme.on_answer(now, packet, payload, ports);
         }
-        self.nvme.reads.answered(packet.bytes, sink);
+        self.nvme.reads.answered(packet.bytes, ports.link, ports.sink);
         let poll = self.polls.remove(packet.token.context as usize);
         let queue = &mut self.queues[usize::from(poll.queue)];
         let place = queue.in_flight.iter().position(|&index| index == poll.index).expect("a read in flight");
         queue.in_flight.swap_remove(place);
         queue.round_trip = now.since(poll.issued);
-        let found = self.take_commands(now, poll, packet, link, sink);
+        let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
         match found {
-            0 => self.on_miss(now, poll, sink),
-            _ => self.on_hit(now, poll, sink),
+            0 => self.on_miss(now, poll, ports),
+            _ => self.on_hit(now, poll, ports),
         }
     }
 
     /// Accept the new commands that a queue read has brought; their number.
-    fn take_commands(&mut self, now: Time, poll: Poll, packet: &Packet, link: &Link, sink: &mut Sink) -> u32 {
+    fn take_commands(
+        &mut self,
+        now: Time,
+        poll: Poll,
+        sampled: Time,
+        payload: &Payload,
+        ports: &mut Ports,
+    ) -> u32 {
         let mut found = 0;
-        for place in 0..packet.bytes as usize / COMMAND_BYTES {
+        for entry in payload.bytes().as_chunks::<COMMAND_BYTES>().0 {
             let queue = &self.queues[usize::from(poll.queue)];
-            let entry = command_bytes(packet, place);
-            let Some(command) = Command::decode(&entry).filter(|c| c.pass == queue.pass) else { break };
+            let Some(command) = Command::decode(entry).filter(|c| c.pass == queue.pass) else { break };
             if queue.head != poll.index + found {
                 break;
             }
-            self.accept(now, poll.queue, command, packet.sampled_at, link, sink);
+            self.accept(now, poll.queue, command, sampled, ports);
             found += 1;
         }
         found
     }
 
     /// Take one command in: it goes through the parser in its turn.
-    fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, link: &Link, sink: &mut Sink) {
+    fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
-        let request = sink.bound(self.first_binding + usize::from(number), queue.head as usize);
-        sink.charge(request, Stage::PollWait, sampled);
-        sink.charge(request, Stage::Fetch, now);
+        let request = ports.sink.bound(self.first_binding + usize::from(number), queue.head as usize);
+        ports.sink.charge(request, Stage::PollWait, sampled);
+        ports.sink.charge(request, Stage::Fetch, now);
         queue.head += 1;
         if queue.head == queue.entries {
             queue.head = 0;
@@ -246,17 +256,17 @@ impl Endpoint {
         }
         queue.packets = command.bytes.div_ceil(self.max_payload_bytes).max(1);
         let chunk = command.bytes.min(self.max_payload_bytes);
-        queue.service = link.packet_time(Kind::MemoryWrite, chunk) * u64::from(queue.packets);
+        queue.service = ports.link.packet_time(Kind::MemoryWrite, chunk) * u64::from(queue.packets);
         queue.arrivals[queue.arrived % LOAD_WINDOW] = now;
         queue.arrived += 1;
         self.counts.commands += 1;
         let context = self.reads.insert(Read { command, queue: number, request }) as u32;
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
-        sink.at(self.parser_free_at, Event::Controller(Timer { kind: timer::PARSED, context }));
+        ports.sink.at(self.parser_free_at, Event::Controller(Timer { kind: timer::PARSED, context }));
     }
 
     /// Commands were there: plan to be ready for the next ones.
-    fn on_hit(&mut self, now: Time, poll: Poll, sink: &mut Sink) {
+    fn on_hit(&mut self, now: Time, poll: Poll, ports: &mut Ports) {
         let number = usize::from(poll.queue);
         let queue = &mut self.queues[number];
         match queue.missed.take() {
@@ -266,24 +276,24 @@ impl Endpoint {
         queue.expect_at = None;
         queue.ready_at = queue.ready_at.max(now + self.parse) + queue.service;
         if queue.mode == Mode::Doorbell {
-            self.leave_doorbell_mode(now, number, sink);
+            self.leave_doorbell_mode(now, number, ports);
         }
-        self.plan_anticipation(now, number, sink);
+        self.plan_anticipation(now, number, ports);
         if let Some(at) = self.expected(now, number) {
-            self.expect(number as u16, at, sink);
+            self.expect(number as u16, at, ports.sink);
         }
     }
 
     /// Set the timer for the next anticipatory read. With several allowed in flight, they follow each other at the
     /// pace of the data.
-    fn plan_anticipation(&mut self, now: Time, number: usize, sink: &mut Sink) {
+    fn plan_anticipation(&mut self, now: Time, number: usize, ports: &mut Ports) {
         let queue = &mut self.queues[number];
         if queue.in_flight.len() < queue.allowed {
             // Ready for one more when the data of the commands here and of those being read has left.
             let ready_at = queue.ready_at + queue.service * queue.in_flight.len() as u64;
             let at = (ready_at - queue.round_trip - self.parse).max(now);
             queue.anticipate_at = Some(at);
-            sink.at(at, Event::Controller(Timer { kind: timer::ANTICIPATE, context: number as u32 }));
+            ports.sink.at(at, Event::Controller(Timer { kind: timer::ANTICIPATE, context: number as u32 }));
         }
     }
 
@@ -295,53 +305,55 @@ impl Endpoint {
     }
 
     fn expect(&mut self, number: u16, at: Time, sink: &mut Sink) {
-        self.queues[usize::from(number)].expect_at = Some(at);
+        if self.queues[usize::from(number)].expect_at.replace(at) == Some(at) {
+            return;
+        }
         sink.at(at, Event::Controller(Timer { kind: timer::EXPECT, context: number.into() }));
     }
 
-    fn anticipate(&mut self, now: Time, number: usize, sink: &mut Sink) {
+    fn anticipate(&mut self, now: Time, number: usize, ports: &mut Ports) {
         let queue = &mut self.queues[number];
         queue.anticipate_at = None;
         let mut index = queue.head;
         while queue.in_flight.contains(&index) {
             index = (index + self.fetch_entries) % queue.entries;
         }
-        self.poll(now, number as u16, index, sink);
+        self.poll(now, number as u16, index, ports);
         let queue = &self.queues[number];
         if queue.missed.is_none() {
-            self.plan_anticipation(now, number, sink);
+            self.plan_anticipation(now, number, ports);
         }
     }
 
     /// The queue was empty, or the read was for an entry that a sooner one has dealt with.
-    fn on_miss(&mut self, now: Time, poll: Poll, sink: &mut Sink) {
+    fn on_miss(&mut self, now: Time, poll: Poll, ports: &mut Ports) {
         self.counts.queue_reads_wasted += 1;
         let number = usize::from(poll.queue);
         let queue = &mut self.queues[number];
         if poll.index != queue.head {
-            return self.after_miss(now, number, sink);
+            return self.after_miss(now, number, ports);
         }
         queue.missed = Some(poll.issued);
         queue.allowed = 1;
         queue.anticipate_at = None;
-        if self.settle_mode(now, number, sink) {
+        if self.settle_mode(now, number, ports) {
             return;
         }
-        self.after_miss(now, number, sink);
+        self.after_miss(now, number, ports);
     }
 
     /// Nothing is on its way: read again at the expected time if that is near, otherwise after the turn-around.
-    fn after_miss(&mut self, now: Time, number: usize, sink: &mut Sink) {
+    fn after_miss(&mut self, now: Time, number: usize, ports: &mut Ports) {
         let queue = &self.queues[number];
         if !queue.in_flight.is_empty() || queue.anticipate_at.is_some() {
             return;
         }
         let soon = now + queue.round_trip + self.turnaround;
         let at = self.expected(now, number).filter(|&at| at <= soon).unwrap_or(now + self.turnaround);
-        self.expect(number as u16, at, sink);
+        self.expect(number as u16, at, ports.sink);
     }
 
-    fn poll(&mut self, now: Time, number: u16, index: u32, sink: &mut Sink) {
+    fn poll(&mut self, now: Time, number: u16, index: u32, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.in_flight.push(index);
         self.counts.queue_reads += 1;
@@ -351,13 +363,13 @@ impl Endpoint {
         let token = Token { role: role::POLL, context };
         let bytes = count * COMMAND_BYTES as u32;
         let chunk_bytes = self.nvme.reads.request_bytes_max();
-        self.nvme.reads.request(Packet::read(address, bytes, chunk_bytes, token), sink);
+        self.nvme.reads.request(Packet::read(address, bytes, chunk_bytes, token), ports.link, ports.sink);
     }
 
     /// A command is understood: start the media, if it is one that can be served.
-    fn on_parsed(&mut self, now: Time, id: u32, media: &mut Media, link: &Link, sink: &mut Sink) {
+    fn on_parsed(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Read { command, request, .. } = &self.reads[id as usize];
-        sink.charge(*request, Stage::Parse, now);
+        ports.sink.charge(*request, Stage::Parse, now);
         let end = command.offset.checked_add(command.bytes.into());
         if command.bytes == 0 || end.is_none_or(|end| end > self.capacity_bytes) {
             // The protocol has no way to refuse a read: the host's time-out will tell it.
@@ -366,29 +378,29 @@ impl Endpoint {
             return;
         }
         let (offset, bytes) = (command.offset, command.bytes);
-        let start = start_read(now, offset, bytes, self.max_payload_bytes, *request, media, link, sink);
-        sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context: id }));
+        let start = start_read(now, offset, bytes, self.max_payload_bytes, *request, ports);
+        ports.sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context: id }));
     }
 
     /// The data starts to flow. No order is asked for: the host checks every packet.
-    fn send_data(&mut self, id: u32, sink: &mut Sink) {
+    fn send_data(&mut self, id: u32, ports: &mut Ports) {
         let Read { command, queue, request } = self.reads.remove(id as usize);
         let name = ReadName { queue, slot: command.slot, attempt: command.attempt };
         let token = Token { role: role::DATA, context: name.pack() };
         let packet =
             Packet::write(Direction::Up, command.buffer, command.bytes, self.max_payload_bytes, token);
-        sink.send(Packet { relaxed: true, ..packet }.user_data(command.offset, request));
+        ports.link.send(Packet { relaxed: true, ..packet }.user_data(command.offset, request), ports.sink);
     }
 
     /// After an empty read: whether the load is so low that the host had better ring (section 4.1). True if no more
     /// reads are to follow.
-    fn settle_mode(&mut self, now: Time, number: usize, sink: &mut Sink) -> bool {
+    fn settle_mode(&mut self, now: Time, number: usize, ports: &mut Ports) -> bool {
         let low = self.load_iops(now, number) < self.doorbell_below_iops as f64;
         let queue = &mut self.queues[number];
         match queue.mode {
             Mode::Poll if low => {
                 queue.mode = Mode::Drain;
-                self.tell_mode(number, MODE_DOORBELL, sink);
+                self.tell_mode(number, MODE_DOORBELL, ports);
                 false
             }
             Mode::Poll => false,
@@ -403,10 +415,10 @@ impl Endpoint {
 
     /// Doorbells come as fast as polling would pay for: back to polling, well above the threshold so that the mode
     /// does not flap.
-    fn leave_doorbell_mode(&mut self, now: Time, number: usize, sink: &mut Sink) {
+    fn leave_doorbell_mode(&mut self, now: Time, number: usize, ports: &mut Ports) {
         if self.load_iops(now, number) > self.doorbell_below_iops as f64 * 1.25 {
             self.queues[number].mode = Mode::Poll;
-            self.tell_mode(number, MODE_POLL, sink);
+            self.tell_mode(number, MODE_POLL, ports);
         }
     }
 
@@ -417,18 +429,9 @@ impl Endpoint {
         LOAD_WINDOW as f64 / now.since(oldest).as_s()
     }
 
-    fn tell_mode(&mut self, number: usize, mode: u8, sink: &mut Sink) {
+    fn tell_mode(&mut self, number: usize, mode: u8, ports: &mut Ports) {
         self.counts.mode_switches += 1;
         let token = Token { role: role::MODE, context: number as u32 };
-        sink.send(Packet::write_inline(Direction::Up, self.queues[number].mode_word, &[mode], token));
+        ports.link.write(Direction::Up, self.queues[number].mode_word, &[mode], token, ports.sink);
     }
-}
-
-/// Entry number `place` of a queue read.
-fn command_bytes(packet: &Packet, place: usize) -> [u8; COMMAND_BYTES] {
-    let bytes: &[u8] = packet.more.as_deref().unwrap_or(&packet.inline[..INLINE_BYTES]);
-    let at = place * COMMAND_BYTES;
-    let mut entry = [0; COMMAND_BYTES];
-    entry.copy_from_slice(&bytes[at..at + COMMAND_BYTES]);
-    entry
 }

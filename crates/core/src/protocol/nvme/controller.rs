@@ -11,14 +11,12 @@ use super::spec::{
     SubmissionEntry, opcode,
 };
 use crate::config;
-use crate::link::Link;
-use crate::link::packet::{Direction, INLINE_BYTES, Packet, Token};
-use crate::media::Media;
+use crate::link::packet::{Direction, Packet, Payload, Token};
 use crate::memory::MSI_BASE;
 use crate::protocol::reads::Reads;
-use crate::protocol::start_read;
+use crate::protocol::{Ports, start_read};
 use crate::report::Stage;
-use crate::sink::{Event, RequestId, Sink, Timer};
+use crate::sink::{Event, RequestId, Timer};
 use crate::time::{Span, Time};
 
 /// Timers of the controller.
@@ -127,7 +125,7 @@ impl Controller {
 
     /// A register write has arrived. Values that make no sense are ignored, as a controller may
     /// (section 3.1.4.12: the host must not write them).
-    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, sink: &mut Sink) {
+    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
         let Some((number, completion)) = spec::doorbell(address) else { return };
         let Some(queue) = number.checked_sub(1).filter(|&q| usize::from(q) < self.queues.len()) else { return };
         let this = &mut self.queues[usize::from(queue)];
@@ -136,20 +134,20 @@ impl Controller {
         }
         if completion {
             this.completion_head = value;
-            return self.release_held(queue, sink);
+            return self.release_held(queue, ports);
         }
         let first = std::mem::replace(&mut this.tail, value);
         let entries = this.entries;
         let mut slot = first;
         while slot != value {
-            sink.charge(sink.bound(queue.into(), slot as usize), Stage::Doorbell, now);
+            ports.sink.charge(ports.sink.bound(queue.into(), slot as usize), Stage::Doorbell, now);
             slot = (slot + 1) % entries;
         }
-        self.fetch(queue, sink);
+        self.fetch(queue, ports);
     }
 
     /// Read the entries that the host has added.
-    fn fetch(&mut self, queue: u16, sink: &mut Sink) {
+    fn fetch(&mut self, queue: u16, ports: &mut Ports) {
         let this = &mut self.queues[usize::from(queue)];
         while this.fetched != this.tail {
             let end = if this.tail > this.fetched { this.tail } else { this.entries };
@@ -160,62 +158,62 @@ impl Controller {
             let address = this.submission_base + u64::from(first) * SUBMISSION_ENTRY_BYTES as u64;
             let token = Token { role: role::FETCH, context: fetch as u32 };
             let bytes = count * SUBMISSION_ENTRY_BYTES as u32;
-            self.reads.request(Packet::read(address, bytes, self.reads.request_bytes_max(), token), sink);
+            self.reads.request(Packet::read(address, bytes, self.reads.request_bytes_max(), token), ports.link, ports.sink);
         }
     }
 
     /// The answer to one of the controller's reads is complete.
-    pub fn on_answer(&mut self, now: Time, packet: &Packet, media: &mut Media, sink: &mut Sink) {
-        self.reads.answered(packet.bytes, sink);
+    pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        self.reads.answered(packet.bytes, ports.link, ports.sink);
         match packet.token.role {
-            role::FETCH => self.on_fetched(now, packet, sink),
-            role::PAGE_LIST => self.on_page_list(now, packet, sink),
-            role::PAYLOAD => self.on_payload(now, packet, media, sink),
+            role::FETCH => self.on_fetched(now, packet, payload, ports),
+            role::PAGE_LIST => self.on_page_list(now, packet, payload, ports),
+            role::PAYLOAD => self.on_payload(now, packet, ports),
             other => unreachable!("the controller has not read with role {other}"),
         }
     }
 
     /// Entries have arrived: parse them one after the other.
-    fn on_fetched(&mut self, now: Time, packet: &Packet, sink: &mut Sink) {
+    fn on_fetched(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let fetch = self.fetches.remove(packet.token.context as usize);
         let entries = self.queues[usize::from(fetch.queue)].entries;
         for place in 0..fetch.count {
             let slot = (fetch.first + place) % entries;
-            let request = sink.bound(fetch.queue.into(), slot as usize);
-            sink.charge(request, Stage::Fetch, now);
-            let entry = SubmissionEntry::decode(&entry_bytes(packet, place as usize));
-            self.accept(now, entry, fetch.queue, request, sink);
+            let request = ports.sink.bound(fetch.queue.into(), slot as usize);
+            ports.sink.charge(request, Stage::Fetch, now);
+            let entry = SubmissionEntry::decode(&payload.bytes().as_chunks().0[place as usize]);
+            self.accept(now, entry, fetch.queue, request, ports);
         }
         self.queues[usize::from(fetch.queue)].head = (fetch.first + fetch.count) % entries;
     }
 
     /// Take a command in: it goes through the parser in its turn.
-    fn accept(&mut self, now: Time, entry: SubmissionEntry, queue: u16, request: Option<RequestId>, sink: &mut Sink) {
+    fn accept(&mut self, now: Time, entry: SubmissionEntry, queue: u16, request: Option<RequestId>, ports: &mut Ports) {
         let command = Command { entry, queue, request, pages: SmallVec::new(), waits: 0, bytes_missing: 0 };
         let context = self.commands.insert(command) as u32;
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
-        sink.at(self.parser_free_at, Event::Controller(Timer { kind: timer::PARSED, context }));
+        ports.sink.at(self.parser_free_at, Event::Controller(Timer { kind: timer::PARSED, context }));
     }
 
     /// One of the controller's timers has fired.
-    pub fn on_timer(&mut self, now: Time, timer: Timer, media: &mut Media, link: &Link, sink: &mut Sink) {
+    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
-            timer::PARSED => self.on_parsed(now, timer.context, media, link, sink),
-            timer::DATA_READY => self.on_ready(now, timer.context, sink),
-            timer::WRITTEN => self.finish(timer.context, Status::SUCCESS, sink),
+            timer::PARSED => self.on_parsed(now, timer.context, ports),
+            timer::DATA_READY => self.on_ready(now, timer.context, ports),
+            timer::WRITTEN => self.finish(timer.context, Status::SUCCESS, ports),
             other => unreachable!("the controller has no timer {other}"),
         }
     }
 
     /// A command is understood: start it, or refuse it.
-    fn on_parsed(&mut self, now: Time, id: u32, media: &mut Media, link: &Link, sink: &mut Sink) {
+    fn on_parsed(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let command = &self.commands[id as usize];
-        sink.charge(command.request, Stage::Parse, now);
+        ports.sink.charge(command.request, Stage::Parse, now);
         match self.check(&command.entry) {
-            Err(status) => self.finish(id, status, sink),
-            Ok(()) if command.entry.opcode == opcode::FLUSH => self.finish(id, Status::SUCCESS, sink),
-            Ok(()) if command.entry.opcode == opcode::READ => self.read(now, id, media, link, sink),
-            Ok(()) => self.write(id, sink),
+            Err(status) => self.finish(id, status, ports),
+            Ok(()) if command.entry.opcode == opcode::FLUSH => self.finish(id, Status::SUCCESS, ports),
+            Ok(()) if command.entry.opcode == opcode::READ => self.read(now, id, ports),
+            Ok(()) => self.write(id, ports),
         }
     }
 
@@ -240,21 +238,21 @@ impl Controller {
     }
 
     /// Start a read: the media and the list of pages side by side.
-    fn read(&mut self, now: Time, id: u32, media: &mut Media, link: &Link, sink: &mut Sink) {
+    fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[id as usize];
         let (offset, bytes) = extent(&command.entry);
-        let start = start_read(now, offset, bytes, self.max_payload_bytes, command.request, media, link, sink);
-        sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context: id }));
+        let start = start_read(now, offset, bytes, self.max_payload_bytes, command.request, ports);
+        ports.sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context: id }));
         command.waits = 1;
-        if !self.find_pages(id, sink) {
+        if !self.find_pages(id, ports) {
             self.commands[id as usize].waits += 1;
         }
     }
 
     /// Start a write: its data comes first.
-    fn write(&mut self, id: u32, sink: &mut Sink) {
-        if self.find_pages(id, sink) {
-            self.read_payload(id, sink);
+    fn write(&mut self, id: u32, ports: &mut Ports) {
+        if self.find_pages(id, ports) {
+            self.read_payload(id, ports);
         } else {
             self.commands[id as usize].waits = 1;
         }
@@ -262,7 +260,7 @@ impl Controller {
 
     /// Learn the pages of a command's buffer (section 4.1.1: two in the entry, more in a list). False if the list must
     /// be read first.
-    fn find_pages(&mut self, id: u32, sink: &mut Sink) -> bool {
+    fn find_pages(&mut self, id: u32, ports: &mut Ports) -> bool {
         let command = &mut self.commands[id as usize];
         let (_, bytes) = extent(&command.entry);
         let SubmissionEntry { prp1, prp2, .. } = command.entry;
@@ -274,25 +272,24 @@ impl Controller {
             return true;
         }
         let token = Token { role: role::PAGE_LIST, context: id };
-        self.reads.request(Packet::read(prp2, others * 8, self.reads.request_bytes_max(), token), sink);
+        self.reads.request(Packet::read(prp2, others * 8, self.reads.request_bytes_max(), token), ports.link, ports.sink);
         false
     }
 
-    fn on_page_list(&mut self, now: Time, packet: &Packet, sink: &mut Sink) {
+    fn on_page_list(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let id = packet.token.context;
         let command = &mut self.commands[id as usize];
-        let list = packet.more.as_deref().unwrap_or(&packet.inline);
-        for entry in list[..packet.bytes as usize].as_chunks::<8>().0 {
+        for entry in payload.bytes()[..packet.bytes as usize].as_chunks::<8>().0 {
             command.pages.push(u64::from_le_bytes(*entry));
         }
         match command.entry.opcode {
-            opcode::READ => self.on_ready(now, id, sink),
-            _ => self.read_payload(id, sink),
+            opcode::READ => self.on_ready(now, id, ports),
+            _ => self.read_payload(id, ports),
         }
     }
 
     /// Ask the host for a write's data.
-    fn read_payload(&mut self, id: u32, sink: &mut Sink) {
+    fn read_payload(&mut self, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[id as usize];
         let (offset, bytes) = extent(&command.entry);
         command.bytes_missing = bytes;
@@ -306,14 +303,14 @@ impl Controller {
                 // The last piece arrives last; the request's time is its time.
                 let request = command.request.filter(|_| asked == bytes);
                 let packet = Packet::read(address + u64::from(done), piece, self.reads.request_bytes_max(), token);
-                self.reads.request(packet.user_data(offset + u64::from(asked - piece), request), sink);
+                self.reads.request(packet.user_data(offset + u64::from(asked - piece), request), ports.link, ports.sink);
                 done += piece;
             }
         }
     }
 
     /// Data of a write has arrived; with the last of it, the media can be written.
-    fn on_payload(&mut self, now: Time, packet: &Packet, media: &mut Media, sink: &mut Sink) {
+    fn on_payload(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
         let command = &mut self.commands[id as usize];
         command.bytes_missing -= packet.bytes;
@@ -321,35 +318,35 @@ impl Controller {
             return;
         }
         let (offset, bytes) = extent(&command.entry);
-        let timing = media.write(now, offset, bytes);
-        sink.charge(command.request, Stage::MediaWait, timing.started);
-        sink.charge(command.request, Stage::Media, timing.acknowledged_at);
-        sink.at(timing.acknowledged_at, Event::Controller(Timer { kind: timer::WRITTEN, context: id }));
+        let timing = ports.media.write(now, offset, bytes);
+        ports.sink.charge(command.request, Stage::MediaWait, timing.started);
+        ports.sink.charge(command.request, Stage::Media, timing.acknowledged_at);
+        ports.sink.at(timing.acknowledged_at, Event::Controller(Timer { kind: timer::WRITTEN, context: id }));
     }
 
     /// One thing that a read waited for has happened; with the last, its data goes to the host, and its completion
     /// entry behind it.
-    fn on_ready(&mut self, now: Time, id: u32, sink: &mut Sink) {
+    fn on_ready(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[id as usize];
         command.waits -= 1;
         if command.waits > 0 {
             return;
         }
-        sink.charge_late(command.request, Stage::HostRead, now);
+        ports.sink.charge_late(command.request, Stage::HostRead, now);
         let (offset, bytes) = extent(&command.entry);
         let mut sent = 0;
         for (address, run) in runs(&command.pages, bytes) {
             let token = Token { role: role::DATA, context: id };
             let packet = Packet::write(Direction::Up, address, run, self.max_payload_bytes, token);
             let request = command.request.filter(|_| sent + run == bytes);
-            sink.send(packet.user_data(offset + u64::from(sent), request));
+            ports.link.send(packet.user_data(offset + u64::from(sent), request), ports.sink);
             sent += run;
         }
-        self.finish(id, Status::SUCCESS, sink);
+        self.finish(id, Status::SUCCESS, ports);
     }
 
     /// Post the completion entry. Strict ordering keeps it behind its data.
-    fn finish(&mut self, id: u32, status: Status, sink: &mut Sink) {
+    fn finish(&mut self, id: u32, status: Status, ports: &mut Ports) {
         let command = self.commands.remove(id as usize);
         self.commands_done += 1;
         let queue = &self.queues[usize::from(command.queue)];
@@ -362,29 +359,29 @@ impl Controller {
         };
         match queue.full() {
             true => self.queues[usize::from(command.queue)].held.push_back(entry),
-            false => self.post(command.queue, entry, sink),
+            false => self.post(command.queue, entry, ports),
         }
     }
 
-    fn post(&mut self, number: u16, entry: CompletionEntry, sink: &mut Sink) {
+    fn post(&mut self, number: u16, entry: CompletionEntry, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         let address = queue.completion_base + u64::from(queue.completion_tail) * COMPLETION_ENTRY_BYTES as u64;
         let bytes = CompletionEntry { phase: queue.phase, ..entry }.encode();
         queue.completion_tail = (queue.completion_tail + 1) % queue.entries;
         queue.phase ^= queue.completion_tail == 0;
         let token = Token { role: role::COMPLETION, context: number.into() };
-        sink.send(Packet::write_inline(Direction::Up, address, &bytes, token));
+        ports.link.write(Direction::Up, address, &bytes, token, ports.sink);
         if self.interrupts {
             self.interrupts_sent += 1;
             let token = Token { role: role::INTERRUPT, context: number.into() };
-            sink.send(Packet::write_inline(Direction::Up, MSI_BASE, &u32::from(number).to_le_bytes(), token));
+            ports.link.write(Direction::Up, MSI_BASE, &u32::from(number).to_le_bytes(), token, ports.sink);
         }
     }
 
-    fn release_held(&mut self, number: u16, sink: &mut Sink) {
+    fn release_held(&mut self, number: u16, ports: &mut Ports) {
         while !self.queues[usize::from(number)].full() {
             let Some(entry) = self.queues[usize::from(number)].held.pop_front() else { return };
-            self.post(number, entry, sink);
+            self.post(number, entry, ports);
         }
     }
 }
@@ -399,17 +396,6 @@ impl Queue {
 /// First byte on the device, and length in bytes.
 fn extent(entry: &SubmissionEntry) -> (u64, u32) {
     (entry.slba * BLOCK_BYTES, entry.blocks * BLOCK_BYTES as u32)
-}
-
-/// Entry number `place` of a fetch.
-fn entry_bytes(packet: &Packet, place: usize) -> [u8; SUBMISSION_ENTRY_BYTES] {
-    let at = place * SUBMISSION_ENTRY_BYTES;
-    let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
-    match &packet.more {
-        Some(more) => bytes.copy_from_slice(&more[at..at + SUBMISSION_ENTRY_BYTES]),
-        None => bytes.copy_from_slice(&packet.inline[..INLINE_BYTES]),
-    }
-    bytes
 }
 
 /// Runs of consecutive pages: bus address and length of each, `bytes` in all.

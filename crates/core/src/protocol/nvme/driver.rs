@@ -6,10 +6,11 @@ use super::spec::{
 };
 use super::{controller::Controller, role};
 use crate::config;
-use crate::link::packet::{Direction, Packet, Token};
+use crate::link::Link;
+use crate::link::packet::{Direction, Payload, Token};
 use crate::report::Stage;
 use crate::report::stage::Ledger;
-use crate::sink::{Event, RequestId, Sink};
+use crate::sink::{RequestId, Sink};
 use crate::time::{Span, Time};
 use crate::workload::Op;
 
@@ -72,7 +73,7 @@ impl Driver {
     }
 
     /// Enqueue a request's command and ring the doorbell.
-    pub fn submit(&mut self, request: RequestId, sink: &mut Sink) {
+    pub fn submit(&mut self, request: RequestId, link: &mut Link, sink: &mut Sink) {
         let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
         let number = usize::from(thread) % self.queues.len();
         let queue = &mut self.queues[number];
@@ -95,28 +96,35 @@ impl Driver {
         sink.bind(number, slot as usize, request);
         queue.tail = (slot + 1) % queue.entries;
         let tail = queue.tail;
-        self.ring(submission_doorbell(number as u16 + 1), tail, sink);
+        self.ring(submission_doorbell(number as u16 + 1), tail, link, sink);
     }
 
     /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
-    pub fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, sink: &mut Sink) {
-        let number = packet.token.context as u16;
+    pub fn on_entry_settled(
+        &mut self,
+        now: Time,
+        number: u16,
+        payload: &Payload,
+        polling: bool,
+        link: &mut Link,
+        sink: &mut Sink,
+    ) {
         if polling {
-            return self.reap(now, number, Stage::CompletionEntry, sink);
+            return self.reap(now, number, Stage::CompletionEntry, link, sink);
         }
-        let bytes = packet.inline.first_chunk().expect("a completion entry is inline");
+        let bytes = payload.bytes().first_chunk().expect("a completion entry is inline");
         let command = usize::from(CompletionEntry::decode(bytes).command_id);
         let request = self.queues[usize::from(number)].requests[command];
         sink.charge(request, Stage::CompletionEntry, now);
     }
 
     /// The interrupt handler has run: it takes all entries that are there.
-    pub fn on_handled(&mut self, now: Time, vector: u16, sink: &mut Sink) {
-        self.reap(now, vector, Stage::Interrupt, sink);
+    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) {
+        self.reap(now, vector, Stage::Interrupt, link, sink);
     }
 
     /// Take the entries of the present phase out of the completion queue.
-    fn reap(&mut self, now: Time, number: u16, stage: Stage, sink: &mut Sink) {
+    fn reap(&mut self, now: Time, number: u16, stage: Stage, link: &mut Link, sink: &mut Sink) {
         let Some(queue) = self.queues.get_mut(usize::from(number)) else { return };
         let mut reaped = 0;
         while let Some(entry) = queue.next_entry(sink) {
@@ -125,19 +133,19 @@ impl Driver {
             };
             queue.free_ids.push(entry.command_id);
             sink.charge(Some(request), stage, now);
-            sink.at(now, Event::Completed(request));
+            sink.completed.push_back(request);
             reaped += 1;
         }
         let head = queue.completion_head;
         if reaped > 0 {
-            self.ring(completion_doorbell(number + 1), head, sink);
+            self.ring(completion_doorbell(number + 1), head, link, sink);
         }
     }
 
-    fn ring(&mut self, address: u64, value: u32, sink: &mut Sink) {
+    fn ring(&mut self, address: u64, value: u32, link: &mut Link, sink: &mut Sink) {
         self.doorbells += 1;
         let token = Token { role: role::DOORBELL, context: 0 };
-        sink.send(Packet::write_inline(Direction::Down, address, &value.to_le_bytes(), token));
+        link.write(Direction::Down, address, &value.to_le_bytes(), token, sink);
     }
 }
 

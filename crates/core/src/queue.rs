@@ -1,0 +1,152 @@
+//! The event queue: the next events in a short sorted list, the others in a heap behind it.
+//!
+//! Most events are asked for a few hundred nanoseconds ahead and with few others pending, where inserting into a short
+//! list is cheaper than a heap. The heap takes what the list has no room for, so that any number may be pending.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::time::Time;
+
+/// Entries kept in the list; beyond that the later half moves to the heap.
+const NEAR_MAX: usize = 64;
+
+/// Events by instant; those of one instant come out in the order in which they went in.
+#[derive(Clone, Debug)]
+pub struct Queue<E> {
+    /// The soonest events, latest first.
+    near: Vec<Entry<E>>,
+    /// All events later than those, and at the same instant those that went in later.
+    far: BinaryHeap<Entry<E>>,
+    /// Instant of the heap's first event.
+    far_from: Time,
+    sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<E> {
+    at: Time,
+    sequence: u64,
+    event: E,
+}
+
+impl<E> Default for Queue<E> {
+    fn default() -> Queue<E> {
+        Queue { near: Vec::with_capacity(NEAR_MAX + 1), far: BinaryHeap::new(), far_from: Time::NEVER, sequence: 0 }
+    }
+}
+
+impl<E: Copy> Queue<E> {
+    /// Add an event.
+    pub fn push(&mut self, at: Time, event: E) {
+        self.sequence += 1;
+        let entry = Entry { at, sequence: self.sequence, event };
+        if at >= self.far_from {
+            return self.far.push(entry);
+        }
+        self.near.push(entry);
+        let mut place = self.near.len() - 1;
+        while place > 0 && self.near[place - 1].at <= at {
+            self.near[place] = self.near[place - 1];
+            place -= 1;
+        }
+        self.near[place] = entry;
+        if self.near.len() > NEAR_MAX {
+            self.spill();
+        }
+    }
+
+    /// Instant of the next event.
+    pub fn next_at(&self) -> Option<Time> {
+        match self.near.last() {
+            Some(entry) => Some(entry.at),
+            None => self.far.peek().map(|entry| entry.at),
+        }
+    }
+
+    /// The next event, if it comes no later than `until`.
+    pub fn pop(&mut self, until: Time) -> Option<(Time, E)> {
+        if self.near.is_empty() {
+            self.refill();
+        }
+        let entry = *self.near.last().filter(|entry| entry.at <= until)?;
+        self.near.pop();
+        Some((entry.at, entry.event))
+    }
+
+    /// Move the later half of the list to the heap.
+    fn spill(&mut self) {
+        self.far.extend(self.near.drain(..NEAR_MAX / 2));
+        self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
+    }
+
+    /// Fill the empty list from the heap.
+    fn refill(&mut self) {
+        let count = self.far.len().min(NEAR_MAX / 2);
+        self.near.extend((0..count).filter_map(|_| self.far.pop()));
+        self.near.reverse();
+        self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
+    }
+}
+
+impl<E> Ord for Entry<E> {
+    /// The earliest is the greatest.
+    fn cmp(&self, other: &Entry<E>) -> Ordering {
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+impl<E> PartialOrd for Entry<E> {
+    fn partial_cmp(&self, other: &Entry<E>) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> PartialEq for Entry<E> {
+    fn eq(&self, other: &Entry<E>) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<E> Eq for Entry<E> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn events_come_out_by_instant_and_then_in_order_of_asking(
+            actions in prop::collection::vec(prop::option::weighted(0.6, 0_u64..50), 0..1000)
+        ) {
+            let mut queue = Queue::default();
+            let mut model: Vec<(u64, usize)> = Vec::new();
+            let mut now = 0;
+            for (number, action) in actions.into_iter().enumerate() {
+                match action {
+                    Some(ahead) => {
+                        queue.push(Time::from_ps(now + ahead), number);
+                        model.push((now + ahead, number));
+                    }
+                    None => {
+                        model.sort_unstable();
+                        let expected = (!model.is_empty()).then(|| model.remove(0));
+                        let found = queue.pop(Time::NEVER).map(|(at, event)| (at.as_ps(), event));
+                        prop_assert_eq!(found, expected);
+                        now = expected.map_or(now, |(at, _)| at);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_event_is_held_back_until_its_instant() {
+        let mut queue = Queue::default();
+        queue.push(Time::from_ps(10), ());
+        assert_eq!(queue.pop(Time::from_ps(9)), None);
+        assert_eq!(queue.next_at(), Some(Time::from_ps(10)));
+        assert_eq!(queue.pop(Time::from_ps(10)), Some((Time::from_ps(10), ())));
+    }
+}
