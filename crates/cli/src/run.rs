@@ -79,11 +79,11 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let workload = arguments.workload.resolve(&drive)?;
     let mut simulation = Simulation::new(&drive, &workload.jobs, arguments.seed)?;
+    let stopped = stop_on_interrupt();
     let targets = arguments.results.open()?;
     if targets.timeline.is_some() {
         simulation.record(TIMELINE_STEPS_MAX);
     }
-    let stopped = stop_on_interrupt();
     let progress = Progress::of(1);
     progress.drive(&mut simulation, || stopped.load(Ordering::Relaxed));
     progress.finish();

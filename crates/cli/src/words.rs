@@ -5,6 +5,11 @@ use phaselink_core::link::rate::Rate;
 use phaselink_core::report::units;
 use phaselink_core::time::Span;
 
+/// Longest line of prose.
+const WIDTH: usize = 100;
+/// A blank at which [`wrapped`] breaks no line.
+pub const UNBROKEN: &str = "\u{a0}";
+
 /// `512 B`, `4 KiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
@@ -25,6 +30,26 @@ pub fn listed(parts: &[String]) -> String {
         [one] => one.clone(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
+}
+
+/// A paragraph in lines of at most 100 columns; `indent` stands before the second and later ones.
+pub fn wrapped(paragraph: &str, indent: &str) -> String {
+    let (mut text, mut used) = (String::new(), 0);
+    for word in paragraph.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > WIDTH {
+            text.push('\n');
+            text.push_str(indent);
+            used = indent.len();
+        } else if used > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(word);
+        used += length;
+    }
+    text.push('\n');
+    text.replace(UNBROKEN, " ")
 }
 
 /// Three significant digits without a prefix, for columns that name their unit: `0.125`, `3.67`, `2550`.
@@ -134,6 +159,12 @@ mod tests {
     }
 
     #[test]
+    fn lines_break_between_words_and_never_inside_an_unbroken_blank() {
+        let text = wrapped(&format!("{} 12.5{UNBROKEN}us", "word ".repeat(19).trim_end()), "  ");
+        assert_eq!(text, format!("{}\n  12.5 us\n", "word ".repeat(19).trim_end()));
+    }
+
+    #[test]
     fn lists_end_with_an_and() {
         let parts = ["a", "b", "c"].map(String::from);
         assert_eq!([listed(&parts[..1]), listed(&parts[..2]), listed(&parts)], ["a", "a and b", "a, b and c"]);
@@ -141,6 +172,9 @@ mod tests {
 
     #[test]
     fn one_of_a_kind_is_singular() {
-        assert_eq!([counted(1, "bank"), counted(0, "bank"), counted(1200, "bank")], ["1 bank", "0 banks", "1,200 banks"]);
+        assert_eq!(
+            [counted(1, "bank"), counted(0, "bank"), counted(1200, "bank")],
+            ["1 bank", "0 banks", "1,200 banks"]
+        );
     }
 }

@@ -52,10 +52,9 @@ fn entry(comparison: &Comparison, group: &Group, drive: &Drive, cell: &Cell) -> 
 
 /// A percentile that no request lies beyond is null.
 fn percentiles(latency: &Latency) -> impl Iterator<Item = (String, Value)> {
-    PERCENTILES.map(|(name, percent)| {
-        (String::from(name), json!(latency.known_percentile(percent).map(|span| span.as_ns())))
-    })
-    .into_iter()
+    PERCENTILES
+        .map(|(name, percent)| (String::from(name), json!(latency.known_percentile(percent).map(|span| span.as_ns()))))
+        .into_iter()
 }
 
 fn stages(cell: &Cell) -> Value {

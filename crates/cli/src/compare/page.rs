@@ -15,7 +15,7 @@ pub fn page(comparison: &Comparison, groups: &[Group]) -> String {
     text.push('\n');
     text.push_str(&with_bold_head(&table(comparison, groups).to_string()));
     for remark in remarks::remarks(&comparison.drives, groups) {
-        let _ = write!(text, "\n{}", wrapped(&remark));
+        let _ = write!(text, "\n{}", words::wrapped(&remark, "  "));
     }
     text
 }
@@ -31,7 +31,9 @@ fn heading(comparison: &Comparison) -> String {
         comparison.seed,
     );
     let mut text = format!("{}\n\n", styled(&title, Style::Bold));
-    for (label, describe) in [("memory", words::memory as fn(&Drive) -> String), ("link", words::link), ("host", words::host)] {
+    for (label, describe) in
+        [("memory", words::memory as fn(&Drive) -> String), ("link", words::link), ("host", words::host)]
+    {
         write_shared(&mut text, label, drives, describe);
     }
     if !comparison.set.is_empty() {
@@ -91,23 +93,4 @@ fn row(labels: [String; 2], drive: &str, cell: &Cell) -> Vec<String> {
 /// A percentile that no request lies beyond is not known.
 fn percentile(latency: &Latency, percent: f64) -> String {
     latency.known_percentile(percent).map_or(String::from("-"), |span| words::figure(span.as_us()))
-}
-
-/// The remark in lines of at most 100 columns, the second and later ones indented.
-fn wrapped(remark: &str) -> String {
-    const WIDTH: usize = 100;
-    let (mut text, mut used) = (String::new(), 0);
-    for word in remark.split(' ') {
-        if used > 0 && used + 1 + word.chars().count() > WIDTH {
-            text.push_str("\n  ");
-            used = 2;
-        } else if used > 0 {
-            text.push(' ');
-            used += 1;
-        }
-        text.push_str(word);
-        used += word.chars().count();
-    }
-    text.push('\n');
-    text
 }

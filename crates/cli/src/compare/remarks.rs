@@ -43,23 +43,28 @@ fn place(group: &Group) -> String {
     format!("{} and depth {}", words::size(group.bytes.into()), group.iodepth)
 }
 
+/// A time that no line break may cut.
 fn time(ns: f64) -> String {
-    units::span(Span::from_ns_f64(ns))
+    units::span(Span::from_ns_f64(ns)).replace(' ', words::UNBROKEN)
 }
 
 fn soonest(group: &Group, ranking: &[Entry]) -> Option<String> {
     let [(slow, slow_cell), .., (fast, fast_cell)] = ranking else { return None };
     let ratio = mean_ns(slow_cell) / mean_ns(fast_cell).max(f64::MIN_POSITIVE);
     if ratio < RATIO_MIN {
-        return Some(format!("At {} all drives answer within {:.0} % of each other.", place(group), 100.0 * (ratio - 1.0)));
+        return Some(format!(
+            "At {} all drives answer within {:.0} % of each other.",
+            place(group),
+            100.0 * (ratio - 1.0)
+        ));
     }
     Some(format!(
         "At {}, {} answers {ratio:.1} times sooner than {}, after {} instead of {}. {}.",
         place(group),
         fast.name,
         slow.name,
-        units::span(fast_cell.figures.total.mean()),
-        units::span(slow_cell.figures.total.mean()),
+        time(mean_ns(fast_cell)),
+        time(mean_ns(slow_cell)),
         causes(slow_cell, fast_cell),
     ))
 }
@@ -106,12 +111,16 @@ fn most(drives: &[Drive], group: &Group) -> Option<String> {
         "At {}, {} serves most, {} IOPS, {}; {} serves {}, {}.",
         place(group),
         most.name,
-        units::count(most_cell.outcome.iops()),
+        count(most_cell),
         limit(most_cell),
         least.name,
-        units::count(least_cell.outcome.iops()),
+        count(least_cell),
         limit(least_cell),
     ))
+}
+
+fn count(cell: &Cell) -> String {
+    units::count(cell.outcome.iops()).replace(' ', words::UNBROKEN)
 }
 
 /// What is full, judged by its use. The jobs have one thread, and so one core.

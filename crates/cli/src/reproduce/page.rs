@@ -123,7 +123,8 @@ fn write_reasons(text: &mut String, rows: &[Row], verdict: Verdict, title: &str)
     }
     let _ = writeln!(text, "{}", styled(title, Style::Bold));
     for row in rows {
-        let _ = writeln!(text, "  {}: {} ({}; {})", row.id, row.reason, row.quantity, row.source);
+        let reason = format!("  {}: {} ({}; {})", row.id, row.reason, row.quantity, row.source);
+        text.push_str(&words::wrapped(&reason, "      "));
     }
     text.push('\n');
 }

@@ -91,7 +91,7 @@ impl WorkloadFlags {
         let parts = input::all(files.iter().map(|file| resolved(file, drive)))?;
         let names: Vec<String> = parts.iter().flat_map(|(jobs, _)| jobs).map(|job| job.name.clone()).collect();
         let notes: String = parts.iter().map(|(_, notes)| notes.as_str()).collect();
-        let summary = format!("jobs {} of {}\n{notes}", words::listed(&names), words::listed(&self.fio));
+        let summary = format!("Jobs: {} of {}\n{notes}", words::listed(&names), words::listed(&self.fio));
         Ok(Workload { jobs: parts.into_iter().flat_map(|(jobs, _)| jobs).collect(), summary })
     }
 
@@ -101,10 +101,10 @@ impl WorkloadFlags {
         let (jobs, notes) = resolved(&fio::from_flags(&options)?, drive)?;
         let spelt: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let hint = match given.is_empty() {
-            true => " (the default job; `phaselink run --help` shows how to ask for another)",
+            true => " (the default; see phaselink run --help)",
             false => "",
         };
-        Ok(Workload { jobs, summary: format!("job {}{hint}\n{notes}", spelt.join(" ")) })
+        Ok(Workload { jobs, summary: format!("Job: {}{hint}\n{notes}", spelt.join(" ")) })
     }
 
     /// Options with their values, in the order of the help; those of --option last, so that they count.
