@@ -38,6 +38,7 @@ impl<E> Default for Queue<E> {
 
 impl<E: Copy> Queue<E> {
     /// Add an event.
+    #[inline]
     pub fn push(&mut self, at: Time, event: E) {
         self.sequence += 1;
         let entry = Entry { at, sequence: self.sequence, event };
@@ -65,8 +66,9 @@ impl<E: Copy> Queue<E> {
     }
 
     /// The next event, if it comes no later than `until`.
+    #[inline]
     pub fn pop(&mut self, until: Time) -> Option<(Time, E)> {
-        if self.near.is_empty() {
+        if self.near.is_empty() && !self.far.is_empty() {
             self.refill();
         }
         let entry = *self.near.last().filter(|entry| entry.at <= until)?;
@@ -75,12 +77,14 @@ impl<E: Copy> Queue<E> {
     }
 
     /// Move the later half of the list to the heap.
+    #[cold]
     fn spill(&mut self) {
         self.far.extend(self.near.drain(..NEAR_MAX / 2));
         self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
     }
 
     /// Fill the empty list from the heap.
+    #[cold]
     fn refill(&mut self) {
         let count = self.far.len().min(NEAR_MAX / 2);
         self.near.extend((0..count).filter_map(|_| self.far.pop()));

@@ -38,6 +38,8 @@ enum Work {
     None,
     Submit(RequestId),
     Complete(RequestId),
+    /// Complete one request by the given instant, and go on to submit another.
+    CompleteAndSubmit(RequestId, Time, RequestId),
 }
 
 /// What a thread has just finished.
@@ -47,6 +49,8 @@ pub enum Done {
     Submitted(RequestId),
     /// The application has its result.
     Completed(RequestId),
+    /// It had one result at the given instant, and its next request goes to the driver.
+    CompletedAndSubmitted(RequestId, Time, RequestId),
 }
 
 /// A thread of the workload.
@@ -235,6 +239,11 @@ impl Host {
                 this.outstanding -= 1;
                 Done::Completed(request)
             }
+            Work::CompleteAndSubmit(completed, at, submitted) => {
+                this.outstanding -= 1;
+                sink.requests[submitted as usize].submitted = now;
+                Done::CompletedAndSubmitted(completed, at, submitted)
+            }
             Work::None => unreachable!("a thread without work has finished some"),
         }
     }
@@ -244,7 +253,7 @@ impl Host {
         if let Some(request) = self.threads[usize::from(thread)].done.pop_front() {
             return self.complete(now, thread, request, driver, sink);
         }
-        match self.next_request(now, thread) {
+        match self.next_request(now, thread, 0) {
             Some(next) if next.due <= now => self.submit(now, thread, next, driver, sink),
             Some(next) => {
                 sink.at(next.due, Event::Thread(thread));
@@ -254,10 +263,10 @@ impl Host {
         }
     }
 
-    /// The next request of a thread that has a slot for it.
-    fn next_request(&mut self, now: Time, thread: u16) -> Option<Next> {
+    /// The next request of a thread that has a slot for it, once `completing` more of its requests are done.
+    fn next_request(&mut self, now: Time, thread: u16, completing: u32) -> Option<Next> {
         let this = &mut self.threads[usize::from(thread)];
-        if this.outstanding >= this.iodepth {
+        if this.outstanding - completing >= this.iodepth {
             return None;
         }
         if this.next.is_none() {
@@ -272,13 +281,31 @@ impl Host {
     /// Start on a request: down the stack, and through the driver.
     fn submit(&mut self, now: Time, thread: u16, next: Next, driver: &Driver, sink: &mut Sink) {
         let begin = self.begin(now, thread);
+        let (request, end) = self.descend(begin, thread, next, driver, sink);
+        self.run(thread, Work::Submit(request), begin, end, sink);
+    }
+
+    /// Walk a request down to the driver: the request, and when it gets there.
+    fn descend(
+        &mut self,
+        begin: Time,
+        thread: u16,
+        next: Next,
+        driver: &Driver,
+        sink: &mut Sink,
+    ) -> (RequestId, Time) {
         let mut ledger = Ledger::default();
         ledger.open(next.due);
+        if sink.trace.is_on() {
+            ledger.keep_steps();
+        }
         ledger.until(Stage::Queued, begin);
         self.stack.submit(&mut ledger);
         driver.submit_work(&next.io, &mut ledger);
         let end = ledger.cursor();
+        sink.issued += 1;
         let request = sink.requests.insert(Request {
+            number: sink.issued,
             io: next.io,
             thread,
             buffer: 0,
@@ -292,7 +319,7 @@ impl Host {
         let this = &mut self.threads[usize::from(thread)];
         this.next = None;
         this.outstanding += 1;
-        self.run(thread, Work::Submit(request as RequestId), begin, end, sink);
+        (request as RequestId, end)
     }
 
     /// Take up a completion: from the driver, and up the stack.
@@ -308,7 +335,14 @@ impl Host {
         driver.complete_work(&request.io, ledger);
         self.stack.complete(if request.io.op == Op::Read { request.io.bytes } else { 0 }, ledger);
         let end = ledger.cursor();
-        self.run(thread, Work::Complete(id), begin, end, sink);
+        // With the result in hand, the thread goes on to its next request before it looks for other completions.
+        match self.next_request(end, thread, 1).filter(|next| next.due <= end) {
+            None => self.run(thread, Work::Complete(id), begin, end, sink),
+            Some(next) => {
+                let (request, submitted) = self.descend(end, thread, next, driver, sink);
+                self.run(thread, Work::CompleteAndSubmit(id, end, request), begin, submitted, sink);
+            }
+        }
     }
 
     /// When a thread's core is free for it, from `at` on.

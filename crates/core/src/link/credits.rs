@@ -57,11 +57,18 @@ impl Credits {
     }
 
     /// How many of `packets`, sent back to back from `now` on and `every` apart, find their credits in time.
+    #[inline]
     pub fn sendable(&mut self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
         self.refresh(now);
         if self.headers_free >= packets && self.data_free >= packets * data_each {
             return packets;
         }
+        self.sendable_in_time(now, packets, data_each, every)
+    }
+
+    /// The same, counting on credits that return while the train is on the wire.
+    #[cold]
+    fn sendable_in_time(&self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
         let (mut headers, mut data) = (self.headers_free, self.data_free);
         let mut returning = self.returning.clone();
         for sent in 0..packets {
@@ -100,6 +107,7 @@ impl Credits {
     }
 
     /// Credits of a train may be granted against returns that are still on their way; settle those first.
+    #[inline]
     fn take(&mut self, packets: u32, data_each: u32) {
         while self.headers_free < packets || self.data_free < packets * data_each {
             let run = self.returning.front_mut().expect("credits spent that were never granted");

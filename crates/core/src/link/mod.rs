@@ -19,6 +19,9 @@ use packet::{DLLP_BYTES, Direction, Kind, Overhead, Packet, Payload, Token};
 use rate::{Rate, ack_factor};
 use wire::{Class, Segment, Wire};
 
+/// Largest packet: Max_Payload_Size goes up to 4096 bytes.
+const PACKET_BYTES_MAX: u32 = 4096 + 24;
+
 /// A burst between its sender and its receiver.
 #[derive(Clone, Debug)]
 pub struct InFlight {
@@ -39,6 +42,8 @@ pub struct InFlight {
     /// For the receiver's use: a read's first packet's arrival, or packets settled so far.
     pub first_arrival: Time,
     pub settled: u32,
+    /// When its first packet went on the wire.
+    started: Time,
 }
 
 impl InFlight {
@@ -57,6 +62,7 @@ impl InFlight {
             watched: false,
             first_arrival: Time::NEVER,
             settled: 0,
+            started: Time::ZERO,
         }
     }
 
@@ -68,6 +74,11 @@ impl InFlight {
     /// Packets in the burst.
     pub fn count(&self) -> u32 {
         self.count
+    }
+
+    /// When its first packet went on the wire.
+    pub fn started(&self) -> Time {
+        self.started
     }
 
     /// Wire time of each packet but the last.
@@ -97,6 +108,8 @@ pub struct Link {
     shared: bool,
     per_packet: bool,
     rate: Rate,
+    /// Wire time of every size of packet.
+    wire_times: Vec<Span>,
     overhead: Overhead,
     one_way: Span,
     /// There and back, with the packet that answers.
@@ -130,6 +143,7 @@ impl Link {
             shared: config.duplex == Duplex::Shared,
             per_packet: config.granularity == Granularity::Packet,
             rate,
+            wire_times: (0..=PACKET_BYTES_MAX).map(|bytes| rate.time(bytes)).collect(),
             overhead: Overhead::new(config),
             one_way,
             round_trip: one_way * 2 + rate.time(DLLP_BYTES),
@@ -151,7 +165,7 @@ impl Link {
 
     /// Wire time of one packet with this payload.
     pub fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
-        self.rate.time(payload_bytes + self.overhead.of(kind))
+        self.wire_times[(payload_bytes + self.overhead.of(kind)) as usize]
     }
 
     /// Bytes of a burst on the wire, headers and framing included.
@@ -204,6 +218,11 @@ impl Link {
                 return self.start(now, wire, class, id, granted, sink);
             }
         }
+        self.queue_up(now, wire, class, id, sink);
+    }
+
+    /// Wait for the wire or for credits.
+    fn queue_up(&mut self, now: Time, wire: usize, class: Class, id: PacketId, sink: &mut Sink) {
         self.wires[wire].push(class, id);
         self.cut_in(now, wire, class, sink);
         self.wake(wire, self.wires[wire].free_at().max(now), sink);
@@ -262,8 +281,8 @@ impl Link {
         let (payload, last_payload) = (flight.packet.chunk_payload_bytes(), flight.packet.last_payload_bytes());
         flight.serial = self.serial;
         flight.count = flight.packet.count();
-        flight.last = self.rate.time(last_payload + overhead);
-        flight.each = if payload == last_payload { flight.last } else { self.rate.time(payload + overhead) };
+        flight.last = self.wire_times[(last_payload + overhead) as usize];
+        flight.each = self.wire_times[(payload + overhead) as usize];
         (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
         (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
         flight.watched = false;
@@ -333,6 +352,9 @@ impl Link {
             true => started + flight.each * u64::from(count - 1) + flight.last,
             false => started + flight.each * u64::from(count),
         };
+        if flight.sent == 0 {
+            flight.started = started;
+        }
         flight.sent += count;
         if self.per_packet || ends_burst {
             flight.arrives_at = end + self.one_way;
@@ -362,6 +384,7 @@ impl Link {
     }
 
     /// A corrupted packet leaves at `from`: until its NAK is back, everything sent is thrown away (section 3.6.2.1).
+    #[cold]
     fn replay(&mut self, wire: usize, direction: Direction, from: Time, each: Span) {
         let lost = each + self.round_trip;
         self.used[direction as usize].replays += lost.as_ps().div_ceil(each.as_ps());

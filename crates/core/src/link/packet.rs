@@ -145,7 +145,10 @@ impl Packet {
 
     /// Packets in the burst.
     pub fn count(&self) -> u32 {
-        self.bytes.div_ceil(self.chunk_bytes).max(1)
+        if self.bytes <= self.chunk_bytes {
+            return 1;
+        }
+        self.bytes.div_ceil(self.chunk_bytes)
     }
 
     /// Payload that the burst puts on the wire.
@@ -157,13 +160,14 @@ impl Packet {
     pub fn last_payload_bytes(&self) -> u32 {
         match self.kind {
             Kind::MemoryRead => 0,
+            _ if self.bytes <= self.chunk_bytes => self.bytes,
             _ => self.bytes - (self.count() - 1) * self.chunk_bytes,
         }
     }
 
-    /// Payload of a packet other than the last.
+    /// Payload of a packet other than the last; of the only packet, if there is one.
     pub fn chunk_payload_bytes(&self) -> u32 {
-        if self.kind == Kind::MemoryRead { 0 } else { self.chunk_bytes }
+        if self.kind == Kind::MemoryRead { 0 } else { self.chunk_bytes.min(self.bytes) }
     }
 }
 

@@ -23,8 +23,7 @@ mod timer {
     pub const FIRST: u8 = 16;
     pub const ANTICIPATE: u8 = FIRST;
     pub const EXPECT: u8 = FIRST + 1;
-    pub const PARSED: u8 = FIRST + 2;
-    pub const DATA_READY: u8 = FIRST + 3;
+    pub const DATA_READY: u8 = FIRST + 2;
 }
 
 /// What the host finds in the mode word: whether to ring the doorbell.
@@ -191,7 +190,6 @@ impl Endpoint {
                 self.poll(now, number as u16, index, ports);
             }
             timer::ANTICIPATE | timer::EXPECT => {}
-            timer::PARSED => self.on_parsed(now, timer.context, ports),
             timer::DATA_READY => self.send_data(timer.context, ports),
             _ => self.nvme.on_timer(now, timer, ports),
         }
@@ -249,6 +247,7 @@ impl Endpoint {
         let request = ports.sink.bound(self.first_binding + usize::from(number), queue.head as usize);
         ports.sink.charge(request, Stage::PollWait, sampled);
         ports.sink.charge(request, Stage::Fetch, now);
+        ports.sink.accepted = request;
         queue.head += 1;
         if queue.head == queue.entries {
             queue.head = 0;
@@ -260,9 +259,8 @@ impl Endpoint {
         queue.arrivals[queue.arrived % LOAD_WINDOW] = now;
         queue.arrived += 1;
         self.counts.commands += 1;
-        let context = self.reads.insert(Read { command, queue: number, request }) as u32;
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
-        ports.sink.at(self.parser_free_at, Event::Controller(Timer { kind: timer::PARSED, context }));
+        self.start(self.parser_free_at, Read { command, queue: number, request }, ports);
     }
 
     /// Commands were there: plan to be ready for the next ones.
@@ -293,6 +291,9 @@ impl Endpoint {
             let ready_at = queue.ready_at + queue.service * queue.in_flight.len() as u64;
             let at = (ready_at - queue.round_trip - self.parse).max(now);
             queue.anticipate_at = Some(at);
+            if at == now {
+                return self.anticipate(now, number, ports);
+            }
             ports.sink.at(at, Event::Controller(Timer { kind: timer::ANTICIPATE, context: number as u32 }));
         }
     }
@@ -366,20 +367,21 @@ impl Endpoint {
         self.nvme.reads.request(Packet::read(address, bytes, chunk_bytes, token), ports.link, ports.sink);
     }
 
-    /// A command is understood: start the media, if it is one that can be served.
-    fn on_parsed(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let Read { command, request, .. } = &self.reads[id as usize];
-        ports.sink.charge(*request, Stage::Parse, now);
+    /// A command is understood at `parsed`: start the media, if it is one that can be served. The parser works in
+    /// order, so the read can be given to the media now, as of then.
+    fn start(&mut self, parsed: Time, read: Read, ports: &mut Ports) {
+        let Read { command, request, .. } = read;
+        ports.sink.charge(request, Stage::Parse, parsed);
         let end = command.offset.checked_add(command.bytes.into());
         if command.bytes == 0 || end.is_none_or(|end| end > self.capacity_bytes) {
             // The protocol has no way to refuse a read: the host's time-out will tell it.
             self.counts.refused += 1;
-            self.reads.remove(id as usize);
             return;
         }
         let (offset, bytes) = (command.offset, command.bytes);
-        let start = start_read(now, offset, bytes, self.max_payload_bytes, *request, ports);
-        ports.sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context: id }));
+        let start = start_read(parsed, offset, bytes, self.max_payload_bytes, request, ports);
+        let context = self.reads.insert(read) as u32;
+        ports.sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context }));
     }
 
     /// The data starts to flow. No order is asked for: the host checks every packet.

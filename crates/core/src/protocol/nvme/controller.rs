@@ -21,9 +21,10 @@ use crate::time::{Span, Time};
 
 /// Timers of the controller.
 mod timer {
-    pub const PARSED: u8 = 0;
-    pub const DATA_READY: u8 = 1;
-    pub const WRITTEN: u8 = 2;
+    pub const DATA_READY: u8 = 0;
+    pub const WRITE_PARSED: u8 = 1;
+    pub const FINISHED: u8 = 2;
+    pub const REFUSED: u8 = 3;
 }
 
 /// Data of a write is read from the host in pieces of this size, each with tags of its own.
@@ -181,6 +182,7 @@ impl Controller {
             let slot = (fetch.first + place) % entries;
             let request = ports.sink.bound(fetch.queue.into(), slot as usize);
             ports.sink.charge(request, Stage::Fetch, now);
+            ports.sink.accepted = request;
             let entry = SubmissionEntry::decode(&payload.bytes().as_chunks().0[place as usize]);
             self.accept(now, entry, fetch.queue, request, ports);
         }
@@ -192,29 +194,37 @@ impl Controller {
         let command = Command { entry, queue, request, pages: SmallVec::new(), waits: 0, bytes_missing: 0 };
         let context = self.commands.insert(command) as u32;
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
-        ports.sink.at(self.parser_free_at, Event::Controller(Timer { kind: timer::PARSED, context }));
+        self.start(self.parser_free_at, context, ports);
     }
 
     /// One of the controller's timers has fired.
     pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
-            timer::PARSED => self.on_parsed(now, timer.context, ports),
             timer::DATA_READY => self.on_ready(now, timer.context, ports),
-            timer::WRITTEN => self.finish(timer.context, Status::SUCCESS, ports),
+            timer::WRITE_PARSED => self.write(timer.context, ports),
+            timer::FINISHED => self.finish(timer.context, Status::SUCCESS, ports),
+            timer::REFUSED => self.refuse(timer.context, ports),
             other => unreachable!("the controller has no timer {other}"),
         }
     }
 
-    /// A command is understood: start it, or refuse it.
-    fn on_parsed(&mut self, now: Time, id: u32, ports: &mut Ports) {
+    /// A command is understood at `parsed`: start it, or refuse it. The parser works in order, so a read can be given
+    /// to the media now, as of then.
+    fn start(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
         let command = &self.commands[id as usize];
-        ports.sink.charge(command.request, Stage::Parse, now);
-        match self.check(&command.entry) {
-            Err(status) => self.finish(id, status, ports),
-            Ok(()) if command.entry.opcode == opcode::FLUSH => self.finish(id, Status::SUCCESS, ports),
-            Ok(()) if command.entry.opcode == opcode::READ => self.read(now, id, ports),
-            Ok(()) => self.write(id, ports),
-        }
+        ports.sink.charge(command.request, Stage::Parse, parsed);
+        let kind = match (self.check(&command.entry), command.entry.opcode) {
+            (Ok(()), opcode::READ) => return self.read(parsed, id, ports),
+            (Ok(()), opcode::WRITE) => timer::WRITE_PARSED,
+            (Ok(()), _) => timer::FINISHED,
+            (Err(_), _) => timer::REFUSED,
+        };
+        ports.sink.at(parsed, Event::Controller(Timer { kind, context: id }));
+    }
+
+    fn refuse(&mut self, id: u32, ports: &mut Ports) {
+        let status = self.check(&self.commands[id as usize].entry).err().unwrap_or(Status::SUCCESS);
+        self.finish(id, status, ports);
     }
 
     /// Whether the fields of a command are in order (NVM Command Set Specification 1.0, sections 3.2.4 and 3.2.6).
@@ -321,7 +331,7 @@ impl Controller {
         let timing = ports.media.write(now, offset, bytes);
         ports.sink.charge(command.request, Stage::MediaWait, timing.started);
         ports.sink.charge(command.request, Stage::Media, timing.acknowledged_at);
-        ports.sink.at(timing.acknowledged_at, Event::Controller(Timer { kind: timer::WRITTEN, context: id }));
+        ports.sink.at(timing.acknowledged_at, Event::Controller(Timer { kind: timer::FINISHED, context: id }));
     }
 
     /// One thing that a read waited for has happened; with the last, its data goes to the host, and its completion
