@@ -10,6 +10,9 @@ use crate::ending::{Ending, Failure};
 use crate::{input, output};
 
 const EXAMPLES: &str = "\
+Without a drive, those that come with the program are listed, and the presets from which sections of
+a drive file can start.
+
 Examples:
   phaselink check                                  shipped drives and presets
   phaselink check dc-express                       every key of a shipped drive
@@ -17,9 +20,6 @@ Examples:
   phaselink check nvme --set nvme.queue_pairs=4    with a key changed";
 
 /// Explain drives: every key with its value, where it comes from and what it means.
-///
-/// Without a drive, list those that come with the program, and the presets from which sections of a drive file
-/// can start.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -23,6 +23,9 @@ const DRIVES_DEFAULT: [&str; 4] = ["nvme", "nvme-polled", "dc-express-block", "d
 const CELLS_MAX: usize = 10_000;
 
 const EXAMPLES: &str = "\
+Without a drive, the four that come with the program are compared: the same memory behind the same
+link in the same host, so that all differences are those of the interface and its software.
+
 Examples:
   phaselink compare                                     the four shipped drives
   phaselink compare --media dram --link gen4-x4         the same over another memory and link
@@ -30,9 +33,6 @@ Examples:
   phaselink compare --iodepth 1,2,4,8,16,32 --json      for a script";
 
 /// Run the same requests on several drives and print them side by side.
-///
-/// Without a drive, the four interfaces that come with the program are compared: the same memory behind the same
-/// link in the same host, so that all differences are the interface's and its software's.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

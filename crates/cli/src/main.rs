@@ -40,7 +40,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Compare(compare::Arguments),
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     Trace(trace::Arguments),
     Check(check::Arguments),
     Reproduce(reproduce::Arguments),

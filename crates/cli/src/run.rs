@@ -25,7 +25,7 @@ const TIMELINE_STEPS_MAX: usize = 200_000;
 
 const EXAMPLES: &str = "\
 Examples:
-  phaselink run                                     4 KiB random reads from dc-express, one at a time
+  phaselink run                                     4 KiB random reads, one at a time
   phaselink run nvme --bs 512 --iodepth 32          another drive, flags named as in fio
   phaselink run nvme --rw randrw -O rwmixwrite=10   any fio option as NAME=VALUE
   phaselink run my-drive.toml --fio jobs.fio        a fio job file

@@ -17,6 +17,9 @@ use crate::{input, words};
 const STEPS_MAX: usize = 4 << 20;
 
 const EXAMPLES: &str = "\
+The request is one of a stream, since a device may learn from those before it. With --perfetto, more
+requests of the stream are written as a timeline too.
+
 Examples:
   phaselink trace                                a 4 KiB read over DC Express
   phaselink trace nvme --bs 512                  a small one over NVMe
@@ -26,9 +29,6 @@ Examples:
                                                  a timeline for https://ui.perfetto.dev";
 
 /// Draw the packets of one request, with time running down: who sends what to whom, and when.
-///
-/// The request is one of a stream, since a device may learn from those before it. With --perfetto, that many
-/// requests of the stream are written as a timeline too.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

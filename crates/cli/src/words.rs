@@ -85,7 +85,7 @@ pub fn memory(drive: &Drive) -> String {
         Technology::Nand => "NAND flash",
     };
     format!(
-        "{technology}, {}, {} of {}, {} to read cells, {} to program them",
+        "{technology}, {}, {} of {}, {} to read, {} to program",
         size(media.capacity_mib << 20),
         counted(media.channels.into(), "channel"),
         counted(media.banks_per_channel.into(), "bank"),
@@ -125,9 +125,9 @@ pub fn interface(drive: &Drive) -> String {
         Interface::DcExpress => "DC Express",
     };
     let wait = match drive.host.wait {
-        Wait::Spin => "the core spins",
-        Wait::Sleep => "the thread sleeps until an interrupt",
-        Wait::Hybrid => "the thread sleeps, then spins",
+        Wait::Spin => "spinning",
+        Wait::Sleep => "sleeping until the interrupt",
+        Wait::Hybrid => "sleeping, then spinning",
     };
     format!("{protocol}, {wait}, {}", software(drive))
 }
@@ -135,11 +135,11 @@ pub fn interface(drive: &Drive) -> String {
 fn software(drive: &Drive) -> String {
     let stages = &drive.stack.stages;
     if stages.is_empty() {
-        return String::from("called from user space");
+        return String::from("from user space");
     }
     let names: Vec<String> = stages.iter().map(|stage| stage.name.clone()).collect();
     let total: Span = stages.iter().map(|stage| stage.submit + stage.complete).sum();
-    format!("called through {} ({})", listed(&names), units::span(total))
+    format!("through {} ({})", listed(&names), units::span(total))
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ fn no_line_of_a_comparison_is_wider_than_110_columns() {
 #[test]
 fn piped_output_has_no_escape_codes_and_no_progress_bars() {
     for arguments in
-        ["compare --ios 100", "run --number-ios 100", "check", "check nvme", "reproduce", "--help", "run --help"]
+        ["compare --ios 100", "run --number-ios 100", "check", "check nvme", "trace", "--help", "run --help"]
     {
         let ran = phaselink(arguments);
         assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'), "phaselink {arguments}");
@@ -109,12 +109,12 @@ fn the_default_job_is_said_and_so_is_any_other() {
         "Job: rw=randread bs=4k iodepth=1 number_ios=100000 (the default; see phaselink run --help)"
     );
     assert_eq!(first("run --bs 512 --size 1m"), "Job: rw=randread iodepth=1 bs=512 size=1m");
-    assert_eq!(first("run --fio examples/mixed.fio"), "Jobs: database and log of examples/mixed.fio");
+    assert_eq!(first("run nvme --fio examples/mixed.fio"), "Jobs: database and log of examples/mixed.fio");
 }
 
 #[test]
 fn several_job_files_run_together() {
-    let document = document("run nvme --fio examples/open-loop.fio --fio examples/randread-qd32.fio --json");
+    let document = document("run nvme-polled --fio examples/open-loop.fio --fio examples/randread-qd32.fio --json");
     let names: Vec<&str> =
         document["jobs"].as_array().unwrap().iter().map(|job| job["jobname"].as_str().unwrap()).collect();
     assert_eq!(names, ["poisson-reads", "randread-qd32"]);
@@ -143,9 +143,31 @@ fn published_results_are_judged_one_object_each() {
     }
     let is_off = rows.iter().any(|row| row["verdict"] == "off");
     assert_eq!(ran.code, Some(i32::from(is_off)));
-    let csv = phaselink("reproduce --csv").stdout;
-    assert_eq!(csv.lines().count(), rows.len() + 1);
-    assert!(csv.starts_with("paper,id,quantity,unit,published,simulated,error_pct,"), "{csv}");
+    let page = phaselink("reproduce").stdout;
+    assert!(page.contains(&format!("{} results: ", rows.len())), "{page}");
+    assert!(rows.iter().all(|row| page.contains(row["id"].as_str().unwrap())), "{page}");
+}
+
+#[test]
+fn a_ladder_shows_one_request_from_the_call_to_the_return() {
+    let ladder = printed("trace nvme --bs 512");
+    assert!(ladder.starts_with("nvme: request 65 of random reads, bs=512, iodepth=1\n"), "{ladder}");
+    for step in ["doorbell, ", "fetch command, ", "# media", "data x4, 608 B", "interrupt message, "] {
+        assert!(ladder.contains(step), "{step} in {ladder}");
+    }
+    assert_ne!(ladder, printed("trace nvme --bs 512 --skip 0"));
+}
+
+#[test]
+fn a_timeline_holds_as_many_requests_as_are_asked_for() {
+    let path = directory("timeline").join("t.json");
+    printed(&format!("trace nvme --iodepth 4 --requests 5 --perfetto {}", path.display()));
+    let timeline: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let steps = timeline["traceEvents"].as_array().unwrap();
+    let mut requests: Vec<u64> = steps.iter().filter_map(|step| step["args"]["request"].as_u64()).collect();
+    requests.sort_unstable();
+    requests.dedup();
+    assert_eq!(requests.len(), 5);
 }
 
 #[test]

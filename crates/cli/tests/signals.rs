@@ -13,9 +13,10 @@ use common::{Ran, directory, program};
 
 /// A run that would take days, once it has opened its results and so listens to Ctrl-C.
 fn endless_run(test: &str, flags: &[&str]) -> Child {
-    let marker = directory(test).join("timeline.json");
+    let report = directory(test);
+    let marker = report.join("index.html");
     let mut command = program();
-    command.args(["run", "--runtime", "200d", "--perfetto"]).arg(&marker).args(flags);
+    command.args(["run", "--runtime", "200d", "--report"]).arg(&report).args(flags);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(&marker);
     // Let it get some requests done.

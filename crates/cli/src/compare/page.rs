@@ -54,7 +54,8 @@ fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&
         let _ = writeln!(text, "{label:<7}  {}", described[0]);
         return;
     }
-    for (drive, line) in drives.iter().zip(described) {
+    for (number, (drive, line)) in drives.iter().zip(described).enumerate() {
+        let label = if number == 0 { label } else { "" };
         let _ = writeln!(text, "{label:<7}  {}: {line}", drive.name);
     }
 }

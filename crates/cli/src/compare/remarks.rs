@@ -25,7 +25,9 @@ pub fn remarks(drives: &[Drive], groups: &[Group]) -> Vec<String> {
     let deep = groups.iter().max_by_key(|group| (group.iodepth, group.bytes));
     let (Some(shallow), Some(deep)) = (shallow, deep) else { return Vec::new() };
     let ranking = by_latency(drives, shallow);
-    [soonest(shallow, &ranking), step_by_step(&ranking), most(drives, deep)].into_iter().flatten().collect()
+    // At one depth the rate says no more than the latency.
+    let most = (deep.iodepth > shallow.iodepth).then(|| most(drives, deep)).flatten();
+    [soonest(shallow, &ranking), step_by_step(&ranking), most].into_iter().flatten().collect()
 }
 
 /// The drives with their cells, slowest first.

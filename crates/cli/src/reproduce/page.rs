@@ -10,7 +10,7 @@ use crate::output::{Style, styled, with_bold_head};
 use crate::words;
 
 /// Longest description of a quantity in the table.
-const QUANTITY_CHARACTERS_MAX: usize = 34;
+const QUANTITY_CHARACTERS_MAX: usize = 30;
 
 /// The table, the reasons for what is not reproduced, and a count.
 pub fn page(rows: &[Row]) -> String {
@@ -37,7 +37,7 @@ pub fn page(rows: &[Row]) -> String {
 
 fn table(rows: &[Row]) -> Table {
     let mut table = Table::new().left("id").left("quantity").right("published").right("simulated").left("unit");
-    for column in ["error", "allowed"] {
+    for column in ["error %", "allowed"] {
         table = table.right(column);
     }
     table = table.left("verdict").right("fitted");
@@ -49,7 +49,7 @@ fn table(rows: &[Row]) -> Table {
             value(row, row.simulated),
             row.unit.clone(),
             error(row),
-            if row.kind == Kind::Shape { String::new() } else { format!("{} %", row.tolerance_pct) },
+            if row.kind == Kind::Shape { String::new() } else { row.tolerance_pct.to_string() },
             String::from(verdict(row)),
             if row.fitted == 0 { String::new() } else { row.fitted.to_string() },
         ]);
@@ -79,7 +79,7 @@ fn number(value: f64) -> String {
 
 fn error(row: &Row) -> String {
     match (row.kind, row.error_pct) {
-        (Kind::Number, Some(error_pct)) => format!("{error_pct:+.2} %"),
+        (Kind::Number, Some(error_pct)) => format!("{error_pct:+.2}"),
         _ => String::new(),
     }
 }

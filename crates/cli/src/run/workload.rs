@@ -81,12 +81,12 @@ impl WorkloadFlags {
     /// Everything that is wrong with flags, job files and traces, and everything that the drive cannot do.
     pub fn resolve(&self, drive: &Drive) -> Result<Workload, Problems> {
         match self.fio.is_empty() {
-            true => self.from_flags(drive),
-            false => self.from_files(drive),
+            true => self.one_job(drive),
+            false => self.job_files(drive),
         }
     }
 
-    fn from_files(&self, drive: &Drive) -> Result<Workload, Problems> {
+    fn job_files(&self, drive: &Drive) -> Result<Workload, Problems> {
         let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
         let parts = input::all(files.iter().map(|file| resolved(file, drive)))?;
         let names: Vec<String> = parts.iter().flat_map(|(jobs, _)| jobs).map(|job| job.name.clone()).collect();
@@ -95,7 +95,7 @@ impl WorkloadFlags {
         Ok(Workload { jobs: parts.into_iter().flat_map(|(jobs, _)| jobs).collect(), summary })
     }
 
-    fn from_flags(&self, drive: &Drive) -> Result<Workload, Problems> {
+    fn one_job(&self, drive: &Drive) -> Result<Workload, Problems> {
         let given = self.given()?;
         let options = with_defaults(&given);
         let (jobs, notes) = resolved(&fio::from_flags(&options)?, drive)?;

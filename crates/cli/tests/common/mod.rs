@@ -1,4 +1,6 @@
 //! The built program, run as a user runs it.
+// Each file of tests is a crate of its own, and few need all of this.
+#![allow(dead_code)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
