@@ -230,8 +230,8 @@ section! {
         tag_choice => tag_choice: TagChoice = TagChoice::Random, any();
         /// Whether the endpoint times its queue reads to the commands it expects
         predict => predict: bool = true, any();
-        /// Longest time that one read may take; times the queue size it is the time-out of a stuck read
-        max_latency_us => max_latency: Span = us(20), ns(1)..=LONGEST;
+        /// Longest time that one read may take, times the queue size the time-out of a stuck read; 0 derives it from link and media
+        max_latency_us => max_latency: Span = ZERO, ZERO..=LONGEST;
         /// Load below which driver and endpoint fall back to doorbells, or 0 to poll always
         doorbell_below_iops => doorbell_below_iops: u64 = 0, 0..=1_000_000_000;
     }

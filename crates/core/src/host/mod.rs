@@ -176,7 +176,10 @@ impl Host {
             return;
         }
         this.asleep_until = None;
+        let free_at = self.cores[this.core].free_at;
         match this.state {
+            // Still being switched to, or behind an interrupt handler.
+            State::Busy if matches!(this.work, Work::None) && free_at > now => sink.at(free_at, Event::Thread(thread)),
             State::Busy if matches!(this.work, Work::None) => self.step(now, thread, driver, sink),
             State::Busy | State::Finished => {}
             State::Watching | State::Away => self.rouse(now, thread, driver, sink),

@@ -267,7 +267,8 @@ impl Endpoint {
     fn on_hit(&mut self, now: Time, poll: Poll, ports: &mut Ports) {
         let number = usize::from(poll.queue);
         let queue = &mut self.queues[number];
-        match queue.missed.take() {
+        let was_empty = queue.missed.take();
+        match was_empty {
             Some(missed) => queue.predictor.observe(queue.packets, queue.ready_at, missed, poll.issued),
             None => queue.allowed = (queue.allowed + 1).min(self.polls_in_flight),
         }
@@ -277,7 +278,8 @@ impl Endpoint {
             self.leave_doorbell_mode(now, number, ports);
         }
         self.plan_anticipation(now, number, ports);
-        if let Some(at) = self.expected(now, number) {
+        // A queue that was empty may well be empty again: the next command is expected when this one is done.
+        if let Some(at) = self.expected(now, number).filter(|_| was_empty.is_some()) {
             self.expect(number as u16, at, ports.sink);
         }
     }
