@@ -214,8 +214,8 @@ section! {
         queue_pairs => queue_pairs: u16 = 1, 1..=1024;
         /// Entries of each command queue (64 bytes each)
         queue_entries => queue_entries: u32 = 64, 2..=65536;
-        /// Commands that one queue read fetches (section 2: "requests for one or more commands")
-        fetch_entries => fetch_entries: u8 = 1, 1..=8;
+        /// Commands that one queue read fetches where they overlap (section 2: "requests for one or more commands"); at depth 1 one
+        fetch_entries => fetch_entries: u8 = 4, 1..=8;
         /// Queue reads that may be in flight at once for each queue
         polls_in_flight => polls_in_flight: u8 = 4, 1..=64;
         /// Time to parse one command

@@ -11,7 +11,7 @@ use super::{ReadName, doorbell, role};
 use crate::config::{self, TagChoice};
 use crate::link::Link;
 use crate::link::rate::Rate;
-use crate::link::packet::{Direction, Packet, Token};
+use crate::link::packet::{Direction, Token};
 use crate::protocol::Settled;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
 use crate::random::Random;
