@@ -17,3 +17,6 @@ pub mod simulation;
 pub mod sink;
 pub mod time;
 pub mod workload;
+
+#[cfg(test)]
+mod tests;
