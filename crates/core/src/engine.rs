@@ -23,11 +23,12 @@
 use crate::config::{Drive, Wait};
 use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
-use crate::link::packet::{Direction, Payload};
+use crate::link::packet::{Direction, Packet, Payload};
 use crate::link::{Arrival, Link};
 use crate::media::{Geometry, Media};
-use crate::protocol::{self, Controller, Driver, Ports, Settled, nvme};
+use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, nvme};
 use crate::recorder::Recorder;
+use crate::report::record::Burst;
 use crate::report::trace::Trace;
 use crate::sink::{Event, PacketId, RequestId, Sink};
 use crate::time::{Span, Time};
@@ -56,6 +57,7 @@ pub struct Engine {
     recorder: Recorder,
     /// Whether the driver looks for completions by itself, without an interrupt.
     polling: bool,
+    stack_names: Vec<String>,
 }
 
 impl Engine {
@@ -76,6 +78,7 @@ impl Engine {
             media: Media::new(&Geometry::from(&drive.media)),
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep,
+            stack_names: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
             sink,
         }
     }
@@ -196,20 +199,57 @@ impl Engine {
 
     fn on_done(&mut self, now: Time, request: RequestId) {
         let request = self.sink.requests.remove(request as usize);
+        if self.sink.trace.is_on() {
+            self.sink.trace.keep_request(request.number, &request.ledger, &self.stack_names);
+        }
         self.recorder.record(now, &request);
     }
 
     /// Packets have crossed the link: up to the root complex, down to the controller.
     fn on_arrival(&mut self, now: Time, arrival: Arrival) {
         let flight = &self.sink.packets[arrival.packet as usize];
+        let last = arrival.first + arrival.count == flight.count();
+        let recording = (last && self.sink.trace.is_on()).then(|| self.burst(now, arrival.packet));
         if flight.packet.direction == Direction::Up {
+            if let Some(burst) = recording {
+                let number = flight.packet.request.map(|request| self.sink.requests[request as usize].number);
+                self.sink.trace.keep_burst(burst, number);
+            }
             return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);
         }
-        if arrival.first + arrival.count == flight.count() {
+        if last {
             let arrived = self.sink.packets.remove(arrival.packet as usize);
             let Engine { controller, link, media, sink, .. } = self;
+            sink.accepted = None;
             controller.on_packet(now, &arrived, &mut Ports { link, media, sink });
+            if let Some(burst) = recording {
+                self.keep_answer(burst, &arrived.packet);
+            }
         }
+    }
+
+    /// A burst as a trace keeps it.
+    fn burst(&self, now: Time, id: PacketId) -> Burst {
+        let flight = &self.sink.packets[id as usize];
+        let (packets, wire_bytes) = (flight.count(), self.link.wire_bytes(&flight.packet));
+        let up = flight.packet.direction == Direction::Up;
+        let name = protocol::packet_name(&flight.packet);
+        Burst { name, up, packets, wire_bytes, from: flight.started(), to: now }
+    }
+
+    /// Keep packets that have come down. Only now is it known whose command a queue read has brought, if any.
+    fn keep_answer(&mut self, mut burst: Burst, packet: &Packet) {
+        let owner = self.sink.accepted.or(packet.request);
+        let number = owner.map(|request| self.sink.requests[request as usize].number);
+        match (packet.token.role, number) {
+            (dc_express::role::POLL, None) => burst.name = "empty answer",
+            (dc_express::role::POLL, Some(number)) => {
+                self.sink.trace.assign("queue read", packet.sampled_at, number);
+            }
+            (nvme::role::FETCH, Some(number)) => self.sink.trace.assign("fetch command", packet.sampled_at, number),
+            _ => {}
+        }
+        self.sink.trace.keep_burst(burst, number);
     }
 
     /// Packets are in host memory: an interrupt message goes to a core, anything else may be what the driver waits for.

@@ -64,6 +64,8 @@ pub struct Request {
     pub visible: Time,
     /// Parts of a request larger than one command: the request they belong to, and how many are under way.
     pub parent: Option<RequestId>,
+    /// Number of the request in the order of issue.
+    pub number: u64,
     pub parts_left: u32,
     pub ledger: Ledger,
 }
@@ -84,6 +86,10 @@ pub struct Sink {
     /// Requests by queue and slot of the command that carries them, so that devices can charge them.
     bindings: Vec<Vec<Option<RequestId>>>,
     pub events: u64,
+    /// Number of the request that was issued last.
+    pub issued: u64,
+    /// The request whose command the device has just accepted.
+    pub accepted: Option<RequestId>,
     /// What is recorded for ladders and timelines; by default nothing.
     pub trace: Trace,
 }

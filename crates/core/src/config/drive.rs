@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::origin::Sources;
 use super::overrides::Override;
 use super::problem::Problems;
-use super::schema::{DcExpress, Host, Interface, Link, Media, Nvme, Power, RootComplex, Stack};
+use super::schema::{DcExpress, Host, Interface, Link, Media, Nvme, Power, RootComplex, Stack, Wait};
 use super::section::{self, Section, any, section};
 use super::{explain, reader, shipped};
 
@@ -110,6 +110,16 @@ impl Drive {
     /// If a field was set beyond what its key allows, and TOML cannot express it.
     pub fn to_toml(&self) -> String {
         toml::to_string(&self.resolved()).expect("values that the schema allows are plain TOML")
+    }
+
+    /// The fitted keys on which this drive's results can depend: not those of a protocol that it does not speak, nor
+    /// of interrupts that nobody waits for.
+    pub fn fitted_in_effect(&self) -> impl Iterator<Item = &Fitted> {
+        self.fitted.iter().filter(|mark| match mark.key.split_once('.') {
+            Some(("dc_express", _)) => self.interface == Interface::DcExpress,
+            Some(("host", key)) if key.starts_with("interrupt") => self.host.wait == Wait::Sleep,
+            _ => true,
+        })
     }
 
     /// The schema's defaults.

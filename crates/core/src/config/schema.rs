@@ -222,10 +222,8 @@ section! {
         parse_ns => parse: Span = ns(32), ZERO..=LONGEST;
         /// Pause of the endpoint between the answer to one queue read and the next when it has nothing to predict
         turnaround_ns => turnaround: Span = ns(60), ZERO..=LONGEST;
-        /// Processor time to write one incomplete tag into the receive buffer
-        mark_ns => mark: Span = Span::from_ps(2400), ZERO..=LONGEST;
-        /// Processor time to check one incomplete tag
-        check_ns => check: Span = Span::from_ps(2400), ZERO..=LONGEST;
+        /// Processor time to write one incomplete tag into the receive buffer, and to check it afterwards
+        tag_ns => tag: Span = Span::from_ps(2400), ZERO..=LONGEST;
         /// Length of the incomplete tag
         tag_bits => tag_bits: u8 = 32, [8, 16, 32, 64];
         /// How the tag is chosen: `random`, `compare` (the device compares with its contents) or `intervals` (the device keeps the unused values)

@@ -296,11 +296,16 @@ impl Host {
     ) -> (RequestId, Time) {
         let mut ledger = Ledger::default();
         ledger.open(next.due);
+        if sink.trace.is_on() {
+            ledger.keep_steps();
+        }
         ledger.until(Stage::Queued, begin);
         self.stack.submit(&mut ledger);
         driver.submit_work(&next.io, &mut ledger);
         let end = ledger.cursor();
+        sink.issued += 1;
         let request = sink.requests.insert(Request {
+            number: sink.issued,
             io: next.io,
             thread,
             buffer: 0,

@@ -42,6 +42,8 @@ pub struct InFlight {
     /// For the receiver's use: a read's first packet's arrival, or packets settled so far.
     pub first_arrival: Time,
     pub settled: u32,
+    /// When its first packet went on the wire.
+    started: Time,
 }
 
 impl InFlight {
@@ -60,6 +62,7 @@ impl InFlight {
             watched: false,
             first_arrival: Time::NEVER,
             settled: 0,
+            started: Time::ZERO,
         }
     }
 
@@ -71,6 +74,11 @@ impl InFlight {
     /// Packets in the burst.
     pub fn count(&self) -> u32 {
         self.count
+    }
+
+    /// When its first packet went on the wire.
+    pub fn started(&self) -> Time {
+        self.started
     }
 
     /// Wire time of each packet but the last.
@@ -344,6 +352,9 @@ impl Link {
             true => started + flight.each * u64::from(count - 1) + flight.last,
             false => started + flight.each * u64::from(count),
         };
+        if flight.sent == 0 {
+            flight.started = started;
+        }
         flight.sent += count;
         if self.per_packet || ends_burst {
             flight.arrives_at = end + self.one_way;

@@ -246,14 +246,6 @@ fn activity_counts_requests_bytes_and_the_time_of_banks_and_buses() {
     assert_eq!(media.activity(), expected);
 }
 
-#[test]
-#[should_panic(expected = "time order")]
-fn a_call_from_the_past_is_a_programming_error() {
-    let mut media = pcm(1, 4096);
-    media.read(at(2), 0, 1, 1);
-    media.read(at(1), 0, 1, 1);
-}
-
 fn assert_disjoint(mut spans: Vec<(u32, Time, Time)>) -> Result<(), TestCaseError> {
     spans.retain(|(_, from, until)| from < until);
     spans.sort();

@@ -209,6 +209,25 @@ impl Controller {
     }
 }
 
+/// What a packet carries, in the words of its protocol.
+pub fn packet_name(packet: &Packet) -> &'static str {
+    use nvme::role as nvme;
+    match (packet.token.role, packet.kind) {
+        (nvme::DOORBELL | dc_express::role::DOORBELL, _) => "doorbell",
+        (nvme::FETCH, Kind::MemoryRead) => "fetch command",
+        (nvme::FETCH, _) => "command",
+        (nvme::PAGE_LIST, Kind::MemoryRead) => "read page list",
+        (nvme::PAGE_LIST, _) => "page list",
+        (nvme::PAYLOAD, Kind::MemoryRead) => "read data",
+        (nvme::COMPLETION, _) => "completion entry",
+        (nvme::INTERRUPT, _) => "interrupt message",
+        (dc_express::role::POLL, Kind::MemoryRead) => "queue read",
+        (dc_express::role::POLL, _) => "command",
+        (dc_express::role::MODE, _) => "polling mode",
+        _ => "data",
+    }
+}
+
 /// A completed request leaves its driver: itself, or the whole that it was the last part of.
 pub fn completed(part: RequestId, sink: &mut Sink) -> Option<RequestId> {
     let Some(whole) = sink.requests[part as usize].parent else { return Some(part) };

@@ -175,7 +175,7 @@ mod tests {
             .iter()
             .map(|stage| stage["stage"].as_str().unwrap())
             .collect();
-        assert_eq!(names, ["driver", "media", "transfer", "system call"]);
+        assert_eq!(names, ["system call", "driver", "media", "transfer"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod json;
 pub mod ladder;
 pub mod latency;
 pub mod perfetto;
+pub mod record;
 pub mod stage;
 pub mod summary;
 pub mod table;

@@ -6,7 +6,7 @@ use crate::time::{Span, Time};
 pub const STACK_STAGES_MAX: usize = 8;
 
 macro_rules! stages {
-    ($($(#[doc = $doc:literal])+ $stage:ident = $name:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $stage:ident = $name:literal in $place:ident,)+) => {
         /// A named part of a request's life, in the order in which a request usually meets them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
@@ -17,54 +17,65 @@ macro_rules! stages {
 
         /// Names of the stages that do not come from the description.
         pub(crate) const FIXED_NAMES: &[&str] = &[$($name),+];
+
+        const FIXED_PLACES: &[Place] = &[$(Place::$place),+];
     };
+}
+
+/// Where a stage's time passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Host,
+    Link,
+    Device,
+    Media,
 }
 
 stages! {
     /// Wanted by the application, but no slot or core free yet.
-    Queued = "queued",
+    Queued = "queued" in Host,
     /// The driver builds and enqueues the command.
-    Driver = "driver",
+    Driver = "driver" in Host,
     /// Incomplete tags are written into the receive buffer.
-    Mark = "mark tags",
+    Mark = "mark tags" in Host,
     /// The doorbell's way to the device.
-    Doorbell = "doorbell",
+    Doorbell = "doorbell" in Link,
     /// The command waits in host memory for a queue read to hit it.
-    PollWait = "poll wait",
+    PollWait = "poll wait" in Host,
     /// The queue read that brings the command to the device.
-    Fetch = "fetch",
+    Fetch = "fetch" in Link,
     /// The command waits for, and passes, the controller's parser.
-    Parse = "parse",
+    Parse = "parse" in Device,
     /// The device reads data (or addresses of data) from host memory.
-    HostRead = "host read",
+    HostRead = "host read" in Link,
     /// The access waits for its bank or channel.
-    MediaWait = "media wait",
+    MediaWait = "media wait" in Media,
     /// Cells, row buffers and the media bus, up to the first packet's worth of data (or all of it, for writes).
-    Media = "media",
+    Media = "media" in Media,
     /// Data packets wait for the wire or for credits.
-    LinkWait = "link wait",
+    LinkWait = "link wait" in Link,
     /// Data packets are on the wire.
-    Transfer = "transfer",
+    Transfer = "transfer" in Link,
     /// From the end of the wire to the other end's transaction layer.
-    Propagation = "propagation",
+    Propagation = "propagation" in Link,
     /// Data settles in host memory, ordering and late writes included.
-    Settle = "settle",
+    Settle = "settle" in Host,
     /// Completion entry and its way to host memory.
-    CompletionEntry = "completion entry",
+    CompletionEntry = "completion entry" in Link,
     /// Interrupt message, its delivery and handler.
-    Interrupt = "interrupt",
+    Interrupt = "interrupt" in Host,
     /// The thread is woken and switched to.
-    ContextSwitch = "context switch",
+    ContextSwitch = "context switch" in Host,
     /// The completed request waits for its thread's core.
-    CoreWait = "core wait",
+    CoreWait = "core wait" in Host,
     /// The spinning core has yet to see what has settled.
-    Poll = "poll",
+    Poll = "poll" in Host,
     /// Incomplete tags are checked.
-    Check = "check tags",
+    Check = "check tags" in Host,
     /// Memory-to-memory copy of the data.
-    Copy = "copy",
+    Copy = "copy" in Host,
     /// A stuck read waits for its time-out.
-    Timeout = "time-out",
+    Timeout = "time-out" in Host,
 }
 
 const STACK: [Stage; STACK_STAGES_MAX] = [
@@ -87,6 +98,20 @@ impl Stage {
     /// If `place` is not below [`STACK_STAGES_MAX`].
     pub fn stack(place: usize) -> Stage {
         STACK[place]
+    }
+
+    /// Where its time passes.
+    pub fn place(self) -> Place {
+        FIXED_PLACES.get(self as usize).copied().unwrap_or(Place::Host)
+    }
+
+    /// Its name; `stack` names the stages of the software stack.
+    pub fn name(self, stack: &[String]) -> &str {
+        let place = self as usize;
+        match FIXED_NAMES.get(place) {
+            Some(name) => name,
+            None => stack.get(place - FIXED_NAMES.len()).map_or("stack", String::as_str),
+        }
     }
 }
 
@@ -113,9 +138,12 @@ impl StageTimes {
 
     /// Stages in which any time was spent, with their names; the names of stack stages come from `stack`.
     pub fn named<'a>(&'a self, stack: &'a [String]) -> impl Iterator<Item = (&'a str, Span)> + 'a {
-        let fixed = FIXED_NAMES.iter().copied();
-        let names = fixed.chain(stack.iter().map(String::as_str));
-        names.zip(self.0.iter().copied()).filter(|(_, span)| !span.is_zero())
+        let (fixed, stack_times) = self.0.split_at(FIXED_NAMES.len());
+        let fixed = FIXED_NAMES.iter().copied().zip(fixed.iter().copied());
+        let stack = stack.iter().map(String::as_str).zip(stack_times.iter().copied());
+        // The stack stands where a request meets it first: behind its wait for a slot.
+        let (queued, below) = (fixed.clone().take(1), fixed.skip(1));
+        queued.chain(stack).chain(below).filter(|(_, span)| !span.is_zero())
     }
 
     /// Add another request's or run's times.
@@ -135,6 +163,8 @@ pub struct Ledger {
     start: Time,
     cursor: Time,
     times: StageTimes,
+    /// Every step with its stage and its end, if somebody wants to see them.
+    steps: Option<Box<Vec<(Stage, Time)>>>,
 }
 
 impl Ledger {
@@ -143,6 +173,7 @@ impl Ledger {
         self.start = start;
         self.cursor = start;
         self.times = StageTimes::default();
+        self.steps = None;
     }
 
     /// Charge the time from the cursor to `until` to `stage` and move the cursor there.
@@ -153,12 +184,34 @@ impl Ledger {
         assert!(until >= self.cursor, "{stage:?} ends at {until}, before {}", self.cursor);
         self.times.0[stage as usize] += until.since(self.cursor);
         self.cursor = until;
+        self.note(stage);
     }
 
     /// Charge `span` to `stage` and move the cursor by it.
     pub fn spend(&mut self, stage: Stage, span: Span) {
         self.times.0[stage as usize] += span;
         self.cursor += span;
+        self.note(stage);
+    }
+
+    /// Keep the steps from now on.
+    pub fn keep_steps(&mut self) {
+        self.steps = Some(Box::default());
+    }
+
+    /// The steps that were kept: stage, start and end of each that took any time.
+    pub fn steps(&self) -> impl Iterator<Item = (Stage, Time, Time)> + '_ {
+        let mut from = self.start;
+        self.steps.iter().flat_map(|steps| steps.iter()).filter_map(move |&(stage, to)| {
+            let start = std::mem::replace(&mut from, to);
+            (start < to).then_some((stage, start, to))
+        })
+    }
+
+    fn note(&mut self, stage: Stage) {
+        if let Some(steps) = &mut self.steps {
+            steps.push((stage, self.cursor));
+        }
     }
 
     /// Where the next charge starts.

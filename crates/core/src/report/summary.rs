@@ -252,20 +252,20 @@ mod tests {
             rand & mix, read: where the time of a request goes
             stage            ns    share
             ──────────────────────────────────────────────────
+            system call   600.0   10.9 %  ███▎
             driver        200.0    3.6 %  █▏
             media        3600.5   65.5 %  ███████████████████▋
             transfer     1100.0   20.0 %  ██████
-            system call   600.0   10.9 %  ███▎
             ──────────────────────────────────────────────────
             total        5500.5  100.0 %
 
             rand & mix, write: where the time of a request goes
             stage            ns    share
             ───────────────────────────────────────────────
+            system call   600.0   30.0 %  █████████
             driver        200.0   10.0 %  ███
             media         100.0    5.0 %  █▌
             transfer     1100.0   55.0 %  ████████████████▌
-            system call   600.0   30.0 %  █████████
             ───────────────────────────────────────────────
             total        2000.0  100.0 %
 

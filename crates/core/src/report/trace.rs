@@ -88,6 +88,19 @@ impl Trace {
         }
     }
 
+    /// Whether anything is recorded at all.
+    pub fn is_on(&self) -> bool {
+        self.limit > 0
+    }
+
+    /// The packets recorded last under this name turn out to be `request`'s.
+    pub fn assign(&mut self, name: &str, from: Time, request: u64) {
+        let last = self.records.iter_mut().rev();
+        if let Some(record) = last.take_while(|r| r.to >= from).find(|r| r.step.name() == name) {
+            record.request = Some(request);
+        }
+    }
+
     /// Whether the limit is reached, so that callers may spare themselves making records.
     pub fn is_full(&self) -> bool {
         self.records.len() >= self.limit

@@ -52,7 +52,7 @@ pub struct Facts {
 
 impl From<&Drive> for Facts {
     fn from(drive: &Drive) -> Facts {
-        let fitted = drive.fitted.iter().map(|mark| mark.key.clone()).collect();
+        let fitted = drive.fitted_in_effect().map(|mark| mark.key.clone()).collect();
         Facts { fitted, description: drive.resolved() }
     }
 }

@@ -99,15 +99,15 @@ fn a_drive_is_named_by_its_file_unless_it_says_otherwise() {
 #[test]
 fn a_mark_as_fitted_goes_when_the_value_is_replaced() {
     let own = drive("preset = 'dc-express'\n", &[]);
-    assert!(fitted(&own).contains(&"dc_express.mark_ns"));
+    assert!(fitted(&own).contains(&"dc_express.tag_ns"));
     assert!(fitted(&own).contains(&"link.one_way_ns"));
     let set = drive(
         "preset = 'dc-express'\n[link]\none_way_ns = 1\n",
-        &["dc_express.mark_ns=1"],
+        &["dc_express.tag_ns=1"],
     );
-    assert!(!fitted(&set).contains(&"dc_express.mark_ns"));
+    assert!(!fitted(&set).contains(&"dc_express.tag_ns"));
     assert!(!fitted(&set).contains(&"link.one_way_ns"));
-    assert!(fitted(&set).contains(&"dc_express.check_ns"));
+    assert!(fitted(&set).contains(&"dc_express.turnaround_ns"));
     let other = drive("preset = 'dc-express'\n[link]\npreset = 'gen3-x4'\n", &[]);
     assert!(!fitted(&other).contains(&"link.one_way_ns"));
 }
@@ -141,7 +141,7 @@ fn the_resolved_form_reads_back_to_an_equal_drive() {
 #[test]
 fn the_resolved_form_gives_spans_in_the_unit_of_their_key() {
     let resolved = Drive::shipped("dc-express").unwrap().resolved();
-    assert_eq!(resolved["dc_express"]["mark_ns"], 2.4);
+    assert_eq!(resolved["dc_express"]["tag_ns"], 2.4);
     assert_eq!(resolved["dc_express"]["max_latency_us"], 20);
     assert_eq!(resolved["interface"], "dc-express");
     assert_eq!(resolved["media"]["technology"], "pcm");

@@ -45,8 +45,8 @@ pub struct Driver {
     pub nvme: NvmeDriver,
     queues: Vec<Queue>,
     chunk_bytes: u32,
-    mark: Span,
-    check: Span,
+    /// Processor time to write, or to check, one tag.
+    tag_time: Span,
     mmio_write: Span,
     tag: u64,
     tag_bits: u8,
@@ -87,8 +87,7 @@ impl Driver {
             nvme,
             queues,
             chunk_bytes: drive.link.max_payload_bytes,
-            mark: config.mark.scale(ratio),
-            check: config.check.scale(ratio),
+            tag_time: config.tag.scale(ratio),
             mmio_write: drive.host.mmio_write.scale(ratio),
             tag: random.bits(),
             tag_bits: config.tag_bits,
@@ -103,12 +102,12 @@ impl Driver {
 
     /// Processor time to submit a read: one tag for each packet to come.
     pub fn submit_work(&self, bytes: u32, ledger: &mut Ledger) {
-        ledger.spend(Stage::Mark, self.mark * u64::from(self.chunks(bytes)));
+        ledger.spend(Stage::Mark, self.tag_time * u64::from(self.chunks(bytes)));
     }
 
     /// Processor time to complete one: every tag is checked.
     pub fn complete_work(&self, bytes: u32, ledger: &mut Ledger) {
-        ledger.spend(Stage::Check, self.check * u64::from(self.chunks(bytes)));
+        ledger.spend(Stage::Check, self.tag_time * u64::from(self.chunks(bytes)));
     }
 
     fn chunks(&self, bytes: u32) -> u32 {

@@ -247,6 +247,7 @@ impl Endpoint {
         let request = ports.sink.bound(self.first_binding + usize::from(number), queue.head as usize);
         ports.sink.charge(request, Stage::PollWait, sampled);
         ports.sink.charge(request, Stage::Fetch, now);
+        ports.sink.accepted = request;
         queue.head += 1;
         if queue.head == queue.entries {
             queue.head = 0;

@@ -89,12 +89,17 @@ mod tests {
             .map(|round| {
                 let ready = at(round * 100_000);
                 let arrival = ready + Span::from_ns(gap(round));
+                let target = predictor.target(4, ready);
                 let mut miss = ready - Span::from_ns(100);
-                let mut poll = predictor.target(4, ready).unwrap_or(miss + Span::from_ns(period));
-                while poll < arrival {
-                    miss = poll;
-                    poll += Span::from_ns(period);
+                // As the endpoint does: at the expected time if that is nearer than a period, else after one.
+                let after = |miss: Time| {
+                    let soon = miss + Span::from_ns(period);
+                    target.filter(|&at| at > miss && at <= soon).unwrap_or(soon)
+                };
+                while after(miss) < arrival {
+                    miss = after(miss);
                 }
+                let poll = after(miss);
                 predictor.observe(4, ready, miss, poll);
                 poll.since(arrival).as_ps() / 1000
             })

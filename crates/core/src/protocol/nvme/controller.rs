@@ -182,6 +182,7 @@ impl Controller {
             let slot = (fetch.first + place) % entries;
             let request = ports.sink.bound(fetch.queue.into(), slot as usize);
             ports.sink.charge(request, Stage::Fetch, now);
+            ports.sink.accepted = request;
             let entry = SubmissionEntry::decode(&payload.bytes().as_chunks().0[place as usize]);
             self.accept(now, entry, fetch.queue, request, ports);
         }
