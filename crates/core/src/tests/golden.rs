@@ -149,27 +149,27 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table: String = RUNS.iter().map(line).collect();
     let table = table.replace("; \n", "\n");
     expect![[r#"
-        a1c2920cecbbcc37 1500 ios, 5508539197 ps, 54020 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        65e4a4523e2bfe49 1500 ios, 236311723957 ps, 1485333 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
-        39a9b8a428ce4264 1500 ios, 7574256337 ps, 69212 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
-        78e8792550b6988e 1500 ios, 3681309816 ps, 51004 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
-        00aa5c305ca9d136 1500 ios, 100051853515 ps, 362106 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
-        1b8377153a87993d 1500 ios, 17132223552 ps, 146562 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
-        26415f9b9fe9dc95 1500 ios, 3686040048 ps, 51004 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        46248e4148f6e954 1500 ios, 5528784433 ps, 54044 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
-        2882616d3b3e4156 1500 ios, 4074133834 ps, 52478 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
-        a127a24ee7e49e90 1500 ios, 76540926073 ps, 260774 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        d867e3672d36fccb 1500 ios, 123686323167 ps, 431792 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
-        cfeee8c184a94dc8 1500 ios, 4229400000 ps, 58059 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
-        fc6657cd0f75b721 1500 ios, 43566724692 ps, 87162 packets: nvme 4 KiB, 1 x 4, 50 % reads
-        5ddbf7fb34b0dd48 1496 ios, 60605513290 ps, 805954 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
-        87f0eed991a61908 1500 ios, 5112903779 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
-        aacaf4b7ac6217cf 1500 ios, 11131180300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
-        ac0df99349842b0a 1500 ios, 25803992634 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
-        183de15bf4a704d2 1500 ios, 48049846775 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
-        6a65c350148d3e9c 1500 ios, 223393721918 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
-        2b546dcd6d9ec060 1500 ios, 42276723779 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
-        150fffbb67f3f4f0 1500 ios, 29377243289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        69f3c846d6d9cf04 1500 ios, 3731364941 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_miss_ratio=0.1
+        cf4d9dfe51511986 1500 ios, 5525240378 ps, 54020 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        bc3b506d8684effd 1500 ios, 236356772416 ps, 1473000 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        cf14027755241aca 1500 ios, 7557968645 ps, 68877 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
+        5343a261595bb319 1500 ios, 3681311145 ps, 51004 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
+        d73aece1b22642c6 1500 ios, 100118352755 ps, 357507 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        c2c31869b4ac1f22 1500 ios, 17495904005 ps, 147154 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
+        3561ea421afc1fb0 1500 ios, 3686104035 ps, 51004 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        5c7b1218c25fa38b 1500 ios, 5544860745 ps, 54046 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
+        389fb2ff5589ce37 1500 ios, 4074283308 ps, 52481 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
+        bdc8ebda487720c4 1500 ios, 76540793835 ps, 256885 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        e54b161b2bc3d4e4 1500 ios, 118447090213 ps, 410316 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        fc6bf6409ba3baa9 1500 ios, 4229400000 ps, 56915 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
+        834fc832f8ce8c98 1500 ios, 43539084921 ps, 87106 packets: nvme 4 KiB, 1 x 4, 50 % reads
+        8d2f48230c2d12cf 1496 ios, 60605821295 ps, 805954 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
+        d13c123f9b2ee74d 1500 ios, 5130910360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
+        8f3daa1f83d573d6 1500 ios, 11131216300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
+        c0ebaa1ba680db67 1500 ios, 25792262634 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
+        cf10eb00b9707950 1500 ios, 48049918775 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
+        94b809a7a8244308 1500 ios, 223696029383 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
+        8baee2f2838c34bb 1500 ios, 42276142054 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
+        0d216fae3c8c59a9 1500 ios, 29377723289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        630f178cf03a7f9b 1500 ios, 3731388941 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_miss_ratio=0.1
     "#]].assert_eq(&table);
 }
