@@ -218,12 +218,13 @@ impl Engine {
             return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);
         }
         if last {
-            let arrived = self.sink.packets.remove(arrival.packet as usize);
+            let packet = self.sink.packets.remove(arrival.packet as usize).packet;
+            let payload = self.sink.take_payload(arrival.packet);
             let Engine { controller, link, media, sink, .. } = self;
             sink.accepted = None;
-            controller.on_packet(now, &arrived, &mut Ports { link, media, sink });
+            controller.on_packet(now, &packet, &payload, &mut Ports { link, media, sink });
             if let Some(burst) = recording {
-                self.keep_answer(burst, &arrived.packet);
+                self.keep_answer(burst, &packet);
             }
         }
     }
@@ -256,10 +257,7 @@ impl Engine {
     fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
         let last = self.root_complex.on_settle(id, count, &mut self.sink);
         let (packet, payload) = match last {
-            true => {
-                let flight = self.sink.packets.remove(id as usize);
-                (flight.packet, flight.payload)
-            }
+            true => (self.sink.packets.remove(id as usize).packet, self.sink.take_payload(id)),
             false => (self.sink.packets[id as usize].packet, Payload::default()),
         };
         if packet.token.role == nvme::role::INTERRUPT {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use slab::Slab;
 
 use crate::link::InFlight;
+use crate::link::packet::Payload;
 use crate::memory::HostMemory;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
@@ -79,6 +80,8 @@ pub struct Sink {
     ready: VecDeque<Event>,
     now: Time,
     pub packets: Slab<InFlight>,
+    /// Payloads by burst, beside them because few bursts have one whose bytes matter.
+    payloads: Vec<Payload>,
     /// Requests whose completion the driver has just found.
     pub completed: VecDeque<RequestId>,
     pub requests: Slab<Request>,
@@ -107,6 +110,31 @@ impl Sink {
     /// Let `event` happen `after` from `now`.
     pub fn after(&mut self, now: Time, after: Span, event: Event) {
         self.at(now + after, event);
+    }
+
+    /// The payload of a burst: zeros until something is written.
+    pub fn payload(&mut self, packet: PacketId) -> &mut Payload {
+        let place = packet as usize;
+        if self.payloads.len() <= place {
+            self.payloads.resize_with(place + 1, Payload::default);
+        }
+        &mut self.payloads[place]
+    }
+
+    /// The same at the end of the burst's journey, so that the next burst of this name finds zeros.
+    pub fn take_payload(&mut self, packet: PacketId) -> Payload {
+        std::mem::take(self.payload(packet))
+    }
+
+    /// Write a burst's payload to host memory.
+    pub fn store(&mut self, packet: PacketId, address: u64, bytes: u32) {
+        self.memory.write(address, &self.payloads[packet as usize].bytes()[..bytes as usize]);
+    }
+
+    /// Fill a burst's payload from host memory.
+    pub fn load(&mut self, packet: PacketId, address: u64, bytes: u32) {
+        self.payload(packet);
+        self.memory.read(address, self.payloads[packet as usize].room(bytes as usize));
     }
 
     /// The command in `slot` of `queue` carries `request`.

@@ -156,15 +156,6 @@ impl Packet {
         if self.kind == Kind::MemoryRead { 0 } else { self.bytes }
     }
 
-    /// Payload of the last packet on the wire.
-    pub fn last_payload_bytes(&self) -> u32 {
-        match self.kind {
-            Kind::MemoryRead => 0,
-            _ if self.bytes <= self.chunk_bytes => self.bytes,
-            _ => self.bytes - (self.count() - 1) * self.chunk_bytes,
-        }
-    }
-
     /// Payload of a packet other than the last; of the only packet, if there is one.
     pub fn chunk_payload_bytes(&self) -> u32 {
         if self.kind == Kind::MemoryRead { 0 } else { self.chunk_bytes.min(self.bytes) }

@@ -7,7 +7,7 @@ mod reads;
 
 use crate::config::{self, Interface};
 use crate::link::packet::{Kind, Packet, Payload};
-use crate::link::{InFlight, Link};
+use crate::link::Link;
 use crate::media::Media;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
@@ -161,8 +161,7 @@ impl Driver {
 
 impl Controller {
     /// Packets from the host have arrived: a register write, or the answer to a read.
-    pub fn on_packet(&mut self, now: Time, arrived: &InFlight, ports: &mut Ports) {
-        let (packet, payload) = (&arrived.packet, &arrived.payload);
+    pub fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         match (self, packet.kind) {
             (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, payload, ports),
             (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, payload, ports),
