@@ -15,6 +15,7 @@ pub mod report;
 pub mod reproduce;
 pub mod simulation;
 pub mod sink;
+mod table;
 pub mod time;
 pub mod workload;
 

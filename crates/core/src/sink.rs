@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use slab::Slab;
-
 use crate::link::InFlight;
 use crate::link::packet::Payload;
 use crate::memory::HostMemory;
@@ -11,8 +9,11 @@ use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::report::trace::Trace;
 use crate::queue::Queue;
+use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::workload::Io;
+
+const _: () = assert!(size_of::<Event>() == 8);
 
 /// Index of a burst in [`Sink::packets`].
 pub type PacketId = u32;
@@ -20,6 +21,8 @@ pub type PacketId = u32;
 pub type RequestId = u32;
 
 /// Everything that can happen. [`crate::engine::Engine::route`] says who hears of it.
+///
+/// Kept to eight bytes, as events are copied more than anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A thread looks for something to do.
@@ -38,10 +41,12 @@ pub enum Event {
     Arrive(PacketId),
     /// Host memory answers a read of the device.
     Answer(PacketId),
-    /// Packets of a posted write are in host memory.
-    Settle { packet: PacketId, first: u32, count: u32 },
+    /// A posted write is in host memory.
+    Settle(PacketId),
+    /// One packet of a posted burst is.
+    SettleOne { place: u16, packet: PacketId },
     /// A controller's own timer.
-    Controller(Timer),
+    Controller { kind: u8, context: u32 },
 }
 
 /// A controller's name for one of its timers.
@@ -79,12 +84,12 @@ pub struct Sink {
     /// Events of this instant, in the order in which they were asked for.
     ready: VecDeque<Event>,
     now: Time,
-    pub packets: Slab<InFlight>,
+    pub packets: Table<InFlight>,
     /// Payloads by burst, beside them because few bursts have one whose bytes matter.
     payloads: Vec<Payload>,
     /// Requests whose completion the driver has just found.
     pub completed: VecDeque<RequestId>,
-    pub requests: Slab<Request>,
+    pub requests: Table<Request>,
     pub memory: HostMemory,
     /// Requests by queue and slot of the command that carries them, so that devices can charge them.
     bindings: Vec<Vec<Option<RequestId>>>,
@@ -112,7 +117,7 @@ impl Sink {
         self.at(now + after, event);
     }
 
-    /// The payload of a burst: zeros until something is written.
+    /// The payload of a burst. Whoever sends or answers it fills it before anybody looks.
     pub fn payload(&mut self, packet: PacketId) -> &mut Payload {
         let place = packet as usize;
         if self.payloads.len() <= place {
@@ -121,7 +126,7 @@ impl Sink {
         &mut self.payloads[place]
     }
 
-    /// The same at the end of the burst's journey, so that the next burst of this name finds zeros.
+    /// The same at the end of the burst's journey.
     pub fn take_payload(&mut self, packet: PacketId) -> Payload {
         std::mem::take(self.payload(packet))
     }

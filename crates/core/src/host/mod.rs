@@ -324,7 +324,7 @@ impl Host {
         let this = &mut self.threads[usize::from(thread)];
         this.next = None;
         this.outstanding += 1;
-        (request as RequestId, end)
+        (request, end)
     }
 
     /// Take up a completion: from the driver, and up the stack.

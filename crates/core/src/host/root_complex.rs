@@ -78,9 +78,11 @@ impl RootComplex {
         let (serial, each, relaxed) = (flight.serial(), flight.each(), flight.packet.relaxed);
         let translation = self.translation(serial, arrival.first);
         if self.late_write_ratio == 0.0 {
-            let at = self.settle_at(now + self.write + translation, relaxed);
-            let Arrival { packet, first, count } = arrival;
-            return sink.at(at, Event::Settle { packet, first, count });
+            let event = match arrival.count == flight.count() {
+                true => Event::Settle(arrival.packet),
+                false => Event::SettleOne { place: arrival.first as u16, packet: arrival.packet },
+            };
+            return sink.at(self.settle_at(now + self.write + translation, relaxed), event);
         }
         for place in 0..arrival.count {
             let arrived = now - each * u64::from(arrival.count - 1 - place);
@@ -90,7 +92,7 @@ impl RootComplex {
             if !relaxed && at > arrived + self.write + translation {
                 link.hold_posted(Direction::Up, arrived, at);
             }
-            sink.at(at.max(now), Event::Settle { packet: arrival.packet, first: index, count: 1 });
+            sink.at(at.max(now), Event::SettleOne { place: index as u16, packet: arrival.packet });
         }
     }
 

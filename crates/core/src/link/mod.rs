@@ -198,7 +198,7 @@ impl Link {
 
     /// Send a burst, now.
     pub fn send(&mut self, packet: Packet, sink: &mut Sink) {
-        let id = sink.packets.insert(InFlight::new(packet)) as PacketId;
+        let id = sink.packets.insert(InFlight::new(packet));
         self.send_on(sink.now(), id, sink);
     }
 
@@ -206,7 +206,7 @@ impl Link {
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, sink: &mut Sink) {
         let bytes = payload.len();
         let packet = Packet::write(direction, address, bytes as u32, bytes as u32, token);
-        let id = sink.packets.insert(InFlight::new(packet)) as PacketId;
+        let id = sink.packets.insert(InFlight::new(packet));
         sink.payload(id).room(bytes).copy_from_slice(payload);
         self.send_on(sink.now(), id, sink);
     }

@@ -34,6 +34,7 @@ impl Payload {
     /// The first `bytes` bytes, to be written.
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {
         if bytes <= INLINE_BYTES {
+            self.more = None;
             return &mut self.inline[..bytes];
         }
         self.more.insert(vec![0; bytes].into_boxed_slice())

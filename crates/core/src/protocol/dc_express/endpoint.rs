@@ -294,7 +294,7 @@ impl Endpoint {
             if at == now {
                 return self.anticipate(now, number, ports);
             }
-            ports.sink.at(at, Event::Controller(Timer { kind: timer::ANTICIPATE, context: number as u32 }));
+            ports.sink.at(at, Event::Controller { kind: timer::ANTICIPATE, context: number as u32 });
         }
     }
 
@@ -309,7 +309,7 @@ impl Endpoint {
         if self.queues[usize::from(number)].expect_at.replace(at) == Some(at) {
             return;
         }
-        sink.at(at, Event::Controller(Timer { kind: timer::EXPECT, context: number.into() }));
+        sink.at(at, Event::Controller { kind: timer::EXPECT, context: number.into() });
     }
 
     fn anticipate(&mut self, now: Time, number: usize, ports: &mut Ports) {
@@ -381,7 +381,7 @@ impl Endpoint {
         let (offset, bytes) = (command.offset, command.bytes);
         let start = start_read(parsed, offset, bytes, self.max_payload_bytes, request, ports);
         let context = self.reads.insert(read) as u32;
-        ports.sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context }));
+        ports.sink.at(start, Event::Controller { kind: timer::DATA_READY, context });
     }
 
     /// The data starts to flow. No order is asked for: the host checks every packet.
