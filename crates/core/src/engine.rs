@@ -160,6 +160,7 @@ impl Engine {
     }
 
     /// The architecture: every event, and who hears of it.
+    #[inline]
     fn route(&mut self, now: Time, event: Event) {
         let Engine { sink, host, driver, link, root_complex, controller, media, .. } = self;
         match event {
@@ -214,6 +215,7 @@ impl Engine {
     }
 
     /// Packets have crossed the link: up to the root complex, down to the controller.
+    #[inline]
     fn on_arrival(&mut self, now: Time, arrival: Arrival) {
         let flight = &self.sink.packets[arrival.packet as usize];
         let last = arrival.first + arrival.count == flight.count();

@@ -118,6 +118,7 @@ impl Sink {
     }
 
     /// The payload of a burst. Whoever sends or answers it fills it before anybody looks.
+    #[inline]
     pub fn payload(&mut self, packet: PacketId) -> &mut Payload {
         let place = packet as usize;
         if self.payloads.len() <= place {
@@ -160,6 +161,7 @@ impl Sink {
     }
 
     /// Charge the time up to `until` to a stage of a request, if there is one.
+    #[inline]
     pub fn charge(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
         if let Some(request) = request {
             self.requests[request as usize].ledger.until(stage, until);

@@ -163,7 +163,7 @@ impl Credits {
 
 /// Packets of a run whose credits are back at `now`.
 fn returned_by(run: &Run, now: Time) -> u32 {
-    if run.every.is_zero() {
+    if run.packets == 1 || run.every.is_zero() {
         return run.packets;
     }
     let passed = now.since(run.first_at).as_ps() / run.every.as_ps() + 1;

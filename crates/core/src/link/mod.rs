@@ -245,6 +245,7 @@ impl Link {
     }
 
     /// A burst, or a packet of it, may have arrived; nothing if it was cut and arrives later.
+    #[inline]
     pub fn on_arrival(&mut self, now: Time, id: PacketId, sink: &mut Sink) -> Option<Arrival> {
         let flight = &mut sink.packets[id as usize];
         let arrival = if self.per_packet {
@@ -282,6 +283,7 @@ impl Link {
     }
 
     /// Number a burst, and find what its packets take on the wire.
+    #[inline]
     fn register(&mut self, flight: &mut InFlight) {
         self.serial += 1;
         let overhead = self.overhead.of(flight.packet.kind);
@@ -297,6 +299,7 @@ impl Link {
         flight.watched = false;
     }
 
+    #[inline]
     fn wake(&mut self, wire: usize, at: Time, sink: &mut Sink) {
         if let Some(at) = self.wires[wire].wake(at) {
             sink.at(at, Event::Wire(wire as u8));

@@ -108,7 +108,7 @@ impl Wire {
     pub fn occupy(&mut self, segment: Segment) {
         self.free_at = segment.end;
         self.last = segment.class;
-        self.sending = (segment.count > 1).then_some(segment);
+        self.sending = if segment.count > 1 { Some(segment) } else { None };
     }
 
     /// The wire is lost until `until` (a replay).
