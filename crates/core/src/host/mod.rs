@@ -89,6 +89,8 @@ struct Core {
 #[derive(Clone, Debug)]
 pub struct Host {
     threads: Vec<Thread>,
+    /// Threads that have not finished.
+    unfinished: usize,
     cores: Vec<Core>,
     stack: Stack,
     wait: Wait,
@@ -109,6 +111,7 @@ impl Host {
         let ratio = config.nominal_ghz / config.core_ghz;
         Host {
             threads: Vec::new(),
+            unfinished: 0,
             cores: vec![Core::default(); config.cores.into()],
             stack: Stack::new(&drive.stack, ratio),
             wait: config.wait,
@@ -125,6 +128,7 @@ impl Host {
     /// Add a thread that keeps up to `iodepth` requests outstanding; without a generator its requests come from outside.
     pub fn add_thread(&mut self, iodepth: u32, generator: Option<Generator>) -> u16 {
         let thread = self.threads.len() as u16;
+        self.unfinished += 1;
         self.threads.push(Thread {
             core: usize::from(thread) % self.cores.len(),
             iodepth,
@@ -146,7 +150,7 @@ impl Host {
 
     /// Whether every thread has done all its requests.
     pub fn finished(&self) -> bool {
-        self.threads.iter().all(|thread| thread.state == State::Finished)
+        self.unfinished == 0
     }
 
     /// Use of the cores up to `now`.
@@ -164,6 +168,7 @@ impl Host {
         this.external.push_back(Next { io, due: now });
         if this.state == State::Finished {
             this.state = State::Away;
+            self.unfinished += 1;
         }
         self.rouse(now, thread, driver, sink);
     }
@@ -323,7 +328,7 @@ impl Host {
         let this = &mut self.threads[usize::from(thread)];
         this.next = None;
         this.outstanding += 1;
-        (request as RequestId, end)
+        (request, end)
     }
 
     /// Take up a completion: from the driver, and up the stack.
@@ -370,6 +375,7 @@ impl Host {
         let finished = this.next.is_none() && this.external.is_empty() && this.outstanding == 0;
         if finished {
             this.state = State::Finished;
+            self.unfinished -= 1;
             return self.leave(now, thread, sink);
         }
         let others = !self.cores[this.core].ready.is_empty();

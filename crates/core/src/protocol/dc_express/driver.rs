@@ -53,7 +53,6 @@ pub struct Driver {
     chunk_bytes: u32,
     /// Processor time to write, or to check, one tag.
     tag_time: Span,
-    mmio_write: Span,
     tag: u64,
     tag_bits: u8,
     tag_choice: TagChoice,
@@ -94,7 +93,6 @@ impl Driver {
             queues,
             chunk_bytes: drive.link.max_payload_bytes,
             tag_time: config.tag.scale(ratio),
-            mmio_write: drive.host.mmio_write.scale(ratio),
             tag: random.bits(),
             tag_bits: config.tag_bits,
             tag_choice: config.tag_choice,
@@ -254,13 +252,8 @@ impl Driver {
     /// Data of an attempt that was given up has come after all: nobody needs its request any more.
     fn bury(&mut self, request: Option<RequestId>, sink: &mut Sink) {
         if let Some(request) = request {
-            sink.requests.try_remove(request as usize);
+            sink.requests.vacate(request);
         }
-    }
-
-    /// Processor time of the doorbell that a low load needs is the NVMe one's.
-    pub fn doorbell_work(&self) -> Span {
-        self.mmio_write
     }
 }
 

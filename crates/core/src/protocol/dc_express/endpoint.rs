@@ -329,7 +329,7 @@ impl Endpoint {
             return self.anticipate(now, number, ports);
         }
         queue.anticipate_at = Some(at);
-        ports.sink.at(at, Event::Controller(Timer { kind: timer::ANTICIPATE, context: number as u32 }));
+        ports.sink.at(at, Event::Controller { kind: timer::ANTICIPATE, context: number as u32 });
     }
 
     /// When the next command is expected, if that is still to come.
@@ -343,7 +343,7 @@ impl Endpoint {
         if self.queues[usize::from(number)].expect_at.replace(at) == Some(at) {
             return;
         }
-        sink.at(at, Event::Controller(Timer { kind: timer::EXPECT, context: number.into() }));
+        sink.at(at, Event::Controller { kind: timer::EXPECT, context: number.into() });
     }
 
     /// Read the first entry that is not being read yet, if the reads in flight are likely to find something; otherwise
@@ -420,7 +420,7 @@ impl Endpoint {
         let (offset, bytes) = (command.offset, command.bytes);
         let start = start_read(parsed, offset, bytes, self.max_payload_bytes, request, ports);
         let context = self.reads.insert(read) as u32;
-        ports.sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context }));
+        ports.sink.at(start, Event::Controller { kind: timer::DATA_READY, context });
         start
     }
 

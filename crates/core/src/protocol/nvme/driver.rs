@@ -9,7 +9,7 @@ use super::spec::{
 use super::{controller::Controller, role};
 use crate::config;
 use crate::link::Link;
-use crate::link::packet::{Direction, Payload, Token};
+use crate::link::packet::{Direction, Packet, Token};
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::sink::{RequestId, Sink};
@@ -104,20 +104,14 @@ impl Driver {
     }
 
     /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
-    pub fn on_entry_settled(
-        &mut self,
-        now: Time,
-        number: u16,
-        payload: &Payload,
-        polling: bool,
-        link: &mut Link,
-        sink: &mut Sink,
-    ) {
+    pub fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, sink: &mut Sink) {
+        let number = packet.token.context as u16;
         if polling {
             return self.reap(now, number, Stage::CompletionEntry, link, sink);
         }
-        let bytes = payload.bytes().first_chunk().expect("a completion entry is inline");
-        let command = usize::from(CompletionEntry::decode(bytes).command_id);
+        let mut bytes = [0; COMPLETION_ENTRY_BYTES];
+        sink.memory.read(packet.address, &mut bytes);
+        let command = usize::from(CompletionEntry::decode(&bytes).command_id);
         let request = self.queues[usize::from(number)].requests[command];
         sink.charge(request, Stage::CompletionEntry, now);
     }
