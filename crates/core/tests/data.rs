@@ -57,11 +57,12 @@ fn run(drive: &Drive, flags: &[(&str, &str)]) -> Run {
 }
 
 /// Reads and writes of mixed sizes, which race in a small region.
-fn mix(iodepth: &str, ios: &str) -> [(&'static str, String); 5] {
+fn mix(iodepth: &str, ios: &str) -> [(&'static str, String); 6] {
     [
         ("rw", "randrw".into()),
         ("bssplit", "512/40:4k/40:16k/16:256k/4".into()),
         ("size", "1m".into()),
+        ("io_size", "1g".into()),
         ("iodepth", iodepth.into()),
         ("number_ios", ios.into()),
     ]
@@ -110,7 +111,7 @@ fn packets_out_of_order_make_the_last_tag_lie_and_no_read_wrong() {
 #[test]
 fn data_that_ends_in_the_tag_is_found_by_the_time_out_and_read_again() {
     let drive = drive("dc-express", &["dc_express.tag_bits=8", "dc_express.max_latency_us=1"]);
-    let flags = [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("iodepth", "4"), ("number_ios", "1000")];
+    let flags = [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("io_size", "1g"), ("iodepth", "4"), ("number_ios", "1000")];
     let run = run(&drive, &flags);
     run.assert_clean(1000);
     let collisions = run.count("tag_collisions");
@@ -129,7 +130,7 @@ fn a_tag_in_which_no_chunk_ends_never_collides_but_in_reads_that_meet_the_write_
                 String::from("dc_express.max_latency_us=1"),
             ];
             let drive = drive("dc-express", &changes.each_ref().map(String::as_str));
-            let flags = [("rw", "randrw"), ("bs", "4k"), ("size", size), ("iodepth", "4"), ("number_ios", "1000")];
+            let flags = [("rw", "randrw"), ("bs", "4k"), ("size", size), ("io_size", "1g"), ("iodepth", "4"), ("number_ios", "1000")];
             let run = run(&drive, &flags);
             run.assert_clean(1000);
             let (changes, collisions) = (run.count("tag_changes"), run.count("tag_collisions"));
@@ -143,7 +144,7 @@ fn a_tag_in_which_no_chunk_ends_never_collides_but_in_reads_that_meet_the_write_
 #[test]
 fn without_an_unused_value_tags_are_drawn_blindly_and_reads_are_still_right() {
     let changes = ["dc_express.tag_choice=intervals", "dc_express.tag_bits=8", "dc_express.max_latency_us=1"];
-    let flags = [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("iodepth", "4"), ("number_ios", "1000")];
+    let flags = [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("io_size", "1g"), ("iodepth", "4"), ("number_ios", "1000")];
     let run = run(&drive("dc-express", &changes), &flags);
     assert!(run.assert_clean(1000).count("tag_collisions") > 10);
 }
@@ -152,7 +153,7 @@ fn without_an_unused_value_tags_are_drawn_blindly_and_reads_are_still_right() {
 fn reads_that_end_within_a_chunk_are_saved_by_the_time_out() {
     let changes = ["dc_express.tag_choice=compare", "dc_express.tag_bits=8", "dc_express.max_latency_us=1"];
     let file = "[fill]\nrw=write\nbs=4k\nsize=8k\nnumber_ios=2\n\
-                [short]\nrw=randread\nbs=4\nsize=8k\nnumber_ios=2000\nnumjobs=2";
+                [short]\nrw=randread\nbs=4\nsize=8k\nio_size=1g\nnumber_ios=2000\nnumjobs=2";
     let drive = drive("dc-express", &changes);
     let jobs = fio::parse("jobs.fio", file).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
     let mut simulation = Simulation::with_data(&drive, &jobs, 1).unwrap();
@@ -226,7 +227,7 @@ proptest! {
         let drive = drive(name, &changes.each_ref().map(String::as_str));
         let (iodepth, numjobs) = (iodepth.to_string(), numjobs.to_string());
         let flags = [
-            ("rw", "randrw"), ("bs", bs), ("size", size), ("number_ios", "60"),
+            ("rw", "randrw"), ("bs", bs), ("size", size), ("io_size", "1g"), ("number_ios", "60"),
             ("iodepth", &iodepth), ("numjobs", &numjobs),
         ];
         let run = run(&drive, &flags);
