@@ -34,7 +34,7 @@ impl Tails {
     fn new(drive: &config::Drive, seed: u64) -> Option<Tails> {
         let config = &drive.dc_express;
         let width = TagWidth::from_bits(config.tag_bits).expect("the schema allows these widths alone");
-        // Reads are multiples of a block, so that where packets are larger, a block's end may be a buffer's end.
+        // Where packets are larger than blocks, the end of any block may be the end of a read.
         let chunk_bytes = u64::from(drive.link.max_payload_bytes).min(BLOCK_BYTES);
         let chunks = (drive.media.capacity_mib << 20) / chunk_bytes;
         let seed = Random::stream(seed, "tag source").bits();
@@ -102,8 +102,8 @@ impl Endpoint {
     }
 }
 
-/// The tag that the endpoint has told a queue's host of; none if chunks end in every value of this width. No tag of 64
-/// bits is ever none: there are fewer chunks than values, and the value that stands for none is the last to be chosen.
+/// The tag that the endpoint has told a queue's host of; none if chunks end in every value of this width, for which a
+/// value beyond the width stands. Chunks never end in every value of 64 bits.
 pub(super) fn announced(mode_word: u64, width: TagWidth, memory: &HostMemory) -> Option<u64> {
     let mut bytes = [0; 8];
     memory.read(mode_word + TAG_WORD, &mut bytes);
