@@ -24,14 +24,14 @@ use crate::config::{Drive, Wait};
 use crate::data::Data;
 use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
-use crate::link::packet::{Direction, Packet, Payload};
+use crate::link::packet::{Direction, Packet};
 use crate::link::{Arrival, Link};
 use crate::media::{Geometry, Media};
 use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, nvme};
 use crate::recorder::Recorder;
 use crate::report::record::Burst;
 use crate::report::trace::Trace;
-use crate::sink::{Event, PacketId, RequestId, Sink};
+use crate::sink::{Event, PacketId, RequestId, Sink, Timer};
 use crate::time::{Span, Time};
 use crate::workload::generator::Generator;
 use crate::workload::{Io, Job};
@@ -176,6 +176,7 @@ impl Engine {
     }
 
     /// The architecture: every event, and who hears of it.
+    #[inline]
     fn route(&mut self, now: Time, event: Event) {
         let Engine { sink, host, driver, link, root_complex, controller, media, .. } = self;
         match event {
@@ -189,8 +190,14 @@ impl Engine {
                 }
             }
             Event::Answer(packet) => root_complex.on_answer(now, packet, link, sink),
-            Event::Controller(timer) => controller.on_timer(now, timer, &mut Ports { link, media, sink }),
-            Event::Settle { packet, first, count } => self.on_settle(now, packet, first, count),
+            Event::Controller { kind, context } => {
+                controller.on_timer(now, Timer { kind, context }, &mut Ports { link, media, sink });
+            }
+            Event::Settle(packet) => {
+                let count = sink.packets[packet as usize].count();
+                self.on_settle(now, packet, 0, count);
+            }
+            Event::SettleOne { place, packet } => self.on_settle(now, packet, place.into(), 1),
             Event::Interrupt { vector } => host.on_interrupt(now, vector, sink),
             Event::Handled { vector } => {
                 host.on_handled(vector);
@@ -214,14 +221,17 @@ impl Engine {
     }
 
     fn on_done(&mut self, now: Time, request: RequestId) {
-        let request = self.sink.requests.remove(request as usize);
-        if self.sink.trace.is_on() {
-            self.sink.trace.keep_request(request.number, &request.ledger, &self.stack_names);
+        let Sink { trace, requests, .. } = &mut self.sink;
+        let done = &requests[request as usize];
+        if trace.is_on() {
+            trace.keep_request(done.number, &done.ledger, &self.stack_names);
         }
-        self.recorder.record(now, &request);
+        self.recorder.record(now, done);
+        requests.vacate(request);
     }
 
     /// Packets have crossed the link: up to the root complex, down to the controller.
+    #[inline]
     fn on_arrival(&mut self, now: Time, arrival: Arrival) {
         let flight = &self.sink.packets[arrival.packet as usize];
         let last = arrival.first + arrival.count == flight.count();
@@ -234,13 +244,15 @@ impl Engine {
             return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);
         }
         if last {
-            let arrived = self.sink.packets.remove(arrival.packet as usize);
+            let packet = flight.packet;
+            self.sink.packets.vacate(arrival.packet);
+            let payload = self.sink.take_payload(arrival.packet);
             let Engine { controller, link, media, sink, .. } = self;
             sink.accepted = None;
-            controller.store(&arrived.packet, &mut Ports { link, media, sink });
-            controller.on_packet(now, &arrived, &mut Ports { link, media, sink });
+            controller.store(&packet, &mut Ports { link, media, sink });
+            controller.on_packet(now, &packet, &payload, &mut Ports { link, media, sink });
             if let Some(burst) = recording {
-                self.keep_answer(burst, &arrived.packet);
+                self.keep_answer(burst, &packet);
             }
         }
     }
@@ -272,17 +284,14 @@ impl Engine {
     /// Packets are in host memory: an interrupt message goes to a core, anything else may be what the driver waits for.
     fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
         let last = self.root_complex.on_settle(id, first, count, &mut self.sink);
-        let (packet, payload) = match last {
-            true => {
-                let flight = self.sink.packets.remove(id as usize);
-                (flight.packet, flight.payload)
-            }
-            false => (self.sink.packets[id as usize].packet, Payload::default()),
-        };
+        let packet = self.sink.packets[id as usize].packet;
+        if last {
+            self.sink.packets.vacate(id);
+        }
         if packet.token.role == nvme::role::INTERRUPT {
             return self.host.on_message(now, packet.token.context as u16, &mut self.sink);
         }
-        let settled = Settled { packet, payload, first, count };
+        let settled = Settled { packet, first, count };
         self.driver.on_settled(now, &settled, self.polling, &mut self.link, &mut self.sink);
         self.on_completed(now);
     }

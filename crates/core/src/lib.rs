@@ -16,5 +16,9 @@ pub mod report;
 pub mod reproduce;
 pub mod simulation;
 pub mod sink;
+mod table;
 pub mod time;
 pub mod workload;
+
+#[cfg(test)]
+mod tests;

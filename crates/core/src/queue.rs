@@ -42,19 +42,23 @@ impl<E: Copy> Queue<E> {
     pub fn push(&mut self, at: Time, event: E) {
         self.sequence += 1;
         let entry = Entry { at, sequence: self.sequence, event };
-        if at >= self.far_from {
-            return self.far.push(entry);
+        match self.near.last() {
+            Some(next) if next.at <= at => self.insert(entry),
+            _ if at >= self.far_from => self.far.push(entry),
+            _ => self.near.push(entry),
         }
-        self.near.push(entry);
-        let mut place = self.near.len() - 1;
-        while place > 0 && self.near[place - 1].at <= at {
-            self.near[place] = self.near[place - 1];
-            place -= 1;
-        }
-        self.near[place] = entry;
         if self.near.len() > NEAR_MAX {
             self.spill();
         }
+    }
+
+    /// Add an event that is not the next one.
+    fn insert(&mut self, entry: Entry<E>) {
+        if entry.at >= self.far_from {
+            return self.far.push(entry);
+        }
+        let sooner = self.near.iter().rev().take_while(|other| other.at <= entry.at).count();
+        self.near.insert(self.near.len() - sooner, entry);
     }
 
     /// Instant of the next event.

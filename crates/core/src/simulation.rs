@@ -32,7 +32,7 @@ impl Drive {
             ),
         };
         let capacity_bytes = self.media.capacity_mib << 20;
-        Limits { capacity_bytes, queue_pairs: queue_pairs.into(), queue_entries, block_bytes }
+        Limits { capacity_bytes, queue_pairs: queue_pairs.into(), queue_entries, block_bytes, write_block_bytes: 512 }
     }
 }
 
@@ -80,7 +80,8 @@ impl Simulation {
         for job in jobs {
             engine.add_job(job, limits.capacity_bytes, seed);
         }
-        let ios = jobs.iter().map(|job| Some(job.ios? * u64::from(job.threads))).sum();
+        // Too many to count is as good as unknown.
+        let ios = jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(job.ios?.checked_mul(job.threads.into())?));
         let runtime = jobs.iter().map(|job| job.runtime).max().flatten();
         Ok(Simulation { drive: drive.clone(), engine, seed, ios, runtime })
     }

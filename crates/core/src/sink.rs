@@ -2,18 +2,19 @@
 
 use std::collections::VecDeque;
 
-use slab::Slab;
-
 use crate::data::Data;
 use crate::link::InFlight;
-use crate::link::packet::Packet;
+use crate::link::packet::{Packet, Payload};
 use crate::memory::HostMemory;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::report::trace::Trace;
 use crate::queue::Queue;
+use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::workload::Io;
+
+const _: () = assert!(size_of::<Event>() == 8);
 
 /// Index of a burst in [`Sink::packets`].
 pub type PacketId = u32;
@@ -21,6 +22,8 @@ pub type PacketId = u32;
 pub type RequestId = u32;
 
 /// Everything that can happen. [`crate::engine::Engine::route`] says who hears of it.
+///
+/// Kept to eight bytes, as events are copied more than anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A thread looks for something to do.
@@ -39,10 +42,12 @@ pub enum Event {
     Arrive(PacketId),
     /// Host memory answers a read of the device.
     Answer(PacketId),
-    /// Packets of a posted write are in host memory.
-    Settle { packet: PacketId, first: u32, count: u32 },
+    /// A posted write is in host memory.
+    Settle(PacketId),
+    /// One packet of a posted burst is.
+    SettleOne { place: u16, packet: PacketId },
     /// A controller's own timer.
-    Controller(Timer),
+    Controller { kind: u8, context: u32 },
 }
 
 /// A controller's name for one of its timers.
@@ -80,10 +85,12 @@ pub struct Sink {
     /// Events of this instant, in the order in which they were asked for.
     ready: VecDeque<Event>,
     now: Time,
-    pub packets: Slab<InFlight>,
+    pub packets: Table<InFlight>,
+    /// Payloads by burst, beside them because few bursts have one whose bytes matter.
+    payloads: Vec<Payload>,
     /// Requests whose completion the driver has just found.
     pub completed: VecDeque<RequestId>,
-    pub requests: Slab<Request>,
+    pub requests: Table<Request>,
     pub memory: HostMemory,
     /// Requests by queue and slot of the command that carries them, so that devices can charge them.
     bindings: Vec<Vec<Option<RequestId>>>,
@@ -113,6 +120,32 @@ impl Sink {
         self.at(now + after, event);
     }
 
+    /// The payload of a burst. Whoever sends or answers it fills it before anybody looks.
+    #[inline]
+    pub fn payload(&mut self, packet: PacketId) -> &mut Payload {
+        let place = packet as usize;
+        if self.payloads.len() <= place {
+            self.payloads.resize_with(place + 1, Payload::default);
+        }
+        &mut self.payloads[place]
+    }
+
+    /// The same at the end of the burst's journey.
+    pub fn take_payload(&mut self, packet: PacketId) -> Payload {
+        std::mem::take(self.payload(packet))
+    }
+
+    /// Write a burst's payload to host memory.
+    pub fn store(&mut self, packet: PacketId, address: u64, bytes: u32) {
+        self.memory.write(address, &self.payloads[packet as usize].bytes()[..bytes as usize]);
+    }
+
+    /// Fill a burst's payload from host memory.
+    pub fn load(&mut self, packet: PacketId, address: u64, bytes: u32) {
+        self.payload(packet);
+        self.memory.read(address, self.payloads[packet as usize].room(bytes as usize));
+    }
+
     /// The command in `slot` of `queue` carries `request`.
     pub fn bind(&mut self, queue: usize, slot: usize, request: RequestId) {
         if self.bindings.len() <= queue {
@@ -131,6 +164,7 @@ impl Sink {
     }
 
     /// Charge the time up to `until` to a stage of a request, if there is one.
+    #[inline]
     pub fn charge(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
         if let Some(request) = request {
             self.requests[request as usize].ledger.until(stage, until);
@@ -164,7 +198,7 @@ impl Sink {
 
     /// A write's data has arrived at the device.
     #[inline]
-    pub fn store(&mut self, packet: &Packet) {
+    pub fn store_user_data(&mut self, packet: &Packet) {
         if let Some(data) = self.data.as_mut().filter(|_| packet.user_data) {
             data.to_device(packet, &self.memory);
         }

@@ -111,7 +111,8 @@ fn packets_out_of_order_make_the_last_tag_lie_and_no_read_wrong() {
 #[test]
 fn data_that_ends_in_the_tag_is_found_by_the_time_out_and_read_again() {
     let drive = drive("dc-express", &["dc_express.tag_bits=8", "dc_express.max_latency_us=1"]);
-    let flags = [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("io_size", "1g"), ("iodepth", "4"), ("number_ios", "1000")];
+    let flags =
+        [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("io_size", "1g"), ("iodepth", "4"), ("number_ios", "1000")];
     let run = run(&drive, &flags);
     run.assert_clean(1000);
     let collisions = run.count("tag_collisions");
@@ -130,7 +131,14 @@ fn a_tag_in_which_no_chunk_ends_never_collides_but_in_reads_that_meet_the_write_
                 String::from("dc_express.max_latency_us=1"),
             ];
             let drive = drive("dc-express", &changes.each_ref().map(String::as_str));
-            let flags = [("rw", "randrw"), ("bs", "4k"), ("size", size), ("io_size", "1g"), ("iodepth", "4"), ("number_ios", "1000")];
+            let flags = [
+                ("rw", "randrw"),
+                ("bs", "4k"),
+                ("size", size),
+                ("io_size", "1g"),
+                ("iodepth", "4"),
+                ("number_ios", "1000"),
+            ];
             let run = run(&drive, &flags);
             run.assert_clean(1000);
             let (changes, collisions) = (run.count("tag_changes"), run.count("tag_collisions"));
@@ -144,7 +152,8 @@ fn a_tag_in_which_no_chunk_ends_never_collides_but_in_reads_that_meet_the_write_
 #[test]
 fn without_an_unused_value_tags_are_drawn_blindly_and_reads_are_still_right() {
     let changes = ["dc_express.tag_choice=intervals", "dc_express.tag_bits=8", "dc_express.max_latency_us=1"];
-    let flags = [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("io_size", "1g"), ("iodepth", "4"), ("number_ios", "1000")];
+    let flags =
+        [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("io_size", "1g"), ("iodepth", "4"), ("number_ios", "1000")];
     let run = run(&drive("dc-express", &changes), &flags);
     assert!(run.assert_clean(1000).count("tag_collisions") > 10);
 }
@@ -172,6 +181,33 @@ fn a_time_out_that_is_too_short_costs_time_and_no_byte() {
             run.assert_clean(300);
             assert!(run.count("late_packets") > 0 || latency == "3");
         }
+    }
+}
+
+#[test]
+fn a_request_of_more_parts_than_the_queue_has_slots_is_verified_whole() {
+    for name in ["nvme", "dc-express"] {
+        let changes = ["nvme.max_transfer_kib=4", "nvme.queue_entries=16", "dc_express.queue_entries=16"];
+        let flags = [
+            ("rw", "randrw"),
+            ("bs", "256k"),
+            ("size", "1m"),
+            ("io_size", "1g"),
+            ("iodepth", "4"),
+            ("number_ios", "40"),
+        ];
+        let run = run(&drive(name, &changes), &flags);
+        assert_eq!(run.assert_clean(40).count("verified_reads"), run.reads() * 64);
+    }
+}
+
+#[test]
+fn writes_of_less_than_a_block_are_refused_before_the_run() {
+    let drive = drive("dc-express", &[]);
+    for (rw, works) in [("randread", true), ("randrw", false), ("write", false)] {
+        let flags = [("rw", rw), ("bs", "256"), ("number_ios", "10")];
+        let resolved = fio::from_flags(&flags).unwrap().resolve(&drive.limits(), &Default::default());
+        assert_eq!(resolved.is_ok(), works, "{rw}");
     }
 }
 

@@ -89,6 +89,8 @@ struct Core {
 #[derive(Clone, Debug)]
 pub struct Host {
     threads: Vec<Thread>,
+    /// Threads that have not finished.
+    unfinished: usize,
     cores: Vec<Core>,
     stack: Stack,
     wait: Wait,
@@ -109,6 +111,7 @@ impl Host {
         let ratio = config.nominal_ghz / config.core_ghz;
         Host {
             threads: Vec::new(),
+            unfinished: 0,
             cores: vec![Core::default(); config.cores.into()],
             stack: Stack::new(&drive.stack, ratio),
             wait: config.wait,
@@ -125,6 +128,7 @@ impl Host {
     /// Add a thread that keeps up to `iodepth` requests outstanding; without a generator its requests come from outside.
     pub fn add_thread(&mut self, iodepth: u32, generator: Option<Generator>) -> u16 {
         let thread = self.threads.len() as u16;
+        self.unfinished += 1;
         self.threads.push(Thread {
             core: usize::from(thread) % self.cores.len(),
             iodepth,
@@ -146,7 +150,7 @@ impl Host {
 
     /// Whether every thread has done all its requests.
     pub fn finished(&self) -> bool {
-        self.threads.iter().all(|thread| thread.state == State::Finished)
+        self.unfinished == 0
     }
 
     /// Use of the cores up to `now`.
@@ -164,6 +168,7 @@ impl Host {
         this.external.push_back(Next { io, due: now });
         if this.state == State::Finished {
             this.state = State::Away;
+            self.unfinished += 1;
         }
         self.rouse(now, thread, driver, sink);
     }
@@ -176,7 +181,10 @@ impl Host {
             return;
         }
         this.asleep_until = None;
+        let free_at = self.cores[this.core].free_at;
         match this.state {
+            // Still being switched to, or behind an interrupt handler.
+            State::Busy if matches!(this.work, Work::None) && free_at > now => sink.at(free_at, Event::Thread(thread)),
             State::Busy if matches!(this.work, Work::None) => self.step(now, thread, driver, sink),
             State::Busy | State::Finished => {}
             State::Watching | State::Away => self.rouse(now, thread, driver, sink),
@@ -248,19 +256,20 @@ impl Host {
         }
     }
 
-    /// A thread that holds its core takes up the next thing to do.
+    /// A thread that holds its core takes up the next thing to do: it fills its slots first, as fio does, and then
+    /// looks for completions.
     pub fn step(&mut self, now: Time, thread: u16, driver: &Driver, sink: &mut Sink) {
+        let next = self.next_request(now, thread, 0);
+        if let Some(next) = next.filter(|next| next.due <= now) {
+            return self.submit(now, thread, next, driver, sink);
+        }
         if let Some(request) = self.threads[usize::from(thread)].done.pop_front() {
             return self.complete(now, thread, request, driver, sink);
         }
-        match self.next_request(now, thread, 0) {
-            Some(next) if next.due <= now => self.submit(now, thread, next, driver, sink),
-            Some(next) => {
-                sink.at(next.due, Event::Thread(thread));
-                self.wait(now, thread, sink);
-            }
-            None => self.wait(now, thread, sink),
+        if let Some(next) = next {
+            sink.at(next.due, Event::Thread(thread));
         }
+        self.wait(now, thread, sink);
     }
 
     /// The next request of a thread that has a slot for it, once `completing` more of its requests are done.
@@ -319,7 +328,7 @@ impl Host {
         let this = &mut self.threads[usize::from(thread)];
         this.next = None;
         this.outstanding += 1;
-        (request as RequestId, end)
+        (request, end)
     }
 
     /// Take up a completion: from the driver, and up the stack.
@@ -366,6 +375,7 @@ impl Host {
         let finished = this.next.is_none() && this.external.is_empty() && this.outstanding == 0;
         if finished {
             this.state = State::Finished;
+            self.unfinished -= 1;
             return self.leave(now, thread, sink);
         }
         let others = !self.cores[this.core].ready.is_empty();

@@ -4,7 +4,7 @@
 //! strictly ordered write before it (PCI Express Base Specification 6.0, section 2.4.1).
 
 use crate::config::{self, Placement};
-use crate::link::packet::{Direction, Kind};
+use crate::link::packet::{Direction, Kind, Packet};
 use crate::link::{Arrival, Link};
 use crate::random::mix;
 use crate::sink::{Event, PacketId, Sink};
@@ -74,29 +74,31 @@ impl RootComplex {
 
     /// Posted writes settle in memory: all at once, or one by one where some may be late.
     fn on_write(&mut self, now: Time, arrival: Arrival, link: &mut Link, sink: &mut Sink) {
-        let translation = self.translation(sink.packets[arrival.packet as usize].serial(), arrival.first);
+        let flight = &sink.packets[arrival.packet as usize];
+        let (serial, each, relaxed) = (flight.serial(), flight.each(), flight.packet.relaxed);
+        let translation = self.translation(serial, arrival.first);
         if self.late_write_ratio == 0.0 {
-            let at = self.settle_at(now + self.write + translation, arrival.packet, sink);
-            let Arrival { packet, first, count } = arrival;
-            return sink.at(at, Event::Settle { packet, first, count });
+            let event = match arrival.count == flight.count() {
+                true => Event::Settle(arrival.packet),
+                false => Event::SettleOne { place: arrival.first as u16, packet: arrival.packet },
+            };
+            return sink.at(self.settle_at(now + self.write + translation, relaxed), event);
         }
-        let each = sink.packets[arrival.packet as usize].each();
         for place in 0..arrival.count {
             let arrived = now - each * u64::from(arrival.count - 1 - place);
             let index = arrival.first + place;
-            let late = self.late(sink.packets[arrival.packet as usize].serial(), index);
-            let at = self.settle_at(arrived + self.write + translation + late, arrival.packet, sink);
-            let strict = !sink.packets[arrival.packet as usize].packet.relaxed;
-            if strict && at > arrived + self.write + translation {
+            let late = self.late(serial, index);
+            let at = self.settle_at(arrived + self.write + translation + late, relaxed);
+            if !relaxed && at > arrived + self.write + translation {
                 link.hold_posted(Direction::Up, arrived, at);
             }
-            sink.at(at.max(now), Event::Settle { packet: arrival.packet, first: index, count: 1 });
+            sink.at(at.max(now), Event::SettleOne { place: index as u16, packet: arrival.packet });
         }
     }
 
     /// When a write that could settle at `at` does, given its ordering.
-    fn settle_at(&mut self, at: Time, packet: PacketId, sink: &Sink) -> Time {
-        if sink.packets[packet as usize].packet.relaxed {
+    fn settle_at(&mut self, at: Time, relaxed: bool) -> Time {
+        if relaxed {
             return at;
         }
         self.settled_until = self.settled_until.max(at);
@@ -107,13 +109,13 @@ impl RootComplex {
     pub fn on_settle(&mut self, packet: PacketId, first: u32, count: u32, sink: &mut Sink) -> bool {
         let flight = &mut sink.packets[packet as usize];
         flight.settled += count;
-        if !flight.packet.user_data {
-            let bytes = flight.packet.bytes as usize;
-            sink.memory.write(flight.packet.address, &flight.payload.bytes()[..bytes]);
+        let (Packet { user_data, address, bytes, .. }, last) = (flight.packet, flight.settled == flight.count());
+        if !user_data {
+            sink.store(packet, address, bytes);
         } else if let Some(data) = &mut sink.data {
             data.to_host(&flight.packet, first, count, &mut sink.memory);
         }
-        flight.settled == flight.count()
+        last
     }
 
     /// The device reads. Memory is sampled when the first request arrives; the answer starts after the latency of the
@@ -125,8 +127,9 @@ impl RootComplex {
             let spread = flight.each() * u64::from(arrival.count - 1);
             flight.first_arrival = now - spread;
             flight.packet.sampled_at = now;
-            if !flight.packet.user_data {
-                sink.memory.read(flight.packet.address, flight.payload.room(flight.packet.bytes as usize));
+            let Packet { user_data, address, bytes, .. } = flight.packet;
+            if !user_data {
+                sink.load(arrival.packet, address, bytes);
             }
         }
         let flight = &sink.packets[arrival.packet as usize];
@@ -156,7 +159,7 @@ impl RootComplex {
     /// What an IOMMU miss costs this access. Drawn from the packet's serial number, so that it does not depend on
     /// what else is under way.
     fn translation(&self, serial: u64, index: u32) -> Span {
-        match self.draw(serial, index, 1) < self.iommu_miss_ratio {
+        match self.iommu_miss_ratio > 0.0 && self.draw(serial, index, 1) < self.iommu_miss_ratio {
             true => self.iommu_miss,
             false => Span::ZERO,
         }

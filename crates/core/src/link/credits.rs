@@ -25,6 +25,9 @@ pub struct Credits {
     headers_free: u32,
     data_free: u32,
     returning: VecDeque<Run>,
+    /// When the sender last asked. Credits that have returned by then are its own, even if they have not been needed
+    /// and so not been counted yet.
+    asked_at: Time,
 }
 
 /// Data credits that a payload takes.
@@ -35,10 +38,11 @@ pub fn data_credits(payload_bytes: u32) -> u32 {
 impl Credits {
     /// A receiver's initial advertisement.
     pub fn new(headers: u32, data: u32) -> Credits {
-        Credits { headers_free: headers, data_free: data, returning: VecDeque::new() }
+        Credits { headers_free: headers, data_free: data, returning: VecDeque::new(), asked_at: Time::ZERO }
     }
 
-    /// Take back what has returned by `now`.
+    /// Take back what has returned by `now`. Left until credits run short, as most packets do not need it.
+    #[inline(never)]
     fn refresh(&mut self, now: Time) {
         while let Some(run) = self.returning.front_mut() {
             if run.first_at > now {
@@ -59,11 +63,19 @@ impl Credits {
     /// How many of `packets`, sent back to back from `now` on and `every` apart, find their credits in time.
     #[inline]
     pub fn sendable(&mut self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
+        self.asked_at = now;
+        if self.suffice(packets, data_each) {
+            return packets;
+        }
         self.refresh(now);
-        if self.headers_free >= packets && self.data_free >= packets * data_each {
+        if self.suffice(packets, data_each) {
             return packets;
         }
         self.sendable_in_time(now, packets, data_each, every)
+    }
+
+    fn suffice(&self, packets: u32, data_each: u32) -> bool {
+        self.headers_free >= packets && self.data_free >= packets * data_each
     }
 
     /// The same, counting on credits that return while the train is on the wire.
@@ -100,6 +112,7 @@ impl Credits {
     ///
     /// # Panics
     /// If more is spent than [`sendable`](Self::sendable) has granted.
+    #[inline]
     pub fn spend(&mut self, packets: u32, data_each: u32, first_return: Time, every: Span) {
         let run = Run { first_at: first_return, every, packets, data_each };
         self.returning.push_back(run);
@@ -109,7 +122,7 @@ impl Credits {
     /// Credits of a train may be granted against returns that are still on their way; settle those first.
     #[inline]
     fn take(&mut self, packets: u32, data_each: u32) {
-        while self.headers_free < packets || self.data_free < packets * data_each {
+        while !self.suffice(packets, data_each) {
             let run = self.returning.front_mut().expect("credits spent that were never granted");
             self.headers_free += 1;
             self.data_free += run.data_each;
@@ -137,6 +150,7 @@ impl Credits {
     /// The receiver holds everything that arrived from the packet whose credit was due at `from` on; nothing of it
     /// returns before `until` (strict ordering behind a delayed write, DC Express section 3).
     pub fn hold(&mut self, from: Time, until: Time) {
+        self.refresh(self.asked_at);
         for run in self.returning.iter_mut() {
             let last_at = run.first_at + run.every * u64::from(run.packets - 1);
             if last_at >= from && run.first_at < until {
@@ -149,7 +163,7 @@ impl Credits {
 
 /// Packets of a run whose credits are back at `now`.
 fn returned_by(run: &Run, now: Time) -> u32 {
-    if run.every.is_zero() {
+    if run.packets == 1 || run.every.is_zero() {
         return run.packets;
     }
     let passed = now.since(run.first_at).as_ps() / run.every.as_ps() + 1;

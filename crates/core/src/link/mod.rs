@@ -15,7 +15,7 @@ use crate::report::{Stage, WireUse};
 use crate::sink::{Event, PacketId, Sink};
 use crate::time::{Span, Time};
 use credits::{Credits, data_credits};
-use packet::{DLLP_BYTES, Direction, Kind, Overhead, Packet, Payload, Token};
+use packet::{DLLP_BYTES, Direction, Kind, Overhead, Packet, Token};
 use rate::{Rate, ack_factor};
 use wire::{Class, Segment, Wire};
 
@@ -26,14 +26,17 @@ const PACKET_BYTES_MAX: u32 = 4096 + 24;
 #[derive(Clone, Debug)]
 pub struct InFlight {
     pub packet: Packet,
-    pub payload: Payload,
     /// Number of this burst in the order of sending.
     serial: u64,
+    class: Class,
     /// Packets in the burst, put on the wire so far, and handed to the receiver.
     count: u32,
     sent: u32,
     arrived: u32,
-    /// Wire time of each packet but the last, and of the last.
+    /// Payload of each packet but the last, and of the last.
+    payload_each: u32,
+    payload_last: u32,
+    /// Wire time likewise.
     each: Span,
     last: Span,
     /// When the last packet arrives, once that is known, and whether an event will look.
@@ -51,11 +54,13 @@ impl InFlight {
     pub fn new(packet: Packet) -> InFlight {
         InFlight {
             packet,
-            payload: Payload::default(),
             serial: 0,
+            class: class_of(packet.kind),
             count: 0,
             sent: 0,
             arrived: 0,
+            payload_each: 0,
+            payload_last: 0,
             each: Span::ZERO,
             last: Span::ZERO,
             arrives_at: Time::NEVER,
@@ -193,31 +198,31 @@ impl Link {
 
     /// Send a burst, now.
     pub fn send(&mut self, packet: Packet, sink: &mut Sink) {
-        let id = sink.packets.insert(InFlight::new(packet)) as PacketId;
+        let id = sink.packets.insert(InFlight::new(packet));
         self.send_on(sink.now(), id, sink);
     }
 
     /// Send a posted write of a few bytes, now.
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, sink: &mut Sink) {
         let bytes = payload.len();
-        let mut flight = InFlight::new(Packet::write(direction, address, bytes as u32, bytes as u32, token));
-        flight.payload.room(bytes).copy_from_slice(payload);
-        let id = sink.packets.insert(flight) as PacketId;
+        let packet = Packet::write(direction, address, bytes as u32, bytes as u32, token);
+        let id = sink.packets.insert(InFlight::new(packet));
+        sink.payload(id).room(bytes).copy_from_slice(payload);
         self.send_on(sink.now(), id, sink);
     }
 
     /// Send a burst that is in the table already.
     pub fn send_on(&mut self, now: Time, id: PacketId, sink: &mut Sink) {
-        self.register(&mut sink.packets[id as usize]);
-        let packet = &sink.packets[id as usize].packet;
-        let (direction, class) = (packet.direction, class_of(packet.kind));
-        let wire = self.wire_of(direction);
+        let flight = &mut sink.packets[id as usize];
+        self.register(flight);
+        let wire = self.wire_of(flight.packet.direction);
         if self.wires[wire].idle(now) {
-            let granted = self.granted(now, class, &sink.packets[id as usize]);
+            let granted = self.granted(now, flight);
             if granted > 0 {
-                return self.start(now, wire, class, id, granted, sink);
+                return self.start(now, wire, id, granted, sink);
             }
         }
+        let class = flight.class;
         self.queue_up(now, wire, class, id, sink);
     }
 
@@ -240,6 +245,7 @@ impl Link {
     }
 
     /// A burst, or a packet of it, may have arrived; nothing if it was cut and arrives later.
+    #[inline]
     pub fn on_arrival(&mut self, now: Time, id: PacketId, sink: &mut Sink) -> Option<Arrival> {
         let flight = &mut sink.packets[id as usize];
         let arrival = if self.per_packet {
@@ -256,8 +262,10 @@ impl Link {
             }
             return None;
         };
-        self.account(arrival, sink);
-        self.charge(now, id, sink);
+        self.account(arrival, flight);
+        if flight.packet.user_data && flight.arrived == flight.count {
+            self.charge(now, id, sink);
+        }
         Some(arrival)
     }
 
@@ -275,19 +283,23 @@ impl Link {
     }
 
     /// Number a burst, and find what its packets take on the wire.
+    #[inline]
     fn register(&mut self, flight: &mut InFlight) {
         self.serial += 1;
         let overhead = self.overhead.of(flight.packet.kind);
-        let (payload, last_payload) = (flight.packet.chunk_payload_bytes(), flight.packet.last_payload_bytes());
         flight.serial = self.serial;
+        flight.class = class_of(flight.packet.kind);
         flight.count = flight.packet.count();
-        flight.last = self.wire_times[(last_payload + overhead) as usize];
-        flight.each = self.wire_times[(payload + overhead) as usize];
+        flight.payload_each = flight.packet.chunk_payload_bytes();
+        flight.payload_last = flight.packet.payload_bytes() - flight.payload_each * (flight.count - 1);
+        flight.each = self.wire_times[(flight.payload_each + overhead) as usize];
+        flight.last = self.wire_times[(flight.payload_last + overhead) as usize];
         (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
         (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
         flight.watched = false;
     }
 
+    #[inline]
     fn wake(&mut self, wire: usize, at: Time, sink: &mut Sink) {
         if let Some(at) = self.wires[wire].wake(at) {
             sink.at(at, Event::Wire(wire as u8));
@@ -313,12 +325,13 @@ impl Link {
     /// Put the next segment on a free wire.
     fn serve(&mut self, now: Time, wire: usize, sink: &mut Sink) {
         let mut next_credit = Time::NEVER;
-        for (class, id) in self.wires[wire].candidates().into_iter().flatten() {
+        for class in self.wires[wire].turns() {
+            let Some(id) = self.wires[wire].head(class) else { continue };
             let flight = &sink.packets[id as usize];
-            let granted = self.granted(now, class, flight);
+            let granted = self.granted(now, flight);
             if granted > 0 {
                 self.wires[wire].take(class);
-                return self.start(now, wire, class, id, granted, sink);
+                return self.start(now, wire, id, granted, sink);
             }
             let credits = self.credits(flight.packet.direction, class).expect("only credits hold packets back");
             next_credit = next_credit.min(credits.next_return().unwrap_or(Time::NEVER));
@@ -330,32 +343,32 @@ impl Link {
     }
 
     /// How many of a burst's packets may go now, for all that credits say.
-    fn granted(&mut self, now: Time, class: Class, flight: &InFlight) -> u32 {
+    #[inline]
+    fn granted(&mut self, now: Time, flight: &InFlight) -> u32 {
         let left = flight.count - flight.sent;
-        let data = data_credits(flight.packet.chunk_payload_bytes());
-        match self.credits(flight.packet.direction, class) {
-            Some(credits) => credits.sendable(now, left, data, flight.each),
+        match self.credits(flight.packet.direction, flight.class) {
+            Some(credits) => credits.sendable(now, left, data_credits(flight.payload_each), flight.each),
             None => left,
         }
     }
 
     /// Start a segment of `granted` packets, or fewer if a corrupted one ends it.
-    fn start(&mut self, now: Time, wire: usize, class: Class, id: PacketId, granted: u32, sink: &mut Sink) {
+    fn start(&mut self, now: Time, wire: usize, id: PacketId, granted: u32, sink: &mut Sink) {
         let limit = if self.per_packet { 1 } else { granted };
         let flight = &mut sink.packets[id as usize];
-        let direction = flight.packet.direction;
-        let bits = packet_bits(flight, self.overhead);
-        let (count, corrupted) = self.errors[direction as usize].intact(limit, bits);
+        let (direction, class, each) = (flight.packet.direction, flight.class, flight.each);
+        let (count, corrupted) = self.errors[direction as usize].intact(limit, packet_bits(flight, self.overhead));
         let started = self.wires[wire].start_at(now);
         let ends_burst = flight.sent + count == flight.count;
         let end = match ends_burst {
-            true => started + flight.each * u64::from(count - 1) + flight.last,
-            false => started + flight.each * u64::from(count),
+            true => started + each * u64::from(count - 1) + flight.last,
+            false => started + each * u64::from(count),
         };
         if flight.sent == 0 {
             flight.started = started;
         }
         flight.sent += count;
+        let data = data_credits(flight.payload_each);
         if self.per_packet || ends_burst {
             flight.arrives_at = end + self.one_way;
             if !flight.watched && count > 0 {
@@ -364,8 +377,6 @@ impl Link {
                 sink.at(arrives_at, Event::Arrive(id));
             }
         }
-        let flight = &sink.packets[id as usize];
-        let (each, data) = (flight.each, data_credits(flight.packet.chunk_payload_bytes()));
         let accept = self.accept[direction as usize];
         let first_return = started + each + accept + self.round_trip;
         if let Some(credits) = self.credits(direction, class).filter(|_| count > 0) {
@@ -401,17 +412,15 @@ impl Link {
     }
 
     /// Count what has arrived, and owe the other wire its acknowledgements.
-    fn account(&mut self, arrival: Arrival, sink: &Sink) {
-        let flight = &sink.packets[arrival.packet as usize];
+    #[inline]
+    fn account(&mut self, arrival: Arrival, flight: &InFlight) {
         let packet = &flight.packet;
-        let last = arrival.first + arrival.count == flight.count;
-        let (payload, time) = match last {
-            false => (packet.chunk_payload_bytes() * arrival.count, flight.each * u64::from(arrival.count)),
-            true => (
-                packet.chunk_payload_bytes() * (arrival.count - 1) + packet.last_payload_bytes(),
-                flight.each * u64::from(arrival.count - 1) + flight.last,
-            ),
+        let before = arrival.count - 1;
+        let (payload_last, last) = match arrival.first + arrival.count == flight.count {
+            true => (flight.payload_last, flight.last),
+            false => (flight.payload_each, flight.each),
         };
+        let (payload, time) = (flight.payload_each * before + payload_last, flight.each * u64::from(before) + last);
         // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
         let dllps = if packet.kind == Kind::Completion { 1 } else { 2 };
         let owed = self.acknowledge * (dllps * u64::from(arrival.count));
@@ -429,13 +438,10 @@ impl Link {
         used.busy += time;
     }
 
-    /// Charge a data burst's journey to its request: its own packets on the wire, the way, and the rest as waiting.
+    /// Charge a data burst's journey, which is over, to its request: its own packets on the wire, the way, and the rest as waiting.
     fn charge(&mut self, now: Time, id: PacketId, sink: &mut Sink) {
         let flight = &sink.packets[id as usize];
-        let Some(request) = flight.packet.request.filter(|_| flight.packet.user_data && flight.arrived == flight.count)
-        else {
-            return;
-        };
+        let Some(request) = flight.packet.request else { return };
         let wire_time = flight.wire_time();
         let ledger = &mut sink.requests[request as usize].ledger;
         let before = if flight.packet.kind == Kind::Completion { Stage::HostRead } else { Stage::LinkWait };
@@ -447,7 +453,7 @@ impl Link {
 
 /// Bits of one of a burst's packets.
 fn packet_bits(flight: &InFlight, overhead: Overhead) -> u64 {
-    u64::from(flight.packet.chunk_payload_bytes() + overhead.of(flight.packet.kind)) * 8
+    u64::from(flight.payload_each + overhead.of(flight.packet.kind)) * 8
 }
 
 fn class_of(kind: Kind) -> Class {
@@ -473,6 +479,7 @@ impl Errors {
     }
 
     /// How many of `packets` arrive intact, and whether the one behind them does not.
+    #[inline]
     fn intact(&mut self, packets: u32, bits: u64) -> (u32, bool) {
         if self.rate == 0.0 {
             return (packets, false);

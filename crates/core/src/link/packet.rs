@@ -34,6 +34,7 @@ impl Payload {
     /// The first `bytes` bytes, to be written.
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {
         if bytes <= INLINE_BYTES {
+            self.more = None;
             return &mut self.inline[..bytes];
         }
         self.more.insert(vec![0; bytes].into_boxed_slice())
@@ -154,15 +155,6 @@ impl Packet {
     /// Payload that the burst puts on the wire.
     pub fn payload_bytes(&self) -> u32 {
         if self.kind == Kind::MemoryRead { 0 } else { self.bytes }
-    }
-
-    /// Payload of the last packet on the wire.
-    pub fn last_payload_bytes(&self) -> u32 {
-        match self.kind {
-            Kind::MemoryRead => 0,
-            _ if self.bytes <= self.chunk_bytes => self.bytes,
-            _ => self.bytes - (self.count() - 1) * self.chunk_bytes,
-        }
     }
 
     /// Payload of a packet other than the last; of the only packet, if there is one.

@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 use crate::time::{Span, Time};
 
 /// Flow-control classes, in the order of arbitration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
+    #[default]
     Posted,
     NonPosted,
     Completion,
@@ -42,7 +43,7 @@ pub struct Wire {
     /// When the wire looks at its queues next, if a timer for it is set.
     wake_at: Option<Time>,
     /// Class that was served last.
-    last: usize,
+    last: Class,
     /// Wire time of ACK and flow-control packets that have not found a gap yet.
     owed: Span,
 }
@@ -70,13 +71,18 @@ impl Wire {
         self.waiting += 1;
     }
 
-    /// The heads of the classes, those first that have waited longest for their turn.
-    pub fn candidates(&self) -> [Option<(Class, u32)>; CLASSES] {
-        const ORDER: [Class; CLASSES] = [Class::Posted, Class::NonPosted, Class::Completion];
-        std::array::from_fn(|step| {
-            let class = ORDER[(self.last + 1 + step) % CLASSES];
-            self.queues[class as usize].front().map(|&packet| (class, packet))
-        })
+    /// The classes, those first that have waited longest for their turn.
+    pub fn turns(&self) -> [Class; CLASSES] {
+        match self.last {
+            Class::Posted => [Class::NonPosted, Class::Completion, Class::Posted],
+            Class::NonPosted => [Class::Completion, Class::Posted, Class::NonPosted],
+            Class::Completion => [Class::Posted, Class::NonPosted, Class::Completion],
+        }
+    }
+
+    /// The first burst of `class` that waits.
+    pub fn head(&self, class: Class) -> Option<u32> {
+        self.queues[class as usize].front().copied()
     }
 
     /// Take the head of `class`, which is served now.
@@ -101,8 +107,8 @@ impl Wire {
     /// Put a segment on the wire.
     pub fn occupy(&mut self, segment: Segment) {
         self.free_at = segment.end;
-        self.last = segment.class as usize;
-        self.sending = (segment.count > 1).then_some(segment);
+        self.last = segment.class;
+        self.sending = if segment.count > 1 { Some(segment) } else { None };
     }
 
     /// The wire is lost until `until` (a replay).

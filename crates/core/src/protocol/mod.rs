@@ -7,7 +7,7 @@ mod reads;
 
 use crate::config::{self, Interface};
 use crate::link::packet::{Kind, Packet, Payload};
-use crate::link::{InFlight, Link};
+use crate::link::Link;
 use crate::media::Media;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
@@ -24,10 +24,9 @@ pub struct Ports<'a> {
 }
 
 /// Packets of a burst that are in host memory now.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Settled {
     pub packet: Packet,
-    pub payload: Payload,
     pub first: u32,
     pub count: u32,
 }
@@ -92,7 +91,7 @@ impl Driver {
             let bytes = bytes_max.min(whole.io.bytes - done);
             let io = Io { offset: whole.io.offset + u64::from(done), bytes, ..whole.io };
             let part = sink.requests.insert(Request { io, parent: Some(request), ..whole.clone() });
-            self.submit_command(now, part as RequestId, link, sink);
+            self.submit_command(now, part, link, sink);
             done += bytes;
         }
     }
@@ -120,13 +119,13 @@ impl Driver {
 
     /// Packets from the device are in host memory.
     pub fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, sink: &mut Sink) {
-        let Settled { packet, payload, first, count } = settled;
+        let Settled { packet, first, count } = settled;
         match (self, packet.token.role) {
             (Driver::DcExpress(driver), dc_express::role::DATA) => {
-                driver.on_data_settled(now, packet, *first, *count, link, sink);
+                driver.on_data_settled(now, settled, link, sink);
             }
             (_, nvme::role::DATA) if first + count == packet.count() => sink.charge(packet.request, Stage::Settle, now),
-            (driver, nvme::role::COMPLETION) => driver.nvme_mut().on_entry_settled(now, packet.token.context as u16, payload, polling, link, sink),
+            (driver, nvme::role::COMPLETION) => driver.nvme_mut().on_entry_settled(now, packet, polling, link, sink),
             _ => {}
         }
     }
@@ -161,8 +160,7 @@ impl Driver {
 
 impl Controller {
     /// Packets from the host have arrived: a register write, or the answer to a read.
-    pub fn on_packet(&mut self, now: Time, arrived: &InFlight, ports: &mut Ports) {
-        let (packet, payload) = (&arrived.packet, &arrived.payload);
+    pub fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         match (self, packet.kind) {
             (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, payload, ports),
             (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, payload, ports),
@@ -181,7 +179,7 @@ impl Controller {
         if let Controller::DcExpress(endpoint) = self {
             endpoint.learn_tails(packet, ports);
         }
-        ports.sink.store(packet);
+        ports.sink.store_user_data(packet);
     }
 
     /// From now on, a run with data: keep what chunks end in, where the choice of tags needs it.
@@ -252,7 +250,8 @@ pub fn packet_name(packet: &Packet) -> &'static str {
 /// A completed request leaves its driver: itself, or the whole that it was the last part of.
 pub fn completed(part: RequestId, sink: &mut Sink) -> Option<RequestId> {
     let Some(whole) = sink.requests[part as usize].parent else { return Some(part) };
-    let ledger = sink.requests.remove(part as usize).ledger;
+    let ledger = std::mem::take(&mut sink.requests[part as usize].ledger);
+    sink.requests.vacate(part);
     let request = &mut sink.requests[whole as usize];
     request.parts_left -= 1;
     // The whole takes as long as its last part.

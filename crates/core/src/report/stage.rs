@@ -180,6 +180,7 @@ impl Ledger {
     ///
     /// # Panics
     /// If `until` lies before the cursor: a component has charged time twice.
+    #[inline]
     pub fn until(&mut self, stage: Stage, until: Time) {
         assert!(until >= self.cursor, "{stage:?} ends at {until}, before {}", self.cursor);
         self.times.0[stage as usize] += until.since(self.cursor);
@@ -188,6 +189,7 @@ impl Ledger {
     }
 
     /// Charge `span` to `stage` and move the cursor by it.
+    #[inline]
     pub fn spend(&mut self, stage: Stage, span: Span) {
         self.times.0[stage as usize] += span;
         self.cursor += span;

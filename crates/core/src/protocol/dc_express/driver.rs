@@ -13,7 +13,9 @@ use super::endpoint::{Endpoint, MODE_DOORBELL};
 use super::{ReadName, doorbell, role};
 use crate::config::{self, TagChoice};
 use crate::link::Link;
-use crate::link::packet::{Direction, Packet, Token};
+use crate::link::rate::Rate;
+use crate::link::packet::{Direction, Token};
+use crate::protocol::Settled;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
 use crate::random::Random;
 use crate::report::Stage;
@@ -53,7 +55,7 @@ struct Queue {
     tail: u32,
     pass: u8,
     free_slots: Vec<u16>,
-    /// Requests for which abandoned attempts have left no slot.
+    /// Requests that found no free slot: parts of large ones, or slots that abandoned attempts hold.
     waiting: VecDeque<RequestId>,
     reads: Vec<Option<Read>>,
 }
@@ -66,10 +68,11 @@ pub struct Driver {
     chunk_bytes: u32,
     /// Processor time to write, or to check, one tag.
     tag_time: Span,
-    mmio_write: Span,
     tag: u64,
     tag_bits: u8,
     tag_choice: TagChoice,
+    /// Logarithm of the chance that a random tag is not what a packet ends with.
+    spared_ln: f64,
     random: Random,
     /// A read that takes longer is stuck: maximum queue depth times maximum latency (section 3.1).
     timeout: Span,
@@ -107,12 +110,12 @@ impl Driver {
             queues,
             chunk_bytes: drive.link.max_payload_bytes,
             tag_time: config.tag.scale(ratio),
-            mmio_write: drive.host.mmio_write.scale(ratio),
             tag: random.bits(),
             tag_bits: config.tag_bits,
             tag_choice: config.tag_choice,
+            spared_ln: libm::log1p(-libm::exp2(-f64::from(config.tag_bits))),
             random,
-            timeout: config.max_latency * u64::from(config.queue_entries),
+            timeout: max_latency(drive) * u64::from(config.queue_entries),
             watching: false,
             first_binding: drive.nvme.queue_pairs.into(),
             counts: Counts::default(),
@@ -141,9 +144,7 @@ impl Driver {
         }
         let number = usize::from(thread) % self.queues.len();
         let queue = &mut self.queues[number];
-        let Some(slot) = queue.free_slots.pop() else {
-            return queue.waiting.push_back(request);
-        };
+        let Some(slot) = queue.free_slots.pop() else { return queue.waiting.push_back(request) };
         queue.reads[usize::from(slot)] = Some(Read::new(request, 0));
         self.enqueue(now, number, slot, link, sink);
     }
@@ -196,15 +197,8 @@ impl Driver {
     }
 
     /// Packets of a read's data have settled in its buffer.
-    pub fn on_data_settled(
-        &mut self,
-        now: Time,
-        packet: &Packet,
-        first: u32,
-        count: u32,
-        link: &mut Link,
-        sink: &mut Sink,
-    ) {
+    pub fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, sink: &mut Sink) {
+        let Settled { packet, first, count } = *settled;
         let name = ReadName::unpack(packet.token.context);
         let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
         let read = place.as_mut().expect("a slot is taken until all its data has come");
@@ -254,9 +248,13 @@ impl Driver {
     /// Whether the tag happens to be what one of the packets ends with. Without data, each packet's tail is any value
     /// with equal chance; the deterministic strategies never choose a value that is stored.
     fn collides(&mut self, packets: u32) -> bool {
-        let no_chance = f64::from(packets) * libm::log1p(-libm::exp2(-f64::from(self.tag_bits)));
-        let chance = -libm::expm1(no_chance);
-        self.tag_choice == TagChoice::Random && chance > 1e-12 && self.random.unit() < chance
+        let spared_ln = f64::from(packets) * self.spared_ln;
+        if self.tag_choice != TagChoice::Random || spared_ln > -1e-12 {
+            return false;
+        }
+        // The chance is a little less than what the first comparison asks, which is cheap and nearly always enough.
+        let draw = self.random.unit();
+        draw < -spared_ln && draw < -libm::expm1(spared_ln)
     }
 
     /// Keep one timer set while reads are under way.
@@ -272,10 +270,7 @@ impl Driver {
         let mut oldest = None;
         for number in 0..self.queues.len() {
             for slot in 0..self.queues[number].reads.len() {
-                let Some(read) = self.queues[number].reads[slot] else { continue };
-                if read.abandoned {
-                    continue;
-                }
+                let Some(read) = self.queues[number].reads[slot].filter(|read| !read.abandoned) else { continue };
                 if now.since(read.started) >= self.timeout {
                     self.retry(now, number, slot as u16, link, sink);
                     oldest = Some(oldest.unwrap_or(now));
@@ -291,10 +286,9 @@ impl Driver {
     }
 
     fn retry(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, sink: &mut Sink) {
-        let io = self.queues[number].reads[usize::from(slot)].map(|read| sink.requests[read.request as usize].io);
-        let chunks = self.chunks(io.expect("a stuck read").bytes);
         let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
-        if read.settled < chunks {
+        let bytes = sink.requests[read.request as usize].io.bytes;
+        if read.settled < bytes.div_ceil(self.chunk_bytes) {
             return self.abandon(now, number, slot, link, sink);
         }
         self.counts.tag_timeouts += 1;
@@ -304,11 +298,22 @@ impl Driver {
         sink.charge_late(Some(read.request), Stage::Timeout, now);
         self.enqueue(now, number, slot, link, sink);
     }
+}
 
-    /// Processor time of the doorbell that a low load needs is the NVMe one's.
-    pub fn doorbell_work(&self) -> Span {
-        self.mmio_write
+/// Longest time that one read may take: as described, or what its parts can add up to when it has to wait for a write
+/// of the same bank.
+fn max_latency(drive: &config::Drive) -> Span {
+    let config = drive.dc_express.max_latency;
+    if !config.is_zero() {
+        return config;
     }
+    let (media, link) = (&drive.media, &drive.link);
+    let bytes = f64::from(drive.nvme.max_transfer_kib * 1024);
+    let wire = Rate::new(link).bytes_per_ns().min(media.bus_bytes_per_ns);
+    let units = (drive.nvme.max_transfer_kib * 1024).div_ceil(media.program_bytes);
+    let hops = (link.one_way + link.hop * u64::from(link.hops)) * 4;
+    let transfer = Span::from_ns_f64(2.0 * bytes / wire);
+    media.command * 2 + media.read + media.program * u64::from(units) + transfer + hops
 }
 
 impl Queue {
@@ -321,8 +326,8 @@ impl Queue {
             entries,
             tail: 0,
             pass: FIRST_PASS,
-            waiting: VecDeque::new(),
             free_slots: (0..slots as u16).rev().collect(),
+            waiting: VecDeque::new(),
             reads: vec![None; slots as usize],
         }
     }

@@ -219,7 +219,7 @@ impl Controller {
             (Ok(()), _) => timer::FINISHED,
             (Err(_), _) => timer::REFUSED,
         };
-        ports.sink.at(parsed, Event::Controller(Timer { kind, context: id }));
+        ports.sink.at(parsed, Event::Controller { kind, context: id });
     }
 
     fn refuse(&mut self, id: u32, ports: &mut Ports) {
@@ -252,7 +252,7 @@ impl Controller {
         let command = &mut self.commands[id as usize];
         let (offset, bytes) = extent(&command.entry);
         let start = start_read(now, offset, bytes, self.max_payload_bytes, command.request, ports);
-        ports.sink.at(start, Event::Controller(Timer { kind: timer::DATA_READY, context: id }));
+        ports.sink.at(start, Event::Controller { kind: timer::DATA_READY, context: id });
         command.waits = 1;
         if !self.find_pages(id, ports) {
             self.commands[id as usize].waits += 1;
@@ -331,7 +331,7 @@ impl Controller {
         let timing = ports.media.write(now, offset, bytes);
         ports.sink.charge(command.request, Stage::MediaWait, timing.started);
         ports.sink.charge(command.request, Stage::Media, timing.acknowledged_at);
-        ports.sink.at(timing.acknowledged_at, Event::Controller(Timer { kind: timer::FINISHED, context: id }));
+        ports.sink.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
     /// One thing that a read waited for has happened; with the last, its data goes to the host, and its completion

@@ -44,7 +44,7 @@ impl Driver {
         let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
         if let Some(read) = place.take_if(|read| read.settled == total) {
             self.timeout = self.timeout.max(now.since(read.started) * 2);
-            sink.requests.remove(read.request as usize);
+            sink.requests.vacate(read.request);
             self.release(now, name, link, sink);
         }
     }
@@ -61,7 +61,7 @@ fn start_again(now: Time, old: RequestId, sink: &mut Sink) -> RequestId {
     }
     ledger.until(Stage::Timeout, now);
     let request = Request { ledger, ..request.clone() };
-    let new = sink.requests.insert(request) as RequestId;
+    let new = sink.requests.insert(request);
     if let Some(data) = &mut sink.data {
         data.rename(old, new);
     }

@@ -1,0 +1,62 @@
+//! Tables whose places are used again, for what comes and goes by the million.
+
+use std::ops::{Index, IndexMut};
+
+/// Values by place. What a vacated place held stays there until the place is used again.
+#[derive(Clone, Debug)]
+pub struct Table<T> {
+    places: Vec<T>,
+    vacant: Vec<u32>,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Table<T> {
+        Table { places: Vec::new(), vacant: Vec::new() }
+    }
+}
+
+impl<T> Table<T> {
+    /// Keep `value`; its place, until that is vacated.
+    #[inline]
+    pub fn insert(&mut self, value: T) -> u32 {
+        let Some(place) = self.vacant.pop() else {
+            self.places.push(value);
+            return self.places.len() as u32 - 1;
+        };
+        self.places[place as usize] = value;
+        place
+    }
+
+    /// Let the place be used again. Its owner must not look at it any more.
+    pub fn vacate(&mut self, place: u32) {
+        debug_assert!(!self.vacant.contains(&place), "place {place} is vacated twice");
+        self.vacant.push(place);
+    }
+}
+
+impl<T> Index<usize> for Table<T> {
+    type Output = T;
+    fn index(&self, place: usize) -> &T {
+        &self.places[place]
+    }
+}
+
+impl<T> IndexMut<usize> for Table<T> {
+    fn index_mut(&mut self, place: usize) -> &mut T {
+        &mut self.places[place]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vacated_place_is_the_next_one_to_be_used() {
+        let mut table = Table::default();
+        let (first, second) = (table.insert('a'), table.insert('b'));
+        table.vacate(first);
+        assert_eq!((table.insert('c'), table[second as usize]), (first, 'b'));
+        assert_eq!((table.insert('d'), table[first as usize]), (2, 'c'));
+    }
+}

@@ -1,0 +1,175 @@
+//! Outcomes of runs that between them take every path through the machine, kept to the picosecond.
+//!
+//! A change that should not change results must leave this table as it is; one that should shows here what it does.
+
+use std::fmt::Write;
+
+use expect_test::expect;
+
+use crate::config::{Drive, Override, shipped};
+use crate::report::{DirectionOutcome, Latency, Outcome};
+use crate::simulation::simulate;
+use crate::workload::{BlockShare, Job, RateProcess};
+
+const IOS: u64 = 1500;
+
+/// One run: a shipped drive, what is different about it, and the job.
+struct Run {
+    drive: &'static str,
+    overrides: &'static [&'static str],
+    kib: &'static [u32],
+    iodepth: u32,
+    threads: u32,
+    read_percent: f64,
+    poisson_iops: Option<f64>,
+}
+
+/// Random reads of 4 KiB, one at a time.
+const READS: Run =
+    Run { drive: "", overrides: &[], kib: &[4], iodepth: 1, threads: 1, read_percent: 100.0, poisson_iops: None };
+
+const RUNS: &[Run] = &[
+    Run { drive: "dc-express", ..READS },
+    Run {
+        drive: "dc-express",
+        overrides: &["dc_express.max_latency_us=1000"],
+        kib: &[8, 32, 128],
+        iodepth: 4,
+        read_percent: 70.0,
+        ..READS
+    },
+    Run { drive: "dc-express", overrides: &["link.granularity=packet"], iodepth: 32, read_percent: 90.0, ..READS },
+    Run { drive: "dc-express", overrides: &["root_complex.late_write_ratio=0.01"], iodepth: 4, ..READS },
+    Run { drive: "dc-express", overrides: &["root_complex.late_write_ratio=0.01"], read_percent: 50.0, ..READS },
+    Run { drive: "dc-express", overrides: &["link.posted_header_credits=4"], kib: &[4, 16], iodepth: 4, ..READS },
+    Run { drive: "dc-express", overrides: &["link.bit_error_rate=1e-7"], iodepth: 4, ..READS },
+    Run { drive: "dc-express", overrides: &["link.bit_error_rate=1e-7", "link.granularity=packet"], ..READS },
+    Run { drive: "dc-express", overrides: &["link.duplex=shared"], iodepth: 4, ..READS },
+    Run { drive: "dc-express", poisson_iops: Some(20_000.0), ..READS },
+    Run { drive: "dc-express", overrides: &["dc_express.tag_bits=8"], kib: &[4, 8], iodepth: 4, ..READS },
+    Run { drive: "dc-express-block", overrides: &["link.generation=3", "link.dllps=true"], iodepth: 4, ..READS },
+    Run { drive: "nvme", iodepth: 4, read_percent: 50.0, ..READS },
+    Run { drive: "nvme", kib: &[4, 128], iodepth: 32, threads: 8, overrides: &["host.cores=4"], ..READS },
+    Run { drive: "nvme", overrides: &["host.wait=hybrid"], threads: 2, ..READS },
+    Run { drive: "nvme-polled", kib: &[8, 16], iodepth: 32, ..READS },
+    Run { drive: "nvme-polled", overrides: &["link.posted_header_credits=4"], iodepth: 32, read_percent: 50.0, ..READS },
+    Run { drive: "nvme-polled", overrides: &["link.non_posted_header_credits=2"], iodepth: 32, read_percent: 0.0, ..READS },
+    Run {
+        drive: "nvme-polled",
+        overrides: &["link.granularity=packet", "link.posted_header_credits=4", "root_complex.late_write_ratio=0.01"],
+        kib: &[4, 64],
+        iodepth: 4,
+        read_percent: 50.0,
+        ..READS
+    },
+    Run { drive: "nvme-polled", overrides: &["link.duplex=shared"], iodepth: 4, read_percent: 50.0, ..READS },
+    Run { drive: "nvme-polled", overrides: &["link.bit_error_rate=1e-7"], kib: &[32], iodepth: 4, ..READS },
+    Run {
+        drive: "nvme-polled",
+        overrides: &["root_complex.iommu=true", "root_complex.iommu_miss_ratio=0.1"],
+        threads: 4,
+        iodepth: 4,
+        ..READS
+    },
+];
+
+impl Run {
+    fn job(&self) -> Job {
+        let percent = 100.0 / self.kib.len() as f64;
+        let blocks: Vec<_> = self.kib.iter().map(|kib| BlockShare { bytes: kib * 1024, percent }).collect();
+        let (read_blocks, write_blocks) = (blocks.clone(), blocks);
+        Job {
+            read_blocks,
+            write_blocks,
+            iodepth: self.iodepth,
+            threads: self.threads,
+            read_percent: self.read_percent,
+            rate_iops_read: self.poisson_iops,
+            rate_process: RateProcess::Poisson,
+            ios: Some(IOS / u64::from(self.threads)),
+            ..Job::named("job")
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let shipped = shipped::find(self.drive).expect("a shipped drive");
+        let overrides: Vec<_> = self.overrides.iter().map(|text| Override::parse(text).unwrap()).collect();
+        let drive = Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap_or_else(|e| panic!("{e}"));
+        simulate(&drive, &[self.job()], 1).unwrap_or_else(|e| panic!("{e}"))
+    }
+}
+
+/// All numbers of an outcome but the count of events, which is the simulator's own affair.
+fn full_text(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    for job in &outcome.jobs {
+        for (name, direction) in job.directions() {
+            let DirectionOutcome { ios, bytes, runtime, submission, completion, total, .. } = direction;
+            let stages: Vec<_> = direction.stages.named(&outcome.stack_stages).collect();
+            let latencies = [submission, completion, total].map(latency_text);
+            writeln!(text, "{name} {ios} {bytes} {runtime:?} {latencies:?} {stages:?}").unwrap();
+        }
+    }
+    let Outcome { elapsed, upstream, downstream, cpu, energy, counters, finished, .. } = outcome;
+    write!(text, "{elapsed:?} {upstream:?} {downstream:?} {cpu:?} {energy:?} {counters:?} {finished}").unwrap();
+    text
+}
+
+fn latency_text(latency: &Latency) -> String {
+    let classes: Vec<_> = latency.classes().collect();
+    let exact = (latency.count(), latency.sum_ps(), latency.min(), latency.max(), latency.deviation_ns());
+    format!("{exact:?} {classes:?}")
+}
+
+/// The FNV-1a hash (Fowler, Noll and Vo).
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn line(run: &Run) -> String {
+    let outcome = run.outcome();
+    let packets = outcome.upstream.packets + outcome.downstream.packets;
+    let elapsed_ps = outcome.elapsed.as_ps();
+    let hash = hash(&full_text(&outcome));
+    let sizes: Vec<_> = run.kib.iter().map(u32::to_string).collect();
+    format!(
+        "{hash:016x} {} ios, {elapsed_ps} ps, {packets} packets: {} {} KiB, {} x {}, {} % reads; {}\n",
+        outcome.ios(),
+        run.drive,
+        sizes.join("+"),
+        run.threads,
+        run.iodepth,
+        run.read_percent,
+        run.overrides.join(" "),
+    )
+}
+
+#[test]
+fn outcomes_are_what_they_were_to_the_picosecond() {
+    let table: String = RUNS.iter().map(line).collect();
+    let table = table.replace("; \n", "\n");
+    expect![[r#"
+        3ee117aa49a3c2c5 1500 ios, 5532605459 ps, 54093 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        b7b5c8d1494e57d8 1500 ios, 237140247701 ps, 1302581 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        8a4c87e9d4a35a6f 1500 ios, 13745218929 ps, 56816 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
+        9b7eae010bf3660c 1500 ios, 3691401897 ps, 54836 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
+        0ec65abfb51b4964 1500 ios, 99985521858 ps, 358297 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        29839a174f3005a9 1500 ios, 17556903597 ps, 142391 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
+        95fb8136757b867f 1500 ios, 3691987344 ps, 54355 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        bad0c00c0fc53277 1500 ios, 5556530655 ps, 54114 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
+        546a4fbb62efa397 1500 ios, 4270990470 ps, 56553 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
+        2f4fe067091e2e1b 1500 ios, 76540879163 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        f75bad016fca7479 1500 ios, 18563613192267 ps, 52798395 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        8c69601cba253b58 1500 ios, 4229400000 ps, 56710 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
+        9a86cc1f25ba7ad2 1500 ios, 43540402974 ps, 87106 packets: nvme 4 KiB, 1 x 4, 50 % reads
+        1205b8bb8080253f 1496 ios, 60605827295 ps, 805954 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
+        4241ce493221dd20 1500 ios, 5133912360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
+        c68172aad1c9d7d7 1500 ios, 11131222300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
+        a96456503c08cbb6 1500 ios, 25737536250 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
+        de237acaa1562b0b 1500 ios, 48049926627 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
+        f2844c1fb982692c 1500 ios, 223748559412 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
+        faf8be45088bccee 1500 ios, 42274810172 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
+        3c8082e1f4a16291 1500 ios, 29377803289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        db2787bcfb2bd162 1500 ios, 3731392941 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_miss_ratio=0.1
+    "#]].assert_eq(&table);
+}
