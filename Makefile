@@ -32,7 +32,7 @@ snapshots:
 	UPDATE_EXPECT=1 cargo test --workspace
 
 bench:
-	cargo bench --workspace
+	cargo bench -p phaselink --bench budgets
 
 reproduce:
 	cargo run --release -- reproduce

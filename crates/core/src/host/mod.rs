@@ -310,7 +310,7 @@ impl Host {
         }
         ledger.until(Stage::Queued, begin);
         self.stack.submit(&mut ledger);
-        driver.submit_work(&next.io, &mut ledger);
+        driver.submit_work(&next.io, thread, &sink.memory, &mut ledger);
         let end = ledger.cursor();
         sink.issued += 1;
         let request = sink.requests.insert(Request {

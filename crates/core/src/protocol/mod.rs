@@ -9,6 +9,7 @@ use crate::config::{self, Interface};
 use crate::link::packet::{Kind, Packet, Payload};
 use crate::link::Link;
 use crate::media::Media;
+use crate::memory::HostMemory;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::sink::{Request, RequestId, Sink, Timer};
@@ -61,11 +62,11 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
 
 impl Driver {
     /// Charge the processor time of submitting a request.
-    pub fn submit_work(&self, io: &Io, ledger: &mut Ledger) {
+    pub fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
         match (self, io.op) {
-            (Driver::Nvme(driver), _) => driver.submit_work(ledger),
+            (Driver::Nvme(driver), _) => driver.submit_work(thread, memory, ledger),
             (Driver::DcExpress(driver), Op::Read) => driver.submit_work(io.bytes, ledger),
-            (Driver::DcExpress(driver), Op::Write) => driver.nvme.submit_work(ledger),
+            (Driver::DcExpress(driver), Op::Write) => driver.nvme.submit_work(thread, memory, ledger),
         }
     }
 
@@ -237,6 +238,9 @@ pub fn packet_name(packet: &Packet) -> &'static str {
         (nvme::PAGE_LIST, Kind::MemoryRead) => "read page list",
         (nvme::PAGE_LIST, _) => "page list",
         (nvme::PAYLOAD, Kind::MemoryRead) => "read data",
+        (nvme::SHADOW, Kind::MemoryRead) => "read shadow doorbell",
+        (nvme::SHADOW, _) => "shadow doorbell",
+        (nvme::EVENT_INDEX, _) => "event index",
         (nvme::COMPLETION, _) => "completion entry",
         (nvme::INTERRUPT, _) => "interrupt message",
         (dc_express::role::POLL, Kind::MemoryRead) => "queue read",

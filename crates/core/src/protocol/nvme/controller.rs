@@ -6,6 +6,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use super::role;
+use super::shadow::{Pages, Watch};
 use super::spec::{
     self, BLOCK_BYTES, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status,
     SubmissionEntry, opcode,
@@ -46,6 +47,7 @@ struct Queue {
     phase: bool,
     /// Completion entries for which the queue has no room.
     held: VecDeque<CompletionEntry>,
+    watch: Watch,
 }
 
 /// A command between its fetch and its completion entry.
@@ -81,6 +83,7 @@ pub struct Controller {
     parse: Span,
     fetch_entries: u32,
     interrupts: bool,
+    shadow: Option<Pages>,
     capacity_blocks: u64,
     max_payload_bytes: u32,
     max_transfer_bytes: u32,
@@ -100,12 +103,18 @@ impl Controller {
             parse: drive.nvme.parse,
             fetch_entries: drive.nvme.fetch_entries.into(),
             interrupts: drive.nvme.interrupts,
+            shadow: None,
             capacity_blocks: drive.media.capacity_mib * (1 << 20) / BLOCK_BYTES,
             max_payload_bytes: drive.link.max_payload_bytes,
             max_transfer_bytes: drive.nvme.max_transfer_kib * 1024,
             commands_done: 0,
             interrupts_sent: 0,
         }
+    }
+
+    /// Use shadow doorbells from now on, or not (Doorbell Buffer Config).
+    pub fn set_shadow(&mut self, shadow: Option<Pages>) {
+        self.shadow = shadow;
     }
 
     /// Create I/O queue pair number `queues so far + 1` (Create I/O Submission and Completion Queue).
@@ -121,6 +130,7 @@ impl Controller {
             completion_head: 0,
             phase: true,
             held: VecDeque::new(),
+            watch: Watch::Rung,
         });
     }
 
@@ -137,14 +147,63 @@ impl Controller {
             this.completion_head = value;
             return self.release_held(queue, ports);
         }
-        let first = std::mem::replace(&mut this.tail, value);
-        let entries = this.entries;
-        let mut slot = first;
-        while slot != value {
+        self.advance(now, queue, value, ports);
+        if self.shadow.is_some() && self.queues[usize::from(queue)].watch == Watch::Rung {
+            self.watch(queue, Watch::Reading, ports);
+        }
+    }
+
+    /// The host's tail stands at `tail`: fetch what is new.
+    fn advance(&mut self, now: Time, queue: u16, tail: u32, ports: &mut Ports) {
+        let this = &mut self.queues[usize::from(queue)];
+        let mut slot = std::mem::replace(&mut this.tail, tail);
+        while slot != tail {
             ports.sink.charge(ports.sink.bound(queue.into(), slot as usize), Stage::Doorbell, now);
-            slot = (slot + 1) % entries;
+            slot = (slot + 1) % this.entries;
         }
         self.fetch(queue, ports);
+    }
+
+    /// Read a queue's shadow doorbell.
+    fn watch(&mut self, queue: u16, watch: Watch, ports: &mut Ports) {
+        let Some(pages) = self.shadow else { return };
+        self.queues[usize::from(queue)].watch = watch;
+        let token = Token { role: role::SHADOW, context: queue.into() };
+        let packet = Packet::read(pages.tail(queue), 8, self.reads.request_bytes_max(), token);
+        self.reads.request(packet, ports.link, ports.sink);
+    }
+
+    /// A shadow doorbell has been read: tail and, behind it, head of the completion queue.
+    fn on_shadow(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        let queue = packet.token.context as u16;
+        let this = &mut self.queues[usize::from(queue)];
+        let words = payload.bytes().as_chunks::<4>().0;
+        let (tail, head) = (u32::from_le_bytes(words[0]), u32::from_le_bytes(words[1]));
+        if tail >= this.entries || head >= this.entries {
+            this.watch = Watch::Rung;
+            return;
+        }
+        this.completion_head = head;
+        let (moved, watch) = (tail != this.tail, this.watch);
+        self.release_held(queue, ports);
+        match (moved, watch) {
+            (true, _) => {
+                self.advance(now, queue, tail, ports);
+                self.watch(queue, Watch::Reading, ports);
+            }
+            (false, Watch::Reading) => self.ask_to_be_rung(queue, tail, ports),
+            // A queue that is held up by its completions has to see when the host reads them.
+            (false, _) if !self.queues[usize::from(queue)].held.is_empty() => self.watch(queue, Watch::Checking, ports),
+            (false, _) => self.queues[usize::from(queue)].watch = Watch::Rung,
+        }
+    }
+
+    /// Ask the host to ring for the next entry, and look once more.
+    fn ask_to_be_rung(&mut self, queue: u16, tail: u32, ports: &mut Ports) {
+        let Some(pages) = self.shadow else { return };
+        let token = Token { role: role::EVENT_INDEX, context: queue.into() };
+        ports.link.write(Direction::Up, pages.tail_event(queue), &tail.to_le_bytes(), token, ports.sink);
+        self.watch(queue, Watch::Checking, ports);
     }
 
     /// Read the entries that the host has added.
@@ -170,6 +229,7 @@ impl Controller {
             role::FETCH => self.on_fetched(now, packet, payload, ports),
             role::PAGE_LIST => self.on_page_list(now, packet, payload, ports),
             role::PAYLOAD => self.on_payload(now, packet, ports),
+            role::SHADOW => self.on_shadow(now, packet, payload, ports),
             other => unreachable!("the controller has not read with role {other}"),
         }
     }
@@ -368,7 +428,7 @@ impl Controller {
             status,
         };
         match queue.full() {
-            true => self.queues[usize::from(command.queue)].held.push_back(entry),
+            true => self.hold(command.queue, entry, ports),
             false => self.post(command.queue, entry, ports),
         }
     }
@@ -385,6 +445,15 @@ impl Controller {
             self.interrupts_sent += 1;
             let token = Token { role: role::INTERRUPT, context: number.into() };
             ports.link.write(Direction::Up, MSI_BASE, &u32::from(number).to_le_bytes(), token, ports.sink);
+        }
+    }
+
+    /// Keep a completion entry until the host has made room for it.
+    fn hold(&mut self, number: u16, entry: CompletionEntry, ports: &mut Ports) {
+        let queue = &mut self.queues[usize::from(number)];
+        queue.held.push_back(entry);
+        if self.shadow.is_some() && queue.watch == Watch::Rung {
+            self.watch(number, Watch::Checking, ports);
         }
     }
 

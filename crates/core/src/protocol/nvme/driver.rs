@@ -6,10 +6,12 @@ use super::spec::{
     BLOCK_BYTES, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry,
     completion_doorbell, opcode, submission_doorbell,
 };
+use super::shadow::Pages;
 use super::{controller::Controller, role};
 use crate::config;
 use crate::link::Link;
 use crate::link::packet::{Direction, Packet, Token};
+use crate::memory::HostMemory;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::sink::{RequestId, Sink};
@@ -42,6 +44,7 @@ pub struct Driver {
     queues: Vec<Queue>,
     max_transfer_bytes: u32,
     mmio_write: Span,
+    shadow: Option<Pages>,
     pub doorbells: u64,
 }
 
@@ -57,8 +60,11 @@ impl Driver {
                 queue
             })
             .collect();
+        let pairs = drive.nvme.queue_pairs;
+        let shadow = drive.nvme.shadow_doorbells.then(|| Pages::allocate(pairs, &mut sink.memory));
+        controller.set_shadow(shadow);
         let mmio_write = drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz);
-        Driver { queues, max_transfer_bytes, mmio_write, doorbells: 0 }
+        Driver { queues, max_transfer_bytes, mmio_write, shadow, doorbells: 0 }
     }
 
     /// Largest transfer of one command.
@@ -66,14 +72,17 @@ impl Driver {
         self.max_transfer_bytes
     }
 
-    /// Processor time to submit a request: the doorbell is an uncached write.
-    pub fn submit_work(&self, ledger: &mut Ledger) {
-        ledger.spend(Stage::Driver, self.mmio_write);
+    /// Processor time to submit a request of `thread`: the doorbell is an uncached write, unless the shadow will do.
+    pub fn submit_work(&self, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
+        let number = usize::from(thread) % self.queues.len();
+        let tail = self.queues[number].tail;
+        let rings = self.shadow.is_none_or(|pages| pages.needs_ring(number as u16, tail, tail + 1, memory));
+        ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
     }
 
     /// Processor time to complete one: the completion queue's doorbell.
     pub fn complete_work(&self, ledger: &mut Ledger) {
-        ledger.spend(Stage::Driver, self.mmio_write);
+        ledger.spend(Stage::Driver, if self.shadow.is_none() { self.mmio_write } else { Span::ZERO });
     }
 
     /// Enqueue a request's command and ring the doorbell.
@@ -101,7 +110,18 @@ impl Driver {
         sink.bind(number, slot as usize, request);
         queue.tail = (slot + 1) % queue.entries;
         let tail = queue.tail;
-        self.ring(submission_doorbell(number as u16 + 1), tail, link, sink);
+        self.announce(number as u16, slot, tail, link, sink);
+    }
+
+    /// Tell the controller of a new tail: through the shadow if there is one, and by the register where that is asked for.
+    fn announce(&mut self, number: u16, old: u32, tail: u32, link: &mut Link, sink: &mut Sink) {
+        if let Some(pages) = self.shadow {
+            sink.memory.write(pages.tail(number), &tail.to_le_bytes());
+            if !pages.needs_ring(number, old, tail, &sink.memory) {
+                return;
+            }
+        }
+        self.ring(submission_doorbell(number + 1), tail, link, sink);
     }
 
     /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
@@ -137,8 +157,10 @@ impl Driver {
         }
         let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
         let waiting: Vec<RequestId> = queue.waiting.drain(..freed).collect();
-        if reaped > 0 {
-            self.ring(completion_doorbell(number + 1), head, link, sink);
+        match self.shadow {
+            Some(pages) => sink.memory.write(pages.head(number), &head.to_le_bytes()),
+            None if reaped > 0 => self.ring(completion_doorbell(number + 1), head, link, sink),
+            None => {}
         }
         for request in waiting {
             self.submit(request, link, sink);

@@ -20,6 +20,7 @@
 
 pub mod controller;
 pub mod driver;
+pub mod shadow;
 pub mod spec;
 
 /// What a packet is, in [`crate::link::packet::Token::role`].
