@@ -21,6 +21,7 @@
 //! ```
 
 use crate::config::{Drive, Wait};
+use crate::data::Data;
 use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
 use crate::link::packet::{Direction, Packet};
@@ -81,6 +82,21 @@ impl Engine {
             stack_names: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
             sink,
         }
+    }
+
+    /// The same with real bytes: the device holds data, writes change it, and every read is checked against what it
+    /// may return. The counters `verified_reads` and `data_errors` join the outcome's.
+    pub fn with_data(drive: &Drive, seed: u64) -> Engine {
+        let mut engine = Engine::new(drive, seed);
+        engine.sink.memory.keep_buffers();
+        engine.sink.data = Some(Box::new(Data::new(seed, drive.link.max_payload_bytes)));
+        engine.controller.keep_tails(drive, seed, &mut engine.sink);
+        engine
+    }
+
+    /// The first reads that returned what they may not, described.
+    pub fn data_problems(&self) -> &[String] {
+        self.sink.data.as_ref().map_or(&[], |data| data.problems())
     }
 
     /// Add the threads of a job, which start at once.
@@ -233,6 +249,7 @@ impl Engine {
             let payload = self.sink.take_payload(arrival.packet);
             let Engine { controller, link, media, sink, .. } = self;
             sink.accepted = None;
+            controller.store(&packet, &mut Ports { link, media, sink });
             controller.on_packet(now, &packet, &payload, &mut Ports { link, media, sink });
             if let Some(burst) = recording {
                 self.keep_answer(burst, &packet);
@@ -266,7 +283,7 @@ impl Engine {
 
     /// Packets are in host memory: an interrupt message goes to a core, anything else may be what the driver waits for.
     fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
-        let last = self.root_complex.on_settle(id, count, &mut self.sink);
+        let last = self.root_complex.on_settle(id, first, count, &mut self.sink);
         let packet = self.sink.packets[id as usize].packet;
         if last {
             self.sink.packets.vacate(id);
@@ -293,6 +310,9 @@ impl Engine {
         let now = self.recorder.last();
         let mut counters = self.driver.counters();
         counters.extend(self.controller.counters());
+        if let Some(data) = &self.sink.data {
+            counters.extend([("verified_reads", data.verified_reads), ("data_errors", data.data_errors)]);
+        }
         let cpu = self.host.used(now);
         self.recorder.outcome(drive, seed, crate::recorder::Parts {
             now,

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod data;
 pub mod engine;
 pub mod host;
 pub mod link;

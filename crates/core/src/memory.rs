@@ -1,7 +1,12 @@
 //! Host memory as far as its bytes matter: rings, doorbell pages and, in runs with data, buffers.
 
+use crate::data::sparse::SparseBytes;
+
 /// Base of the region that is backed by bytes.
 const BASE: u64 = 0x1000_0000;
+
+/// Base of the address ranges that are reserved for data buffers.
+const BUFFERS: u64 = 1 << 40;
 
 /// Bus addresses of interrupt messages (Intel SDM volume 3, section 11.11.1).
 pub const MSI_BASE: u64 = 0xfee0_0000;
@@ -14,11 +19,13 @@ pub const MSI_END: u64 = 0xfef0_0000;
 pub struct HostMemory {
     bytes: Vec<u8>,
     next_unbacked: u64,
+    /// The data buffers of a run with data.
+    buffers: Option<SparseBytes>,
 }
 
 impl Default for HostMemory {
     fn default() -> HostMemory {
-        HostMemory { bytes: Vec::new(), next_unbacked: 1 << 40 }
+        HostMemory { bytes: Vec::new(), next_unbacked: BUFFERS, buffers: None }
     }
 }
 
@@ -30,7 +37,12 @@ impl HostMemory {
         BASE + start as u64
     }
 
-    /// An address range that holds nothing, page-aligned.
+    /// Let reserved ranges hold bytes from now on.
+    pub fn keep_buffers(&mut self) {
+        self.buffers = Some(SparseBytes::default());
+    }
+
+    /// An address range that holds nothing unless [buffers are kept](Self::keep_buffers), page-aligned.
     pub fn reserve(&mut self, bytes: u64) -> u64 {
         let start = self.next_unbacked;
         self.next_unbacked += bytes.next_multiple_of(4096);
@@ -41,7 +53,10 @@ impl HostMemory {
     pub fn read(&self, address: u64, into: &mut [u8]) {
         match self.range(address, into.len()) {
             Some(range) => into.copy_from_slice(&self.bytes[range]),
-            None => into.fill(0),
+            None => match &self.buffers {
+                Some(buffers) if address >= BUFFERS => buffers.read(address, into),
+                _ => into.fill(0),
+            },
         }
     }
 
@@ -49,6 +64,8 @@ impl HostMemory {
     pub fn write(&mut self, address: u64, from: &[u8]) {
         if let Some(range) = self.range(address, from.len()) {
             self.bytes[range].copy_from_slice(from);
+        } else if let Some(buffers) = self.buffers.as_mut().filter(|_| address >= BUFFERS) {
+            buffers.write(address, from);
         }
     }
 

@@ -32,7 +32,7 @@ impl Drive {
             ),
         };
         let capacity_bytes = self.media.capacity_mib << 20;
-        Limits { capacity_bytes, queue_pairs: queue_pairs.into(), queue_entries, block_bytes }
+        Limits { capacity_bytes, queue_pairs: queue_pairs.into(), queue_entries, block_bytes, write_block_bytes: 512 }
     }
 }
 
@@ -42,11 +42,41 @@ impl Simulation {
     /// # Errors
     /// Everything that keeps the jobs from running on this drive.
     pub fn new(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Simulation, Problems> {
+        Simulation::set_up(drive, jobs, seed, Engine::new)
+    }
+
+    /// The same with real bytes, so that every read is verified; see [`Engine::with_data`]. With incomplete tags, the
+    /// tags in the buffers decide, so that collisions are those of the data.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    ///
+    /// ```
+    /// use phaselink_core::{config::Drive, simulation::Simulation, workload::fio};
+    ///
+    /// let drive = Drive::shipped("dc-express").unwrap();
+    /// let file = fio::from_flags(&[("rw", "randrw"), ("bs", "512"), ("size", "1m"), ("number_ios", "1000")])?;
+    /// let jobs = file.resolve(&drive.limits(), &Default::default())?;
+    /// let mut simulation = Simulation::with_data(&drive, &jobs, 1)?;
+    /// while simulation.step(1 << 20) {}
+    /// assert_eq!(simulation.data_problems(), [""; 0]);
+    /// # Ok::<(), phaselink_core::config::Problems>(())
+    /// ```
+    pub fn with_data(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Simulation, Problems> {
+        Simulation::set_up(drive, jobs, seed, Engine::with_data)
+    }
+
+    fn set_up(
+        drive: &Drive,
+        jobs: &[Job],
+        seed: u64,
+        engine: fn(&Drive, u64) -> Engine,
+    ) -> Result<Simulation, Problems> {
         let (place, limits) = (Place::new("jobs", None), drive.limits());
         let mut problems: Vec<_> = jobs.iter().flat_map(|job| job.problems(&place, &limits)).collect();
         problems.extend(problems_together(jobs, &place, &limits));
         Problems(problems).or(())?;
-        let mut engine = Engine::new(drive, seed);
+        let mut engine = engine(drive, seed);
         for job in jobs {
             engine.add_job(job, limits.capacity_bytes, seed);
         }
@@ -84,6 +114,11 @@ impl Simulation {
     /// What has been recorded.
     pub fn trace(&self) -> &Trace {
         self.engine.trace()
+    }
+
+    /// The first reads that returned what they may not, described; none without data.
+    pub fn data_problems(&self) -> &[String] {
+        self.engine.data_problems()
     }
 
     /// The drive.

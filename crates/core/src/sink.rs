@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use crate::data::Data;
 use crate::link::InFlight;
-use crate::link::packet::Payload;
+use crate::link::packet::{Packet, Payload};
 use crate::memory::HostMemory;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
@@ -100,6 +101,8 @@ pub struct Sink {
     pub accepted: Option<RequestId>,
     /// What is recorded for ladders and timelines; by default nothing.
     pub trace: Trace,
+    /// The bytes of a run with data.
+    pub data: Option<Box<Data>>,
 }
 
 impl Sink {
@@ -173,6 +176,31 @@ impl Sink {
         if let Some(request) = request {
             let ledger = &mut self.requests[request as usize].ledger;
             ledger.until(stage, until.max(ledger.cursor()));
+        }
+    }
+
+    /// A request is about to be submitted, its buffer chosen.
+    #[inline]
+    pub fn prepare_buffer(&mut self, request: RequestId) {
+        if let Some(data) = &mut self.data {
+            data.on_submit(request, &self.requests[request as usize], &mut self.memory);
+        }
+    }
+
+    /// The driver has found a request complete, and its buffer will be used again.
+    #[inline]
+    pub fn complete(&mut self, request: RequestId) {
+        self.completed.push_back(request);
+        if let Some(data) = &mut self.data {
+            data.on_complete(request, &self.requests[request as usize], &self.memory);
+        }
+    }
+
+    /// A write's data has arrived at the device.
+    #[inline]
+    pub fn store_user_data(&mut self, packet: &Packet) {
+        if let Some(data) = self.data.as_mut().filter(|_| packet.user_data) {
+            data.to_device(packet, &self.memory);
         }
     }
 

@@ -106,12 +106,14 @@ impl RootComplex {
     }
 
     /// Packets of a write have settled: its bytes are in memory. True if they were the last of their burst.
-    pub fn on_settle(&mut self, packet: PacketId, count: u32, sink: &mut Sink) -> bool {
+    pub fn on_settle(&mut self, packet: PacketId, first: u32, count: u32, sink: &mut Sink) -> bool {
         let flight = &mut sink.packets[packet as usize];
         flight.settled += count;
         let (Packet { user_data, address, bytes, .. }, last) = (flight.packet, flight.settled == flight.count());
         if !user_data {
             sink.store(packet, address, bytes);
+        } else if let Some(data) = &mut sink.data {
+            data.to_host(&flight.packet, first, count, &mut sink.memory);
         }
         last
     }

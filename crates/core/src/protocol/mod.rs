@@ -171,6 +171,25 @@ impl Controller {
         }
     }
 
+    /// Data of a write arrives: in runs with data, the device holds it from now on.
+    #[inline]
+    pub fn store(&mut self, packet: &Packet, ports: &mut Ports) {
+        if ports.sink.data.is_none() || !packet.user_data {
+            return;
+        }
+        if let Controller::DcExpress(endpoint) = self {
+            endpoint.learn_tails(packet, ports);
+        }
+        ports.sink.store_user_data(packet);
+    }
+
+    /// From now on, a run with data: keep what chunks end in, where the choice of tags needs it.
+    pub fn keep_tails(&mut self, drive: &config::Drive, seed: u64, sink: &mut Sink) {
+        if let Controller::DcExpress(endpoint) = self {
+            endpoint.keep_tails(drive, seed, sink);
+        }
+    }
+
     /// A register write has arrived.
     pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
         match self {
@@ -191,18 +210,19 @@ impl Controller {
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let (nvme, endpoint) = match self {
             Controller::Nvme(nvme) => (nvme, None),
-            Controller::DcExpress(endpoint) => (&endpoint.nvme, Some(endpoint.counts)),
+            Controller::DcExpress(endpoint) => (&endpoint.nvme, Some(endpoint)),
         };
-        let reads = endpoint.unwrap_or_default();
+        let reads = endpoint.map(|endpoint| endpoint.counts).unwrap_or_default();
         let mut counters =
             vec![("commands", nvme.commands_done + reads.commands), ("interrupts", nvme.interrupts_sent)];
-        if endpoint.is_some() {
+        if let Some(endpoint) = endpoint {
             counters.extend([
                 ("queue_reads", reads.queue_reads),
                 ("queue_reads_wasted", reads.queue_reads_wasted),
                 ("mode_switches", reads.mode_switches),
                 ("refused_reads", reads.refused),
             ]);
+            counters.extend(endpoint.tag_changes().map(|changes| ("tag_changes", changes)));
         }
         counters
     }
@@ -226,6 +246,7 @@ pub fn packet_name(packet: &Packet) -> &'static str {
         (dc_express::role::POLL, Kind::MemoryRead) => "queue read",
         (dc_express::role::POLL, _) => "command",
         (dc_express::role::MODE, _) => "polling mode",
+        (dc_express::role::TAG, _) => "incomplete tag",
         _ => "data",
     }
 }

@@ -159,7 +159,7 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
         bad0c00c0fc53277 1500 ios, 5556530655 ps, 54114 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
         546a4fbb62efa397 1500 ios, 4270990470 ps, 56553 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
         2f4fe067091e2e1b 1500 ios, 76540879163 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        4f9d6fade87e58d4 1500 ios, 23394654963984 ps, 66523054 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        f75bad016fca7479 1500 ios, 18563613192267 ps, 52798395 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
         8c69601cba253b58 1500 ios, 4229400000 ps, 56710 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
         9a86cc1f25ba7ad2 1500 ios, 43540402974 ps, 87106 packets: nvme 4 KiB, 1 x 4, 50 % reads
         1205b8bb8080253f 1496 ios, 60605827295 ps, 805954 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4

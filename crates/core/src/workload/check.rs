@@ -3,7 +3,7 @@
 //! [`Generator`](super::generator::Generator) and the engine trust a job for which [`Job::problems`]
 //! and, for all jobs of a run, [`problems_together`] are empty.
 
-use super::{BlockShare, Distribution, Job, Pattern};
+use super::{BlockShare, Distribution, Job, Op, Pattern};
 use crate::config::Problem;
 use crate::time::Time;
 use std::collections::BTreeMap;
@@ -21,6 +21,8 @@ pub struct Limits {
     pub queue_entries: u32,
     /// Offsets and lengths are multiples of this: the logical block of a block protocol.
     pub block_bytes: u32,
+    /// The same for writes, and for everything in jobs that write.
+    pub write_block_bytes: u32,
 }
 
 impl Limits {
@@ -74,12 +76,13 @@ type Finding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<Finding>;
 
 /// Every check of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 16] = [
+const CHECKS: [Check; 17] = [
     threads,
     iodepth,
     mix,
     region,
     granularity,
+    write_granularity,
     read_blocks,
     write_blocks,
     distribution,
@@ -119,6 +122,21 @@ fn granularity(job: &Job, limits: &Limits) -> Option<Finding> {
     let odd = amounts.find(|amount| amount % u64::from(limits.block_bytes) != 0)?;
     let found = format!("{odd} bytes are no whole number of blocks");
     Some(("bs", found, format!("multiples of the drive's block of {} bytes", limits.block_bytes)))
+}
+
+/// In a mix, reads that are no whole number of the writes' blocks would move the writes off their blocks.
+fn write_granularity(job: &Job, limits: &Limits) -> Option<Finding> {
+    let block_bytes = limits.write_block_bytes;
+    if limits.block_bytes >= block_bytes {
+        return None;
+    }
+    let shares = job.read_blocks.iter().chain(&job.write_blocks).map(|share| u64::from(share.bytes));
+    let generated = shares.chain([job.offset]).filter(|_| job.trace.is_none() && job.read_percent < 100.0);
+    let writes = job.trace.iter().flat_map(|ios| ios.iter()).filter(|entry| entry.io.op == Op::Write);
+    let replayed = writes.flat_map(|entry| [entry.io.offset, u64::from(entry.io.bytes)]);
+    let odd = generated.chain(replayed).find(|amount| amount % u64::from(block_bytes) != 0)?;
+    let found = format!("it writes, and {odd} bytes are no whole number of blocks");
+    Some(("bs", found, format!("multiples of {block_bytes} bytes in jobs that write")))
 }
 
 /// What keeps these jobs from running side by side: too many threads, or a queue that would overflow.

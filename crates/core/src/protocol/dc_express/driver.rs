@@ -3,6 +3,9 @@
 //! It runs in the application's own address space (section 4: mmap of a kernel buffer) or below the light block
 //! driver; either way there is no doorbell and no completion to handle.
 
+mod abandoned;
+mod buffers;
+
 use std::collections::VecDeque;
 
 use super::command::{COMMAND_BYTES, Command, FIRST_PASS, next_pass};
@@ -28,6 +31,18 @@ struct Read {
     attempt: u8,
     started: Time,
     settled: u32,
+    /// Tag that its buffer is marked with.
+    tag: u64,
+    /// Its last packet has been seen before another one (only with data).
+    oops: bool,
+    /// Another attempt has taken its place; the slot is free again once all its data has come.
+    abandoned: bool,
+}
+
+impl Read {
+    fn new(request: RequestId, attempt: u8) -> Read {
+        Read { request, attempt, started: Time::ZERO, settled: 0, tag: 0, oops: false, abandoned: false }
+    }
 }
 
 /// One command queue as the driver sees it.
@@ -40,7 +55,7 @@ struct Queue {
     tail: u32,
     pass: u8,
     free_slots: Vec<u16>,
-    /// Parts of large requests that found no free slot.
+    /// Requests that found no free slot: parts of large ones, or slots that abandoned attempts hold.
     waiting: VecDeque<RequestId>,
     reads: Vec<Option<Read>>,
 }
@@ -56,6 +71,8 @@ pub struct Driver {
     tag: u64,
     tag_bits: u8,
     tag_choice: TagChoice,
+    /// Logarithm of the chance that a random tag is not what a packet ends with.
+    spared_ln: f64,
     random: Random,
     /// A read that takes longer is stuck: maximum queue depth times maximum latency (section 3.1).
     timeout: Span,
@@ -96,6 +113,7 @@ impl Driver {
             tag: random.bits(),
             tag_bits: config.tag_bits,
             tag_choice: config.tag_choice,
+            spared_ln: libm::log1p(-libm::exp2(-f64::from(config.tag_bits))),
             random,
             timeout: max_latency(drive) * u64::from(config.queue_entries),
             watching: false,
@@ -127,7 +145,7 @@ impl Driver {
         let number = usize::from(thread) % self.queues.len();
         let queue = &mut self.queues[number];
         let Some(slot) = queue.free_slots.pop() else { return queue.waiting.push_back(request) };
-        queue.reads[usize::from(slot)] = Some(Read { request, attempt: 0, started: now, settled: 0 });
+        queue.reads[usize::from(slot)] = Some(Read::new(request, 0));
         self.enqueue(now, number, slot, link, sink);
     }
 
@@ -138,18 +156,22 @@ impl Driver {
         read.started = now;
         let io = sink.requests[read.request as usize].io;
         let buffer = queue.buffers + u64::from(slot) * u64::from(self.nvme.max_transfer_bytes());
-        sink.requests[read.request as usize].buffer = buffer;
+        let (request, attempt) = (read.request, read.attempt);
+        sink.requests[request as usize].buffer = buffer;
+        let tag = if sink.data.is_some() { self.mark(number, slot, sink) } else { self.own_tag() };
+        let queue = &mut self.queues[number];
+        queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot").tag = tag;
         let command = Command {
             pass: queue.pass,
             slot,
-            attempt: read.attempt,
+            attempt,
             offset: io.offset,
             bytes: io.bytes,
             buffer,
-            tag: self.tag & (u64::MAX >> (64 - u32::from(self.tag_bits))),
+            tag,
         };
         sink.memory.write(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, &command.encode());
-        sink.bind(self.first_binding + number, queue.tail as usize, read.request);
+        sink.bind(self.first_binding + number, queue.tail as usize, request);
         queue.tail += 1;
         if queue.tail == queue.entries {
             queue.tail = 0;
@@ -169,46 +191,70 @@ impl Driver {
         link.write(Direction::Down, doorbell(number as u32), &[0; 4], token, sink);
     }
 
+    /// The tag that the driver itself has chosen.
+    fn own_tag(&self) -> u64 {
+        self.tag & (u64::MAX >> (64 - u32::from(self.tag_bits)))
+    }
+
     /// Packets of a read's data have settled in its buffer.
     pub fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, sink: &mut Sink) {
-        let Settled { packet, first, count, .. } = settled;
+        let Settled { packet, first, count } = *settled;
         let name = ReadName::unpack(packet.token.context);
-        let queue = &mut self.queues[usize::from(name.queue)];
-        let place = &mut queue.reads[usize::from(name.slot)];
-        let Some(read) = place.as_mut().filter(|read| read.attempt & 0x3f == name.attempt) else {
-            self.counts.late_packets += u64::from(*count);
-            if first + count == packet.count() {
-                self.bury(packet.request, sink);
-            }
-            return;
-        };
+        let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
+        let read = place.as_mut().expect("a slot is taken until all its data has come");
         read.settled += count;
         let total = packet.count();
+        if read.abandoned {
+            return self.on_late(now, name, count, total, link, sink);
+        }
+        if sink.data.is_some() {
+            return self.on_bytes_settled(now, name, total, link, sink);
+        }
         if read.settled < total {
             // The tail of the buffer is looked at first; it alone proves nothing (figure 1d).
             self.counts.oops += u64::from(first + count == total);
-            return;
+        } else if self.collides(total) {
+            self.on_collision(now, name, sink);
+        } else {
+            self.finish(now, name, link, sink);
         }
-        let request = read.request;
+    }
+
+    /// All packets are there and all tags are gone.
+    fn finish(&mut self, now: Time, name: ReadName, link: &mut Link, sink: &mut Sink) {
+        let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
+        let request = place.take().expect("a read is in this slot").request;
         sink.charge(Some(request), Stage::Settle, now);
-        if self.collides(total) {
-            self.counts.tag_collisions += 1;
-            return;
-        }
+        sink.complete(request);
+        self.release(now, name, link, sink);
+    }
+
+    /// All packets are there, but one of them ends in the tag: only the time-out will tell.
+    fn on_collision(&mut self, now: Time, name: ReadName, sink: &mut Sink) {
+        let read = self.queues[usize::from(name.queue)].reads[usize::from(name.slot)].as_ref();
+        sink.charge(read.map(|read| read.request), Stage::Settle, now);
+        self.counts.tag_collisions += 1;
+    }
+
+    /// A slot is free: for the next request that had to wait for one, if there is any.
+    fn release(&mut self, now: Time, name: ReadName, link: &mut Link, sink: &mut Sink) {
         let queue = &mut self.queues[usize::from(name.queue)];
-        queue.reads[usize::from(name.slot)] = None;
         queue.free_slots.push(name.slot);
-        sink.completed.push_back(request);
-        if let Some(next) = queue.waiting.pop_front() {
-            self.submit(now, next, link, sink);
+        if let Some(request) = queue.waiting.pop_front() {
+            self.submit(now, request, link, sink);
         }
     }
 
     /// Whether the tag happens to be what one of the packets ends with. Without data, each packet's tail is any value
     /// with equal chance; the deterministic strategies never choose a value that is stored.
     fn collides(&mut self, packets: u32) -> bool {
-        let chance = f64::from(packets) * libm::exp2(-f64::from(self.tag_bits));
-        self.tag_choice == TagChoice::Random && chance > 1e-12 && self.random.unit() < chance
+        let spared_ln = f64::from(packets) * self.spared_ln;
+        if self.tag_choice != TagChoice::Random || spared_ln > -1e-12 {
+            return false;
+        }
+        // The chance is a little less than what the first comparison asks, which is cheap and nearly always enough.
+        let draw = self.random.unit();
+        draw < -spared_ln && draw < -libm::expm1(spared_ln)
     }
 
     /// Keep one timer set while reads are under way.
@@ -224,7 +270,7 @@ impl Driver {
         let mut oldest = None;
         for number in 0..self.queues.len() {
             for slot in 0..self.queues[number].reads.len() {
-                let Some(read) = self.queues[number].reads[slot] else { continue };
+                let Some(read) = self.queues[number].reads[slot].filter(|read| !read.abandoned) else { continue };
                 if now.since(read.started) >= self.timeout {
                     self.retry(now, number, slot as u16, link, sink);
                     oldest = Some(oldest.unwrap_or(now));
@@ -240,20 +286,17 @@ impl Driver {
     }
 
     fn retry(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, sink: &mut Sink) {
+        let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
+        let bytes = sink.requests[read.request as usize].io.bytes;
+        if read.settled < bytes.div_ceil(self.chunk_bytes) {
+            return self.abandon(now, number, slot, link, sink);
+        }
         self.counts.tag_timeouts += 1;
         self.tag = self.random.bits();
-        let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
         read.attempt = read.attempt.wrapping_add(1);
-        read.settled = 0;
-        read.request = second_life(now, read.request, sink);
+        (read.settled, read.oops) = (0, false);
+        sink.charge_late(Some(read.request), Stage::Timeout, now);
         self.enqueue(now, number, slot, link, sink);
-    }
-
-    /// Data of an attempt that was given up has come after all: nobody needs its request any more.
-    fn bury(&mut self, request: Option<RequestId>, sink: &mut Sink) {
-        if let Some(request) = request {
-            sink.requests.vacate(request);
-        }
     }
 }
 
@@ -271,16 +314,6 @@ fn max_latency(drive: &config::Drive) -> Span {
     let hops = (link.one_way + link.hop * u64::from(link.hops)) * 4;
     let transfer = Span::from_ns_f64(2.0 * bytes / wire);
     media.command * 2 + media.read + media.program * u64::from(units) + transfer + hops
-}
-
-/// A request whose read is given up and tried again: from here on as a request of its own, so that the device, which
-/// may still be at work on the first attempt, does not charge it. All the time so far was lost.
-fn second_life(now: Time, request: RequestId, sink: &mut Sink) -> RequestId {
-    let mut second = sink.requests[request as usize].clone();
-    let start = second.ledger.start();
-    second.ledger.open(start);
-    second.ledger.until(Stage::Timeout, now);
-    sink.requests.insert(second) as RequestId
 }
 
 impl Queue {

@@ -9,6 +9,7 @@ use slab::Slab;
 
 use super::command::{COMMAND_BYTES, Command, FIRST_PASS, next_pass};
 use super::predict::Predictor;
+use super::tails::Tails;
 use super::{ReadName, doorbell_queue, role};
 use crate::config;
 use crate::link::packet::{Direction, Kind, Packet, Payload, Token};
@@ -117,6 +118,8 @@ pub struct Endpoint {
     max_payload_bytes: u32,
     /// First binding of this protocol's queues.
     first_binding: usize,
+    /// What chunks end in, in runs with data where that decides on the tag.
+    pub(super) tails: Option<Box<Tails>>,
     pub counts: Counts,
 }
 
@@ -149,6 +152,7 @@ impl Endpoint {
             capacity_bytes: drive.media.capacity_mib << 20,
             max_payload_bytes: drive.link.max_payload_bytes,
             first_binding: drive.nvme.queue_pairs.into(),
+            tails: None,
             counts: Counts::default(),
         }
     }
@@ -182,6 +186,11 @@ impl Endpoint {
             arrived: 0,
         });
         self.expect(number, Time::ZERO, sink);
+    }
+
+    /// Where the host looks for what the endpoint tells it, queue by queue.
+    pub(super) fn mode_words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.queues.iter().map(|queue| queue.mode_word)
     }
 
     /// A register write has arrived: a doorbell of either protocol.

@@ -18,6 +18,7 @@ pub mod command;
 pub mod driver;
 pub mod endpoint;
 pub mod predict;
+mod tails;
 pub mod tags;
 
 use super::nvme;
@@ -29,6 +30,7 @@ pub mod role {
     pub const DATA: u8 = END + 1;
     pub const DOORBELL: u8 = END + 2;
     pub const MODE: u8 = END + 3;
+    pub const TAG: u8 = END + 4;
 }
 
 /// Address of the doorbell of queue `queue`, behind those of NVMe.

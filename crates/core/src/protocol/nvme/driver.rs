@@ -94,6 +94,7 @@ impl Driver {
         queue.requests[usize::from(id)] = Some(request);
         let buffer = queue.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
         sink.requests[request as usize].buffer = buffer;
+        sink.prepare_buffer(request);
         let (prp1, prp2) = queue.pages(id, buffer, io.bytes, sink);
         let entry = SubmissionEntry {
             opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
@@ -151,7 +152,7 @@ impl Driver {
             };
             queue.free_ids.push(entry.command_id);
             sink.charge(Some(request), stage, now);
-            sink.completed.push_back(request);
+            sink.complete(request);
             reaped += 1;
         }
         let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));

@@ -9,6 +9,7 @@ const LIMITS: Limits = Limits {
     queue_pairs: 2,
     queue_entries: 64,
     block_bytes: 1,
+    write_block_bytes: 1,
 };
 
 fn right() -> Job {

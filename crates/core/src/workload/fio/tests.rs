@@ -12,6 +12,7 @@ const LIMITS: Limits = Limits {
     queue_pairs: 4,
     queue_entries: 128,
     block_bytes: 1,
+    write_block_bytes: 1,
 };
 
 fn resolve(text: &str) -> Vec<Job> {
@@ -249,6 +250,7 @@ fn the_examples_are_right() {
         queue_pairs: 1,
         queue_entries: 1024,
         block_bytes: 1,
+        write_block_bytes: 1,
     };
     for (text, jobs) in [
         (include_str!("../../../../../examples/randread-qd32.fio"), 1),

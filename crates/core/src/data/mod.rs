@@ -1,0 +1,108 @@
+//! Runs with data on: real bytes on the device and in the host's buffers, and a check of every read.
+//!
+//! Bytes move once, through host memory, at the instant at which the packets that carry them arrive: a read's when they
+//! settle in memory, a write's when they reach the device. This module owes the rest of the core that a run without
+//! data costs nothing but a look at [`crate::sink::Sink::data`], and that a wrong byte is counted and described, never a
+//! panic.
+
+pub mod check;
+pub mod sparse;
+
+use crate::link::packet::Packet;
+use crate::memory::HostMemory;
+use crate::sink::{Request, RequestId};
+use crate::workload::Op;
+use check::Checker;
+use sparse::SparseBytes;
+
+/// What a receive buffer holds before its data comes, so that data that never comes is missed.
+pub const STALE: u8 = 0xdb;
+
+/// Descriptions of wrong reads that are kept.
+const PROBLEMS_MAX: usize = 10;
+
+/// The bytes of a run.
+#[derive(Clone, Debug)]
+pub struct Data {
+    /// What the device holds; a fresh one holds zeros.
+    pub contents: SparseBytes,
+    checker: Checker,
+    /// Bytes on their way from one memory to the other.
+    moving: Vec<u8>,
+    /// Reads that returned what they may, and reads that did not; parts of a large request count by themselves.
+    pub verified_reads: u64,
+    pub data_errors: u64,
+    problems: Vec<String>,
+}
+
+impl Data {
+    /// A fresh device. What writes write follows from `seed`; `packet_bytes` is the payload of one packet.
+    pub fn new(seed: u64, packet_bytes: u32) -> Data {
+        Data {
+            contents: SparseBytes::default(),
+            checker: Checker::new(seed, packet_bytes),
+            moving: Vec::new(),
+            verified_reads: 0,
+            data_errors: 0,
+            problems: Vec::new(),
+        }
+    }
+
+    /// The first wrong reads, described.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// A request is about to be submitted, its buffer chosen: fill a write's, and let a read's be full of [`STALE`].
+    pub fn on_submit(&mut self, id: RequestId, request: &Request, memory: &mut HostMemory) {
+        self.moving.clear();
+        self.moving.resize(request.io.bytes as usize, STALE);
+        match request.io.op {
+            Op::Read => self.checker.on_read(id, &request.io),
+            Op::Write => self.checker.on_write(&request.io, &mut self.moving),
+        }
+        memory.write(request.buffer, &self.moving);
+    }
+
+    /// A request goes on under another number.
+    pub fn rename(&mut self, from: RequestId, to: RequestId) {
+        self.checker.rename(from, to);
+    }
+
+    /// The driver has found a request complete: check what a read has found.
+    pub fn on_complete(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
+        if request.io.op == Op::Write {
+            return self.checker.on_written(&request.io);
+        }
+        self.moving.resize(request.io.bytes as usize, 0);
+        memory.read(request.buffer, &mut self.moving);
+        match self.checker.on_read_complete(id, &request.io, &self.moving) {
+            Ok(()) => self.verified_reads += 1,
+            Err(problem) => self.report(request, &problem),
+        }
+    }
+
+    fn report(&mut self, request: &Request, problem: &str) {
+        self.data_errors += 1;
+        if self.problems.len() < PROBLEMS_MAX {
+            let Request { number, io, .. } = request;
+            self.problems.push(format!("request {number}, read of {} bytes at {}: {problem}", io.bytes, io.offset));
+        }
+    }
+
+    /// Packets `first..first + count` of a read's data settle in host memory.
+    pub fn to_host(&mut self, packet: &Packet, first: u32, count: u32, memory: &mut HostMemory) {
+        let start = first * packet.chunk_bytes;
+        let end = packet.bytes.min(start + count * packet.chunk_bytes);
+        self.moving.resize((end - start) as usize, 0);
+        self.contents.read(packet.device_offset + u64::from(start), &mut self.moving);
+        memory.write(packet.address + u64::from(start), &self.moving);
+    }
+
+    /// A write's data arrives at the device.
+    pub fn to_device(&mut self, packet: &Packet, memory: &HostMemory) {
+        self.moving.resize(packet.bytes as usize, 0);
+        memory.read(packet.address, &mut self.moving);
+        self.contents.write(packet.device_offset, &self.moving);
+    }
+}

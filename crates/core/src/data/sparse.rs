@@ -1,0 +1,88 @@
+//! Bytes of a large space of which little is ever written.
+
+use std::collections::BTreeMap;
+
+const PAGE_BYTES: usize = 4096;
+
+/// A space of 2^64 bytes, all zero until written; pages of 4 KiB are made by the first write to them.
+#[derive(Clone, Debug, Default)]
+pub struct SparseBytes {
+    pages: BTreeMap<u64, Box<[u8; PAGE_BYTES]>>,
+}
+
+impl SparseBytes {
+    /// Fill `into` with the bytes from `offset` on.
+    ///
+    /// # Panics
+    /// If they reach beyond 2^64, as in [`SparseBytes::write`].
+    pub fn read(&self, offset: u64, into: &mut [u8]) {
+        for (page, start, range) in spans(offset, into.len()) {
+            let into = &mut into[range];
+            match self.pages.get(&page) {
+                Some(bytes) => into.copy_from_slice(&bytes[start..start + into.len()]),
+                None => into.fill(0),
+            }
+        }
+    }
+
+    /// Let the bytes from `offset` on be `from`.
+    pub fn write(&mut self, offset: u64, from: &[u8]) {
+        for (page, start, range) in spans(offset, from.len()) {
+            let from = &from[range];
+            let bytes = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE_BYTES]));
+            bytes[start..start + from.len()].copy_from_slice(from);
+        }
+    }
+}
+
+/// The pages that `bytes` bytes from `offset` on lie in: each page's number, the first byte in it, and which of the
+/// bytes these are.
+fn spans(offset: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == bytes {
+            return None;
+        }
+        let at = offset + done as u64;
+        let start = (at % PAGE_BYTES as u64) as usize;
+        let range = done..bytes.min(done + PAGE_BYTES - start);
+        done = range.end;
+        Some((at / PAGE_BYTES as u64, start, range))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn fresh_bytes_are_zero_and_the_last_page_can_be_written() {
+        let mut bytes = SparseBytes::default();
+        let mut found = [7; 3];
+        bytes.read(u64::MAX - 5, &mut found);
+        assert_eq!(found, [0; 3]);
+        bytes.write(u64::MAX - 5, &[1, 2, 3]);
+        bytes.read(u64::MAX - 4, &mut found);
+        assert_eq!(found, [2, 3, 0]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn what_is_read_is_what_a_flat_array_holds(
+            writes in prop::collection::vec((0usize..20_000, 0usize..9_000, any::<u8>()), 0..20),
+            (start, length) in (0usize..20_000, 0usize..9_000),
+        ) {
+            let (mut sparse, mut flat) = (SparseBytes::default(), vec![0; 30_000]);
+            for (offset, bytes, value) in writes {
+                sparse.write(offset as u64, &vec![value; bytes]);
+                flat[offset..offset + bytes].fill(value);
+            }
+            let mut found = vec![0xff; length];
+            sparse.read(start as u64, &mut found);
+            prop_assert_eq!(&found, &flat[start..start + length]);
+        }
+    }
+}
