@@ -189,6 +189,7 @@ impl Engine {
                     self.on_arrival(now, arrival);
                 }
             }
+            Event::Look(packet) => root_complex.on_look(now, packet, sink),
             Event::Answer(packet) => root_complex.on_answer(now, packet, link, sink),
             Event::Controller { kind, context } => {
                 controller.on_timer(now, Timer { kind, context }, &mut Ports { link, media, sink });

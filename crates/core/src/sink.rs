@@ -40,6 +40,8 @@ pub enum Event {
     Wire(u8),
     /// A burst, or a packet of it, arrives.
     Arrive(PacketId),
+    /// A read of the device that had to wait for earlier writes looks into host memory.
+    Look(PacketId),
     /// Host memory answers a read of the device.
     Answer(PacketId),
     /// A posted write is in host memory.

@@ -118,27 +118,35 @@ impl RootComplex {
         last
     }
 
-    /// The device reads. Memory is sampled when the first request arrives; the answer starts after the latency of the
-    /// access, all requests of the burst being in by then.
+    /// The device reads. Once all requests of the burst are in, memory is looked at, unless writes before them have yet
+    /// to settle: a read does not pass a write.
     fn on_read(&mut self, now: Time, arrival: Arrival, sink: &mut Sink) {
         self.stay_awake(now);
         let flight = &mut sink.packets[arrival.packet as usize];
         if flight.first_arrival == Time::NEVER {
-            let spread = flight.each() * u64::from(arrival.count - 1);
-            flight.first_arrival = now - spread;
-            flight.packet.sampled_at = now;
-            let Packet { user_data, address, bytes, .. } = flight.packet;
-            if !user_data {
-                sink.load(arrival.packet, address, bytes);
-            }
+            flight.first_arrival = now - flight.each() * u64::from(arrival.count - 1);
         }
-        let flight = &sink.packets[arrival.packet as usize];
         if arrival.first + arrival.count < flight.count() {
             return;
         }
-        let latency = self.read + self.translation(flight.serial(), 0);
-        let at = (flight.first_arrival + latency).max(self.settled_until).max(now);
-        sink.at(at, Event::Answer(arrival.packet));
+        if self.settled_until > now {
+            flight.first_arrival = self.settled_until;
+            return sink.at(self.settled_until, Event::Look(arrival.packet));
+        }
+        self.on_look(now, arrival.packet, sink);
+    }
+
+    /// Memory is looked at; the answer starts after the latency of the access, which the first request has begun.
+    pub fn on_look(&mut self, now: Time, id: PacketId, sink: &mut Sink) {
+        let latency = self.read + self.translation(sink.packets[id as usize].serial(), 0);
+        let flight = &mut sink.packets[id as usize];
+        flight.packet.sampled_at = now;
+        let at = (flight.first_arrival + latency).max(now);
+        let Packet { user_data, address, bytes, .. } = flight.packet;
+        if !user_data {
+            sink.load(id, address, bytes);
+        }
+        sink.at(at, Event::Answer(id));
     }
 
     /// The access is done: the read turns around as a burst of completions.

@@ -150,10 +150,10 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table = table.replace("; \n", "\n");
     expect![[r#"
         3ee117aa49a3c2c5 1500 ios, 5532605459 ps, 54093 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        b7b5c8d1494e57d8 1500 ios, 237140247701 ps, 1302581 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        47ef65df0544f64e 1500 ios, 237140247701 ps, 1302579 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
         8a4c87e9d4a35a6f 1500 ios, 13745218929 ps, 56816 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
         9b7eae010bf3660c 1500 ios, 3691401897 ps, 54836 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
-        0ec65abfb51b4964 1500 ios, 99985521858 ps, 358297 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        bd5a37b878793901 1500 ios, 99985545762 ps, 358297 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
         29839a174f3005a9 1500 ios, 17556903597 ps, 142391 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
         95fb8136757b867f 1500 ios, 3691987344 ps, 54355 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
         bad0c00c0fc53277 1500 ios, 5556530655 ps, 54114 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
@@ -161,15 +161,15 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
         2f4fe067091e2e1b 1500 ios, 76540879163 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
         f75bad016fca7479 1500 ios, 18563613192267 ps, 52798395 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
         8c69601cba253b58 1500 ios, 4229400000 ps, 56710 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
-        9a86cc1f25ba7ad2 1500 ios, 43540402974 ps, 87106 packets: nvme 4 KiB, 1 x 4, 50 % reads
-        1205b8bb8080253f 1496 ios, 60605827295 ps, 805954 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
+        509a6c1a04854be0 1500 ios, 43540407450 ps, 87106 packets: nvme 4 KiB, 1 x 4, 50 % reads
+        8c103264de2b060b 1496 ios, 60605827295 ps, 805954 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
         4241ce493221dd20 1500 ios, 5133912360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
         c68172aad1c9d7d7 1500 ios, 11131222300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
-        a96456503c08cbb6 1500 ios, 25737536250 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
+        22626ac934a84c74 1500 ios, 25737536250 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
         de237acaa1562b0b 1500 ios, 48049926627 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
-        f2844c1fb982692c 1500 ios, 223748559412 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
-        faf8be45088bccee 1500 ios, 42274810172 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
+        703e324cf6535007 1500 ios, 223749438763 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
+        265d3c14ace98510 1500 ios, 42274868896 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
         3c8082e1f4a16291 1500 ios, 29377803289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        db2787bcfb2bd162 1500 ios, 3731392941 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_miss_ratio=0.1
+        f1758b324aa2fada 1500 ios, 3731392941 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_miss_ratio=0.1
     "#]].assert_eq(&table);
 }
