@@ -48,6 +48,8 @@ struct Queue {
     /// Completion entries for which the queue has no room.
     held: VecDeque<CompletionEntry>,
     watch: Watch,
+    /// The host has rung since the shadow was last asked for: what comes back may be older than that.
+    overtaken: bool,
 }
 
 /// A command between its fetch and its completion entry.
@@ -131,6 +133,7 @@ impl Controller {
             phase: true,
             held: VecDeque::new(),
             watch: Watch::Rung,
+            overtaken: false,
         });
     }
 
@@ -147,6 +150,7 @@ impl Controller {
             this.completion_head = value;
             return self.release_held(queue, ports);
         }
+        this.overtaken = true;
         self.advance(now, queue, value, ports);
         if self.shadow.is_some() && self.queues[usize::from(queue)].watch == Watch::Rung {
             self.watch(queue, Watch::Reading, ports);
@@ -167,7 +171,8 @@ impl Controller {
     /// Read a queue's shadow doorbell.
     fn watch(&mut self, queue: u16, watch: Watch, ports: &mut Ports) {
         let Some(pages) = self.shadow else { return };
-        self.queues[usize::from(queue)].watch = watch;
+        let this = &mut self.queues[usize::from(queue)];
+        (this.watch, this.overtaken) = (watch, false);
         let token = Token { role: role::SHADOW, context: queue.into() };
         let packet = Packet::read(pages.tail(queue), 8, self.reads.request_bytes_max(), token);
         self.reads.request(packet, ports.link, ports.sink);
@@ -185,7 +190,11 @@ impl Controller {
         }
         this.completion_head = head;
         let (moved, watch) = (tail != this.tail, this.watch);
+        let overtaken = this.overtaken;
         self.release_held(queue, ports);
+        if overtaken {
+            return self.watch(queue, Watch::Reading, ports);
+        }
         match (moved, watch) {
             (true, _) => {
                 self.advance(now, queue, tail, ports);
