@@ -84,9 +84,14 @@ fn racing_reads_and_writes_return_what_they_may_at_every_queue_depth() {
 }
 
 #[test]
-fn single_packets_bit_errors_and_large_packets_change_no_byte() {
+fn single_packets_bit_errors_large_packets_and_shadow_doorbells_change_no_byte() {
     for name in ["nvme", "dc-express"] {
-        for change in ["link.granularity=packet", "link.bit_error_rate=1e-6", "link.max_payload_bytes=1024"] {
+        for change in [
+            "link.granularity=packet",
+            "link.bit_error_rate=1e-6",
+            "link.max_payload_bytes=1024",
+            "nvme.shadow_doorbells=true",
+        ] {
             run_mix(&drive(name, &["dc_express.max_latency_us=500", change]), "8", "200").assert_clean(200);
         }
     }

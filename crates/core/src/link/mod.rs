@@ -29,6 +29,8 @@ pub struct InFlight {
     /// Number of this burst in the order of sending.
     serial: u64,
     class: Class,
+    /// The queue in which it waits for the wire.
+    queue: Class,
     /// Packets in the burst, put on the wire so far, and handed to the receiver.
     count: u32,
     sent: u32,
@@ -56,6 +58,7 @@ impl InFlight {
             packet,
             serial: 0,
             class: class_of(packet.kind),
+            queue: class_of(packet.kind),
             count: 0,
             sent: 0,
             arrived: 0,
@@ -222,14 +225,14 @@ impl Link {
                 return self.start(now, wire, id, granted, sink);
             }
         }
-        let class = flight.class;
-        self.queue_up(now, wire, class, id, sink);
+        let queue = flight.queue;
+        self.queue_up(now, wire, queue, id, sink);
     }
 
     /// Wait for the wire or for credits.
-    fn queue_up(&mut self, now: Time, wire: usize, class: Class, id: PacketId, sink: &mut Sink) {
-        self.wires[wire].push(class, id);
-        self.cut_in(now, wire, class, sink);
+    fn queue_up(&mut self, now: Time, wire: usize, queue: Class, id: PacketId, sink: &mut Sink) {
+        self.wires[wire].push(queue, id);
+        self.cut_in(now, wire, queue, sink);
         self.wake(wire, self.wires[wire].free_at().max(now), sink);
     }
 
@@ -289,6 +292,7 @@ impl Link {
         let overhead = self.overhead.of(flight.packet.kind);
         flight.serial = self.serial;
         flight.class = class_of(flight.packet.kind);
+        flight.queue = if flight.packet.behind_writes { Class::Posted } else { flight.class };
         flight.count = flight.packet.count();
         flight.payload_each = flight.packet.chunk_payload_bytes();
         flight.payload_last = flight.packet.payload_bytes() - flight.payload_each * (flight.count - 1);
@@ -317,7 +321,8 @@ impl Link {
         flight.sent -= behind;
         flight.arrives_at = Time::NEVER;
         self.errors[direction as usize].give_back(behind, packet_bits(flight, self.overhead));
-        if let Some(credits) = self.credits(direction, segment.class) {
+        let class = flight.class;
+        if let Some(credits) = self.credits(direction, class) {
             credits.unspend(behind);
         }
     }
@@ -333,7 +338,7 @@ impl Link {
                 self.wires[wire].take(class);
                 return self.start(now, wire, id, granted, sink);
             }
-            let credits = self.credits(flight.packet.direction, class).expect("only credits hold packets back");
+            let credits = self.credits(flight.packet.direction, flight.class).expect("only credits hold packets back");
             next_credit = next_credit.min(credits.next_return().unwrap_or(Time::NEVER));
         }
         if self.wires[wire].has_waiting() {
@@ -356,7 +361,7 @@ impl Link {
     fn start(&mut self, now: Time, wire: usize, id: PacketId, granted: u32, sink: &mut Sink) {
         let limit = if self.per_packet { 1 } else { granted };
         let flight = &mut sink.packets[id as usize];
-        let (direction, class, each) = (flight.packet.direction, flight.class, flight.each);
+        let (direction, class, queue, each) = (flight.packet.direction, flight.class, flight.queue, flight.each);
         let (count, corrupted) = self.errors[direction as usize].intact(limit, packet_bits(flight, self.overhead));
         let started = self.wires[wire].start_at(now);
         let ends_burst = flight.sent + count == flight.count;
@@ -382,9 +387,9 @@ impl Link {
         if let Some(credits) = self.credits(direction, class).filter(|_| count > 0) {
             credits.spend(count, data, first_return, each.max(accept));
         }
-        self.wires[wire].occupy(Segment { packet: id, class, count, each, started, end });
+        self.wires[wire].occupy(Segment { packet: id, class: queue, count, each, started, end });
         if !ends_burst {
-            self.wires[wire].push_front(class, id);
+            self.wires[wire].push_front(queue, id);
         }
         if corrupted {
             self.replay(wire, direction, end, each);

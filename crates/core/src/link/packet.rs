@@ -96,6 +96,9 @@ pub struct Packet {
     pub chunk_bytes: u32,
     /// Relaxed ordering attribute: may settle out of order (section 2.4).
     pub relaxed: bool,
+    /// A read that must not pass the writes that were handed to the link before it. Others may: a device's engines for
+    /// data and for commands form their packets independently.
+    pub behind_writes: bool,
     /// Whether the payload is user data, as opposed to commands and completions.
     pub user_data: bool,
     /// For user data: where on the device its first byte belongs.
@@ -125,6 +128,7 @@ impl Packet {
             bytes,
             chunk_bytes,
             relaxed: false,
+            behind_writes: false,
             user_data: false,
             device_offset: 0,
             token,

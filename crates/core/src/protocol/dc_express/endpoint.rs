@@ -88,6 +88,9 @@ struct Queue {
     round_trip: Span,
     predictor: Predictor,
     mode: Mode,
+    /// When the host was last told to ring, and whether it has rung since the last queue read was issued.
+    told: Time,
+    rung: bool,
     arrivals: [Time; LOAD_WINDOW],
     arrived: usize,
 }
@@ -182,6 +185,8 @@ impl Endpoint {
             round_trip: Span::ZERO,
             predictor: Predictor::default(),
             mode: Mode::Poll,
+            told: Time::ZERO,
+            rung: false,
             arrivals: [Time::ZERO; LOAD_WINDOW],
             arrived: 0,
         });
@@ -198,7 +203,8 @@ impl Endpoint {
         match doorbell_queue(address) {
             None => self.nvme.on_register_write(now, address, value, ports),
             Some(number) => {
-                let Some(queue) = self.queues.get(number as usize) else { return };
+                let Some(queue) = self.queues.get_mut(number as usize) else { return };
+                queue.rung = true;
                 if queue.mode == Mode::Doorbell && queue.in_flight.is_empty() {
                     let index = queue.head;
                     self.poll(now, number as u16, index, ports);
@@ -379,7 +385,7 @@ impl Endpoint {
             queue.missed = Some(poll.issued);
             queue.backlog = false;
             queue.overlap = queue.overlap.saturating_sub(1);
-            if self.settle_mode(now, number, ports) {
+            if self.settle_mode(now, number, poll.issued, ports) {
                 return;
             }
         }
@@ -404,6 +410,7 @@ impl Endpoint {
         let queue = &mut self.queues[usize::from(number)];
         queue.in_flight.push(index);
         queue.issued = now;
+        queue.rung = false;
         self.counts.queue_reads += 1;
         let wanted = if queue.overlap > 0 { self.fetch_entries } else { 1 };
         let count = wanted.min(queue.entries - index);
@@ -412,7 +419,10 @@ impl Endpoint {
         let token = Token { role: role::POLL, context };
         let bytes = count * COMMAND_BYTES as u32;
         let chunk_bytes = self.nvme.reads.request_bytes_max();
-        self.nvme.reads.request(Packet::read(address, bytes, chunk_bytes, token), ports.link, ports.sink);
+        // The read that proves the queue empty comes after the host has been told to ring.
+        let behind_writes = queue.mode == Mode::Drain;
+        let packet = Packet { behind_writes, ..Packet::read(address, bytes, chunk_bytes, token) };
+        self.nvme.reads.request(packet, ports.link, ports.sink);
     }
 
     /// A command is understood at `parsed`: start the media, if it is one that can be served. The parser works in
@@ -445,22 +455,24 @@ impl Endpoint {
 
     /// After an empty read: whether the load is so low that the host had better ring (section 4.1). True if no more
     /// reads are to follow.
-    fn settle_mode(&mut self, now: Time, number: usize, ports: &mut Ports) -> bool {
+    fn settle_mode(&mut self, now: Time, number: usize, issued: Time, ports: &mut Ports) -> bool {
         let low = self.load_iops(now, number) < self.doorbell_below_iops as f64;
         let queue = &mut self.queues[number];
         match queue.mode {
             Mode::Poll if low => {
                 queue.mode = Mode::Drain;
+                queue.told = now;
                 self.tell_mode(number, MODE_DOORBELL, ports);
                 false
             }
             Mode::Poll => false,
-            Mode::Drain if queue.in_flight.is_empty() => {
+            Mode::Drain if queue.in_flight.is_empty() && issued > queue.told => {
                 queue.mode = Mode::Doorbell;
-                true
+                !queue.rung
             }
             Mode::Drain => false,
-            Mode::Doorbell => true,
+            // A ring that came while the read was under way may stand for a command behind what it saw.
+            Mode::Doorbell => !queue.rung || !queue.in_flight.is_empty(),
         }
     }
 

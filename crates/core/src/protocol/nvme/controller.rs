@@ -151,9 +151,15 @@ impl Controller {
             return self.release_held(queue, ports);
         }
         this.overtaken = true;
-        self.advance(now, queue, value, ports);
-        if self.shadow.is_some() && self.queues[usize::from(queue)].watch == Watch::Rung {
-            self.watch(queue, Watch::Reading, ports);
+        // The shadow may have been read since this was sent; a tail that lies behind is an old one.
+        let ahead = (value + this.entries - this.tail) % this.entries;
+        if self.shadow.is_none() || ahead <= this.entries / 2 {
+            self.advance(now, queue, value, ports);
+        }
+        match self.queues[usize::from(queue)].watch {
+            Watch::Rung => self.watch(queue, Watch::Reading, ports),
+            // The event index has done its work: it must be set anew when the shadow has nothing more.
+            _ => self.queues[usize::from(queue)].watch = Watch::Reading,
         }
     }
 
@@ -175,7 +181,8 @@ impl Controller {
         (this.watch, this.overtaken) = (watch, false);
         let token = Token { role: role::SHADOW, context: queue.into() };
         let packet = Packet::read(pages.tail(queue), 8, self.reads.request_bytes_max(), token);
-        self.reads.request(packet, ports.link, ports.sink);
+        let behind_writes = watch == Watch::Checking;
+        self.reads.request(Packet { behind_writes, ..packet }, ports.link, ports.sink);
     }
 
     /// A shadow doorbell has been read: tail and, behind it, head of the completion queue.
