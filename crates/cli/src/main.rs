@@ -1,1 +1,58 @@
-fn main() {}
+//! The program `phaselink`: a thin shell over `phaselink-core`. It reads files and flags, runs what the core
+//! offers on all processors, and prints; whatever is about storage lives in the core.
+
+mod check;
+mod compare;
+mod drive_flags;
+mod ending;
+mod input;
+mod output;
+mod progress;
+mod reproduce;
+mod run;
+mod trace;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  phaselink compare                       four interfaces over the same memory, side by side
+  phaselink compare --media dram          the same over another memory
+  phaselink run nvme --iodepth 32         one drive in detail
+  phaselink trace dc-express              every packet of one request
+  phaselink check my-drive.toml           what a drive file says, key by key
+  phaselink reproduce                     published results beside simulated ones
+
+Exit codes: 0 fine, 1 the result is off, 2 wrong input, 130 stopped by Ctrl-C.";
+
+/// Simulate storage devices for fast non-volatile memory over PCI Express, packet by packet.
+#[derive(Debug, Parser)]
+#[command(name = "phaselink", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Compare(compare::Arguments),
+    Run(Box<run::Arguments>),
+    Trace(trace::Arguments),
+    Check(check::Arguments),
+    Reproduce(reproduce::Arguments),
+}
+
+fn main() -> ExitCode {
+    let ending = match Arguments::parse().command {
+        Command::Compare(arguments) => compare::command(&arguments),
+        Command::Run(arguments) => run::command(&arguments),
+        Command::Trace(arguments) => trace::command(&arguments),
+        Command::Check(arguments) => check::command(&arguments),
+        Command::Reproduce(arguments) => reproduce::command(&arguments),
+    };
+    ending::exit_code(ending)
+}

@@ -50,7 +50,8 @@ impl Simulation {
         for job in jobs {
             engine.add_job(job, limits.capacity_bytes, seed);
         }
-        let ios = jobs.iter().map(|job| Some(job.ios? * u64::from(job.threads))).sum();
+        // Too many to count is as good as unknown.
+        let ios = jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(job.ios?.checked_mul(job.threads.into())?));
         let runtime = jobs.iter().map(|job| job.runtime).max().flatten();
         Ok(Simulation { drive: drive.clone(), engine, seed, ios, runtime })
     }

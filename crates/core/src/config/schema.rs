@@ -214,8 +214,8 @@ section! {
         queue_pairs => queue_pairs: u16 = 1, 1..=1024;
         /// Entries of each command queue (64 bytes each)
         queue_entries => queue_entries: u32 = 64, 2..=65536;
-        /// Commands that one queue read fetches (section 2: "requests for one or more commands")
-        fetch_entries => fetch_entries: u8 = 1, 1..=8;
+        /// Commands that one queue read fetches where they overlap (section 2: "requests for one or more commands"); at depth 1 one
+        fetch_entries => fetch_entries: u8 = 4, 1..=8;
         /// Queue reads that may be in flight at once for each queue
         polls_in_flight => polls_in_flight: u8 = 4, 1..=64;
         /// Time to parse one command
@@ -230,8 +230,8 @@ section! {
         tag_choice => tag_choice: TagChoice = TagChoice::Random, any();
         /// Whether the endpoint times its queue reads to the commands it expects
         predict => predict: bool = true, any();
-        /// Longest time that one read may take; times the queue size it is the time-out of a stuck read
-        max_latency_us => max_latency: Span = us(20), ns(1)..=LONGEST;
+        /// Longest time that one read may take, times the queue size the time-out of a stuck read; 0 derives it from link and media
+        max_latency_us => max_latency: Span = ZERO, ZERO..=LONGEST;
         /// Load below which driver and endpoint fall back to doorbells, or 0 to poll always
         doorbell_below_iops => doorbell_below_iops: u64 = 0, 0..=1_000_000_000;
     }

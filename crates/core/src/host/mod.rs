@@ -181,7 +181,10 @@ impl Host {
             return;
         }
         this.asleep_until = None;
+        let free_at = self.cores[this.core].free_at;
         match this.state {
+            // Still being switched to, or behind an interrupt handler.
+            State::Busy if matches!(this.work, Work::None) && free_at > now => sink.at(free_at, Event::Thread(thread)),
             State::Busy if matches!(this.work, Work::None) => self.step(now, thread, driver, sink),
             State::Busy | State::Finished => {}
             State::Watching | State::Away => self.rouse(now, thread, driver, sink),
@@ -253,19 +256,20 @@ impl Host {
         }
     }
 
-    /// A thread that holds its core takes up the next thing to do.
+    /// A thread that holds its core takes up the next thing to do: it fills its slots first, as fio does, and then
+    /// looks for completions.
     pub fn step(&mut self, now: Time, thread: u16, driver: &Driver, sink: &mut Sink) {
+        let next = self.next_request(now, thread, 0);
+        if let Some(next) = next.filter(|next| next.due <= now) {
+            return self.submit(now, thread, next, driver, sink);
+        }
         if let Some(request) = self.threads[usize::from(thread)].done.pop_front() {
             return self.complete(now, thread, request, driver, sink);
         }
-        match self.next_request(now, thread, 0) {
-            Some(next) if next.due <= now => self.submit(now, thread, next, driver, sink),
-            Some(next) => {
-                sink.at(next.due, Event::Thread(thread));
-                self.wait(now, thread, sink);
-            }
-            None => self.wait(now, thread, sink),
+        if let Some(next) = next {
+            sink.at(next.due, Event::Thread(thread));
         }
+        self.wait(now, thread, sink);
     }
 
     /// The next request of a thread that has a slot for it, once `completing` more of its requests are done.

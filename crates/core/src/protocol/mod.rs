@@ -122,7 +122,7 @@ impl Driver {
         let Settled { packet, first, count } = settled;
         match (self, packet.token.role) {
             (Driver::DcExpress(driver), dc_express::role::DATA) => {
-                driver.on_data_settled(now, packet, *first, *count, sink);
+                driver.on_data_settled(now, settled, link, sink);
             }
             (_, nvme::role::DATA) if first + count == packet.count() => sink.charge(packet.request, Stage::Settle, now),
             (driver, nvme::role::COMPLETION) => driver.nvme_mut().on_entry_settled(now, packet, polling, link, sink),

@@ -161,27 +161,27 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table: String = RUNS.iter().map(line).collect();
     let table = table.replace("; \n", "\n");
     expect![[r#"
-        cf4d9dfe51511986 1500 ios, 5525240378 ps, 54020 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        bc3b506d8684effd 1500 ios, 236356772416 ps, 1473000 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
-        cf14027755241aca 1500 ios, 7557968645 ps, 68877 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
-        5343a261595bb319 1500 ios, 3681311145 ps, 51004 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
-        d73aece1b22642c6 1500 ios, 100118352755 ps, 357507 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
-        c2c31869b4ac1f22 1500 ios, 17495904005 ps, 147154 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
-        3561ea421afc1fb0 1500 ios, 3686104035 ps, 51004 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        5c7b1218c25fa38b 1500 ios, 5544860745 ps, 54046 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
-        389fb2ff5589ce37 1500 ios, 4074283308 ps, 52481 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
-        bdc8ebda487720c4 1500 ios, 76540793835 ps, 256885 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        e54b161b2bc3d4e4 1500 ios, 118447090213 ps, 410316 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
-        fc6bf6409ba3baa9 1500 ios, 4229400000 ps, 56915 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
-        834fc832f8ce8c98 1500 ios, 43539084921 ps, 87106 packets: nvme 4 KiB, 1 x 4, 50 % reads
-        8d2f48230c2d12cf 1496 ios, 60605821295 ps, 805954 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
-        d13c123f9b2ee74d 1500 ios, 5130910360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
-        8f3daa1f83d573d6 1500 ios, 11131216300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
-        c0ebaa1ba680db67 1500 ios, 25792262634 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
-        cf10eb00b9707950 1500 ios, 48049918775 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
-        94b809a7a8244308 1500 ios, 223696029383 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
-        8baee2f2838c34bb 1500 ios, 42276142054 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
-        0d216fae3c8c59a9 1500 ios, 29377723289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        630f178cf03a7f9b 1500 ios, 3731388941 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_miss_ratio=0.1
+        3ee117aa49a3c2c5 1500 ios, 5532605459 ps, 54093 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        b7b5c8d1494e57d8 1500 ios, 237140247701 ps, 1302581 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        8a4c87e9d4a35a6f 1500 ios, 13745218929 ps, 56816 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
+        9b7eae010bf3660c 1500 ios, 3691401897 ps, 54836 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
+        0ec65abfb51b4964 1500 ios, 99985521858 ps, 358297 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        29839a174f3005a9 1500 ios, 17556903597 ps, 142391 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
+        95fb8136757b867f 1500 ios, 3691987344 ps, 54355 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        bad0c00c0fc53277 1500 ios, 5556530655 ps, 54114 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
+        546a4fbb62efa397 1500 ios, 4270990470 ps, 56553 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
+        2f4fe067091e2e1b 1500 ios, 76540879163 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        4f9d6fade87e58d4 1500 ios, 23394654963984 ps, 66523054 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        8c69601cba253b58 1500 ios, 4229400000 ps, 56710 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
+        9a86cc1f25ba7ad2 1500 ios, 43540402974 ps, 87106 packets: nvme 4 KiB, 1 x 4, 50 % reads
+        1205b8bb8080253f 1496 ios, 60605827295 ps, 805954 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
+        4241ce493221dd20 1500 ios, 5133912360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
+        c68172aad1c9d7d7 1500 ios, 11131222300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
+        a96456503c08cbb6 1500 ios, 25737536250 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
+        de237acaa1562b0b 1500 ios, 48049926627 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
+        f2844c1fb982692c 1500 ios, 223748559412 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
+        faf8be45088bccee 1500 ios, 42274810172 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
+        3c8082e1f4a16291 1500 ios, 29377803289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        db2787bcfb2bd162 1500 ios, 3731392941 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_miss_ratio=0.1
     "#]].assert_eq(&table);
 }

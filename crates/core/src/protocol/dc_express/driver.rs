@@ -3,12 +3,16 @@
 //! It runs in the application's own address space (section 4: mmap of a kernel buffer) or below the light block
 //! driver; either way there is no doorbell and no completion to handle.
 
+use std::collections::VecDeque;
+
 use super::command::{COMMAND_BYTES, Command, FIRST_PASS, next_pass};
 use super::endpoint::{Endpoint, MODE_DOORBELL};
 use super::{ReadName, doorbell, role};
 use crate::config::{self, TagChoice};
 use crate::link::Link;
-use crate::link::packet::{Direction, Packet, Token};
+use crate::link::rate::Rate;
+use crate::link::packet::{Direction, Token};
+use crate::protocol::Settled;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
 use crate::random::Random;
 use crate::report::Stage;
@@ -36,6 +40,8 @@ struct Queue {
     tail: u32,
     pass: u8,
     free_slots: Vec<u16>,
+    /// Parts of large requests that found no free slot.
+    waiting: VecDeque<RequestId>,
     reads: Vec<Option<Read>>,
 }
 
@@ -47,7 +53,6 @@ pub struct Driver {
     chunk_bytes: u32,
     /// Processor time to write, or to check, one tag.
     tag_time: Span,
-    mmio_write: Span,
     tag: u64,
     tag_bits: u8,
     tag_choice: TagChoice,
@@ -88,12 +93,11 @@ impl Driver {
             queues,
             chunk_bytes: drive.link.max_payload_bytes,
             tag_time: config.tag.scale(ratio),
-            mmio_write: drive.host.mmio_write.scale(ratio),
             tag: random.bits(),
             tag_bits: config.tag_bits,
             tag_choice: config.tag_choice,
             random,
-            timeout: config.max_latency * u64::from(config.queue_entries),
+            timeout: max_latency(drive) * u64::from(config.queue_entries),
             watching: false,
             first_binding: drive.nvme.queue_pairs.into(),
             counts: Counts::default(),
@@ -122,7 +126,7 @@ impl Driver {
         }
         let number = usize::from(thread) % self.queues.len();
         let queue = &mut self.queues[number];
-        let slot = queue.free_slots.pop().expect("queue depth is checked against the queue size");
+        let Some(slot) = queue.free_slots.pop() else { return queue.waiting.push_back(request) };
         queue.reads[usize::from(slot)] = Some(Read { request, attempt: 0, started: now, settled: 0 });
         self.enqueue(now, number, slot, link, sink);
     }
@@ -166,12 +170,16 @@ impl Driver {
     }
 
     /// Packets of a read's data have settled in its buffer.
-    pub fn on_data_settled(&mut self, now: Time, packet: &Packet, first: u32, count: u32, sink: &mut Sink) {
+    pub fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, sink: &mut Sink) {
+        let Settled { packet, first, count, .. } = settled;
         let name = ReadName::unpack(packet.token.context);
         let queue = &mut self.queues[usize::from(name.queue)];
         let place = &mut queue.reads[usize::from(name.slot)];
         let Some(read) = place.as_mut().filter(|read| read.attempt & 0x3f == name.attempt) else {
-            self.counts.late_packets += u64::from(count);
+            self.counts.late_packets += u64::from(*count);
+            if first + count == packet.count() {
+                self.bury(packet.request, sink);
+            }
             return;
         };
         read.settled += count;
@@ -187,9 +195,13 @@ impl Driver {
             self.counts.tag_collisions += 1;
             return;
         }
-        self.queues[usize::from(name.queue)].reads[usize::from(name.slot)] = None;
-        self.queues[usize::from(name.queue)].free_slots.push(name.slot);
+        let queue = &mut self.queues[usize::from(name.queue)];
+        queue.reads[usize::from(name.slot)] = None;
+        queue.free_slots.push(name.slot);
         sink.completed.push_back(request);
+        if let Some(next) = queue.waiting.pop_front() {
+            self.submit(now, next, link, sink);
+        }
     }
 
     /// Whether the tag happens to be what one of the packets ends with. Without data, each packet's tail is any value
@@ -233,14 +245,42 @@ impl Driver {
         let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
         read.attempt = read.attempt.wrapping_add(1);
         read.settled = 0;
-        sink.charge_late(Some(read.request), Stage::Timeout, now);
+        read.request = second_life(now, read.request, sink);
         self.enqueue(now, number, slot, link, sink);
     }
 
-    /// Processor time of the doorbell that a low load needs is the NVMe one's.
-    pub fn doorbell_work(&self) -> Span {
-        self.mmio_write
+    /// Data of an attempt that was given up has come after all: nobody needs its request any more.
+    fn bury(&mut self, request: Option<RequestId>, sink: &mut Sink) {
+        if let Some(request) = request {
+            sink.requests.vacate(request);
+        }
     }
+}
+
+/// Longest time that one read may take: as described, or what its parts can add up to when it has to wait for a write
+/// of the same bank.
+fn max_latency(drive: &config::Drive) -> Span {
+    let config = drive.dc_express.max_latency;
+    if !config.is_zero() {
+        return config;
+    }
+    let (media, link) = (&drive.media, &drive.link);
+    let bytes = f64::from(drive.nvme.max_transfer_kib * 1024);
+    let wire = Rate::new(link).bytes_per_ns().min(media.bus_bytes_per_ns);
+    let units = (drive.nvme.max_transfer_kib * 1024).div_ceil(media.program_bytes);
+    let hops = (link.one_way + link.hop * u64::from(link.hops)) * 4;
+    let transfer = Span::from_ns_f64(2.0 * bytes / wire);
+    media.command * 2 + media.read + media.program * u64::from(units) + transfer + hops
+}
+
+/// A request whose read is given up and tried again: from here on as a request of its own, so that the device, which
+/// may still be at work on the first attempt, does not charge it. All the time so far was lost.
+fn second_life(now: Time, request: RequestId, sink: &mut Sink) -> RequestId {
+    let mut second = sink.requests[request as usize].clone();
+    let start = second.ledger.start();
+    second.ledger.open(start);
+    second.ledger.until(Stage::Timeout, now);
+    sink.requests.insert(second) as RequestId
 }
 
 impl Queue {
@@ -254,6 +294,7 @@ impl Queue {
             tail: 0,
             pass: FIRST_PASS,
             free_slots: (0..slots as u16).rev().collect(),
+            waiting: VecDeque::new(),
             reads: vec![None; slots as usize],
         }
     }

@@ -1,8 +1,8 @@
 //! The DC Express endpoint: reads the command queues unasked, and sends the data.
 //!
 //! Two kinds of queue read. *Anticipatory* ones go out before the data of earlier commands has been sent, timed with
-//! the probed round trip so that the next command arrives just when the endpoint can serve it (figure 1c); after each
-//! one that finds a command, one more may be in flight. When nothing more is known to be queued, the endpoint reads at
+//! the probed round trip so that the next command arrives just when the endpoint can serve it (figure 1c); while commands
+//! overlap, several of them are in flight. When nothing more is known to be queued, the endpoint reads at
 //! the moment at which it *expects* a command, or continuously if it expects none.
 
 use slab::Slab;
@@ -30,6 +30,9 @@ mod timer {
 pub const MODE_POLL: u8 = 0;
 pub const MODE_DOORBELL: u8 = 1;
 
+/// Reads that may find nothing before the endpoint takes the queue to be at depth 1 again.
+const OVERLAP_MISSES: u8 = 8;
+
 /// Load is measured over so many commands.
 const LOAD_WINDOW: usize = 16;
 
@@ -47,6 +50,7 @@ enum Mode {
 struct Poll {
     queue: u16,
     index: u32,
+    count: u32,
     issued: Time,
 }
 
@@ -58,16 +62,26 @@ struct Queue {
     entries: u32,
     head: u32,
     pass: u8,
-    /// Entries that queue reads in flight ask for, and how many of those there may be.
+    /// Entries that queue reads in flight ask for, and when the last of those was issued.
     in_flight: Vec<u32>,
-    allowed: usize,
+    issued: Time,
+    /// Above zero while commands overlap: one was found before the data of another had left, or right behind it. Counts
+    /// down with every read that finds nothing.
+    overlap: u8,
     /// Timers that are set; a timer that fires at another time is stale.
     anticipate_at: Option<Time>,
     expect_at: Option<Time>,
-    /// When the data of all accepted commands will have left, and how long and how many packets the last one's is.
+    /// When the data of all accepted commands will have left; from the last one's arrival to the start of its data; how
+    /// long and how many packets that is.
     ready_at: Time,
+    lead: Span,
     service: Span,
     packets: u32,
+    /// The same before the commands that the present queue read has brought.
+    ready_before: Time,
+    packets_before: u32,
+    /// Whether the last command was found right behind another, so that more are likely to stand behind it.
+    backlog: bool,
     /// The last read that found the queue empty, since the last command.
     missed: Option<Time>,
     round_trip: Span,
@@ -149,12 +163,17 @@ impl Endpoint {
             head: 0,
             pass: FIRST_PASS,
             in_flight: Vec::new(),
-            allowed: 1,
+            issued: Time::ZERO,
+            overlap: 0,
             anticipate_at: None,
             expect_at: None,
             ready_at: Time::ZERO,
+            lead: Span::ZERO,
             service: Span::ZERO,
             packets: 1,
+            ready_before: Time::ZERO,
+            packets_before: 1,
+            backlog: false,
             missed: None,
             round_trip: Span::ZERO,
             predictor: Predictor::default(),
@@ -212,14 +231,16 @@ impl Endpoint {
         let place = queue.in_flight.iter().position(|&index| index == poll.index).expect("a read in flight");
         queue.in_flight.swap_remove(place);
         queue.round_trip = now.since(poll.issued);
+        (queue.ready_before, queue.packets_before) = (queue.ready_at, queue.packets);
         let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
         match found {
             0 => self.on_miss(now, poll, ports),
-            _ => self.on_hit(now, poll, ports),
+            _ => self.on_hit(now, poll, found, ports),
         }
     }
 
-    /// Accept the new commands that a queue read has brought; their number.
+    /// Accept the new commands that a queue read has brought; their number. Where reads overlap, entries that a sooner
+    /// one has brought are passed over.
     fn take_commands(
         &mut self,
         now: Time,
@@ -229,12 +250,15 @@ impl Endpoint {
         ports: &mut Ports,
     ) -> u32 {
         let mut found = 0;
-        for entry in payload.bytes().as_chunks::<COMMAND_BYTES>().0 {
+        let entries = self.queues[usize::from(poll.queue)].entries;
+        for (place, entry) in (0..poll.count).zip(payload.bytes().as_chunks::<COMMAND_BYTES>().0) {
             let queue = &self.queues[usize::from(poll.queue)];
-            let Some(command) = Command::decode(entry).filter(|c| c.pass == queue.pass) else { break };
-            if queue.head != poll.index + found {
-                break;
+            let ahead = (poll.index + place + entries - queue.head) % entries;
+            if ahead > entries / 2 {
+                continue;
             }
+            let new = Command::decode(entry).filter(|command| ahead == 0 && command.pass == queue.pass);
+            let Some(command) = new else { break };
             self.accept(now, poll.queue, command, sampled, ports);
             found += 1;
         }
@@ -260,42 +284,52 @@ impl Endpoint {
         queue.arrived += 1;
         self.counts.commands += 1;
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
-        self.start(self.parser_free_at, Read { command, queue: number, request }, ports);
+        let start = self.start(self.parser_free_at, Read { command, queue: number, request }, ports);
+        let queue = &mut self.queues[usize::from(number)];
+        queue.lead = start.since(now);
+        queue.ready_at = queue.ready_at.max(start) + queue.service;
     }
 
     /// Commands were there: plan to be ready for the next ones.
-    fn on_hit(&mut self, now: Time, poll: Poll, ports: &mut Ports) {
+    fn on_hit(&mut self, now: Time, poll: Poll, found: u32, ports: &mut Ports) {
         let number = usize::from(poll.queue);
         let queue = &mut self.queues[number];
-        match queue.missed.take() {
-            Some(missed) => queue.predictor.observe(queue.packets, queue.ready_at, missed, poll.issued),
-            None => queue.allowed = (queue.allowed + 1).min(self.polls_in_flight),
+        let was_empty = queue.missed.take();
+        queue.backlog = found == poll.count && (was_empty.is_none() || found > 1);
+        if was_empty.is_none() || found > 1 || queue.ready_before > now {
+            queue.overlap = OVERLAP_MISSES;
+        } else if let Some(missed) = was_empty {
+            queue.predictor.observe(queue.packets_before, queue.ready_before, missed, poll.issued);
         }
         queue.expect_at = None;
-        queue.ready_at = queue.ready_at.max(now + self.parse) + queue.service;
+        queue.anticipate_at = None;
         if queue.mode == Mode::Doorbell {
             self.leave_doorbell_mode(now, number, ports);
         }
         self.plan_anticipation(now, number, ports);
-        if let Some(at) = self.expected(now, number) {
+        // A queue that was empty may well be empty again: the next command is expected when this one is done.
+        if let Some(at) = self.expected(now, number).filter(|_| was_empty.is_some()) {
             self.expect(number as u16, at, ports.sink);
         }
     }
 
-    /// Set the timer for the next anticipatory read. With several allowed in flight, they follow each other at the
-    /// pace of the data.
+    /// Set the timer for the next anticipatory read, unless it is set: when the endpoint will be ready for one more
+    /// command. At depth 1 a single read is in flight; where commands overlap, several are, at the pace of the data.
     fn plan_anticipation(&mut self, now: Time, number: usize, ports: &mut Ports) {
         let queue = &mut self.queues[number];
-        if queue.in_flight.len() < queue.allowed {
-            // Ready for one more when the data of the commands here and of those being read has left.
-            let ready_at = queue.ready_at + queue.service * queue.in_flight.len() as u64;
-            let at = (ready_at - queue.round_trip - self.parse).max(now);
-            queue.anticipate_at = Some(at);
-            if at == now {
-                return self.anticipate(now, number, ports);
-            }
-            ports.sink.at(at, Event::Controller { kind: timer::ANTICIPATE, context: number as u32 });
+        let allowed = if queue.overlap > 0 { self.polls_in_flight } else { 1 };
+        if queue.in_flight.len() >= allowed || queue.anticipate_at.is_some() {
+            return;
         }
+        // Ready for one more when the data of the commands here and of those being read has left.
+        let ready_at = queue.ready_at + queue.service * queue.in_flight.len() as u64;
+        let paced = if queue.overlap > 0 { queue.issued + queue.service } else { now };
+        let at = (ready_at - queue.round_trip - queue.lead).max(paced).max(now);
+        if at == now {
+            return self.anticipate(now, number, ports);
+        }
+        queue.anticipate_at = Some(at);
+        ports.sink.at(at, Event::Controller { kind: timer::ANTICIPATE, context: number as u32 });
     }
 
     /// When the next command is expected, if that is still to come.
@@ -312,16 +346,17 @@ impl Endpoint {
         sink.at(at, Event::Controller { kind: timer::EXPECT, context: number.into() });
     }
 
+    /// Read the first entry that is not being read yet, if the reads in flight are likely to find something; otherwise
+    /// the one that they ask for once more.
     fn anticipate(&mut self, now: Time, number: usize, ports: &mut Ports) {
         let queue = &mut self.queues[number];
         queue.anticipate_at = None;
         let mut index = queue.head;
-        while queue.in_flight.contains(&index) {
+        while queue.backlog && queue.in_flight.contains(&index) {
             index = (index + self.fetch_entries) % queue.entries;
         }
         self.poll(now, number as u16, index, ports);
-        let queue = &self.queues[number];
-        if queue.missed.is_none() {
+        if self.queues[number].overlap > 0 {
             self.plan_anticipation(now, number, ports);
         }
     }
@@ -331,16 +366,18 @@ impl Endpoint {
         self.counts.queue_reads_wasted += 1;
         let number = usize::from(poll.queue);
         let queue = &mut self.queues[number];
-        if poll.index != queue.head {
-            return self.after_miss(now, number, ports);
+        if poll.index == queue.head {
+            queue.missed = Some(poll.issued);
+            queue.backlog = false;
+            queue.overlap = queue.overlap.saturating_sub(1);
+            if self.settle_mode(now, number, ports) {
+                return;
+            }
         }
-        queue.missed = Some(poll.issued);
-        queue.allowed = 1;
-        queue.anticipate_at = None;
-        if self.settle_mode(now, number, ports) {
-            return;
+        match self.queues[number].overlap {
+            0 => self.after_miss(now, number, ports),
+            _ => self.plan_anticipation(now, number, ports),
         }
-        self.after_miss(now, number, ports);
     }
 
     /// Nothing is on its way: read again at the expected time if that is near, otherwise after the turn-around.
@@ -357,9 +394,11 @@ impl Endpoint {
     fn poll(&mut self, now: Time, number: u16, index: u32, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.in_flight.push(index);
+        queue.issued = now;
         self.counts.queue_reads += 1;
-        let context = self.polls.insert(Poll { queue: number, index, issued: now }) as u32;
-        let count = self.fetch_entries.min(queue.entries - index);
+        let wanted = if queue.overlap > 0 { self.fetch_entries } else { 1 };
+        let count = wanted.min(queue.entries - index);
+        let context = self.polls.insert(Poll { queue: number, index, count, issued: now }) as u32;
         let address = queue.base + u64::from(index) * COMMAND_BYTES as u64;
         let token = Token { role: role::POLL, context };
         let bytes = count * COMMAND_BYTES as u32;
@@ -368,20 +407,21 @@ impl Endpoint {
     }
 
     /// A command is understood at `parsed`: start the media, if it is one that can be served. The parser works in
-    /// order, so the read can be given to the media now, as of then.
-    fn start(&mut self, parsed: Time, read: Read, ports: &mut Ports) {
+    /// order, so the read can be given to the media now, as of then. When its data starts to flow.
+    fn start(&mut self, parsed: Time, read: Read, ports: &mut Ports) -> Time {
         let Read { command, request, .. } = read;
         ports.sink.charge(request, Stage::Parse, parsed);
         let end = command.offset.checked_add(command.bytes.into());
         if command.bytes == 0 || end.is_none_or(|end| end > self.capacity_bytes) {
             // The protocol has no way to refuse a read: the host's time-out will tell it.
             self.counts.refused += 1;
-            return;
+            return parsed;
         }
         let (offset, bytes) = (command.offset, command.bytes);
         let start = start_read(parsed, offset, bytes, self.max_payload_bytes, request, ports);
         let context = self.reads.insert(read) as u32;
         ports.sink.at(start, Event::Controller { kind: timer::DATA_READY, context });
+        start
     }
 
     /// The data starts to flow. No order is asked for: the host checks every packet.

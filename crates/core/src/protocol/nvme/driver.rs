@@ -1,5 +1,7 @@
 //! The NVMe driver: rings in host memory, doorbells, and the reaping of completion entries.
 
+use std::collections::VecDeque;
+
 use super::spec::{
     BLOCK_BYTES, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry,
     completion_doorbell, opcode, submission_doorbell,
@@ -24,6 +26,8 @@ struct Queue {
     completion_head: u32,
     phase: bool,
     free_ids: Vec<u16>,
+    /// Parts of large requests that found no free identifier.
+    waiting: VecDeque<RequestId>,
     /// Requests by command identifier.
     requests: Vec<Option<RequestId>>,
     /// Data buffers and lists of their pages, one of each a command identifier.
@@ -77,7 +81,7 @@ impl Driver {
         let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
         let number = usize::from(thread) % self.queues.len();
         let queue = &mut self.queues[number];
-        let id = queue.free_ids.pop().expect("queue depth is checked against the queue size");
+        let Some(id) = queue.free_ids.pop() else { return queue.waiting.push_back(request) };
         queue.requests[usize::from(id)] = Some(request);
         let buffer = queue.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
         sink.requests[request as usize].buffer = buffer;
@@ -130,9 +134,13 @@ impl Driver {
             sink.completed.push_back(request);
             reaped += 1;
         }
-        let head = queue.completion_head;
+        let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
+        let waiting: Vec<RequestId> = queue.waiting.drain(..freed).collect();
         if reaped > 0 {
             self.ring(completion_doorbell(number + 1), head, link, sink);
+        }
+        for request in waiting {
+            self.submit(request, link, sink);
         }
     }
 
@@ -155,6 +163,7 @@ impl Queue {
             completion_head: 0,
             phase: true,
             free_ids: (0..commands as u16).rev().collect(),
+            waiting: VecDeque::new(),
             requests: vec![None; commands as usize],
             buffers: sink.memory.reserve(u64::from(commands) * u64::from(max_transfer_bytes)),
             page_lists: sink.memory.allocate(commands as usize * page_list_stride as usize),

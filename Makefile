@@ -1,0 +1,44 @@
+# One entry point for everything; `make` lists it.
+
+.PHONY: help build test format-check lint unit snapshots bench reproduce docs clean
+
+help:
+	@echo 'make build      the program, optimised: target/release/phaselink'
+	@echo 'make test       format, lints and all tests; what a change must pass'
+	@echo 'make snapshots  renew stored tables and the examples in README.md; look at the difference'
+	@echo 'make bench      speed against the budgets'
+	@echo 'make reproduce  published results beside simulated ones'
+	@echo 'make docs       documentation of the library, in target/doc'
+	@echo 'make clean      remove what was built'
+
+build:
+	cargo build --release
+
+test: format-check lint unit
+
+# rustfmt and clippy are separate components of the toolchain, and may be missing.
+format-check:
+	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; \
+	else echo 'rustfmt is not installed: the format is not checked'; fi
+
+lint:
+	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --workspace --all-targets -- -D warnings; \
+	else echo 'clippy is not installed: lints are not checked'; fi
+
+unit:
+	cargo test --workspace
+
+snapshots:
+	UPDATE_EXPECT=1 cargo test --workspace
+
+bench:
+	cargo bench -p phaselink --bench budgets
+
+reproduce:
+	cargo run --release -- reproduce
+
+docs:
+	cargo doc --workspace --no-deps
+
+clean:
+	cargo clean

@@ -1,0 +1,121 @@
+//! The simulator's budgets, measured on this machine: `make bench`.
+//!
+//! Rates are the best of several runs, because whatever else the machine does can only make a run slower; the median
+//! stands beside it. One thread simulates; nothing is asserted, the table tells.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use phaselink_core::config::{Drive, Override, shipped};
+use phaselink_core::report::Table;
+use phaselink_core::simulation::Simulation;
+use phaselink_core::workload::fio;
+
+/// Runs of each measurement.
+const RUNS: usize = 7;
+
+/// A measured number beside its budget.
+struct Measured {
+    what: String,
+    unit: &'static str,
+    best: f64,
+    median: f64,
+    budget: f64,
+    /// Whether more is better.
+    rate: bool,
+}
+
+fn main() {
+    println!("{}\n", machine());
+    let mut table = Table::new().left("budget").right("best").right("median").right("allowed").left("").right("ratio").left("");
+    for measured in simulations().into_iter().chain([memory(), start_up()]) {
+        let holds = (measured.best >= measured.budget) == measured.rate;
+        table.row([
+            measured.what,
+            format!("{:.0}", measured.best),
+            format!("{:.0}", measured.median),
+            format!("{} {:.0}", if measured.rate { ">=" } else { "<" }, measured.budget),
+            String::from(measured.unit),
+            format!("{:.2}", measured.best / measured.budget),
+            String::from(if holds { "holds" } else { "MISSED" }),
+        ]);
+    }
+    println!("{table}");
+}
+
+/// Simulated requests per second of wall time.
+fn simulations() -> Vec<Measured> {
+    let rows: [(&str, &str, &[&str], u32, u32, u64, f64); 4] = [
+        ("NVMe, 4 KiB random reads, QD32, trains", "nvme", &[], 4096, 32, 1_000_000, 1400.0),
+        ("the same, polled completions", "nvme-polled", &[], 4096, 32, 1_000_000, 1400.0),
+        ("the same, packet by packet", "nvme-polled", &["link.granularity=packet"], 4096, 32, 200_000, 250.0),
+        ("DC Express, 512 B random reads, QD1", "dc-express", &[], 512, 1, 2_000_000, 2000.0),
+    ];
+    rows.iter().map(|&(what, drive, set, bytes, depth, ios, budget)| {
+        let rates = sorted((0..RUNS).map(|_| simulate(drive, set, bytes, depth, ios) / 1e3));
+        Measured { what: what.into(), unit: "k requests/s", best: rates[RUNS - 1], median: rates[RUNS / 2], budget, rate: true }
+    }).collect()
+}
+
+/// Requests per second of one run.
+fn simulate(name: &str, set: &[&str], bytes: u32, depth: u32, ios: u64) -> f64 {
+    let shipped = shipped::find(name).expect("a shipped drive");
+    let set: Vec<_> = set.iter().map(|text| Override::parse(text).expect("an override")).collect();
+    let drive = Drive::from_toml(shipped.file, shipped.text, &set).expect("a drive");
+    let (bytes, depth, ios_text) = (bytes.to_string(), depth.to_string(), ios.to_string());
+    let options = [("rw", "randread"), ("bs", &bytes), ("iodepth", &depth), ("number_ios", &ios_text), ("io_size", "1024p")];
+    let jobs = fio::from_flags(&options).and_then(|file| file.resolve(&drive.limits(), &Default::default()));
+    let mut simulation = Simulation::new(&drive, &jobs.expect("a job"), 1).expect("a run");
+    let start = Instant::now();
+    while simulation.step(1 << 20) {}
+    ios as f64 / start.elapsed().as_secs_f64()
+}
+
+/// Peak resident memory of a run of the program.
+fn memory() -> Measured {
+    let mut child = program(&["run", "nvme", "--iodepth", "32", "--number-ios", "1000000"]);
+    let mut peak_kib = 0;
+    while child.try_wait().expect("a child").is_none() {
+        peak_kib = peak_kib.max(peak_resident_kib(&child));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mib = peak_kib as f64 / 1024.0;
+    Measured { what: "peak memory of a run, NVMe QD32".into(), unit: "MiB", best: mib, median: mib, budget: 50.0, rate: false }
+}
+
+/// From the start of the program to the end of a run of one request.
+fn start_up() -> Measured {
+    let times = sorted((0..RUNS * 3).map(|_| {
+        let start = Instant::now();
+        program(&["run", "nvme", "--number-ios", "1"]).wait().expect("a child");
+        start.elapsed().as_secs_f64() * 1e3
+    }));
+    Measured { what: "start-up, a run of one request".into(), unit: "ms", best: times[0], median: times[times.len() / 2], budget: 20.0, rate: false }
+}
+
+fn program(arguments: &[&str]) -> Child {
+    let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_phaselink")));
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program")
+}
+
+/// Highest resident size that the kernel has seen (VmHWM), 0 where it does not tell.
+fn peak_resident_kib(child: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+}
+
+/// The processor, as far as the system tells, and how many of them there are.
+fn machine() -> String {
+    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{}, {cores} cores; best and median of {RUNS} runs", model.unwrap_or("unknown processor"))
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}

@@ -1,0 +1,69 @@
+//! `phaselink check`: what a drive says, key by key, or which drives and presets there are.
+
+use clap::Args;
+use phaselink_core::config::Drive;
+use phaselink_core::config::{presets, shipped};
+use phaselink_core::report::Table;
+
+use crate::drive_flags::DriveFlags;
+use crate::ending::{Ending, Failure};
+use crate::{input, output};
+
+const EXAMPLES: &str = "\
+Without a drive, those that come with the program are listed, and the presets from which sections of
+a drive file can start.
+
+Examples:
+  phaselink check                                  shipped drives and presets
+  phaselink check dc-express                       every key of a shipped drive
+  phaselink check my-drive.toml other.toml         two files; all problems of both, if there are any
+  phaselink check nvme --set nvme.queue_pairs=4    with a key changed";
+
+/// Explain drives: every key with its value, where it comes from and what it means.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Drive files, or names of shipped drives
+    #[arg(value_name = "DRIVE")]
+    drives: Vec<String>,
+    #[command(flatten)]
+    flags: DriveFlags,
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let overrides = arguments.flags.resolve()?;
+    let text = match arguments.drives.is_empty() {
+        true => list(),
+        false => {
+            let drives = input::drives(&arguments.drives, &overrides)?;
+            drives.iter().map(Drive::explain).collect::<Vec<_>>().join("\n")
+        }
+    };
+    output::print(&text)?;
+    Ok(Ending::Fine)
+}
+
+/// All shipped drives and presets.
+fn list() -> String {
+    let mut drives = Table::new().left("drive").left("");
+    for drive in shipped::names().filter_map(Drive::shipped) {
+        drives.row([&drive.name, &drive.summary]);
+    }
+    let mut rows = Table::new().left("section").left("preset").left("");
+    let mut section = "";
+    for preset in presets::all() {
+        if preset.section != section {
+            rows.group();
+        }
+        let label = if preset.section == section { "" } else { preset.section };
+        rows.row([label, preset.name.as_str(), preset.summary.as_str()]);
+        section = preset.section;
+    }
+    format!(
+        "{}\n{}\nA drive file starts from a drive with preset = \"NAME\", a section of it likewise; --media, --link and\n\
+         --host choose presets of these sections. `phaselink check NAME` explains a drive key by key.\n",
+        output::with_bold_head(&drives.to_string()),
+        output::with_bold_head(&rows.to_string()),
+    )
+}

@@ -1,0 +1,57 @@
+//! Stages of the ledger gathered into what a person would name as the cause of a difference.
+
+use phaselink_core::report::stage::STACK_STAGES_MAX;
+use phaselink_core::report::{DirectionOutcome, Stage};
+
+/// A cause, and the stages that it takes in.
+const FAMILIES: [(&str, &[Stage]); 8] = [
+    ("queueing", &[Stage::Queued, Stage::MediaWait, Stage::LinkWait, Stage::CoreWait, Stage::Timeout]),
+    ("command fetch", &[Stage::Driver, Stage::Doorbell, Stage::PollWait, Stage::Fetch, Stage::Parse]),
+    ("incomplete tags", &[Stage::Mark, Stage::Check]),
+    ("memory", &[Stage::Media]),
+    ("data transfer", &[Stage::HostRead, Stage::Transfer, Stage::Propagation, Stage::Settle]),
+    ("completion", &[Stage::CompletionEntry, Stage::Poll]),
+    ("interrupt and wake-up", &[Stage::Interrupt, Stage::ContextSwitch]),
+    ("copy", &[Stage::Copy]),
+];
+/// The cause that all stages of the software stack stand for.
+const SOFTWARE: &str = "software";
+
+/// Time for each request by cause, in ns; the causes sum to the mean latency.
+pub fn means_ns(figures: &DirectionOutcome) -> Vec<(&'static str, f64)> {
+    let ios = figures.ios.max(1) as f64;
+    let mean_ns = |stages: &mut dyn Iterator<Item = Stage>| {
+        stages.map(|stage| figures.stages.get(stage).as_ns()).sum::<f64>() / ios
+    };
+    let software = (SOFTWARE, mean_ns(&mut (0..STACK_STAGES_MAX).map(Stage::stack)));
+    let families = FAMILIES.iter().map(|(name, stages)| (*name, mean_ns(&mut stages.iter().copied())));
+    families.chain([software]).collect()
+}
+
+/// What the second does not spend, by cause, in ns, the largest first.
+pub fn savings_ns(slow: &DirectionOutcome, fast: &DirectionOutcome) -> Vec<(&'static str, f64)> {
+    let pairs = means_ns(slow).into_iter().zip(means_ns(fast));
+    let mut savings: Vec<_> = pairs.map(|((name, slow_ns), (_, fast_ns))| (name, slow_ns - fast_ns)).collect();
+    savings.sort_by(|left, right| right.1.total_cmp(&left.1));
+    savings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phaselink_core::config::Drive;
+    use phaselink_core::simulation::simulate_file;
+    use phaselink_core::workload::fio;
+
+    #[test]
+    fn the_causes_sum_to_the_mean_latency_on_every_shipped_drive() {
+        let options = [("rw", "randread"), ("iodepth", "8"), ("number_ios", "200")];
+        let file = fio::from_flags(&options).unwrap();
+        for drive in phaselink_core::config::shipped::names().filter_map(Drive::shipped) {
+            let outcome = simulate_file(&drive, &file, 1).unwrap();
+            let read = &outcome.jobs[0].read;
+            let sum: f64 = means_ns(read).iter().map(|(_, mean_ns)| mean_ns).sum();
+            assert!((sum - read.total.mean_ns()).abs() < 1e-6, "{}: {sum} {}", drive.name, read.total.mean_ns());
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The comparison for scripts.
+
+use phaselink_core::config::Drive;
+use phaselink_core::report::Latency;
+use serde_json::{Map, Value, json};
+
+use super::{Cell, Comparison, Group};
+
+const PERCENTILES: [(&str, f64); 4] = [("p50_ns", 50.0), ("p90_ns", 90.0), ("p99_ns", 99.0), ("p99_9_ns", 99.9)];
+
+/// One object: `cells` with the figures, `descriptions` with every drive as it was run.
+pub fn document(comparison: &Comparison, groups: &[Group]) -> Value {
+    let cell = |group: &Group, drive: &Drive, cell: &Cell| entry(comparison, group, drive, cell);
+    let cells: Vec<Value> = groups
+        .iter()
+        .flat_map(|group| comparison.drives.iter().zip(&group.cells).map(|(drive, found)| cell(group, drive, found)))
+        .collect();
+    let descriptions: Vec<Value> = comparison.drives.iter().map(Drive::resolved).collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "seed": comparison.seed,
+        "rw": comparison.rw,
+        "set": comparison.set,
+        "cells": cells,
+        "descriptions": descriptions,
+    })
+}
+
+fn entry(comparison: &Comparison, group: &Group, drive: &Drive, cell: &Cell) -> Value {
+    let (outcome, latency) = (&cell.outcome, &cell.figures.total);
+    let mut entry = Map::from_iter([
+        (String::from("drive"), json!(drive.name)),
+        (String::from("bs"), json!(group.bytes)),
+        (String::from("iodepth"), json!(group.iodepth)),
+        (String::from("rw"), json!(comparison.rw)),
+        (String::from("ios"), json!(outcome.ios())),
+        (String::from("iops"), json!(outcome.iops())),
+        (String::from("bytes_per_s"), json!(outcome.bytes_per_s())),
+        (String::from("min_ns"), json!(latency.min().as_ns())),
+        (String::from("mean_ns"), json!(latency.mean_ns())),
+    ]);
+    entry.extend(percentiles(latency));
+    entry.extend([
+        (String::from("max_ns"), json!(latency.max().as_ns())),
+        (String::from("link_busy_share"), json!(cell.link_busy())),
+        (String::from("busy_cores"), json!(outcome.busy_cores())),
+        (String::from("joules_per_io"), json!(outcome.joules_per_io())),
+        (String::from("stages"), stages(cell)),
+    ]);
+    Value::Object(entry)
+}
+
+/// A percentile that no request lies beyond is null.
+fn percentiles(latency: &Latency) -> impl Iterator<Item = (String, Value)> {
+    PERCENTILES
+        .map(|(name, percent)| (String::from(name), json!(latency.known_percentile(percent).map(|span| span.as_ns()))))
+        .into_iter()
+}
+
+fn stages(cell: &Cell) -> Value {
+    let ios = cell.figures.ios.max(1) as f64;
+    let stages = cell.figures.stages.named(&cell.outcome.stack_stages);
+    stages.map(|(stage, span)| json!({ "stage": stage, "mean_ns": span.as_ns() / ios })).collect()
+}

@@ -1,0 +1,97 @@
+//! The comparison for people: what is compared, the table, and what stands out in it.
+
+use std::fmt::Write;
+
+use phaselink_core::config::Drive;
+use phaselink_core::report::{Latency, Table};
+
+use super::{Cell, Comparison, Group, remarks};
+use crate::output::{Style, styled, with_bold_head};
+use crate::words;
+
+/// The whole page.
+pub fn page(comparison: &Comparison, groups: &[Group]) -> String {
+    let mut text = heading(comparison);
+    text.push('\n');
+    text.push_str(&with_bold_head(&table(comparison, groups).to_string()));
+    for remark in remarks::remarks(&comparison.drives, groups) {
+        let _ = write!(text, "\n{}", words::wrapped(&remark, "  "));
+    }
+    text
+}
+
+/// What is done, and over which memory, link and host.
+fn heading(comparison: &Comparison) -> String {
+    let drives = &comparison.drives;
+    let title = format!(
+        "{}: {}, {} for each line, seed {}",
+        words::counted(drives.len() as u64, "drive"),
+        words::requests(&comparison.rw),
+        words::counted(comparison.ios, "request"),
+        comparison.seed,
+    );
+    let mut text = format!("{}\n\n", styled(&title, Style::Bold));
+    for (label, describe) in
+        [("memory", words::memory as fn(&Drive) -> String), ("link", words::link), ("host", words::host)]
+    {
+        write_shared(&mut text, label, drives, describe);
+    }
+    if !comparison.set.is_empty() {
+        let _ = writeln!(text, "set      {}", comparison.set.join(" "));
+    }
+    text.push('\n');
+    let width = drives.iter().map(|drive| drive.name.chars().count()).max().unwrap_or(0);
+    for drive in drives {
+        let _ = writeln!(text, "{:width$}  {}", drive.name, words::interface(drive));
+    }
+    text
+}
+
+/// One line if the drives have this part in common, otherwise one for each.
+fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&Drive) -> String) {
+    let described: Vec<String> = drives.iter().map(describe).collect();
+    if described.iter().all(|line| *line == described[0]) {
+        let _ = writeln!(text, "{label:<7}  {}", described[0]);
+        return;
+    }
+    for (number, (drive, line)) in drives.iter().zip(described).enumerate() {
+        let label = if number == 0 { label } else { "" };
+        let _ = writeln!(text, "{label:<7}  {}: {line}", drive.name);
+    }
+}
+
+fn table(comparison: &Comparison, groups: &[Group]) -> Table {
+    let mut table = Table::new().left("block").right("depth").left("drive");
+    for column in ["mean us", "p50", "p99", "p99.9", "kIOPS", "GB/s", "link %", "cores", "uJ/IO"] {
+        table = table.right(column);
+    }
+    for group in groups {
+        table.group();
+        let mut labels = [words::size(group.bytes.into()), group.iodepth.to_string()];
+        for (drive, cell) in comparison.drives.iter().zip(&group.cells) {
+            table.row(row(std::mem::take(&mut labels), &drive.name, cell));
+        }
+    }
+    table
+}
+
+/// The labels of a group stand in its first row alone.
+fn row(labels: [String; 2], drive: &str, cell: &Cell) -> Vec<String> {
+    let (outcome, latency) = (&cell.outcome, &cell.figures.total);
+    let mut row = Vec::from(labels);
+    row.extend([String::from(drive), words::figure(latency.mean_ns() / 1e3)]);
+    row.extend([50.0, 99.0, 99.9].map(|percent| percentile(latency, percent)));
+    row.extend([
+        words::figure(outcome.iops() / 1e3),
+        words::figure(outcome.bytes_per_s() / 1e9),
+        format!("{:.0}", 100.0 * cell.link_busy()),
+        format!("{:.2}", outcome.busy_cores()),
+        words::figure(outcome.joules_per_io() * 1e6),
+    ]);
+    row
+}
+
+/// A percentile that no request lies beyond is not known.
+fn percentile(latency: &Latency, percent: f64) -> String {
+    latency.known_percentile(percent).map_or(String::from("-"), |span| words::figure(span.as_us()))
+}

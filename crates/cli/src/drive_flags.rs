@@ -1,0 +1,41 @@
+//! Flags that change a drive, the same for every command that takes one.
+
+use clap::Args;
+use phaselink_core::config::{Override, Problems};
+
+use crate::input;
+
+/// As typed.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Changes to the drive")]
+pub struct DriveFlags {
+    /// Set a key, as in media.read_ns=300 (`phaselink check DRIVE` lists them)
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Take another memory: short for --set media.preset=NAME (`phaselink check` lists them)
+    #[arg(long, value_name = "NAME")]
+    media: Option<String>,
+    /// Take another link: short for --set link.preset=NAME
+    #[arg(long, value_name = "NAME")]
+    link: Option<String>,
+    /// Take another host: short for --set host.preset=NAME
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+}
+
+impl DriveFlags {
+    /// The overrides, those of --set last.
+    ///
+    /// # Errors
+    /// Every one that is no key with a value.
+    pub fn resolve(&self) -> Result<Vec<Override>, Problems> {
+        input::all(self.texts().iter().map(|text| Override::parse(text).map_err(Problems::from)))
+    }
+
+    /// The overrides as they could be typed with --set.
+    pub fn texts(&self) -> Vec<String> {
+        let presets = [("media", &self.media), ("link", &self.link), ("host", &self.host)];
+        let presets = presets.iter().filter_map(|(section, name)| Some(format!("{section}.preset={}", name.as_ref()?)));
+        presets.chain(self.set.iter().cloned()).collect()
+    }
+}

@@ -1,0 +1,79 @@
+//! How a command ends, and what the shell is told.
+
+use std::io;
+use std::process::ExitCode;
+
+use phaselink_core::config::{Problem, Problems};
+
+use crate::output;
+
+/// Exit code of a command that Ctrl-C has ended, as shells report it: 128 + SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
+/// A command that has done its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Fine,
+    /// A result is not what it should be.
+    Off,
+    /// The user has stopped it; what there was has been printed.
+    Interrupted,
+}
+
+/// A command that could not do its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// Everything that is wrong with the input.
+    Wrong(Problems),
+    /// Standard output does not take the result.
+    Output(io::Error),
+}
+
+impl From<Problems> for Failure {
+    fn from(problems: Problems) -> Failure {
+        Failure::Wrong(problems)
+    }
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Failure {
+        Failure::Wrong(problem.into())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Output(error)
+    }
+}
+
+/// The process's exit code; failures are printed to standard error, one problem a line.
+///
+/// A reader that has closed the pipe has seen what it wanted: that is no failure.
+pub fn exit_code(ending: Result<Ending, Failure>) -> ExitCode {
+    match ending {
+        Ok(Ending::Fine) => ExitCode::SUCCESS,
+        Ok(Ending::Off) => ExitCode::from(1),
+        Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Failure::Output(error)) => {
+            output::errors([format!("the result cannot be written: {error}")]);
+            ExitCode::from(2)
+        }
+        Err(Failure::Wrong(problems)) => {
+            output::errors(distinct(&problems));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The problems in their order, each once: several drives may share one.
+fn distinct(problems: &Problems) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in problems.0.iter().map(Problem::to_string) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}

@@ -1,0 +1,102 @@
+//! What comes in: drives by name or file, job files and traces, each with all that is wrong with it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use phaselink_core::config::{Drive, Override, Problem, Problems, shipped};
+use phaselink_core::workload::{self, JobFile, fio};
+
+/// Longest drive or job file: whatever is longer is something else.
+const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
+/// Longest trace.
+const TRACE_BYTES_MAX: u64 = 16 << 30;
+/// Names less alike than this are not worth suggesting.
+const LIKENESS_MIN: f64 = 0.5;
+
+/// The drive of this name, or in this file, with the overrides applied. A shipped drive goes before a file of the
+/// same name, which is meant with `./`.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn drive(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
+    match shipped::find(word) {
+        Some(shipped) => Drive::from_toml(shipped.file, shipped.text, overrides),
+        None if is_path(word) => Drive::from_toml(word, &text(word, DESCRIPTION_BYTES_MAX)?, overrides),
+        None => Err(unknown_drive(word).into()),
+    }
+}
+
+/// The drives of several words.
+///
+/// # Errors
+/// Everything that is wrong with any of them.
+pub fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Drive>, Problems> {
+    all(words.iter().map(|word| drive(word, overrides)))
+}
+
+/// A job file.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn job_file(path: &str) -> Result<JobFile, Problems> {
+    fio::parse(path, &text(path, DESCRIPTION_BYTES_MAX)?)
+}
+
+/// The traces that a job file replays, by their paths.
+///
+/// # Errors
+/// Everything that is wrong with any of them.
+pub fn traces(file: &JobFile) -> Result<BTreeMap<String, workload::Trace>, Problems> {
+    let read = |path: &str| {
+        let trace = workload::trace::parse(path, &text(path, TRACE_BYTES_MAX)?)?;
+        Ok((String::from(path), trace))
+    };
+    Ok(all(file.wanted_traces().map(read))?.into_iter().collect())
+}
+
+/// All the values, or all the problems.
+///
+/// # Errors
+/// The problems of every part that has any, in order.
+pub fn all<T>(parts: impl IntoIterator<Item = Result<T, Problems>>) -> Result<Vec<T>, Problems> {
+    let (mut values, mut problems) = (Vec::new(), Problems::default());
+    for part in parts {
+        match part {
+            Ok(value) => values.push(value),
+            Err(found) => problems.0.extend(found.0),
+        }
+    }
+    problems.or(values)
+}
+
+/// Whether a word is meant as a file rather than as a name.
+fn is_path(word: &str) -> bool {
+    word.ends_with(".toml") || word.contains(std::path::is_separator) || Path::new(word).exists()
+}
+
+fn unknown_drive(word: &str) -> Problem {
+    let likeness = |name: &&str| strsim::normalized_damerau_levenshtein(word, name);
+    let nearest = shipped::names().max_by(|left, right| likeness(left).total_cmp(&likeness(right)));
+    let meant = nearest.filter(|name| likeness(name) >= LIKENESS_MIN);
+    let question = meant.map_or(String::new(), |name| format!(", did you mean {name}?"));
+    let names: Vec<&str> = shipped::names().collect();
+    let allowed = format!("{}, or the path of a drive file", names.join(", "));
+    Problem::new("command line", None, format!("there is no drive `{word}`{question}"), allowed)
+}
+
+/// The text of a file.
+fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
+    let problem = |found: String, allowed: String| Problem::new(path, None, found, allowed);
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
+    read.map_err(|error| problem(format!("cannot be read: {error}"), String::new()))?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(problem(String::from("the file is too long"), format!("at most {bytes_max} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        Problem::new(path, line + 1, "bytes that are not text", "UTF-8")
+    })
+}

@@ -1,0 +1,117 @@
+//! What reaches the terminal and files. Styles only where a person looks: never in pipes, never under `NO_COLOR`.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use phaselink_core::config::{Problem, Problems};
+use serde_json::Value;
+
+/// How a piece of text stands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Bold,
+    Red,
+    Yellow,
+}
+
+impl Style {
+    fn code(self) -> &'static str {
+        match self {
+            Style::Bold => "1",
+            Style::Red => "31",
+            Style::Yellow => "33",
+        }
+    }
+}
+
+/// Print to standard output.
+///
+/// # Errors
+/// If it does not take the text; a closed pipe is one such error, not a panic.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// Print a document, indented, to standard output.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_json(document: &Value) -> io::Result<()> {
+    print(&json_text(document))
+}
+
+/// A document, indented, with a line end.
+pub fn json_text(document: &Value) -> String {
+    format!("{document:#}\n")
+}
+
+/// `text` in a style if standard output is a terminal.
+pub fn styled(text: &str, style: Style) -> String {
+    paint(text, style, io::stdout().is_terminal())
+}
+
+/// A table whose head stands out on a terminal.
+pub fn with_bold_head(table: &str) -> String {
+    match table.split_once('\n') {
+        Some((head, rest)) => format!("{}\n{rest}", styled(head, Style::Bold)),
+        None => String::from(table),
+    }
+}
+
+/// Print errors to standard error, a line each.
+pub fn errors(lines: impl IntoIterator<Item = String>) {
+    let mut stderr = io::stderr().lock();
+    let label = paint("error:", Style::Red, stderr.is_terminal());
+    for line in lines {
+        // Nobody is left to be told if standard error is closed.
+        let _ = writeln!(stderr, "{label} {line}");
+    }
+}
+
+fn paint(text: &str, style: Style, to_terminal: bool) -> String {
+    let wanted = to_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    if wanted { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { String::from(text) }
+}
+
+/// A file that a command will write at its end, opened at its beginning: a path that cannot be written is found
+/// before the work is done, not after.
+#[derive(Debug)]
+pub struct Target {
+    path: PathBuf,
+    file: fs::File,
+}
+
+impl Target {
+    /// Create the file, or empty it.
+    ///
+    /// # Errors
+    /// A problem if that cannot be done.
+    pub fn create(path: &Path) -> Result<Target, Problem> {
+        let file = fs::File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(Target { path: path.into(), file })
+    }
+
+    /// Write all of it.
+    ///
+    /// # Errors
+    /// A problem if the disk is full, say.
+    pub fn write(mut self, text: &str) -> Result<(), Problems> {
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
+        written.map_err(|error| unwritable(&self.path, &error).into())
+    }
+}
+
+/// Create a directory and those above it.
+///
+/// # Errors
+/// A problem if that cannot be done.
+pub fn create_directory(path: &Path) -> Result<(), Problem> {
+    fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Problem {
+    Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), "")
+}

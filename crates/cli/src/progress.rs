@@ -1,0 +1,57 @@
+//! A progress bar for work that takes longer than a moment. Nothing is drawn when output is piped.
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use phaselink_core::simulation::Simulation;
+
+/// Steps of the bar for one simulation.
+const STEPS: u64 = 1000;
+/// Events between two looks at the clock: some 10 ms of work.
+const EVENTS: u64 = 1 << 17;
+/// Work that is done by then needs no bar.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// The bar of a number of simulations, which may run side by side.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    started: Instant,
+    wanted: bool,
+}
+
+impl Progress {
+    /// A bar that is not drawn yet.
+    pub fn of(simulations: usize) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(STEPS * simulations as u64), ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} passed, {eta} left")
+            .expect("the template is right");
+        bar.set_style(style);
+        let wanted = io::stdout().is_terminal() && io::stderr().is_terminal();
+        Progress { bar, started: Instant::now(), wanted }
+    }
+
+    /// Run a simulation to its end, or until `stop` says so.
+    pub fn drive(&self, simulation: &mut Simulation, stop: impl Fn() -> bool) {
+        let mut shown = 0;
+        while !stop() && simulation.step(EVENTS) {
+            let done = (simulation.progress().unwrap_or(0.0) * STEPS as f64) as u64;
+            self.advance(done.saturating_sub(shown));
+            shown = shown.max(done);
+        }
+        self.advance(STEPS - shown.min(STEPS));
+    }
+
+    fn advance(&self, steps: u64) {
+        if self.wanted && self.bar.is_hidden() && self.started.elapsed() > PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.inc(steps);
+    }
+
+    /// Take the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,166 @@
+//! `phaselink reproduce`: published results beside simulated ones.
+
+mod page;
+
+use clap::Args;
+use phaselink_core::config::{Drive, Override, Problem, Problems};
+use phaselink_core::report::Outcome;
+use phaselink_core::reproduce::{Facts, Reproduction, Row, RunSpec, Verdict};
+use phaselink_core::simulation::Simulation;
+use phaselink_core::workload::fio;
+use rayon::prelude::*;
+
+use crate::ending::{Ending, Failure};
+use crate::progress::Progress;
+use crate::{input, output};
+
+/// A paper whose results are reproduced: the folder `reproductions/<name>`.
+struct Paper {
+    name: &'static str,
+    plan: &'static str,
+    expected: &'static str,
+}
+
+macro_rules! papers {
+    ($($name:literal)+) => {
+        &[$(Paper {
+            name: $name,
+            plan: include_str!(concat!("../../../reproductions/", $name, "/plan.toml")),
+            expected: include_str!(concat!("../../../reproductions/", $name, "/expected.csv")),
+        }),+]
+    };
+}
+
+/// All of them.
+const PAPERS: &[Paper] = papers! {
+    "dc-express-fast14"
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  phaselink reproduce                        everything
+  phaselink reproduce dc-express-fast14      one paper
+  phaselink reproduce --json                 for a script: an array with one object for each result
+
+Each paper has a folder in reproductions/ with its plan and the printed values.
+Exit code 1 if any result is off.";
+
+/// Run the experiments of published papers and set each printed result beside the simulated one.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Papers; all of them if none is named
+    #[arg(value_name = "PAPER")]
+    papers: Vec<String>,
+    /// Print a JSON array
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print comma-separated values
+    #[arg(long)]
+    csv: bool,
+    /// List the papers
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    list: bool,
+}
+
+/// One run of a plan, ready to go.
+struct Ready {
+    facts: Facts,
+    simulation: Simulation,
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let papers = arguments.papers()?;
+    if arguments.list {
+        let names: Vec<String> = papers.iter().map(|paper| format!("{}\n", paper.name)).collect();
+        output::print(&names.concat())?;
+        return Ok(Ending::Fine);
+    }
+    let rows = judge(&papers)?;
+    match (arguments.json, arguments.csv) {
+        (true, _) => output::print_json(&rows.iter().map(page::object).collect())?,
+        (_, true) => output::print(&page::csv(&rows))?,
+        _ => output::print(&page::page(&rows))?,
+    }
+    let is_off = rows.iter().any(|row| row.verdict == Verdict::Off);
+    Ok(if is_off { Ending::Off } else { Ending::Fine })
+}
+
+impl Arguments {
+    fn papers(&self) -> Result<Vec<&'static Paper>, Problems> {
+        if self.papers.is_empty() {
+            return Ok(PAPERS.iter().collect());
+        }
+        let find = |name: &String| {
+            PAPERS.iter().find(|paper| paper.name == name).ok_or_else(|| {
+                let known: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
+                Problem::new("command line", None, format!("there is no paper `{name}`"), known.join(", ")).into()
+            })
+        };
+        input::all(self.papers.iter().map(find))
+    }
+}
+
+/// Run everything that the papers need, on all processors, and judge their results.
+fn judge(papers: &[&Paper]) -> Result<Vec<Row>, Problems> {
+    let load = |paper: &&Paper| Reproduction::load(paper.name, paper.plan, paper.expected);
+    let reproductions = input::all(papers.iter().map(load))?;
+    let mut ready = input::all(reproductions.iter().map(prepare))?;
+    let progress = Progress::of(ready.iter().map(Vec::len).sum());
+    let mut simulations: Vec<_> = ready.iter_mut().flatten().map(|run| &mut run.simulation).collect();
+    simulations.par_iter_mut().for_each(|simulation| progress.drive(simulation, || false));
+    progress.finish();
+    let rows = reproductions.iter().zip(&ready).flat_map(|(reproduction, runs)| {
+        let outcomes: Vec<Outcome> = runs.iter().map(|run| run.simulation.outcome()).collect();
+        let facts: Vec<Facts> = runs.iter().map(|run| run.facts.clone()).collect();
+        reproduction.judge(&outcomes, &facts)
+    });
+    Ok(rows.collect())
+}
+
+/// The runs of one paper, checked.
+fn prepare(reproduction: &Reproduction) -> Result<Vec<Ready>, Problems> {
+    let runs = reproduction.runs().iter().enumerate().map(|(place, spec)| {
+        // What is wrong is told at the place of the experiment.
+        let placed = |problem: &Problem| reproduction.problem_of(place, &problem.found, &problem.allowed);
+        prepare_run(spec).map_err(|problems| Problems(problems.0.iter().map(placed).collect()))
+    });
+    let runs = input::all(runs)?;
+    let facts: Vec<Facts> = runs.iter().map(|run| run.facts.clone()).collect();
+    reproduction.check(&facts)?;
+    Ok(runs)
+}
+
+fn prepare_run(spec: &RunSpec) -> Result<Ready, Problems> {
+    let overrides = input::all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+    let drive: Drive = input::drive(&spec.drive, &overrides)?;
+    let options: Vec<(&str, &str)> = spec.job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let jobs = fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?;
+    Ok(Ready { facts: Facts::from(&drive), simulation: Simulation::new(&drive, &jobs, spec.seed)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_folder_of_reproductions_is_in_the_list() {
+        let folders = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../reproductions")).unwrap();
+        let mut folders: Vec<String> = folders
+            .map(Result::unwrap)
+            .filter(|entry| entry.path().is_dir())
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect();
+        folders.sort();
+        assert_eq!(folders, PAPERS.iter().map(|paper| paper.name).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_plan_loads_and_its_runs_fit_their_drives() {
+        for paper in PAPERS {
+            let reproduction = Reproduction::load(paper.name, paper.plan, paper.expected).unwrap();
+            prepare(&reproduction).unwrap_or_else(|problems| panic!("{problems}"));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `phaselink run`: one drive under one workload, in detail.
+
+mod workload;
+
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use phaselink_core::config::Problems;
+use phaselink_core::report;
+use phaselink_core::simulation::Simulation;
+use serde_json::Value;
+
+use crate::drive_flags::DriveFlags;
+use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::input;
+use crate::output::{self, Target};
+use crate::progress::Progress;
+use workload::WorkloadFlags;
+
+/// Steps of a timeline: as many as the viewer shows without delay.
+const TIMELINE_STEPS_MAX: usize = 200_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  phaselink run                                     4 KiB random reads, one at a time
+  phaselink run nvme --bs 512 --iodepth 32          another drive, flags named as in fio
+  phaselink run nvme --rw randrw -O rwmixwrite=10   any fio option as NAME=VALUE
+  phaselink run my-drive.toml --fio jobs.fio        a fio job file
+  phaselink run nvme --trace day.txt                a block trace, at its own times
+  phaselink run nvme --report out                   out/index.html with plots, out/result.json
+
+Ctrl-C stops the run and prints what has been measured so far.";
+
+/// Simulate one drive under one workload, and say where the time of its requests goes.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Drive file, or name of a shipped drive
+    #[arg(value_name = "DRIVE", default_value = "dc-express")]
+    drive: String,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    workload: WorkloadFlags,
+    #[command(flatten)]
+    results: ResultFlags,
+    #[command(flatten)]
+    flags: DriveFlags,
+}
+
+/// Where results go besides the terminal.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Results")]
+struct ResultFlags {
+    /// Print JSON in the shape of fio's instead of tables; with =FILE, write it there as well
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    json: Option<Option<PathBuf>>,
+    /// Write DIR/index.html, one page with plots, and DIR/result.json
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Write a timeline of the first 200,000 steps, for https://ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
+}
+
+/// The files to write, open.
+struct Targets {
+    documents: Vec<Target>,
+    page: Option<Target>,
+    timeline: Option<Target>,
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
+    let workload = arguments.workload.resolve(&drive)?;
+    let mut simulation = Simulation::new(&drive, &workload.jobs, arguments.seed)?;
+    let stopped = stop_on_interrupt();
+    let targets = arguments.results.open()?;
+    if targets.timeline.is_some() {
+        simulation.record(TIMELINE_STEPS_MAX);
+    }
+    let progress = Progress::of(1);
+    progress.drive(&mut simulation, || stopped.load(Ordering::Relaxed));
+    progress.finish();
+    let outcome = simulation.outcome();
+    let document = report::json(&outcome, drive.resolved());
+    targets.write(&simulation, &outcome, &document)?;
+    match arguments.results.json {
+        Some(None) => output::print_json(&document)?,
+        _ => output::print(&format!("{}{}", workload.summary, report::summary(&outcome)))?,
+    }
+    Ok(if outcome.finished { Ending::Fine } else { Ending::Interrupted })
+}
+
+impl ResultFlags {
+    fn open(&self) -> Result<Targets, Problems> {
+        let in_report = |name: &str| self.report.as_ref().map(|directory| directory.join(name));
+        let create = |path: Option<&Path>| path.map(Target::create).transpose();
+        if let Some(directory) = &self.report {
+            output::create_directory(directory)?;
+        }
+        let documents = [self.json.clone().flatten(), in_report("result.json")];
+        let documents = documents.iter().flatten().map(|path| Target::create(path).map_err(Problems::from));
+        Ok(Targets {
+            documents: input::all(documents)?,
+            page: create(in_report("index.html").as_deref())?,
+            timeline: create(self.perfetto.as_deref())?,
+        })
+    }
+}
+
+impl Targets {
+    fn write(self, simulation: &Simulation, outcome: &report::Outcome, document: &Value) -> Result<(), Problems> {
+        for target in self.documents {
+            target.write(&output::json_text(document))?;
+        }
+        if let Some(page) = self.page {
+            page.write(&report::html(outcome, &simulation.drive().resolved()))?;
+        }
+        if let Some(timeline) = self.timeline {
+            timeline.write(&report::perfetto(simulation.trace()))?;
+        }
+        Ok(())
+    }
+}
+
+/// A flag that Ctrl-C sets. A second Ctrl-C ends the process at once.
+fn stop_on_interrupt() -> Arc<AtomicBool> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stopped);
+    let handler = move || {
+        if flag.swap(true, Ordering::Relaxed) {
+            process::exit(INTERRUPTED.into());
+        }
+    };
+    // Where no handler can be set, Ctrl-C ends the process as it does any other.
+    let _ = ctrlc::set_handler(handler);
+    stopped
+}

@@ -1,0 +1,206 @@
+//! The workload of a run: job files, a trace, or one job from flags named as in fio.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use phaselink_core::config::{Drive, Problem, Problems};
+use phaselink_core::workload::{Job, JobFile, Trace, fio};
+
+use crate::{input, words};
+
+/// Requests of a job to which no end is given.
+const NUMBER_IOS_DEFAULT: &str = "100000";
+/// Requests that a replay keeps outstanding at most.
+const REPLAY_IODEPTH_DEFAULT: &str = "32";
+/// More bytes than any drive holds: with it, other limits end a job.
+const ENDLESS: &str = "1024p";
+/// Options any of which ends a job.
+const ENDS: [&str; 7] = ["number_ios", "size", "io_size", "io_limit", "runtime", "timeout", "read_iolog"];
+
+/// As typed.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Workload, in the terms of fio")]
+pub struct WorkloadFlags {
+    /// What is done: read, write, rw, randread, randwrite or randrw [default: randread]
+    #[arg(long)]
+    rw: Option<String>,
+    /// Block size [default: 4k]
+    #[arg(long, value_name = "BYTES")]
+    bs: Option<String>,
+    /// Requests that a thread keeps outstanding [default: 1; 32 for a replay]
+    #[arg(long, value_name = "N")]
+    iodepth: Option<String>,
+    /// Threads [default: 1]
+    #[arg(long, value_name = "N")]
+    numjobs: Option<String>,
+    /// Length of the region, and bytes that a thread does [default: the drive's capacity, and no limit]
+    #[arg(long, value_name = "BYTES|%")]
+    size: Option<String>,
+    /// Simulated time after which no request is issued, in seconds or with a unit, as in 10ms
+    #[arg(long, value_name = "TIME")]
+    runtime: Option<String>,
+    /// Requests that a thread does [default: 100000 if nothing else ends the job]
+    #[arg(long, value_name = "N")]
+    number_ios: Option<String>,
+    /// Requests that a thread starts each second, whether or not the drive keeps up
+    #[arg(long, value_name = "N")]
+    rate_iops: Option<String>,
+    /// Reads in a mixed workload, in per cent [default: 50]
+    #[arg(long, value_name = "PERCENT")]
+    rwmixread: Option<String>,
+    /// Pause between requests, in microseconds or with a unit
+    #[arg(long, value_name = "TIME")]
+    thinktime: Option<String>,
+    /// random, zipf:THETA, pareto:H or normal:PERCENT [default: random]
+    #[arg(long, value_name = "KIND")]
+    random_distribution: Option<String>,
+    /// Any other option of a fio job, as in -O bssplit=4k/90:16k/10; docs/fio.md lists them
+    #[arg(short = 'O', long = "option", value_name = "NAME=VALUE")]
+    options: Vec<String>,
+    /// Run a fio job file instead; may be given more than once
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "rw", "bs", "iodepth", "numjobs", "size", "runtime", "number_ios", "rate_iops", "rwmixread", "thinktime",
+        "random_distribution", "options", "trace",
+    ])]
+    fio: Vec<String>,
+    /// Replay a block trace at its own times: text of blkparse, fio iolog or MSR Cambridge CSV
+    #[arg(long, value_name = "FILE")]
+    trace: Option<String>,
+}
+
+/// Jobs that fit the drive, and what they are in words.
+pub struct Workload {
+    pub jobs: Vec<Job>,
+    pub summary: String,
+}
+
+impl WorkloadFlags {
+    /// Read what the flags name, for this drive.
+    ///
+    /// # Errors
+    /// Everything that is wrong with flags, job files and traces, and everything that the drive cannot do.
+    pub fn resolve(&self, drive: &Drive) -> Result<Workload, Problems> {
+        match self.fio.is_empty() {
+            true => self.one_job(drive),
+            false => self.job_files(drive),
+        }
+    }
+
+    fn job_files(&self, drive: &Drive) -> Result<Workload, Problems> {
+        let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
+        let parts = input::all(files.iter().map(|file| resolved(file, drive)))?;
+        let names: Vec<String> = parts.iter().flat_map(|(jobs, _)| jobs).map(|job| job.name.clone()).collect();
+        let notes: String = parts.iter().map(|(_, notes)| notes.as_str()).collect();
+        let summary = format!("Jobs: {} of {}\n{notes}", words::listed(&names), words::listed(&self.fio));
+        Ok(Workload { jobs: parts.into_iter().flat_map(|(jobs, _)| jobs).collect(), summary })
+    }
+
+    fn one_job(&self, drive: &Drive) -> Result<Workload, Problems> {
+        let given = self.given()?;
+        let options = with_defaults(&given);
+        let (jobs, notes) = resolved(&fio::from_flags(&options)?, drive)?;
+        let spelt: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let hint = match given.is_empty() {
+            true => " (the default; see phaselink run --help)",
+            false => "",
+        };
+        Ok(Workload { jobs, summary: format!("Job: {}{hint}\n{notes}", spelt.join(" ")) })
+    }
+
+    /// Options with their values, in the order of the help; those of --option last, so that they count.
+    fn given(&self) -> Result<Vec<(&str, &str)>, Problems> {
+        let named = [
+            ("rw", &self.rw),
+            ("bs", &self.bs),
+            ("iodepth", &self.iodepth),
+            ("numjobs", &self.numjobs),
+            ("size", &self.size),
+            ("runtime", &self.runtime),
+            ("number_ios", &self.number_ios),
+            ("rate_iops", &self.rate_iops),
+            ("rwmixread", &self.rwmixread),
+            ("thinktime", &self.thinktime),
+            ("random_distribution", &self.random_distribution),
+            ("read_iolog", &self.trace),
+        ];
+        let named = named.into_iter().filter_map(|(name, value)| Some(Ok((name, value.as_deref()?))));
+        input::all(named.chain(self.options.iter().map(|text| option(text))))
+    }
+}
+
+/// `NAME=VALUE`.
+fn option(text: &str) -> Result<(&str, &str), Problems> {
+    let pair = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+    pair.filter(|(name, value)| !name.is_empty() && !value.is_empty()).ok_or_else(|| {
+        Problem::new("command line", None, format!("--option {text}"), "NAME=VALUE, as in thinktime=20us").into()
+    })
+}
+
+/// The options with what is left to say so that a job from flags does what a person at a terminal expects: random
+/// reads, and an end that is the only one.
+fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(name));
+    let replays = has(&["read_iolog"]);
+    let mut options = Vec::new();
+    if !replays && !has(&["rw", "readwrite"]) {
+        options.push(("rw", "randread"));
+    }
+    if !replays && !has(&["bs", "blocksize", "bssplit"]) {
+        options.push(("bs", "4k"));
+    }
+    if !has(&["iodepth"]) {
+        options.push(("iodepth", if replays { REPLAY_IODEPTH_DEFAULT } else { "1" }));
+    }
+    options.extend(given);
+    if !has(&ENDS) {
+        options.push(("number_ios", NUMBER_IOS_DEFAULT));
+    } else if has(&["number_ios"]) && !has(&["size", "io_size", "io_limit"]) {
+        options.push(("io_size", ENDLESS));
+    } else if has(&["runtime", "timeout"]) && !has(&["size", "io_size", "io_limit", "time_based", "read_iolog"]) {
+        options.push(("time_based", "1"));
+    }
+    options
+}
+
+/// The jobs of a file on this drive, and notes on the traces that they replay.
+fn resolved(file: &JobFile, drive: &Drive) -> Result<(Vec<Job>, String), Problems> {
+    let traces = input::traces(file)?;
+    let jobs = file.resolve(&drive.limits(), &traces)?;
+    Ok((jobs, notes(&traces)))
+}
+
+fn notes(traces: &BTreeMap<String, Trace>) -> String {
+    let note = |(path, trace): (&String, &Trace)| {
+        let left_out: Vec<String> = trace.left_out.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
+        let left_out = if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) };
+        format!("{path}: {}, {}{left_out}\n", trace.format, words::counted(trace.ios.len() as u64, "request"))
+    };
+    traces.iter().map(note).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelt(given: &[(&str, &str)]) -> String {
+        let options = with_defaults(given);
+        options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_default_job_is_100_000_random_reads_of_4_kib_one_at_a_time() {
+        assert_eq!(spelt(&[]), "rw=randread bs=4k iodepth=1 number_ios=100000");
+    }
+
+    #[test]
+    fn the_end_that_is_asked_for_is_the_only_one() {
+        assert_eq!(spelt(&[("number_ios", "5")]), "rw=randread bs=4k iodepth=1 number_ios=5 io_size=1024p");
+        assert_eq!(spelt(&[("runtime", "1s")]), "rw=randread bs=4k iodepth=1 runtime=1s time_based=1");
+        assert_eq!(spelt(&[("size", "1m")]), "rw=randread bs=4k iodepth=1 size=1m");
+    }
+
+    #[test]
+    fn a_replay_brings_its_own_requests_and_end() {
+        assert_eq!(spelt(&[("read_iolog", "x")]), "iodepth=32 read_iolog=x");
+    }
+}

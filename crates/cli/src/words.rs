@@ -1,0 +1,180 @@
+//! Numbers and descriptions as people say them.
+
+use phaselink_core::config::{Drive, Interface, Technology, Wait};
+use phaselink_core::link::rate::Rate;
+use phaselink_core::report::units;
+use phaselink_core::time::Span;
+
+/// Longest line of prose.
+const WIDTH: usize = 100;
+/// A blank at which [`wrapped`] breaks no line.
+pub const UNBROKEN: &str = "\u{a0}";
+
+/// `512 B`, `4 KiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let unit = UNITS.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
+    unit.map_or(format!("{bytes} B"), |(name, factor)| format!("{} {name}", bytes / factor))
+}
+
+/// `1 channel`, `4 banks`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", units::grouped(number))
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => String::from("nothing"),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// A paragraph in lines of at most 100 columns; `indent` stands before the second and later ones.
+pub fn wrapped(paragraph: &str, indent: &str) -> String {
+    let (mut text, mut used) = (String::new(), 0);
+    for word in paragraph.split(' ') {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > WIDTH {
+            text.push('\n');
+            text.push_str(indent);
+            used = indent.len();
+        } else if used > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(word);
+        used += length;
+    }
+    text.push('\n');
+    text.replace(UNBROKEN, " ")
+}
+
+/// Three significant digits without a prefix, for columns that name their unit: `0.125`, `3.67`, `2550`.
+pub fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.9995 => 2,
+        _ => 3,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// The requests of a fio `rw`.
+pub fn requests(rw: &str) -> &str {
+    match rw {
+        "read" => "sequential reads",
+        "write" => "sequential writes",
+        "rw" | "readwrite" => "sequential reads and writes",
+        "randread" => "random reads",
+        "randwrite" => "random writes",
+        "randrw" => "random reads and writes",
+        other => other,
+    }
+}
+
+/// The memory of a drive, in one line.
+pub fn memory(drive: &Drive) -> String {
+    let media = &drive.media;
+    let technology = match media.technology {
+        Technology::Pcm => "phase-change memory",
+        Technology::Dram => "DRAM",
+        Technology::Nand => "NAND flash",
+    };
+    format!(
+        "{technology}, {}, {} of {}, {} to read, {} to program",
+        size(media.capacity_mib << 20),
+        counted(media.channels.into(), "channel"),
+        counted(media.banks_per_channel.into(), "bank"),
+        units::span(media.read),
+        units::span(media.program),
+    )
+}
+
+/// The link of a drive, in one line.
+pub fn link(drive: &Drive) -> String {
+    let link = &drive.link;
+    let hops = match link.hops {
+        0 => String::new(),
+        hops => format!(", {} of {}", counted(hops.into(), "hop"), units::span(link.hop)),
+    };
+    format!(
+        "PCI Express gen {} x{}, {} each way, {} from end to end{hops}, packets of up to {} bytes",
+        link.generation,
+        link.lanes,
+        units::quantity(Rate::new(link).bytes_per_ns() * 1e9, "B/s"),
+        units::span(link.one_way),
+        link.max_payload_bytes,
+    )
+}
+
+/// The host of a drive, in one line, without what belongs to the interface.
+pub fn host(drive: &Drive) -> String {
+    let cores = counted(drive.host.cores.into(), "core");
+    format!("{cores} at {} GHz, {} for a context switch", drive.host.core_ghz, units::span(drive.host.context_switch))
+}
+
+/// The interface of a drive with the software above it, in one line.
+pub fn interface(drive: &Drive) -> String {
+    let protocol = match drive.interface {
+        Interface::Nvme if drive.nvme.shadow_doorbells => "NVMe with shadow doorbells",
+        Interface::Nvme => "NVMe",
+        Interface::DcExpress => "DC Express",
+    };
+    let wait = match drive.host.wait {
+        Wait::Spin => "spinning",
+        Wait::Sleep => "sleeping until the interrupt",
+        Wait::Hybrid => "sleeping, then spinning",
+    };
+    format!("{protocol}, {wait}, {}", software(drive))
+}
+
+fn software(drive: &Drive) -> String {
+    let stages = &drive.stack.stages;
+    if stages.is_empty() {
+        return String::from("from user space");
+    }
+    let names: Vec<String> = stages.iter().map(|stage| stage.name.clone()).collect();
+    let total: Span = stages.iter().map(|stage| stage.submit + stage.complete).sum();
+    format!("through {} ({})", listed(&names), units::span(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_take_the_largest_unit_that_leaves_no_rest() {
+        let sizes = [1, 512, 1000, 1024, 1536, 4096, 1 << 20, 3 << 30].map(size);
+        assert_eq!(sizes, ["1 B", "512 B", "1000 B", "1 KiB", "1536 B", "4 KiB", "1 MiB", "3 GiB"]);
+    }
+
+    #[test]
+    fn figures_have_three_digits_and_never_less_than_the_whole_part() {
+        let figures = [0.0, 0.1254, 0.9996, 9.994, 9.996, 99.96, 2550.4].map(figure);
+        assert_eq!(figures, ["0.000", "0.125", "1.00", "9.99", "10.0", "100", "2550"]);
+    }
+
+    #[test]
+    fn lines_break_between_words_and_never_inside_an_unbroken_blank() {
+        let text = wrapped(&format!("{} 12.5{UNBROKEN}us", "word ".repeat(19).trim_end()), "  ");
+        assert_eq!(text, format!("{}\n  12.5 us\n", "word ".repeat(19).trim_end()));
+    }
+
+    #[test]
+    fn lists_end_with_an_and() {
+        let parts = ["a", "b", "c"].map(String::from);
+        assert_eq!([listed(&parts[..1]), listed(&parts[..2]), listed(&parts)], ["a", "a and b", "a, b and c"]);
+    }
+
+    #[test]
+    fn one_of_a_kind_is_singular() {
+        assert_eq!(
+            [counted(1, "bank"), counted(0, "bank"), counted(1200, "bank")],
+            ["1 bank", "0 banks", "1,200 banks"]
+        );
+    }
+}

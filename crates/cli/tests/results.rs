@@ -1,0 +1,181 @@
+//! What commands print: tables for people, documents for programs.
+
+mod common;
+
+use std::fs;
+
+use common::{directory, phaselink, printed};
+use expect_test::expect_file;
+use serde_json::Value;
+
+fn document(arguments: &str) -> Value {
+    serde_json::from_str(&printed(arguments)).unwrap_or_else(|error| panic!("phaselink {arguments}: {error}"))
+}
+
+#[test]
+fn the_page_of_a_comparison_is_this() {
+    expect_file!["snapshots/compare.txt"].assert_eq(&printed("compare --ios 2000"));
+}
+
+#[test]
+fn the_list_of_drives_and_presets_is_this() {
+    expect_file!["snapshots/check.txt"].assert_eq(&printed("check"));
+}
+
+#[test]
+fn no_line_of_a_comparison_is_wider_than_110_columns() {
+    let page = printed("compare --ios 200 --bs 512,4k,1m --iodepth 1");
+    assert!(page.lines().all(|line| line.chars().count() <= 110), "{page}");
+}
+
+#[test]
+fn piped_output_has_no_escape_codes_and_no_progress_bars() {
+    for arguments in
+        ["compare --ios 100", "run --number-ios 100", "check", "check nvme", "trace", "--help", "run --help"]
+    {
+        let ran = phaselink(arguments);
+        assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'), "phaselink {arguments}");
+        assert_eq!(ran.stderr, "", "phaselink {arguments}");
+    }
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    for command in ["", "compare", "run", "trace", "check", "reproduce"] {
+        let help = printed(&format!("{command} --help"));
+        assert!(help.contains("Examples:\n  phaselink "), "{command}: {help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 110), "{command}: {help}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let run = || printed("run nvme --rw randrw --iodepth 8 --number-ios 500 --json");
+    assert_eq!(run(), run());
+    assert_ne!(run(), printed("run nvme --rw randrw --iodepth 8 --number-ios 500 --json --seed 2"));
+}
+
+#[test]
+fn a_comparison_as_json_has_every_cell_and_every_description() {
+    let document = document("compare --ios 200 --bs 512,4k --iodepth 1,8 --json");
+    let cells = document["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4 * 2 * 2);
+    for cell in cells {
+        for key in
+            ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "link_busy_share", "busy_cores", "joules_per_io"]
+        {
+            assert!(cell[key].is_number(), "{key} in {cell}");
+        }
+        assert!(cell["p99_9_ns"].is_null(), "200 requests do not know 99.9 %");
+        let stages = cell["stages"].as_array().unwrap().iter().map(|stage| stage["mean_ns"].as_f64().unwrap());
+        assert!((stages.sum::<f64>() - cell["mean_ns"].as_f64().unwrap()).abs() < 1e-6);
+    }
+    assert_eq!((&cells[0]["drive"], &cells[0]["bs"], &cells[0]["iodepth"]), (&"nvme".into(), &512.into(), &1.into()));
+    assert_eq!(document["descriptions"].as_array().unwrap().len(), 4);
+    assert_eq!(document["descriptions"][3]["media"]["read_ns"], 110);
+}
+
+#[test]
+fn a_run_as_json_has_fios_shape_and_the_phaselink_object() {
+    let document = document("run nvme --rw randrw --number-ios 2000 --json");
+    let job = &document["jobs"][0];
+    assert!(job["read"]["iops"].as_f64().unwrap() > 0.0 && job["write"]["iops"].as_f64().unwrap() > 0.0);
+    assert!(job["read"]["clat_ns"]["percentile"]["99.000000"].is_number());
+    let phaselink = &document["phaselink"];
+    for key in ["version", "drive", "seed", "finished", "jobs", "link", "cpu", "energy", "counters", "description"] {
+        assert!(!phaselink[key].is_null(), "{key}");
+    }
+}
+
+#[test]
+fn results_go_to_the_files_that_are_asked_for() {
+    let here = directory("files");
+    let path = |name: &str| here.join(name).display().to_string();
+    let (json, report, timeline) = (path("r.json"), path("a/b"), path("t.json"));
+    let page = printed(&format!("run --number-ios 50 --json={json} --report {report} --perfetto {timeline}"));
+    assert!(page.contains("where the time of a request goes"), "{page}");
+    let read = |path: String| fs::read_to_string(path).unwrap();
+    assert_eq!(read(json), read(format!("{report}/result.json")));
+    assert!(read(format!("{report}/index.html")).starts_with("<!DOCTYPE html>"));
+    let timeline: Value = serde_json::from_str(&read(timeline)).unwrap();
+    assert!(timeline["traceEvents"].is_array());
+}
+
+#[test]
+fn the_default_job_is_said_and_so_is_any_other() {
+    let first = |arguments: &str| printed(arguments).lines().next().unwrap().to_string();
+    assert_eq!(
+        first("run"),
+        "Job: rw=randread bs=4k iodepth=1 number_ios=100000 (the default; see phaselink run --help)"
+    );
+    assert_eq!(first("run --bs 512 --size 1m"), "Job: rw=randread iodepth=1 bs=512 size=1m");
+    assert_eq!(first("run nvme --fio examples/mixed.fio"), "Jobs: database and log of examples/mixed.fio");
+}
+
+#[test]
+fn several_job_files_run_together() {
+    let document = document("run nvme-polled --fio examples/open-loop.fio --fio examples/randread-qd32.fio --json");
+    let names: Vec<&str> =
+        document["jobs"].as_array().unwrap().iter().map(|job| job["jobname"].as_str().unwrap()).collect();
+    assert_eq!(names, ["poisson-reads", "randread-qd32"]);
+}
+
+#[test]
+fn a_trace_is_replayed_at_its_own_times() {
+    let path = directory("replay-times").join("t.csv");
+    // Two requests, 1 ms apart.
+    fs::write(&path, "10000,hm,0,Read,4096,4096,0\n20000,hm,0,Write,0,512,0\n").unwrap();
+    let page = printed(&format!("run nvme --trace {}", path.display()));
+    assert!(page.contains("MSR Cambridge CSV, 2 requests"), "{page}");
+    assert!(page.contains("2 requests in 1."), "{page}");
+}
+
+#[test]
+fn published_results_are_judged_one_object_each() {
+    let ran = phaselink("reproduce --json");
+    let rows: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+    for row in &rows {
+        for key in ["paper", "id", "quantity", "unit", "kind", "verdict"] {
+            assert!(row[key].is_string(), "{key} in {row}");
+        }
+        assert!(row["published"].is_number() && row["fitted"].is_u64(), "{row}");
+        assert!(row["verdict"] == "reproduced" || row["reason"] != "", "{row}");
+    }
+    let is_off = rows.iter().any(|row| row["verdict"] == "off");
+    assert_eq!(ran.code, Some(i32::from(is_off)));
+    let page = phaselink("reproduce").stdout;
+    assert!(page.contains(&format!("{} results: ", rows.len())), "{page}");
+    assert!(rows.iter().all(|row| page.contains(row["id"].as_str().unwrap())), "{page}");
+}
+
+#[test]
+fn a_ladder_shows_one_request_from_the_call_to_the_return() {
+    let ladder = printed("trace nvme --bs 512");
+    assert!(ladder.starts_with("nvme: request 65 of random reads, bs=512, iodepth=1\n"), "{ladder}");
+    for step in ["doorbell, ", "fetch command, ", "# media", "data x4, 608 B", "interrupt message, "] {
+        assert!(ladder.contains(step), "{step} in {ladder}");
+    }
+    assert_ne!(ladder, printed("trace nvme --bs 512 --skip 0"));
+}
+
+#[test]
+fn a_timeline_holds_as_many_requests_as_are_asked_for() {
+    let path = directory("timeline").join("t.json");
+    printed(&format!("trace nvme --iodepth 4 --requests 5 --perfetto {}", path.display()));
+    let timeline: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let steps = timeline["traceEvents"].as_array().unwrap();
+    let mut requests: Vec<u64> = steps.iter().filter_map(|step| step["args"]["request"].as_u64()).collect();
+    requests.sort_unstable();
+    requests.dedup();
+    assert_eq!(requests.len(), 5);
+}
+
+#[test]
+fn papers_are_listed() {
+    assert_eq!(printed("reproduce --list"), "dc-express-fast14\n");
+}
+
+#[test]
+fn the_version_is_that_of_the_workspace() {
+    assert_eq!(printed("--version"), format!("phaselink {}\n", env!("CARGO_PKG_VERSION")));
+}

@@ -1,0 +1,201 @@
+//! Wrong input of every kind ends with exit code 2 and all that is wrong with it, one problem a line.
+
+mod common;
+
+use std::fs;
+
+use common::{Ran, directory, phaselink, program};
+
+/// The lines on standard error, which each begin with `error: `, without that.
+fn errors(arguments: &str) -> Vec<String> {
+    let ran = phaselink(arguments);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "phaselink {arguments}: {}", ran.stderr);
+    let lines = ran.stderr.lines().map(|line| line.strip_prefix("error: ").unwrap_or_else(|| panic!("{line}")));
+    lines.map(String::from).collect()
+}
+
+/// The errors of a command that takes a file with this text in place of `FILE`.
+fn errors_of(test: &str, file: &str, text: &str, arguments: &str) -> Vec<String> {
+    let path = directory(test).join(file);
+    fs::write(&path, text).unwrap();
+    let lines = errors(&arguments.replace("FILE", path.to_str().unwrap()));
+    lines.iter().map(|line| line.replace(path.to_str().unwrap(), file)).collect()
+}
+
+#[test]
+fn a_missing_file_is_named_once_with_the_reason() {
+    let lines = errors("compare no/such.toml nvme");
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].starts_with("no/such.toml: cannot be read: "), "{lines:?}");
+}
+
+#[test]
+fn an_unknown_drive_comes_with_the_likeliest_and_all_known_ones() {
+    assert_eq!(
+        errors("run dc-expres"),
+        ["command line: there is no drive `dc-expres`, did you mean dc-express?; \
+          allowed: dc-express, dc-express-block, nvme, nvme-polled, or the path of a drive file"]
+    );
+}
+
+#[test]
+fn all_problems_of_a_drive_file_come_with_their_lines() {
+    let text = "preset = \"nvme\"\n[media]\nraed_ns = 3\n[link]\nlanes = 0\n";
+    let lines = errors_of("drive", "d.toml", text, "check FILE");
+    assert_eq!(
+        lines,
+        [
+            "d.toml:3: unknown key raed_ns in [media], did you mean read_ns?",
+            "d.toml:5: link.lanes is 0; allowed: 1, 2, 4, 8, 12, 16, 32",
+        ]
+    );
+}
+
+#[test]
+fn the_problems_of_several_drives_come_together() {
+    let lines = errors("check nvmee dc-expess --set link.lanes=4");
+    assert_eq!(lines.len(), 2, "{lines:?}");
+}
+
+#[test]
+fn a_problem_that_several_drives_share_is_told_once() {
+    assert_eq!(
+        errors("compare --set link.lanes=0"),
+        ["--set link.lanes=0: link.lanes is 0; allowed: 1, 2, 4, 8, 12, 16, 32"]
+    );
+}
+
+#[test]
+fn every_override_that_is_none_is_told() {
+    let lines = errors("run --set a --set b.c.d=1");
+    assert_eq!(lines.len(), 2);
+    assert!(lines[0].starts_with("--set a: no = between key and value"), "{lines:?}");
+}
+
+#[test]
+fn an_unknown_preset_lists_the_known_ones() {
+    let lines = errors("run --media flash");
+    assert!(lines[0].contains("allowed: pcm-lpddr2-nvm, "), "{lines:?}");
+}
+
+#[test]
+fn a_job_file_that_asks_for_the_impossible_is_refused_line_by_line() {
+    let text = "[big]\nrw=randread\nsize=1p\niodepth=70000\n[looped]\nloops=3\n";
+    let lines = errors_of("job", "j.fio", text, "run --fio FILE");
+    assert!(lines.iter().any(|line| line.starts_with("j.fio:6: ")), "{lines:?}");
+    let lines = errors_of("job", "j.fio", &text.replace("loops=3", ""), "run --fio FILE");
+    assert!(lines[0].starts_with("j.fio:4: job `big`: iodepth is 70000"), "{lines:?}");
+    assert!(lines[1].starts_with("j.fio:3: job `big`: the region takes"), "{lines:?}");
+}
+
+#[test]
+fn a_trace_cut_short_is_told_with_its_last_line() {
+    let text = "128166372003061629,hm,0,Read,383496192,32768,413\n128166372016382155,hm,0,Wri";
+    let lines = errors_of("trace", "t.csv", text, "run nvme --trace FILE");
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].starts_with("t.csv:2: ") && lines[0].contains("cut short"), "{lines:?}");
+}
+
+#[test]
+fn a_trace_that_a_job_file_replays_is_told_by_its_own_name() {
+    let lines = errors_of("replay", "j.fio", "[replay]\nread_iolog=no/such.trace\n", "run --fio FILE");
+    assert!(lines[0].starts_with("no/such.trace: cannot be read"), "{lines:?}");
+}
+
+#[test]
+fn a_depth_that_no_queue_holds_is_refused() {
+    assert_eq!(
+        errors("run --iodepth 64"),
+        ["command line: job `job`: iodepth is 64; allowed: 1 to 63, since a queue of 64 entries keeps one empty"]
+    );
+}
+
+#[test]
+fn sizes_at_and_beyond_the_limits_of_integers_are_refused() {
+    for flags in [
+        "--bs 0",
+        "--bs 4294967292",
+        "--bs 4294967296",
+        "--bs 18446744073709551616",
+        "--size 18446744073709551615",
+        "--size 18446744073709551616",
+        "--number-ios 18446744073709551616",
+        "--numjobs 0",
+        "--numjobs 65537",
+        "--numjobs 4294967296",
+        "--iodepth 0",
+        "--iodepth 4294967295",
+        "--runtime 18446745s",
+        "--rate-iops 18446744073709551615",
+        "--thinktime 9999999999999999999999",
+        "--seed 18446744073709551616",
+        "--set media.capacity_mib=1099511627777",
+        "--set media.capacity_mib=-1",
+        "--set media.read_ns=1e300",
+        "--set link.bit_error_rate=nan",
+    ] {
+        // The parser of flags adds advice on further lines to its own errors.
+        let ran = phaselink(&format!("run {flags}"));
+        assert_eq!(ran.code, Some(2), "{flags}");
+        assert!(ran.stderr.starts_with("error: "), "{flags}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn the_largest_values_that_are_allowed_run() {
+    for flags in [
+        "--number-ios 18446744073709551615 --numjobs 2 --runtime 100us",
+        "--set media.capacity_mib=1099511627776 --number-ios 100",
+        "--seed 18446744073709551615 --number-ios 100",
+        "--iodepth 63 --number-ios 100",
+        "--rate-iops 1000000000000 --number-ios 100",
+        "--rw write --bs 4 --number-ios 1",
+    ] {
+        assert_eq!(phaselink(&format!("run {flags}")).code, Some(0), "{flags}");
+    }
+}
+
+#[test]
+fn all_wrong_options_of_a_job_are_told_at_once() {
+    let lines = errors("run --iodepth x -O rw=foo -O bssplit=4k/10 -O stonewal=1");
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert_eq!(errors("run -O foo")[0], "command line: --option foo; allowed: NAME=VALUE, as in thinktime=20us");
+}
+
+#[test]
+fn results_that_cannot_be_written_are_told_before_the_run() {
+    // The run itself would take days.
+    let lines = errors("run --runtime 200d --json=no/such/directory/x.json");
+    assert!(lines[0].starts_with("no/such/directory/x.json: cannot be written: "), "{lines:?}");
+}
+
+#[test]
+fn files_that_are_no_text_are_refused_with_the_line() {
+    let path = directory("bytes").join("d.toml");
+    fs::write(&path, b"name = \"x\"\n\xff\xfe").unwrap();
+    let lines = errors(&format!("check {}", path.display()));
+    assert!(lines[0].ends_with("d.toml:2: bytes that are not text; allowed: UTF-8"), "{lines:?}");
+}
+
+#[test]
+fn an_unknown_paper_lists_the_known_ones() {
+    assert_eq!(errors("reproduce x"), ["command line: there is no paper `x`; allowed: dc-express-fast14"]);
+}
+
+#[test]
+fn no_arguments_print_the_help_and_exit_with_2() {
+    let ran = phaselink("");
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("Usage: phaselink <COMMAND>"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_file_named_as_a_shipped_drive_is_meant_with_its_path() {
+    let here = directory("shadow");
+    fs::write(here.join("nvme"), "preset = \"dc-express\"\nname = \"mine\"\n").unwrap();
+    let interface = |word: &str| {
+        let page: Ran = program().current_dir(&here).args(["check", word]).output().unwrap().into();
+        page.stdout.lines().find(|line| line.contains("interface")).map(|line| line.contains("dc-express"))
+    };
+    assert_eq!((interface("nvme"), interface("./nvme")), (Some(false), Some(true)));
+}

@@ -1,0 +1,47 @@
+//! What the tests share: shipped drives with overrides, and jobs of one line.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use phaselink_core::config::{Drive, Override, shipped};
+use phaselink_core::report::{DirectionOutcome, Outcome};
+use phaselink_core::simulation::simulate_file;
+use phaselink_core::time::Span;
+use phaselink_core::workload::fio;
+
+/// A shipped drive with overrides.
+pub fn drive(name: &str, set: &[&str]) -> Drive {
+    let shipped = shipped::find(name).expect("a shipped drive");
+    let overrides: Vec<_> = set.iter().map(|text| Override::parse(text).expect("an override")).collect();
+    Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Run a job given as `name=value` words; random reads unless it says otherwise.
+pub fn run(drive: &Drive, job: &str) -> Outcome {
+    let mut options = vec![("rw", "randread")];
+    for word in job.split_whitespace() {
+        let (name, value) = word.split_once('=').expect("name=value");
+        options.retain(|(other, _)| *other != name);
+        options.push((name, value));
+    }
+    let file = fio::from_flags(&options).unwrap_or_else(|problems| panic!("{problems}"));
+    simulate_file(drive, &file, 1).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// The reads of a run's only job.
+pub fn reads(outcome: &Outcome) -> &DirectionOutcome {
+    &outcome.jobs[0].read
+}
+
+/// A counter of a run.
+pub fn counter(outcome: &Outcome, name: &str) -> u64 {
+    outcome.counters.iter().find(|(other, _)| *other == name).map_or(0, |(_, count)| *count)
+}
+
+/// Nanoseconds with a fraction.
+pub fn ns(ns: f64) -> Span {
+    Span::from_ns_f64(ns)
+}
+
+/// Whether two numbers agree within a share of the second.
+pub fn close(found: f64, expected: f64, share: f64) -> bool {
+    (found - expected).abs() <= expected.abs() * share
+}
