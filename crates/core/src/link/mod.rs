@@ -369,12 +369,12 @@ impl Link {
         }
         flight.sent += count;
         let data = data_credits(flight.payload_each);
+        let mut arrival = None;
         if self.per_packet || ends_burst {
             flight.arrives_at = end + self.one_way;
             if !flight.watched && count > 0 {
                 flight.watched = !self.per_packet;
-                let arrives_at = flight.arrives_at;
-                sink.at(arrives_at, Event::Arrive(id));
+                arrival = Some(flight.arrives_at);
             }
         }
         let accept = self.accept[direction as usize];
@@ -388,6 +388,9 @@ impl Link {
         }
         if corrupted {
             self.replay(wire, direction, end, each);
+        }
+        if let Some(at) = arrival {
+            sink.at(at, Event::Arrive(id));
         }
         if self.wires[wire].has_waiting() {
             self.wake(wire, self.wires[wire].free_at(), sink);
@@ -481,9 +484,14 @@ impl Errors {
     /// How many of `packets` arrive intact, and whether the one behind them does not.
     #[inline]
     fn intact(&mut self, packets: u32, bits: u64) -> (u32, bool) {
-        if self.rate == 0.0 {
-            return (packets, false);
+        match self.rate > 0.0 {
+            true => self.before_error(packets, bits),
+            false => (packets, false),
         }
+    }
+
+    #[cold]
+    fn before_error(&mut self, packets: u32, bits: u64) -> (u32, bool) {
         let whole = self.bits_left / bits as f64;
         if whole >= f64::from(packets) {
             self.bits_left -= f64::from(packets) * bits as f64;

@@ -55,7 +55,8 @@ pub struct Driver {
     tag_time: Span,
     tag: u64,
     tag_bits: u8,
-    tag_choice: TagChoice,
+    /// Chance that a packet ends with the tag.
+    collision_chance: f64,
     random: Random,
     /// A read that takes longer is stuck: maximum queue depth times maximum latency (section 3.1).
     timeout: Span,
@@ -95,7 +96,10 @@ impl Driver {
             tag_time: config.tag.scale(ratio),
             tag: random.bits(),
             tag_bits: config.tag_bits,
-            tag_choice: config.tag_choice,
+            collision_chance: match config.tag_choice {
+                TagChoice::Random => libm::exp2(-f64::from(config.tag_bits)),
+                _ => 0.0,
+            },
             random,
             timeout: max_latency(drive) * u64::from(config.queue_entries),
             watching: false,
@@ -207,8 +211,8 @@ impl Driver {
     /// Whether the tag happens to be what one of the packets ends with. Without data, each packet's tail is any value
     /// with equal chance; the deterministic strategies never choose a value that is stored.
     fn collides(&mut self, packets: u32) -> bool {
-        let chance = f64::from(packets) * libm::exp2(-f64::from(self.tag_bits));
-        self.tag_choice == TagChoice::Random && chance > 1e-12 && self.random.unit() < chance
+        let chance = f64::from(packets) * self.collision_chance;
+        chance > 1e-12 && self.random.unit() < chance
     }
 
     /// Keep one timer set while reads are under way.
