@@ -219,7 +219,8 @@ impl Link {
         if self.wires[wire].idle(now) {
             let granted = self.granted(now, flight);
             if granted > 0 {
-                return self.start(now, wire, id, granted, sink);
+                let arrival = self.start(now, wire, id, granted, flight);
+                return self.follow(wire, id, arrival, sink);
             }
         }
         let class = flight.class;
@@ -327,11 +328,12 @@ impl Link {
         let mut next_credit = Time::NEVER;
         for class in self.wires[wire].turns() {
             let Some(id) = self.wires[wire].head(class) else { continue };
-            let flight = &sink.packets[id as usize];
+            let flight = &mut sink.packets[id as usize];
             let granted = self.granted(now, flight);
             if granted > 0 {
                 self.wires[wire].take(class);
-                return self.start(now, wire, id, granted, sink);
+                let arrival = self.start(now, wire, id, granted, flight);
+                return self.follow(wire, id, arrival, sink);
             }
             let credits = self.credits(flight.packet.direction, class).expect("only credits hold packets back");
             next_credit = next_credit.min(credits.next_return().unwrap_or(Time::NEVER));
@@ -352,10 +354,11 @@ impl Link {
         }
     }
 
-    /// Start a segment of `granted` packets, or fewer if a corrupted one ends it.
-    fn start(&mut self, now: Time, wire: usize, id: PacketId, granted: u32, sink: &mut Sink) {
+    /// Start a segment of `granted` packets, or fewer if a corrupted one ends it. When it arrives, if no event looks
+    /// at that instant yet.
+    #[inline(always)] // Nearly every burst starts when it is sent, where all that `start` asks for is at hand.
+    fn start(&mut self, now: Time, wire: usize, id: PacketId, granted: u32, flight: &mut InFlight) -> Option<Time> {
         let limit = if self.per_packet { 1 } else { granted };
-        let flight = &mut sink.packets[id as usize];
         let (direction, class, each) = (flight.packet.direction, flight.class, flight.each);
         let (count, corrupted) = self.errors[direction as usize].intact(limit, packet_bits(flight, self.overhead));
         let started = self.wires[wire].start_at(now);
@@ -389,6 +392,12 @@ impl Link {
         if corrupted {
             self.replay(wire, direction, end, each);
         }
+        arrival
+    }
+
+    /// What follows a segment: its arrival, and the next one.
+    #[inline]
+    fn follow(&mut self, wire: usize, id: PacketId, arrival: Option<Time>, sink: &mut Sink) {
         if let Some(at) = arrival {
             sink.at(at, Event::Arrive(id));
         }
