@@ -169,13 +169,13 @@ impl Credits {
     }
 }
 
-/// Packets of a run whose credits are back at `now`.
+/// Packets of a run whose credits are back at `now`, when the first one's are.
 fn returned_by(run: &Run, now: Time) -> u32 {
-    if run.packets == 1 || run.every.is_zero() {
+    let last_at = run.first_at + run.every * u64::from(run.packets - 1);
+    if last_at <= now {
         return run.packets;
     }
-    let passed = now.since(run.first_at).as_ps() / run.every.as_ps() + 1;
-    u64::from(run.packets).min(passed) as u32
+    (now.since(run.first_at).as_ps() / run.every.as_ps() + 1) as u32
 }
 
 #[cfg(test)]
