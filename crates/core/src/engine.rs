@@ -138,18 +138,22 @@ impl Engine {
 
     /// Handle every event up to and at `until`.
     pub fn run_until(&mut self, until: Time) {
-        while let Some((now, event)) = self.sink.pop(until) {
-            self.route(now, event);
-        }
+        self.handle(u64::MAX, until, false);
     }
 
     /// Handle up to `events` events; false once every thread is done.
     pub fn run(&mut self, events: u64) -> bool {
+        self.handle(events, Time::NEVER, true)
+    }
+
+    /// Handle up to `events` events that come no later than `until`; false if there are no more, or if they do not
+    /// matter any more because every thread is done. The only loop, so that it and the routing are one piece of code.
+    fn handle(&mut self, events: u64, until: Time, for_threads: bool) -> bool {
         for _ in 0..events {
-            if self.host.finished() {
+            if for_threads && self.host.finished() {
                 return false;
             }
-            let Some((now, event)) = self.sink.pop(Time::NEVER) else { return false };
+            let Some((now, event)) = self.sink.pop(until) else { return false };
             self.route(now, event);
         }
         !self.host.finished()

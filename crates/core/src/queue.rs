@@ -15,7 +15,7 @@ const NEAR_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Queue<E> {
     /// The soonest events, latest first.
-    near: Vec<Entry<E>>,
+    near: Vec<(Time, E)>,
     /// All events later than those, and at the same instant those that went in later.
     far: BinaryHeap<Entry<E>>,
     /// Instant of the heap's first event.
@@ -23,6 +23,7 @@ pub struct Queue<E> {
     sequence: u64,
 }
 
+/// An event in the heap, with its number in the order of going there.
 #[derive(Clone, Copy, Debug)]
 struct Entry<E> {
     at: Time,
@@ -40,31 +41,30 @@ impl<E: Copy> Queue<E> {
     /// Add an event.
     #[inline]
     pub fn push(&mut self, at: Time, event: E) {
-        self.sequence += 1;
-        let entry = Entry { at, sequence: self.sequence, event };
-        match self.near.last() {
-            Some(next) if next.at <= at => self.insert(entry),
-            _ if at >= self.far_from => self.far.push(entry),
-            _ => self.near.push(entry),
+        if at >= self.far_from {
+            return self.push_far(at, event);
         }
+        let mut place = self.near.len();
+        self.near.push((at, event));
+        while place > 0 && self.near[place - 1].0 <= at {
+            self.near[place] = self.near[place - 1];
+            place -= 1;
+        }
+        self.near[place] = (at, event);
         if self.near.len() > NEAR_MAX {
             self.spill();
         }
     }
 
-    /// Add an event that is not the next one.
-    fn insert(&mut self, entry: Entry<E>) {
-        if entry.at >= self.far_from {
-            return self.far.push(entry);
-        }
-        let sooner = self.near.iter().rev().take_while(|other| other.at <= entry.at).count();
-        self.near.insert(self.near.len() - sooner, entry);
+    fn push_far(&mut self, at: Time, event: E) {
+        self.sequence += 1;
+        self.far.push(Entry { at, sequence: self.sequence, event });
     }
 
     /// Instant of the next event.
     pub fn next_at(&self) -> Option<Time> {
         match self.near.last() {
-            Some(entry) => Some(entry.at),
+            Some(&(at, _)) => Some(at),
             None => self.far.peek().map(|entry| entry.at),
         }
     }
@@ -75,15 +75,20 @@ impl<E: Copy> Queue<E> {
         if self.near.is_empty() && !self.far.is_empty() {
             self.refill();
         }
-        let entry = *self.near.last().filter(|entry| entry.at <= until)?;
+        let &next = self.near.last().filter(|(at, _)| *at <= until)?;
         self.near.pop();
-        Some((entry.at, entry.event))
+        Some(next)
     }
 
     /// Move the later half of the list to the heap.
     #[cold]
     fn spill(&mut self) {
-        self.far.extend(self.near.drain(..NEAR_MAX / 2));
+        // All of them come before what the heap holds; among themselves they go in order.
+        for place in (0..NEAR_MAX / 2).rev() {
+            let (at, event) = self.near[place];
+            self.push_far(at, event);
+        }
+        self.near.drain(..NEAR_MAX / 2);
         self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
     }
 
@@ -91,7 +96,7 @@ impl<E: Copy> Queue<E> {
     #[cold]
     fn refill(&mut self) {
         let count = self.far.len().min(NEAR_MAX / 2);
-        self.near.extend((0..count).filter_map(|_| self.far.pop()));
+        self.near.extend((0..count).filter_map(|_| self.far.pop()).map(|entry| (entry.at, entry.event)));
         self.near.reverse();
         self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
     }

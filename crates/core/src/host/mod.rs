@@ -303,32 +303,33 @@ impl Host {
         driver: &Driver,
         sink: &mut Sink,
     ) -> (RequestId, Time) {
-        let mut ledger = Ledger::default();
-        ledger.open(next.due);
-        if sink.trace.is_on() {
-            ledger.keep_steps();
-        }
-        ledger.until(Stage::Queued, begin);
-        self.stack.submit(&mut ledger);
-        driver.submit_work(&next.io, thread, &sink.memory, &mut ledger);
-        let end = ledger.cursor();
         sink.issued += 1;
-        let request = sink.requests.insert(Request {
+        let id = sink.requests.insert(Request {
             number: sink.issued,
             io: next.io,
             thread,
             buffer: 0,
             issued: begin,
-            submitted: end,
+            submitted: begin,
             visible: Time::NEVER,
             parent: None,
             parts_left: 0,
-            ledger,
+            ledger: Ledger::new(next.due),
         });
+        let request = &mut sink.requests[id as usize];
+        let ledger = &mut request.ledger;
+        if sink.trace.is_on() {
+            ledger.keep_steps();
+        }
+        ledger.until(Stage::Queued, begin);
+        self.stack.submit(ledger);
+        driver.submit_work(&next.io, thread, &sink.memory, ledger);
+        let end = ledger.cursor();
+        request.submitted = end;
         let this = &mut self.threads[usize::from(thread)];
         this.next = None;
         this.outstanding += 1;
-        (request, end)
+        (id, end)
     }
 
     /// Take up a completion: from the driver, and up the stack.

@@ -119,9 +119,19 @@ impl Credits {
         self.take(packets, data_each);
     }
 
-    /// Credits of a train may be granted against returns that are still on their way; settle those first.
+    /// Credits of a train may be granted against returns that are still on their way; those are settled first.
     #[inline]
     fn take(&mut self, packets: u32, data_each: u32) {
+        if !self.suffice(packets, data_each) {
+            self.take_in_advance(packets, data_each);
+        }
+        self.headers_free -= packets;
+        self.data_free -= packets * data_each;
+    }
+
+    /// Count returns that are still on their way.
+    #[cold]
+    fn take_in_advance(&mut self, packets: u32, data_each: u32) {
         while !self.suffice(packets, data_each) {
             let run = self.returning.front_mut().expect("credits spent that were never granted");
             self.headers_free += 1;
@@ -132,8 +142,6 @@ impl Credits {
                 self.returning.pop_front();
             }
         }
-        self.headers_free -= packets;
-        self.data_free -= packets * data_each;
     }
 
     /// Undo the tail of the last [`spend`](Self::spend): its train was cut short after all but `packets` of its packets.
@@ -161,13 +169,13 @@ impl Credits {
     }
 }
 
-/// Packets of a run whose credits are back at `now`.
+/// Packets of a run whose credits are back at `now`, when the first one's are.
 fn returned_by(run: &Run, now: Time) -> u32 {
-    if run.packets == 1 || run.every.is_zero() {
+    let last_at = run.first_at + run.every * u64::from(run.packets - 1);
+    if last_at <= now {
         return run.packets;
     }
-    let passed = now.since(run.first_at).as_ps() / run.every.as_ps() + 1;
-    u64::from(run.packets).min(passed) as u32
+    (now.since(run.first_at).as_ps() / run.every.as_ps() + 1) as u32
 }
 
 #[cfg(test)]

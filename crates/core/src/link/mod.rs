@@ -222,7 +222,8 @@ impl Link {
         if self.wires[wire].idle(now) {
             let granted = self.granted(now, flight);
             if granted > 0 {
-                return self.start(now, wire, id, granted, sink);
+                let arrival = self.start(now, wire, id, granted, flight);
+                return self.follow(wire, id, arrival, sink);
             }
         }
         let queue = flight.queue;
@@ -332,11 +333,12 @@ impl Link {
         let mut next_credit = Time::NEVER;
         for class in self.wires[wire].turns() {
             let Some(id) = self.wires[wire].head(class) else { continue };
-            let flight = &sink.packets[id as usize];
+            let flight = &mut sink.packets[id as usize];
             let granted = self.granted(now, flight);
             if granted > 0 {
                 self.wires[wire].take(class);
-                return self.start(now, wire, id, granted, sink);
+                let arrival = self.start(now, wire, id, granted, flight);
+                return self.follow(wire, id, arrival, sink);
             }
             let credits = self.credits(flight.packet.direction, flight.class).expect("only credits hold packets back");
             next_credit = next_credit.min(credits.next_return().unwrap_or(Time::NEVER));
@@ -357,10 +359,11 @@ impl Link {
         }
     }
 
-    /// Start a segment of `granted` packets, or fewer if a corrupted one ends it.
-    fn start(&mut self, now: Time, wire: usize, id: PacketId, granted: u32, sink: &mut Sink) {
+    /// Start a segment of `granted` packets, or fewer if a corrupted one ends it. When it arrives, if no event looks
+    /// at that instant yet.
+    #[inline(always)] // Nearly every burst starts when it is sent, where all that `start` asks for is at hand.
+    fn start(&mut self, now: Time, wire: usize, id: PacketId, granted: u32, flight: &mut InFlight) -> Option<Time> {
         let limit = if self.per_packet { 1 } else { granted };
-        let flight = &mut sink.packets[id as usize];
         let (direction, class, queue, each) = (flight.packet.direction, flight.class, flight.queue, flight.each);
         let (count, corrupted) = self.errors[direction as usize].intact(limit, packet_bits(flight, self.overhead));
         let started = self.wires[wire].start_at(now);
@@ -374,12 +377,12 @@ impl Link {
         }
         flight.sent += count;
         let data = data_credits(flight.payload_each);
+        let mut arrival = None;
         if self.per_packet || ends_burst {
             flight.arrives_at = end + self.one_way;
             if !flight.watched && count > 0 {
                 flight.watched = !self.per_packet;
-                let arrives_at = flight.arrives_at;
-                sink.at(arrives_at, Event::Arrive(id));
+                arrival = Some(flight.arrives_at);
             }
         }
         let accept = self.accept[direction as usize];
@@ -393,6 +396,15 @@ impl Link {
         }
         if corrupted {
             self.replay(wire, direction, end, each);
+        }
+        arrival
+    }
+
+    /// What follows a segment: its arrival, and the next one.
+    #[inline]
+    fn follow(&mut self, wire: usize, id: PacketId, arrival: Option<Time>, sink: &mut Sink) {
+        if let Some(at) = arrival {
+            sink.at(at, Event::Arrive(id));
         }
         if self.wires[wire].has_waiting() {
             self.wake(wire, self.wires[wire].free_at(), sink);
@@ -486,9 +498,14 @@ impl Errors {
     /// How many of `packets` arrive intact, and whether the one behind them does not.
     #[inline]
     fn intact(&mut self, packets: u32, bits: u64) -> (u32, bool) {
-        if self.rate == 0.0 {
-            return (packets, false);
+        match self.rate > 0.0 {
+            true => self.before_error(packets, bits),
+            false => (packets, false),
         }
+    }
+
+    #[cold]
+    fn before_error(&mut self, packets: u32, bits: u64) -> (u32, bool) {
         let whole = self.bits_left / bits as f64;
         if whole >= f64::from(packets) {
             self.bits_left -= f64::from(packets) * bits as f64;

@@ -168,12 +168,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Start at the instant from which the latency counts.
+    /// A ledger that starts at the instant from which the latency counts.
+    pub fn new(start: Time) -> Ledger {
+        Ledger { start, cursor: start, ..Ledger::default() }
+    }
+
+    /// Start again, at this instant.
     pub fn open(&mut self, start: Time) {
-        self.start = start;
-        self.cursor = start;
-        self.times = StageTimes::default();
-        self.steps = None;
+        *self = Ledger::new(start);
     }
 
     /// Charge the time from the cursor to `until` to `stage` and move the cursor there.

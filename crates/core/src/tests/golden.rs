@@ -52,8 +52,20 @@ const RUNS: &[Run] = &[
     Run { drive: "nvme", kib: &[4, 128], iodepth: 32, threads: 8, overrides: &["host.cores=4"], ..READS },
     Run { drive: "nvme", overrides: &["host.wait=hybrid"], threads: 2, ..READS },
     Run { drive: "nvme-polled", kib: &[8, 16], iodepth: 32, ..READS },
-    Run { drive: "nvme-polled", overrides: &["link.posted_header_credits=4"], iodepth: 32, read_percent: 50.0, ..READS },
-    Run { drive: "nvme-polled", overrides: &["link.non_posted_header_credits=2"], iodepth: 32, read_percent: 0.0, ..READS },
+    Run {
+        drive: "nvme-polled",
+        overrides: &["link.posted_header_credits=4"],
+        iodepth: 32,
+        read_percent: 50.0,
+        ..READS
+    },
+    Run {
+        drive: "nvme-polled",
+        overrides: &["link.non_posted_header_credits=2"],
+        iodepth: 32,
+        read_percent: 0.0,
+        ..READS
+    },
     Run {
         drive: "nvme-polled",
         overrides: &["link.granularity=packet", "link.posted_header_credits=4", "root_complex.late_write_ratio=0.01"],

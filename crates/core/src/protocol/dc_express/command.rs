@@ -41,15 +41,16 @@ impl Command {
 
     /// The command that these bytes hold, unless they are no read.
     pub fn decode(bytes: &[u8; COMMAND_BYTES]) -> Option<Command> {
-        let value = |at: usize, length: usize| (0..length).fold(0, |v, i| v | u64::from(bytes[at + i]) << (8 * i));
+        let words = bytes.as_chunks::<8>().0;
+        let word = |place: usize| u64::from_le_bytes(words[place]);
         (bytes[0] == READ).then(|| Command {
             pass: bytes[1],
-            slot: value(2, 2) as u16,
+            slot: (word(0) >> 16) as u16,
             attempt: bytes[32],
-            bytes: value(4, 4) as u32,
-            offset: value(8, 8),
-            buffer: value(16, 8),
-            tag: value(24, 8),
+            bytes: (word(0) >> 32) as u32,
+            offset: word(1),
+            buffer: word(2),
+            tag: word(3),
         })
     }
 }

@@ -266,9 +266,9 @@ impl Endpoint {
     ) -> u32 {
         let mut found = 0;
         let entries = self.queues[usize::from(poll.queue)].entries;
-        for (place, entry) in (0..poll.count).zip(payload.bytes().as_chunks::<COMMAND_BYTES>().0) {
+        for (index, entry) in (poll.index..poll.index + poll.count).zip(payload.bytes().as_chunks().0) {
             let queue = &self.queues[usize::from(poll.queue)];
-            let ahead = (poll.index + place + entries - queue.head) % entries;
+            let ahead = if index >= queue.head { index - queue.head } else { index + entries - queue.head };
             if ahead > entries / 2 {
                 continue;
             }
@@ -456,7 +456,8 @@ impl Endpoint {
     /// After an empty read: whether the load is so low that the host had better ring (section 4.1). True if no more
     /// reads are to follow.
     fn settle_mode(&mut self, now: Time, number: usize, issued: Time, ports: &mut Ports) -> bool {
-        let low = self.load_iops(now, number) < self.doorbell_below_iops as f64;
+        let threshold_iops = self.doorbell_below_iops as f64;
+        let low = threshold_iops > 0.0 && self.load_iops(now, number) < threshold_iops;
         let queue = &mut self.queues[number];
         match queue.mode {
             Mode::Poll if low => {

@@ -63,11 +63,12 @@ impl SubmissionEntry {
     /// The entry that these bytes hold; every bit pattern is some entry.
     pub fn decode(bytes: &[u8; SUBMISSION_ENTRY_BYTES]) -> SubmissionEntry {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let u64_at = |at: usize| (0..8).fold(0, |value, i| value | u64::from(bytes[at + i]) << (8 * i));
+        let words = bytes.as_chunks::<8>().0;
+        let u64_at = |at: usize| u64::from_le_bytes(words[at / 8]);
         SubmissionEntry {
             opcode: bytes[0],
             command_id: u16_at(2),
-            namespace_id: u64_at(4) as u32,
+            namespace_id: (u64_at(0) >> 32) as u32,
             prp1: u64_at(24),
             prp2: u64_at(32),
             slba: u64_at(40),
