@@ -34,6 +34,9 @@ pub const MODE_DOORBELL: u8 = 1;
 /// Reads that may find nothing before the endpoint takes the queue to be at depth 1 again.
 const OVERLAP_MISSES: u8 = 8;
 
+/// One command, in the unit of the average that a queue read brings.
+const BROUGHT_ONE: u64 = 256;
+
 /// Load is measured over so many commands.
 const LOAD_WINDOW: usize = 16;
 
@@ -81,6 +84,8 @@ struct Queue {
     /// The same before the commands that the present queue read has brought.
     ready_before: Time,
     packets_before: u32,
+    /// Commands that a queue read has brought lately, on average, in units of 1 / [`BROUGHT_ONE`].
+    brought: u64,
     /// Whether the last command was found right behind another, so that more are likely to stand behind it.
     backlog: bool,
     /// The last read that found the queue empty, since the last command.
@@ -180,8 +185,9 @@ impl Endpoint {
             packets: 1,
             ready_before: Time::ZERO,
             packets_before: 1,
+            brought: BROUGHT_ONE,
             backlog: false,
-            missed: None,
+            missed: Some(Time::ZERO),
             round_trip: Span::ZERO,
             predictor: Predictor::default(),
             mode: Mode::Poll,
@@ -248,6 +254,8 @@ impl Endpoint {
         queue.round_trip = now.since(poll.issued);
         (queue.ready_before, queue.packets_before) = (queue.ready_at, queue.packets);
         let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
+        let queue = &mut self.queues[usize::from(poll.queue)];
+        queue.brought = (queue.brought * 7 + u64::from(found) * BROUGHT_ONE) / 8;
         match found {
             0 => self.on_miss(now, poll, ports),
             _ => self.on_hit(now, poll, found, ports),
@@ -336,8 +344,10 @@ impl Endpoint {
         if queue.in_flight.len() >= allowed || queue.anticipate_at.is_some() {
             return;
         }
-        // Ready for one more when the data of the commands here and of those being read has left.
-        let ready_at = queue.ready_at + queue.service * queue.in_flight.len() as u64;
+        // Ready for one more when the data of the commands here and of those being read has left; reads bring as many as
+        // they have lately.
+        let expected = (queue.in_flight.len() as u64 * queue.brought).max(BROUGHT_ONE * queue.in_flight.len() as u64);
+        let ready_at = queue.ready_at + queue.service * expected / BROUGHT_ONE;
         let paced = if queue.overlap > 0 { queue.issued + queue.service } else { now };
         let at = (ready_at - queue.round_trip - queue.lead).max(paced).max(now);
         if at == now {
