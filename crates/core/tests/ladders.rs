@@ -21,7 +21,11 @@ fn check(drive: &Drive, job: &str, number: u64, expected: Expect) {
 
 #[test]
 fn a_dc_express_read_is_a_queue_read_and_its_data() {
-    check(&drive("dc-express", &[]), "bs=4k number_ios=100", 90, expect![[r#"
+    check(
+        &drive("dc-express", &[]),
+        "bs=4k number_ios=100",
+        90,
+        expect![[r#"
         bs=4k number_ios=100
         times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
@@ -39,12 +43,17 @@ fn a_dc_express_read_is_a_queue_read_and_its_data() {
         342117.8    +20.0       poll (20.0) |                                              |
         342137.8    +20.0 check tags (76.8) |                                              |
         342214.6    +76.8                   |                                              | end
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn at_depth_4_the_next_queue_reads_go_out_before_the_data_has_been_sent() {
-    check(&drive("dc-express", &[]), "bs=512 iodepth=4 number_ios=200", 180, expect![[r#"
+    check(
+        &drive("dc-express", &[]),
+        "bs=512 iodepth=4 number_ios=200",
+        180,
+        expect![[r#"
         bs=512 iodepth=4 number_ios=200
         times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
@@ -68,13 +77,18 @@ fn at_depth_4_the_next_queue_reads_go_out_before_the_data_has_been_sent() {
          83436.0    +20.0       poll (20.0) |                                              |
          83456.0    +20.0  check tags (9.6) |                                              |
          83626.6   +170.6                   |                                              | end
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_dc_express_read_with_late_packets_ends_with_the_last_of_them() {
     let drive = drive("dc-express", &["root_complex.late_write_ratio=0.3"]);
-    check(&drive, "bs=4k number_ios=100", 90, expect![[r#"
+    check(
+        &drive,
+        "bs=4k number_ios=100",
+        90,
+        expect![[r#"
         bs=4k number_ios=100
         times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
@@ -94,12 +108,17 @@ fn a_dc_express_read_with_late_packets_ends_with_the_last_of_them() {
         378790.0   +185.7       poll (20.0) |                                              |
         378810.0    +20.0 check tags (76.8) |                                              |
         378886.8    +76.8                   |                                              | end
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_nvme_read_is_doorbell_fetch_data_completion_entry_and_interrupt() {
-    check(&drive("nvme", &[]), "bs=4k number_ios=100", 90, expect![[r#"
+    check(
+        &drive("nvme", &[]),
+        "bs=4k number_ios=100",
+        90,
+        expect![[r#"
         bs=4k number_ios=100
         times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
@@ -125,12 +144,17 @@ fn an_nvme_read_is_doorbell_fetch_data_completion_entry_and_interrupt() {
         1154826.4    +495.0         read() (585.0) |                                       |
         1155411.4    +585.0            fio (253.0) |                                       |
         1155664.4    +253.0                        |                                       | end
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_nvme_read_of_more_than_two_pages_fetches_its_page_list_beside_the_media() {
-    check(&drive("nvme-polled", &[]), "bs=16k number_ios=100", 90, expect![[r#"
+    check(
+        &drive("nvme-polled", &[]),
+        "bs=16k number_ios=100",
+        90,
+        expect![[r#"
         bs=16k number_ios=100
         times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
@@ -156,12 +180,17 @@ fn an_nvme_read_of_more_than_two_pages_fetches_its_page_list_beside_the_media() 
         1291891.9    +495.0       read() (585.0) |                                         |
         1292476.9    +585.0          fio (253.0) |                                         |
         1292729.9    +253.0                      |                                         | end
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn an_nvme_write_reads_its_data_from_the_host_before_the_media_programs_it() {
-    check(&drive("nvme-polled", &[]), "rw=randwrite bs=4k number_ios=100", 90, expect![[r#"
+    check(
+        &drive("nvme-polled", &[]),
+        "rw=randwrite bs=4k number_ios=100",
+        90,
+        expect![[r#"
         rw=randwrite bs=4k number_ios=100
         times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
@@ -185,14 +214,19 @@ fn an_nvme_write_reads_its_data_from_the_host_before_the_media_programs_it() {
         11659319.4     +495.0       read() (585.0) |                                    |
         11659904.4     +585.0          fio (253.0) |                                    |
         11660157.4     +253.0                      |                                    | end
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn a_dc_express_write_takes_the_way_of_nvme() {
     // Queue reads go on all the while; they are no part of the write.
     let drive = drive("dc-express", &["media.program_ns=1000"]);
-    check(&drive, "rw=randwrite bs=4k number_ios=100", 90, expect![[r#"
+    check(
+        &drive,
+        "rw=randwrite bs=4k number_ios=100",
+        90,
+        expect![[r#"
         rw=randwrite bs=4k number_ios=100
         times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
@@ -228,12 +262,17 @@ fn a_dc_express_write_takes_the_way_of_nvme() {
         710147.4     +0.0               |------------ doorbell, 28 B (261.0) ------------>|
         710167.4    +20.0 driver (50.0) |                                                 |
         710408.4   +241.0               |                                                 | end
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn on_a_shared_bus_no_two_packets_of_an_nvme_read_overlap() {
-    check(&drive("nvme-polled", &["link.duplex=shared"]), "bs=512 number_ios=100", 90, expect![[r#"
+    check(
+        &drive("nvme-polled", &["link.duplex=shared"]),
+        "bs=512 number_ios=100",
+        90,
+        expect![[r#"
         bs=512 number_ios=100
         times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
@@ -257,5 +296,6 @@ fn on_a_shared_bus_no_two_packets_of_an_nvme_read_overlap() {
         420994.2   +495.0       read() (585.0) |                                           |
         421579.2   +585.0          fio (253.0) |                                           |
         421832.2   +253.0                      |                                           | end
-    "#]]);
+    "#]],
+    );
 }

@@ -34,12 +34,7 @@ struct Bench {
 
 /// Generation 2 x4 without skip ordered sets and DLLPs.
 fn plain() -> config::Link {
-    config::Link {
-        skip_ordered_sets: false,
-        dllps: false,
-        one_way: Span::from_ns(200),
-        ..config::Link::default()
-    }
+    config::Link { skip_ordered_sets: false, dllps: false, one_way: Span::from_ns(200), ..config::Link::default() }
 }
 
 fn ns(ns: u64) -> Time {
