@@ -23,6 +23,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         clocks,
         volts,
         stripe,
+        data_credits,
         nvme_fetch,
         dc_express_fetch,
         dc_express_polls,
@@ -99,6 +100,21 @@ fn stripe(drive: &Drive) -> Option<Broken> {
         &["media.stripe_bytes", "media.capacity_mib"],
         format!("media.stripe_bytes is {stripe} with media.capacity_mib {capacity}"),
         String::from("a stripe no larger than the capacity"),
+    )
+}
+
+/// A receiver advertises credits for a packet of the largest payload at least (PCI Express Base Specification 6.0,
+/// section 2.6.1); with fewer, such a packet would wait for ever.
+fn data_credits(drive: &Drive) -> Option<Broken> {
+    let (credits, payload) = (
+        drive.link.posted_data_credits,
+        drive.link.max_payload_bytes,
+    );
+    broken_if(
+        u32::from(credits) * 16 < payload,
+        &["link.posted_data_credits", "link.max_payload_bytes"],
+        format!("link.posted_data_credits is {credits} with link.max_payload_bytes {payload}"),
+        format!("at least {} credits of 16 bytes", payload / 16),
     )
 }
 

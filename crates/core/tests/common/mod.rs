@@ -1,11 +1,13 @@
 //! What the tests share: shipped drives with overrides, and jobs of one line.
 #![allow(dead_code, reason = "each test uses its part")]
 
+use std::collections::BTreeMap;
+
 use phaselink_core::config::{Drive, Override, shipped};
 use phaselink_core::report::{DirectionOutcome, Outcome};
-use phaselink_core::simulation::simulate_file;
+use phaselink_core::simulation::{Simulation, simulate};
 use phaselink_core::time::Span;
-use phaselink_core::workload::fio;
+use phaselink_core::workload::{Job, fio};
 
 /// A shipped drive with overrides.
 pub fn drive(name: &str, set: &[&str]) -> Drive {
@@ -14,8 +16,8 @@ pub fn drive(name: &str, set: &[&str]) -> Drive {
     Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// Run a job given as `name=value` words; random reads unless it says otherwise.
-pub fn run(drive: &Drive, job: &str) -> Outcome {
+/// A job given as `name=value` words; random reads unless it says otherwise.
+pub fn jobs(drive: &Drive, job: &str) -> Vec<Job> {
     let mut options = vec![("rw", "randread")];
     for word in job.split_whitespace() {
         let (name, value) = word.split_once('=').expect("name=value");
@@ -23,7 +25,21 @@ pub fn run(drive: &Drive, job: &str) -> Outcome {
         options.push((name, value));
     }
     let file = fio::from_flags(&options).unwrap_or_else(|problems| panic!("{problems}"));
-    simulate_file(drive, &file, 1).unwrap_or_else(|problems| panic!("{problems}"))
+    file.resolve(&drive.limits(), &BTreeMap::new()).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Run such a job to its end.
+pub fn run(drive: &Drive, job: &str) -> Outcome {
+    simulate(drive, &jobs(drive, job), 1).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// The same with every step recorded.
+pub fn traced(drive: &Drive, job: &str) -> Simulation {
+    let mut simulation = Simulation::new(drive, &jobs(drive, job), 1).unwrap_or_else(|problems| panic!("{problems}"));
+    simulation.record(1 << 20);
+    while simulation.step(1 << 20) {}
+    assert_eq!(simulation.trace().dropped(), 0, "the trace must be complete");
+    simulation
 }
 
 /// The reads of a run's only job.

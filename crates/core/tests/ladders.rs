@@ -1,0 +1,301 @@
+//! Conversations between host and device as packet ladders: one request in steady state of each kind.
+
+mod common;
+
+use common::{drive, traced};
+use expect_test::{Expect, expect};
+use phaselink_core::config::Drive;
+use phaselink_core::report;
+
+/// The ladder of request `number` of a job.
+fn ladder(drive: &Drive, job: &str, number: u64) -> String {
+    report::ladder(&traced(drive, job).trace().of_request(number), job)
+}
+
+/// The request in steady state, the same in a second run, and in packet granularity one or more lines instead of each.
+fn check(drive: &Drive, job: &str, number: u64, expected: Expect) {
+    let text = ladder(drive, job, number);
+    assert_eq!(text, ladder(drive, job, number), "the same run gives the same ladder");
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn a_dc_express_read_is_a_queue_read_and_its_data() {
+    check(
+        &drive("dc-express", &[]),
+        "bs=4k number_ios=100",
+        90,
+        expect![[r#"
+        bs=4k number_ios=100
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+              ns      gap              host |                     link                     | device
+        338352.3                            |<--------- queue read, 24 B (259.0) ----------|
+        338534.5   +182.2  mark tags (76.8) |                                              |
+        338611.3    +76.8   poll wait (0.1) |                                              |
+        338711.3   +100.1                   |----------- command, 84 B (289.1) ----------->|
+        339000.4   +289.1                   |                                              | parse (32.0)
+        339032.4    +32.0                   |                                              | # media (368.0)
+        339400.4   +368.0                   |<--------- data x32, 4864 B (2697.4) ---------|
+        340848.2  +1447.8                   |<--------- queue read, 24 B (259.0) ----------|
+        341207.2   +359.0                   |........ empty answer, 84 B (289.1) .........>|
+        342097.8   +890.6     settle (20.0) |                                              |
+        342117.8    +20.0       poll (20.0) |                                              |
+        342137.8    +20.0 check tags (76.8) |                                              |
+        342214.6    +76.8                   |                                              | end
+    "#]],
+    );
+}
+
+#[test]
+fn at_depth_4_the_next_queue_reads_go_out_before_the_data_has_been_sent() {
+    check(
+        &drive("dc-express", &[]),
+        "bs=512 iodepth=4 number_ios=200",
+        180,
+        expect![[r#"
+        bs=512 iodepth=4 number_ios=200
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+              ns      gap              host |                     link                     | device
+         81373.9                            |...... empty answer x4, 336 B (415.4) .......>|
+         81634.5   +260.7   mark tags (9.6) |                                              |
+         81644.1     +9.6 poll wait (292.6) |                                              |
+         81677.7    +33.5                   |<--------- queue read, 24 B (259.0) ----------|
+         81997.6   +319.9                   |<--------- queue read, 24 B (259.0) ----------|
+         82036.7    +39.1                   |--------- command x4, 336 B (415.4) --------->|
+         82249.7   +213.0                   |<--------- queue read, 24 B (259.0) ----------|
+         82452.1   +202.4                   |                                              | parse (32.0)
+         82484.1    +32.0                   |                                              | # media (368.0)
+         82600.1   +115.9                   |<--------- queue read, 24 B (259.0) ----------|
+         82608.7     +8.7                   |...... empty answer x4, 336 B (415.4) .......>|
+         82852.1   +243.4                   |<--------- queue read, 24 B (259.0) ----------|
+         82864.2    +12.0                   |<---------- data x4, 608 B (551.8) -----------|
+         83180.4   +316.3                   |<--------- queue read, 24 B (259.0) ----------|
+         83211.2    +30.7                   |...... empty answer x4, 336 B (415.4) .......>|
+         83416.0   +204.8     settle (20.0) |                                              |
+         83436.0    +20.0       poll (20.0) |                                              |
+         83456.0    +20.0  check tags (9.6) |                                              |
+         83626.6   +170.6                   |                                              | end
+    "#]],
+    );
+}
+
+#[test]
+fn a_dc_express_read_with_late_packets_ends_with_the_last_of_them() {
+    let drive = drive("dc-express", &["root_complex.late_write_ratio=0.3"]);
+    check(
+        &drive,
+        "bs=4k number_ios=100",
+        90,
+        expect![[r#"
+        bs=4k number_ios=100
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+              ns      gap              host |                     link                     | device
+        374379.4                            |........ empty answer, 84 B (289.1) .........>|
+        374399.9    +20.6  mark tags (76.8) |                                              |
+        374476.7    +76.8 poll wait (506.8) |                                              |
+        374724.5   +247.7                   |<--------- queue read, 24 B (259.0) ----------|
+        375083.5   +359.0                   |----------- command, 84 B (289.1) ----------->|
+        375372.6   +289.1                   |                                              | parse (32.0)
+        375404.6    +32.0                   |                                              | # media (368.0)
+        375772.6   +368.0                   |<--------- data x32, 4864 B (2697.4) ---------|
+        377220.4  +1447.8                   |<--------- queue read, 24 B (259.0) ----------|
+        377579.4   +359.0                   |........ empty answer, 84 B (289.1) .........>|
+        378470.0   +890.6    settle (320.0) |                                              |
+        378604.3   +134.3                   |<--------- queue read, 24 B (259.0) ----------|
+        378790.0   +185.7       poll (20.0) |                                              |
+        378810.0    +20.0 check tags (76.8) |                                              |
+        378886.8    +76.8                   |                                              | end
+    "#]],
+    );
+}
+
+#[test]
+fn an_nvme_read_is_doorbell_fetch_data_completion_entry_and_interrupt() {
+    check(
+        &drive("nvme", &[]),
+        "bs=4k number_ios=100",
+        90,
+        expect![[r#"
+        bs=4k number_ios=100
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+               ns       gap                   host |                 link                  | device
+        1142829.8                      fio (253.0) |                                       |
+        1143082.8    +253.0         read() (585.0) |                                       |
+        1143667.8    +585.0   block driver (495.0) |                                       |
+        1144162.8    +495.0          driver (50.0) |                                       |
+        1144212.8     +50.0                        |------- doorbell, 28 B (261.0) ------->|
+        1144473.9    +261.0                        |<---- fetch command, 24 B (259.0) -----|
+        1144832.9    +359.0                        |------- command, 84 B (289.1) -------->|
+        1145122.0    +289.1                        |                                       | parse (32.0)
+        1145154.0     +32.0                        |                                       | # media (368.0)
+        1145522.0    +368.0                        |<----- data x32, 4864 B (2685.3) ------|
+        1147960.4   +2438.3                        |<--- completion entry, 40 B (267.1) ---|
+        1147980.4     +20.1                        |<-- interrupt message, 28 B (261.0) ---|
+        1148207.4    +226.9          settle (20.0) |                                       |
+        1148247.4     +40.1     interrupt (5484.0) |                                       |
+        1153731.4   +5484.0                        |------- doorbell, 28 B (261.0) ------->|
+        1153731.4      +0.0 context switch (550.0) |                                       |
+        1154281.4    +550.0          driver (50.0) |                                       |
+        1154331.4     +50.0   block driver (495.0) |                                       |
+        1154826.4    +495.0         read() (585.0) |                                       |
+        1155411.4    +585.0            fio (253.0) |                                       |
+        1155664.4    +253.0                        |                                       | end
+    "#]],
+    );
+}
+
+#[test]
+fn an_nvme_read_of_more_than_two_pages_fetches_its_page_list_beside_the_media() {
+    check(
+        &drive("nvme-polled", &[]),
+        "bs=16k number_ios=100",
+        90,
+        expect![[r#"
+        bs=16k number_ios=100
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+               ns       gap                 host |                  link                   | device
+        1278366.3                    fio (253.0) |                                         |
+        1278619.3    +253.0       read() (585.0) |                                         |
+        1279204.3    +585.0 block driver (495.0) |                                         |
+        1279699.3    +495.0        driver (50.0) |                                         |
+        1279749.3     +50.0                      |-------- doorbell, 28 B (261.0) -------->|
+        1280010.3    +261.0                      |<----- fetch command, 24 B (259.0) ------|
+        1280369.3    +359.0                      |-------- command, 84 B (289.1) --------->|
+        1280658.5    +289.1                      |<----- read page list, 24 B (259.0) -----|
+        1280658.5      +0.0                      |                                         | parse (32.0)
+        1280690.5     +32.0                      |                                         | # media (368.0)
+        1281017.5    +327.0                      |------- page list, 44 B (269.1) -------->|
+        1281286.5    +269.1                      |<----- data x128, 19456 B (10000.3) -----|
+        1291039.9   +9753.3                      |<---- completion entry, 40 B (267.1) ----|
+        1291286.9    +247.0        settle (20.0) |                                         |
+        1291326.9     +40.1                      |-------- doorbell, 28 B (261.0) -------->|
+        1291326.9      +0.0          poll (20.0) |                                         |
+        1291346.9     +20.0        driver (50.0) |                                         |
+        1291396.9     +50.0 block driver (495.0) |                                         |
+        1291891.9    +495.0       read() (585.0) |                                         |
+        1292476.9    +585.0          fio (253.0) |                                         |
+        1292729.9    +253.0                      |                                         | end
+    "#]],
+    );
+}
+
+#[test]
+fn an_nvme_write_reads_its_data_from_the_host_before_the_media_programs_it() {
+    check(
+        &drive("nvme-polled", &[]),
+        "rw=randwrite bs=4k number_ios=100",
+        90,
+        expect![[r#"
+        rw=randwrite bs=4k number_ios=100
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+                ns        gap                 host |                link                | device
+        11530600.1                     fio (253.0) |                                    |
+        11530853.1     +253.0       read() (585.0) |                                    |
+        11531438.1     +585.0 block driver (495.0) |                                    |
+        11531933.1     +495.0        driver (50.0) |                                    |
+        11531983.1      +50.0                      |----- doorbell, 28 B (261.0) ------>|
+        11532244.1     +261.0                      |<--- fetch command, 24 B (259.0) ---|
+        11532603.1     +359.0                      |------ command, 84 B (289.1) ------>|
+        11532892.2     +289.1                      |                                    | parse (32.0)
+        11532924.2      +32.0                      |<--- read data x8, 192 B (343.3) ---|
+        11533283.3     +359.0                      |---- data x64, 5376 B (2942.0) ---->|
+        11536225.3    +2942.0                      |                                    | # media (122242.0)
+        11658467.3  +122242.0                      |<- completion entry, 40 B (267.1) --|
+        11658754.4     +287.1                      |----- doorbell, 28 B (261.0) ------>|
+        11658754.4       +0.0          poll (20.0) |                                    |
+        11658774.4      +20.0        driver (50.0) |                                    |
+        11658824.4      +50.0 block driver (495.0) |                                    |
+        11659319.4     +495.0       read() (585.0) |                                    |
+        11659904.4     +585.0          fio (253.0) |                                    |
+        11660157.4     +253.0                      |                                    | end
+    "#]],
+    );
+}
+
+#[test]
+fn a_dc_express_write_takes_the_way_of_nvme() {
+    // Queue reads go on all the while; they are no part of the write.
+    let drive = drive("dc-express", &["media.program_ns=1000"]);
+    check(
+        &drive,
+        "rw=randwrite bs=4k number_ios=100",
+        90,
+        expect![[r#"
+        rw=randwrite bs=4k number_ios=100
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+              ns      gap          host |                      link                       | device
+        702256.1                        |------------ doorbell, 28 B (261.0) ------------>|
+        702326.1    +70.0 driver (50.0) |                                                 |
+        702351.6    +25.5               |<----------- queue read, 24 B (259.0) -----------|
+        702376.1    +24.5               |------------ doorbell, 28 B (261.0) ------------>|
+        702637.1   +261.0               |<--------- fetch command, 24 B (259.0) ----------|
+        702710.6    +73.5               |.......... empty answer, 84 B (289.1) ..........>|
+        702996.1   +285.5               |------------ command, 84 B (289.1) ------------->|
+        703055.7    +59.6               |<----------- queue read, 24 B (259.0) -----------|
+        703285.2   +229.5               |                                                 | parse (32.0)
+        703317.2    +32.0               |<--------- read data x8, 192 B (343.3) ----------|
+        703414.7    +97.5               |.......... empty answer, 84 B (289.1) ..........>|
+        703676.3   +261.5               |---------- data x64, 5376 B (2942.0) ----------->|
+        703759.8    +83.6               |<----------- queue read, 24 B (259.0) -----------|
+        706377.0  +2617.2               |.......... empty answer, 84 B (289.1) ..........>|
+        706618.3   +241.3               |                                                 | # media (3242.0)
+        706722.1   +103.8               |<----------- queue read, 24 B (259.0) -----------|
+        707081.2   +359.0               |.......... empty answer, 84 B (289.1) ..........>|
+        707426.3   +345.1               |<----------- queue read, 24 B (259.0) -----------|
+        707785.3   +359.0               |.......... empty answer, 84 B (289.1) ..........>|
+        708130.4   +345.1               |<----------- queue read, 24 B (259.0) -----------|
+        708489.5   +359.0               |.......... empty answer, 84 B (289.1) ..........>|
+        708834.6   +345.1               |<----------- queue read, 24 B (259.0) -----------|
+        709193.6   +359.0               |.......... empty answer, 84 B (289.1) ..........>|
+        709538.7   +345.1               |<----------- queue read, 24 B (259.0) -----------|
+        709860.3   +321.6               |<-------- completion entry, 40 B (267.1) --------|
+        709880.4    +20.1               |<------- interrupt message, 28 B (261.0) --------|
+        709897.7    +17.4               |.......... empty answer, 84 B (289.1) ..........>|
+        710147.4   +249.6   poll (20.0) |                                                 |
+        710147.4     +0.0               |------------ doorbell, 28 B (261.0) ------------>|
+        710167.4    +20.0 driver (50.0) |                                                 |
+        710408.4   +241.0               |                                                 | end
+    "#]],
+    );
+}
+
+#[test]
+fn on_a_shared_bus_no_two_packets_of_an_nvme_read_overlap() {
+    check(
+        &drive("nvme-polled", &["link.duplex=shared"]),
+        "bs=512 number_ios=100",
+        90,
+        expect![[r#"
+        bs=512 number_ios=100
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+              ns      gap                 host |                   link                    | device
+        417145.1                   fio (253.0) |                                           |
+        417398.1   +253.0       read() (585.0) |                                           |
+        417983.1   +585.0 block driver (495.0) |                                           |
+        418478.1   +495.0        driver (50.0) |                                           |
+        418528.1    +50.0                      |--------- doorbell, 28 B (261.0) --------->|
+        418789.2   +261.0                      |<------ fetch command, 24 B (259.0) -------|
+        419148.2   +359.0                      |--------- command, 84 B (289.1) ---------->|
+        419437.3   +289.1                      |                                           | parse (32.0)
+        419469.3    +32.0                      |                                           | # media (368.0)
+        419837.3   +368.0                      |<--------- data x4, 608 B (551.8) ---------|
+        420142.1   +304.8                      |<----- completion entry, 40 B (267.1) -----|
+        420389.1   +247.0        settle (20.0) |                                           |
+        420429.2    +40.1                      |--------- doorbell, 28 B (261.0) --------->|
+        420429.2     +0.0          poll (20.0) |                                           |
+        420449.2    +20.0        driver (50.0) |                                           |
+        420499.2    +50.0 block driver (495.0) |                                           |
+        420994.2   +495.0       read() (585.0) |                                           |
+        421579.2   +585.0          fio (253.0) |                                           |
+        421832.2   +253.0                      |                                           | end
+    "#]],
+    );
+}
