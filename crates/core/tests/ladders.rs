@@ -26,24 +26,24 @@ fn a_dc_express_read_is_a_queue_read_and_its_data() {
         "bs=4k number_ios=100",
         90,
         expect![[r#"
-        bs=4k number_ios=100
-        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+            bs=4k number_ios=100
+            times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
-              ns      gap              host |                     link                     | device
-        338352.3                            |<--------- queue read, 24 B (259.0) ----------|
-        338534.5   +182.2  mark tags (76.8) |                                              |
-        338611.3    +76.8   poll wait (0.1) |                                              |
-        338711.3   +100.1                   |----------- command, 84 B (289.1) ----------->|
-        339000.4   +289.1                   |                                              | parse (32.0)
-        339032.4    +32.0                   |                                              | # media (368.0)
-        339400.4   +368.0                   |<--------- data x32, 4864 B (2697.4) ---------|
-        340848.2  +1447.8                   |<--------- queue read, 24 B (259.0) ----------|
-        341207.2   +359.0                   |........ empty answer, 84 B (289.1) .........>|
-        342097.8   +890.6     settle (20.0) |                                              |
-        342117.8    +20.0       poll (20.0) |                                              |
-        342137.8    +20.0 check tags (76.8) |                                              |
-        342214.6    +76.8                   |                                              | end
-    "#]],
+                  ns      gap              host |                     link                     | device
+            332081.9                            |<--------- queue read, 24 B (259.0) ----------|
+            332261.7   +179.7  mark tags (76.8) |                                              |
+            332338.5    +76.8   poll wait (2.5) |                                              |
+            332441.0   +102.5                   |----------- command, 84 B (289.1) ----------->|
+            332730.1   +289.1                   |                                              | parse (32.0)
+            332762.1    +32.0                   |                                              | # media (368.0)
+            333130.1   +368.0                   |<--------- data x32, 4864 B (2697.4) ---------|
+            334577.8  +1447.8                   |<--------- queue read, 24 B (259.0) ----------|
+            334936.9   +359.0                   |........ empty answer, 84 B (289.1) .........>|
+            335827.4   +890.6     settle (20.0) |                                              |
+            335847.4    +20.0       poll (20.0) |                                              |
+            335867.4    +20.0 check tags (76.8) |                                              |
+            335944.2    +76.8                   |                                              | end
+        "#]],
     );
 }
 
@@ -54,30 +54,27 @@ fn at_depth_4_the_next_queue_reads_go_out_before_the_data_has_been_sent() {
         "bs=512 iodepth=4 number_ios=200",
         180,
         expect![[r#"
-        bs=512 iodepth=4 number_ios=200
-        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+            bs=512 iodepth=4 number_ios=200
+            times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
-              ns      gap              host |                     link                     | device
-         81373.9                            |...... empty answer x4, 336 B (415.4) .......>|
-         81634.5   +260.7   mark tags (9.6) |                                              |
-         81644.1     +9.6 poll wait (292.6) |                                              |
-         81677.7    +33.5                   |<--------- queue read, 24 B (259.0) ----------|
-         81997.6   +319.9                   |<--------- queue read, 24 B (259.0) ----------|
-         82036.7    +39.1                   |--------- command x4, 336 B (415.4) --------->|
-         82249.7   +213.0                   |<--------- queue read, 24 B (259.0) ----------|
-         82452.1   +202.4                   |                                              | parse (32.0)
-         82484.1    +32.0                   |                                              | # media (368.0)
-         82600.1   +115.9                   |<--------- queue read, 24 B (259.0) ----------|
-         82608.7     +8.7                   |...... empty answer x4, 336 B (415.4) .......>|
-         82852.1   +243.4                   |<--------- queue read, 24 B (259.0) ----------|
-         82864.2    +12.0                   |<---------- data x4, 608 B (551.8) -----------|
-         83180.4   +316.3                   |<--------- queue read, 24 B (259.0) ----------|
-         83211.2    +30.7                   |...... empty answer x4, 336 B (415.4) .......>|
-         83416.0   +204.8     settle (20.0) |                                              |
-         83436.0    +20.0       poll (20.0) |                                              |
-         83456.0    +20.0  check tags (9.6) |                                              |
-         83626.6   +170.6                   |                                              | end
-    "#]],
+                  ns      gap              host |                     link                     | device
+             82056.4                            |...... empty answer x4, 336 B (415.4) .......>|
+             82310.8   +254.4   mark tags (9.6) |                                              |
+             82320.4     +9.6 poll wait (300.4) |                                              |
+             82690.0   +369.6                   |<--------- queue read, 24 B (259.0) ----------|
+             82720.8    +30.7                   |--------- command x4, 336 B (415.4) --------->|
+             82942.1   +221.3                   |<--------- queue read, 24 B (259.0) ----------|
+             83136.2   +194.1                   |                                              | parse (32.0)
+             83168.2    +32.0                   |                                              | # media (368.0)
+             83276.3   +108.1                   |<--------- queue read, 24 B (259.0) ----------|
+             83301.1    +24.8                   |...... empty answer x4, 336 B (415.4) .......>|
+             83536.2   +235.1                   |<---------- data x4, 608 B (563.8) -----------|
+             83864.5   +328.3                   |<--------- queue read, 24 B (259.0) ----------|
+             84100.0   +235.5     settle (20.0) |                                              |
+             84120.0    +20.0       poll (20.0) |                                              |
+             84140.0    +20.0  check tags (9.6) |                                              |
+             84149.6     +9.6                   |                                              | end
+        "#]],
     );
 }
 
@@ -89,26 +86,25 @@ fn a_dc_express_read_with_late_packets_ends_with_the_last_of_them() {
         "bs=4k number_ios=100",
         90,
         expect![[r#"
-        bs=4k number_ios=100
-        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+            bs=4k number_ios=100
+            times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
-              ns      gap              host |                     link                     | device
-        374379.4                            |........ empty answer, 84 B (289.1) .........>|
-        374399.9    +20.6  mark tags (76.8) |                                              |
-        374476.7    +76.8 poll wait (506.8) |                                              |
-        374724.5   +247.7                   |<--------- queue read, 24 B (259.0) ----------|
-        375083.5   +359.0                   |----------- command, 84 B (289.1) ----------->|
-        375372.6   +289.1                   |                                              | parse (32.0)
-        375404.6    +32.0                   |                                              | # media (368.0)
-        375772.6   +368.0                   |<--------- data x32, 4864 B (2697.4) ---------|
-        377220.4  +1447.8                   |<--------- queue read, 24 B (259.0) ----------|
-        377579.4   +359.0                   |........ empty answer, 84 B (289.1) .........>|
-        378470.0   +890.6    settle (320.0) |                                              |
-        378604.3   +134.3                   |<--------- queue read, 24 B (259.0) ----------|
-        378790.0   +185.7       poll (20.0) |                                              |
-        378810.0    +20.0 check tags (76.8) |                                              |
-        378886.8    +76.8                   |                                              | end
-    "#]],
+                  ns      gap              host |                     link                     | device
+            375748.5                            |<--------- queue read, 24 B (259.0) ----------|
+            375845.0    +96.4  mark tags (76.8) |                                              |
+            375921.8    +76.8  poll wait (85.8) |                                              |
+            376107.6   +185.8                   |----------- command, 84 B (289.1) ----------->|
+            376396.7   +289.1                   |                                              | parse (32.0)
+            376428.7    +32.0                   |                                              | # media (368.0)
+            376796.7   +368.0                   |<--------- data x32, 4864 B (2697.4) ---------|
+            378244.4  +1447.8                   |<--------- queue read, 24 B (259.0) ----------|
+            378603.5   +359.0                   |........ empty answer, 84 B (289.1) .........>|
+            379494.1   +890.6    settle (320.0) |                                              |
+            379652.6   +158.6                   |<--------- queue read, 24 B (259.0) ----------|
+            379814.1   +161.4       poll (20.0) |                                              |
+            379834.1    +20.0 check tags (76.8) |                                              |
+            379911.7    +77.6                   |                                              | end
+        "#]],
     );
 }
 

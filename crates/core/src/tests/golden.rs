@@ -161,17 +161,17 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table: String = RUNS.iter().map(line).collect();
     let table = table.replace("; \n", "\n");
     expect![[r#"
-        3ee117aa49a3c2c5 1500 ios, 5532605459 ps, 54093 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        47ef65df0544f64e 1500 ios, 237140247701 ps, 1302579 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
-        8a4c87e9d4a35a6f 1500 ios, 13745218929 ps, 56816 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
-        9b7eae010bf3660c 1500 ios, 3691401897 ps, 54836 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
+        7d9dbb8d2738ab7b 1500 ios, 5529751527 ps, 54020 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        5141b5c537d033b4 1500 ios, 237144149913 ps, 1302367 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        b3e8dc956793f676 1500 ios, 13824675246 ps, 56817 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
+        2f622c0d77de6ced 1500 ios, 3691236585 ps, 54806 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
         bd5a37b878793901 1500 ios, 99985545762 ps, 358297 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
-        29839a174f3005a9 1500 ios, 17556903597 ps, 142391 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
-        95fb8136757b867f 1500 ios, 3691987344 ps, 54355 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        bad0c00c0fc53277 1500 ios, 5556530655 ps, 54114 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
-        546a4fbb62efa397 1500 ios, 4270990470 ps, 56553 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
+        7b7db8c21c2345f8 1500 ios, 17556998518 ps, 142336 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
+        7edba1e6156d1fae 1500 ios, 3692259785 ps, 54417 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        f6247e5f920cc926 1500 ios, 5549939941 ps, 54048 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
+        3eb1a2911626b35b 1500 ios, 4270046279 ps, 56530 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
         2f4fe067091e2e1b 1500 ios, 76540879163 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        f75bad016fca7479 1500 ios, 18563613192267 ps, 52798395 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        df5e6cf6c9014745 1500 ios, 18563613175663 ps, 52798387 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
         8c69601cba253b58 1500 ios, 4229400000 ps, 56710 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
         509a6c1a04854be0 1500 ios, 43540407450 ps, 87106 packets: nvme 4 KiB, 1 x 4, 50 % reads
         8c103264de2b060b 1496 ios, 60605827295 ps, 805954 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
