@@ -137,7 +137,6 @@ fn in_doorbell_mode_an_idle_endpoint_reads_nothing() {
 }
 
 #[test]
-#[ignore = "a doorbell that comes while a queue read is in flight is forgotten, though that read was too early to find the command"]
 fn two_reads_in_doorbell_mode_are_both_served_whatever_lies_between_them() {
     let drive = hybrid();
     let mut engine = Engine::new(&drive, 1);
@@ -185,7 +184,6 @@ fn polling_resumes_when_the_load_comes_back() {
 }
 
 #[test]
-#[ignore = "a doorbell that comes while the endpoint drains the queue is forgotten, and its read with it"]
 fn no_read_is_lost_around_a_change_of_mode() {
     for step in 0..250 {
         assert_eq!(around_a_change_of_mode(step), 34, "step {step}");
@@ -262,7 +260,6 @@ fn a_time_out_that_comes_too_early_reads_twice_and_completes_once() {
 }
 
 #[test]
-#[ignore = "reads that are tried again overrun the command ring: the wrong request is charged, and the ledger panics"]
 fn reads_that_are_tried_again_do_not_overrun_the_ring() {
     let set = ["dc_express.max_latency_us=1", "dc_express.queue_entries=64", "media.read_ns=40000"];
     let outcome = run(&drive("dc-express", &set), "bs=4k iodepth=2 number_ios=100");

@@ -193,7 +193,6 @@ fn in_packet_granularity_every_second_turn_is_that_of_the_other_class() {
 }
 
 #[test]
-#[ignore = "the rest of a train that was cut does not let a second packet that waits already in between"]
 fn two_packets_that_wait_for_a_train_both_cut_in() {
     let mut bench = Bench::new(&plain());
     bench.send(0, data(1, 8));

@@ -277,7 +277,6 @@ fn recording_changes_nothing() {
 }
 
 #[test]
-#[ignore = "a read of 4 KiB of a write's data needs eight tags at once and waits for them for ever"]
 fn writes_finish_with_fewer_tags_than_their_data_takes() {
     let outcome = run(&drive("nvme-polled", &["link.read_tags=2"]), "rw=randwrite bs=4k number_ios=1");
     assert!(outcome.finished);
@@ -305,7 +304,6 @@ fn a_faster_wire_does_not_slow_down_a_read_from_a_slow_memory() {
 }
 
 #[test]
-#[ignore = "an interrupt handler that runs while a hybrid wait spins counts twice"]
 fn cores_are_not_busier_than_the_clock_in_a_hybrid_wait() {
     let drive = drive("nvme", &["host.wait=hybrid", "host.hybrid_sleep_ratio=0", "host.cores=1"]);
     let outcome = run(&drive, "bs=4k number_ios=100");

@@ -213,8 +213,8 @@ impl Host {
         if self.pending.len() <= place {
             self.pending.resize(place + 1, false);
         }
-        // A host that spins has the interrupt masked; one whose handler has yet to run will see this completion too.
-        if self.wait == Wait::Spin || std::mem::replace(&mut self.pending[place], true) {
+        // A host that looks by itself has the interrupt masked; one whose handler has yet to run will see this completion too.
+        if self.wait != Wait::Sleep || std::mem::replace(&mut self.pending[place], true) {
             return;
         }
         sink.after(now, self.interrupt, Event::Interrupt { vector });

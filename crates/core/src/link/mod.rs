@@ -127,6 +127,8 @@ pub struct Link {
     /// Time for which each receiver holds a posted packet's credits, by direction.
     accept: [Span; 2],
     posted: [Credits; 2],
+    /// When the last posted packet's credits return.
+    last_return: [Time; 2],
     non_posted: [Credits; 2],
     errors: [Errors; 2],
     used: [WireUse; 2],
@@ -158,6 +160,7 @@ impl Link {
             acknowledge: if acknowledged { Span::from_ps(dllp_ps.round() as u64) } else { Span::ZERO },
             accept: [root_accept, Span::ZERO],
             posted: [posted.clone(), posted],
+            last_return: [Time::ZERO; 2],
             non_posted: [non_posted.clone(), non_posted],
             errors: [errors("link up"), errors("link down")],
             used: [used; 2],
@@ -322,7 +325,10 @@ impl Link {
         flight.sent -= behind;
         flight.arrives_at = Time::NEVER;
         self.errors[direction as usize].give_back(behind, packet_bits(flight, self.overhead));
-        let class = flight.class;
+        let (class, every) = (flight.class, flight.each.max(self.accept[direction as usize]));
+        if class == Class::Posted {
+            self.last_return[direction as usize] = self.last_return[direction as usize] - every * u64::from(behind);
+        }
         if let Some(credits) = self.credits(direction, class) {
             credits.unspend(behind);
         }
@@ -363,7 +369,8 @@ impl Link {
     /// at that instant yet.
     #[inline(always)] // Nearly every burst starts when it is sent, where all that `start` asks for is at hand.
     fn start(&mut self, now: Time, wire: usize, id: PacketId, granted: u32, flight: &mut InFlight) -> Option<Time> {
-        let limit = if self.per_packet { 1 } else { granted };
+        // While something else waits, packets take turns; a train goes out whole when it is alone.
+        let limit = if self.per_packet || self.wires[wire].has_others(flight.queue) { 1 } else { granted };
         let (direction, class, queue, each) = (flight.packet.direction, flight.class, flight.queue, flight.each);
         let (count, corrupted) = self.errors[direction as usize].intact(limit, packet_bits(flight, self.overhead));
         let started = self.wires[wire].start_at(now);
@@ -386,7 +393,13 @@ impl Link {
             }
         }
         let accept = self.accept[direction as usize];
-        let first_return = started + each + accept + self.round_trip;
+        let mut first_return = started + each + accept + self.round_trip;
+        if class == Class::Posted {
+            // The receiver takes packets out of its buffer one after the other.
+            let last_return = &mut self.last_return[direction as usize];
+            first_return = first_return.max(*last_return + accept);
+            *last_return = first_return + each.max(accept) * u64::from(count.max(1) - 1);
+        }
         if let Some(credits) = self.credits(direction, class).filter(|_| count > 0) {
             credits.spend(count, data, first_return, each.max(accept));
         }

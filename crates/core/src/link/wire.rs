@@ -91,6 +91,11 @@ impl Wire {
         self.waiting -= 1;
     }
 
+    /// Whether anything waits in another class's queue.
+    pub fn has_others(&self, class: Class) -> bool {
+        self.waiting as usize > self.queues[class as usize].len()
+    }
+
     /// Whether anything waits.
     pub fn has_waiting(&self) -> bool {
         self.waiting > 0

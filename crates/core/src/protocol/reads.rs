@@ -10,6 +10,7 @@ use crate::sink::Sink;
 #[derive(Clone, Debug)]
 pub struct Reads {
     request_bytes_max: u32,
+    tags: u32,
     tags_free: u32,
     waiting: VecDeque<Packet>,
 }
@@ -17,7 +18,7 @@ pub struct Reads {
 impl Reads {
     /// A device with `tags` tags, whose requests ask for up to `request_bytes_max` bytes each.
     pub fn new(tags: u16, request_bytes_max: u32) -> Reads {
-        Reads { request_bytes_max, tags_free: tags.into(), waiting: VecDeque::new() }
+        Reads { request_bytes_max, tags: tags.into(), tags_free: tags.into(), waiting: VecDeque::new() }
     }
 
     /// Largest read that one request packet may ask for.
@@ -52,8 +53,8 @@ impl Reads {
         }
     }
 
-    /// A burst never asks for more tags than there are, so that every read is answered some time.
+    /// A burst of more requests than there are tags takes all of them.
     fn tags(&self, bytes: u32) -> u32 {
-        bytes.div_ceil(self.request_bytes_max).max(1)
+        bytes.div_ceil(self.request_bytes_max).clamp(1, self.tags)
     }
 }
