@@ -28,7 +28,8 @@ struct Measured {
 
 fn main() {
     println!("{}\n", machine());
-    let mut table = Table::new().left("budget").right("best").right("median").right("allowed").left("").right("ratio").left("");
+    let mut table =
+        Table::new().left("budget").right("best").right("median").right("allowed").left("").right("ratio").left("");
     for measured in simulations().into_iter().chain([memory(), start_up()]) {
         let holds = (measured.best >= measured.budget) == measured.rate;
         table.row([
@@ -46,16 +47,26 @@ fn main() {
 
 /// Simulated requests per second of wall time.
 fn simulations() -> Vec<Measured> {
-    let rows: [(&str, &str, &[&str], u32, u32, u64, f64); 4] = [
+    type Row = (&'static str, &'static str, &'static [&'static str], u32, u32, u64, f64);
+    let rows: [Row; 4] = [
         ("NVMe, 4 KiB random reads, QD32, trains", "nvme", &[], 4096, 32, 1_000_000, 1400.0),
         ("the same, polled completions", "nvme-polled", &[], 4096, 32, 1_000_000, 1400.0),
         ("the same, packet by packet", "nvme-polled", &["link.granularity=packet"], 4096, 32, 200_000, 250.0),
         ("DC Express, 512 B random reads, QD1", "dc-express", &[], 512, 1, 2_000_000, 2000.0),
     ];
-    rows.iter().map(|&(what, drive, set, bytes, depth, ios, budget)| {
-        let rates = sorted((0..RUNS).map(|_| simulate(drive, set, bytes, depth, ios) / 1e3));
-        Measured { what: what.into(), unit: "k requests/s", best: rates[RUNS - 1], median: rates[RUNS / 2], budget, rate: true }
-    }).collect()
+    rows.iter()
+        .map(|&(what, drive, set, bytes, depth, ios, budget)| {
+            let rates = sorted((0..RUNS).map(|_| simulate(drive, set, bytes, depth, ios) / 1e3));
+            Measured {
+                what: what.into(),
+                unit: "k requests/s",
+                best: rates[RUNS - 1],
+                median: rates[RUNS / 2],
+                budget,
+                rate: true,
+            }
+        })
+        .collect()
 }
 
 /// Requests per second of one run.
@@ -64,7 +75,8 @@ fn simulate(name: &str, set: &[&str], bytes: u32, depth: u32, ios: u64) -> f64 {
     let set: Vec<_> = set.iter().map(|text| Override::parse(text).expect("an override")).collect();
     let drive = Drive::from_toml(shipped.file, shipped.text, &set).expect("a drive");
     let (bytes, depth, ios_text) = (bytes.to_string(), depth.to_string(), ios.to_string());
-    let options = [("rw", "randread"), ("bs", &bytes), ("iodepth", &depth), ("number_ios", &ios_text), ("io_size", "1024p")];
+    let options =
+        [("rw", "randread"), ("bs", &bytes), ("iodepth", &depth), ("number_ios", &ios_text), ("io_size", "1024p")];
     let jobs = fio::from_flags(&options).and_then(|file| file.resolve(&drive.limits(), &Default::default()));
     let mut simulation = Simulation::new(&drive, &jobs.expect("a job"), 1).expect("a run");
     let start = Instant::now();
@@ -81,7 +93,14 @@ fn memory() -> Measured {
         std::thread::sleep(Duration::from_millis(2));
     }
     let mib = peak_kib as f64 / 1024.0;
-    Measured { what: "peak memory of a run, NVMe QD32".into(), unit: "MiB", best: mib, median: mib, budget: 50.0, rate: false }
+    Measured {
+        what: "peak memory of a run, NVMe QD32".into(),
+        unit: "MiB",
+        best: mib,
+        median: mib,
+        budget: 50.0,
+        rate: false,
+    }
 }
 
 /// From the start of the program to the end of a run of one request.
@@ -91,7 +110,14 @@ fn start_up() -> Measured {
         program(&["run", "nvme", "--number-ios", "1"]).wait().expect("a child");
         start.elapsed().as_secs_f64() * 1e3
     }));
-    Measured { what: "start-up, a run of one request".into(), unit: "ms", best: times[0], median: times[times.len() / 2], budget: 20.0, rate: false }
+    Measured {
+        what: "start-up, a run of one request".into(),
+        unit: "ms",
+        best: times[0],
+        median: times[times.len() / 2],
+        budget: 20.0,
+        rate: false,
+    }
 }
 
 fn program(arguments: &[&str]) -> Child {
@@ -109,7 +135,8 @@ fn peak_resident_kib(child: &Child) -> u64 {
 /// The processor, as far as the system tells, and how many of them there are.
 fn machine() -> String {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
+    let model =
+        cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     format!("{}, {cores} cores; best and median of {RUNS} runs", model.unwrap_or("unknown processor"))
 }

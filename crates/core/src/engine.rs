@@ -319,16 +319,20 @@ impl Engine {
             counters.extend([("verified_reads", data.verified_reads), ("data_errors", data.data_errors)]);
         }
         let cpu = self.host.used(now);
-        self.recorder.outcome(drive, seed, crate::recorder::Parts {
-            now,
-            upstream: self.link.used(Direction::Up),
-            downstream: self.link.used(Direction::Down),
-            cpu,
-            awake_share: self.root_complex.awake_share(now),
-            counters,
-            events: self.sink.events,
-            finished: self.host.finished(),
-        })
+        self.recorder.outcome(
+            drive,
+            seed,
+            crate::recorder::Parts {
+                now,
+                upstream: self.link.used(Direction::Up),
+                downstream: self.link.used(Direction::Down),
+                cpu,
+                awake_share: self.root_complex.awake_share(now),
+                counters,
+                events: self.sink.events,
+                finished: self.host.finished(),
+            },
+        )
     }
 
     /// Time in which nothing is asked of the device, for a look at what it does unasked.

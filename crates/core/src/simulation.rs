@@ -100,9 +100,10 @@ impl Simulation {
     pub fn progress(&self) -> Option<f64> {
         let by_ios = self.ios.map(|ios| self.engine.completed() as f64 / ios.max(1) as f64);
         let by_time = self.runtime.map(|span| self.engine.now().as_ps() as f64 / span.as_ps().max(1) as f64);
-        let share = by_ios.into_iter().chain(by_time).fold(None, |most: Option<f64>, share| {
-            Some(most.map_or(share, |most| most.max(share)))
-        });
+        let share = by_ios
+            .into_iter()
+            .chain(by_time)
+            .fold(None, |most: Option<f64>, share| Some(most.map_or(share, |most| most.max(share))));
         share.map(|share| share.min(1.0))
     }
 

@@ -43,7 +43,11 @@ fn an_unloaded_nvme_read_is_the_sum_of_its_parts_to_the_picosecond() {
             + host.mmio_write;
         let outcome = run(&drive, &format!("bs={bytes} number_ios=100"));
         // Pages beyond the second come from a list that is read beside the media, and may take longer.
-        let list = if bytes > 8192 { reads(&outcome).stages.get(phaselink_core::report::Stage::HostRead) / 100 } else { Span::ZERO };
+        let list = if bytes > 8192 {
+            reads(&outcome).stages.get(phaselink_core::report::Stage::HostRead) / 100
+        } else {
+            Span::ZERO
+        };
         assert_eq!(reads(&outcome).total.min(), expected + list, "{bytes} bytes");
         assert_eq!(reads(&outcome).total.max(), expected + list, "{bytes} bytes");
     }

@@ -17,31 +17,12 @@ pub(super) struct Broken {
 
 /// All conditions that `drive` breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
-    let checks = [
-        wait,
-        stages,
-        clocks,
-        volts,
-        stripe,
-        data_credits,
-        nvme_fetch,
-        dc_express_fetch,
-        dc_express_polls,
-    ];
+    let checks = [wait, stages, clocks, volts, stripe, data_credits, nvme_fetch, dc_express_fetch, dc_express_polls];
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
-fn broken_if(
-    is_broken: bool,
-    keys: &'static [&'static str],
-    found: String,
-    allowed: String,
-) -> Option<Broken> {
-    is_broken.then_some(Broken {
-        keys,
-        found,
-        allowed,
-    })
+fn broken_if(is_broken: bool, keys: &'static [&'static str], found: String, allowed: String) -> Option<Broken> {
+    is_broken.then_some(Broken { keys, found, allowed })
 }
 
 /// A thread that sleeps is woken by an interrupt, which DC Express never sends.
@@ -55,21 +36,14 @@ fn wait(drive: &Drive) -> Option<Broken> {
         drive.host.wait == Wait::Sleep && !interrupts,
         &["host.wait", "nvme.interrupts", "interface"],
         format!("host.wait is \"sleep\" but {cause}"),
-        String::from(
-            "host.wait = \"spin\" or \"hybrid\", or interface = \"nvme\" with nvme.interrupts = true",
-        ),
+        String::from("host.wait = \"spin\" or \"hybrid\", or interface = \"nvme\" with nvme.interrupts = true"),
     )
 }
 
 fn stages(drive: &Drive) -> Option<Broken> {
     let count = drive.stack.stages.len();
     let found = format!("stack.stages has {count} stages");
-    broken_if(
-        count > STACK_STAGES_MAX,
-        &["stack.stages"],
-        found,
-        format!("at most {STACK_STAGES_MAX}"),
-    )
+    broken_if(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
 }
 
 /// Voltage rises from one clock to the other, so there must be room between them.
@@ -106,10 +80,7 @@ fn stripe(drive: &Drive) -> Option<Broken> {
 /// A receiver advertises credits for a packet of the largest payload at least (PCI Express Base Specification 6.0,
 /// section 2.6.1); with fewer, such a packet would wait for ever.
 fn data_credits(drive: &Drive) -> Option<Broken> {
-    let (credits, payload) = (
-        drive.link.posted_data_credits,
-        drive.link.max_payload_bytes,
-    );
+    let (credits, payload) = (drive.link.posted_data_credits, drive.link.max_payload_bytes);
     broken_if(
         u32::from(credits) * 16 < payload,
         &["link.posted_data_credits", "link.max_payload_bytes"],
@@ -129,10 +100,7 @@ fn nvme_fetch(drive: &Drive) -> Option<Broken> {
 }
 
 fn dc_express_fetch(drive: &Drive) -> Option<Broken> {
-    let (fetch, queue) = (
-        drive.dc_express.fetch_entries,
-        drive.dc_express.queue_entries,
-    );
+    let (fetch, queue) = (drive.dc_express.fetch_entries, drive.dc_express.queue_entries);
     broken_if(
         u32::from(fetch) > queue,
         &["dc_express.fetch_entries", "dc_express.queue_entries"],
@@ -142,10 +110,7 @@ fn dc_express_fetch(drive: &Drive) -> Option<Broken> {
 }
 
 fn dc_express_polls(drive: &Drive) -> Option<Broken> {
-    let (polls, queue) = (
-        drive.dc_express.polls_in_flight,
-        drive.dc_express.queue_entries,
-    );
+    let (polls, queue) = (drive.dc_express.polls_in_flight, drive.dc_express.queue_entries);
     broken_if(
         u32::from(polls) > queue,
         &["dc_express.polls_in_flight", "dc_express.queue_entries"],

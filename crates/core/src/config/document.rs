@@ -74,10 +74,7 @@ pub(crate) fn entry<'a>(table: &'a Table, key: &str) -> Option<&'a Entry> {
 impl Place {
     /// A place in something that has no lines: the command line, or a file as a whole.
     pub fn whole(file: impl Into<Arc<str>>) -> Place {
-        Place {
-            file: file.into(),
-            line: None,
-        }
+        Place { file: file.into(), line: None }
     }
 
     /// A problem here.
@@ -94,21 +91,13 @@ pub(crate) fn parse(file: &str, text: &str) -> Document {
     problems.sort_by_key(|problem| problem.line);
     problems.dedup_by_key(|problem| problem.line);
     let headers_are_sure = !errors.iter().any(|error| source.damages_header(error));
-    let table = if headers_are_sure {
-        source.table(root.get_ref())
-    } else {
-        Table::new()
-    };
+    let table = if headers_are_sure { source.table(root.get_ref()) } else { Table::new() };
     Document { table, problems }
 }
 
 /// Parse a single value, or say what is wrong with it.
 pub(crate) fn parse_value(place: &Place, text: &str) -> Result<Node, String> {
-    let source = Source {
-        file: place.file.clone(),
-        text,
-        line_starts: None,
-    };
+    let source = Source { file: place.file.clone(), text, line_starts: None };
     let value = DeValue::parse(text).map_err(|error| String::from(error.message()))?;
     Ok(source.node(&value))
 }
@@ -125,32 +114,16 @@ impl<'a> Source<'a> {
     fn new(file: &str, text: &'a str) -> Source<'a> {
         let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
         let line_starts = Some(std::iter::once(0).chain(after_newlines).collect());
-        Source {
-            file: file.into(),
-            text,
-            line_starts,
-        }
+        Source { file: file.into(), text, line_starts }
     }
 
     fn place(&self, at: usize) -> Place {
-        let line = self
-            .line_starts
-            .as_ref()
-            .map(|starts| starts.partition_point(|start| *start <= at));
-        Place {
-            file: self.file.clone(),
-            line,
-        }
+        let line = self.line_starts.as_ref().map(|starts| starts.partition_point(|start| *start <= at));
+        Place { file: self.file.clone(), line }
     }
 
     fn quote(&self, span: Range<usize>) -> String {
-        let first_line = self
-            .text
-            .get(span)
-            .unwrap_or("")
-            .lines()
-            .next()
-            .unwrap_or("");
+        let first_line = self.text.get(span).unwrap_or("").lines().next().unwrap_or("");
         let mut quote: String = first_line.chars().take(QUOTE_CHARACTERS_MAX).collect();
         if quote.len() < first_line.len() {
             quote.push('…');
@@ -191,33 +164,21 @@ impl<'a> Source<'a> {
     /// The parser limits how deep values nest, and with it the depth of this recursion.
     fn node(&self, value: &Spanned<DeValue<'_>>) -> Node {
         let converted = match value.get_ref() {
-            DeValue::Integer(integer) => {
-                Value::Integer(whole_number(integer.as_str(), integer.radix()))
-            }
+            DeValue::Integer(integer) => Value::Integer(whole_number(integer.as_str(), integer.radix())),
             DeValue::Float(float) => Value::Float(float.as_str().parse().unwrap_or(f64::NAN)),
             DeValue::Boolean(boolean) => Value::Boolean(*boolean),
             DeValue::String(string) => Value::String(string.to_string()),
-            DeValue::Array(array) => {
-                Value::Array(array.iter().map(|item| self.node(item)).collect())
-            }
+            DeValue::Array(array) => Value::Array(array.iter().map(|item| self.node(item)).collect()),
             DeValue::Table(table) => Value::Table(self.table(table)),
             DeValue::Datetime(_) => Value::Datetime,
         };
-        Node {
-            place: self.place(value.span().start),
-            value: converted,
-            quote: self.quote(value.span()),
-        }
+        Node { place: self.place(value.span().start), value: converted, quote: self.quote(value.span()) }
     }
 }
 
 /// The parser has checked the digits, so an integer that does not fit is one that is too large.
 fn whole_number(digits: &str, radix: u32) -> i128 {
-    let limit = if digits.starts_with('-') {
-        i128::MIN
-    } else {
-        i128::MAX
-    };
+    let limit = if digits.starts_with('-') { i128::MIN } else { i128::MAX };
     i128::from_str_radix(digits, radix).unwrap_or(limit)
 }
 
@@ -226,39 +187,25 @@ mod tests {
     use super::*;
 
     fn lines(text: &str) -> Vec<Option<usize>> {
-        parse("t", text)
-            .problems
-            .iter()
-            .map(|problem| problem.line)
-            .collect()
+        parse("t", text).problems.iter().map(|problem| problem.line).collect()
     }
 
     #[test]
     fn every_key_and_value_knows_its_line() {
         let table = parse("t", "# head\r\na = 1\r\n\r\n[s]\r\nb = [\r\n2,\r\n]\r\n").table;
         let section = entry(&table, "s").unwrap();
-        let Value::Table(inner) = &section.node.value else {
-            panic!()
-        };
+        let Value::Table(inner) = &section.node.value else { panic!() };
         assert_eq!(entry(&table, "a").unwrap().place.line, Some(2));
         assert_eq!(section.place.line, Some(4));
         assert_eq!(entry(inner, "b").unwrap().place.line, Some(5));
-        let Value::Array(items) = &inner[0].node.value else {
-            panic!()
-        };
+        let Value::Array(items) = &inner[0].node.value else { panic!() };
         assert_eq!(items[0].place.line, Some(6));
     }
 
     #[test]
     fn all_syntax_errors_are_reported_with_their_lines() {
-        assert_eq!(
-            lines("a = \nb = 3\nc = 12x\nd 4\n"),
-            [Some(1), Some(3), Some(4)]
-        );
-        assert_eq!(
-            lines("[media]\na = 1\na = 2\n[media]\n"),
-            [Some(3), Some(4)]
-        );
+        assert_eq!(lines("a = \nb = 3\nc = 12x\nd 4\n"), [Some(1), Some(3), Some(4)]);
+        assert_eq!(lines("[media]\na = 1\na = 2\n[media]\n"), [Some(3), Some(4)]);
     }
 
     #[test]

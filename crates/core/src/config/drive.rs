@@ -58,11 +58,7 @@ impl Drive {
     ///
     /// # Errors
     /// Everything that is wrong with the file and the overrides, in that order.
-    pub fn from_toml(
-        file_name: &str,
-        text: &str,
-        overrides: &[Override],
-    ) -> Result<Drive, Problems> {
+    pub fn from_toml(file_name: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
         reader::read(file_name, text, overrides)
     }
 
@@ -87,19 +83,10 @@ impl Drive {
     pub fn resolved(&self) -> Json {
         let mut resolved = section::values(&self.header());
         for section in self.sections() {
-            let values = section
-                .values()
-                .into_iter()
-                .map(|(key, value)| (String::from(key), value));
-            resolved.insert(
-                String::from(section.path()),
-                Json::Object(values.collect::<Map<_, _>>()),
-            );
+            let values = section.values().into_iter().map(|(key, value)| (String::from(key), value));
+            resolved.insert(String::from(section.path()), Json::Object(values.collect::<Map<_, _>>()));
         }
-        let fitted = self
-            .fitted
-            .iter()
-            .map(|mark| Json::Object(section::values(mark)));
+        let fitted = self.fitted.iter().map(|mark| Json::Object(section::values(mark)));
         resolved.insert(String::from("fitted"), fitted.collect());
         Json::Object(resolved)
     }
@@ -143,11 +130,7 @@ impl Drive {
     }
 
     pub(super) fn header(&self) -> Header {
-        Header {
-            name: self.name.clone(),
-            summary: self.summary.clone(),
-            interface: self.interface,
-        }
+        Header { name: self.name.clone(), summary: self.summary.clone(), interface: self.interface }
     }
 
     pub(super) fn sections(&self) -> [&dyn Section; 8] {

@@ -31,11 +31,7 @@ pub(super) fn explain(drive: &Drive) -> String {
         summary => format!("{}: {summary}\n", drive.name),
     };
     if !drive.sources.shipped.is_empty() {
-        let _ = writeln!(
-            text,
-            "starts from the shipped drive {}",
-            drive.sources.shipped.join(", from ")
-        );
+        let _ = writeln!(text, "starts from the shipped drive {}", drive.sources.shipped.join(", from "));
     }
     explain_section(&mut text, drive, &drive.header());
     for section in drive.sections() {
@@ -50,21 +46,12 @@ pub(super) fn explain(drive: &Drive) -> String {
 
 fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section) {
     let keys = section.keys().into_iter().zip(section.values());
-    let rows: Vec<Row> = keys
-        .map(|(key, (_, value))| row(drive, section.path(), key, &value))
-        .collect();
-    let width =
-        |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).len()).max().unwrap_or(0);
+    let rows: Vec<Row> = keys.map(|(key, (_, value))| row(drive, section.path(), key, &value)).collect();
+    let width = |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).len()).max().unwrap_or(0);
     let (names, values) = (width(|row| row.name), width(|row| &row.value));
     for row in &rows {
-        let head = format!(
-            "  {:names$}  {:>values$}  {:9}  ",
-            row.name, row.value, row.origin
-        );
-        let lines = wrapped(
-            &row.meaning,
-            WIDTH.saturating_sub(head.len()).max(MEANING_WIDTH_MIN),
-        );
+        let head = format!("  {:names$}  {:>values$}  {:9}  ", row.name, row.value, row.origin);
+        let lines = wrapped(&row.meaning, WIDTH.saturating_sub(head.len()).max(MEANING_WIDTH_MIN));
         for (line, words) in lines.iter().enumerate() {
             let margin = if line == 0 { head.as_str() } else { "" };
             let _ = writeln!(text, "{margin:indent$}{words}", indent = head.len());
@@ -89,9 +76,7 @@ fn row(drive: &Drive, path: &str, key: Key, value: &Json) -> Row {
         value: shown(value, key.name) + if is_fitted { " *" } else { "" },
         origin: origin.label(),
         meaning: format!("{}{default}", key.about),
-        items: value
-            .as_array()
-            .map_or(Vec::new(), |items| items.iter().map(item).collect()),
+        items: value.as_array().map_or(Vec::new(), |items| items.iter().map(item).collect()),
     }
 }
 
@@ -107,9 +92,7 @@ fn shown(value: &Json, key: &str) -> String {
 /// A table in a list: `name "fio", submit_ns 253 ns, …`.
 fn item(table: &Json) -> String {
     let keys = table.as_object().into_iter().flatten();
-    let keys: Vec<String> = keys
-        .map(|(key, value)| format!("{key} {}", shown(value, key)))
-        .collect();
+    let keys: Vec<String> = keys.map(|(key, value)| format!("{key} {}", shown(value, key))).collect();
     keys.join(", ")
 }
 

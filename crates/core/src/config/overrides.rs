@@ -24,15 +24,10 @@ impl Override {
         };
         let words: Vec<&str> = name.split('.').map(str::trim).collect();
         if words.len() > 2 || words.iter().any(|word| word.is_empty()) {
-            return Err(place.problem(
-                format!("{} is not the name of a key", name.trim()),
-                expected,
-            ));
+            return Err(place.problem(format!("{} is not the name of a key", name.trim()), expected));
         }
         let node = value_node(&place, value.trim())?;
-        Ok(Override {
-            table: nest(&place, &words, node),
-        })
+        Ok(Override { table: nest(&place, &words, node) })
     }
 
     /// The drive file that has this key alone.
@@ -48,26 +43,15 @@ fn nest(place: &Place, words: &[&str], node: Node) -> Table {
     };
     let node = match rest {
         [] => node,
-        _ => Node {
-            quote: node.quote.clone(),
-            place: place.clone(),
-            value: Value::Table(nest(place, rest, node)),
-        },
+        _ => Node { quote: node.quote.clone(), place: place.clone(), value: Value::Table(nest(place, rest, node)) },
     };
-    vec![Entry {
-        key: String::from(*first),
-        place: place.clone(),
-        node,
-    }]
+    vec![Entry { key: String::from(*first), place: place.clone(), node }]
 }
 
 fn value_node(place: &Place, text: &str) -> Result<Node, Problem> {
     document::parse_value(place, text).or_else(|error| match is_word(text) {
         true => Ok(word(place, text)),
-        false => Err(place.problem(
-            format!("`{text}` is not a value: {error}"),
-            "a TOML value, or a word",
-        )),
+        false => Err(place.problem(format!("`{text}` is not a value: {error}"), "a TOML value, or a word")),
     })
 }
 
@@ -77,11 +61,7 @@ fn is_word(text: &str) -> bool {
 
 fn word(place: &Place, text: &str) -> Node {
     let text = String::from(text);
-    Node {
-        place: place.clone(),
-        value: Value::String(text.clone()),
-        quote: text,
-    }
+    Node { place: place.clone(), value: Value::String(text.clone()), quote: text }
 }
 
 #[cfg(test)]
@@ -100,10 +80,7 @@ mod tests {
     fn values_are_toml_and_bare_words_are_strings() {
         assert!(matches!(value("media.read_ns=300"), Value::Integer(300)));
         assert!(matches!(value(" media.read_ns = 2.5 "), Value::Float(2.5)));
-        assert!(matches!(
-            value("nvme.interrupts=true"),
-            Value::Boolean(true)
-        ));
+        assert!(matches!(value("nvme.interrupts=true"), Value::Boolean(true)));
         assert!(matches!(value("media.preset=dram"), Value::String(word) if word == "dram"));
         assert!(matches!(value("name='a = b'"), Value::String(text) if text == "a = b"));
         assert!(matches!(value("stack.stages=[]"), Value::Array(items) if items.is_empty()));
@@ -111,17 +88,7 @@ mod tests {
 
     #[test]
     fn what_is_not_key_and_value_is_a_problem_that_shows_the_form() {
-        for text in [
-            "",
-            "media.read_ns",
-            "=3",
-            "media.=3",
-            ".read_ns=3",
-            "a.b.c=3",
-            "a.b=",
-            "a.b=[1",
-            "a.b='x",
-        ] {
+        for text in ["", "media.read_ns", "=3", "media.=3", ".read_ns=3", "a.b.c=3", "a.b=", "a.b=[1", "a.b='x"] {
             let problem = Override::parse(text).unwrap_err();
             assert_eq!(problem.file, format!("--set {text}"));
             assert!(!problem.allowed.is_empty(), "{problem}");

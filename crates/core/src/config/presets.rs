@@ -6,36 +6,12 @@ use super::document::{self, Entry, Table, Value};
 
 /// Sections that have presets, the file that holds them, and its text.
 const FILES: &[(&str, &str, &str)] = &[
-    (
-        "link",
-        "presets/link.toml",
-        include_str!("../../presets/link.toml"),
-    ),
-    (
-        "host",
-        "presets/host.toml",
-        include_str!("../../presets/host.toml"),
-    ),
-    (
-        "root_complex",
-        "presets/root_complex.toml",
-        include_str!("../../presets/root_complex.toml"),
-    ),
-    (
-        "stack",
-        "presets/stack.toml",
-        include_str!("../../presets/stack.toml"),
-    ),
-    (
-        "power",
-        "presets/power.toml",
-        include_str!("../../presets/power.toml"),
-    ),
-    (
-        "media",
-        "presets/media.toml",
-        include_str!("../../presets/media.toml"),
-    ),
+    ("link", "presets/link.toml", include_str!("../../presets/link.toml")),
+    ("host", "presets/host.toml", include_str!("../../presets/host.toml")),
+    ("root_complex", "presets/root_complex.toml", include_str!("../../presets/root_complex.toml")),
+    ("stack", "presets/stack.toml", include_str!("../../presets/stack.toml")),
+    ("power", "presets/power.toml", include_str!("../../presets/power.toml")),
+    ("media", "presets/media.toml", include_str!("../../presets/media.toml")),
 ];
 
 /// A preset as it is listed.
@@ -50,11 +26,7 @@ pub struct Preset {
 /// All presets, section by section in the order of their files.
 pub fn all() -> Vec<Preset> {
     let list = |(section, _, _): &(&'static str, &str, &str)| -> Vec<Preset> {
-        let preset = |row: Entry| Preset {
-            section,
-            summary: summary(&row),
-            name: row.key,
-        };
+        let preset = |row: Entry| Preset { section, summary: summary(&row), name: row.key };
         rows(section).into_iter().map(preset).collect()
     };
     FILES.iter().flat_map(list).collect()

@@ -27,12 +27,7 @@ impl Problem {
         found: impl Into<String>,
         allowed: impl Into<String>,
     ) -> Problem {
-        Problem {
-            file: file.into(),
-            line: line.into(),
-            found: found.into(),
-            allowed: allowed.into(),
-        }
+        Problem { file: file.into(), line: line.into(), found: found.into(), allowed: allowed.into() }
     }
 }
 

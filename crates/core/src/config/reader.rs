@@ -20,14 +20,8 @@ use super::value::{self, Fault};
 /// Read a drive file with overrides.
 pub(super) fn read(file: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
     let document = document::parse(file, text);
-    let mut layers = vec![Layer {
-        origin: Origin::File,
-        table: document.table,
-    }];
-    layers.extend(overrides.iter().map(|given| Layer {
-        origin: Origin::Set,
-        table: given.table().clone(),
-    }));
+    let mut layers = vec![Layer { origin: Origin::File, table: document.table }];
+    layers.extend(overrides.iter().map(|given| Layer { origin: Origin::Set, table: given.table().clone() }));
     let mut reader = Reader::new();
     reader.add_shipped(&mut layers);
     reader.read_presets(&layers);
@@ -87,18 +81,9 @@ impl Reader {
         let mut wanted = self.wanted_drive(layers);
         while let Some(shipped) = wanted {
             let depth = self.drive.sources.shipped.len();
-            assert!(
-                depth < shipped::ALL.len(),
-                "shipped drives start from each other"
-            );
+            assert!(depth < shipped::ALL.len(), "shipped drives start from each other");
             let table = document::parse(shipped.file, shipped.text).table;
-            layers.insert(
-                0,
-                Layer {
-                    origin: Origin::Shipped,
-                    table,
-                },
-            );
+            layers.insert(0, Layer { origin: Origin::Shipped, table });
             self.drive.sources.shipped.push(shipped.name);
             wanted = self.wanted_drive(&layers[..1]);
         }
@@ -107,10 +92,7 @@ impl Reader {
     /// The shipped drive that the highest layer with a `preset` names.
     fn wanted_drive(&mut self, layers: &[Layer]) -> Option<&'static Shipped> {
         let mut wanted = None;
-        for entry in layers
-            .iter()
-            .filter_map(|layer| document::entry(&layer.table, "preset"))
-        {
+        for entry in layers.iter().filter_map(|layer| document::entry(&layer.table, "preset")) {
             wanted = value::text(&entry.node).ok().and_then(shipped::find);
             if wanted.is_none() {
                 self.unknown_preset("preset", entry, shipped::names());
@@ -120,18 +102,12 @@ impl Reader {
         wanted
     }
 
-    fn unknown_preset<'a>(
-        &mut self,
-        key: &str,
-        entry: &Entry,
-        known: impl Iterator<Item = &'a str>,
-    ) {
+    fn unknown_preset<'a>(&mut self, key: &str, entry: &Entry, known: impl Iterator<Item = &'a str>) {
         let known: Vec<&str> = known.collect();
         let name = value::text(&entry.node).unwrap_or("");
         let meant = suggest::question(suggest::nearest(name, known.iter().copied()));
         let found = format!("{key} is {}{meant}", entry.node.quote);
-        self.problems
-            .push(entry.place.problem(found, known.join(", ")));
+        self.problems.push(entry.place.problem(found, known.join(", ")));
     }
 
     fn read_presets(&mut self, layers: &[Layer]) {
@@ -182,9 +158,7 @@ impl Reader {
                 "preset" => {}
                 "fitted" => self.read_marks("", layer.origin, rank, entry),
                 "name" | "summary" if layer.origin == Origin::Shipped => {}
-                path if self.section(path).is_some() => {
-                    self.read_section(layer.origin, rank, entry)
-                }
+                path if self.section(path).is_some() => self.read_section(layer.origin, rank, entry),
                 _ => self.read_header(layer.origin, rank, entry),
             }
         }
@@ -194,9 +168,7 @@ impl Reader {
         let path = table.key.as_str();
         let Value::Table(keys) = &table.node.value else {
             let found = format!("{path} is {}", table.node.quote);
-            return self
-                .problems
-                .push(table.place.problem(found, format!("a section [{path}]")));
+            return self.problems.push(table.place.problem(found, format!("a section [{path}]")));
         };
         for entry in keys {
             if entry.key != "preset" || !presets::has(path) {
@@ -216,16 +188,8 @@ impl Reader {
     fn unknown_section(&mut self, entry: &Entry) {
         let paths = self.drive.sections().map(|section| section.path());
         let meant = suggest::nearest(&entry.key, paths).map(|path| format!("[{path}]"));
-        let found = format!(
-            "unknown section [{}]{}",
-            entry.key,
-            suggest::question(meant.as_deref())
-        );
-        self.problems.push(
-            entry
-                .place
-                .problem(found, format!("[{}]", paths.join("], ["))),
-        );
+        let found = format!("unknown section [{}]{}", entry.key, suggest::question(meant.as_deref()));
+        self.problems.push(entry.place.problem(found, format!("[{}]", paths.join("], ["))));
     }
 
     /// Give a key its value, or note what is wrong with it.
@@ -233,30 +197,17 @@ impl Reader {
         let name = full_name(path, &entry.key);
         let result = match path {
             "" => self.header.set(&entry.key, &entry.node),
-            _ => match self
-                .drive
-                .sections_mut()
-                .into_iter()
-                .find(|section| section.path() == path)
-            {
+            _ => match self.drive.sections_mut().into_iter().find(|section| section.path() == path) {
                 Some(section) => section.set(&entry.key, &entry.node),
                 None => Err(Fault::UnknownKey),
             },
         };
         match result {
             Ok(()) => {
-                self.settings.insert(
-                    name,
-                    Setting {
-                        origin,
-                        rank,
-                        place: entry.place.clone(),
-                    },
-                );
+                self.settings.insert(name, Setting { origin, rank, place: entry.place.clone() });
             }
             Err(fault) => {
-                let problems =
-                    section::problems_of(fault, entry, self.section_or_header(path), &self.all());
+                let problems = section::problems_of(fault, entry, self.section_or_header(path), &self.all());
                 self.problems.extend(problems);
                 self.faulty.insert(name);
             }
@@ -267,10 +218,7 @@ impl Reader {
     fn read_marks(&mut self, path: &str, origin: Origin, rank: usize, list: &Entry) {
         let Value::Array(items) = &list.node.value else {
             let found = format!("fitted is {}", list.node.quote);
-            return self.problems.push(
-                list.place
-                    .problem(found, "tables [[fitted]] with the keys key, why"),
-            );
+            return self.problems.push(list.place.problem(found, "tables [[fitted]] with the keys key, why"));
         };
         for item in items {
             let known_problems = self.problems.len();
@@ -278,11 +226,7 @@ impl Reader {
             if self.problems.len() == known_problems {
                 fitted.key = full_name(path, &fitted.key);
                 self.check_mark(&fitted, &item.place);
-                self.marks.push(Mark {
-                    fitted,
-                    origin,
-                    rank,
-                });
+                self.marks.push(Mark { fitted, origin, rank });
             }
         }
     }
@@ -291,18 +235,12 @@ impl Reader {
         let names = self.names();
         if !names.contains(&fitted.key) {
             let meant = suggest::nearest(&fitted.key, names.iter().map(String::as_str));
-            let found = format!(
-                "fitted names the unknown key \"{}\"{}",
-                fitted.key,
-                suggest::question(meant)
-            );
-            self.problems
-                .push(place.problem(found, "a key with its section, as in host.interrupt_ns"));
+            let found = format!("fitted names the unknown key \"{}\"{}", fitted.key, suggest::question(meant));
+            self.problems.push(place.problem(found, "a key with its section, as in host.interrupt_ns"));
         }
         if fitted.why.is_empty() {
             let found = format!("fitted does not say why {} was fitted", fitted.key);
-            self.problems
-                .push(place.problem(found, "why = what it was fitted to"));
+            self.problems.push(place.problem(found, "why = what it was fitted to"));
         }
     }
 
@@ -324,10 +262,8 @@ impl Reader {
     fn require_interface(&mut self, file: &str) {
         let is_known = self.settings.contains_key("interface") || self.faulty.contains("interface");
         if !is_known {
-            let allowed =
-                "interface = \"nvme\" or \"dc-express\", or preset = the name of a shipped drive";
-            self.problems
-                .push(Place::whole(file).problem("the interface is missing", allowed));
+            let allowed = "interface = \"nvme\" or \"dc-express\", or preset = the name of a shipped drive";
+            self.problems.push(Place::whole(file).problem("the interface is missing", allowed));
         }
     }
 
@@ -338,8 +274,7 @@ impl Reader {
             if !rule.keys.iter().any(|key| self.faulty.contains(*key)) {
                 let settings = rule.keys.iter().filter_map(|key| self.settings.get(*key));
                 let last = settings.max_by_key(|setting| (setting.rank, setting.place.line));
-                let place =
-                    last.map_or_else(|| Place::whole(file), |setting| setting.place.clone());
+                let place = last.map_or_else(|| Place::whole(file), |setting| setting.place.clone());
                 self.problems.push(place.problem(rule.found, rule.allowed));
             }
         }
@@ -355,26 +290,16 @@ impl Reader {
             }
         }
         let mut drive = self.drive;
-        drive.name = if self.header.name.is_empty() {
-            name_of(file)
-        } else {
-            self.header.name
-        };
+        drive.name = if self.header.name.is_empty() { name_of(file) } else { self.header.name };
         drive.summary = self.header.summary;
         drive.interface = self.header.interface;
         drive.fitted = fitted;
-        drive.sources.origins = settings
-            .into_iter()
-            .map(|(key, setting)| (key, setting.origin))
-            .collect();
+        drive.sources.origins = settings.into_iter().map(|(key, setting)| (key, setting.origin)).collect();
         drive
     }
 
     fn section(&self, path: &str) -> Option<&dyn Section> {
-        self.drive
-            .sections()
-            .into_iter()
-            .find(|section| section.path() == path)
+        self.drive.sections().into_iter().find(|section| section.path() == path)
     }
 
     fn section_or_header(&self, path: &str) -> &dyn Section {
@@ -383,19 +308,13 @@ impl Reader {
 
     fn all(&self) -> Vec<&dyn Section> {
         let header: &dyn Section = &self.header;
-        std::iter::once(header)
-            .chain(self.drive.sections())
-            .collect()
+        std::iter::once(header).chain(self.drive.sections()).collect()
     }
 
     /// Full names of all keys of all sections.
     fn names(&self) -> Vec<String> {
         let names = |section: &dyn Section| -> Vec<String> {
-            section
-                .keys()
-                .iter()
-                .map(|key| full_name(section.path(), key.name))
-                .collect()
+            section.keys().iter().map(|key| full_name(section.path(), key.name)).collect()
         };
         self.drive.sections().into_iter().flat_map(names).collect()
     }
@@ -428,19 +347,12 @@ fn place_of(problem: &Problem) -> (String, Option<usize>) {
 /// whose values do not go together with the file's.
 fn files(file: &str, layers: &[Layer]) -> Vec<String> {
     let overrides = layers.iter().filter(|layer| layer.origin == Origin::Set);
-    let names = overrides
-        .flat_map(|layer| &layer.table)
-        .map(|entry| entry.place.file.to_string());
+    let names = overrides.flat_map(|layer| &layer.table).map(|entry| entry.place.file.to_string());
     std::iter::once(String::from(file)).chain(names).collect()
 }
 
 fn sort_by_place(files: &[String], problems: &mut [Problem]) {
-    let rank = |name: &String| {
-        files
-            .iter()
-            .position(|file| file == name)
-            .unwrap_or(files.len())
-    };
+    let rank = |name: &String| files.iter().position(|file| file == name).unwrap_or(files.len());
     problems.sort_by_key(|problem| (rank(&problem.file), problem.line));
 }
 

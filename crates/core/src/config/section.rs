@@ -113,11 +113,7 @@ pub(crate) fn full_name(path: &str, key: &str) -> String {
 
 /// All values of a section by key.
 pub(crate) fn values(section: &impl Section) -> serde_json::Map<String, Json> {
-    section
-        .values()
-        .into_iter()
-        .map(|(key, value)| (String::from(key), value))
-        .collect()
+    section.values().into_iter().map(|(key, value)| (String::from(key), value)).collect()
 }
 
 /// Read a section that stands as one item of a list; its problems join `problems`.
@@ -137,12 +133,7 @@ pub(crate) fn read_item<T: Section + Default>(node: &Node, problems: &mut Vec<Pr
 }
 
 /// What to tell of an entry that `section` did not take; `all` sections are searched for the key that was meant.
-pub(crate) fn problems_of(
-    fault: Fault,
-    entry: &Entry,
-    section: &dyn Section,
-    all: &[&dyn Section],
-) -> Vec<Problem> {
+pub(crate) fn problems_of(fault: Fault, entry: &Entry, section: &dyn Section, all: &[&dyn Section]) -> Vec<Problem> {
     let key = full_name(section.path(), &entry.key);
     let is = format!("{key} is {}", entry.node.quote);
     match fault {

@@ -15,18 +15,11 @@ const BEGINNING_BYTES_MIN: usize = 3;
 const WORD_BYTES_MAX: usize = 64;
 
 /// The candidate most like `word`, if any is like it at all.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     nearest_above(LIKENESS_MIN, word, candidates)
 }
 
-fn nearest_above<'a>(
-    likeness_min: f64,
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+fn nearest_above<'a>(likeness_min: f64, word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > WORD_BYTES_MAX {
         return None;
     }
@@ -44,11 +37,7 @@ fn nearest_above<'a>(
 fn likeness(word: &str, candidate: &str) -> f64 {
     let likeness = strsim::normalized_damerau_levenshtein(word, candidate);
     let is_beginning = word.len() >= BEGINNING_BYTES_MIN && candidate.starts_with(word);
-    if is_beginning {
-        likeness.max(LIKENESS_ELSEWHERE_MIN)
-    } else {
-        likeness
-    }
+    if is_beginning { likeness.max(LIKENESS_ELSEWHERE_MIN) } else { likeness }
 }
 
 /// `, did you mean sleep?`, or nothing.
@@ -65,18 +54,12 @@ pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section
         .or_else(|| elsewhere(entry, here, all))
         .or_else(|| nearest(&entry.key, names.iter().copied()).map(String::from))
         .or_else(|| alike_elsewhere(entry, all));
-    let allowed = if meant.is_none() {
-        names.join(", ")
-    } else {
-        String::new()
-    };
+    let allowed = if meant.is_none() { names.join(", ") } else { String::new() };
     let found = match here.path() {
         "" => format!("unknown key {}", entry.key),
         path => format!("unknown key {} in [{path}]", entry.key),
     };
-    entry
-        .place
-        .problem(found + &question(meant.as_deref()), allowed)
+    entry.place.problem(found + &question(meant.as_deref()), allowed)
 }
 
 fn names(section: &dyn Section) -> Vec<&'static str> {
@@ -99,11 +82,7 @@ fn elsewhere(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Option<
     };
     let others = all.iter().filter(|section| section.path() != here.path());
     let meant: Vec<String> = others.filter_map(find).collect();
-    if meant.is_empty() {
-        None
-    } else {
-        Some(meant.join(" or "))
-    }
+    if meant.is_empty() { None } else { Some(meant.join(" or ")) }
 }
 
 fn alike_elsewhere(entry: &Entry, all: &[&dyn Section]) -> Option<String> {
@@ -130,10 +109,7 @@ mod tests {
     #[test]
     fn the_nearest_name_is_found_and_strangers_are_not() {
         assert_eq!(nearest("slep", ["spin", "sleep", "hybrid"]), Some("sleep"));
-        assert_eq!(
-            nearest("nand", ["dram", "nand-slc", "nand-mlc"]),
-            Some("nand-slc")
-        );
+        assert_eq!(nearest("nand", ["dram", "nand-slc", "nand-mlc"]), Some("nand-slc"));
         assert_eq!(nearest("zzz", ["spin", "sleep", "hybrid"]), None);
         assert_eq!(nearest(&"sleep".repeat(100_000), ["sleep"]), None);
     }

@@ -47,17 +47,9 @@ pub(crate) const fn any() -> Any {
 }
 
 /// Read a value and check it against what is allowed.
-pub(crate) fn read<T: KeyType>(
-    key: &str,
-    node: &Node,
-    allowed: &impl Allowed<T>,
-) -> Result<T, Fault> {
+pub(crate) fn read<T: KeyType>(key: &str, node: &Node, allowed: &impl Allowed<T>) -> Result<T, Fault> {
     let value = T::read(key, node)?;
-    if allowed.allows(&value) {
-        Ok(value)
-    } else {
-        Err(Fault::NotAllowed)
-    }
+    if allowed.allows(&value) { Ok(value) } else { Err(Fault::NotAllowed) }
 }
 
 impl<T: KeyType> Allowed<T> for Any {
@@ -75,12 +67,7 @@ impl<T: KeyType + PartialOrd> Allowed<T> for RangeInclusive<T> {
     }
     fn describe(&self, key: &str) -> String {
         let bound = |value: &T| readable(&value.write(key));
-        let bounds = format!(
-            "{} from {} to {}",
-            T::kind(),
-            bound(self.start()),
-            bound(self.end())
-        );
+        let bounds = format!("{} from {} to {}", T::kind(), bound(self.start()), bound(self.end()));
         [&bounds, unit(key)].join(" ").trim_end().into()
     }
 }
@@ -90,10 +77,7 @@ impl<T: KeyType + PartialEq, const N: usize> Allowed<T> for [T; N] {
         self.contains(value)
     }
     fn describe(&self, key: &str) -> String {
-        let values: Vec<String> = self
-            .iter()
-            .map(|value| readable(&value.write(key)))
-            .collect();
+        let values: Vec<String> = self.iter().map(|value| readable(&value.write(key))).collect();
         values.join(", ")
     }
 }
@@ -174,9 +158,7 @@ impl KeyType for Span {
     fn read(key: &str, node: &Node) -> Result<Span, Fault> {
         let ps = picoseconds_per_unit(key);
         let in_ps = match node.value {
-            Value::Integer(integer) => u64::try_from(integer)
-                .ok()
-                .and_then(|units| units.checked_mul(ps)),
+            Value::Integer(integer) => u64::try_from(integer).ok().and_then(|units| units.checked_mul(ps)),
             Value::Float(units) if units >= 0.0 => Some((units * ps as f64).round() as u64),
             _ => None,
         };
@@ -201,20 +183,11 @@ impl<T: Section + Default> KeyType for Vec<T> {
             return Err(Fault::NotAllowed);
         };
         let mut problems = Vec::new();
-        let read = items
-            .iter()
-            .map(|item| section::read_item(item, &mut problems))
-            .collect();
-        if problems.is_empty() {
-            Ok(read)
-        } else {
-            Err(Fault::Inside(problems))
-        }
+        let read = items.iter().map(|item| section::read_item(item, &mut problems)).collect();
+        if problems.is_empty() { Ok(read) } else { Err(Fault::Inside(problems)) }
     }
     fn write(&self, _: &str) -> Json {
-        self.iter()
-            .map(|item| Json::Object(section::values(item)))
-            .collect()
+        self.iter().map(|item| Json::Object(section::values(item))).collect()
     }
 }
 
@@ -291,10 +264,7 @@ const UNITS: &[(&str, &str)] = &[
 
 /// The unit that a key's name gives, or nothing.
 pub(crate) fn unit(key: &str) -> &'static str {
-    UNITS
-        .iter()
-        .find(|(suffix, _)| key.ends_with(suffix))
-        .map_or("", |(_, unit)| unit)
+    UNITS.iter().find(|(suffix, _)| key.ends_with(suffix)).map_or("", |(_, unit)| unit)
 }
 
 /// A key's name without its unit.
@@ -356,15 +326,7 @@ mod tests {
 
     #[test]
     fn spans_that_are_no_length_of_time_are_refused() {
-        for text in [
-            "-1",
-            "-0.0001",
-            "nan",
-            "-inf",
-            "'1'",
-            "true",
-            "99999999999999999999",
-        ] {
+        for text in ["-1", "-0.0001", "nan", "-inf", "'1'", "true", "99999999999999999999"] {
             assert_eq!(span("read_ns", text), None, "{text}");
         }
     }
@@ -374,11 +336,7 @@ mod tests {
         for ps in [0, 1, 999, 2_400, 110_000, 1_234_567_891, 99_999_999_999_999] {
             for key in ["a_ns", "a_us", "a_ms", "a_s"] {
                 let written = Span::from_ps(ps).write(key).to_string();
-                assert_eq!(
-                    span(key, &written),
-                    Some(Span::from_ps(ps)),
-                    "{written} {key}"
-                );
+                assert_eq!(span(key, &written), Some(Span::from_ps(ps)), "{written} {key}");
             }
         }
     }
@@ -386,14 +344,8 @@ mod tests {
     #[test]
     fn bounds_print_in_the_unit_of_the_key() {
         let bounds = Span::from_ns(1)..=Span::from_s(100);
-        assert_eq!(
-            bounds.describe("max_latency_us"),
-            "number from 0.001 to 100_000_000 us"
-        );
-        assert_eq!(
-            (1..=127_u16).describe("credits"),
-            "whole number from 1 to 127"
-        );
+        assert_eq!(bounds.describe("max_latency_us"), "number from 0.001 to 100_000_000 us");
+        assert_eq!((1..=127_u16).describe("credits"), "whole number from 1 to 127");
         assert_eq!([64_u32, 128].describe("boundary_bytes"), "64, 128");
     }
 }

@@ -15,8 +15,8 @@ use crate::report::stage::Ledger;
 use crate::report::{CpuUse, Stage};
 use crate::sink::{Event, Request, RequestId, Sink};
 use crate::time::{Span, Time};
-use crate::workload::{Io, Next, Op};
 use crate::workload::generator::Generator;
+use crate::workload::{Io, Next, Op};
 use stack::Stack;
 
 /// What a thread is doing.
@@ -295,14 +295,7 @@ impl Host {
     }
 
     /// Walk a request down to the driver: the request, and when it gets there.
-    fn descend(
-        &mut self,
-        begin: Time,
-        thread: u16,
-        next: Next,
-        driver: &Driver,
-        sink: &mut Sink,
-    ) -> (RequestId, Time) {
+    fn descend(&mut self, begin: Time, thread: u16, next: Next, driver: &Driver, sink: &mut Sink) -> (RequestId, Time) {
         sink.issued += 1;
         let id = sink.requests.insert(Request {
             number: sink.issued,

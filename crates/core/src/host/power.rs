@@ -68,6 +68,21 @@ pub fn joules_per_io(server_w: f64, iops: f64) -> Option<f64> {
     (iops > 0.0).then(|| server_w / iops)
 }
 
+impl From<&crate::config::Drive> for PowerModel {
+    fn from(drive: &crate::config::Drive) -> PowerModel {
+        let power = &drive.power;
+        PowerModel {
+            idle_w: power.idle_w,
+            package_awake_w: power.package_awake_w,
+            core_w: power.core_w,
+            nominal_ghz: drive.host.nominal_ghz,
+            volts_min: power.volts_min,
+            volts_max: power.volts_max,
+            volts_min_ghz: power.volts_min_ghz,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,10 +112,7 @@ mod tests {
 
     #[test]
     fn without_a_range_of_clocks_the_voltage_is_constant() {
-        let fixed = PowerModel {
-            volts_min_ghz: 3.8,
-            ..SERVER
-        };
+        let fixed = PowerModel { volts_min_ghz: 3.8, ..SERVER };
         assert_close(fixed.volts(1.0), 1.2);
         assert_close(fixed.core_w(1.9), 12.5);
     }
@@ -136,26 +148,9 @@ mod tests {
             joules_per_io(server_w, 1e6 / latency_us).unwrap()
         };
         let clocks = (12..=38).map(|step| f64::from(step) / 10.0);
-        let best_ghz = clocks
-            .min_by(|a, b| joules(*a).total_cmp(&joules(*b)))
-            .unwrap();
+        let best_ghz = clocks.min_by(|a, b| joules(*a).total_cmp(&joules(*b))).unwrap();
         assert!((1.7..=2.3).contains(&best_ghz), "{best_ghz}");
         assert!(joules(1.2) / joules(best_ghz) < 1.05);
         assert!(joules(3.8) / joules(best_ghz) > 1.05);
-    }
-}
-
-impl From<&crate::config::Drive> for PowerModel {
-    fn from(drive: &crate::config::Drive) -> PowerModel {
-        let power = &drive.power;
-        PowerModel {
-            idle_w: power.idle_w,
-            package_awake_w: power.package_awake_w,
-            core_w: power.core_w,
-            nominal_ghz: drive.host.nominal_ghz,
-            volts_min: power.volts_min,
-            volts_max: power.volts_max,
-            volts_min_ghz: power.volts_min_ghz,
-        }
     }
 }

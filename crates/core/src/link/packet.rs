@@ -179,10 +179,7 @@ impl Overhead {
     pub fn new(link: &config::Link) -> Overhead {
         let framing = if link.generation >= 6 { 0 } else { FRAMING_BYTES };
         let request_header = if link.address_bits == 64 { 16 } else { 12 };
-        Overhead {
-            request_bytes: request_header + framing,
-            completion_bytes: COMPLETION_HEADER_BYTES + framing,
-        }
+        Overhead { request_bytes: request_header + framing, completion_bytes: COMPLETION_HEADER_BYTES + framing }
     }
 
     /// Header and framing of one packet.

@@ -62,11 +62,7 @@ impl Interleave {
         let banks = channels * u32::from(geometry.banks_per_channel);
         assert!(banks > 0, "a memory needs a bank");
         assert!(geometry.stripe_bytes > 0, "a stripe needs a byte");
-        Interleave {
-            stripe_bytes: geometry.stripe_bytes,
-            channels,
-            banks,
-        }
+        Interleave { stripe_bytes: geometry.stripe_bytes, channels, banks }
     }
 
     /// Banks of all channels together.
@@ -94,21 +90,13 @@ impl Interleave {
 
     /// Cuts the `bytes` from `offset` on into one piece a stripe, in address order.
     pub fn pieces(&self, offset: u64, bytes: u32) -> Pieces {
-        Pieces {
-            interleave: *self,
-            next: self.locate(offset),
-            bytes_left: bytes,
-        }
+        Pieces { interleave: *self, next: self.locate(offset), bytes_left: bytes }
     }
 
     /// The start of the stripe that follows the one at `row` of `bank`.
     fn next_stripe(&self, bank: u32, row: u64) -> Location {
         let last = bank + 1 == self.banks;
-        Location {
-            bank: if last { 0 } else { bank + 1 },
-            row: row.wrapping_add(u64::from(last)),
-            column: 0,
-        }
+        Location { bank: if last { 0 } else { bank + 1 }, row: row.wrapping_add(u64::from(last)), column: 0 }
     }
 }
 
@@ -124,11 +112,7 @@ impl Iterator for Pieces {
         let bytes = self.bytes_left.min(stripe_bytes - column);
         self.bytes_left -= bytes;
         self.next = self.interleave.next_stripe(bank, row);
-        Some(Piece {
-            bank,
-            bank_offset: row * u64::from(stripe_bytes) + u64::from(column),
-            bytes,
-        })
+        Some(Piece { bank, bank_offset: row * u64::from(stripe_bytes) + u64::from(column), bytes })
     }
 }
 
@@ -137,10 +121,7 @@ impl Iterator for Pieces {
 fn divide(dividend: u64, divisor: u32) -> (u64, u32) {
     if divisor.is_power_of_two() {
         let mask = u64::from(divisor) - 1;
-        (
-            dividend >> divisor.trailing_zeros(),
-            (dividend & mask) as u32,
-        )
+        (dividend >> divisor.trailing_zeros(), (dividend & mask) as u32)
     } else {
         let divisor = u64::from(divisor);
         (dividend / divisor, (dividend % divisor) as u32)
@@ -153,12 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn interleave(channels: u16, banks_per_channel: u16, stripe_bytes: u32) -> Interleave {
-        Interleave::new(&Geometry {
-            channels,
-            banks_per_channel,
-            stripe_bytes,
-            timing: Timing::default(),
-        })
+        Interleave::new(&Geometry { channels, banks_per_channel, stripe_bytes, timing: Timing::default() })
     }
 
     #[test]
@@ -168,29 +144,13 @@ mod tests {
             .map(|stripe| layout.locate(stripe * 512))
             .map(|at| (layout.channel(at.bank), at.bank, at.row))
             .collect();
-        assert_eq!(
-            places,
-            [
-                (0, 0, 0),
-                (1, 1, 0),
-                (0, 2, 0),
-                (1, 3, 0),
-                (0, 4, 0),
-                (1, 5, 0),
-                (0, 0, 1)
-            ]
-        );
+        assert_eq!(places, [(0, 0, 0), (1, 1, 0), (0, 2, 0), (1, 3, 0), (0, 4, 0), (1, 5, 0), (0, 0, 1)]);
     }
 
     #[test]
     fn a_request_inside_one_stripe_is_one_piece_and_one_byte_more_makes_two() {
         let layout = interleave(2, 1, 512);
-        let sizes = |offset, bytes| -> Vec<u32> {
-            layout
-                .pieces(offset, bytes)
-                .map(|piece| piece.bytes)
-                .collect()
-        };
+        let sizes = |offset, bytes| -> Vec<u32> { layout.pieces(offset, bytes).map(|piece| piece.bytes).collect() };
         assert_eq!(sizes(500, 12), [12]);
         assert_eq!(sizes(500, 13), [12, 1]);
         assert_eq!(sizes(512, 0), Vec::<u32>::new());

@@ -83,10 +83,7 @@ pub struct Activity {
 impl Media {
     /// An idle memory. Asserts that it has a bank and a program unit.
     pub fn new(geometry: &Geometry) -> Media {
-        assert!(
-            geometry.timing.program_bytes > 0,
-            "a program unit needs a byte"
-        );
+        assert!(geometry.timing.program_bytes > 0, "a program unit needs a byte");
         let interleave = Interleave::new(geometry);
         Media {
             interleave,
@@ -106,11 +103,7 @@ impl Media {
         self.activity.reads += 1;
         self.activity.read_bytes += u64::from(bytes);
         let mut first_bytes_left = first_bytes.max(1);
-        let mut timing = ReadTiming {
-            started: now,
-            first_at: now,
-            last_at: now,
-        };
+        let mut timing = ReadTiming { started: now, first_at: now, last_at: now };
         for piece in self.interleave.pieces(offset, bytes) {
             let access = self.read_piece(now, piece);
             timing.last_at = timing.last_at.max(access.bus_until);
@@ -130,12 +123,7 @@ impl Media {
         self.last_call = now;
         self.activity.writes += 1;
         self.activity.written_bytes += u64::from(bytes);
-        let mut timing = WriteTiming {
-            started: now,
-            buffered_at: now,
-            programmed_at: now,
-            acknowledged_at: now,
-        };
+        let mut timing = WriteTiming { started: now, buffered_at: now, programmed_at: now, acknowledged_at: now };
         for piece in self.interleave.pieces(offset, bytes) {
             let (access, program) = self.write_piece(now, piece);
             timing.buffered_at = timing.buffered_at.max(access.bus_until);

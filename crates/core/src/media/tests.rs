@@ -14,12 +14,7 @@ const fn ns(ns: u64) -> Span {
 const PS: Span = Span::from_ps(1);
 
 fn geometry(channels: u16, banks_per_channel: u16, stripe_bytes: u32, timing: Timing) -> Geometry {
-    Geometry {
-        channels,
-        banks_per_channel,
-        stripe_bytes,
-        timing,
-    }
+    Geometry { channels, banks_per_channel, stripe_bytes, timing }
 }
 
 /// The phase change memory of the DC Express paper on one channel.
@@ -94,11 +89,7 @@ fn arrays_of_two_banks_overlap_while_their_transfers_take_turns_on_the_bus() {
     let second = media.read(at(0), 4096, 128, 128);
     assert_eq!(first.last_at, at(368));
     assert_eq!(second.last_at, at(368 + 64));
-    assert_eq!(
-        second.started,
-        at(64),
-        "the wait for the bus counts as waiting"
-    );
+    assert_eq!(second.started, at(64), "the wait for the bus counts as waiting");
 }
 
 #[test]
@@ -115,11 +106,7 @@ fn the_first_bytes_of_a_read_wait_for_every_piece_that_holds_some_of_them() {
     media.write(at(0), 64, 64);
     let programmed_at = at(194 + 32 + 120_000);
     let read = media.clone().read(at(1000), 0, 128, 64);
-    assert_eq!(
-        read.first_at,
-        at(1000 + 304 + 32),
-        "the free bank holds them"
-    );
+    assert_eq!(read.first_at, at(1000 + 304 + 32), "the free bank holds them");
     assert_eq!(read.last_at, programmed_at + ns(304 + 32));
     let read = media.read(at(1000), 0, 128, 65);
     assert_eq!(read.started, programmed_at, "the second piece is critical");
@@ -137,24 +124,15 @@ fn a_read_behind_a_program_does_not_keep_the_bus_from_the_other_banks() {
 #[test]
 fn early_and_late_acknowledgement_differ_by_the_program_time_alone() {
     let acknowledged = |acknowledge| {
-        let timing = Timing {
-            acknowledge,
-            ..Timing::default()
-        };
+        let timing = Timing { acknowledge, ..Timing::default() };
         let mut media = Media::new(&geometry(1, 1, 4096, timing));
         (media.write(at(0), 0, 512), media.write(at(0), 512, 512))
     };
     let (early, early_next) = acknowledged(Acknowledge::Early);
     let (late, late_next) = acknowledged(Acknowledge::Late);
     assert_eq!(early.acknowledged_at, at(194 + 256));
-    assert_eq!(
-        late.acknowledged_at,
-        early.acknowledged_at + Span::from_us(120)
-    );
-    assert_eq!(
-        early_next.started, late.programmed_at,
-        "one row buffer a bank"
-    );
+    assert_eq!(late.acknowledged_at, early.acknowledged_at + Span::from_us(120));
+    assert_eq!(early_next.started, late.programmed_at, "one row buffer a bank");
     assert_eq!(late_next.started, late.programmed_at);
     assert_eq!(late_next.programmed_at, early_next.programmed_at);
 }
@@ -180,13 +158,7 @@ fn the_largest_requests_at_the_largest_addresses_and_times_do_not_overflow() {
 /// Bytes a nanosecond that the memory gives to `reads` sequential reads of `bytes`, all asked at once.
 fn saturated_bytes_per_ns(geometry: &Geometry, reads: u64, bytes: u32) -> f64 {
     let mut media = Media::new(geometry);
-    let end = (0..reads)
-        .map(|i| {
-            media
-                .read(Time::ZERO, i * u64::from(bytes), bytes, 1)
-                .last_at
-        })
-        .max();
+    let end = (0..reads).map(|i| media.read(Time::ZERO, i * u64::from(bytes), bytes, 1).last_at).max();
     (reads * u64::from(bytes)) as f64 / end.unwrap().as_ns()
 }
 
@@ -203,27 +175,19 @@ fn saturated_bandwidth_is_the_lower_of_what_buses_carry_and_banks_deliver() {
                 let expected = buses.min(all_banks * f64::from(bytes) / cycle);
                 let reads = 4000 * u64::from(channels) * u64::from(banks);
                 let measured = saturated_bytes_per_ns(&limits, reads, bytes);
-                assert!(
-                    (measured / expected - 1.0).abs() < 1e-3,
-                    "{measured} {limits:?}"
-                );
+                assert!((measured / expected - 1.0).abs() < 1e-3, "{measured} {limits:?}");
                 bus_bound += u32::from(expected == buses);
             }
         }
     }
-    assert!(
-        (6..30).contains(&bus_bound),
-        "both limits are exercised: {bus_bound}"
-    );
+    assert!((6..30).contains(&bus_bound), "both limits are exercised: {bus_bound}");
 }
 
 #[test]
 fn saturated_writes_are_bound_by_the_program_time_of_all_banks() {
     let mut media = Media::new(&geometry(8, 2, 512, Timing::default()));
     let writes = 16_000;
-    let end = (0..writes)
-        .map(|i| media.write(Time::ZERO, i * 512, 512).programmed_at)
-        .max();
+    let end = (0..writes).map(|i| media.write(Time::ZERO, i * 512, 512).programmed_at).max();
     let cycle = (ns(194 + 256) + Span::from_us(120)).as_ns();
     let measured = end.unwrap().as_ns() / writes as f64;
     assert!((measured / (cycle / 16.0) - 1.0).abs() < 1e-3, "{measured}");

@@ -84,9 +84,7 @@ impl BusRate {
     pub fn from_bytes_per_ns(bytes_per_ns: f64) -> BusRate {
         assert!(bytes_per_ns > 0.0, "a bus needs a rate");
         let byte_ps = 1e3 / bytes_per_ns;
-        BusRate {
-            byte_ps_q32: (byte_ps * (1u64 << 32) as f64).round() as u64,
-        }
+        BusRate { byte_ps_q32: (byte_ps * (1u64 << 32) as f64).round() as u64 }
     }
 
     /// Time of `bytes` on the bus.
@@ -120,36 +118,17 @@ impl Bank {
 
     /// Writes `bytes`, whose programming takes `program`: command, transfer, array. The bank has
     /// one row buffer, so that its next access waits for the end of the programming.
-    pub fn write(
-        &mut self,
-        bus: &mut Bus,
-        timing: &Timing,
-        now: Time,
-        bytes: u32,
-        program: Span,
-    ) -> Access {
+    pub fn write(&mut self, bus: &mut Bus, timing: &Timing, now: Time, bytes: u32, program: Span) -> Access {
         let transfer = timing.bus.transfer(bytes);
         self.access(bus, now, timing.command, transfer, program)
     }
 
-    fn access(
-        &mut self,
-        bus: &mut Bus,
-        now: Time,
-        before: Span,
-        transfer: Span,
-        after: Span,
-    ) -> Access {
+    fn access(&mut self, bus: &mut Bus, now: Time, before: Span, transfer: Span, after: Span) -> Access {
         let bank_from = self.free_at.max(now);
         let bus_from = bus.promise(now, bank_from + before, transfer);
         let bus_until = bus_from + transfer;
         self.free_at = bus_until + after;
-        Access {
-            bank_from,
-            bus_from,
-            bus_until,
-            bank_until: self.free_at,
-        }
+        Access { bank_from, bus_from, bus_until, bank_until: self.free_at }
     }
 }
 
@@ -262,10 +241,7 @@ mod tests {
 
     #[test]
     fn a_program_unit_counts_once_however_little_of_it_is_written() {
-        let timing = Timing {
-            program_bytes: 64,
-            ..Timing::default()
-        };
+        let timing = Timing { program_bytes: 64, ..Timing::default() };
         assert_eq!(timing.program(0, 1), timing.program);
         assert_eq!(timing.program(0, 64), timing.program);
         assert_eq!(timing.program(0, 65), timing.program * 2);

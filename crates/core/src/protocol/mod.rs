@@ -6,8 +6,8 @@ pub mod nvme;
 mod reads;
 
 use crate::config::{self, Interface};
-use crate::link::packet::{Kind, Packet, Payload};
 use crate::link::Link;
+use crate::link::packet::{Kind, Packet, Payload};
 use crate::media::Media;
 use crate::memory::HostMemory;
 use crate::report::Stage;
@@ -41,6 +41,7 @@ pub enum Driver {
 
 /// The device's half.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 pub enum Controller {
     Nvme(nvme::controller::Controller),
     DcExpress(dc_express::endpoint::Endpoint),

@@ -6,10 +6,8 @@ use super::{DirectionOutcome, JobOutcome, Latency, Outcome, per};
 use crate::time::Span;
 
 /// fio's default percentile list.
-const PERCENTILES: [f64; 17] = [
-    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
-    99.99,
-];
+const PERCENTILES: [f64; 17] =
+    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
 
 /// Upper ends of fio's latency classes, in the unit that the key names.
 const CLASSES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
@@ -152,23 +150,14 @@ fn depth_class(iodepth: u32) -> usize {
 /// All requests in the class number `place`, or none if there are none.
 fn one_class(names: [&str; 7], place: usize, total: &Latency) -> Value {
     let percent = |this: usize| {
-        if this == place && total.count() > 0 {
-            100.0
-        } else {
-            0.0
-        }
+        if this == place && total.count() > 0 { 100.0 } else { 0.0 }
     };
     let field = |(this, name): (usize, &&str)| (name.to_string(), Value::from(percent(this)));
     Value::Object(names.iter().enumerate().map(field).collect())
 }
 
 /// Shares of the requests between the `ends` of fio's classes, the lowest of which begins at `from`.
-fn classes(
-    total: &Latency,
-    ends: &[u64],
-    mut from: Span,
-    unit: fn(u64) -> Span,
-) -> Map<String, Value> {
+fn classes(total: &Latency, ends: &[u64], mut from: Span, unit: fn(u64) -> Span) -> Map<String, Value> {
     let mut shares = Map::new();
     for end in ends {
         let until = unit(*end);
@@ -215,12 +204,7 @@ mod tests {
         iops_samples";
 
     fn keys(value: &Value) -> String {
-        let names: Vec<String> = value
-            .as_object()
-            .unwrap()
-            .keys()
-            .map(|key| key.replace(' ', "_"))
-            .collect();
+        let names: Vec<String> = value.as_object().unwrap().keys().map(|key| key.replace(' ', "_")).collect();
         names.join(" ")
     }
 
@@ -236,22 +220,13 @@ mod tests {
         for direction in ["read", "write", "trim"] {
             assert_eq!(keys(&job[direction]), DIRECTION_KEYS);
         }
-        assert_eq!(
-            keys(&job["read"]["clat_ns"]),
-            "min max mean stddev N percentile"
-        );
+        assert_eq!(keys(&job["read"]["clat_ns"]), "min max mean stddev N percentile");
         assert_eq!(keys(&job["trim"]["clat_ns"]), "min max mean stddev N");
         assert_eq!(keys(&job["sync"]), "total_ios lat_ns");
         assert_eq!(keys(&job["iodepth_level"]), "1 2 4 8 16 32 >=64");
         assert_eq!(keys(&job["iodepth_submit"]), "0 4 8 16 32 64 >=64");
-        assert_eq!(
-            keys(&job["latency_ns"]),
-            "2 4 10 20 50 100 250 500 750 1000"
-        );
-        assert_eq!(
-            keys(&job["latency_ms"]),
-            "2 4 10 20 50 100 250 500 750 1000 2000 >=2000"
-        );
+        assert_eq!(keys(&job["latency_ns"]), "2 4 10 20 50 100 250 500 750 1000");
+        assert_eq!(keys(&job["latency_ms"]), "2 4 10 20 50 100 250 500 750 1000 2000 >=2000");
     }
 
     #[test]
@@ -268,16 +243,7 @@ mod tests {
     #[test]
     fn numbers_are_whole_where_fio_prints_them_whole() {
         let read = &sample_job()["read"];
-        for key in [
-            "io_bytes",
-            "io_kbytes",
-            "bw_bytes",
-            "bw",
-            "runtime",
-            "total_ios",
-            "bw_min",
-            "iops_max",
-        ] {
+        for key in ["io_bytes", "io_kbytes", "bw_bytes", "bw", "runtime", "total_ios", "bw_min", "iops_max"] {
             assert!(read[key].is_u64(), "{key}: {}", read[key]);
         }
         for key in ["iops", "bw_mean", "iops_stddev"] {
@@ -313,11 +279,7 @@ mod tests {
 
     #[test]
     fn an_outcome_without_requests_gives_numbers_not_nulls() {
-        let outcome = Outcome {
-            jobs: vec![JobOutcome::default()],
-            elapsed: Span::ZERO,
-            ..sample::outcome()
-        };
+        let outcome = Outcome { jobs: vec![JobOutcome::default()], elapsed: Span::ZERO, ..sample::outcome() };
         let job = job(&outcome, &JobOutcome::default());
         assert_eq!(job["read"]["iops"], 0.0);
         assert_eq!(job["usr_cpu"], 0.0);

@@ -23,11 +23,7 @@ const PERCENTILES: [(&str, f64); 8] = [
 
 /// The outcome as fio would print it, with the `phaselink` object; `description` is the resolved description.
 pub fn json(outcome: &Outcome, description: Value) -> Value {
-    let jobs: Vec<Value> = outcome
-        .jobs
-        .iter()
-        .map(|job| fio::job(outcome, job))
-        .collect();
+    let jobs: Vec<Value> = outcome.jobs.iter().map(|job| fio::job(outcome, job)).collect();
     json!({
         "fio version": concat!("phaselink-", env!("CARGO_PKG_VERSION")),
         "jobs": jobs,
@@ -37,16 +33,9 @@ pub fn json(outcome: &Outcome, description: Value) -> Value {
 
 /// What only a model knows.
 fn phaselink(outcome: &Outcome, description: Value) -> Value {
-    let jobs: Vec<Value> = outcome
-        .jobs
-        .iter()
-        .map(|job| ledger_job(job, &outcome.stack_stages))
-        .collect();
-    let counters: Map<String, Value> = outcome
-        .counters
-        .iter()
-        .map(|(name, value)| (name.to_string(), Value::from(*value)))
-        .collect();
+    let jobs: Vec<Value> = outcome.jobs.iter().map(|job| ledger_job(job, &outcome.stack_stages)).collect();
+    let counters: Map<String, Value> =
+        outcome.counters.iter().map(|(name, value)| (name.to_string(), Value::from(*value))).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "drive": outcome.drive,
@@ -85,16 +74,10 @@ fn ledger(figures: &DirectionOutcome, stack: &[String]) -> Value {
     let latency = &figures.total;
     let percentiles: Map<String, Value> = PERCENTILES
         .iter()
-        .map(|(name, percent)| {
-            (
-                name.to_string(),
-                latency.known_percentile(*percent).map(Span::as_ns).into(),
-            )
-        })
+        .map(|(name, percent)| (name.to_string(), latency.known_percentile(*percent).map(Span::as_ns).into()))
         .collect();
-    let stages: Vec<Value> = stage_means_ns(figures, stack)
-        .map(|(stage, mean_ns)| json!({ "stage": stage, "mean_ns": mean_ns }))
-        .collect();
+    let stages: Vec<Value> =
+        stage_means_ns(figures, stack).map(|(stage, mean_ns)| json!({ "stage": stage, "mean_ns": mean_ns })).collect();
     json!({
         "ios": figures.ios,
         "runtime_ns": figures.runtime.as_ns(),
@@ -153,12 +136,7 @@ mod tests {
         let document = sample_json();
         let keys: Vec<&String> = document.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["fio version", "jobs", "phaselink"]);
-        assert!(
-            document["fio version"]
-                .as_str()
-                .unwrap()
-                .starts_with("phaselink-")
-        );
+        assert!(document["fio version"].as_str().unwrap().starts_with("phaselink-"));
         assert_eq!(document["jobs"][0]["jobname"], "rand & mix");
     }
 
@@ -166,15 +144,9 @@ mod tests {
     fn the_stages_of_the_ledger_sum_to_its_total() {
         let read = &sample_json()["phaselink"]["jobs"][0]["read"];
         let stages = read["stages"].as_array().unwrap();
-        let sum: f64 = stages
-            .iter()
-            .map(|stage| stage["mean_ns"].as_f64().unwrap())
-            .sum();
+        let sum: f64 = stages.iter().map(|stage| stage["mean_ns"].as_f64().unwrap()).sum();
         assert!((sum - read["total_ns"].as_f64().unwrap()).abs() < 1e-6);
-        let names: Vec<&str> = stages
-            .iter()
-            .map(|stage| stage["stage"].as_str().unwrap())
-            .collect();
+        let names: Vec<&str> = stages.iter().map(|stage| stage["stage"].as_str().unwrap()).collect();
         assert_eq!(names, ["system call", "driver", "media", "transfer"]);
     }
 

@@ -6,8 +6,7 @@ use super::table::characters;
 use super::trace::{Record, Step, Trace};
 use crate::time::{Span, Time};
 
-const LEGEND: &str =
-    "times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found";
+const LEGEND: &str = "times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found";
 /// Longest line.
 const WIDTH: usize = 100;
 /// Bounds of the outer columns; the link's column gets what they leave.
@@ -32,16 +31,7 @@ pub fn ladder(trace: &Trace, title: &str) -> String {
         above = Some(record.from);
     }
     if let (Some(end), Some(above)) = (records.iter().map(|record| record.to).max(), above) {
-        let _ = writeln!(
-            text,
-            "{}",
-            columns.assemble(
-                &columns.margin(end, Some(above)),
-                "",
-                &columns.idle(),
-                "end"
-            )
-        );
+        let _ = writeln!(text, "{}", columns.assemble(&columns.margin(end, Some(above)), "", &columns.idle(), "end"));
     }
     if trace.dropped() > 0 {
         let _ = writeln!(text, "\n{} more steps were not recorded.", trace.dropped());
@@ -62,33 +52,17 @@ struct Columns {
 impl Columns {
     fn of(records: &[&Record]) -> Columns {
         let first_owner = records.iter().find_map(|record| record.request);
-        let owners = records
-            .iter()
-            .any(|record| record.request.is_some() && record.request != first_owner);
-        let latest = records
-            .iter()
-            .map(|record| record.to)
-            .max()
-            .unwrap_or(Time::ZERO);
+        let owners = records.iter().any(|record| record.request.is_some() && record.request != first_owner);
+        let latest = records.iter().map(|record| record.to).max().unwrap_or(Time::ZERO);
         let time = characters(&in_ns(latest.as_ns())).max(8);
         let side = |is_host: bool| {
-            let widest = records
-                .iter()
-                .filter(|record| is_side(&record.step, is_host));
-            let widest = widest
-                .map(|record| characters(&activity(record, owners)))
-                .max();
+            let widest = records.iter().filter(|record| is_side(&record.step, is_host));
+            let widest = widest.map(|record| characters(&activity(record, owners))).max();
             widest.unwrap_or(0).clamp(SIDE_MIN, SIDE_MAX)
         };
         let (host, device) = (side(true), side(false));
         let link = WIDTH - (2 * time + 2) - host - device - 4;
-        Columns {
-            time,
-            host,
-            link,
-            device,
-            owners,
-        }
+        Columns { time, host, link, device, owners }
     }
 
     fn header(&self) -> String {
@@ -100,46 +74,23 @@ impl Columns {
     fn line(&self, record: &Record, above: Option<Time>) -> String {
         let margin = self.margin(record.from, above);
         match &record.step {
-            Step::Host(_) => {
-                self.assemble(&margin, &activity(record, self.owners), &self.idle(), "")
-            }
+            Step::Host(_) => self.assemble(&margin, &activity(record, self.owners), &self.idle(), ""),
             Step::Device(_) | Step::Media(_) => {
                 self.assemble(&margin, "", &self.idle(), &activity(record, self.owners))
             }
-            Step::Up {
-                packets,
-                wire_bytes,
-                ..
-            } => self.assemble(
-                &margin,
-                "",
-                &arrow(record, *packets, *wire_bytes, self, true),
-                "",
-            ),
-            Step::Down {
-                packets,
-                wire_bytes,
-                ..
-            } => self.assemble(
-                &margin,
-                "",
-                &arrow(record, *packets, *wire_bytes, self, false),
-                "",
-            ),
+            Step::Up { packets, wire_bytes, .. } => {
+                self.assemble(&margin, "", &arrow(record, *packets, *wire_bytes, self, true), "")
+            }
+            Step::Down { packets, wire_bytes, .. } => {
+                self.assemble(&margin, "", &arrow(record, *packets, *wire_bytes, self, false), "")
+            }
         }
     }
 
     /// Instant and gap.
     fn margin(&self, at: Time, above: Option<Time>) -> String {
-        let gap = above.map_or(String::new(), |above| {
-            format!("+{}", in_ns(at.since(above).as_ns()))
-        });
-        format!(
-            "{:>time$} {:>time$}",
-            in_ns(at.as_ns()),
-            gap,
-            time = self.time
-        )
+        let gap = above.map_or(String::new(), |above| format!("+{}", in_ns(at.since(above).as_ns())));
+        format!("{:>time$} {:>time$}", in_ns(at.as_ns()), gap, time = self.time)
     }
 
     fn idle(&self) -> String {
@@ -148,10 +99,7 @@ impl Columns {
 
     fn assemble(&self, margin: &str, host: &str, link: &str, device: &str) -> String {
         let (host, device) = (fit(host, self.host), fit(device, self.device));
-        let line = format!(
-            "{margin} {host:>width$} |{link}| {device}",
-            width = self.host
-        );
+        let line = format!("{margin} {host:>width$} |{link}| {device}", width = self.host);
         line.trim_end().to_string()
     }
 }
@@ -167,56 +115,23 @@ fn is_side(step: &Step, is_host: bool) -> bool {
 
 /// What host, controller or memory does, and for how long.
 fn activity(record: &Record, owners: bool) -> String {
-    let mark = if matches!(record.step, Step::Media(_)) {
-        "# "
-    } else {
-        ""
-    };
+    let mark = if matches!(record.step, Step::Media(_)) { "# " } else { "" };
     let length = record.to.since(record.from);
-    let length = if length.is_zero() {
-        String::new()
-    } else {
-        bracketed(length)
-    };
-    format!(
-        "{mark}{}{}{length}",
-        owner(record, owners),
-        record.step.name()
-    )
+    let length = if length.is_zero() { String::new() } else { bracketed(length) };
+    format!("{mark}{}{}{length}", owner(record, owners), record.step.name())
 }
 
 /// Packets on their way: `--- data x4, 608 B (456.0) -->`; a single packet is not counted.
 fn arrow(record: &Record, packets: u32, wire_bytes: u32, columns: &Columns, up: bool) -> String {
-    let count = if packets == 1 {
-        String::new()
-    } else {
-        format!(" x{packets}")
-    };
-    let figures = format!(
-        "{count}, {wire_bytes} B{}",
-        bracketed(record.to.since(record.from))
-    );
+    let count = if packets == 1 { String::new() } else { format!(" x{packets}") };
+    let figures = format!("{count}, {wire_bytes} B{}", bracketed(record.to.since(record.from)));
     let room = columns.link.saturating_sub(ARROW_MIN);
-    let name = fit(
-        &format!("{}{}", owner(record, columns.owners), record.step.name()),
-        room - figures.len().min(room),
-    );
+    let name = fit(&format!("{}{}", owner(record, columns.owners), record.step.name()), room - figures.len().min(room));
     let label = format!(" {} ", fit(&format!("{name}{figures}"), room));
-    let shaft = if record.step.is_empty_answer() {
-        "."
-    } else {
-        "-"
-    };
+    let shaft = if record.step.is_empty_answer() { "." } else { "-" };
     let strokes = columns.link.saturating_sub(1 + characters(&label));
-    let (left, right) = (
-        shaft.repeat(strokes / 2),
-        shaft.repeat(strokes - strokes / 2),
-    );
-    if up {
-        format!("<{left}{label}{right}")
-    } else {
-        format!("{left}{label}{right}>")
-    }
+    let (left, right) = (shaft.repeat(strokes / 2), shaft.repeat(strokes - strokes / 2));
+    if up { format!("<{left}{label}{right}") } else { format!("{left}{label}{right}>") }
 }
 
 fn owner(record: &Record, owners: bool) -> String {
@@ -272,7 +187,8 @@ mod tests {
               4974.5  +1200.0 context switch (1100.0) |                                     |
               6074.5  +1100.0                    done |                                     |
               6074.5     +0.0                         |                                     | end
-        "#]].assert_eq(&ladder(&nvme_read(), "NVMe read of 4096 B"));
+        "#]]
+        .assert_eq(&ladder(&nvme_read(), "NVMe read of 4096 B"));
     }
 
     #[test]
@@ -294,7 +210,8 @@ mod tests {
                994.5   +110.0                     |<-------- data x4, 608 B (456.0) --------|
               1450.5   +456.0    check tags (9.6) |                                         |
               1460.1     +9.6                     |                                         | end
-        "#]].assert_eq(&ladder(&dc_express_read(), "DC Express read of 512 B"));
+        "#]]
+        .assert_eq(&ladder(&dc_express_read(), "DC Express read of 512 B"));
     }
 
     #[test]
@@ -304,10 +221,7 @@ mod tests {
             record(Some(4), 1000, 2000, up("data", 1, 152)),
         ]);
         let text = ladder(&trace, "two");
-        assert!(
-            text.contains("3: enq (1.0)") && text.contains("4: data"),
-            "{text}"
-        );
+        assert!(text.contains("3: enq (1.0)") && text.contains("4: data"), "{text}");
     }
 
     #[test]
@@ -315,20 +229,12 @@ mod tests {
         let late = u64::MAX - 5;
         let name = "a name that nobody would ever want to read in full";
         let mut trace = Trace::new(4);
-        for step in [
-            Step::Host(name.into()),
-            Step::Media(name.into()),
-            up(name, u32::MAX, u32::MAX),
-        ] {
+        for step in [Step::Host(name.into()), Step::Media(name.into()), up(name, u32::MAX, u32::MAX)] {
             trace.push(record(Some(u64::MAX), late, u64::MAX, step));
         }
         trace.push(record(Some(1), 0, u64::MAX, up(name, u32::MAX, u32::MAX)));
         for line in ladder(&trace, "long").lines() {
-            assert!(
-                characters(line) <= WIDTH,
-                "{} characters: {line}",
-                characters(line)
-            );
+            assert!(characters(line) <= WIDTH, "{} characters: {line}", characters(line));
         }
     }
 

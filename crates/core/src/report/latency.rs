@@ -36,9 +36,7 @@ impl Latency {
                 self.histogram.insert(new_histogram())
             }
         };
-        histogram
-            .record(ps)
-            .expect("a histogram that grows holds every latency");
+        histogram.record(ps).expect("a histogram that grows holds every latency");
         self.min_ps = self.min_ps.min(ps);
         self.max_ps = self.max_ps.max(ps);
         self.count += 1;
@@ -52,19 +50,13 @@ impl Latency {
         let Some(others) = &other.histogram else {
             return;
         };
-        self.min_ps = if self.count == 0 {
-            other.min_ps
-        } else {
-            self.min_ps.min(other.min_ps)
-        };
+        self.min_ps = if self.count == 0 { other.min_ps } else { self.min_ps.min(other.min_ps) };
         self.max_ps = self.max_ps.max(other.max_ps);
         self.count += other.count;
         self.sum_ps += other.sum_ps;
         self.square_sum_ps = self.square_sum_ps.saturating_add(other.square_sum_ps);
         let histogram = self.histogram.get_or_insert_with(new_histogram);
-        histogram
-            .add(others.as_ref())
-            .expect("a histogram that grows holds every latency");
+        histogram.add(others.as_ref()).expect("a histogram that grows holds every latency");
     }
 
     /// Latencies counted.
@@ -108,9 +100,7 @@ impl Latency {
         }
         let count = u128::from(self.count);
         let (whole, rest) = (self.sum_ps / count, self.sum_ps % count);
-        let around_whole = self
-            .square_sum_ps
-            .saturating_sub(whole.saturating_mul(self.sum_ps + rest));
+        let around_whole = self.square_sum_ps.saturating_sub(whole.saturating_mul(self.sum_ps + rest));
         let rest = rest as f64;
         let around_mean = around_whole as f64 - rest * rest / count as f64;
         (around_mean.max(0.0) / (count - 1) as f64).sqrt() / 1e3
@@ -151,25 +141,16 @@ impl Latency {
     /// The distribution as classes of equal latencies (to three digits) in rising order: the longest
     /// latency of each class and how many it holds.
     pub fn classes(&self) -> impl Iterator<Item = (Span, u64)> + '_ {
-        self.histogram
-            .iter()
-            .flat_map(|histogram| histogram.iter_recorded())
-            .map(|class| {
-                let longest_ps = class.value_iterated_to().clamp(self.min_ps, self.max_ps);
-                (
-                    Span::from_ps(longest_ps),
-                    class.count_since_last_iteration(),
-                )
-            })
+        self.histogram.iter().flat_map(|histogram| histogram.iter_recorded()).map(|class| {
+            let longest_ps = class.value_iterated_to().clamp(self.min_ps, self.max_ps);
+            (Span::from_ps(longest_ps), class.count_since_last_iteration())
+        })
     }
 
     /// Counted latencies of at least `from` and less than `until`, to the resolution of the classes; each
     /// latency is in exactly one of two adjoining ranges.
     pub fn count_between(&self, from: Span, until: Span) -> u64 {
-        self.classes()
-            .filter(|(span, _)| (from..until).contains(span))
-            .map(|(_, count)| count)
-            .sum()
+        self.classes().filter(|(span, _)| (from..until).contains(span)).map(|(_, count)| count).sum()
     }
 }
 
@@ -186,23 +167,15 @@ mod tests {
 
     fn latency_of(spans_ps: &[u64]) -> Latency {
         let mut latency = Latency::default();
-        spans_ps
-            .iter()
-            .for_each(|ps| latency.record(Span::from_ps(*ps)));
+        spans_ps.iter().for_each(|ps| latency.record(Span::from_ps(*ps)));
         latency
     }
 
     #[test]
     fn an_empty_distribution_is_all_zeros_and_knows_no_percentile() {
         let empty = Latency::default();
-        assert_eq!(
-            (empty.count(), empty.mean(), empty.deviation_ns()),
-            (0, Span::ZERO, 0.0)
-        );
-        assert_eq!(
-            (empty.min(), empty.max(), empty.percentile(50.0)),
-            (Span::ZERO, Span::ZERO, Span::ZERO)
-        );
+        assert_eq!((empty.count(), empty.mean(), empty.deviation_ns()), (0, Span::ZERO, 0.0));
+        assert_eq!((empty.min(), empty.max(), empty.percentile(50.0)), (Span::ZERO, Span::ZERO, Span::ZERO));
         assert_eq!(empty.known_percentile(50.0), None);
         assert_eq!(empty.count_between(Span::ZERO, Span::MAX), 0);
     }
@@ -217,11 +190,7 @@ mod tests {
     fn equal_latencies_give_that_latency_at_every_percentile_to_the_picosecond() {
         let latency = latency_of(&[1_432_123; 1000]);
         for percent in [-1.0, 0.0, 0.001, 50.0, 99.999, 100.0, 200.0] {
-            assert_eq!(
-                latency.percentile(percent),
-                Span::from_ps(1_432_123),
-                "{percent} %"
-            );
+            assert_eq!(latency.percentile(percent), Span::from_ps(1_432_123), "{percent} %");
         }
         assert_eq!(latency.deviation_ns(), 0.0);
         assert_eq!(latency.mean(), Span::from_ps(1_432_123));
@@ -284,9 +253,7 @@ mod tests {
         let mut round = || {
             let start = std::time::Instant::now();
             for n in 0..RECORDS {
-                latency.record(Span::from_ps(
-                    1_000_000 + (n.wrapping_mul(0x9e37_79b9) & 0xf_ffff),
-                ));
+                latency.record(Span::from_ps(1_000_000 + (n.wrapping_mul(0x9e37_79b9) & 0xf_ffff)));
             }
             start.elapsed().as_secs_f64() * 1e9 / RECORDS as f64
         };

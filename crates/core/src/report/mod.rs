@@ -136,9 +136,7 @@ impl DirectionOutcome {
 impl JobOutcome {
     /// The directions in which anything was counted, with their names.
     pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome)> {
-        [("read", &self.read), ("write", &self.write)]
-            .into_iter()
-            .filter(|(_, direction)| direction.ios > 0)
+        [("read", &self.read), ("write", &self.write)].into_iter().filter(|(_, direction)| direction.ios > 0)
     }
 }
 
@@ -174,18 +172,12 @@ impl Outcome {
 
     /// Requests per second of all jobs.
     pub fn iops(&self) -> f64 {
-        self.jobs
-            .iter()
-            .map(|j| j.read.iops() + j.write.iops())
-            .sum()
+        self.jobs.iter().map(|j| j.read.iops() + j.write.iops()).sum()
     }
 
     /// User data of all jobs in bytes per second.
     pub fn bytes_per_s(&self) -> f64 {
-        self.jobs
-            .iter()
-            .map(|j| j.read.bytes_per_s() + j.write.bytes_per_s())
-            .sum()
+        self.jobs.iter().map(|j| j.read.bytes_per_s() + j.write.bytes_per_s()).sum()
     }
 
     /// Cores kept busy, on average over the run.

@@ -45,11 +45,7 @@ impl Track {
 
     fn name(self) -> String {
         let place = PLACES[self.place as usize];
-        if self.lane == 0 {
-            place.to_string()
-        } else {
-            format!("{place} {}", self.lane + 1)
-        }
+        if self.lane == 0 { place.to_string() } else { format!("{place} {}", self.lane + 1) }
     }
 }
 
@@ -69,16 +65,10 @@ fn assign_tracks(records: &[&Record]) -> Vec<Track> {
     let mut assign = |record: &&Record| {
         let place = place(&record.step);
         let free_at_ns = &mut lanes[place];
-        let lane = free_at_ns
-            .iter()
-            .position(|free| *free <= whole_ns(record.from))
-            .unwrap_or(free_at_ns.len());
+        let lane = free_at_ns.iter().position(|free| *free <= whole_ns(record.from)).unwrap_or(free_at_ns.len());
         free_at_ns.resize(free_at_ns.len().max(lane + 1), 0);
         free_at_ns[lane] = end_ns(record);
-        Track {
-            place: place as u64,
-            lane: lane as u64,
-        }
+        Track { place: place as u64, lane: lane as u64 }
     };
     records.iter().map(&mut assign).collect()
 }
@@ -90,16 +80,8 @@ fn metadata(tracks: &[Track]) -> Vec<Value> {
     used.dedup();
     let mut events = vec![named("process_name", 0, json!({ "name": "phaselink" }))];
     for track in used {
-        events.push(named(
-            "thread_name",
-            track.id(),
-            json!({ "name": track.name() }),
-        ));
-        events.push(named(
-            "thread_sort_index",
-            track.id(),
-            json!({ "sort_index": track.id() }),
-        ));
+        events.push(named("thread_name", track.id(), json!({ "name": track.name() })));
+        events.push(named("thread_sort_index", track.id(), json!({ "sort_index": track.id() })));
     }
     events
 }
@@ -125,17 +107,7 @@ fn complete(record: &Record, track: Track) -> Value {
     if let Some(request) = record.request {
         arguments["request"] = request.into();
     }
-    if let Step::Up {
-        packets,
-        wire_bytes,
-        ..
-    }
-    | Step::Down {
-        packets,
-        wire_bytes,
-        ..
-    } = record.step
-    {
+    if let Step::Up { packets, wire_bytes, .. } | Step::Down { packets, wire_bytes, .. } = record.step {
         arguments["packets"] = packets.into();
         arguments["wire_bytes"] = wire_bytes.into();
     }
@@ -170,18 +142,13 @@ fn flow(record: &Record, track: Track, request: u64, phase: &str) -> Value {
 
 /// For each record its place in its request's arrow: `s`tart, s`t`ep, `f`inish, or none if it is alone.
 fn flow_phases(records: &[&Record]) -> Vec<Option<&'static str>> {
-    let mut owned: Vec<(u64, usize)> = records
-        .iter()
-        .enumerate()
-        .filter_map(|(place, record)| Some((record.request?, place)))
-        .collect();
+    let mut owned: Vec<(u64, usize)> =
+        records.iter().enumerate().filter_map(|(place, record)| Some((record.request?, place))).collect();
     owned.sort_unstable();
     let mut phases = vec![None; records.len()];
     for steps in owned.chunk_by(|left, right| left.0 == right.0) {
         if let [first, middle @ .., last] = steps {
-            middle
-                .iter()
-                .for_each(|(_, place)| phases[*place] = Some("t"));
+            middle.iter().for_each(|(_, place)| phases[*place] = Some("t"));
             phases[first.1] = Some("s");
             phases[last.1] = Some("f");
         }
@@ -220,17 +187,10 @@ mod tests {
     #[test]
     fn every_event_has_the_fields_that_its_phase_requires() {
         for event in events_of(&dc_express_read()) {
-            assert!(
-                event["name"].is_string() && event["pid"].is_u64() && event["tid"].is_u64(),
-                "{event}"
-            );
+            assert!(event["name"].is_string() && event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
             match event["ph"].as_str().unwrap() {
                 "M" => assert!(event["args"].is_object()),
-                "X" => assert!(
-                    event["ts"].is_f64()
-                        && event["dur"].is_f64()
-                        && event["args"]["from_ps"].is_u64()
-                ),
+                "X" => assert!(event["ts"].is_f64() && event["dur"].is_f64() && event["args"]["from_ps"].is_u64()),
                 "s" | "t" => assert!(event["id"].is_u64() && event["ts"].is_f64()),
                 "f" => assert_eq!(event["bp"], "e"),
                 other => panic!("{other}"),
@@ -247,34 +207,17 @@ mod tests {
             .filter(|event| event["name"] == "thread_name")
             .map(|event| event["args"]["name"].as_str().unwrap())
             .collect();
-        assert_eq!(
-            names,
-            [
-                "host",
-                "link down",
-                "link up",
-                "link up 2",
-                "link up 3",
-                "device",
-                "media"
-            ]
-        );
+        assert_eq!(names, ["host", "link down", "link up", "link up 2", "link up 3", "device", "media"]);
     }
 
     #[test]
     fn timed_events_are_in_order_of_time_and_no_two_overlap_on_a_track() {
         let events = events_of(&nvme_read());
-        let times: Vec<f64> = events
-            .iter()
-            .filter_map(|event| event["ts"].as_f64())
-            .collect();
+        let times: Vec<f64> = events.iter().filter_map(|event| event["ts"].as_f64()).collect();
         assert!(times.is_sorted());
         let mut ends = std::collections::BTreeMap::new();
         for event in phase(&events, "X") {
-            let (from, length) = (
-                event["ts"].as_f64().unwrap(),
-                event["dur"].as_f64().unwrap(),
-            );
+            let (from, length) = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
             let end = ends.insert(event["tid"].as_u64().unwrap(), from + length);
             assert!(end.is_none_or(|end| end <= from + 1e-6), "{event}");
         }
@@ -283,40 +226,20 @@ mod tests {
     #[test]
     fn the_steps_of_a_request_hang_on_one_arrow() {
         let events = events_of(&dc_express_read());
-        let arrow: Vec<&str> = events
-            .iter()
-            .filter(|event| event["id"] == 7)
-            .map(|event| event["ph"].as_str().unwrap())
-            .collect();
+        let arrow: Vec<&str> =
+            events.iter().filter(|event| event["id"] == 7).map(|event| event["ph"].as_str().unwrap()).collect();
         assert_eq!(arrow, ["s", "t", "t", "t", "t", "t", "f"]);
         let alone = trace_of(vec![record(Some(1), 0, 1, Step::Host("alone".into()))]);
-        assert_eq!(
-            events_of(&alone)
-                .iter()
-                .filter(|event| event["id"] == 1)
-                .count(),
-            0
-        );
+        assert_eq!(events_of(&alone).iter().filter(|event| event["id"] == 1).count(), 0);
     }
 
     #[test]
     fn times_are_microseconds_with_three_decimals_and_picoseconds_are_kept_aside() {
-        let events = events_of(&trace_of(vec![record(
-            Some(1),
-            1_234_567,
-            2_345_999,
-            up("data", 4, 608),
-        )]));
+        let events = events_of(&trace_of(vec![record(Some(1), 1_234_567, 2_345_999, up("data", 4, 608))]));
         let event = phase(&events, "X").next().unwrap();
+        assert_eq!((event["ts"].as_f64(), event["dur"].as_f64()), (Some(1.234), Some(1.111)));
         assert_eq!(
-            (event["ts"].as_f64(), event["dur"].as_f64()),
-            (Some(1.234), Some(1.111))
-        );
-        assert_eq!(
-            (
-                event["args"]["from_ps"].as_u64(),
-                event["args"]["to_ps"].as_u64()
-            ),
+            (event["args"]["from_ps"].as_u64(), event["args"]["to_ps"].as_u64()),
             (Some(1_234_567), Some(2_345_999))
         );
         assert_eq!(event["args"]["wire_bytes"], 608);

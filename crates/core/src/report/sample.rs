@@ -25,12 +25,7 @@ pub(super) fn outcome() -> Outcome {
             replays: 0,
             busy: Span::from_us(900),
         },
-        downstream: WireUse {
-            bytes_per_ns: 4.0,
-            command_bytes: 64_000,
-            busy: Span::from_us(20),
-            ..WireUse::default()
-        },
+        downstream: WireUse { bytes_per_ns: 4.0, command_bytes: 64_000, busy: Span::from_us(20), ..WireUse::default() },
         cpu: CpuUse {
             cores: 4,
             working: Span::from_us(500),
@@ -39,10 +34,7 @@ pub(super) fn outcome() -> Outcome {
             interrupts: 1010,
             context_switches: 2020,
         },
-        energy: Energy {
-            server_w: 101.0,
-            idle_w: 80.0,
-        },
+        energy: Energy { server_w: 101.0, idle_w: 80.0 },
         stack_stages: vec!["system call".to_string(), "block layer".to_string()],
         counters: vec![("queue reads", 12_345), ("tag collisions", 0)],
         events: 54_321,
@@ -51,10 +43,7 @@ pub(super) fn outcome() -> Outcome {
 }
 
 fn reads() -> DirectionOutcome {
-    let mut reads = DirectionOutcome {
-        runtime: Span::from_ms(1),
-        ..DirectionOutcome::default()
-    };
+    let mut reads = DirectionOutcome { runtime: Span::from_ms(1), ..DirectionOutcome::default() };
     for n in 1..=1000 {
         add(&mut reads, Span::from_ns(800), Span::from_ns(4200 + n));
     }
@@ -62,10 +51,7 @@ fn reads() -> DirectionOutcome {
 }
 
 fn writes() -> DirectionOutcome {
-    let mut writes = DirectionOutcome {
-        runtime: Span::from_ms(1),
-        ..DirectionOutcome::default()
-    };
+    let mut writes = DirectionOutcome { runtime: Span::from_ms(1), ..DirectionOutcome::default() };
     (0..10).for_each(|_| add(&mut writes, Span::from_ns(800), Span::from_ns(1200)));
     writes
 }
@@ -91,28 +77,15 @@ fn stages(submission: Span, completion: Span) -> StageTimes {
 }
 
 pub(super) fn record(request: Option<u64>, from_ps: u64, to_ps: u64, step: Step) -> Record {
-    Record {
-        request,
-        from: Time::from_ps(from_ps),
-        to: Time::from_ps(to_ps),
-        step,
-    }
+    Record { request, from: Time::from_ps(from_ps), to: Time::from_ps(to_ps), step }
 }
 
 pub(super) fn up(what: &'static str, packets: u32, wire_bytes: u32) -> Step {
-    Step::Up {
-        what: what.into(),
-        packets,
-        wire_bytes,
-    }
+    Step::Up { what: what.into(), packets, wire_bytes }
 }
 
 pub(super) fn down(what: &'static str, packets: u32, wire_bytes: u32) -> Step {
-    Step::Down {
-        what: what.into(),
-        packets,
-        wire_bytes,
-    }
+    Step::Down { what: what.into(), packets, wire_bytes }
 }
 
 pub(super) fn trace_of(records: Vec<Record>) -> Trace {
@@ -133,18 +106,8 @@ pub(super) fn nvme_read() -> Trace {
         record(Some(0), 1_008_500, 3_728_500, up("data", 32, 4864)),
         record(Some(0), 3_500_500, 3_760_500, up("completion entry", 1, 40)),
         record(Some(0), 3_520_500, 3_774_500, up("interrupt", 1, 28)),
-        record(
-            Some(0),
-            3_774_500,
-            4_974_500,
-            Step::Host("interrupt".into()),
-        ),
-        record(
-            Some(0),
-            4_974_500,
-            6_074_500,
-            Step::Host("context switch".into()),
-        ),
+        record(Some(0), 3_774_500, 4_974_500, Step::Host("interrupt".into())),
+        record(Some(0), 4_974_500, 6_074_500, Step::Host("context switch".into())),
         record(Some(0), 6_074_500, 6_074_500, Step::Host("done".into())),
     ])
 }
@@ -162,11 +125,6 @@ pub(super) fn dc_express_read() -> Trace {
         record(None, 864_000, 1_164_000, down("empty answer", 1, 88)),
         record(Some(7), 884_500, 994_500, Step::Media("PCM read".into())),
         record(Some(7), 994_500, 1_450_500, up("data", 4, 608)),
-        record(
-            Some(7),
-            1_450_500,
-            1_460_100,
-            Step::Host("check tags".into()),
-        ),
+        record(Some(7), 1_450_500, 1_460_100, Step::Host("check tags".into())),
     ])
 }

@@ -164,7 +164,7 @@ pub struct Ledger {
     cursor: Time,
     times: StageTimes,
     /// Every step with its stage and its end, if somebody wants to see them.
-    steps: Option<Box<Vec<(Stage, Time)>>>,
+    steps: Option<Vec<(Stage, Time)>>,
 }
 
 impl Ledger {
@@ -200,7 +200,7 @@ impl Ledger {
 
     /// Keep the steps from now on.
     pub fn keep_steps(&mut self) {
-        self.steps = Some(Box::default());
+        self.steps = Some(Vec::new());
     }
 
     /// The steps that were kept: stage, start and end of each that took any time.

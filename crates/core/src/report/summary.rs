@@ -17,10 +17,7 @@ pub fn summary(outcome: &Outcome) -> String {
     write_block(&mut text, &requests(outcome).to_string());
     for job in &outcome.jobs {
         for (direction, figures) in job.directions() {
-            write_block(
-                &mut text,
-                &ledger(job, direction, figures, &outcome.stack_stages),
-            );
+            write_block(&mut text, &ledger(job, direction, figures, &outcome.stack_stages));
         }
     }
     write_block(&mut text, &link(outcome).to_string());
@@ -53,12 +50,7 @@ pub(super) fn heading(outcome: &Outcome) -> String {
 
 /// Throughput and latency of every job and direction.
 pub(super) fn requests(outcome: &Outcome) -> Table {
-    let mut table = Table::new()
-        .left("job")
-        .left("direction")
-        .right("IOPS")
-        .right("bandwidth")
-        .right("mean");
+    let mut table = Table::new().left("job").left("direction").right("IOPS").right("bandwidth").right("mean");
     for percent in PERCENTILES {
         table = table.right(format!("p{percent}"));
     }
@@ -86,49 +78,21 @@ fn request_row(job: &JobOutcome, direction: &str, figures: &DirectionOutcome) ->
 }
 
 fn percentile(latency: &Latency, percent: f64) -> String {
-    latency
-        .known_percentile(percent)
-        .map_or("unknown".to_string(), units::span)
+    latency.known_percentile(percent).map_or("unknown".to_string(), units::span)
 }
 
 /// The stage ledger of one job and direction, for each request on average.
-fn ledger(
-    job: &JobOutcome,
-    direction: &str,
-    figures: &DirectionOutcome,
-    stack: &[String],
-) -> String {
-    let mut table = Table::new()
-        .left("stage")
-        .right("ns")
-        .right("share")
-        .left("");
+fn ledger(job: &JobOutcome, direction: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
+    let mut table = Table::new().left("stage").right("ns").right("share").left("");
     let total_ns = figures.total.mean_ns();
     for (stage, mean_ns) in stage_means_ns(figures, stack) {
-        let share = if total_ns > 0.0 {
-            mean_ns / total_ns
-        } else {
-            0.0
-        };
-        table.row([
-            stage.to_string(),
-            format!("{mean_ns:.1}"),
-            units::percent(share),
-            bar(share, BAR_WIDTH),
-        ]);
+        let share = if total_ns > 0.0 { mean_ns / total_ns } else { 0.0 };
+        table.row([stage.to_string(), format!("{mean_ns:.1}"), units::percent(share), bar(share, BAR_WIDTH)]);
     }
     table.group();
-    table.row([
-        "total".to_string(),
-        format!("{total_ns:.1}"),
-        units::percent(1.0),
-    ]);
+    table.row(["total".to_string(), format!("{total_ns:.1}"), units::percent(1.0)]);
     let mut text = String::new();
-    let _ = writeln!(
-        text,
-        "{}, {direction}: where the time of a request goes",
-        job.name
-    );
+    let _ = writeln!(text, "{}, {direction}: where the time of a request goes", job.name);
     let _ = write!(text, "{table}");
     text
 }
@@ -139,42 +103,22 @@ pub(super) fn stage_means_ns<'a>(
     stack: &'a [String],
 ) -> impl Iterator<Item = (&'a str, f64)> {
     let ios = figures.ios.max(1) as f64;
-    figures
-        .stages
-        .named(stack)
-        .map(move |(stage, span)| (stage, span.as_ns() / ios))
+    figures.stages.named(stack).map(move |(stage, span)| (stage, span.as_ns() / ios))
 }
 
 /// Use of both directions of the link.
 pub(super) fn link(outcome: &Outcome) -> Table {
-    let mut table = Table::new()
-        .left("link")
-        .right("to host")
-        .right("to device");
+    let mut table = Table::new().left("link").right("to host").right("to device");
     let mut row = |name: &str, figure: &dyn Fn(&WireUse) -> String| {
-        table.row([
-            name.to_string(),
-            figure(&outcome.upstream),
-            figure(&outcome.downstream),
-        ]);
+        table.row([name.to_string(), figure(&outcome.upstream), figure(&outcome.downstream)]);
     };
-    row("busy", &|wire| {
-        units::percent(wire.busy_share(outcome.elapsed))
-    });
-    row("wire rate", &|wire| {
-        units::quantity(wire.bytes_per_ns * 1e9, "B/s")
-    });
+    row("busy", &|wire| units::percent(wire.busy_share(outcome.elapsed)));
+    row("wire rate", &|wire| units::quantity(wire.bytes_per_ns * 1e9, "B/s"));
     row("bytes", &|wire| units::quantity(wire.bytes() as f64, "B"));
     row("user data", &|wire| share_of_bytes(wire, wire.data_bytes));
-    row("commands and completions", &|wire| {
-        share_of_bytes(wire, wire.command_bytes)
-    });
-    row("headers and framing", &|wire| {
-        share_of_bytes(wire, wire.header_bytes)
-    });
-    row("acknowledgements and credits", &|wire| {
-        share_of_bytes(wire, wire.dllp_bytes)
-    });
+    row("commands and completions", &|wire| share_of_bytes(wire, wire.command_bytes));
+    row("headers and framing", &|wire| share_of_bytes(wire, wire.header_bytes));
+    row("acknowledgements and credits", &|wire| share_of_bytes(wire, wire.dllp_bytes));
     row("packets", &|wire| units::grouped(wire.packets));
     row("packets sent again", &|wire| units::grouped(wire.replays));
     table
@@ -187,40 +131,18 @@ fn share_of_bytes(wire: &WireUse, bytes: u64) -> String {
 /// Processor time and power.
 pub(super) fn host(outcome: &Outcome) -> Table {
     let cpu = &outcome.cpu;
-    let cores =
-        |span: crate::time::Span| format!("{:.3}", span.as_s() / outcome.elapsed.as_s().max(1e-12));
+    let cores = |span: crate::time::Span| format!("{:.3}", span.as_s() / outcome.elapsed.as_s().max(1e-12));
     let mut table = Table::new().left("host").right("");
-    table.row([
-        "cores busy".to_string(),
-        format!("{:.3} of {}", outcome.busy_cores(), cpu.cores),
-    ]);
+    table.row(["cores busy".to_string(), format!("{:.3} of {}", outcome.busy_cores(), cpu.cores)]);
     table.row(["  working".to_string(), cores(cpu.working)]);
     table.row(["  spinning".to_string(), cores(cpu.spinning)]);
-    table.row([
-        "  switching and interrupts".to_string(),
-        cores(cpu.switching),
-    ]);
-    table.row([
-        "cores per GB/s".to_string(),
-        format!("{:.3}", outcome.cores_per_gb_per_s()),
-    ]);
+    table.row(["  switching and interrupts".to_string(), cores(cpu.switching)]);
+    table.row(["cores per GB/s".to_string(), format!("{:.3}", outcome.cores_per_gb_per_s())]);
     table.row(["interrupts".to_string(), units::grouped(cpu.interrupts)]);
-    table.row([
-        "context switches".to_string(),
-        units::grouped(cpu.context_switches),
-    ]);
-    table.row([
-        "server power".to_string(),
-        units::quantity(outcome.energy.server_w, "W"),
-    ]);
-    table.row([
-        "  of it idle".to_string(),
-        units::quantity(outcome.energy.idle_w, "W"),
-    ]);
-    table.row([
-        "energy per request".to_string(),
-        units::quantity(outcome.joules_per_io(), "J"),
-    ]);
+    table.row(["context switches".to_string(), units::grouped(cpu.context_switches)]);
+    table.row(["server power".to_string(), units::quantity(outcome.energy.server_w, "W")]);
+    table.row(["  of it idle".to_string(), units::quantity(outcome.energy.idle_w, "W")]);
+    table.row(["energy per request".to_string(), units::quantity(outcome.joules_per_io(), "J")]);
     table
 }
 
@@ -304,12 +226,8 @@ mod tests {
 
     #[test]
     fn a_stopped_run_without_requests_still_prints() {
-        let outcome = Outcome {
-            jobs: Vec::new(),
-            finished: false,
-            elapsed: crate::time::Span::ZERO,
-            ..sample::outcome()
-        };
+        let outcome =
+            Outcome { jobs: Vec::new(), finished: false, elapsed: crate::time::Span::ZERO, ..sample::outcome() };
         let text = summary(&outcome);
         assert!(text.contains("stopped before its jobs were done"));
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");

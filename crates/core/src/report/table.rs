@@ -55,12 +55,7 @@ impl Table {
         I::Item: Into<String>,
     {
         let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
-        assert!(
-            cells.len() <= self.columns.len(),
-            "a row of {} cells in {} columns",
-            cells.len(),
-            self.columns.len()
-        );
+        assert!(cells.len() <= self.columns.len(), "a row of {} cells in {} columns", cells.len(), self.columns.len());
         self.lines.push(Line::Cells(cells));
     }
 
@@ -78,9 +73,7 @@ impl Table {
 
     /// Headers, and the sides on which their columns stand.
     pub(super) fn columns(&self) -> impl Iterator<Item = (&str, Side)> {
-        self.columns
-            .iter()
-            .map(|(header, side)| (header.as_str(), *side))
+        self.columns.iter().map(|(header, side)| (header.as_str(), *side))
     }
 
     /// The rows without the rules between them.
@@ -92,11 +85,7 @@ impl Table {
     }
 
     fn widths(&self) -> Vec<usize> {
-        let mut widths: Vec<usize> = self
-            .columns
-            .iter()
-            .map(|(header, _)| characters(header))
-            .collect();
+        let mut widths: Vec<usize> = self.columns.iter().map(|(header, _)| characters(header)).collect();
         for cells in self.rows() {
             for (width, cell) in widths.iter_mut().zip(cells) {
                 *width = (*width).max(characters(cell));
@@ -120,18 +109,13 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let widths = self.widths();
-        let rule =
-            "─".repeat(widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1));
+        let rule = "─".repeat(widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1));
         let headers = self.columns().map(|(header, _)| header);
         writeln!(f, "{}", self.aligned(headers, &widths))?;
         writeln!(f, "{rule}")?;
         for line in &self.lines {
             match line {
-                Line::Cells(cells) => writeln!(
-                    f,
-                    "{}",
-                    self.aligned(cells.iter().map(String::as_str), &widths)
-                )?,
+                Line::Cells(cells) => writeln!(f, "{}", self.aligned(cells.iter().map(String::as_str), &widths))?,
                 Line::Rule => writeln!(f, "{rule}")?,
             }
         }
@@ -159,11 +143,7 @@ mod tests {
 
     #[test]
     fn words_stand_left_and_numbers_right_under_their_headers() {
-        let mut table = Table::new()
-            .left("paper")
-            .right("published")
-            .right("simulated")
-            .left("verdict");
+        let mut table = Table::new().left("paper").right("published").right("simulated").left("verdict");
         table.row(["DC Express", "1.40 us", "1.4 us", "reproduced"]);
         table.row(["Vučinić", "714 k"]);
         table.group();

@@ -23,17 +23,9 @@ pub enum Step {
     /// Packets from device to host: what they carry, how many, and all their bytes on the wire.
     ///
     /// A name that begins with `empty` marks an answer without news; the writers show it dimmed.
-    Up {
-        what: Name,
-        packets: u32,
-        wire_bytes: u32,
-    },
+    Up { what: Name, packets: u32, wire_bytes: u32 },
     /// Packets from host to device, likewise.
-    Down {
-        what: Name,
-        packets: u32,
-        wire_bytes: u32,
-    },
+    Down { what: Name, packets: u32, wire_bytes: u32 },
 }
 
 /// One step of a request's way, or of nobody's (`request` is none: a queue read that looks for work).
@@ -73,10 +65,7 @@ impl Step {
 impl Trace {
     /// A trace that keeps the first `limit` records; the default keeps none.
     pub fn new(limit: usize) -> Trace {
-        Trace {
-            limit,
-            ..Trace::default()
-        }
+        Trace { limit, ..Trace::default() }
     }
 
     /// Keep a record, if there is room.
@@ -125,11 +114,7 @@ impl Trace {
 
     /// One request's records, with those of nobody that overlap its life.
     pub fn of_request(&self, request: u64) -> Trace {
-        let own = || {
-            self.records
-                .iter()
-                .filter(|record| record.request == Some(request))
-        };
+        let own = || self.records.iter().filter(|record| record.request == Some(request));
         let from = own().map(|record| record.from).min().unwrap_or(Time::NEVER);
         let to = own().map(|record| record.to).max().unwrap_or(Time::ZERO);
         let belongs = |record: &&Record| match record.request {
@@ -137,11 +122,7 @@ impl Trace {
             None => record.from <= to && record.to >= from,
         };
         let records: Vec<Record> = self.records.iter().filter(belongs).cloned().collect();
-        Trace {
-            limit: records.len(),
-            records,
-            dropped: 0,
-        }
+        Trace { limit: records.len(), records, dropped: 0 }
     }
 }
 
@@ -163,12 +144,7 @@ mod tests {
     #[test]
     fn a_requests_trace_keeps_the_queue_reads_of_its_lifetime_only() {
         let mut records = dc_express_read().records().to_vec();
-        records.push(record(
-            Some(8),
-            900_000,
-            901_000,
-            Step::Host("another".into()),
-        ));
+        records.push(record(Some(8), 900_000, 901_000, Step::Host("another".into())));
         records.push(record(None, 2_000_000, 2_100_000, up("queue read", 1, 24)));
         let trace = trace_of(records);
         assert_eq!(trace.of_request(7).records().len(), 11);
@@ -183,11 +159,7 @@ mod tests {
             record(None, 1, 9, Step::Host("a".into())),
             record(None, 5, 5, Step::Host("c".into())),
         ]);
-        let names: Vec<&str> = trace
-            .in_order()
-            .iter()
-            .map(|record| record.step.name())
-            .collect();
+        let names: Vec<&str> = trace.in_order().iter().map(|record| record.step.name()).collect();
         assert_eq!(names, ["a", "b", "c"]);
     }
 }

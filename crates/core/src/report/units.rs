@@ -14,11 +14,7 @@ pub fn quantity(value: f64, unit: &str) -> String {
 /// A number of something to three significant digits, without a unit: `714 k`, `1.40 M`, `12`.
 pub fn count(value: f64) -> String {
     if value.abs() < 999.5 {
-        return if value.fract() == 0.0 {
-            format!("{value:.0}")
-        } else {
-            three_digits(value)
-        };
+        return if value.fract() == 0.0 { format!("{value:.0}") } else { three_digits(value) };
     }
     let (digits, prefix) = scaled(value);
     format!("{digits} {prefix}")

@@ -11,22 +11,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// Draws block numbers below a bound.
 #[derive(Clone, Debug)]
 pub(super) enum Addresses {
-    Uniform {
-        blocks: u64,
-    },
-    Zipf {
-        zipf: Zipf,
-        scatter: Scatter,
-    },
-    Pareto {
-        blocks: u64,
-        power: f64,
-        scatter: Scatter,
-    },
-    Normal {
-        blocks: u64,
-        deviation: f64,
-    },
+    Uniform { blocks: u64 },
+    Zipf { zipf: Zipf, scatter: Scatter },
+    Pareto { blocks: u64, power: f64, scatter: Scatter },
+    Normal { blocks: u64, deviation: f64 },
 }
 
 impl Addresses {
@@ -36,19 +24,9 @@ impl Addresses {
         let scatter = Scatter::new(blocks, key);
         match distribution {
             Distribution::Uniform => Addresses::Uniform { blocks },
-            Distribution::Zipf(theta) => Addresses::Zipf {
-                zipf: Zipf::new(theta, blocks),
-                scatter,
-            },
-            Distribution::Pareto(h) => Addresses::Pareto {
-                blocks,
-                power: pareto_power(h),
-                scatter,
-            },
-            Distribution::Normal(percent) => Addresses::Normal {
-                blocks,
-                deviation: percent / 100.0 * blocks as f64,
-            },
+            Distribution::Zipf(theta) => Addresses::Zipf { zipf: Zipf::new(theta, blocks), scatter },
+            Distribution::Pareto(h) => Addresses::Pareto { blocks, power: pareto_power(h), scatter },
+            Distribution::Normal(percent) => Addresses::Normal { blocks, deviation: percent / 100.0 * blocks as f64 },
         }
     }
 
@@ -57,11 +35,7 @@ impl Addresses {
         match self {
             Addresses::Uniform { blocks } => below(*blocks, random),
             Addresses::Zipf { zipf, scatter } => scatter.place(zipf.draw(random) - 1),
-            Addresses::Pareto {
-                blocks,
-                power,
-                scatter,
-            } => scatter.place(pareto(*blocks, *power, random)),
+            Addresses::Pareto { blocks, power, scatter } => scatter.place(pareto(*blocks, *power, random)),
             Addresses::Normal { blocks, deviation } => normal(*blocks, *deviation, random),
         }
     }
@@ -119,13 +93,7 @@ pub(super) struct Zipf {
 
 impl Zipf {
     fn new(theta: f64, ranks: u64) -> Zipf {
-        let mut zipf = Zipf {
-            theta,
-            ranks,
-            low: 0.0,
-            high: 0.0,
-            certain: 0.0,
-        };
+        let mut zipf = Zipf { theta, ranks, low: 0.0, high: 0.0, certain: 0.0 };
         zipf.low = zipf.integral(1.5) - 1.0;
         zipf.high = zipf.integral(ranks as f64 + 0.5);
         zipf.certain = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.density(2.0));
@@ -154,22 +122,14 @@ impl Zipf {
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         let exponent = (1.0 - self.theta) * log;
-        if exponent.abs() > 1e-8 {
-            libm::expm1(exponent) / exponent * log
-        } else {
-            log * (1.0 + exponent / 2.0)
-        }
+        if exponent.abs() > 1e-8 { libm::expm1(exponent) / exponent * log } else { log * (1.0 + exponent / 2.0) }
     }
 
     /// The x for which H(x) = y.
     fn inverse(&self, y: f64) -> f64 {
         // Rounding may carry y below the infimum -1 / |1 - theta| of H, where the logarithm ends.
         let product = ((1.0 - self.theta) * y).max(-1.0);
-        let log = if product.abs() > 1e-8 {
-            libm::log1p(product) / product * y
-        } else {
-            y * (1.0 - product / 2.0)
-        };
+        let log = if product.abs() > 1e-8 { libm::log1p(product) / product * y } else { y * (1.0 - product / 2.0) };
         libm::exp(log)
     }
 }
@@ -191,12 +151,7 @@ pub(super) struct Scatter {
 impl Scatter {
     pub fn new(bound: u64, key: u64) -> Scatter {
         let bits = (64 - (bound - 1).leading_zeros()).max(1);
-        Scatter {
-            bound,
-            mask: u64::MAX >> (64 - bits),
-            shift: bits.div_ceil(2),
-            key,
-        }
+        Scatter { bound, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2), key }
     }
 
     /// Where a rank below the bound lies.
@@ -234,19 +189,13 @@ mod tests {
         for _ in 0..draws {
             counts[draw() as usize] += 1;
         }
-        counts
-            .iter()
-            .map(|&count| f64::from(count) / f64::from(draws))
-            .collect()
+        counts.iter().map(|&count| f64::from(count) / f64::from(draws)).collect()
     }
 
     /// Asserts that a share lies within five standard deviations of its probability.
     fn assert_share(share: f64, probability: f64, draws: u32) {
         let deviation = (probability * (1.0 - probability) / f64::from(draws)).sqrt();
-        assert!(
-            (share - probability).abs() < 5.0 * deviation + 1e-9,
-            "{share} is not {probability}"
-        );
+        assert!((share - probability).abs() < 5.0 * deviation + 1e-9, "{share} is not {probability}");
     }
 
     #[test]
@@ -292,9 +241,7 @@ mod tests {
         for h in [0.1, 0.2, 0.5] {
             let (power, mut random) = (pareto_power(h), random());
             let hot = (h * blocks as f64).round() as u64;
-            let hits = (0..draws)
-                .filter(|_| pareto(blocks, power, &mut random) < hot)
-                .count();
+            let hits = (0..draws).filter(|_| pareto(blocks, power, &mut random) < hot).count();
             assert_share(hits as f64 / f64::from(draws), 1.0 - h, draws);
         }
     }
@@ -303,18 +250,10 @@ mod tests {
     fn normal_has_its_quantiles_around_the_middle() {
         // Phi(1) - Phi(-1) = 0.682689, Phi(2) - Phi(-2) = 0.954500; 5 % keeps the cut at the ends out of sight.
         let (blocks, draws) = (1_000_000u64, 100_000);
-        let (addresses, mut random) = (
-            Addresses::new(Distribution::Normal(5.0), blocks, 0),
-            random(),
-        );
-        let distances: Vec<u64> = (0..draws)
-            .map(|_| addresses.draw(&mut random).abs_diff(blocks / 2))
-            .collect();
+        let (addresses, mut random) = (Addresses::new(Distribution::Normal(5.0), blocks, 0), random());
+        let distances: Vec<u64> = (0..draws).map(|_| addresses.draw(&mut random).abs_diff(blocks / 2)).collect();
         for (deviations, probability) in [(1, 0.682_689), (2, 0.954_500)] {
-            let inside = distances
-                .iter()
-                .filter(|&&distance| distance < deviations * 50_000)
-                .count();
+            let inside = distances.iter().filter(|&&distance| distance < deviations * 50_000).count();
             assert_share(inside as f64 / f64::from(draws), probability, draws);
         }
     }
@@ -344,9 +283,6 @@ mod tests {
     fn hot_ranks_are_not_neighbours() {
         let scatter = Scatter::new(1 << 20, 12345);
         let places: Vec<u64> = (0..100).map(|rank| scatter.place(rank)).collect();
-        assert!(
-            places.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 16),
-            "{places:?}"
-        );
+        assert!(places.windows(2).all(|pair| pair[0].abs_diff(pair[1]) > 16), "{places:?}");
     }
 }

@@ -45,11 +45,7 @@ pub struct Place {
 impl Place {
     /// A job in `file` whose section starts at `line`, if it has one.
     pub fn new(file: impl Into<String>, line: impl Into<Option<usize>>) -> Place {
-        Place {
-            file: file.into(),
-            line: line.into(),
-            options: BTreeMap::new(),
-        }
+        Place { file: file.into(), line: line.into(), options: BTreeMap::new() }
     }
 
     /// Remembers the line of an option, by its first name in the table of options.
@@ -60,12 +56,7 @@ impl Place {
     }
 
     /// A problem at the line of `option`, or of the section if the option is not given.
-    pub fn problem(
-        &self,
-        option: &str,
-        found: impl Into<String>,
-        allowed: impl Into<String>,
-    ) -> Problem {
+    pub fn problem(&self, option: &str, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
         let line = self.options.get(option).copied().or(self.line);
         Problem::new(self.file.clone(), line, found, allowed)
     }
@@ -99,17 +90,14 @@ const CHECKS: [Check; 17] = [
 impl Job {
     /// Length of the region on a drive of this capacity.
     pub fn region_bytes(&self, capacity_bytes: u64) -> u64 {
-        self.size
-            .unwrap_or(capacity_bytes.saturating_sub(self.offset))
+        self.size.unwrap_or(capacity_bytes.saturating_sub(self.offset))
     }
 
     /// Everything that keeps this job from running within `limits`.
     pub fn problems(&self, place: &Place, limits: &Limits) -> Vec<Problem> {
         let findings = CHECKS.iter().filter_map(|check| check(self, limits));
         findings
-            .map(|(option, found, allowed)| {
-                place.problem(option, format!("job `{}`: {found}", self.name), allowed)
-            })
+            .map(|(option, found, allowed)| place.problem(option, format!("job `{}`: {found}", self.name), allowed))
             .collect()
     }
 }
@@ -164,64 +152,32 @@ pub fn problems_together(jobs: &[Job], place: &Place, limits: &Limits) -> Vec<Pr
 
 /// The queue with the most outstanding requests, and how many; the first of equals.
 fn fullest_queue(jobs: &[Job], queue_pairs: u32) -> (usize, u64) {
-    let depths = jobs
-        .iter()
-        .flat_map(|job| std::iter::repeat_n(u64::from(job.iodepth), job.threads as usize));
+    let depths = jobs.iter().flat_map(|job| std::iter::repeat_n(u64::from(job.iodepth), job.threads as usize));
     let mut queues = vec![0u64; queue_pairs.max(1) as usize];
     let count = queues.len();
-    depths
-        .enumerate()
-        .for_each(|(thread, depth)| queues[thread % count] += depth);
-    queues
-        .into_iter()
-        .enumerate()
-        .rev()
-        .max_by_key(|&(_, requests)| requests)
-        .unwrap_or_default()
+    depths.enumerate().for_each(|(thread, depth)| queues[thread % count] += depth);
+    queues.into_iter().enumerate().rev().max_by_key(|&(_, requests)| requests).unwrap_or_default()
 }
 
 /// A finding if `wrong` holds.
-fn when(
-    wrong: bool,
-    option: &'static str,
-    found: String,
-    allowed: impl Into<String>,
-) -> Option<Finding> {
+fn when(wrong: bool, option: &'static str, found: String, allowed: impl Into<String>) -> Option<Finding> {
     wrong.then(|| (option, found, allowed.into()))
 }
 
 fn threads(job: &Job, _: &Limits) -> Option<Finding> {
     let wrong = job.threads == 0 || u64::from(job.threads) > THREADS_MAX;
-    when(
-        wrong,
-        "numjobs",
-        format!("numjobs is {}", job.threads),
-        format!("1 to {THREADS_MAX}"),
-    )
+    when(wrong, "numjobs", format!("numjobs is {}", job.threads), format!("1 to {THREADS_MAX}"))
 }
 
 fn iodepth(job: &Job, limits: &Limits) -> Option<Finding> {
     let slots = limits.queue_slots();
-    let allowed = format!(
-        "1 to {slots}, since a queue of {} entries keeps one empty",
-        limits.queue_entries
-    );
-    when(
-        job.iodepth == 0 || job.iodepth > slots,
-        "iodepth",
-        format!("iodepth is {}", job.iodepth),
-        allowed,
-    )
+    let allowed = format!("1 to {slots}, since a queue of {} entries keeps one empty", limits.queue_entries);
+    when(job.iodepth == 0 || job.iodepth > slots, "iodepth", format!("iodepth is {}", job.iodepth), allowed)
 }
 
 fn mix(job: &Job, _: &Limits) -> Option<Finding> {
     let wrong = !(0.0..=100.0).contains(&job.read_percent);
-    when(
-        wrong,
-        "rwmixread",
-        format!("{} % of the requests are reads", job.read_percent),
-        "0 to 100 %",
-    )
+    when(wrong, "rwmixread", format!("{} % of the requests are reads", job.read_percent), "0 to 100 %")
 }
 
 fn region(job: &Job, limits: &Limits) -> Option<Finding> {
@@ -231,24 +187,12 @@ fn region(job: &Job, limits: &Limits) -> Option<Finding> {
     }
     if job.offset >= capacity {
         let allowed = format!("less than the drive's capacity of {capacity} bytes");
-        return Some((
-            "offset",
-            format!("the region starts at byte {}", job.offset),
-            allowed,
-        ));
+        return Some(("offset", format!("the region starts at byte {}", job.offset), allowed));
     }
     let size = job.size?;
     let found = format!("the region takes {size} bytes from byte {}", job.offset);
-    let allowed = format!(
-        "1 to {} bytes, to the end of a drive of {capacity}",
-        capacity - job.offset
-    );
-    when(
-        size == 0 || size > capacity - job.offset,
-        "size",
-        found,
-        allowed,
-    )
+    let allowed = format!("1 to {} bytes, to the end of a drive of {capacity}", capacity - job.offset);
+    when(size == 0 || size > capacity - job.offset, "size", found, allowed)
 }
 
 fn read_blocks(job: &Job, limits: &Limits) -> Option<Finding> {
@@ -264,21 +208,13 @@ fn blocks(job: &Job, blocks: &[BlockShare], limits: &Limits) -> Option<Finding> 
         return None;
     }
     let percent = blocks.iter().fold(0.0, |sum, share| sum + share.percent);
-    let one_is_wrong = blocks
-        .iter()
-        .any(|share| share.percent.is_nan() || share.percent < 0.0);
+    let one_is_wrong = blocks.iter().any(|share| share.percent.is_nan() || share.percent < 0.0);
     if one_is_wrong || (percent - 100.0).abs() > 1e-6 || percent.is_nan() {
         let found = format!("the shares of the block sizes add up to {percent} %");
-        return Some((
-            "bssplit",
-            found,
-            String::from("shares from 0 % that add up to 100 %"),
-        ));
+        return Some(("bssplit", found, String::from("shares from 0 % that add up to 100 %")));
     }
     let region_bytes = job.region_bytes(limits.capacity_bytes);
-    let wrong = blocks
-        .iter()
-        .find(|share| share.bytes == 0 || u64::from(share.bytes) > region_bytes)?;
+    let wrong = blocks.iter().find(|share| share.bytes == 0 || u64::from(share.bytes) > region_bytes)?;
     let allowed = format!("1 to {region_bytes} bytes, so that a block fits the region");
     Some(("bs", format!("a block has {} bytes", wrong.bytes), allowed))
 }
@@ -286,16 +222,8 @@ fn blocks(job: &Job, blocks: &[BlockShare], limits: &Limits) -> Option<Finding> 
 fn distribution(job: &Job, _: &Limits) -> Option<Finding> {
     let (found, allowed, fine) = match job.distribution {
         Distribution::Uniform => return None,
-        Distribution::Zipf(theta) => (
-            format!("zipf:{theta}"),
-            "zipf: above 0, to 100",
-            theta > 0.0 && theta <= 100.0,
-        ),
-        Distribution::Pareto(h) => (
-            format!("pareto:{h}"),
-            "pareto: between 0 and 1",
-            h > 0.0 && h < 1.0,
-        ),
+        Distribution::Zipf(theta) => (format!("zipf:{theta}"), "zipf: above 0, to 100", theta > 0.0 && theta <= 100.0),
+        Distribution::Pareto(h) => (format!("pareto:{h}"), "pareto: between 0 and 1", h > 0.0 && h < 1.0),
         Distribution::Normal(percent) => (
             format!("normal:{percent}"),
             "normal: 0 to 100 % of the region, 100 excluded",
@@ -303,12 +231,7 @@ fn distribution(job: &Job, _: &Limits) -> Option<Finding> {
         ),
     };
     let found = format!("random_distribution is {found}");
-    when(
-        !fine && job.pattern == Pattern::Random,
-        "random_distribution",
-        found,
-        allowed,
-    )
+    when(!fine && job.pattern == Pattern::Random, "random_distribution", found, allowed)
 }
 
 fn read_rate(job: &Job, _: &Limits) -> Option<Finding> {
@@ -322,105 +245,53 @@ fn write_rate(job: &Job, _: &Limits) -> Option<Finding> {
 fn rate(what: &str, rate_iops: Option<f64>) -> Option<Finding> {
     let rate_iops = rate_iops?;
     let fine = rate_iops > 0.0 && rate_iops <= 1e12;
-    let allowed =
-        "above 0, at most 10^12 a second; leave the rate out for as many as the drive can do";
-    when(
-        !fine,
-        "rate_iops",
-        format!("the rate of {what} is {rate_iops} a second"),
-        allowed,
-    )
+    let allowed = "above 0, at most 10^12 a second; leave the rate out for as many as the drive can do";
+    when(!fine, "rate_iops", format!("the rate of {what} is {rate_iops} a second"), allowed)
 }
 
 fn thinktime_blocks(job: &Job, _: &Limits) -> Option<Finding> {
     let wrong = job.thinktime_blocks == 0 && !job.thinktime.is_zero();
-    when(
-        wrong,
-        "thinktime_blocks",
-        String::from("thinktime_blocks is 0"),
-        "1 or more",
-    )
+    when(wrong, "thinktime_blocks", String::from("thinktime_blocks is 0"), "1 or more")
 }
 
 fn time(job: &Job, _: &Limits) -> Option<Finding> {
     let (runtime, ramp) = (job.runtime.unwrap_or_default(), job.ramp_time);
-    let wrong = runtime
-        .as_ps()
-        .checked_add(ramp.as_ps())
-        .is_none_or(|ps| ps == Time::NEVER.as_ps());
+    let wrong = runtime.as_ps().checked_add(ramp.as_ps()).is_none_or(|ps| ps == Time::NEVER.as_ps());
     let found = format!("ramp_time and runtime together are {ramp} and {runtime}");
-    when(
-        wrong,
-        "runtime",
-        found,
-        "less than 213 days, which 64 bits of picoseconds can count",
-    )
+    when(wrong, "runtime", found, "less than 213 days, which 64 bits of picoseconds can count")
 }
 
 fn end(job: &Job, _: &Limits) -> Option<Finding> {
     if job.time_based && job.trace.is_some() {
         let allowed = "one of the two: a replay ends with its trace";
-        return Some((
-            "time_based",
-            String::from("time_based with read_iolog"),
-            allowed.into(),
-        ));
+        return Some(("time_based", String::from("time_based with read_iolog"), allowed.into()));
     }
     if job.time_based {
         let found = String::from("time_based without a runtime");
-        return when(
-            job.runtime.is_none(),
-            "time_based",
-            found,
-            "time_based together with runtime",
-        );
+        return when(job.runtime.is_none(), "time_based", found, "time_based together with runtime");
     }
-    let has_end =
-        job.trace.is_some() || job.runtime.is_some() || job.ios.is_some() || job.io_bytes.is_some();
-    when(
-        !has_end,
-        "runtime",
-        String::from("the job would never end"),
-        "a limit: runtime, number_ios or io_size",
-    )
+    let has_end = job.trace.is_some() || job.runtime.is_some() || job.ios.is_some() || job.io_bytes.is_some();
+    when(!has_end, "runtime", String::from("the job would never end"), "a limit: runtime, number_ios or io_size")
 }
 
 fn amounts(job: &Job, _: &Limits) -> Option<Finding> {
     let zero = |limit| limit == Some(0);
     if zero(job.ios) {
-        return Some((
-            "number_ios",
-            String::from("number_ios is 0"),
-            String::from("1 or more"),
-        ));
+        return Some(("number_ios", String::from("number_ios is 0"), String::from("1 or more")));
     }
-    when(
-        zero(job.io_bytes),
-        "io_size",
-        String::from("io_size is 0"),
-        "1 byte or more",
-    )
+    when(zero(job.io_bytes), "io_size", String::from("io_size is 0"), "1 byte or more")
 }
 
 fn trace_empty(job: &Job, _: &Limits) -> Option<Finding> {
     let empty = job.trace.as_ref()?.is_empty();
-    when(
-        empty,
-        "read_iolog",
-        String::from("the trace holds no request"),
-        "a trace with reads or writes",
-    )
+    when(empty, "read_iolog", String::from("the trace holds no request"), "a trace with reads or writes")
 }
 
 /// A trace is refused rather than clipped or wrapped: either would change which requests hit each other.
 fn trace_beyond(job: &Job, limits: &Limits) -> Option<Finding> {
     let capacity = limits.capacity_bytes;
     let end = |io: &super::Io| io.offset.saturating_add(u64::from(io.bytes));
-    let mut beyond = job
-        .trace
-        .as_ref()?
-        .iter()
-        .filter(|entry| end(&entry.io) > capacity);
+    let mut beyond = job.trace.as_ref()?.iter().filter(|entry| end(&entry.io) > capacity);
     let first = beyond.next()?;
     let found = format!(
         "{} of {} requests of the trace reach beyond the drive, the first with {} bytes at byte {}",
@@ -429,14 +300,8 @@ fn trace_beyond(job: &Job, limits: &Limits) -> Option<Finding> {
         first.io.bytes,
         first.io.offset
     );
-    let needed = job
-        .trace
-        .as_ref()?
-        .iter()
-        .map(|entry| end(&entry.io))
-        .max()?;
-    let allowed =
-        format!("offsets below its capacity of {capacity} bytes; the trace needs {needed}");
+    let needed = job.trace.as_ref()?.iter().map(|entry| end(&entry.io)).max()?;
+    let allowed = format!("offsets below its capacity of {capacity} bytes; the trace needs {needed}");
     Some(("read_iolog", found, allowed))
 }
 

@@ -26,18 +26,12 @@ impl JobFile {
 
     /// The traces that the jobs replay (`read_iolog`), as named there; the caller reads them.
     pub fn wanted_traces(&self) -> impl Iterator<Item = &str> {
-        self.drafts
-            .iter()
-            .filter_map(|draft| draft.read_iolog.as_deref())
+        self.drafts.iter().filter_map(|draft| draft.read_iolog.as_deref())
     }
 
     /// The jobs on a drive with these limits, checked one by one and together. `traces` holds what
     /// [`wanted_traces`](JobFile::wanted_traces) asks for.
-    pub fn resolve(
-        &self,
-        limits: &Limits,
-        traces: &BTreeMap<String, Trace>,
-    ) -> Result<Vec<Job>, Problems> {
+    pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<String, Trace>) -> Result<Vec<Job>, Problems> {
         let mut problems = Vec::new();
         let mut jobs = Vec::new();
         for draft in &self.drafts {
@@ -84,10 +78,7 @@ impl Job {
     /// A job with one thread that reads 4 KiB blocks at random over the whole drive, one at a time. It
     /// has no end: set `runtime`, `ios` or `io_bytes`.
     pub fn named(name: impl Into<String>) -> Job {
-        let blocks = vec![BlockShare {
-            bytes: BLOCK_BYTES_DEFAULT,
-            percent: 100.0,
-        }];
+        let blocks = vec![BlockShare { bytes: BLOCK_BYTES_DEFAULT, percent: 100.0 }];
         Job {
             name: name.into(),
             pattern: Pattern::Random,
@@ -118,10 +109,7 @@ impl Draft {
     /// fio's defaults: sequential reads of 4 KiB.
     pub fn new(name: &str, place: Place) -> Draft {
         Draft {
-            job: Job {
-                pattern: Pattern::Sequential,
-                ..Job::named(name)
-            },
+            job: Job { pattern: Pattern::Sequential, ..Job::named(name) },
             place,
             reads: true,
             writes: false,
@@ -139,19 +127,9 @@ impl Draft {
 
     /// Whether options of this one section contradict each other.
     pub fn contradiction(&self) -> Option<Problem> {
-        let engine = self
-            .synchronous_engine
-            .as_ref()
-            .filter(|_| self.job.iodepth > 1)?;
-        let found = format!(
-            "iodepth={} with ioengine={engine}, which waits for each request",
-            self.job.iodepth
-        );
-        Some(self.place.problem(
-            "iodepth",
-            found,
-            "iodepth=1, or an engine such as io_uring or libaio",
-        ))
+        let engine = self.synchronous_engine.as_ref().filter(|_| self.job.iodepth > 1)?;
+        let found = format!("iodepth={} with ioengine={engine}, which waits for each request", self.job.iodepth);
+        Some(self.place.problem("iodepth", found, "iodepth=1, or an engine such as io_uring or libaio"))
     }
 
     fn resolve(&self, limits: &Limits, traces: &BTreeMap<String, Trace>) -> Result<Job, Problem> {
@@ -182,12 +160,7 @@ impl Draft {
     }
 
     fn blocks(&self, direction: usize) -> Vec<BlockShare> {
-        let single = || {
-            vec![BlockShare {
-                bytes: self.block_bytes[direction],
-                percent: 100.0,
-            }]
-        };
+        let single = || vec![BlockShare { bytes: self.block_bytes[direction], percent: 100.0 }];
         self.block_splits[direction].clone().unwrap_or_else(single)
     }
 
@@ -220,12 +193,7 @@ impl Draft {
     fn smallest_block(&self, job: &Job) -> u64 {
         let reads = job.read_blocks.iter().filter(|_| self.reads);
         let writes = job.write_blocks.iter().filter(|_| self.writes);
-        reads
-            .chain(writes)
-            .map(|share| u64::from(share.bytes))
-            .min()
-            .unwrap_or(1)
-            .max(1)
+        reads.chain(writes).map(|share| u64::from(share.bytes)).min().unwrap_or(1).max(1)
     }
 }
 

@@ -27,9 +27,7 @@ pub fn from_flags(flags: &[(&str, &str)]) -> Result<JobFile, Problems> {
         problems.extend(options::set(&mut draft, name, text, None).err());
     }
     problems.extend(draft.contradiction());
-    Problems(problems).or(JobFile {
-        drafts: vec![draft],
-    })
+    Problems(problems).or(JobFile { drafts: vec![draft] })
 }
 
 /// The line without a comment and surrounding blanks; as in fio, `;` and `#` start one anywhere.
@@ -100,17 +98,12 @@ impl Reader {
         };
         let draft = match &mut self.section {
             Section::None => {
-                return self.problem(
-                    number,
-                    format!("`{line}` outside of a section"),
-                    "[global] or [NAME] above it",
-                );
+                return self.problem(number, format!("`{line}` outside of a section"), "[global] or [NAME] above it");
             }
             Section::Global => &mut self.defaults,
             Section::Job(draft) => draft,
         };
-        self.problems
-            .extend(options::set(draft, name, text, Some(number)).err());
+        self.problems.extend(options::set(draft, name, text, Some(number)).err());
     }
 
     fn end_section(&mut self) {
@@ -123,34 +116,20 @@ impl Reader {
     fn finish(mut self) -> Result<JobFile, Problems> {
         self.end_section();
         if self.drafts.is_empty() && self.problems.is_empty() {
-            self.problems.push(Problem::new(
-                self.file.clone(),
-                None,
-                "no job",
-                "at least one section [NAME]",
-            ));
+            self.problems.push(Problem::new(self.file.clone(), None, "no job", "at least one section [NAME]"));
         }
         self.check_names();
         self.check_files();
         self.problems.sort_by_key(|problem| problem.line);
-        Problems(self.problems).or(JobFile {
-            drafts: self.drafts,
-        })
+        Problems(self.problems).or(JobFile { drafts: self.drafts })
     }
 
     /// Results and random streams go by name.
     fn check_names(&mut self) {
         for (index, draft) in self.drafts.iter().enumerate() {
-            if self.drafts[..index]
-                .iter()
-                .any(|earlier| earlier.job.name == draft.job.name)
-            {
+            if self.drafts[..index].iter().any(|earlier| earlier.job.name == draft.job.name) {
                 let found = format!("a second job `{}`", draft.job.name);
-                self.problems.push(draft.place.problem(
-                    "name",
-                    found,
-                    "a name of its own for each job",
-                ));
+                self.problems.push(draft.place.problem("name", found, "a name of its own for each job"));
             }
         }
     }
@@ -161,17 +140,12 @@ impl Reader {
         let Some(first) = named.next() else { return };
         if let Some(other) = named.find(|draft| draft.filename != first.filename) {
             let found = "a second filename: all jobs run against the one drive that is described";
-            self.problems.push(other.place.problem(
-                "filename",
-                found,
-                "the same filename in all jobs, or none",
-            ));
+            self.problems.push(other.place.problem("filename", found, "the same filename in all jobs, or none"));
         }
     }
 
     fn problem(&mut self, line: usize, found: String, allowed: &str) {
-        self.problems
-            .push(Problem::new(self.file.clone(), line, found, allowed));
+        self.problems.push(Problem::new(self.file.clone(), line, found, allowed));
     }
 }
 

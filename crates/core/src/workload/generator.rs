@@ -37,11 +37,7 @@ impl Generator {
             Some(ios) => Source::Replay(Replay::new(ios)),
             None => Source::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
         };
-        Generator {
-            source,
-            pause: Pause::new(job),
-            budget: Budget::new(job),
-        }
+        Generator { source, pause: Pause::new(job), budget: Budget::new(job) }
     }
 
     /// The next request of the thread, which has had a free slot since `now`; none if the thread is
@@ -57,9 +53,7 @@ impl Generator {
         };
         let Next { io, due } = wanted?;
         let due = self.pause.delay(due, now);
-        self.budget
-            .spend(io.bytes, due.max(now))
-            .then_some(Next { io, due })
+        self.budget.spend(io.bytes, due.max(now)).then_some(Next { io, due })
     }
 }
 
@@ -81,17 +75,9 @@ impl Mix {
             let pace = rate_iops.map(|rate| Pace::new(rate, job.rate_process, &mut random));
             Direction::new(job, blocks, pace, capacity_bytes, seed)
         };
-        let read =
-            (job.read_percent > 0.0).then(|| direction(&job.read_blocks, job.rate_iops_read));
-        let write =
-            (job.read_percent < 100.0).then(|| direction(&job.write_blocks, job.rate_iops_write));
-        Mix {
-            random,
-            first_byte: job.offset,
-            read_threshold: threshold(job.read_percent),
-            read,
-            write,
-        }
+        let read = (job.read_percent > 0.0).then(|| direction(&job.read_blocks, job.rate_iops_read));
+        let write = (job.read_percent < 100.0).then(|| direction(&job.write_blocks, job.rate_iops_write));
+        Mix { random, first_byte: job.offset, read_threshold: threshold(job.read_percent), read, write }
     }
 
     fn next(&mut self, now: Time) -> Option<Next> {
@@ -102,14 +88,7 @@ impl Mix {
         }?;
         let due = direction.take_due(now, &mut self.random);
         let (offset, bytes) = direction.draw(&mut self.random);
-        Some(Next {
-            io: Io {
-                op,
-                offset: self.first_byte + offset,
-                bytes,
-            },
-            due,
-        })
+        Some(Next { io: Io { op, offset: self.first_byte + offset, bytes }, due })
     }
 
     /// Reads or writes, by their shares; but a direction that is ahead of its rate gives way to one
@@ -121,11 +100,7 @@ impl Mix {
             (None, Some(_)) => return Some(Op::Write),
             (None, None) => return None,
         };
-        let drawn = if self.random.next_u64() < self.read_threshold {
-            Op::Read
-        } else {
-            Op::Write
-        };
+        let drawn = if self.random.next_u64() < self.read_threshold { Op::Read } else { Op::Write };
         Some(match drawn {
             Op::Read if read > now && write < read => Op::Write,
             Op::Write if write > now && read < write => Op::Read,
@@ -155,13 +130,7 @@ struct Size {
 }
 
 impl Direction {
-    fn new(
-        job: &Job,
-        blocks: &[BlockShare],
-        pace: Option<Pace>,
-        capacity_bytes: u64,
-        seed: u64,
-    ) -> Direction {
+    fn new(job: &Job, blocks: &[BlockShare], pace: Option<Pace>, capacity_bytes: u64, seed: u64) -> Direction {
         let region_bytes = job.region_bytes(capacity_bytes);
         // The same for every thread and direction: they share their hot blocks, as fio jobs on one file do.
         let key = stream_seed(seed, "", 0);
@@ -175,13 +144,7 @@ impl Direction {
             })
             .collect();
         assert!(!sizes.is_empty(), "job {} has no block size", job.name);
-        Direction {
-            sizes,
-            pattern: job.pattern,
-            region_bytes,
-            position: 0,
-            pace,
-        }
+        Direction { sizes, pattern: job.pattern, region_bytes, position: 0, pace }
     }
 
     /// When the next request is due if there is a slot since `now`.
@@ -213,20 +176,10 @@ impl Direction {
 }
 
 impl Size {
-    fn new(
-        share: BlockShare,
-        percent: f64,
-        region_bytes: u64,
-        distribution: Distribution,
-        key: u64,
-    ) -> Size {
+    fn new(share: BlockShare, percent: f64, region_bytes: u64, distribution: Distribution, key: u64) -> Size {
         let blocks = region_bytes / u64::from(share.bytes);
         let addresses = Addresses::new(distribution, blocks, key);
-        Size {
-            bytes: share.bytes,
-            threshold: threshold(percent),
-            addresses,
-        }
+        Size { bytes: share.bytes, threshold: threshold(percent), addresses }
     }
 }
 
@@ -237,10 +190,7 @@ fn pick<'a>(sizes: &'a [Size], random: &mut Xoshiro256PlusPlus) -> &'a Size {
         return last;
     }
     let draw = random.next_u64();
-    others
-        .iter()
-        .find(|size| draw < size.threshold)
-        .unwrap_or(last)
+    others.iter().find(|size| draw < size.threshold).unwrap_or(last)
 }
 
 /// A chance in per cent as a chance of 2^64.
@@ -252,10 +202,7 @@ fn threshold(percent: f64) -> u64 {
 fn stream_seed(seed: u64, name: &str, thread: u32) -> u64 {
     let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let start = seed.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325, hash);
-    thread
-        .to_le_bytes()
-        .iter()
-        .fold(name.as_bytes().iter().fold(start, hash), hash)
+    thread.to_le_bytes().iter().fold(name.as_bytes().iter().fold(start, hash), hash)
 }
 
 /// Requests of a trace at their own times. A trace in which all arrive at time zero has no times (a
@@ -270,20 +217,13 @@ struct Replay {
 impl Replay {
     fn new(ios: &Arc<[TraceIo]>) -> Replay {
         let has_times = ios.last().is_some_and(|last| last.at > Time::ZERO);
-        Replay {
-            ios: ios.clone(),
-            position: 0,
-            has_times,
-        }
+        Replay { ios: ios.clone(), position: 0, has_times }
     }
 
     fn next(&mut self, now: Time) -> Option<Next> {
         let TraceIo { at, io } = *self.ios.get(self.position)?;
         self.position += 1;
-        Some(Next {
-            io,
-            due: if self.has_times { at } else { now },
-        })
+        Some(Next { io, due: if self.has_times { at } else { now } })
     }
 }
 
@@ -299,12 +239,7 @@ struct Pause {
 
 impl Pause {
     fn new(job: &Job) -> Pause {
-        Pause {
-            length: job.thinktime,
-            every: job.thinktime_blocks,
-            left: job.thinktime_blocks,
-            over_at: Time::ZERO,
-        }
+        Pause { length: job.thinktime, every: job.thinktime_blocks, left: job.thinktime_blocks, over_at: Time::ZERO }
     }
 
     /// When a request may go that was wanted at `due`. A pause starts when its request is asked for:
@@ -337,19 +272,13 @@ impl Budget {
     fn new(job: &Job) -> Budget {
         let counts_from = Time::ZERO + job.ramp_time;
         let unlimited = |limit: Option<u64>| {
-            if job.time_based {
-                u64::MAX
-            } else {
-                limit.unwrap_or(u64::MAX)
-            }
+            if job.time_based { u64::MAX } else { limit.unwrap_or(u64::MAX) }
         };
         Budget {
             ios: unlimited(job.ios),
             bytes: unlimited(job.io_bytes),
             counts_from,
-            ends_at: job
-                .runtime
-                .map_or(Time::NEVER, |runtime| counts_from + runtime),
+            ends_at: job.runtime.map_or(Time::NEVER, |runtime| counts_from + runtime),
         }
     }
 

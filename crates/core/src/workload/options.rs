@@ -34,37 +34,20 @@ enum Kind {
 }
 
 const fn value(names: &'static [&'static str], allowed: &'static str, set: Setter) -> JobOption {
-    JobOption {
-        names,
-        allowed,
-        kind: Kind::Value(set),
-    }
+    JobOption { names, allowed, kind: Kind::Value(set) }
 }
 
-const fn only(
-    names: &'static [&'static str],
-    values: &'static [&'static str],
-    allowed: &'static str,
-) -> JobOption {
-    JobOption {
-        names,
-        allowed,
-        kind: Kind::Only(values),
-    }
+const fn only(names: &'static [&'static str], values: &'static [&'static str], allowed: &'static str) -> JobOption {
+    JobOption { names, allowed, kind: Kind::Only(values) }
 }
 
 const fn no_effect(names: &'static [&'static str]) -> JobOption {
-    JobOption {
-        names,
-        allowed: "any value; it has no effect",
-        kind: Kind::NoEffect,
-    }
+    JobOption { names, allowed: "any value; it has no effect", kind: Kind::NoEffect }
 }
 
 const BYTES: &str = "bytes with a suffix, such as 10g, or a percentage from 1% to 100%";
 const SECONDS: &str = "a whole number with us, ms, s (the default), m, h or d, less than 213 days";
-const MICROSECONDS: &str =
-    "a whole number with us (the default), ms, s, m, h or d, less than 213 days";
+const MICROSECONDS: &str = "a whole number with us (the default), ms, s, m, h or d, less than 213 days";
 const WHOLE: &str = "a whole number of 32 bits";
 const ON: &[&str] = &["1"];
 const OFF: &[&str] = &["0"];
@@ -72,9 +55,7 @@ const OFF: &[&str] = &["0"];
 /// All options, in the order of fio's documentation.
 pub const OPTIONS: &[JobOption] = &[
     value(&["name"], "a name", set_name),
-    value(&["numjobs"], WHOLE, |d, v| {
-        values::whole_u32(v).map(|n| d.job.threads = n)
-    }),
+    value(&["numjobs"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.threads = n)),
     value(&["runtime", "timeout"], SECONDS, |d, v| {
         values::time(v, Span::from_s(1)).map(|t| d.job.runtime = Some(t).filter(|t| !t.is_zero()))
     }),
@@ -83,163 +64,71 @@ pub const OPTIONS: &[JobOption] = &[
         allowed: "0 or 1",
         kind: Kind::Switch(|d, v| values::switch(v).map(|on| d.job.time_based = on)),
     },
-    value(&["ramp_time"], SECONDS, |d, v| {
-        values::time(v, Span::from_s(1)).map(|t| d.job.ramp_time = t)
-    }),
-    value(
-        &["rw", "readwrite"],
-        "read, write, rw, readwrite, randread, randwrite or randrw",
-        set_rw,
-    ),
-    value(&["offset", "fileoffset"], BYTES, |d, v| {
-        values::amount(v).map(|a| d.offset = a)
-    }),
-    value(&["number_ios"], "a whole number", |d, v| {
-        values::whole(v).map(|n| d.job.ios = Some(n).filter(|&n| n > 0))
-    }),
-    value(&["rwmixread"], "0 to 100", |d, v| {
-        values::percent(v).map(|p| d.mix_read_percent = p)
-    }),
-    value(&["rwmixwrite"], "0 to 100", |d, v| {
-        values::percent(v).map(|p| d.mix_read_percent = 100 - p)
-    }),
+    value(&["ramp_time"], SECONDS, |d, v| values::time(v, Span::from_s(1)).map(|t| d.job.ramp_time = t)),
+    value(&["rw", "readwrite"], "read, write, rw, readwrite, randread, randwrite or randrw", set_rw),
+    value(&["offset", "fileoffset"], BYTES, |d, v| values::amount(v).map(|a| d.offset = a)),
+    value(&["number_ios"], "a whole number", |d, v| values::whole(v).map(|n| d.job.ios = Some(n).filter(|&n| n > 0))),
+    value(&["rwmixread"], "0 to 100", |d, v| values::percent(v).map(|p| d.mix_read_percent = p)),
+    value(&["rwmixwrite"], "0 to 100", |d, v| values::percent(v).map(|p| d.mix_read_percent = 100 - p)),
     value(
         &["random_distribution"],
         "random, zipf:THETA (above 0, to 100), pareto:H (between 0 and 1) or normal:DEVIATION (0 to below 100, in per cent)",
         |d, v| values::distribution(v).map(|distribution| d.job.distribution = distribution),
     ),
-    value(
-        &["bs", "blocksize"],
-        "bytes, such as 4k, or 4k,8k for reads and writes",
-        set_block_bytes,
-    ),
+    value(&["bs", "blocksize"], "bytes, such as 4k, or 4k,8k for reads and writes", set_block_bytes),
     value(
         &["bssplit"],
         "sizes with whole percentages that add up to 100, such as 4k/60:8k/40, or 4k/60:8k/ to share the rest; reads and writes separated by a comma",
         |d, v| values::per_direction(v, values::block_split).map(|splits| d.block_splits = splits),
     ),
-    value(&["size"], BYTES, |d, v| {
-        values::amount(v).map(|a| d.size = Some(a))
-    }),
-    value(&["io_size", "io_limit"], BYTES, |d, v| {
-        values::amount(v).map(|a| d.io_size = Some(a))
-    }),
-    value(&["iodepth"], WHOLE, |d, v| {
-        values::whole_u32(v).map(|n| d.job.iodepth = n)
-    }),
-    value(&["thinktime"], MICROSECONDS, |d, v| {
-        values::time(v, Span::from_us(1)).map(|t| d.job.thinktime = t)
-    }),
-    value(&["thinktime_blocks"], WHOLE, |d, v| {
-        values::whole_u32(v).map(|n| d.job.thinktime_blocks = n)
-    }),
-    value(
-        &["rate_iops"],
-        "requests a second, 1 or more, such as 5k, or 5k,1k for reads and writes",
-        set_rate_iops,
-    ),
+    value(&["size"], BYTES, |d, v| values::amount(v).map(|a| d.size = Some(a))),
+    value(&["io_size", "io_limit"], BYTES, |d, v| values::amount(v).map(|a| d.io_size = Some(a))),
+    value(&["iodepth"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.iodepth = n)),
+    value(&["thinktime"], MICROSECONDS, |d, v| values::time(v, Span::from_us(1)).map(|t| d.job.thinktime = t)),
+    value(&["thinktime_blocks"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.thinktime_blocks = n)),
+    value(&["rate_iops"], "requests a second, 1 or more, such as 5k, or 5k,1k for reads and writes", set_rate_iops),
     value(&["rate_process"], "linear or poisson", set_rate_process),
-    value(
-        &["read_iolog"],
-        "the path of one trace (blkparse text, fio iolog or MSR Cambridge CSV)",
-        |d, v| (!v.contains(':')).then(|| d.read_iolog = Some(v.into())),
-    ),
+    value(&["read_iolog"], "the path of one trace (blkparse text, fio iolog or MSR Cambridge CSV)", |d, v| {
+        (!v.contains(':')).then(|| d.read_iolog = Some(v.into()))
+    }),
     value(
         &["ioengine"],
         "libaio, io_uring, io_uring_cmd, posixaio, null, spdk or external:PATH; sync, psync, vsync, pvsync or pvsync2 with iodepth=1. \
          What an engine costs the host is in the drive file",
         set_engine,
     ),
-    value(&["filename"], "one device, without `:`", |d, v| {
-        (!v.contains(':')).then(|| d.filename = Some(v.into()))
-    }),
+    value(&["filename"], "one device, without `:`", |d, v| (!v.contains(':')).then(|| d.filename = Some(v.into()))),
     only(&["direct"], ON, "direct=1: there is no page cache"),
     only(&["buffered"], OFF, "buffered=0: there is no page cache"),
     only(&["kb_base"], &["1024"], "kb_base=1024"),
-    only(
-        &["norandommap"],
-        ON,
-        "norandommap=1: random offsets are drawn without a map of past ones",
-    ),
-    only(
-        &["random_generator"],
-        &["tausworthe", "tausworthe64"],
-        "tausworthe or tausworthe64: offsets may come again",
-    ),
-    only(
-        &["stonewall", "wait_for_previous"],
-        OFF,
-        "stonewall=0: all jobs of a run start together",
-    ),
-    only(
-        &["exitall"],
-        OFF,
-        "exitall=0: every job runs to its own end",
-    ),
+    only(&["norandommap"], ON, "norandommap=1: random offsets are drawn without a map of past ones"),
+    only(&["random_generator"], &["tausworthe", "tausworthe64"], "tausworthe or tausworthe64: offsets may come again"),
+    only(&["stonewall", "wait_for_previous"], OFF, "stonewall=0: all jobs of a run start together"),
+    only(&["exitall"], OFF, "exitall=0: every job runs to its own end"),
     only(&["loops"], ON, "loops=1; to do more I/O, use io_size"),
-    only(
-        &["startdelay"],
-        OFF,
-        "startdelay=0: all jobs of a run start together",
-    ),
-    only(
-        &["nrfiles"],
-        ON,
-        "nrfiles=1: jobs run against the drive itself",
-    ),
-    only(
-        &["percentage_random"],
-        &["100"],
-        "percentage_random=100; use a second job for the sequential part",
-    ),
-    only(
-        &["zonemode"],
-        &["none"],
-        "zonemode=none: the drive has no zones",
-    ),
-    only(
-        &["iodepth_batch", "iodepth_batch_submit"],
-        ON,
-        "iodepth_batch=1: requests are submitted one by one",
-    ),
+    only(&["startdelay"], OFF, "startdelay=0: all jobs of a run start together"),
+    only(&["nrfiles"], ON, "nrfiles=1: jobs run against the drive itself"),
+    only(&["percentage_random"], &["100"], "percentage_random=100; use a second job for the sequential part"),
+    only(&["zonemode"], &["none"], "zonemode=none: the drive has no zones"),
+    only(&["iodepth_batch", "iodepth_batch_submit"], ON, "iodepth_batch=1: requests are submitted one by one"),
     only(
         &["iodepth_batch_complete_min", "iodepth_batch_complete"],
         ON,
         "iodepth_batch_complete_min=1: completions are taken one by one",
     ),
     only(&["io_submit_mode"], &["inline"], "io_submit_mode=inline"),
-    only(
-        &["thinktime_blocks_type"],
-        &["complete"],
-        "thinktime_blocks_type=complete",
-    ),
-    only(
-        &["thinktime_spin"],
-        OFF,
-        "thinktime_spin=0: the thread sleeps while it thinks",
-    ),
+    only(&["thinktime_blocks_type"], &["complete"], "thinktime_blocks_type=complete"),
+    only(&["thinktime_spin"], OFF, "thinktime_spin=0: the thread sleeps while it thinks"),
     only(&["rate_ignore_thinktime"], OFF, "rate_ignore_thinktime=0"),
     only(&["fsync"], OFF, "fsync=0: flushes are not modelled"),
     only(&["fdatasync"], OFF, "fdatasync=0: flushes are not modelled"),
     only(&["end_fsync"], OFF, "end_fsync=0: flushes are not modelled"),
-    only(
-        &["fsync_on_close"],
-        OFF,
-        "fsync_on_close=0: flushes are not modelled",
-    ),
-    only(
-        &["sync"],
-        &["0", "none"],
-        "sync=none: forced writes are not modelled",
-    ),
+    only(&["fsync_on_close"], OFF, "fsync_on_close=0: flushes are not modelled"),
+    only(&["sync"], &["0", "none"], "sync=none: forced writes are not modelled"),
     only(&["pre_read"], OFF, "pre_read=0: there is no page cache"),
     only(&["create_only"], OFF, "create_only=0"),
     only(&["bs_is_seq_rand"], OFF, "bs_is_seq_rand=0"),
-    only(
-        &["blocksize_unaligned", "bs_unaligned"],
-        OFF,
-        "bs_unaligned=0",
-    ),
+    only(&["blocksize_unaligned", "bs_unaligned"], OFF, "bs_unaligned=0"),
     no_effect(&["description"]),
     no_effect(&["group_reporting"]),
     no_effect(&["new_group"]),
@@ -281,35 +170,13 @@ pub const OPTIONS: &[JobOption] = &[
 
 /// Options of fio that ask for what this program does not do, by what to do instead.
 const REFUSED: &[(&str, &[&str])] = &[
-    (
-        "rate_iops, in requests a second",
-        &[
-            "rate",
-            "rate_min",
-            "rate_iops_min",
-            "rate_cycle",
-            "ratemin",
-            "ratecycle",
-        ],
-    ),
-    (
-        "bs for one size, or bssplit for several with their shares",
-        &["bsrange", "blocksize_range", "blockalign", "ba"],
-    ),
+    ("rate_iops, in requests a second", &["rate", "rate_min", "rate_iops_min", "rate_cycle", "ratemin", "ratecycle"]),
+    ("bs for one size, or bssplit for several with their shares", &["bsrange", "blocksize_range", "blockalign", "ba"]),
     (
         "one job for each region, with offset and size",
-        &[
-            "offset_increment",
-            "offset_align",
-            "zonesize",
-            "zonerange",
-            "zoneskip",
-        ],
+        &["offset_increment", "offset_align", "zonesize", "zonerange", "zoneskip"],
     ),
-    (
-        "leave it out: the run's own seed chooses all random numbers",
-        &["randseed"],
-    ),
+    ("leave it out: the run's own seed chooses all random numbers", &["randseed"]),
     (
         "leave it out: jobs run against the drive itself",
         &[
@@ -420,23 +287,12 @@ const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     ("thinktime with thinktime_blocks", &["thinktime_iotime"]),
-    (
-        "leave it out: all jobs of a run start together",
-        &["wait_for", "flow", "flow_id", "flow_sleep"],
-    ),
+    ("leave it out: all jobs of a run start together", &["wait_for", "flow", "flow_id", "flow_sleep"]),
     (
         "rw with read and write; trims and barriers are not modelled",
-        &[
-            "trim_percentage",
-            "write_barrier",
-            "sync_file_range",
-            "rw_sequencer",
-        ],
+        &["trim_percentage", "write_barrier", "sync_file_range", "rw_sequencer"],
     ),
-    (
-        "leave it out: nothing is executed",
-        &["exec_prerun", "exec_postrun", "profile"],
-    ),
+    ("leave it out: nothing is executed", &["exec_prerun", "exec_postrun", "profile"]),
 ];
 
 /// The option of this name.
@@ -445,12 +301,7 @@ pub fn find(name: &str) -> Option<&'static JobOption> {
 }
 
 /// Sets option `name` of a draft; `text` is none if the option was given without a value.
-pub(super) fn set(
-    draft: &mut Draft,
-    name: &str,
-    text: Option<&str>,
-    line: Option<usize>,
-) -> Result<(), Problem> {
+pub(super) fn set(draft: &mut Draft, name: &str, text: Option<&str>, line: Option<usize>) -> Result<(), Problem> {
     let file = draft.place.file.clone();
     let Some(option) = find(name) else {
         let (found, allowed) = refusal(name);
@@ -460,9 +311,7 @@ pub(super) fn set(
     match apply(option, draft, text) {
         Some(()) => Ok(()),
         None => {
-            let found = text.map_or(format!("`{name}` without a value"), |text| {
-                format!("`{name}={text}`")
-            });
+            let found = text.map_or(format!("`{name}` without a value"), |text| format!("`{name}={text}`"));
             Err(Problem::new(file, line, found, option.allowed))
         }
     }
@@ -483,9 +332,7 @@ fn refusal(name: &str) -> (String, &'static str) {
         return (format!("`{name}` is not modelled"), instead);
     }
     let names = OPTIONS.iter().flat_map(|option| option.names);
-    let near = names
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
-        .min();
+    let near = names.map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
     match near {
         Some((distance, known)) if distance <= 2.min(name.len() / 2) => {
             (format!("unknown option `{name}`, did you mean `{known}`?"), "")
@@ -516,17 +363,12 @@ fn set_rw(draft: &mut Draft, text: &str) -> Option<()> {
 /// A direction without a value of its own has fio's default.
 fn set_block_bytes(draft: &mut Draft, text: &str) -> Option<()> {
     let read = |text: &str| values::whole_u32(text).filter(|&bytes| bytes > 0);
-    draft.block_bytes =
-        values::per_direction(text, read)?.map(|bytes| bytes.unwrap_or(BLOCK_BYTES_DEFAULT));
+    draft.block_bytes = values::per_direction(text, read)?.map(|bytes| bytes.unwrap_or(BLOCK_BYTES_DEFAULT));
     Some(())
 }
 
 fn set_rate_iops(draft: &mut Draft, text: &str) -> Option<()> {
-    let read = |text: &str| {
-        values::whole(text)
-            .filter(|&rate| rate > 0)
-            .map(|rate| rate as f64)
-    };
+    let read = |text: &str| values::whole(text).filter(|&rate| rate > 0).map(|rate| rate as f64);
     [draft.job.rate_iops_read, draft.job.rate_iops_write] = values::per_direction(text, read)?;
     Some(())
 }
@@ -542,16 +384,7 @@ fn set_rate_process(draft: &mut Draft, text: &str) -> Option<()> {
 
 fn set_engine(draft: &mut Draft, text: &str) -> Option<()> {
     let waits = ["sync", "psync", "vsync", "pvsync", "pvsync2"].contains(&text);
-    let queues = [
-        "libaio",
-        "io_uring",
-        "io_uring_cmd",
-        "posixaio",
-        "null",
-        "spdk",
-        "spdk_bdev",
-    ]
-    .contains(&text);
+    let queues = ["libaio", "io_uring", "io_uring_cmd", "posixaio", "null", "spdk", "spdk_bdev"].contains(&text);
     draft.synchronous_engine = waits.then(|| text.into());
     (waits || queues || text.starts_with("external:")).then_some(())
 }

@@ -28,20 +28,9 @@ impl Pace {
     /// Poisson process starts with a gap, so that arrivals in any window have its distribution.
     pub fn new(rate_iops: f64, process: RateProcess, random: &mut Xoshiro256PlusPlus) -> Pace {
         match process {
-            RateProcess::Linear => Pace {
-                due: Time::ZERO,
-                gap: Gap::Linear {
-                    period: period(rate_iops),
-                    passed: 0,
-                },
-            },
+            RateProcess::Linear => Pace { due: Time::ZERO, gap: Gap::Linear { period: period(rate_iops), passed: 0 } },
             RateProcess::Poisson => {
-                let mut pace = Pace {
-                    due: Time::ZERO,
-                    gap: Gap::Poisson {
-                        mean_ps: PS_PER_S as f64 / rate_iops,
-                    },
-                };
+                let mut pace = Pace { due: Time::ZERO, gap: Gap::Poisson { mean_ps: PS_PER_S as f64 / rate_iops } };
                 pace.advance(random);
                 pace
             }
@@ -99,54 +88,28 @@ mod tests {
     #[test]
     fn a_linear_rate_is_exact_without_drift() {
         for rate in [1u64, 3, 7, 1000, 333_333, 1_400_000, 999_999_999] {
-            for (k, due) in dues(rate as f64, RateProcess::Linear, 10_000)
-                .into_iter()
-                .enumerate()
-            {
-                assert_eq!(
-                    u128::from(due),
-                    k as u128 * PS_PER_S / u128::from(rate),
-                    "request {k} at {rate}/s"
-                );
+            for (k, due) in dues(rate as f64, RateProcess::Linear, 10_000).into_iter().enumerate() {
+                assert_eq!(u128::from(due), k as u128 * PS_PER_S / u128::from(rate), "request {k} at {rate}/s");
             }
         }
     }
 
     #[test]
     fn a_fractional_linear_rate_keeps_its_grid() {
-        assert_eq!(
-            dues(0.5, RateProcess::Linear, 3),
-            [0, 2_000_000_000_000, 4_000_000_000_000]
-        );
+        assert_eq!(dues(0.5, RateProcess::Linear, 3), [0, 2_000_000_000_000, 4_000_000_000_000]);
     }
 
     #[test]
     fn poisson_gaps_have_the_mean_and_the_deviation_of_an_exponential() {
         let count = 200_000;
         let dues = dues(1e6, RateProcess::Poisson, count);
-        let gaps: Vec<f64> = dues
-            .windows(2)
-            .map(|pair| (pair[1] - pair[0]) as f64 / 1e6)
-            .collect();
+        let gaps: Vec<f64> = dues.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        let variance = gaps
-            .iter()
-            .map(|gap| (gap - mean) * (gap - mean))
-            .sum::<f64>()
-            / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / gaps.len() as f64;
         // Standard errors: 1 / sqrt(n) of the mean, sqrt(8 / n) of the variance.
-        assert!(
-            (mean - 1.0).abs() < 5.0 / (count as f64).sqrt(),
-            "mean {mean}"
-        );
-        assert!(
-            (variance - 1.0).abs() < 5.0 * (8.0 / count as f64).sqrt(),
-            "variance {variance}"
-        );
+        assert!((mean - 1.0).abs() < 5.0 / (count as f64).sqrt(), "mean {mean}");
+        assert!((variance - 1.0).abs() < 5.0 * (8.0 / count as f64).sqrt(), "variance {variance}");
         let beyond_two = gaps.iter().filter(|&&gap| gap > 2.0).count() as f64 / gaps.len() as f64;
-        assert!(
-            (beyond_two - libm::exp(-2.0)).abs() < 0.004,
-            "share beyond twice the mean {beyond_two}"
-        );
+        assert!((beyond_two - libm::exp(-2.0)).abs() < 0.004, "share beyond twice the mean {beyond_two}");
     }
 }

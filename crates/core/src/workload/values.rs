@@ -17,9 +17,7 @@ pub(super) enum Amount {
 /// Splits `12kb` into `12` and `kb`.
 fn digits_and_suffix(text: &str) -> (&str, String) {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start().to_ascii_lowercase())
 }
 
@@ -30,10 +28,7 @@ pub(super) fn whole(text: &str) -> Option<u64> {
         return plain.then(|| u64::from_str_radix(hexadecimal, 16).ok())?;
     }
     let (digits, suffix) = digits_and_suffix(text);
-    digits
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(multiplier(&suffix)?)
+    digits.parse::<u64>().ok()?.checked_mul(multiplier(&suffix)?)
 }
 
 /// With `kb_base=1024`, the default, fio reads SI prefixes in base 1024 and, with a `b`, the IEC ones
@@ -44,9 +39,7 @@ fn multiplier(suffix: &str) -> Option<u64> {
         _ if suffix.ends_with("ib") => (&suffix[..suffix.len() - 2], 1000),
         _ => (suffix.strip_suffix(['b', 'i']).unwrap_or(suffix), 1024),
     };
-    let power = ["k", "m", "g", "t", "p"]
-        .iter()
-        .position(|&letter| letter == prefix)?;
+    let power = ["k", "m", "g", "t", "p"].iter().position(|&letter| letter == prefix)?;
     Some(base.pow(power as u32 + 1))
 }
 
@@ -68,11 +61,7 @@ pub(super) fn time(text: &str, bare: Span) -> Option<Span> {
         "d" => Span::from_s(86400),
         _ => return None,
     };
-    digits
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(unit.as_ps())
-        .map(Span::from_ps)
+    digits.parse::<u64>().ok()?.checked_mul(unit.as_ps()).map(Span::from_ps)
 }
 
 /// A whole percentage from 0 to 100, without its sign.
@@ -83,9 +72,7 @@ pub(super) fn percent(text: &str) -> Option<u64> {
 /// Bytes, or `20%`.
 pub(super) fn amount(text: &str) -> Option<Amount> {
     match text.trim().strip_suffix('%') {
-        Some(number) => percent(number)
-            .filter(|&number| number > 0)
-            .map(Amount::Percent),
+        Some(number) => percent(number).filter(|&number| number > 0).map(Amount::Percent),
         None => whole(text).map(Amount::Bytes),
     }
 }
@@ -101,21 +88,14 @@ pub(super) fn switch(text: &str) -> Option<bool> {
 
 /// Values for reads and for writes: `a` means both, `a,b` one each, `a,` reads only, `,b` writes only.
 /// A third value would be for trims, which there are none of; it is read and goes nowhere.
-pub(super) fn per_direction<T: Clone>(
-    text: &str,
-    read: impl Fn(&str) -> Option<T>,
-) -> Option<[Option<T>; 2]> {
+pub(super) fn per_direction<T: Clone>(text: &str, read: impl Fn(&str) -> Option<T>) -> Option<[Option<T>; 2]> {
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 3 || parts.iter().all(|part| part.trim().is_empty()) {
         return None;
     }
     let mut values = Vec::new();
     for part in parts {
-        values.push(if part.trim().is_empty() {
-            None
-        } else {
-            Some(read(part)?)
-        });
+        values.push(if part.trim().is_empty() { None } else { Some(read(part)?) });
     }
     let reads = values[0].clone();
     let writes = values.get(1).cloned().unwrap_or_else(|| reads.clone());
@@ -127,11 +107,7 @@ pub(super) fn block_split(text: &str) -> Option<Vec<BlockShare>> {
     let mut entries = Vec::new();
     for entry in text.split(':') {
         let (bytes, share) = entry.split_once('/').unwrap_or((entry, ""));
-        let share = if share.trim().is_empty() {
-            None
-        } else {
-            Some(percent(share)?)
-        };
+        let share = if share.trim().is_empty() { None } else { Some(percent(share)?) };
         entries.push((whole_u32(bytes).filter(|&bytes| bytes > 0)?, share));
     }
     let given: u64 = entries.iter().filter_map(|entry| entry.1).sum();
@@ -140,10 +116,7 @@ pub(super) fn block_split(text: &str) -> Option<Vec<BlockShare>> {
         return None;
     }
     let rest = (100 - given) as f64 / open.max(1) as f64;
-    let share = |(bytes, share): (u32, Option<u64>)| BlockShare {
-        bytes,
-        percent: share.map_or(rest, |s| s as f64),
-    };
+    let share = |(bytes, share): (u32, Option<u64>)| BlockShare { bytes, percent: share.map_or(rest, |s| s as f64) };
     Some(entries.into_iter().map(share).collect())
 }
 
@@ -151,16 +124,7 @@ pub(super) fn block_split(text: &str) -> Option<Vec<BlockShare>> {
 /// 0.2 for h.
 pub(super) fn distribution(text: &str) -> Option<Distribution> {
     let (name, parameter) = match text.split_once(':') {
-        Some((name, parameter)) => (
-            name,
-            Some(
-                parameter
-                    .trim()
-                    .parse::<f64>()
-                    .ok()
-                    .filter(|p| p.is_finite())?,
-            ),
-        ),
+        Some((name, parameter)) => (name, Some(parameter.trim().parse::<f64>().ok().filter(|p| p.is_finite())?)),
         None => (text, None),
     };
     match (name.trim(), parameter) {
@@ -197,20 +161,7 @@ mod tests {
         ] {
             assert_eq!(whole(text), Some(bytes), "{text}");
         }
-        for text in [
-            "",
-            "k",
-            "4q",
-            "1.5m",
-            "-1",
-            "+1",
-            "0x",
-            "0x+1",
-            "4kk",
-            "4i",
-            "99999999p",
-            "(1+1)",
-        ] {
+        for text in ["", "k", "4q", "1.5m", "-1", "+1", "0x", "0x+1", "4kk", "4i", "99999999p", "(1+1)"] {
             assert_eq!(whole(text), None, "{text}");
         }
     }
@@ -239,28 +190,11 @@ mod tests {
 
     #[test]
     fn shares_left_open_divide_the_rest() {
-        let shares = |text| {
-            block_split(text).map(|s| s.iter().map(|s| (s.bytes, s.percent)).collect::<Vec<_>>())
-        };
-        assert_eq!(
-            shares("4k/60:8k/40"),
-            Some(vec![(4096, 60.0), (8192, 40.0)])
-        );
-        assert_eq!(
-            shares("4k/50:1k/:32k/"),
-            Some(vec![(4096, 50.0), (1024, 25.0), (32768, 25.0)])
-        );
+        let shares = |text| block_split(text).map(|s| s.iter().map(|s| (s.bytes, s.percent)).collect::<Vec<_>>());
+        assert_eq!(shares("4k/60:8k/40"), Some(vec![(4096, 60.0), (8192, 40.0)]));
+        assert_eq!(shares("4k/50:1k/:32k/"), Some(vec![(4096, 50.0), (1024, 25.0), (32768, 25.0)]));
         assert_eq!(shares("4k:8k"), Some(vec![(4096, 50.0), (8192, 50.0)]));
-        for text in [
-            "",
-            "4k/60:8k/30",
-            "4k/60:8k/50",
-            "4k/x",
-            "0/100",
-            "4k/-1",
-            "4k/101",
-            "5g/100",
-        ] {
+        for text in ["", "4k/60:8k/30", "4k/60:8k/50", "4k/x", "0/100", "4k/-1", "4k/101", "5g/100"] {
             assert_eq!(shares(text), None, "{text}");
         }
     }
@@ -273,9 +207,6 @@ mod tests {
         assert_eq!(values("4k,8k,16k"), Some([Some(4096), Some(8192)]));
         assert_eq!(values("4k,"), Some([Some(4096), None]));
         assert_eq!(values(",8k"), Some([None, Some(8192)]));
-        assert_eq!(
-            (values(""), values(","), values("4k,x"), values("1,2,3,4")),
-            (None, None, None, None)
-        );
+        assert_eq!((values(""), values(","), values("4k,x"), values("1,2,3,4")), (None, None, None, None));
     }
 }

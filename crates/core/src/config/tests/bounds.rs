@@ -13,10 +13,7 @@ fn takes(section: &mut dyn Section, key: &str, value: &str) -> bool {
 /// One step below and one above: a whole number, a picosecond, or a part in a million of the bound.
 fn beyond(kind: &str, key: &str, low: f64, high: f64) -> [String; 2] {
     if kind == "whole number" {
-        return [
-            (low as i128 - 1).to_string(),
-            (high as i128 + 1).to_string(),
-        ];
+        return [(low as i128 - 1).to_string(), (high as i128 + 1).to_string()];
     }
     let picosecond = match unit(key) {
         "ns" => 1e-3,
@@ -24,16 +21,9 @@ fn beyond(kind: &str, key: &str, low: f64, high: f64) -> [String; 2] {
         _ => 0.0,
     };
     let step = |bound: f64| {
-        if picosecond > 0.0 {
-            picosecond
-        } else {
-            (bound * 1e-6).max(1e-9)
-        }
+        if picosecond > 0.0 { picosecond } else { (bound * 1e-6).max(1e-9) }
     };
-    [
-        format!("{:e}", low - step(low)),
-        format!("{:e}", high + step(high)),
-    ]
+    [format!("{:e}", low - step(low)), format!("{:e}", high + step(high))]
 }
 
 fn check_range(section: &mut dyn Section, key: &str, kind: &str, bounds: &str) {
@@ -51,11 +41,7 @@ fn check_list(section: &mut dyn Section, key: &str, list: &[&str]) {
     for value in list {
         assert!(takes(section, key, value), "{key} = {value}");
         let next = (value.parse::<u64>().unwrap() + 1).to_string();
-        assert_eq!(
-            takes(section, key, &next),
-            list.contains(&next.as_str()),
-            "{key} = {next}"
-        );
+        assert_eq!(takes(section, key, &next), list.contains(&next.as_str()), "{key} = {next}");
     }
 }
 
@@ -83,11 +69,7 @@ fn defaults_are_allowed() {
     for section in Drive::blank().sections_mut() {
         for key in section.keys() {
             let default = key.default.to_string();
-            assert!(
-                takes(section, key.name, &default),
-                "{} = {default}",
-                key.name
-            );
+            assert!(takes(section, key.name, &default), "{} = {default}", key.name);
         }
     }
 }
@@ -97,12 +79,7 @@ fn no_key_takes_a_value_of_another_type() {
     for section in Drive::blank().sections_mut() {
         for key in section.keys() {
             let is_text = key.allowed == "text in quotes";
-            assert_eq!(
-                takes(section, key.name, "'no such name'"),
-                is_text,
-                "{}",
-                key.name
-            );
+            assert_eq!(takes(section, key.name, "'no such name'"), is_text, "{}", key.name);
             assert!(!takes(section, key.name, "1979-05-27"), "{}", key.name);
             assert!(!takes(section, key.name, "{ a = 1 }"), "{}", key.name);
         }

@@ -28,10 +28,7 @@ fn every_preset_loads_and_has_a_summary() {
     let all = presets::all();
     assert_eq!(all.len(), 7 + 3 + 2 + 2 + 1 + 6);
     for preset in all {
-        let text = format!(
-            "interface = 'nvme'\n[{}]\npreset = '{}'\n",
-            preset.section, preset.name
-        );
+        let text = format!("interface = 'nvme'\n[{}]\npreset = '{}'\n", preset.section, preset.name);
         drive(&text, &[]);
         assert!(!preset.summary.is_empty(), "{preset:?}");
     }
@@ -41,10 +38,7 @@ fn every_preset_loads_and_has_a_summary() {
 fn the_derived_constants_of_the_papers_are_in_the_presets() {
     let prototype = Drive::shipped("dc-express-block").unwrap();
     let first_packet = Span::from_ns_f64(128.0 / prototype.media.bus_bytes_per_ns);
-    assert_eq!(
-        prototype.media.read + prototype.media.command + first_packet,
-        Span::from_ns(368)
-    );
+    assert_eq!(prototype.media.read + prototype.media.command + first_packet, Span::from_ns(368));
     let stages = prototype.stack.stages.iter();
     let software: Span = stages.map(|stage| stage.submit + stage.complete).sum();
     assert_eq!(software, Span::from_ns(506 + 1170 + 990));
@@ -54,10 +48,7 @@ fn the_derived_constants_of_the_papers_are_in_the_presets() {
     let chip_access = (card.read + card.command + transfer(128.0)).as_ns();
     assert!((chip_access - 4485.0).abs() < 1.0, "{chip_access}");
     let reads_per_second = 1.0 / transfer(512.0).as_s();
-    assert!(
-        (reads_per_second - 74_300.0).abs() < 100.0,
-        "{reads_per_second}"
-    );
+    assert!((reads_per_second - 74_300.0).abs() < 100.0, "{reads_per_second}");
 }
 
 #[test]
@@ -101,10 +92,7 @@ fn a_mark_as_fitted_goes_when_the_value_is_replaced() {
     let own = drive("preset = 'dc-express'\n", &[]);
     assert!(fitted(&own).contains(&"dc_express.tag_ns"));
     assert!(fitted(&own).contains(&"link.one_way_ns"));
-    let set = drive(
-        "preset = 'dc-express'\n[link]\none_way_ns = 1\n",
-        &["dc_express.tag_ns=1"],
-    );
+    let set = drive("preset = 'dc-express'\n[link]\none_way_ns = 1\n", &["dc_express.tag_ns=1"]);
     assert!(!fitted(&set).contains(&"dc_express.tag_ns"));
     assert!(!fitted(&set).contains(&"link.one_way_ns"));
     assert!(fitted(&set).contains(&"dc_express.turnaround_ns"));
@@ -116,22 +104,14 @@ fn a_mark_as_fitted_goes_when_the_value_is_replaced() {
 fn a_file_may_mark_its_own_keys_as_fitted() {
     let text = "preset = 'nvme'\n[nvme]\nparse_ns = 9\n[[fitted]]\nkey = 'nvme.parse_ns'\nwhy = 'a guess'\n";
     let drive = drive(text, &[]);
-    let mark = drive
-        .fitted
-        .iter()
-        .find(|mark| mark.key == "nvme.parse_ns")
-        .unwrap();
+    let mark = drive.fitted.iter().find(|mark| mark.key == "nvme.parse_ns").unwrap();
     assert_eq!(mark.why, "a guess");
 }
 
 #[test]
 fn the_resolved_form_reads_back_to_an_equal_drive() {
     for name in shipped::names() {
-        let given = [
-            "dc_express.max_latency_us=1.234567",
-            "link.bit_error_rate=1e-12",
-            "stack.copy_bytes_per_ns=1.5",
-        ];
+        let given = ["dc_express.max_latency_us=1.234567", "link.bit_error_rate=1e-12", "stack.copy_bytes_per_ns=1.5"];
         let drive = drive(&format!("preset = '{name}'"), &given);
         let text = drive.to_toml();
         assert_eq!(read(&text).unwrap(), drive, "{text}");
@@ -153,23 +133,15 @@ fn the_explanation_tells_where_each_value_comes_from() {
     let text = "preset = 'dc-express'\n[media]\ncommand_ns = 7\n";
     let explanation = drive(text, &["media.read_ns=300"]).explain();
     let words = |key: &str| -> Vec<&str> {
-        let line = explanation
-            .lines()
-            .find(|line| line.trim_start().starts_with(key))
-            .unwrap();
+        let line = explanation.lines().find(|line| line.trim_start().starts_with(key)).unwrap();
         line.split_whitespace().take(4).collect()
     };
     assert_eq!(words("read_ns"), ["read_ns", "300", "ns", "--set"]);
     assert_eq!(words("command_ns"), ["command_ns", "7", "ns", "file"]);
-    assert_eq!(
-        words("program_ns"),
-        ["program_ns", "120_000", "ns", "preset"]
-    );
+    assert_eq!(words("program_ns"), ["program_ns", "120_000", "ns", "preset"]);
     assert_eq!(words("hop_ns"), ["hop_ns", "150", "ns", "default"]);
     assert_eq!(words("turnaround_ns"), ["turnaround_ns", "56", "ns", "*"]);
-    assert!(
-        explanation.contains("[media] The memory behind the controller. (preset pcm-lpddr2-nvm)")
-    );
+    assert!(explanation.contains("[media] The memory behind the controller. (preset pcm-lpddr2-nvm)"));
 }
 
 #[test]
@@ -178,11 +150,7 @@ fn every_key_is_explained() {
         let drive = Drive::shipped(name).unwrap();
         let explanation = drive.explain();
         for key in drive.sections().iter().flat_map(|section| section.keys()) {
-            assert!(
-                explanation.contains(&format!("  {} ", key.name)),
-                "{}",
-                key.name
-            );
+            assert!(explanation.contains(&format!("  {} ", key.name)), "{}", key.name);
             assert!(!key.about.is_empty(), "{}", key.name);
         }
     }
@@ -191,8 +159,5 @@ fn every_key_is_explained() {
 #[test]
 fn a_description_must_say_which_interface_it_means() {
     assert!(messages("").contains("drive.toml: the interface is missing"));
-    assert!(
-        messages("interface = 3")
-            .starts_with("drive.toml:1: interface is 3; allowed: nvme, dc-express")
-    );
+    assert!(messages("interface = 3").starts_with("drive.toml:1: interface is 3; allowed: nvme, dc-express"));
 }

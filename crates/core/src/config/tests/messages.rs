@@ -201,13 +201,7 @@ fn dc_express_cannot_sleep_for_an_interrupt_it_never_gets() {
 
 #[test]
 fn overrides_are_checked_like_files_and_named_as_they_were_given() {
-    let given = [
-        "media.read_ns=-300",
-        "media.preset=pcm",
-        "read_ns=3",
-        "nvme.parse=3",
-        "nvme.queue_entries=4",
-    ];
+    let given = ["media.read_ns=-300", "media.preset=pcm", "read_ns=3", "nvme.parse=3", "nvme.queue_entries=4"];
     let problems = read_with("preset = 'nvme'\n[media]\nx = 1\n", &given).unwrap_err();
     expect![[r#"
         drive.toml:3: unknown key x in [media]; allowed: technology, capacity_mib, channels, banks_per_channel, stripe_bytes, read_ns, command_ns, bus_bytes_per_ns, program_ns, program_bytes, acknowledge

@@ -14,10 +14,7 @@ fn read(text: &str) -> Result<Drive, Problems> {
 
 /// Read a file with `--set` of each of `given`.
 fn read_with(text: &str, given: &[&str]) -> Result<Drive, Problems> {
-    let overrides: Vec<Override> = given
-        .iter()
-        .map(|text| Override::parse(text).unwrap())
-        .collect();
+    let overrides: Vec<Override> = given.iter().map(|text| Override::parse(text).unwrap()).collect();
     Drive::from_toml("drive.toml", text, &overrides)
 }
 

@@ -5,23 +5,14 @@ use proptest::prelude::*;
 use super::super::{Drive, Override, shipped};
 
 fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 64,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
+    ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 /// Problems of the file stand before all others, in the order of its lines.
 fn assert_in_file_order(result: &Result<Drive, super::Problems>) {
     let Err(problems) = result else { return };
     assert!(!problems.0.is_empty());
-    let lines: Vec<_> = problems
-        .0
-        .iter()
-        .filter(|problem| problem.file == "t")
-        .map(|problem| problem.line)
-        .collect();
+    let lines: Vec<_> = problems.0.iter().filter(|problem| problem.file == "t").map(|problem| problem.line).collect();
     assert!(lines.is_sorted(), "{problems}");
 }
 

@@ -13,8 +13,8 @@ use super::endpoint::{Endpoint, MODE_DOORBELL};
 use super::{ReadName, doorbell, role};
 use crate::config::{self, TagChoice};
 use crate::link::Link;
-use crate::link::rate::Rate;
 use crate::link::packet::{Direction, Token};
+use crate::link::rate::Rate;
 use crate::protocol::Settled;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
 use crate::random::Random;
@@ -161,15 +161,7 @@ impl Driver {
         let tag = if sink.data.is_some() { self.mark(number, slot, sink) } else { self.own_tag() };
         let queue = &mut self.queues[number];
         queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot").tag = tag;
-        let command = Command {
-            pass: queue.pass,
-            slot,
-            attempt,
-            offset: io.offset,
-            bytes: io.bytes,
-            buffer,
-            tag,
-        };
+        let command = Command { pass: queue.pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag };
         sink.memory.write(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, &command.encode());
         sink.bind(self.first_binding + number, queue.tail as usize, request);
         queue.tail += 1;

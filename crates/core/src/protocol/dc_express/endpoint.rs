@@ -236,13 +236,7 @@ impl Endpoint {
     }
 
     /// The answer to one of the device's reads is complete.
-    pub fn on_answer(
-        &mut self,
-        now: Time,
-        packet: &Packet,
-        payload: &Payload,
-        ports: &mut Ports,
-    ) {
+    pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         if packet.token.role != role::POLL {
             return self.nvme.on_answer(now, packet, payload, ports);
         }
@@ -264,14 +258,7 @@ impl Endpoint {
 
     /// Accept the new commands that a queue read has brought; their number. Where reads overlap, entries that a sooner
     /// one has brought are passed over.
-    fn take_commands(
-        &mut self,
-        now: Time,
-        poll: Poll,
-        sampled: Time,
-        payload: &Payload,
-        ports: &mut Ports,
-    ) -> u32 {
+    fn take_commands(&mut self, now: Time, poll: Poll, sampled: Time, payload: &Payload, ports: &mut Ports) -> u32 {
         let mut found = 0;
         let entries = self.queues[usize::from(poll.queue)].entries;
         for (index, entry) in (poll.index..poll.index + poll.count).zip(payload.bytes().as_chunks().0) {
@@ -458,8 +445,7 @@ impl Endpoint {
         let Read { command, queue, request } = self.reads.remove(id as usize);
         let name = ReadName { queue, slot: command.slot, attempt: command.attempt };
         let token = Token { role: role::DATA, context: name.pack() };
-        let packet =
-            Packet::write(Direction::Up, command.buffer, command.bytes, self.max_payload_bytes, token);
+        let packet = Packet::write(Direction::Up, command.buffer, command.bytes, self.max_payload_bytes, token);
         ports.link.send(Packet { relaxed: true, ..packet }.user_data(command.offset, request), ports.sink);
     }
 

@@ -18,8 +18,8 @@ pub mod command;
 pub mod driver;
 pub mod endpoint;
 pub mod predict;
-mod tails;
 pub mod tags;
+mod tails;
 
 use super::nvme;
 

@@ -234,7 +234,11 @@ impl Controller {
             let address = this.submission_base + u64::from(first) * SUBMISSION_ENTRY_BYTES as u64;
             let token = Token { role: role::FETCH, context: fetch as u32 };
             let bytes = count * SUBMISSION_ENTRY_BYTES as u32;
-            self.reads.request(Packet::read(address, bytes, self.reads.request_bytes_max(), token), ports.link, ports.sink);
+            self.reads.request(
+                Packet::read(address, bytes, self.reads.request_bytes_max(), token),
+                ports.link,
+                ports.sink,
+            );
         }
     }
 
@@ -317,7 +321,7 @@ impl Controller {
         if u64::from(entry.blocks) * BLOCK_BYTES > self.max_transfer_bytes.into() {
             return Err(Status::INVALID_FIELD);
         }
-        if entry.prp1 % 4 != 0 {
+        if !entry.prp1.is_multiple_of(4) {
             return Err(Status::INVALID_PRP_OFFSET);
         }
         Ok(())
@@ -358,7 +362,11 @@ impl Controller {
             return true;
         }
         let token = Token { role: role::PAGE_LIST, context: id };
-        self.reads.request(Packet::read(prp2, others * 8, self.reads.request_bytes_max(), token), ports.link, ports.sink);
+        self.reads.request(
+            Packet::read(prp2, others * 8, self.reads.request_bytes_max(), token),
+            ports.link,
+            ports.sink,
+        );
         false
     }
 
@@ -389,7 +397,11 @@ impl Controller {
                 // The last piece arrives last; the request's time is its time.
                 let request = command.request.filter(|_| asked == bytes);
                 let packet = Packet::read(address + u64::from(done), piece, self.reads.request_bytes_max(), token);
-                self.reads.request(packet.user_data(offset + u64::from(asked - piece), request), ports.link, ports.sink);
+                self.reads.request(
+                    packet.user_data(offset + u64::from(asked - piece), request),
+                    ports.link,
+                    ports.sink,
+                );
                 done += piece;
             }
         }

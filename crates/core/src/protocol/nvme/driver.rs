@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::shadow::Pages;
 use super::spec::{
     BLOCK_BYTES, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry,
     completion_doorbell, opcode, submission_doorbell,
 };
-use super::shadow::Pages;
 use super::{controller::Controller, role};
 use crate::config;
 use crate::link::Link;

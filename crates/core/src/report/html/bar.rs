@@ -13,9 +13,7 @@ const GAP: f64 = 2.0;
 /// Width that a character of a label needs.
 const CHARACTER: f64 = 6.8;
 /// Fills light enough for dark text, on light and dark pages alike; neighbours differ.
-const FILLS: [&str; 8] = [
-    "#7fb2e5", "#f0a868", "#86c794", "#dd93b4", "#b5a3e0", "#e3c565", "#70c5c5", "#c4b3a8",
-];
+const FILLS: [&str; 8] = ["#7fb2e5", "#f0a868", "#86c794", "#dd93b4", "#b5a3e0", "#e3c565", "#70c5c5", "#c4b3a8"];
 
 /// One part of the bar; texts are escaped already.
 pub(super) struct Segment {
@@ -30,8 +28,7 @@ pub(super) struct Segment {
 ///
 /// What the shares leave of the whole stays empty.
 pub(super) fn stacked_bar(segments: &[Segment]) -> String {
-    let mut drawing =
-        format!("<rect class=\"track\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"3\"/>\n");
+    let mut drawing = format!("<rect class=\"track\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"3\"/>\n");
     let mut left = 0.0;
     for (place, segment) in segments.iter().enumerate() {
         let width = (segment.share * WIDTH).min(WIDTH - left).max(0.0);
@@ -47,11 +44,7 @@ pub(super) fn stacked_bar(segments: &[Segment]) -> String {
 }
 
 fn rectangle(place: usize, segment: &Segment, left: f64, width: f64) -> String {
-    let Segment {
-        name,
-        share,
-        figure,
-    } = segment;
+    let Segment { name, share, figure } = segment;
     let mut text = format!(
         "<g><title>{name}: {figure}, {}</title><rect x=\"{left:.2}\" width=\"{:.2}\" height=\"{HEIGHT}\" \
          rx=\"2\" fill=\"{}\"/>",
@@ -60,15 +53,10 @@ fn rectangle(place: usize, segment: &Segment, left: f64, width: f64) -> String {
         fill(place),
     );
     let number = (place + 1).to_string();
-    let label = [name, &number]
-        .into_iter()
-        .find(|label| characters(label) as f64 * CHARACTER + 8.0 <= width);
+    let label = [name, &number].into_iter().find(|label| characters(label) as f64 * CHARACTER + 8.0 <= width);
     if let Some(label) = label {
         let (x, y) = (left + (width - GAP) / 2.0, HEIGHT / 2.0 + 4.0);
-        let _ = write!(
-            text,
-            "<text class=\"inside\" x=\"{x:.2}\" y=\"{y}\">{label}</text>"
-        );
+        let _ = write!(text, "<text class=\"inside\" x=\"{x:.2}\" y=\"{y}\">{label}</text>");
     }
     text + "</g>\n"
 }
@@ -101,20 +89,13 @@ mod tests {
     use super::*;
 
     fn segment(name: &str, share: f64) -> Segment {
-        Segment {
-            name: name.to_string(),
-            share,
-            figure: "1 ns".to_string(),
-        }
+        Segment { name: name.to_string(), share, figure: "1 ns".to_string() }
     }
 
     #[test]
     fn wide_segments_carry_names_narrow_ones_numbers_and_the_narrowest_nothing() {
-        let drawing = stacked_bar(&[
-            segment("a long stage name", 0.9),
-            segment("another stage", 0.05),
-            segment("x", 0.001),
-        ]);
+        let drawing =
+            stacked_bar(&[segment("a long stage name", 0.9), segment("another stage", 0.05), segment("x", 0.001)]);
         assert!(drawing.contains(">a long stage name</text>"));
         assert!(drawing.contains(">2</text>"));
         assert!(!drawing.contains(">3</text>") && !drawing.contains(">x</text>"));
@@ -123,9 +104,6 @@ mod tests {
     #[test]
     fn shares_that_exceed_the_whole_do_not_leave_the_drawing() {
         let drawing = stacked_bar(&[segment("a", 0.8), segment("b", 0.8)]);
-        assert!(
-            drawing.contains("x=\"720.00\" width=\"178.00\""),
-            "{drawing}"
-        );
+        assert!(drawing.contains("x=\"720.00\" width=\"178.00\""), "{drawing}");
     }
 }

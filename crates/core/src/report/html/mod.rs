@@ -35,11 +35,7 @@ pub fn html(outcome: &Outcome, description: &Value) -> String {
 }
 
 fn header(outcome: &Outcome) -> String {
-    let stopped = if outcome.finished {
-        ""
-    } else {
-        " The run was stopped before its jobs were done."
-    };
+    let stopped = if outcome.finished { "" } else { " The run was stopped before its jobs were done." };
     format!(
         "<h1>{}</h1>\n<p class=\"quiet\">{} requests in {} of simulated time, seed {}, phaselink {}.{stopped}</p>\n",
         escape(&outcome.drive),
@@ -52,23 +48,15 @@ fn header(outcome: &Outcome) -> String {
 
 /// The few numbers that a reader looks for first.
 fn tiles(outcome: &Outcome) -> String {
-    let busiest = outcome
-        .upstream
-        .busy_share(outcome.elapsed)
-        .max(outcome.downstream.busy_share(outcome.elapsed));
+    let busiest = outcome.upstream.busy_share(outcome.elapsed).max(outcome.downstream.busy_share(outcome.elapsed));
     let tiles = [
         (units::count(outcome.iops()), "requests per second"),
         (units::quantity(outcome.bytes_per_s(), "B/s"), "user data"),
         (units::percent(busiest), "busier direction of the link"),
-        (
-            format!("{:.2}", outcome.cores_per_gb_per_s()),
-            "cores per GB/s",
-        ),
+        (format!("{:.2}", outcome.cores_per_gb_per_s()), "cores per GB/s"),
         (units::quantity(outcome.joules_per_io(), "J"), "per request"),
     ];
-    let tiles = tiles.map(|(value, name)| {
-        format!("<div class=\"tile\"><b>{value}</b><span>{name}</span></div>\n")
-    });
+    let tiles = tiles.map(|(value, name)| format!("<div class=\"tile\"><b>{value}</b><span>{name}</span></div>\n"));
     format!("<div class=\"tiles\">\n{}</div>\n", tiles.concat())
 }
 
@@ -78,18 +66,15 @@ fn section(title: &str, body: &str) -> String {
 
 /// The directions of all jobs in which anything was counted, with a name for each.
 fn directions(outcome: &Outcome) -> impl Iterator<Item = (String, &DirectionOutcome)> {
-    outcome.jobs.iter().flat_map(|job| {
-        job.directions()
-            .map(|(direction, figures)| (format!("{}, {direction}", job.name), figures))
-    })
+    outcome
+        .jobs
+        .iter()
+        .flat_map(|job| job.directions().map(|(direction, figures)| (format!("{}, {direction}", job.name), figures)))
 }
 
 fn latency(outcome: &Outcome) -> String {
     let series: Vec<plot::Series> = directions(outcome)
-        .map(|(name, figures)| plot::Series {
-            name: escape(&name),
-            latency: &figures.total,
-        })
+        .map(|(name, figures)| plot::Series { name: escape(&name), latency: &figures.total })
         .collect();
     if series.is_empty() {
         return String::new();
@@ -99,14 +84,9 @@ fn latency(outcome: &Outcome) -> String {
 
 /// For every job and direction, the stages of a request as a bar and as numbers.
 fn ledgers(outcome: &Outcome) -> String {
-    let ledgers: String = directions(outcome)
-        .map(|(name, figures)| ledger(&name, figures, &outcome.stack_stages))
-        .collect();
-    if ledgers.is_empty() {
-        ledgers
-    } else {
-        section("Where the time of a request goes", &ledgers)
-    }
+    let ledgers: String =
+        directions(outcome).map(|(name, figures)| ledger(&name, figures, &outcome.stack_stages)).collect();
+    if ledgers.is_empty() { ledgers } else { section("Where the time of a request goes", &ledgers) }
 }
 
 fn ledger(name: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
@@ -118,20 +98,12 @@ fn ledger(name: &str, figures: &DirectionOutcome, stack: &[String]) -> String {
             figure: format!("{mean_ns:.1} ns"),
         })
         .collect();
-    format!(
-        "<h3>{}: {} on average</h3>\n{}",
-        escape(name),
-        units::span(figures.total.mean()),
-        stacked_bar(&segments)
-    )
+    format!("<h3>{}: {} on average</h3>\n{}", escape(name), units::span(figures.total.mean()), stacked_bar(&segments))
 }
 
 /// Both directions as bars over the run's time, what is left being idle, and as numbers.
 fn link(outcome: &Outcome) -> String {
-    let directions = [
-        ("To host", &outcome.upstream),
-        ("To device", &outcome.downstream),
-    ];
+    let directions = [("To host", &outcome.upstream), ("To device", &outcome.downstream)];
     let bars = directions.map(|(name, wire)| {
         let busy = wire.busy_share(outcome.elapsed);
         let kinds = [
@@ -148,11 +120,7 @@ fn link(outcome: &Outcome) -> String {
                 figure: units::quantity(*bytes as f64, "B"),
             })
             .collect();
-        format!(
-            "<h3>{name}: busy {} of the time</h3>\n{}",
-            units::percent(busy),
-            stacked_bar(&segments)
-        )
+        format!("<h3>{name}: busy {} of the time</h3>\n{}", units::percent(busy), stacked_bar(&segments))
     });
     section("Link", &(bars.concat() + &table(&summary::link(outcome))))
 }
@@ -163,10 +131,7 @@ fn costs(outcome: &Outcome) -> String {
     if !outcome.counters.is_empty() {
         tables.push(table(&summary::counters(outcome)));
     }
-    section(
-        "Host and protocol",
-        &format!("<div class=\"pair\">\n{}</div>\n", tables.concat()),
-    )
+    section("Host and protocol", &format!("<div class=\"pair\">\n{}</div>\n", tables.concat()))
 }
 
 fn description_details(description: &Value) -> String {
@@ -179,31 +144,13 @@ fn description_details(description: &Value) -> String {
 /// A text table as an HTML table.
 fn table(table: &Table) -> String {
     let cells = |tag: &str, cells: &mut dyn Iterator<Item = &str>| -> String {
-        let sides = table.columns().map(|(_, side)| {
-            if side == Side::Right {
-                " class=\"number\""
-            } else {
-                ""
-            }
-        });
-        cells
-            .zip(sides)
-            .map(|(cell, class)| format!("<{tag}{class}>{}</{tag}>", escape(cell)))
-            .collect()
+        let sides = table.columns().map(|(_, side)| if side == Side::Right { " class=\"number\"" } else { "" });
+        cells.zip(sides).map(|(cell, class)| format!("<{tag}{class}>{}</{tag}>", escape(cell))).collect()
     };
     let head = cells("th", &mut table.columns().map(|(header, _)| header));
-    let rows: String = table
-        .rows()
-        .map(|row| {
-            format!(
-                "<tr>{}</tr>\n",
-                cells("td", &mut row.iter().map(String::as_str))
-            )
-        })
-        .collect();
-    format!(
-        "<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
-    )
+    let rows: String =
+        table.rows().map(|row| format!("<tr>{}</tr>\n", cells("td", &mut row.iter().map(String::as_str)))).collect();
+    format!("<div class=\"wide\"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n")
 }
 
 /// `text` such that it is text in any HTML element or quoted attribute.
@@ -230,10 +177,7 @@ mod tests {
     use serde_json::json;
 
     fn page() -> String {
-        html(
-            &sample::outcome(),
-            &json!({ "name": "<script>alert(1)</script>" }),
-        )
+        html(&sample::outcome(), &json!({ "name": "<script>alert(1)</script>" }))
     }
 
     #[test]
@@ -241,18 +185,14 @@ mod tests {
         let page = page();
         assert!(page.contains("<h1>sample &lt;pcm&gt;</h1>"));
         assert!(page.contains("rand &amp; mix, read"));
-        assert!(
-            !page.contains("rand & mix") && !page.contains("<pcm>") && !page.contains("<script")
-        );
+        assert!(!page.contains("rand & mix") && !page.contains("<pcm>") && !page.contains("<script"));
         assert_eq!(escape("\"a' & <b>"), "&quot;a&#39; &amp; &lt;b&gt;");
     }
 
     #[test]
     fn the_page_fetches_nothing_and_runs_nothing() {
         let page = page();
-        for forbidden in [
-            "http:", "https:", "<script", "<link", "<img", "@import", "url(", "src=",
-        ] {
+        for forbidden in ["http:", "https:", "<script", "<link", "<img", "@import", "url(", "src="] {
             assert!(!page.contains(forbidden), "{forbidden}");
         }
     }
@@ -262,16 +202,8 @@ mod tests {
         let page = page();
         let void = ["meta", "!DOCTYPE"];
         let mut open = Vec::new();
-        for tag in page
-            .split('<')
-            .skip(1)
-            .map(|rest| rest.split('>').next().unwrap())
-        {
-            let name = tag
-                .trim_start_matches('/')
-                .split([' ', '/'])
-                .next()
-                .unwrap();
+        for tag in page.split('<').skip(1).map(|rest| rest.split('>').next().unwrap()) {
+            let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
             if tag.starts_with('/') {
                 assert_eq!(open.pop(), Some(name), "at </{name}>");
             } else if !tag.ends_with('/') && !void.contains(&name) {
@@ -283,12 +215,7 @@ mod tests {
 
     #[test]
     fn a_run_without_requests_or_time_still_gives_a_page_of_numbers() {
-        let outcome = Outcome {
-            jobs: Vec::new(),
-            elapsed: Span::ZERO,
-            finished: false,
-            ..sample::outcome()
-        };
+        let outcome = Outcome { jobs: Vec::new(), elapsed: Span::ZERO, finished: false, ..sample::outcome() };
         let page = html(&outcome, &Value::Null);
         assert!(page.contains("stopped before") && !page.contains("NaN") && !page.contains("inf "));
     }

@@ -46,11 +46,7 @@ pub(super) fn percentiles(series: &[Series]) -> String {
 
 fn legend(series: &[Series]) -> String {
     let key = |(place, line): (usize, &Series)| {
-        format!(
-            "<span><i class=\"key\" style=\"background:{}\"></i>{}</span>",
-            colour(place),
-            line.name
-        )
+        format!("<span><i class=\"key\" style=\"background:{}\"></i>{}</span>", colour(place), line.name)
     };
     series.iter().enumerate().map(key).collect()
 }
@@ -68,35 +64,12 @@ struct Axes {
 
 impl Axes {
     fn around(series: &[Series]) -> Axes {
-        let count = series
-            .iter()
-            .map(|line| line.latency.count())
-            .max()
-            .unwrap_or(1);
-        let min_ps = series
-            .iter()
-            .map(|line| line.latency.min().as_ps())
-            .min()
-            .unwrap_or(1)
-            .max(1);
-        let max_ps = series
-            .iter()
-            .map(|line| line.latency.max().as_ps())
-            .max()
-            .unwrap_or(1)
-            .max(min_ps);
-        let low_ps = ticks()
-            .take_while(|tick| *tick <= min_ps as f64)
-            .last()
-            .unwrap_or(1.0);
-        let high_ps = ticks()
-            .find(|tick| *tick > max_ps as f64)
-            .unwrap_or(max_ps as f64 * 2.0);
-        Axes {
-            nines: nines_of(count).max(1.0),
-            low_ps,
-            high_ps,
-        }
+        let count = series.iter().map(|line| line.latency.count()).max().unwrap_or(1);
+        let min_ps = series.iter().map(|line| line.latency.min().as_ps()).min().unwrap_or(1).max(1);
+        let max_ps = series.iter().map(|line| line.latency.max().as_ps()).max().unwrap_or(1).max(min_ps);
+        let low_ps = ticks().take_while(|tick| *tick <= min_ps as f64).last().unwrap_or(1.0);
+        let high_ps = ticks().find(|tick| *tick > max_ps as f64).unwrap_or(max_ps as f64 * 2.0);
+        Axes { nines: nines_of(count).max(1.0), low_ps, high_ps }
     }
 
     fn x(&self, nines: f64) -> f64 {
@@ -104,8 +77,7 @@ impl Axes {
     }
 
     fn y(&self, ps: f64) -> f64 {
-        let share =
-            libm::log(ps.max(self.low_ps) / self.low_ps) / libm::log(self.high_ps / self.low_ps);
+        let share = libm::log(ps.max(self.low_ps) / self.low_ps) / libm::log(self.high_ps / self.low_ps);
         TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - share)
     }
 
@@ -127,26 +99,13 @@ impl Axes {
         for tick in visible {
             let y = self.y(tick);
             let name = units::span(Span::from_ps(tick as u64));
-            let _ = writeln!(
-                text,
-                "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{}\"/>",
-                WIDTH - RIGHT
-            );
-            let _ = writeln!(
-                text,
-                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
-                LEFT - 8.0,
-                y + 4.0
-            );
+            let _ = writeln!(text, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{}\"/>", WIDTH - RIGHT);
+            let _ = writeln!(text, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>", LEFT - 8.0, y + 4.0);
         }
         for (name, nines) in nine_ticks(self.nines) {
             let (x, foot) = (self.x(nines), HEIGHT - BOTTOM);
             let _ = writeln!(text, "<path class=\"grid\" d=\"M{x:.1} {TOP}V{foot}\"/>");
-            let _ = writeln!(
-                text,
-                "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{name}</text>",
-                foot + 18.0
-            );
+            let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{name}</text>", foot + 18.0);
         }
         text
     }
@@ -164,19 +123,12 @@ fn ticks() -> impl Iterator<Item = f64> {
 
 /// Ticks of the horizontal axis: name and place in nines.
 fn nine_ticks(nines: f64) -> impl Iterator<Item = (String, f64)> {
-    let first = [
-        ("0 %".to_string(), 0.0),
-        ("50 %".to_string(), libm::log10(2.0)),
-        ("90 %".to_string(), 1.0),
-    ];
+    let first = [("0 %".to_string(), 0.0), ("50 %".to_string(), libm::log10(2.0)), ("90 %".to_string(), 1.0)];
     let later = (2..=18_usize).map(|count| match count {
         2 => ("99 %".to_string(), 2.0),
         _ => (format!("99.{} %", "9".repeat(count - 2)), count as f64),
     });
-    first
-        .into_iter()
-        .chain(later)
-        .take_while(move |(_, place)| *place <= nines + 1e-9)
+    first.into_iter().chain(later).take_while(move |(_, place)| *place <= nines + 1e-9)
 }
 
 #[cfg(test)]
@@ -192,16 +144,10 @@ mod tests {
     #[test]
     fn equal_latencies_draw_a_level_line_between_two_ticks() {
         let latency = latency_of([Span::from_ns(2432); 1000]);
-        let axes = Axes::around(&[Series {
-            name: String::new(),
-            latency: &latency,
-        }]);
+        let axes = Axes::around(&[Series { name: String::new(), latency: &latency }]);
         assert_eq!((axes.low_ps, axes.high_ps), (2e6, 5e6));
         let points = axes.points(&latency);
-        let heights: Vec<&str> = points
-            .split(' ')
-            .map(|point| point.split(',').nth(1).unwrap())
-            .collect();
+        let heights: Vec<&str> = points.split(' ').map(|point| point.split(',').nth(1).unwrap()).collect();
         assert!(heights.iter().all(|height| height == &heights[0]));
     }
 
@@ -213,17 +159,9 @@ mod tests {
 
     #[test]
     fn no_latency_leaves_the_drawing() {
-        for spans in [
-            vec![Span::ZERO],
-            vec![Span::ZERO, Span::MAX],
-            vec![Span::from_ps(1)],
-            vec![],
-        ] {
+        for spans in [vec![Span::ZERO], vec![Span::ZERO, Span::MAX], vec![Span::from_ps(1)], vec![]] {
             let latency = latency_of(spans);
-            let axes = Axes::around(&[Series {
-                name: String::new(),
-                latency: &latency,
-            }]);
+            let axes = Axes::around(&[Series { name: String::new(), latency: &latency }]);
             for number in axes.points(&latency).split([' ', ',']) {
                 let number: f64 = number.parse().unwrap();
                 assert!((0.0..=WIDTH).contains(&number), "{number}");

@@ -7,13 +7,8 @@ use crate::workload::{Job, Limits, Pattern};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const LIMITS: Limits = Limits {
-    capacity_bytes: 10 << 20,
-    queue_pairs: 4,
-    queue_entries: 128,
-    block_bytes: 1,
-    write_block_bytes: 1,
-};
+const LIMITS: Limits =
+    Limits { capacity_bytes: 10 << 20, queue_pairs: 4, queue_entries: 128, block_bytes: 1, write_block_bytes: 1 };
 
 fn resolve(text: &str) -> Vec<Job> {
     let jobs = parse("f", text).and_then(|file| file.resolve(&LIMITS, &BTreeMap::new()));
@@ -26,43 +21,26 @@ fn job(options: &str) -> Job {
 
 fn problems(text: &str) -> Vec<String> {
     let result = parse("f", text).and_then(|file| file.resolve(&LIMITS, &BTreeMap::new()));
-    result
-        .expect_err("wrong")
-        .0
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    result.expect_err("wrong").0.iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn an_empty_section_is_a_sequential_read_of_the_whole_drive() {
-    let expected = Job {
-        pattern: Pattern::Sequential,
-        io_bytes: Some(10 << 20),
-        ..Job::named("j")
-    };
+    let expected = Job { pattern: Pattern::Sequential, io_bytes: Some(10 << 20), ..Job::named("j") };
     assert_eq!(job(""), expected);
 }
 
 #[test]
 fn globals_apply_to_the_sections_below_them_and_add_up() {
-    let jobs =
-        resolve("[a]\n[global]\niodepth=2\n[b]\nbs=8k\n[global]\nnumjobs=3\n[c]\niodepth=4\n");
-    let seen: Vec<_> = jobs
-        .iter()
-        .map(|job| (job.name.as_str(), job.iodepth, job.threads))
-        .collect();
+    let jobs = resolve("[a]\n[global]\niodepth=2\n[b]\nbs=8k\n[global]\nnumjobs=3\n[c]\niodepth=4\n");
+    let seen: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.iodepth, job.threads)).collect();
     assert_eq!(seen, [("a", 1, 1), ("b", 2, 1), ("c", 4, 3)]);
-    assert_eq!(
-        jobs[2].read_blocks[0].bytes, 4096,
-        "an option of one section stays in it"
-    );
+    assert_eq!(jobs[2].read_blocks[0].bytes, 4096, "an option of one section stays in it");
 }
 
 #[test]
 fn comments_and_blanks_are_read_past() {
-    let jobs =
-        resolve("; a comment\n# another\n\n  [ j ]  ; here too\n\tiodepth = 4 # and here\r\n");
+    let jobs = resolve("; a comment\n# another\n\n  [ j ]  ; here too\n\tiodepth = 4 # and here\r\n");
     assert_eq!((jobs[0].name.as_str(), jobs[0].iodepth), ("j", 4));
 }
 
@@ -74,36 +52,19 @@ fn a_name_overrides_that_of_the_section() {
 #[test]
 fn directions_and_mixes_become_shares_of_reads() {
     let percent = |options: &str| job(options).read_percent;
-    assert_eq!(
-        (percent("rw=read"), percent("rw=write"), percent("rw=rw")),
-        (100.0, 0.0, 50.0)
-    );
+    assert_eq!((percent("rw=read"), percent("rw=write"), percent("rw=rw")), (100.0, 0.0, 50.0));
     assert_eq!(percent("rw=randrw\nrwmixread=70"), 70.0);
-    assert_eq!(
-        percent("rw=randrw\nrwmixread=70\nrwmixwrite=60"),
-        40.0,
-        "the later one counts"
-    );
+    assert_eq!(percent("rw=randrw\nrwmixread=70\nrwmixwrite=60"), 40.0, "the later one counts");
     assert_eq!(percent("rw=randread\nrwmixread=70"), 100.0);
 }
 
 #[test]
 fn a_split_takes_precedence_over_a_block_size_in_any_order() {
     for options in ["bs=64k\nbssplit=4k/50:8k/50", "bssplit=4k/50:8k/50\nbs=64k"] {
-        assert_eq!(
-            job(options)
-                .read_blocks
-                .iter()
-                .map(|share| share.bytes)
-                .collect::<Vec<_>>(),
-            [4096, 8192]
-        );
+        assert_eq!(job(options).read_blocks.iter().map(|share| share.bytes).collect::<Vec<_>>(), [4096, 8192]);
     }
     let split = job("rw=rw\nbs=64k\nbssplit=4k/50:8k/50,");
-    assert_eq!(
-        (split.read_blocks.len(), split.write_blocks[0].bytes),
-        (2, 65536)
-    );
+    assert_eq!((split.read_blocks.len(), split.write_blocks[0].bytes), (2, 65536));
 }
 
 #[test]
@@ -114,42 +75,26 @@ fn percentages_are_of_the_drive_and_those_of_io_size_of_the_region() {
         (job.offset, job.size, job.io_bytes)
     };
     let mib = 1u64 << 20;
-    assert_eq!(
-        region("offset=50%\nsize=50%"),
-        (5 * mib, Some(5 * mib), Some(5 * mib))
-    );
+    assert_eq!(region("offset=50%\nsize=50%"), (5 * mib, Some(5 * mib), Some(5 * mib)));
     assert_eq!(region("offset=50%"), (5 * mib, None, Some(5 * mib)));
-    assert_eq!(
-        region("size=50%\nio_size=50%"),
-        (0, Some(5 * mib), Some(5 * mib / 2))
-    );
+    assert_eq!(region("size=50%\nio_size=50%"), (0, Some(5 * mib), Some(5 * mib / 2)));
     assert_eq!(region("size=1m\nio_size=4m"), (0, Some(mib), Some(4 * mib)));
-    assert_eq!(
-        region("offset=80%\nsize=100%"),
-        (8 * mib, Some(2 * mib), Some(2 * mib))
-    );
+    assert_eq!(region("offset=80%\nsize=100%"), (8 * mib, Some(2 * mib), Some(2 * mib)));
     assert_eq!(region("size=0\nio_size=0"), (0, None, Some(10 * mib)));
     // 33 % of 10 MiB is 52.8 blocks of 64 KiB: the offset goes up, the size down.
-    assert_eq!(
-        region("offset=33%\nsize=33%"),
-        (53 << 16, Some(52 << 16), Some(52 << 16))
-    );
+    assert_eq!(region("offset=33%\nsize=33%"), (53 << 16, Some(52 << 16), Some(52 << 16)));
 }
 
 #[test]
 fn thinking_limits_the_depth_as_fio_documents() {
     assert_eq!(job("iodepth=32\nthinktime=5").iodepth, 1);
-    assert_eq!(
-        job("iodepth=32\nthinktime=5\nthinktime_blocks=8").iodepth,
-        8
-    );
+    assert_eq!(job("iodepth=32\nthinktime=5\nthinktime_blocks=8").iodepth, 8);
     assert_eq!(job("iodepth=32\nthinktime_blocks=8").iodepth, 32);
 }
 
 #[test]
 fn all_mistakes_are_reported_at_once_with_their_lines() {
-    let text =
-        "bs=4k\n[global]\ndirect=0\n[a]\niodpeth=4\nrw=trim\n[b\n[a]\niodepth=8\nioengine=psync\n";
+    let text = "bs=4k\n[global]\ndirect=0\n[a]\niodpeth=4\nrw=trim\n[b\n[a]\niodepth=8\nioengine=psync\n";
     assert_eq!(
         problems(text),
         [
@@ -167,114 +112,63 @@ fn all_mistakes_are_reported_at_once_with_their_lines() {
 #[test]
 fn what_does_not_fit_the_drive_is_reported_at_the_line_of_its_option() {
     let text = "[a]\nsize=6m\noffset=5m\n[b]\niodepth=128\n[c]\ntime_based\n[d]\nbs=11m\n";
-    let lines: Vec<String> = problems(text)
-        .iter()
-        .map(|text| text[..text.find(": job").unwrap_or(0)].into())
-        .collect();
+    let lines: Vec<String> = problems(text).iter().map(|text| text[..text.find(": job").unwrap_or(0)].into()).collect();
     assert_eq!(lines, ["f:2", "f:5", "f:7", "f:9"]);
 }
 
 #[test]
 fn jobs_that_overflow_a_queue_together_are_reported() {
     let text = problems("[a]\niodepth=64\nnumjobs=8\n").join("\n");
-    assert!(
-        text.contains("share queue 0 keep 128 requests outstanding")
-            && text.contains("at most 127"),
-        "{text}"
-    );
+    assert!(text.contains("share queue 0 keep 128 requests outstanding") && text.contains("at most 127"), "{text}");
 }
 
 #[test]
 fn jobs_run_against_one_drive() {
-    assert_eq!(
-        resolve("[a]\nfilename=/dev/x\n[b]\n[c]\nfilename=/dev/x\n").len(),
-        3
-    );
-    assert!(
-        problems("[a]\nfilename=/dev/x\n[c]\nfilename=/dev/y\n")[0]
-            .starts_with("f:4: a second filename")
-    );
-    assert!(
-        problems("[a]\nfilename=/dev/x:/dev/y\n")[0].starts_with("f:2: `filename=/dev/x:/dev/y`")
-    );
+    assert_eq!(resolve("[a]\nfilename=/dev/x\n[b]\n[c]\nfilename=/dev/x\n").len(), 3);
+    assert!(problems("[a]\nfilename=/dev/x\n[c]\nfilename=/dev/y\n")[0].starts_with("f:4: a second filename"));
+    assert!(problems("[a]\nfilename=/dev/x:/dev/y\n")[0].starts_with("f:2: `filename=/dev/x:/dev/y`"));
 }
 
 #[test]
 fn a_file_without_jobs_is_refused() {
     for text in ["", "; nothing\n", "[global]\nbs=4k\n"] {
-        assert_eq!(
-            problems(text),
-            ["f: no job; allowed: at least one section [NAME]"]
-        );
+        assert_eq!(problems(text), ["f: no job; allowed: at least one section [NAME]"]);
     }
 }
 
 #[test]
 fn replays_ask_for_their_traces_and_take_them() {
-    let file = parse(
-        "f",
-        "[a]\n[b]\nread_iolog=b.log\n[c]\nread_iolog=c.log\nio_size=1k\n",
-    )
-    .expect("right");
+    let file = parse("f", "[a]\n[b]\nread_iolog=b.log\n[c]\nread_iolog=c.log\nio_size=1k\n").expect("right");
     assert_eq!(file.wanted_traces().collect::<Vec<_>>(), ["b.log", "c.log"]);
     assert_eq!(file.names().collect::<Vec<_>>(), ["a", "b", "c"]);
-    let trace: Trace = trace::parse(
-        "b.log",
-        "fio version 3 iolog\n5 d read 4096 512\n9 d write 0 512\n",
-    )
-    .expect("right");
-    let traces: BTreeMap<String, Trace> = ["b.log", "c.log"]
-        .map(|name| (name.into(), trace.clone()))
-        .into();
+    let trace: Trace =
+        trace::parse("b.log", "fio version 3 iolog\n5 d read 4096 512\n9 d write 0 512\n").expect("right");
+    let traces: BTreeMap<String, Trace> = ["b.log", "c.log"].map(|name| (name.into(), trace.clone())).into();
     let jobs = file.resolve(&LIMITS, &traces).expect("fits");
     assert_eq!(jobs[1].trace, Some(trace.ios.clone()));
-    assert_eq!(
-        (jobs[1].io_bytes, jobs[2].io_bytes),
-        (None, Some(1024)),
-        "a replay has the length of its trace"
-    );
-    let missing = file
-        .resolve(&LIMITS, &BTreeMap::new())
-        .expect_err("no traces")
-        .to_string();
-    assert!(
-        missing.starts_with("f:3: the trace `b.log` was not given"),
-        "{missing}"
-    );
+    assert_eq!((jobs[1].io_bytes, jobs[2].io_bytes), (None, Some(1024)), "a replay has the length of its trace");
+    let missing = file.resolve(&LIMITS, &BTreeMap::new()).expect_err("no traces").to_string();
+    assert!(missing.starts_with("f:3: the trace `b.log` was not given"), "{missing}");
 }
 
 #[test]
 fn the_examples_are_right() {
-    let limits = Limits {
-        capacity_bytes: 640 << 20,
-        queue_pairs: 1,
-        queue_entries: 1024,
-        block_bytes: 1,
-        write_block_bytes: 1,
-    };
+    let limits =
+        Limits { capacity_bytes: 640 << 20, queue_pairs: 1, queue_entries: 1024, block_bytes: 1, write_block_bytes: 1 };
     for (text, jobs) in [
         (include_str!("../../../../../examples/randread-qd32.fio"), 1),
         (include_str!("../../../../../examples/mixed.fio"), 2),
         (include_str!("../../../../../examples/open-loop.fio"), 1),
     ] {
-        let resolved =
-            parse("example", text).and_then(|file| file.resolve(&limits, &BTreeMap::new()));
-        assert_eq!(
-            resolved
-                .unwrap_or_else(|problems| panic!("{problems}"))
-                .len(),
-            jobs
-        );
+        let resolved = parse("example", text).and_then(|file| file.resolve(&limits, &BTreeMap::new()));
+        assert_eq!(resolved.unwrap_or_else(|problems| panic!("{problems}")).len(), jobs);
     }
 }
 
 #[test]
 fn an_example_becomes_the_job_it_describes() {
     let text = include_str!("../../../../../examples/randread-qd32.fio");
-    let job = parse("example", text)
-        .and_then(|file| file.resolve(&LIMITS, &BTreeMap::new()))
-        .expect("right")
-        .remove(0);
+    let job = parse("example", text).and_then(|file| file.resolve(&LIMITS, &BTreeMap::new())).expect("right").remove(0);
     let expected = Job {
         iodepth: 32,
         io_bytes: Some(10 << 20),
@@ -288,11 +182,7 @@ fn an_example_becomes_the_job_it_describes() {
 
 /// Lines that look like those of a job file, so that values of all kinds reach all options.
 fn any_line() -> impl Strategy<Value = String> {
-    let names: Vec<&str> = super::options::OPTIONS
-        .iter()
-        .flat_map(|option| option.names)
-        .copied()
-        .collect();
+    let names: Vec<&str> = super::options::OPTIONS.iter().flat_map(|option| option.names).copied().collect();
     let value = prop_oneof!["[0-9a-z%:/,.-]{0,12}", "[0-9]{1,20}[kmgtpib]{0,3}", ".*"];
     prop_oneof![
         1 => ".*",

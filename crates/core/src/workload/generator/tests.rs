@@ -19,39 +19,20 @@ fn take(job: &Job, thread: u32, seed: u64, count: usize) -> Vec<Next> {
 }
 
 fn job() -> Job {
-    Job {
-        ios: Some(1_000_000),
-        ..Job::named("j")
-    }
+    Job { ios: Some(1_000_000), ..Job::named("j") }
 }
 
 fn blocks(shares: &[(u32, f64)]) -> Vec<BlockShare> {
-    shares
-        .iter()
-        .map(|&(bytes, percent)| BlockShare { bytes, percent })
-        .collect()
+    shares.iter().map(|&(bytes, percent)| BlockShare { bytes, percent }).collect()
 }
 
 fn dues_us(nexts: &[Next]) -> Vec<u64> {
-    nexts
-        .iter()
-        .map(|next| next.due.as_ps() / 1_000_000)
-        .collect()
+    nexts.iter().map(|next| next.due.as_ps() / 1_000_000).collect()
 }
 
 #[test]
 fn the_same_seed_gives_the_same_stream_and_others_give_others() {
-    let stream = |name: &str, thread, seed| {
-        take(
-            &Job {
-                name: name.into(),
-                ..job()
-            },
-            thread,
-            seed,
-            50,
-        )
-    };
+    let stream = |name: &str, thread, seed| take(&Job { name: name.into(), ..job() }, thread, seed, 50);
     assert_eq!(stream("a", 0, 1), stream("a", 0, 1));
     assert_ne!(stream("a", 0, 1), stream("a", 0, 2));
     assert_ne!(stream("a", 0, 1), stream("a", 1, 1));
@@ -60,10 +41,7 @@ fn the_same_seed_gives_the_same_stream_and_others_give_others() {
 
 #[test]
 fn the_stream_of_a_seed_is_pinned() {
-    let offsets: Vec<u64> = take(&job(), 0, 42, 4)
-        .iter()
-        .map(|next| next.io.offset / 4096)
-        .collect();
+    let offsets: Vec<u64> = take(&job(), 0, 42, 4).iter().map(|next| next.io.offset / 4096).collect();
     assert_eq!(offsets, PINNED);
 }
 
@@ -72,67 +50,31 @@ const PINNED: [u64; 4] = [249415, 20358, 41283, 21572];
 
 #[test]
 fn sequential_requests_follow_each_other_and_wrap() {
-    let job = Job {
-        pattern: Pattern::Sequential,
-        offset: 8192,
-        size: Some(3 * 4096 + 1),
-        ..job()
-    };
-    let offsets: Vec<u64> = take(&job, 0, 1, 5)
-        .iter()
-        .map(|next| next.io.offset)
-        .collect();
+    let job = Job { pattern: Pattern::Sequential, offset: 8192, size: Some(3 * 4096 + 1), ..job() };
+    let offsets: Vec<u64> = take(&job, 0, 1, 5).iter().map(|next| next.io.offset).collect();
     assert_eq!(offsets, [8192, 12288, 16384, 8192, 12288]);
 }
 
 #[test]
 fn sequential_reads_and_writes_each_have_their_own_position() {
-    let job = Job {
-        pattern: Pattern::Sequential,
-        read_percent: 50.0,
-        ..job()
-    };
+    let job = Job { pattern: Pattern::Sequential, read_percent: 50.0, ..job() };
     let nexts = take(&job, 0, 1, 100);
     for op in [Op::Read, Op::Write] {
-        let offsets = nexts
-            .iter()
-            .filter(|next| next.io.op == op)
-            .map(|next| next.io.offset);
-        assert!(
-            offsets
-                .enumerate()
-                .all(|(k, offset)| offset == k as u64 * 4096)
-        );
+        let offsets = nexts.iter().filter(|next| next.io.op == op).map(|next| next.io.offset);
+        assert!(offsets.enumerate().all(|(k, offset)| offset == k as u64 * 4096));
     }
 }
 
 #[test]
 fn sequential_requests_of_several_sizes_leave_no_gap() {
     let sizes = blocks(&[(4096, 50.0), (12288, 50.0)]);
-    let nexts = take(
-        &Job {
-            pattern: Pattern::Sequential,
-            read_blocks: sizes,
-            ..job()
-        },
-        0,
-        1,
-        100,
-    );
-    assert!(
-        nexts
-            .windows(2)
-            .all(|pair| pair[0].io.offset + u64::from(pair[0].io.bytes) == pair[1].io.offset)
-    );
+    let nexts = take(&Job { pattern: Pattern::Sequential, read_blocks: sizes, ..job() }, 0, 1, 100);
+    assert!(nexts.windows(2).all(|pair| pair[0].io.offset + u64::from(pair[0].io.bytes) == pair[1].io.offset));
 }
 
 #[test]
 fn reads_and_sizes_come_in_their_shares() {
-    let mixed = Job {
-        read_percent: 70.0,
-        read_blocks: blocks(&[(4096, 60.0), (8192, 40.0)]),
-        ..job()
-    };
+    let mixed = Job { read_percent: 70.0, read_blocks: blocks(&[(4096, 60.0), (8192, 40.0)]), ..job() };
     let nexts = take(&mixed, 0, 1, 100_000);
     let reads: Vec<&Next> = nexts.iter().filter(|next| next.io.op == Op::Read).collect();
     let small = reads.iter().filter(|next| next.io.bytes == 4096).count();
@@ -144,33 +86,19 @@ fn reads_and_sizes_come_in_their_shares() {
 #[test]
 fn a_share_of_zero_never_comes() {
     let sizes = blocks(&[(4096, 0.0), (8192, 100.0), (16384, 0.0)]);
-    let nexts = take(
-        &Job {
-            read_blocks: sizes,
-            ..job()
-        },
-        0,
-        1,
-        1000,
-    );
+    let nexts = take(&Job { read_blocks: sizes, ..job() }, 0, 1, 1000);
     assert!(nexts.iter().all(|next| next.io.bytes == 8192));
 }
 
 #[test]
 fn hot_blocks_are_the_same_for_every_thread() {
-    let job = Job {
-        distribution: Distribution::Zipf(1.5),
-        ..job()
-    };
+    let job = Job { distribution: Distribution::Zipf(1.5), ..job() };
     let hottest = |thread| {
         let mut counts = std::collections::BTreeMap::new();
         for next in take(&job, thread, 1, 10_000) {
             *counts.entry(next.io.offset).or_insert(0) += 1;
         }
-        counts
-            .into_iter()
-            .max_by_key(|&(_, count)| count)
-            .map(|(offset, _)| offset)
+        counts.into_iter().max_by_key(|&(_, count)| count).map(|(offset, _)| offset)
     };
     assert_eq!(hottest(0), hottest(1));
 }
@@ -185,11 +113,7 @@ fn a_closed_loop_wants_its_requests_at_once() {
 
 #[test]
 fn a_thread_thinks_after_every_so_many_requests() {
-    let job = Job {
-        thinktime: Span::from_us(10),
-        thinktime_blocks: 2,
-        ..job()
-    };
+    let job = Job { thinktime: Span::from_us(10), thinktime_blocks: 2, ..job() };
     let mut generator = Generator::new(&job, 0, CAPACITY, 1);
     // Each request takes 1 us and is followed by the asking for the next.
     let mut now = Time::ZERO;
@@ -204,17 +128,11 @@ fn a_thread_thinks_after_every_so_many_requests() {
 
 #[test]
 fn a_rate_puts_requests_on_a_grid_that_lateness_does_not_move() {
-    let job = Job {
-        rate_iops_read: Some(100_000.0),
-        ..job()
-    };
+    let job = Job { rate_iops_read: Some(100_000.0), ..job() };
     let mut generator = Generator::new(&job, 0, CAPACITY, 1);
     let late = Time::ZERO + Span::from_us(35);
     let asked = [Time::ZERO, Time::ZERO, late, late, late, late];
-    let dues: Vec<Next> = asked
-        .iter()
-        .filter_map(|&now| generator.next(now))
-        .collect();
+    let dues: Vec<Next> = asked.iter().filter_map(|&now| generator.next(now)).collect();
     assert_eq!(dues_us(&dues), [0, 10, 20, 30, 40, 50]);
 }
 
@@ -236,175 +154,71 @@ fn reads_and_writes_keep_their_own_rates_whatever_the_mix() {
 
 #[test]
 fn a_direction_without_a_rate_goes_ahead_while_the_other_waits() {
-    let job = Job {
-        read_percent: 50.0,
-        rate_iops_read: Some(10.0),
-        ios: Some(1000),
-        ..job()
-    };
+    let job = Job { read_percent: 50.0, rate_iops_read: Some(10.0), ios: Some(1000), ..job() };
     let nexts = take(&job, 0, 1, 1000);
-    assert_eq!(
-        nexts.iter().filter(|next| next.io.op == Op::Read).count(),
-        1
-    );
+    assert_eq!(nexts.iter().filter(|next| next.io.op == Op::Read).count(), 1);
 }
 
 #[test]
 fn threads_of_a_poisson_job_do_not_arrive_together() {
-    let job = Job {
-        rate_iops_read: Some(1e6),
-        rate_process: RateProcess::Poisson,
-        ..job()
-    };
+    let job = Job { rate_iops_read: Some(1e6), rate_process: RateProcess::Poisson, ..job() };
     assert_ne!(take(&job, 0, 1, 1)[0].due, take(&job, 1, 1, 1)[0].due);
 }
 
 #[test]
 fn a_thread_ends_after_its_requests() {
-    assert_eq!(
-        take(
-            &Job {
-                ios: Some(7),
-                ..job()
-            },
-            0,
-            1,
-            100
-        )
-        .len(),
-        7
-    );
+    assert_eq!(take(&Job { ios: Some(7), ..job() }, 0, 1, 100).len(), 7);
 }
 
 #[test]
 fn a_thread_ends_once_its_bytes_are_done_and_finishes_its_last_block() {
-    assert_eq!(
-        take(
-            &Job {
-                io_bytes: Some(4096 * 3),
-                ..job()
-            },
-            0,
-            1,
-            100
-        )
-        .len(),
-        3
-    );
-    assert_eq!(
-        take(
-            &Job {
-                io_bytes: Some(4096 * 3 + 1),
-                ..job()
-            },
-            0,
-            1,
-            100
-        )
-        .len(),
-        4
-    );
+    assert_eq!(take(&Job { io_bytes: Some(4096 * 3), ..job() }, 0, 1, 100).len(), 3);
+    assert_eq!(take(&Job { io_bytes: Some(4096 * 3 + 1), ..job() }, 0, 1, 100).len(), 4);
 }
 
 #[test]
 fn a_thread_issues_its_last_request_before_its_runtime_is_over() {
-    let job = Job {
-        runtime: Some(Span::from_us(10)),
-        ..job()
-    };
+    let job = Job { runtime: Some(Span::from_us(10)), ..job() };
     let mut generator = Generator::new(&job, 0, CAPACITY, 1);
     let end = Time::ZERO + Span::from_us(10);
     assert!(generator.next(end - Span::from_ps(1)).is_some());
     assert!(generator.next(end).is_none());
-    assert!(
-        generator.next(Time::ZERO).is_none(),
-        "a thread that is done stays done"
-    );
+    assert!(generator.next(Time::ZERO).is_none(), "a thread that is done stays done");
 }
 
 #[test]
 fn with_time_based_only_time_counts() {
     let runtime = Some(Span::from_us(10));
-    let job = Job {
-        ios: Some(1),
-        io_bytes: Some(1),
-        runtime,
-        time_based: true,
-        rate_iops_read: Some(1e6),
-        ..job()
-    };
+    let job = Job { ios: Some(1), io_bytes: Some(1), runtime, time_based: true, rate_iops_read: Some(1e6), ..job() };
     assert_eq!(take(&job, 0, 1, 100).len(), 10);
 }
 
 #[test]
 fn the_ramp_comes_on_top_of_all_limits() {
-    let ramped = Job {
-        ramp_time: Span::from_us(5),
-        rate_iops_read: Some(1e6),
-        ..job()
-    };
-    assert_eq!(
-        take(
-            &Job {
-                ios: Some(3),
-                ..ramped.clone()
-            },
-            0,
-            1,
-            100
-        )
-        .len(),
-        5 + 3
-    );
-    assert_eq!(
-        take(
-            &Job {
-                runtime: Some(Span::from_us(4)),
-                ..ramped
-            },
-            0,
-            1,
-            100
-        )
-        .len(),
-        5 + 4
-    );
+    let ramped = Job { ramp_time: Span::from_us(5), rate_iops_read: Some(1e6), ..job() };
+    assert_eq!(take(&Job { ios: Some(3), ..ramped.clone() }, 0, 1, 100).len(), 5 + 3);
+    assert_eq!(take(&Job { runtime: Some(Span::from_us(4)), ..ramped }, 0, 1, 100).len(), 5 + 4);
 }
 
 fn trace(arrivals_us: &[u64]) -> Option<Arc<[TraceIo]>> {
     let entry = |(k, &us): (usize, &u64)| TraceIo {
         at: Time::ZERO + Span::from_us(us),
-        io: Io {
-            op: Op::Write,
-            offset: 512 * k as u64,
-            bytes: 512,
-        },
+        io: Io { op: Op::Write, offset: 512 * k as u64, bytes: 512 },
     };
     Some(arrivals_us.iter().enumerate().map(entry).collect())
 }
 
 #[test]
 fn a_replay_wants_each_request_at_its_own_time_and_ends_with_the_trace() {
-    let job = Job {
-        trace: trace(&[0, 3, 3, 8]),
-        ..Job::named("j")
-    };
+    let job = Job { trace: trace(&[0, 3, 3, 8]), ..Job::named("j") };
     let nexts = take(&job, 0, 1, 100);
     assert_eq!(dues_us(&nexts), [0, 3, 3, 8]);
-    assert!(
-        nexts
-            .iter()
-            .enumerate()
-            .all(|(k, next)| next.io.offset == 512 * k as u64)
-    );
+    assert!(nexts.iter().enumerate().all(|(k, next)| next.io.offset == 512 * k as u64));
 }
 
 #[test]
 fn a_replay_of_a_trace_without_times_is_a_closed_loop() {
-    let job = Job {
-        trace: trace(&[0, 0]),
-        ..Job::named("j")
-    };
+    let job = Job { trace: trace(&[0, 0]), ..Job::named("j") };
     let mut generator = Generator::new(&job, 0, CAPACITY, 1);
     let late = Time::from_ps(77);
     assert_eq!(generator.next(late).map(|next| next.due), Some(late));
@@ -465,25 +279,13 @@ proptest! {
 #[test]
 #[ignore = "a measurement, not a check"]
 fn cost_of_a_call() {
-    let zipf = Job {
-        distribution: Distribution::Zipf(0.99),
-        ..Job::named("zipf")
-    };
-    let mixed = Job {
-        read_percent: 70.0,
-        ..Job::named("mixed")
-    };
-    let poisson = Job {
-        rate_iops_read: Some(1e6),
-        rate_process: RateProcess::Poisson,
-        ..Job::named("poisson")
-    };
+    let zipf = Job { distribution: Distribution::Zipf(0.99), ..Job::named("zipf") };
+    let mixed = Job { read_percent: 70.0, ..Job::named("mixed") };
+    let poisson = Job { rate_iops_read: Some(1e6), rate_process: RateProcess::Poisson, ..Job::named("poisson") };
     for job in [Job::named("uniform"), mixed, poisson, zipf] {
         let mut generator = Generator::new(&job, 0, 1 << 40, 1);
         let (calls, start) = (20_000_000u64, std::time::Instant::now());
-        let sum = (0..calls)
-            .filter_map(|_| generator.next(Time::ZERO))
-            .fold(0, |sum, next| sum ^ next.io.offset);
+        let sum = (0..calls).filter_map(|_| generator.next(Time::ZERO)).fold(0, |sum, next| sum ^ next.io.offset);
         let ns = start.elapsed().as_secs_f64() * 1e9 / calls as f64;
         println!("{}: {ns:.1} ns a call (checksum {sum:x})", job.name);
     }

@@ -27,14 +27,8 @@ fn options_of_the_job_set_it() {
     assert_eq!(set_to("iodepth", "1k").job.iodepth, 1024);
     assert_eq!(set_to("number_ios", "1k").job.ios, Some(1024));
     assert_eq!(set_to("number_ios", "0").job.ios, None);
-    assert_eq!(
-        set_to("read_iolog", "a/b.log").read_iolog.as_deref(),
-        Some("a/b.log")
-    );
-    assert_eq!(
-        set_to("filename", "/dev/nvme0n1").filename.as_deref(),
-        Some("/dev/nvme0n1")
-    );
+    assert_eq!(set_to("read_iolog", "a/b.log").read_iolog.as_deref(), Some("a/b.log"));
+    assert_eq!(set_to("filename", "/dev/nvme0n1").filename.as_deref(), Some("/dev/nvme0n1"));
 }
 
 #[test]
@@ -72,18 +66,11 @@ fn rw_sets_pattern_and_directions() {
     ] {
         for name in ["rw", "readwrite"] {
             let draft = set_to(name, text);
-            assert_eq!(
-                (draft.job.pattern, draft.reads, draft.writes),
-                expected,
-                "{text}"
-            );
+            assert_eq!((draft.job.pattern, draft.reads, draft.writes), expected, "{text}");
         }
     }
     for text in ["trim", "randtrim", "trimwrite", "randread:8", "Read"] {
-        assert!(
-            refused("rw", Some(text)).contains("allowed: read, write, rw"),
-            "{text}"
-        );
+        assert!(refused("rw", Some(text)).contains("allowed: read, write, rw"), "{text}");
     }
 }
 
@@ -132,23 +119,10 @@ fn distributions_take_their_parameter() {
         ("pareto:0.3", Distribution::Pareto(0.3)),
         ("normal:10", Distribution::Normal(10.0)),
     ] {
-        assert_eq!(
-            set_to("random_distribution", text).job.distribution,
-            expected
-        );
+        assert_eq!(set_to("random_distribution", text).job.distribution, expected);
     }
-    for text in [
-        "zoned:60/10:40/90",
-        "zipf:1.2:0.5",
-        "zipf:x",
-        "zipf:nan",
-        "normal",
-        "uniform",
-    ] {
-        assert!(
-            refused("random_distribution", Some(text)).contains("zipf:THETA"),
-            "{text}"
-        );
+    for text in ["zoned:60/10:40/90", "zipf:1.2:0.5", "zipf:x", "zipf:nan", "normal", "uniform"] {
+        assert!(refused("random_distribution", Some(text)).contains("zipf:THETA"), "{text}");
     }
 }
 
@@ -162,53 +136,27 @@ fn rates_are_set_for_reads_and_writes() {
     assert_eq!(rates("1000,500"), (Some(1000.0), Some(500.0)));
     assert_eq!(rates("1000,"), (Some(1000.0), None));
     assert!(refused("rate_iops", Some("0")).contains("1 or more"));
-    assert_eq!(
-        set_to("rate_process", "poisson").job.rate_process,
-        RateProcess::Poisson
-    );
-    assert_eq!(
-        set_to("rate_process", "linear").job.rate_process,
-        RateProcess::Linear
-    );
+    assert_eq!(set_to("rate_process", "poisson").job.rate_process, RateProcess::Poisson);
+    assert_eq!(set_to("rate_process", "linear").job.rate_process, RateProcess::Linear);
     assert!(refused("rate_process", Some("fixed")).contains("linear or poisson"));
 }
 
 #[test]
 fn engines_that_wait_go_with_a_depth_of_one_only() {
-    for engine in [
-        "libaio",
-        "io_uring",
-        "io_uring_cmd",
-        "posixaio",
-        "null",
-        "spdk",
-        "spdk_bdev",
-        "external:x/y",
-    ] {
-        assert!(
-            from_flags(&[("ioengine", engine), ("iodepth", "32")]).is_ok(),
-            "{engine}"
-        );
+    for engine in ["libaio", "io_uring", "io_uring_cmd", "posixaio", "null", "spdk", "spdk_bdev", "external:x/y"] {
+        assert!(from_flags(&[("ioengine", engine), ("iodepth", "32")]).is_ok(), "{engine}");
     }
     for engine in ["sync", "psync", "vsync", "pvsync", "pvsync2"] {
         assert!(from_flags(&[("ioengine", engine)]).is_ok(), "{engine}");
-        let problems = from_flags(&[("ioengine", engine), ("iodepth", "32")])
-            .expect_err(engine)
-            .to_string();
-        assert!(
-            problems.contains(&format!("iodepth=32 with ioengine={engine}")),
-            "{problems}"
-        );
+        let problems = from_flags(&[("ioengine", engine), ("iodepth", "32")]).expect_err(engine).to_string();
+        assert!(problems.contains(&format!("iodepth=32 with ioengine={engine}")), "{problems}");
     }
     assert!(refused("ioengine", Some("mmap")).contains("`ioengine=mmap`"));
 }
 
 #[test]
 fn options_that_have_no_effect_take_any_value() {
-    for option in OPTIONS
-        .iter()
-        .filter(|option| matches!(option.kind, Kind::NoEffect))
-    {
+    for option in OPTIONS.iter().filter(|option| matches!(option.kind, Kind::NoEffect)) {
         let mut untouched = Draft::new("j", Place::new("f", 1));
         untouched.place.note(option.names[0], Some(5));
         for name in option.names {
@@ -225,15 +173,9 @@ fn options_with_one_value_are_refused_with_any_other() {
             continue;
         };
         for name in option.names {
-            assert!(
-                values.iter().all(|value| with(name, Some(value)).is_ok()),
-                "{name}"
-            );
+            assert!(values.iter().all(|value| with(name, Some(value)).is_ok()), "{name}");
             let message = refused(name, Some("7"));
-            assert!(
-                message.starts_with(&format!("f:5: `{name}=7`; allowed: ")),
-                "{message}"
-            );
+            assert!(message.starts_with(&format!("f:5: `{name}=7`; allowed: ")), "{message}");
         }
     }
     assert!(refused("direct", Some("0")).contains("no page cache"));
@@ -246,20 +188,14 @@ fn options_of_fio_that_are_not_modelled_are_refused_by_name() {
     for (instead, names) in REFUSED {
         for name in *names {
             assert!(find(name).is_none(), "{name} is both");
-            assert_eq!(
-                refused(name, Some("1")),
-                format!("f:5: `{name}` is not modelled; allowed: {instead}")
-            );
+            assert_eq!(refused(name, Some("1")), format!("f:5: `{name}` is not modelled; allowed: {instead}"));
         }
     }
 }
 
 #[test]
 fn every_value_option_needs_a_value() {
-    for option in OPTIONS
-        .iter()
-        .filter(|option| matches!(option.kind, Kind::Value(_)))
-    {
+    for option in OPTIONS.iter().filter(|option| matches!(option.kind, Kind::Value(_))) {
         for text in [None, Some("")] {
             assert!(refused(option.names[0], text).contains(option.names[0]));
         }
@@ -268,16 +204,10 @@ fn every_value_option_needs_a_value() {
 
 #[test]
 fn misspelt_options_are_met_with_the_right_name() {
-    for (wrong, right) in [
-        ("iodpeth", "iodepth"),
-        ("runTime", "runtime"),
-        ("num_jobs", "numjobs"),
-        ("block_size", "blocksize"),
-    ] {
-        assert!(
-            refused(wrong, Some("1")).contains(&format!("did you mean `{right}`?")),
-            "{wrong}"
-        );
+    for (wrong, right) in
+        [("iodpeth", "iodepth"), ("runTime", "runtime"), ("num_jobs", "numjobs"), ("block_size", "blocksize")]
+    {
+        assert!(refused(wrong, Some("1")).contains(&format!("did you mean `{right}`?")), "{wrong}");
     }
     assert!(refused("q", Some("1")).contains("docs/fio.md"));
     assert!(refused("", Some("1")).contains("docs/fio.md"));
@@ -293,46 +223,24 @@ fn names_of_options_are_unique() {
 #[test]
 fn the_documentation_lists_every_option() {
     let text = include_str!("../../../../../docs/fio.md");
-    let missing: Vec<_> = OPTIONS
-        .iter()
-        .flat_map(|option| option.names)
-        .filter(|name| !text.contains(&format!("`{name}`")))
-        .collect();
+    let missing: Vec<_> =
+        OPTIONS.iter().flat_map(|option| option.names).filter(|name| !text.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "docs/fio.md lacks {missing:?}");
 }
 
 #[test]
 fn flags_report_all_mistakes_at_once() {
-    let problems = from_flags(&[
-        ("bs", "x"),
-        ("rw", "randread"),
-        ("iodpeth", "4"),
-        ("direct", "0"),
-    ])
-    .expect_err("wrong");
+    let problems =
+        from_flags(&[("bs", "x"), ("rw", "randread"), ("iodpeth", "4"), ("direct", "0")]).expect_err("wrong");
     assert_eq!(problems.0.len(), 3);
-    assert!(
-        problems
-            .0
-            .iter()
-            .all(|problem| problem.file == "command line" && problem.line.is_none())
-    );
+    assert!(problems.0.iter().all(|problem| problem.file == "command line" && problem.line.is_none()));
 }
 
 #[test]
 fn flags_and_job_files_read_the_same_job() {
-    let file = crate::workload::fio::parse(
-        "f",
-        "[job]\nrw=randrw\nbs=8k\ntime_based\nruntime=1\niodepth=4\n",
-    )
-    .expect("right");
-    let flags = [
-        ("rw", "randrw"),
-        ("bs", "8k"),
-        ("time_based", ""),
-        ("runtime", "1"),
-        ("iodepth", "4"),
-    ];
+    let file =
+        crate::workload::fio::parse("f", "[job]\nrw=randrw\nbs=8k\ntime_based\nruntime=1\niodepth=4\n").expect("right");
+    let flags = [("rw", "randrw"), ("bs", "8k"), ("time_based", ""), ("runtime", "1"), ("iodepth", "4")];
     let flags = from_flags(&flags).expect("right");
     let job = |file: &JobFile| {
         let limits = crate::workload::Limits {

@@ -15,9 +15,7 @@ use super::{Op, Record, Request, Wrong, number, wrong};
 const SECTOR_BYTES: u64 = 512;
 
 /// Every action that blkparse prints.
-const ACTIONS: [&str; 16] = [
-    "Q", "G", "I", "D", "C", "R", "M", "F", "S", "P", "U", "UT", "T", "X", "A", "B",
-];
+const ACTIONS: [&str; 16] = ["Q", "G", "I", "D", "C", "R", "M", "F", "S", "P", "U", "UT", "T", "X", "A", "B"];
 
 pub(super) struct Reader {
     /// The action that stands for a request.
@@ -26,10 +24,7 @@ pub(super) struct Reader {
 
 /// Whether a line is an event: it starts with `major,minor`.
 pub(super) fn is_event(line: &str) -> bool {
-    let device = line
-        .split_ascii_whitespace()
-        .next()
-        .and_then(|field| field.split_once(','));
+    let device = line.split_ascii_whitespace().next().and_then(|field| field.split_once(','));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let fields = line.split_ascii_whitespace().count();
     device.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) && fields > 1
@@ -47,12 +42,8 @@ fn is_summary(line: &str) -> bool {
 
 impl Reader {
     pub fn new(text: &str) -> Reader {
-        let queued = text
-            .lines()
-            .any(|line| line.split_ascii_whitespace().nth(5) == Some("Q"));
-        Reader {
-            action: if queued { "Q" } else { "D" },
-        }
+        let queued = text.lines().any(|line| line.split_ascii_whitespace().nth(5) == Some("Q"));
+        Reader { action: if queued { "Q" } else { "D" } }
     }
 
     pub fn read<'a>(&self, line: &'a str) -> Result<Record<'a>, Wrong> {
@@ -64,19 +55,13 @@ impl Reader {
         }
         let fields: Vec<&str> = line.split_ascii_whitespace().take(10).collect();
         if !is_event(line) || fields.len() < 6 {
-            return wrong(
-                format!("`{}`", line.trim()),
-                "a line of blkparse: device cpu sequence seconds pid action …",
-            );
+            return wrong(format!("`{}`", line.trim()), "a line of blkparse: device cpu sequence seconds pid action …");
         }
         match fields[5] {
             action if action == self.action => request(&fields),
             // `m` is a message of a driver or scheduler.
             action if ACTIONS.contains(&action) || action == "m" => Ok(Record::Other),
-            action => wrong(
-                format!("the unknown action `{action}`"),
-                "an action of blkparse, such as Q, D or C",
-            ),
+            action => wrong(format!("the unknown action `{action}`"), "an action of blkparse, such as Q, D or C"),
         }
     }
 }
@@ -90,10 +75,7 @@ fn request<'a>(fields: &[&'a str]) -> Result<Record<'a>, Wrong> {
         return Ok(Record::LeftOut("discards"));
     }
     let (sector, sectors) = match *rest {
-        [sector, "+", sectors, ..] => (
-            number(sector, "a sector")?,
-            number(sectors, "a number of sectors")?,
-        ),
+        [sector, "+", sectors, ..] => (number(sector, "a sector")?, number(sectors, "a number of sectors")?),
         // A flush carries no sectors: the process follows at once.
         _ if rwbs.contains('F') => return Ok(Record::LeftOut("flushes")),
         _ if !rwbs.contains(['R', 'W']) => return Ok(Record::LeftOut("requests without data")),
@@ -105,21 +87,9 @@ fn request<'a>(fields: &[&'a str]) -> Result<Record<'a>, Wrong> {
         _ if rwbs.contains('R') => Op::Read,
         _ => return Ok(Record::LeftOut("requests without data")),
     };
-    match (
-        sector.checked_mul(SECTOR_BYTES),
-        sectors.checked_mul(SECTOR_BYTES),
-    ) {
-        (Some(offset), Some(bytes)) => Ok(Record::Request(Request {
-            at,
-            device: fields[0],
-            op,
-            offset,
-            bytes,
-        })),
-        _ => wrong(
-            format!("{sectors} sectors from sector {sector}"),
-            "bytes that 64 bits can count",
-        ),
+    match (sector.checked_mul(SECTOR_BYTES), sectors.checked_mul(SECTOR_BYTES)) {
+        (Some(offset), Some(bytes)) => Ok(Record::Request(Request { at, device: fields[0], op, offset, bytes })),
+        _ => wrong(format!("{sectors} sectors from sector {sector}"), "bytes that 64 bits can count"),
     }
 }
 
@@ -129,12 +99,9 @@ fn nanoseconds(text: &str) -> Result<u64, Wrong> {
     let fraction = format!("{decimals:0<9}");
     let whole = number(seconds, "a time")?.checked_mul(1_000_000_000);
     match (whole, number(&fraction, "a time")) {
-        (Some(whole), Ok(fraction)) if fraction < 1_000_000_000 && decimals.len() <= 9 => whole
-            .checked_add(fraction)
-            .map_or_else(|| wrong(format!("`{text}` as a time"), "seconds"), Ok),
-        _ => wrong(
-            format!("`{text}` as a time"),
-            "seconds, with up to nine decimals",
-        ),
+        (Some(whole), Ok(fraction)) if fraction < 1_000_000_000 && decimals.len() <= 9 => {
+            whole.checked_add(fraction).map_or_else(|| wrong(format!("`{text}` as a time"), "seconds"), Ok)
+        }
+        _ => wrong(format!("`{text}` as a time"), "seconds, with up to nine decimals"),
     }
 }

@@ -28,20 +28,8 @@ pub(super) struct Reader {
 
 pub(super) fn detect(first_line: &str) -> Option<(Format, Reader)> {
     match first_line {
-        HEAD_2 => Some((
-            Format::FioIolog2,
-            Reader {
-                has_times: false,
-                waited: 0,
-            },
-        )),
-        HEAD_3 => Some((
-            Format::FioIolog3,
-            Reader {
-                has_times: true,
-                waited: 0,
-            },
-        )),
+        HEAD_2 => Some((Format::FioIolog2, Reader { has_times: false, waited: 0 })),
+        HEAD_3 => Some((Format::FioIolog3, Reader { has_times: true, waited: 0 })),
         _ => None,
     }
 }
@@ -59,40 +47,16 @@ impl Reader {
         match *fields {
             [device, action, offset, length] => self.action(at, device, action, [offset, length]),
             [_, "add" | "open" | "close"] => Ok(Record::Other),
-            [
-                device,
-                action @ ("wait" | "sync" | "datasync"),
-                ref rest @ ..,
-            ] if rest.len() < 2 => {
+            [device, action @ ("wait" | "sync" | "datasync"), ref rest @ ..] if rest.len() < 2 => {
                 self.action(at, device, action, [rest.first().unwrap_or(&"0"), "0"])
             }
-            _ => wrong(
-                format!("`{}`", line.trim()),
-                "FILE ACTION OFFSET LENGTH, after a timestamp in version 3",
-            ),
+            _ => wrong(format!("`{}`", line.trim()), "FILE ACTION OFFSET LENGTH, after a timestamp in version 3"),
         }
     }
 
-    fn action<'a>(
-        &mut self,
-        at: u64,
-        device: &'a str,
-        action: &str,
-        numbers: [&str; 2],
-    ) -> Result<Record<'a>, Wrong> {
-        let [offset, bytes] = [
-            number(numbers[0], "an offset")?,
-            number(numbers[1], "a length")?,
-        ];
-        let request = |op| {
-            Ok(Record::Request(Request {
-                at,
-                device,
-                op,
-                offset,
-                bytes,
-            }))
-        };
+    fn action<'a>(&mut self, at: u64, device: &'a str, action: &str, numbers: [&str; 2]) -> Result<Record<'a>, Wrong> {
+        let [offset, bytes] = [number(numbers[0], "an offset")?, number(numbers[1], "a length")?];
+        let request = |op| Ok(Record::Request(Request { at, device, op, offset, bytes }));
         match action {
             "read" => request(Op::Read),
             "write" => request(Op::Write),
@@ -126,11 +90,7 @@ pub fn to_iolog(ios: &[TraceIo]) -> String {
             Op::Write => "write",
         };
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{end_us} {DEVICE} {action} {} {}",
-            io.offset, io.bytes
-        );
+        let _ = writeln!(text, "{end_us} {DEVICE} {action} {} {}", io.offset, io.bytes);
     }
     let _ = writeln!(text, "{end_us} {DEVICE} close");
     text

@@ -100,11 +100,7 @@ impl Reader {
 pub fn parse(file_name: &str, text: &str) -> Result<Trace, Problems> {
     let (format, mut reader, unit) = detect(text).ok_or_else(|| unknown_format(file_name, text))?;
     let mut collector = Collector::new(file_name);
-    for (index, line) in text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-    {
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match reader.read(line) {
             Ok(Record::Request(request)) => collector.request(index + 1, request),
             Ok(Record::LeftOut(what)) => *collector.left_out.entry(what).or_default() += 1,
@@ -123,37 +119,25 @@ pub fn parse(file_name: &str, text: &str) -> Result<Trace, Problems> {
 
 /// The format by the first line that is not empty, its reader, and its unit of time.
 fn detect(text: &str) -> Option<(Format, Reader, Span)> {
-    let first = text
-        .lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty() && !blkparse::is_notice(line))?;
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !blkparse::is_notice(line))?;
     if let Some((format, reader)) = iolog::detect(first) {
         return Some((format, Reader::Iolog(reader), Span::from_us(1)));
     }
     if blkparse::is_event(first) {
-        return Some((
-            Format::Blkparse,
-            Reader::Blkparse(blkparse::Reader::new(text)),
-            Span::from_ns(1),
-        ));
+        return Some((Format::Blkparse, Reader::Blkparse(blkparse::Reader::new(text)), Span::from_ns(1)));
     }
     msr::matches(first).then_some((Format::MsrCambridge, Reader::Msr, Span::from_ns(100)))
 }
 
 fn unknown_format(file_name: &str, text: &str) -> Problems {
-    let found = if text.trim().is_empty() {
-        "the trace is empty"
-    } else {
-        "a trace of unknown format"
-    };
+    let found = if text.trim().is_empty() { "the trace is empty" } else { "a trace of unknown format" };
     let allowed = "text of blkparse, a fio iolog of version 2 or 3, or MSR Cambridge CSV";
     Problem::new(file_name, None, found, allowed).into()
 }
 
 /// Whether `line` is the last of `text` and has no line end.
 fn is_cut(text: &str, line: &str) -> bool {
-    !text.ends_with('\n')
-        && line.as_bytes().as_ptr_range().end == text.as_bytes().as_ptr_range().end
+    !text.ends_with('\n') && line.as_bytes().as_ptr_range().end == text.as_bytes().as_ptr_range().end
 }
 
 /// Gathers requests and problems, line by line.
@@ -181,8 +165,7 @@ impl Collector {
 
     fn problem(&mut self, line: usize, (found, allowed): Wrong) {
         if self.problems.len() < PROBLEMS_SHOWN {
-            self.problems
-                .push(Problem::new(self.file.clone(), line, found, allowed));
+            self.problems.push(Problem::new(self.file.clone(), line, found, allowed));
         } else {
             self.problems_more += 1;
         }
@@ -196,20 +179,10 @@ impl Collector {
         }
         match u32::try_from(request.bytes) {
             Ok(bytes) if bytes > 0 && request.offset.checked_add(request.bytes).is_some() => {
-                self.entries.push((
-                    request.at,
-                    Io {
-                        op: request.op,
-                        offset: request.offset,
-                        bytes,
-                    },
-                ));
+                self.entries.push((request.at, Io { op: request.op, offset: request.offset, bytes }));
             }
             _ => {
-                let found = format!(
-                    "a request of {} bytes at byte {}",
-                    request.bytes, request.offset
-                );
+                let found = format!("a request of {} bytes at byte {}", request.bytes, request.offset);
                 let allowed = format!("1 to {} bytes, ending below 2^64", u32::MAX);
                 self.problem(line, (found, allowed));
             }
@@ -218,41 +191,20 @@ impl Collector {
 
     fn finish(mut self, format: Format, unit: Span) -> Result<Trace, Problems> {
         self.entries.sort_by_key(|entry| entry.0);
-        let (first, last) = (
-            self.entries.first().map_or(0, |e| e.0),
-            self.entries.last().map_or(0, |e| e.0),
-        );
+        let (first, last) = (self.entries.first().map_or(0, |e| e.0), self.entries.last().map_or(0, |e| e.0));
         if self.problems_more > 0 {
             let found = format!("and {} more problems", self.problems_more);
-            self.problems
-                .push(Problem::new(self.file.clone(), None, found, ""));
+            self.problems.push(Problem::new(self.file.clone(), None, found, ""));
         } else if self.problems.is_empty() && self.entries.is_empty() {
             let found = format!("{format} without any read or write");
-            self.problems
-                .push(Problem::new(self.file.clone(), None, found, "at least one"));
+            self.problems.push(Problem::new(self.file.clone(), None, found, "at least one"));
         } else if (last - first).checked_mul(unit.as_ps()).is_none() {
             let found = "the first and the last request are too far apart";
-            self.problems.push(Problem::new(
-                self.file.clone(),
-                None,
-                found,
-                "less than 213 days",
-            ));
+            self.problems.push(Problem::new(self.file.clone(), None, found, "less than 213 days"));
         }
         let at = |at: u64| Time::ZERO + unit * (at - first);
-        let ios = self
-            .entries
-            .iter()
-            .map(|&(arrival, io)| TraceIo {
-                at: at(arrival),
-                io,
-            })
-            .collect();
-        Problems(self.problems).or(Trace {
-            format,
-            ios,
-            left_out: self.left_out.into_iter().collect(),
-        })
+        let ios = self.entries.iter().map(|&(arrival, io)| TraceIo { at: at(arrival), io }).collect();
+        Problems(self.problems).or(Trace { format, ios, left_out: self.left_out.into_iter().collect() })
     }
 }
 

@@ -44,7 +44,5 @@ pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
 /// Host and disk, the second and third field, as they stand in the line.
 fn device(line: &str) -> &str {
     let rest = line.split_once(',').map_or("", |(_, rest)| rest);
-    rest.match_indices(',')
-        .nth(1)
-        .map_or(rest, |(end, _)| &rest[..end])
+    rest.match_indices(',').nth(1).map_or(rest, |(end, _)| &rest[..end])
 }

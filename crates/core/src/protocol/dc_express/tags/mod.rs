@@ -84,12 +84,8 @@ pub fn tag_bits_min(capacity_bytes: u64, chunk_bytes: u32) -> u32 {
 pub fn tail(chunk: &[u8], width: TagWidth) -> u64 {
     match width {
         TagWidth::Bits8 => chunk.last().map(|&byte| u64::from(byte)),
-        TagWidth::Bits16 => chunk
-            .last_chunk()
-            .map(|&b| u64::from(u16::from_le_bytes(b))),
-        TagWidth::Bits32 => chunk
-            .last_chunk()
-            .map(|&b| u64::from(u32::from_le_bytes(b))),
+        TagWidth::Bits16 => chunk.last_chunk().map(|&b| u64::from(u16::from_le_bytes(b))),
+        TagWidth::Bits32 => chunk.last_chunk().map(|&b| u64::from(u32::from_le_bytes(b))),
         TagWidth::Bits64 => chunk.last_chunk().map(|&b| u64::from_le_bytes(b)),
     }
     .unwrap_or_else(|| short_tail(chunk))
@@ -117,12 +113,7 @@ pub fn mark(buffer: &mut [u8], chunk_bytes: usize, tag: u64, width: TagWidth) {
 /// The first chunk found whose tail still is the tag: the read is not complete. The host looks at
 /// the tail of the whole buffer first, as that usually arrives last, then at the others in order
 /// (figure 2).
-pub fn first_incomplete(
-    buffer: &[u8],
-    chunk_bytes: usize,
-    tag: u64,
-    width: TagWidth,
-) -> Option<usize> {
+pub fn first_incomplete(buffer: &[u8], chunk_bytes: usize, tag: u64, width: TagWidth) -> Option<usize> {
     let mut chunks = buffer.chunks(chunk_bytes);
     let last = chunks.next_back()?;
     if is_marked(last, tag, width) {

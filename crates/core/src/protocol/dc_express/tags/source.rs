@@ -44,12 +44,7 @@ impl TagSource {
     }
 
     fn new(width: TagWidth, seed: u64, strategy: Strategy) -> TagSource {
-        let mut source = TagSource {
-            width,
-            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
-            strategy,
-            current: None,
-        };
+        let mut source = TagSource { width, rng: Xoshiro256PlusPlus::seed_from_u64(seed), strategy, current: None };
         source.renew();
         source
     }
@@ -119,10 +114,7 @@ mod tests {
     fn sources(width: TagWidth, chunks: u64) -> [TagSource; 2] {
         let stored = StoredTails::uniform(0, chunks);
         let unused = UnusedTails::uniform(width, 0, chunks);
-        [
-            TagSource::compare(width, 1, stored),
-            TagSource::intervals(width, 1, unused),
-        ]
+        [TagSource::compare(width, 1, stored), TagSource::intervals(width, 1, unused)]
     }
 
     #[test]

@@ -29,10 +29,7 @@ impl StoredTails {
 
     /// Takes away the tail of one chunk; true if no chunk ends in it any more. Asserts that one did.
     pub fn remove(&mut self, tail: u64) -> bool {
-        let copies = self
-            .copies
-            .get_mut(&tail)
-            .expect("the tail of a stored chunk");
+        let copies = self.copies.get_mut(&tail).expect("the tail of a stored chunk");
         *copies -= 1;
         let gone = *copies == 0;
         if gone {

@@ -3,12 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const WIDTHS: [TagWidth; 4] = [
-    TagWidth::Bits8,
-    TagWidth::Bits16,
-    TagWidth::Bits32,
-    TagWidth::Bits64,
-];
+const WIDTHS: [TagWidth; 4] = [TagWidth::Bits8, TagWidth::Bits16, TagWidth::Bits32, TagWidth::Bits64];
 
 #[test]
 fn a_32_bit_tag_on_128_gib_in_chunks_of_128_bytes_collides_in_at_most_a_quarter_of_cases() {
@@ -55,15 +50,9 @@ fn a_last_chunk_shorter_than_the_tag_takes_its_low_order_bytes() {
     mark(&mut buffer, 8, 0x4433_2211, TagWidth::Bits32);
     assert_eq!(buffer, [0, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x11, 0x22]);
     buffer[4] = 0;
-    assert_eq!(
-        first_incomplete(&buffer, 8, 0x4433_2211, TagWidth::Bits32),
-        Some(1)
-    );
+    assert_eq!(first_incomplete(&buffer, 8, 0x4433_2211, TagWidth::Bits32), Some(1));
     buffer[9] = 0;
-    assert_eq!(
-        first_incomplete(&buffer, 8, 0x4433_2211, TagWidth::Bits32),
-        None
-    );
+    assert_eq!(first_incomplete(&buffer, 8, 0x4433_2211, TagWidth::Bits32), None);
 }
 
 #[test]
@@ -84,13 +73,7 @@ fn the_host_looks_at_the_last_chunk_first_and_at_the_others_in_order() {
 
 /// Delivers the chunks of `data` into a marked buffer in the given order, and says after each
 /// whether the host takes the read for complete.
-fn deliver(
-    data: &[u8],
-    chunk_bytes: usize,
-    order: &[usize],
-    tag: u64,
-    width: TagWidth,
-) -> Vec<bool> {
+fn deliver(data: &[u8], chunk_bytes: usize, order: &[usize], tag: u64, width: TagWidth) -> Vec<bool> {
     let mut buffer = vec![0xee; data.len()];
     mark(&mut buffer, chunk_bytes, tag, width);
     let arrive = |&chunk: &usize| {
@@ -108,11 +91,7 @@ fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
     let mut all = Vec::new();
     for (i, &first) in items.iter().enumerate() {
         let rest = [&items[..i], &items[i + 1..]].concat();
-        all.extend(
-            permutations(&rest)
-                .into_iter()
-                .map(|tail| [&[first][..], &tail].concat()),
-        );
+        all.extend(permutations(&rest).into_iter().map(|tail| [&[first][..], &tail].concat()));
     }
     all
 }
