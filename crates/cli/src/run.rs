@@ -30,6 +30,7 @@ Examples:
   phaselink run nvme --rw randrw -O rwmixwrite=10   any fio option as NAME=VALUE
   phaselink run my-drive.toml --fio jobs.fio        a fio job file
   phaselink run nvme --trace day.txt                a block trace, at its own times
+  phaselink run --rw randrw --size 4m --verify      real bytes, every read checked
   phaselink run nvme --report out                   out/index.html with plots, out/result.json
 
 Ctrl-C stops the run and prints what has been measured so far.";
@@ -44,6 +45,9 @@ pub struct Arguments {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Move real bytes, and check what every read returns
+    #[arg(long)]
+    verify: bool,
     #[command(flatten)]
     workload: WorkloadFlags,
     #[command(flatten)]
@@ -78,7 +82,10 @@ struct Targets {
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let workload = arguments.workload.resolve(&drive)?;
-    let mut simulation = Simulation::new(&drive, &workload.jobs, arguments.seed)?;
+    let mut simulation = match arguments.verify {
+        true => Simulation::with_data(&drive, &workload.jobs, arguments.seed)?,
+        false => Simulation::new(&drive, &workload.jobs, arguments.seed)?,
+    };
     let stopped = stop_on_interrupt();
     let targets = arguments.results.open()?;
     if targets.timeline.is_some() {
@@ -94,7 +101,14 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         Some(None) => output::print_json(&document)?,
         _ => output::print(&format!("{}{}", workload.summary, report::summary(&outcome)))?,
     }
-    Ok(if outcome.finished { Ending::Fine } else { Ending::Interrupted })
+    for problem in simulation.data_problems() {
+        eprintln!("error: {problem}");
+    }
+    Ok(match outcome.finished {
+        false => Ending::Interrupted,
+        true if simulation.data_problems().is_empty() => Ending::Fine,
+        true => Ending::Off,
+    })
 }
 
 impl ResultFlags {

@@ -149,7 +149,7 @@ fn the_largest_values_that_are_allowed_run() {
         "--seed 18446744073709551615 --number-ios 100",
         "--iodepth 63 --number-ios 100",
         "--rate-iops 1000000000000 --number-ios 100",
-        "--rw write --bs 4 --number-ios 1",
+        "--rw read --bs 4 --number-ios 1",
     ] {
         assert_eq!(phaselink(&format!("run {flags}")).code, Some(0), "{flags}");
     }
