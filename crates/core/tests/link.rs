@@ -330,7 +330,7 @@ fn a_corrupted_packet_costs_itself_a_round_trip_and_its_replay() {
         bench.finish();
         // Every replay is one packet lost and 404 ns until its NAK is back: no other delay is possible.
         let late = bench.seen.last().expect("an arrival").at / 1000 - (40 * 76 + 200);
-        assert!(late > 0 && late % (76 + 404) == 0, "{late}");
+        assert!(late > 0 && late.is_multiple_of(76 + 404), "{late}");
         let used = bench.link.used(Direction::Up);
         assert_eq!(used.replays, late / 480 * 480_u64.div_ceil(76));
         assert_eq!((used.packets, bench.seen.iter().map(|seen| seen.count).sum::<u32>()), (40, 40));
