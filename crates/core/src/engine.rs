@@ -32,7 +32,7 @@ use crate::recorder::Recorder;
 use crate::report::record::Burst;
 use crate::report::trace::Trace;
 use crate::sink::{Event, PacketId, RequestId, Sink, Timer};
-use crate::time::{Span, Time};
+use crate::time::Time;
 use crate::workload::generator::Generator;
 use crate::workload::{Io, Job};
 
@@ -186,7 +186,7 @@ impl Engine {
         match event {
             Event::Thread(thread) => host.on_thread(now, thread, driver, sink),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
-            Event::Driver { .. } => driver.on_timer(now, link, sink),
+            Event::Driver => driver.on_timer(now, link, sink),
             Event::Wire(wire) => link.on_wire(now, wire.into(), sink),
             Event::Arrive(packet) => {
                 if let Some(arrival) = link.on_arrival(now, packet, sink) {
@@ -333,12 +333,5 @@ impl Engine {
                 finished: self.host.finished(),
             },
         )
-    }
-
-    /// Time in which nothing is asked of the device, for a look at what it does unasked.
-    pub fn idle_for(&mut self, span: Span) {
-        let until = self.now() + span;
-        self.run_until(until);
-        self.recorder.idle_until(until);
     }
 }

@@ -73,11 +73,6 @@ impl Recorder {
         self.last
     }
 
-    /// The run went on until `until` without a request.
-    pub fn idle_until(&mut self, until: Time) {
-        self.last = self.last.max(until);
-    }
-
     /// A request is done.
     pub fn record(&mut self, now: Time, request: &Request) {
         self.completed += 1;

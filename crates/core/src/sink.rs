@@ -35,7 +35,7 @@ pub enum Event {
     /// Its handler has run.
     Handled { vector: u16 },
     /// A driver's own timer.
-    Driver { timer: u32 },
+    Driver,
     /// A wire looks at what waits for it.
     Wire(u8),
     /// A burst, or a packet of it, arrives.

@@ -276,9 +276,8 @@ impl Link {
         Some(arrival)
     }
 
-    /// The receiver of `direction` has taken a read request out of its buffer.
-    ///
-    /// Its credit was counted as returning right after arrival; nothing more is to be done unless it was held.
+    /// The receiver of `direction` holds the posted packets that arrived from `arrived` on, and with them their credits,
+    /// until `until`.
     pub fn hold_posted(&mut self, direction: Direction, arrived: Time, until: Time) {
         let update = self.one_way + self.rate.time(DLLP_BYTES);
         let accept = self.accept[direction as usize];

@@ -252,7 +252,7 @@ impl Driver {
     /// Keep one timer set while reads are under way.
     fn watch(&mut self, now: Time, sink: &mut Sink) {
         if !std::mem::replace(&mut self.watching, true) {
-            sink.after(now, self.timeout, Event::Driver { timer: 0 });
+            sink.after(now, self.timeout, Event::Driver);
         }
     }
 
@@ -273,7 +273,7 @@ impl Driver {
         }
         if let Some(oldest) = oldest {
             self.watching = true;
-            sink.at(oldest + self.timeout, Event::Driver { timer: 0 });
+            sink.at(oldest + self.timeout, Event::Driver);
         }
     }
 
