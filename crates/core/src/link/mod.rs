@@ -23,7 +23,7 @@ use wire::{Class, Segment, Wire};
 const PACKET_BYTES_MAX: u32 = 4096 + 24;
 
 /// A burst between its sender and its receiver.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct InFlight {
     pub packet: Packet,
     /// Number of this burst in the order of sending.
@@ -52,28 +52,6 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// A burst that the link has yet to see.
-    pub fn new(packet: Packet) -> InFlight {
-        InFlight {
-            packet,
-            serial: 0,
-            class: class_of(packet.kind),
-            queue: class_of(packet.kind),
-            count: 0,
-            sent: 0,
-            arrived: 0,
-            payload_each: 0,
-            payload_last: 0,
-            each: Span::ZERO,
-            last: Span::ZERO,
-            arrives_at: Time::NEVER,
-            watched: false,
-            first_arrival: Time::NEVER,
-            settled: 0,
-            started: Time::ZERO,
-        }
-    }
-
     /// Number of this burst in the order of sending.
     pub fn serial(&self) -> u64 {
         self.serial
@@ -204,7 +182,8 @@ impl Link {
 
     /// Send a burst, now.
     pub fn send(&mut self, packet: Packet, sink: &mut Sink) {
-        let id = sink.packets.insert(InFlight::new(packet));
+        let id = sink.packets.occupy();
+        sink.packets[id as usize].packet = packet;
         self.send_on(sink.now(), id, sink);
     }
 
@@ -212,7 +191,8 @@ impl Link {
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, sink: &mut Sink) {
         let bytes = payload.len();
         let packet = Packet::write(direction, address, bytes as u32, bytes as u32, token);
-        let id = sink.packets.insert(InFlight::new(packet));
+        let id = sink.packets.occupy();
+        sink.packets[id as usize].packet = packet;
         sink.payload(id).room(bytes).copy_from_slice(payload);
         self.send_on(sink.now(), id, sink);
     }
