@@ -123,7 +123,7 @@ impl Span {
 impl Add<Span> for Time {
     type Output = Time;
     fn add(self, span: Span) -> Time {
-        Time(self.0.wrapping_add(span.0))
+        Time(self.0.saturating_add(span.0))
     }
 }
 
@@ -143,7 +143,7 @@ impl Sub<Span> for Time {
 impl Add for Span {
     type Output = Span;
     fn add(self, other: Span) -> Span {
-        Span(self.0.wrapping_add(other.0))
+        Span(self.0.saturating_add(other.0))
     }
 }
 

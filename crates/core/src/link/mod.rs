@@ -332,6 +332,9 @@ impl Link {
         let direction = flight.packet.direction;
         if flight.sent == flight.count {
             self.wires[wire].push_front(segment.class, segment.packet);
+            if flight.class == Class::Posted && !flight.packet.relaxed {
+                self.posted_until = self.posted_before;
+            }
         }
         flight.sent -= behind;
         flight.arrives_at = Time::NEVER;
@@ -339,7 +342,6 @@ impl Link {
         let (class, every) = (flight.class, flight.each.max(self.accept[direction as usize]));
         if class == Class::Posted {
             self.last_return[direction as usize] = self.last_return[direction as usize] - every * u64::from(behind);
-            self.posted_until = self.posted_before;
         }
         if let Some(credits) = self.credits(direction, class) {
             credits.unspend(behind);
