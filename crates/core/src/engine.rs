@@ -65,16 +65,12 @@ impl Engine {
     /// The drive in its host, idle, at time zero.
     pub fn new(drive: &Drive, seed: u64) -> Engine {
         let mut sink = Sink::default();
-        let uncore_ratio = match drive.host.uncore_follows_core {
-            true => drive.host.nominal_ghz / drive.host.core_ghz,
-            false => 1.0,
-        };
         let (driver, controller) = protocol::connect(drive, seed, &mut sink);
         Engine {
             host: Host::new(drive),
             driver,
             link: Link::new(&drive.link, drive.root_complex.write_accept, seed),
-            root_complex: RootComplex::new(drive, uncore_ratio, seed),
+            root_complex: RootComplex::new(drive, seed),
             controller,
             media: Media::new(&Geometry::from(&drive.media)),
             recorder: Recorder::default(),

@@ -174,6 +174,23 @@ impl Link {
         self.one_way
     }
 
+    /// Shortest time for which the sender of a packet misses the credits that it has spent: the receiver's own time,
+    /// and the way there and back.
+    pub fn credits_away(&self, direction: Direction, each: Span) -> Span {
+        each + self.accept[direction as usize] + self.round_trip
+    }
+
+    /// Time for which the receiver of `direction` is busy with one posted packet.
+    pub fn accept(&self, direction: Direction) -> Span {
+        self.accept[direction as usize]
+    }
+
+    /// What packets of this kind cost the wire that carries their acknowledgements and credits, each.
+    pub fn acknowledgement(&self, kind: Kind) -> Span {
+        // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
+        self.acknowledge * if kind == Kind::Completion { 1 } else { 2 }
+    }
+
     /// Wire time of one packet with this payload.
     pub fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
         self.wire_times[(payload_bytes + self.overhead.of(kind)) as usize]
@@ -392,7 +409,7 @@ impl Link {
             }
         }
         let accept = self.accept[direction as usize];
-        let mut first_return = started + each + accept + self.round_trip;
+        let mut first_return = started + self.credits_away(direction, each);
         if class == Class::Posted {
             // The receiver takes packets out of its buffer one after the other.
             let last_return = &mut self.last_return[direction as usize];
@@ -450,9 +467,7 @@ impl Link {
             false => (flight.payload_each, flight.each),
         };
         let (payload, time) = (flight.payload_each * before + payload_last, flight.each * u64::from(before) + last);
-        // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
-        let dllps = if packet.kind == Kind::Completion { 1 } else { 2 };
-        let owed = self.acknowledge * (dllps * u64::from(arrival.count));
+        let owed = self.acknowledgement(packet.kind) * u64::from(arrival.count);
         let opposite = packet.direction.opposite();
         let wire = self.wire_of(opposite);
         self.wires[wire].owe(owed);
