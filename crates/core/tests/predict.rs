@@ -4,7 +4,7 @@ mod common;
 
 use common::{close, drive, jobs, ns, run};
 use phaselink_core::config::Drive;
-use phaselink_core::predict::{Certainty, JobPrediction, predict};
+use phaselink_core::predict::{Certainty, JobPrediction, Latency, predict};
 use phaselink_core::report::{DirectionOutcome, Outcome};
 use phaselink_core::time::Span;
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ fn sizes(name: &str, rw: &str) -> impl Iterator<Item = u32> {
 
 /// Every shipped drive, read and written in every size, over some links and memories: what is asked of the lone
 /// request's prediction and of the run.
-fn each_lone_request(mut check: impl FnMut(&Drive, &str, &JobPrediction, &Outcome)) {
+fn each_lone_request(mut check: impl FnMut(&str, &JobPrediction, &Outcome)) {
     let links = ["gen1-x8", "gen2-x4", "gen2-x4-z77", "gen4-x4", "gen6-x4"];
     for (place, link) in links.iter().enumerate() {
         let link = format!("link.preset={link}");
@@ -37,45 +37,40 @@ fn each_lone_request(mut check: impl FnMut(&Drive, &str, &JobPrediction, &Outcom
         for name in DRIVES {
             let drive = drive(name, &[&link, granularity, media]);
             for (rw, bytes) in ["randread", "randwrite"].iter().flat_map(|rw| sizes(name, rw).map(move |b| (rw, b))) {
-                let job = format!("rw={rw} bs={bytes} number_ios=16");
+                // An endpoint has to learn the loop before its queue reads meet the commands.
+                let ios = if name.starts_with("nvme") { 6 } else { 80 };
+                let job = format!("rw={rw} bs={bytes} number_ios={ios}");
                 let context = format!("{name} {link} {granularity} {media} {job}");
-                check(&drive, &context, &predicted(&drive, &job), &run(&drive, &job));
+                check(&context, &predicted(&drive, &job), &run(&drive, &job));
             }
         }
     }
 }
 
-#[test]
-fn a_lone_nvme_request_of_one_command_takes_what_is_predicted_stage_by_stage_to_the_picosecond() {
-    let mut exact = 0;
-    each_lone_request(|_, context, job, outcome| {
-        let latency = job.latencies[0].as_ref().expect("a closed form");
-        if latency.certainty != Certainty::Exact {
-            return;
-        }
-        exact += 1;
-        let found = figures(outcome);
-        assert_eq!(
-            (found.total.min(), found.total.max()),
-            (latency.stages.total(), latency.stages.total()),
-            "{context}"
-        );
-        let stack = &outcome.stack_stages;
-        let means: Vec<_> = found.stages.named(stack).map(|(stage, span)| (stage, span / found.ios)).collect();
-        assert_eq!(means, latency.stages.named(stack).collect::<Vec<_>>(), "{context}");
-    });
-    // Reads up to 128 KiB and writes up to 4 KiB over most of the links.
-    assert!(exact >= 50, "only {exact} predictions claim to be exact");
+/// The run meets an exact prediction stage by stage.
+fn assert_exact(context: &str, predicted: &Latency, outcome: &Outcome) {
+    let (total, found) = (predicted.stages.total(), figures(outcome));
+    assert_eq!((found.total.min(), found.total.max()), (total, total), "{context}");
+    let stack = &outcome.stack_stages;
+    let means: Vec<_> = found.stages.named(stack).map(|(stage, span)| (stage, span / found.ios)).collect();
+    assert_eq!(means, predicted.stages.named(stack).collect::<Vec<_>>(), "{context}");
 }
 
 #[test]
-fn a_prediction_that_is_a_bound_is_kept_within_two_per_cent() {
-    each_lone_request(|_, context, job, outcome| {
+fn a_lone_request_takes_what_is_predicted_to_the_picosecond_or_at_most_two_per_cent_more_than_its_bound() {
+    let mut exact = 0;
+    each_lone_request(|context, job, outcome| {
         let latency = job.latencies[0].as_ref().expect("a closed form");
+        if latency.certainty == Certainty::Exact {
+            exact += 1;
+            return assert_exact(context, latency, outcome);
+        }
         let (least, found) = (latency.stages.total(), figures(outcome).total.min());
         assert!(found >= least, "{context}: {found} of at least {least}");
         assert!(found.as_ns() <= least.as_ns() * 1.02, "{context}: {found} is far above {least}");
     });
+    // Reads up to 128 KiB and writes up to 4 KiB over NVMe, on most of the links.
+    assert!(exact >= 50, "only {exact} predictions claim to be exact");
 }
 
 #[test]
@@ -119,8 +114,8 @@ fn a_saturated_drive_gives_what_its_bottleneck_allows() {
         ("nvme-polled", fast, "rw=randwrite bs=4k iodepth=64 number_ios=6000", "wire to device", 0.02),
         ("nvme-polled", "", "bs=512 iodepth=32 number_ios=6000", "cores", 0.01),
         ("nvme-polled", "", "bs=512 iodepth=32 numjobs=3 number_ios=6000", "cores", 0.02),
-        ("nvme-polled", "media.preset=pcm-p5q", "bs=4k iodepth=64 number_ios=6000", "media buses", 0.01),
-        ("nvme-polled", "", "rw=randwrite bs=4k iodepth=256 number_ios=3000", "media banks", 0.02),
+        ("nvme-polled", "media.preset=pcm-p5q", "rw=read bs=4k iodepth=64 number_ios=6000", "media buses", 0.01),
+        ("nvme-polled", "", "rw=write bs=4k iodepth=256 number_ios=3000", "media banks", 0.02),
         ("nvme-polled", "nvme.parse_ns=4000", "bs=512 iodepth=32 number_ios=6000", "command parser", 0.01),
         ("dc-express", "dc_express.parse_ns=900", "bs=512 iodepth=32 number_ios=6000", "parser of reads", 0.01),
         (
@@ -154,14 +149,16 @@ fn a_lock_that_all_threads_take_limits_them_together() {
 
 #[test]
 fn a_drive_begins_to_saturate_at_the_depth_that_littles_law_gives() {
-    let drive =
-        drive("nvme-polled", &["stack.preset=user-space", "media.bus_bytes_per_ns=100", "host.mmio_write_ns=0"]);
-    let depth = predicted(&drive, "bs=4k").saturation_depth().expect("a closed form");
+    let drive = drive(
+        "nvme-polled",
+        &["stack.preset=user-space", "media.read_ns=10000", "media.channels=64", "host.mmio_write_ns=0"],
+    );
+    let depth = predicted(&drive, "rw=read bs=4k").saturation_depth().expect("a closed form");
     let share = |depth: f64| {
-        let job = format!("bs=4k iodepth={depth:.0} number_ios=4000");
+        let job = format!("rw=read bs=4k iodepth={depth:.0} number_ios=4000");
         run(&drive, &job).iops() / predicted(&drive, &job).bottleneck().bound_iops()
     };
-    assert!((1.5..4.0).contains(&depth), "{depth}");
+    assert!((4.0..8.0).contains(&depth), "{depth}");
     assert!(share(depth.floor() - 1.0) < 0.9 && share(depth.ceil() + 2.0) > 0.97);
 }
 
@@ -257,7 +254,7 @@ fn described((name, set): &(&'static str, Vec<String>)) -> Drive {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_lone_request_is_faster_than_predicted_nor_an_exact_one_slower(

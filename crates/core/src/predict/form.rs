@@ -4,7 +4,7 @@ use super::Parts;
 use super::demand::Demands;
 use super::media::Access;
 use super::workload::{Class, Workload};
-use crate::config::Wait;
+use crate::config::{Duplex, Wait};
 use crate::link::packet::Direction;
 use crate::report::stage::Ledger;
 use crate::report::{Stage, StageTimes};
@@ -85,6 +85,7 @@ impl Parts<'_> {
             (chance, "errors, late writes and translation misses come by chance"),
             (!access.regular, "requests lie differently in stripes and program units"),
             (!self.flows(&self.write(Direction::Up, data_bytes), behind), "data waits for flow-control credits"),
+            (link.duplex == Duplex::Shared, "both directions share the wire"),
             (self.drive.host.wait == Wait::Hybrid, "a hybrid wait oversleeps"),
         ];
         doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason)

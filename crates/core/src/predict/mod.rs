@@ -20,10 +20,13 @@ mod nvme;
 mod page;
 mod workload;
 
+#[cfg(test)]
+mod tests;
+
 pub use demand::{Demand, Demands};
 pub use form::{Certainty, Form, Latency};
 pub use json::json;
-pub use page::page;
+pub use page::{page, table};
 pub use workload::{Arrivals, Class, Workload};
 
 use crate::config::{Drive, Interface};
@@ -75,20 +78,28 @@ pub struct Loaded {
 
 /// Predict each of `jobs` on `drive`. The jobs must fit the drive ([`Job::problems`]).
 pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
-    let parts = Parts {
-        drive,
-        link: Link::new(&drive.link, drive.root_complex.write_accept, 0),
-        root_complex: RootComplex::new(drive, 0),
-        geometry: Geometry::from(&drive.media),
-    };
+    let parts = Parts::new(drive);
     Prediction {
         drive: drive.name.clone(),
-        jobs: jobs.iter().map(|job| predict_job(&parts, job)).collect(),
+        jobs: jobs.iter().map(|job| predict_job(&parts, job, form)).collect(),
         stack_stages: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
     }
 }
 
-fn predict_job(parts: &Parts, job: &Job) -> JobPrediction {
+impl Parts<'_> {
+    /// The parts of this drive.
+    pub fn new(drive: &Drive) -> Parts<'_> {
+        Parts {
+            drive,
+            link: Link::new(&drive.link, drive.root_complex.write_accept, 0),
+            root_complex: RootComplex::new(drive, 0),
+            geometry: Geometry::from(&drive.media),
+        }
+    }
+}
+
+/// Predict one job with the closed form of the drive's protocol.
+fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> Form) -> JobPrediction {
     let workload = Workload::new(job, parts.drive.media.capacity_mib << 20);
     let mut demands = Demands::default();
     let mut latencies = Vec::new();

@@ -94,3 +94,45 @@ fn gigabytes(job: &JobPrediction, iops: f64) -> String {
     let gigabytes = iops * job.workload.mean_bytes() / 1e9;
     if gigabytes < 0.0995 { format!("{gigabytes:.4}") } else { format!("{gigabytes:.2}") }
 }
+
+/// Several drives side by side, a line for each job of each.
+pub fn table(predictions: &[Prediction]) -> String {
+    let mut table = Table::new().left("drive").left("job").right("alone").left("").left("bottleneck").right("1/s");
+    table = table.right("GB/s").right("from depth").right("at depth").right("1/s").right("GB/s");
+    for prediction in predictions {
+        for job in &prediction.jobs {
+            table.row(line(&prediction.drive, job));
+        }
+    }
+    table.to_string()
+}
+
+fn line(drive: &str, job: &JobPrediction) -> [String; 11] {
+    let alone = job.alone_ns().map_or(String::from("unknown"), |ns| units::quantity(ns / 1e9, "s"));
+    let depth = job.saturation_depth().map_or(String::from("unknown"), |depth| format!("{:.1}", depth.max(1.0)));
+    let (bound, most) = (job.bottleneck().bound_iops(), job.loaded().most_iops);
+    [
+        drive.to_string(),
+        job.name.clone(),
+        alone,
+        String::from(sign(job)),
+        job.bottleneck().resource.clone(),
+        units::count(bound),
+        gigabytes(job, bound),
+        depth,
+        units::grouped(job.workload.outstanding),
+        units::count(most),
+        gigabytes(job, most),
+    ]
+}
+
+/// What the time of a lone request is worth, in a word.
+fn sign(job: &JobPrediction) -> &'static str {
+    let certainties = job.latencies.iter().flatten().map(|latency| latency.certainty);
+    let worth = |certainty| match certainty {
+        Certainty::Exact => 0,
+        Certainty::Mean(_) => 1,
+        Certainty::AtLeast(_) => 2,
+    };
+    ["exactly", "on average", "at least"][certainties.map(worth).max().unwrap_or(0)]
+}
