@@ -38,7 +38,10 @@ fn each_lone_request(mut check: impl FnMut(&str, &JobPrediction, &Outcome)) {
             let drive = drive(name, &[&link, granularity, media]);
             for (rw, bytes) in ["randread", "randwrite"].iter().flat_map(|rw| sizes(name, rw).map(move |b| (rw, b))) {
                 // An endpoint has to learn the loop before its queue reads meet the commands.
-                let ios = if name.starts_with("nvme") { 6 } else { 80 };
+                let ios = match bytes {
+                    ..=8192 if name.starts_with("dc-express") => 80,
+                    _ => 5,
+                };
                 let job = format!("rw={rw} bs={bytes} number_ios={ios}");
                 let context = format!("{name} {link} {granularity} {media} {job}");
                 check(&context, &predicted(&drive, &job), &run(&drive, &job));
@@ -120,7 +123,7 @@ fn a_saturated_drive_gives_what_its_bottleneck_allows() {
         ("dc-express", "dc_express.parse_ns=900", "bs=512 iodepth=32 number_ios=6000", "parser of reads", 0.01),
         (
             "nvme-polled",
-            "link.posted_header_credits=8 media.preset=dram",
+            "link.posted_header_credits=4 media.preset=dram",
             "bs=16k iodepth=32 number_ios=4000",
             "header credits to host",
             0.02,
