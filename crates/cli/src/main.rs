@@ -6,10 +6,12 @@ mod compare;
 mod drive_flags;
 mod ending;
 mod input;
+mod interrupt;
 mod output;
 mod progress;
 mod reproduce;
 mod run;
+mod sweep;
 mod trace;
 mod words;
 
@@ -22,6 +24,7 @@ Examples:
   phaselink compare                       four interfaces over the same memory, side by side
   phaselink compare --media dram          the same over another memory
   phaselink run nvme --iodepth 32         one drive in detail
+  phaselink sweep plan.toml               many drives and jobs, a row for each
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
   phaselink reproduce                     published results beside simulated ones
@@ -41,6 +44,7 @@ struct Arguments {
 enum Command {
     Compare(compare::Arguments),
     Run(Box<run::Arguments>),
+    Sweep(sweep::Arguments),
     Trace(trace::Arguments),
     Check(check::Arguments),
     Reproduce(reproduce::Arguments),
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Compare(arguments) => compare::command(&arguments),
         Command::Run(arguments) => run::command(&arguments),
+        Command::Sweep(arguments) => sweep::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
