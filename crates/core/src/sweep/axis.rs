@@ -117,9 +117,7 @@ fn count(from: f64, to: f64, spacing: Spacing) -> Result<f64, Wrong> {
     match spacing {
         Spacing::Step(step) if step > 0.0 => Ok(((to - from) / step + SLACK).floor() + 1.0),
         Spacing::Step(step) => Err((format!("a step of {step}"), "above 0")),
-        Spacing::Factor(factor) if factor > 1.0 => {
-            Ok((libm::log(to / from) / libm::log(factor) + SLACK).floor() + 1.0)
-        }
+        Spacing::Factor(factor) if factor > 1.0 => Ok((libm::log(to / from) / libm::log(factor) + SLACK).floor() + 1.0),
         Spacing::Factor(factor) => Err((format!("a factor of {factor}"), "above 1")),
         Spacing::Linear(count) | Spacing::Logarithmic(count) if count >= 2 => Ok(count as f64),
         Spacing::Linear(count) | Spacing::Logarithmic(count) => Err((format!("a count of {count}"), "2 or more")),

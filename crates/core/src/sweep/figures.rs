@@ -38,12 +38,7 @@ struct Measured<'a> {
     latency: Latency,
 }
 
-const fn figure(
-    name: &'static str,
-    heading: &'static str,
-    unit: Unit,
-    read: fn(&Measured) -> Option<f64>,
-) -> Figure {
+const fn figure(name: &'static str, heading: &'static str, unit: Unit, read: fn(&Measured) -> Option<f64>) -> Figure {
     Figure { name, heading, unit, read }
 }
 

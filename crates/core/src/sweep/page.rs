@@ -20,7 +20,7 @@ pub struct Row<'a> {
     pub figures: &'a Figures,
 }
 
-/// For a person: what varies, and the columns of the plan.
+/// For a person: what varies, and the columns of the plan. Hashes are for programs, which get them below.
 pub fn table(plan: &Plan, rows: &[Row]) -> String {
     let mut table = Table::new();
     let shown: Vec<&Swept> = plan.swept().filter(|swept| swept.varies()).collect();
@@ -34,13 +34,11 @@ pub fn table(plan: &Plan, rows: &[Row]) -> String {
     for column in &plan.text.columns {
         table = table.right(column.heading);
     }
-    let mut table = table.left("hash");
     for row in rows {
         let mut cells = Vec::new();
         plan.visit(row.point, |swept, place| cells.extend(swept.varies().then(|| swept.text(place))));
         cells.extend(with_seed.then(|| plan.seed(row.point).to_string()));
         cells.extend(plan.text.columns.iter().map(|column| column.shown(row.figures.get(column))));
-        cells.push(row.hash.short());
         table.row(cells);
     }
     table.to_string()

@@ -87,9 +87,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Text, Problems> {
 ///
 /// # Errors
 /// Each name that no column has, at `place`.
-pub(super) fn columns<'a>(
-    names: impl IntoIterator<Item = (&'a str, Place)>,
-) -> Result<Vec<&'static Figure>, Problems> {
+pub(super) fn columns<'a>(names: impl IntoIterator<Item = (&'a str, Place)>) -> Result<Vec<&'static Figure>, Problems> {
     let mut problems = Problems::default();
     let mut columns = Vec::new();
     for (name, place) in names {
@@ -325,7 +323,11 @@ impl Reader {
                 false => Some(same.join(" or ")),
             };
             let found = format!("unknown key {} of an axis{}", key.text, question(meant.as_deref()));
-            self.refuse(&key.place, found, "a key of the drive (`phaselink check NAME` lists them), drive, or job.OPTION");
+            self.refuse(
+                &key.place,
+                found,
+                "a key of the drive (`phaselink check NAME` lists them), drive, or job.OPTION",
+            );
         }
         is_known
     }
@@ -353,7 +355,11 @@ impl Reader {
         let given: Vec<&Entry> =
             ["values", "powers_of_two", "from"].iter().filter_map(|key| document::entry(table, key)).collect();
         let [entry] = given[..] else {
-            self.refuse(place, if given.is_empty() { "an axis without values" } else { "an axis with values twice" }, VALUES);
+            self.refuse(
+                place,
+                if given.is_empty() { "an axis without values" } else { "an axis with values twice" },
+                VALUES,
+            );
             return None;
         };
         match entry.key.as_str() {
