@@ -88,8 +88,7 @@ pub(super) type Wrong = (String, &'static str);
 
 /// The values from `from` up to `to`; with a step or factor that does not meet `to`, the last lies below it.
 pub(super) fn range(from: f64, to: f64, spacing: Spacing) -> Result<Vec<f64>, Wrong> {
-    // Also false for what is not a number.
-    if !(from <= to) || !from.is_finite() || !to.is_finite() {
+    if !from.is_finite() || !to.is_finite() || from > to {
         return Err((format!("a range from {from} to {to}"), "from no larger than to, both finite"));
     }
     let is_geometric = matches!(spacing, Spacing::Factor(_) | Spacing::Logarithmic(_));

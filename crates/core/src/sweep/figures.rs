@@ -4,6 +4,9 @@
 
 use serde_json::{Map, Value as Json};
 
+use crate::config::Problems;
+use crate::config::document::Place;
+use crate::config::suggest::{nearest, question};
 use crate::report::{Latency, Outcome, WireUse, units};
 use crate::time::Span;
 
@@ -82,6 +85,26 @@ pub const COLUMNS_DEFAULT: [&str; 8] =
 /// The figure of this name.
 pub fn find(name: &str) -> Option<&'static Figure> {
     FIGURES.iter().find(|figure| figure.name == name)
+}
+
+/// The columns of these names.
+///
+/// # Errors
+/// Each name that no column has, at `place`.
+pub(super) fn columns<'a>(names: impl IntoIterator<Item = (&'a str, Place)>) -> Result<Vec<&'static Figure>, Problems> {
+    let mut problems = Problems::default();
+    let mut columns = Vec::new();
+    for (name, place) in names {
+        match find(name) {
+            Some(figure) => columns.push(figure),
+            None => {
+                let known: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+                let meant = question(nearest(name, known.iter().copied()));
+                problems.0.push(place.problem(format!("there is no column `{name}`{meant}"), known.join(", ")));
+            }
+        }
+    }
+    problems.or(columns)
 }
 
 impl Figure {

@@ -110,7 +110,7 @@ impl Plan {
     /// Every name that no column has.
     pub fn set_columns(&mut self, names: &[String]) -> Result<(), Problems> {
         let place = Place::whole("command line");
-        self.text.columns = plan::columns(names.iter().map(|name| (name.as_str(), place.clone())))?;
+        self.text.columns = figures::columns(names.iter().map(|name| (name.as_str(), place.clone())))?;
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::axis::Swept;
+use super::axis::{Swept, Target};
 use super::digest::Hash;
 use super::figures::{Figures, number};
 use super::plan::JobText;
@@ -46,26 +46,27 @@ pub fn table(plan: &Plan, rows: &[Row]) -> String {
 
 /// What is above the table: what the rows have in common.
 pub fn heading(plan: &Plan, rows: usize) -> String {
-    let mut parts = vec![format!("{} points", units::grouped(rows as u64))];
-    if rows == 1 {
-        parts = vec![String::from("1 point")];
-    }
+    let points = if rows == 1 { "point" } else { "points" };
+    let mut parts = vec![format!("{} {points}", units::grouped(rows as u64))];
     parts.extend(plan.text.drive.as_ref().map(|drive| format!("drive {}", drive.text)));
-    parts.push(match &plan.text.job {
-        JobText::File(path) => format!("jobs of {}", path.text),
-        JobText::Options(_, given) => {
-            let swept: Vec<String> = plan.swept().map(|swept| swept.key.clone()).collect();
-            let options = plan.spelt_job(given);
-            let fixed = options.iter().filter(|(name, _)| !swept.contains(&format!("job.{name}")));
-            fixed.map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>().join(" ")
-        }
-    });
     if let [seed] = plan.text.seeds[..] {
         parts.push(format!("seed {seed}"));
     }
     let constant = plan.swept().filter(|swept| !swept.varies());
     parts.extend(constant.map(|swept| format!("{} = {}", swept.key, swept.text(0))));
-    format!("{}: {}\n", plan.text.file, parts.join(", "))
+    format!("{}: {}\n{}\n", plan.text.file, parts.join(", "), job(plan))
+}
+
+/// The job in words, without what varies.
+fn job(plan: &Plan) -> String {
+    let given = match &plan.text.job {
+        JobText::File(path) => return format!("Jobs of {}", path.text),
+        JobText::Options(_, given) => given,
+    };
+    let is_swept = |name: &str| plan.swept().any(|swept| swept.target() == Target::Job(name));
+    let options = plan.spelt_job(given).into_iter().filter(|(name, _)| !is_swept(name));
+    let spelt: Vec<String> = options.map(|(name, text)| format!("{name}={text}")).collect();
+    format!("Job: {}", spelt.join(" "))
 }
 
 fn is_numeric(swept: &Swept) -> bool {

@@ -19,12 +19,12 @@
 //! ```
 
 use super::axis::{self, Axis, POINTS_MAX, Spacing, Swept, Target};
-use super::figures::{self, COLUMNS_DEFAULT, FIGURES, Figure};
+use super::figures::{self, COLUMNS_DEFAULT, Figure};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::config::suggest::{nearest, question};
 use crate::config::{Drive, Override, Problem, Problems};
 use crate::reproduce::option_text;
-use crate::workload::fio;
+use crate::workload::{fio, options};
 
 /// Seed of a plan that gives none.
 const SEED_DEFAULT: u64 = 1;
@@ -81,26 +81,6 @@ pub(super) fn read(file: &str, text: &str) -> Result<Text, Problems> {
     let text = reader.text(file, &document.table);
     reader.problems.sort_by_key(|problem| problem.line);
     Problems(reader.problems).or(text)
-}
-
-/// The columns of these names.
-///
-/// # Errors
-/// Each name that no column has, at `place`.
-pub(super) fn columns<'a>(names: impl IntoIterator<Item = (&'a str, Place)>) -> Result<Vec<&'static Figure>, Problems> {
-    let mut problems = Problems::default();
-    let mut columns = Vec::new();
-    for (name, place) in names {
-        match figures::find(name) {
-            Some(figure) => columns.push(figure),
-            None => {
-                let known: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
-                let meant = question(nearest(name, known.iter().copied()));
-                problems.0.push(place.problem(format!("there is no column `{name}`{meant}"), known.join(", ")));
-            }
-        }
-    }
-    problems.or(columns)
 }
 
 struct Reader {
@@ -232,7 +212,7 @@ impl Reader {
                 _ => self.refuse(&node.place, format!("`{}` in columns", node.quote), "names in quotes"),
             }
         }
-        columns(names).unwrap_or_else(|problems| {
+        figures::columns(names).unwrap_or_else(|problems| {
             self.problems.extend(problems.0);
             Vec::new()
         })
@@ -334,19 +314,19 @@ impl Reader {
 
     /// Words where drives are named, and values that the option of the job has.
     fn check_values(&mut self, swept: &Swept) {
-        for node in &swept.values {
-            let before = self.problems.len();
+        // What is wrong with an option itself would be told again with each value.
+        let is_option = |name: &str| options::find(name).is_some();
+        let values = match swept.target() {
+            Target::Job(name) if !is_option(name) => &swept.values[..1],
+            _ => &swept.values,
+        };
+        for node in values {
             match swept.target() {
-                Target::Description(_) => {}
                 Target::Job(option) => drop(self.option(option, node)),
-                Target::Drive if matches!(node.value, Value::String(_)) => {}
-                Target::Drive => self.refuse(&node.place, format!("drive is {}", node.quote), "names and paths"),
-            }
-            // What is wrong with an option itself would be told again with each value.
-            if let (Target::Job(name), true) = (swept.target(), self.problems.len() > before)
-                && crate::workload::options::find(name).is_none()
-            {
-                return;
+                Target::Drive if !matches!(node.value, Value::String(_)) => {
+                    self.refuse(&node.place, format!("drive is {}", node.quote), "names and paths");
+                }
+                Target::Drive | Target::Description(_) => {}
             }
         }
     }

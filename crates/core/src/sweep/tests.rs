@@ -184,7 +184,8 @@ fn rows_show_what_varies_and_give_programs_everything() {
     assert!(json["rows"][0]["p99_ns"].is_null());
     let all = [page::heading(plan, 2), page::table(plan, &rows), page::csv(plan, &rows)].join("\n");
     expect![[r#"
-        p.toml: 2 points, drive nvme, bs=4k iodepth=1 number_ios=20 io_size=1024p, seed 1, link.lanes = 4
+        p.toml: 2 points, drive nvme, seed 1, link.lanes = 4
+        Job: bs=4k iodepth=1 number_ios=20 io_size=1024p
 
         job.rw    requests      p50      p99
         ────────────────────────────────────
