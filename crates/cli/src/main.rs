@@ -6,11 +6,13 @@ mod compare;
 mod drive_flags;
 mod ending;
 mod input;
+mod interrupt;
 mod output;
 mod predict;
 mod progress;
 mod reproduce;
 mod run;
+mod sweep;
 mod trace;
 mod words;
 
@@ -24,6 +26,7 @@ Examples:
   phaselink compare --media dram          the same over another memory
   phaselink run nvme --iodepth 32         one drive in detail
   phaselink predict nvme --iodepth 32     its limits in closed form, nothing simulated
+  phaselink sweep plan.toml               many drives and jobs, a row for each
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
   phaselink reproduce                     published results beside simulated ones
@@ -44,6 +47,7 @@ enum Command {
     Compare(compare::Arguments),
     Run(Box<run::Arguments>),
     Predict(Box<predict::Arguments>),
+    Sweep(sweep::Arguments),
     Trace(trace::Arguments),
     Check(check::Arguments),
     Reproduce(reproduce::Arguments),
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::command(&arguments),
         Command::Run(arguments) => run::command(&arguments),
         Command::Predict(arguments) => predict::command(&arguments),
+        Command::Sweep(arguments) => sweep::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
