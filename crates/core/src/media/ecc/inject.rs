@@ -146,7 +146,7 @@ fn trial(codec: &SectorCodec, fault: Fault, random: &mut Random) -> Outcome {
         Fault::BitsOfOneChip => flip_bits(&mut chips, positions_of(chip), few, random),
         Fault::UnnoticedFailedChip => break_chip(&mut chips, chip, random),
         Fault::OtherAddress => {
-            reader_address ^= 1 << below(random, 64) | if few % 2 == 0 { random.bits() } else { 0 };
+            reader_address ^= 1 << below(random, 64) | if few.is_multiple_of(2) { random.bits() } else { 0 };
             flip_bits(&mut chips, 0..STORED_BITS, few / 4, random);
         }
         Fault::FailedChip => failed = Some(chip),
@@ -226,4 +226,4 @@ fn from(random: &mut Random, low: usize, high: usize) -> usize {
     low + below(random, high - low + 1)
 }
 
-const _: () = assert!(SECTOR_BYTES % 8 == 0 && CHIP_BYTES % 8 == 0, "bytes come in words");
+const _: () = assert!(SECTOR_BYTES.is_multiple_of(8) && CHIP_BYTES.is_multiple_of(8), "bytes come in words");

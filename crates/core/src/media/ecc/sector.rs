@@ -188,4 +188,4 @@ fn bytes(polynomial: &Remainder) -> [u8; CHIP_BYTES] {
     bytes
 }
 
-const _: () = assert!(STORED_BITS + ADDRESS_BITS <= (1 << 13) - 1, "a codeword is no longer than the field allows");
+const _: () = assert!(STORED_BITS + ADDRESS_BITS < 1 << 13, "a codeword is no longer than the field allows");
