@@ -34,9 +34,9 @@ pub fn page(arguments: &Arguments, findings: &Findings) -> String {
     let tolerated = rates::tolerated_raw_bit_error_rate(UBER);
     format!(
         "A sector of 512 B in nine chips of 64 B; 39 wrong bits or one known failed chip are corrected.\n\n\
-         {}\nBits wrong independently. Sampled: {} sectors a row by importance sampling, 95 % limits. \
-         Miscorrected:\nno sector of the trials; the limit above is what they exclude, the share of words within reach\n\
-         of a codeword (2^{:.0}) gives far less. UBER: uncorrectable sectors for each bit read.\n\n\
+         {}\nBits wrong independently. Sampled: {} sectors a row by importance sampling, 95 % limits. Miscorrected:\nthe \
+         upper limit that the trials leave; a share of 2^{:.0} of heavily damaged words is within reach of a\ncodeword. \
+         UBER: uncorrectable sectors for each bit read.\n\n\
          {}\n{} sectors of random bytes a row, compared with the truth.\n\n\
          {}\nUBER reaches 10^-16 at a raw bit error rate of {tolerated:.2e}. Assumed: cells wear out independently, a worn \
          cell\nkeeps one value and is right half of the time. The spread is what each statement takes; sigma is\nthat of \
