@@ -4,6 +4,7 @@
 mod check;
 mod compare;
 mod drive_flags;
+mod ecc;
 mod ending;
 mod input;
 mod interrupt;
@@ -30,6 +31,7 @@ Examples:
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
   phaselink reproduce                     published results beside simulated ones
+  phaselink ecc                           errors in sectors, injected and corrected
 
 Exit codes: 0 fine, 1 the result is off, 2 wrong input, 130 stopped by Ctrl-C.";
 
@@ -51,6 +53,7 @@ enum Command {
     Trace(trace::Arguments),
     Check(check::Arguments),
     Reproduce(reproduce::Arguments),
+    Ecc(ecc::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
+        Command::Ecc(arguments) => ecc::command(&arguments),
     };
     ending::exit_code(ending)
 }
