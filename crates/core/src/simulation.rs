@@ -23,16 +23,17 @@ pub struct Simulation {
 impl Drive {
     /// What this drive's queues and memory can take.
     pub fn limits(&self) -> Limits {
+        let nvme = &self.nvme;
         let (queue_pairs, queue_entries, block_bytes) = match self.interface {
-            Interface::Nvme => (self.nvme.queue_pairs, self.nvme.queue_entries, 512),
+            Interface::Nvme => (nvme.queue_pairs, nvme.queue_entries, nvme.block_bytes),
             Interface::DcExpress => (
-                self.dc_express.queue_pairs.min(self.nvme.queue_pairs),
-                self.dc_express.queue_entries.min(self.nvme.queue_entries),
+                nvme.queue_pairs.min(self.dc_express.queue_pairs.into()),
+                nvme.queue_entries.min(self.dc_express.queue_entries),
                 4,
             ),
         };
         let capacity_bytes = self.media.capacity_mib << 20;
-        Limits { capacity_bytes, queue_pairs: queue_pairs.into(), queue_entries, block_bytes, write_block_bytes: 512 }
+        Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes: nvme.block_bytes }
     }
 }
 
