@@ -37,7 +37,13 @@ pub struct HostMemory {
 
 impl Default for HostMemory {
     fn default() -> HostMemory {
-        HostMemory { bytes: Vec::new(), sparse: SparseBytes::default(), next_sparse: SPARSE, next_unbacked: BUFFERS, buffers: None }
+        HostMemory {
+            bytes: Vec::new(),
+            sparse: SparseBytes::default(),
+            next_sparse: SPARSE,
+            next_unbacked: BUFFERS,
+            buffers: None,
+        }
     }
 }
 

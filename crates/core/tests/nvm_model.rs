@@ -1,9 +1,10 @@
 //! The NVMe model of Choi et al. (NVMSA 2016) as drives: its formulas are closed forms.
 mod common;
 
-use common::{drive, reads, run};
-use phaselink_core::config::Drive;
+use common::{drive, jobs, reads, run};
+use phaselink_core::config::{Drive, Override, shipped};
 use phaselink_core::report::{DirectionOutcome, Stage};
+use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 
 /// The five packets of a request without data: 24 + 24 + 20 + 20 + 20 bytes, each with an ACK of 8.
@@ -90,4 +91,33 @@ fn as_many_as_65536_queues_can_be_used_at_once() {
     assert_eq!(outcome.ios(), 131_072);
     let slowest = reads(&outcome).total.max().as_ns();
     assert!(common::close(slowest, 65_536.0 * 232.0 / 64.0, 0.02), "{slowest}");
+}
+
+#[test]
+fn rings_of_more_than_two_to_the_25_entries_are_refused() {
+    let shipped = shipped::find("nvm-model-dram").unwrap();
+    let read = |set: &str| Drive::from_toml(shipped.file, shipped.text, &[Override::parse(set).unwrap()]);
+    assert!(read("nvme.queue_entries=512").is_ok());
+    let problems = read("nvme.queue_entries=513").unwrap_err().to_string();
+    assert!(problems.contains("at most 33554432 entries in all queues together"), "{problems}");
+}
+
+#[test]
+fn runs_with_data_refuse_writes_of_less_than_512_bytes_and_take_others() {
+    let drive = drive("nvm-model-dram", &[]);
+    let small = Simulation::with_data(&drive, &jobs(&drive, "rw=randrw bs=64 number_ios=10"), 1);
+    assert!(small.unwrap_err().to_string().contains("multiples of 512 bytes in jobs that write"));
+    let job = "rw=randrw bs=1024 size=16k iodepth=4 number_ios=500";
+    let mut simulation = Simulation::with_data(&drive, &jobs(&drive, job), 1).unwrap();
+    while simulation.step(1 << 20) {}
+    assert_eq!(simulation.data_problems(), [""; 0]);
+}
+
+#[test]
+fn one_segment_moves_the_bytes_that_pages_and_lists_move() {
+    let drive = drive("nvme-polled", &["nvme.data_pointer=sgl"]);
+    let job = "rw=randrw bs=64k size=1m iodepth=8 number_ios=300";
+    let mut simulation = Simulation::with_data(&drive, &jobs(&drive, job), 1).unwrap();
+    while simulation.step(1 << 20) {}
+    assert_eq!(simulation.data_problems(), [""; 0]);
 }

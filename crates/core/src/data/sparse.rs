@@ -35,7 +35,10 @@ impl<const PAGE_BYTES: usize> SparseBytes<PAGE_BYTES> {
 
 /// The pages that `bytes` bytes from `offset` on lie in: each page's number, the first byte in it, and which of the
 /// bytes these are.
-fn spans<const PAGE_BYTES: usize>(offset: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+fn spans<const PAGE_BYTES: usize>(
+    offset: u64,
+    bytes: usize,
+) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         if done == bytes {

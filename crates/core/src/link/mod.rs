@@ -174,8 +174,7 @@ impl Link {
         let posted = Credits::new(config.posted_header_credits.into(), config.posted_data_credits.into());
         let non_posted = Credits::new(config.non_posted_header_credits.into(), 0);
         let one_way = config.one_way + config.hop * u64::from(config.hops);
-        let acknowledged =
-            config.dllps && config.generation < 6 && config.acknowledge == LinkAcknowledge::Pipelined;
+        let acknowledged = config.dllps && config.generation < 6 && config.acknowledge == LinkAcknowledge::Pipelined;
         let dllp_ps = rate.time(DLLP_BYTES).as_ps() as f64 / ack_factor(config.lanes, config.max_payload_bytes);
         let used = WireUse { bytes_per_ns: rate.bytes_per_ns(), ..WireUse::default() };
         let errors = |stream| Errors::new(config.bit_error_rate, Random::stream(seed, stream));

@@ -8,8 +8,7 @@ use smallvec::SmallVec;
 use super::role;
 use super::shadow::{Pages, Watch};
 use super::spec::{
-    self, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status,
-    SubmissionEntry, opcode,
+    self, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode,
 };
 use crate::config;
 use crate::link::packet::{Direction, Packet, Payload, Token};

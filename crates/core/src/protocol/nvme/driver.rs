@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::shadow::Pages;
 use super::spec::{
-    COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry,
-    completion_doorbell, opcode, submission_doorbell,
+    COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry, completion_doorbell,
+    opcode, submission_doorbell,
 };
 use super::{controller::Controller, role};
 use crate::config::{self, DataPointer};
