@@ -6,7 +6,7 @@ use crate::data::sparse::SparseBytes;
 const BASE: u64 = 0x1000_0000;
 
 /// Bytes of that region. What finds no room in it is backed as far as it is written.
-const FLAT_BYTES_MAX: u64 = 16 << 20;
+const FLAT_BYTES_MAX: u64 = 8 << 20;
 
 /// Base of the region that is backed as far as it is written.
 const SPARSE: u64 = 1 << 62;
