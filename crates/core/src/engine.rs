@@ -269,7 +269,7 @@ impl Engine {
     /// A burst as a trace keeps it.
     fn burst(&self, now: Time, id: PacketId) -> Burst {
         let flight = &self.sink.packets[id as usize];
-        let (packets, wire_bytes) = (flight.count(), self.link.wire_bytes(&flight.packet));
+        let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
         let up = flight.packet.direction == Direction::Up;
         let name = protocol::packet_name(&flight.packet);
         let to = now - self.link.settling(&flight.packet);

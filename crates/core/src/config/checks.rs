@@ -1,11 +1,13 @@
 //! Conditions between keys, which the bounds of single keys cannot express.
 //!
-//! Other conditions hold for every value within bounds and need no check: the smallest `max_read_request_bytes`
-//! is the largest `read_completion_boundary_bytes`, and no size within bounds comes near 2^64 bytes.
+//! Other conditions hold for every value within bounds and need no check: no size within bounds comes near 2^64 bytes.
 
 use super::drive::Drive;
 use super::schema::{Interface, Wait};
 use crate::report::stage::STACK_STAGES_MAX;
+
+/// Entries of all submission queues together: with all of them used, 3.2 GB of rings and bookkeeping.
+const RING_ENTRIES_MAX: u64 = 1 << 25;
 
 /// A condition that does not hold.
 pub(super) struct Broken {
@@ -17,7 +19,21 @@ pub(super) struct Broken {
 
 /// All conditions that `drive` breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
-    let checks = [wait, stages, clocks, volts, stripe, data_credits, nvme_fetch, dc_express_fetch, dc_express_polls];
+    let checks = [
+        wait,
+        stages,
+        clocks,
+        volts,
+        stripe,
+        data_credits,
+        lane_rate,
+        completion_size,
+        nvme_fetch,
+        nvme_rings,
+        nvme_blocks,
+        dc_express_fetch,
+        dc_express_polls,
+    ];
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
@@ -86,6 +102,51 @@ fn data_credits(drive: &Drive) -> Option<Broken> {
         &["link.posted_data_credits", "link.max_payload_bytes"],
         format!("link.posted_data_credits is {credits} with link.max_payload_bytes {payload}"),
         format!("at least {} credits of 16 bytes", payload / 16),
+    )
+}
+
+/// Slower lanes would bring a packet's wire time near 2^64 ps.
+fn lane_rate(drive: &Drive) -> Option<Broken> {
+    let rate = drive.link.lane_bytes_per_ns;
+    broken_if(
+        rate > 0.0 && rate < 1e-3,
+        &["link.lane_bytes_per_ns"],
+        format!("link.lane_bytes_per_ns is {rate}"),
+        String::from("0, or 0.001 and more"),
+    )
+}
+
+/// A completion carries no more than a packet may, and answers no more than one request (section 2.3.1.1).
+fn completion_size(drive: &Drive) -> Option<Broken> {
+    let size = drive.link.read_completion_boundary_bytes;
+    let size_max = drive.link.max_payload_bytes.min(drive.link.max_read_request_bytes);
+    broken_if(
+        size > size_max,
+        &["link.read_completion_boundary_bytes", "link.max_payload_bytes", "link.max_read_request_bytes"],
+        format!("link.read_completion_boundary_bytes is {size}"),
+        format!("up to {size_max}, the smaller of link.max_payload_bytes and link.max_read_request_bytes"),
+    )
+}
+
+/// Rings take memory as far as they are used, 80 bytes for each entry and 16 for its bookkeeping.
+fn nvme_rings(drive: &Drive) -> Option<Broken> {
+    let (pairs, entries) = (drive.nvme.queue_pairs, drive.nvme.queue_entries);
+    broken_if(
+        u64::from(pairs) * u64::from(entries) > RING_ENTRIES_MAX,
+        &["nvme.queue_pairs", "nvme.queue_entries"],
+        format!("nvme.queue_pairs is {pairs} with nvme.queue_entries {entries}"),
+        format!("at most {RING_ENTRIES_MAX} entries in all queues together"),
+    )
+}
+
+/// A command counts its blocks in 16 bits (NVM Command Set Specification 1.0, section 3.2.4).
+fn nvme_blocks(drive: &Drive) -> Option<Broken> {
+    let (transfer, block) = (drive.nvme.max_transfer_kib, drive.nvme.block_bytes);
+    broken_if(
+        transfer * 1024 > block << 16,
+        &["nvme.max_transfer_kib", "nvme.block_bytes"],
+        format!("nvme.max_transfer_kib is {transfer} with nvme.block_bytes {block}"),
+        format!("at most {} KiB, 65536 blocks", block << 6),
     )
 }
 
