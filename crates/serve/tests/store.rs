@@ -18,7 +18,7 @@ fn path(test: &str) -> PathBuf {
 
 fn read(store: &Store, offset: u64, bytes: usize) -> Vec<u8> {
     let mut into = vec![0xee; bytes];
-    store.read(offset, &mut into);
+    store.read(offset, &mut into).unwrap();
     into
 }
 

@@ -1,7 +1,8 @@
 //! Which pages of a store's file have their space on the disk.
 //!
-//! A write through a mapping cannot be refused: where the disk has no room for the page, the process gets a signal and
-//! ends. So a page is first written by a system call, which allocates or fails, and through the mapping from then on.
+//! An access through a mapping cannot be refused: where the disk has no room for the page, the process gets a signal and
+//! ends. On tmpfs even a read wants room. So a page is read and written by system calls, which allocate or fail, until it
+//! is known to be there, and through the mapping from then on.
 
 use std::fs::File;
 use std::io;
@@ -53,10 +54,15 @@ impl Allocation {
         }
     }
 
-    /// Whether a write to these bytes may go through the mapping.
-    pub fn covers(&self, offset: u64, bytes: u64) -> bool {
-        let is_set = |page: u64| self.pages[(page / 64) as usize].load(Ordering::Relaxed) >> (page % 64) & 1 == 1;
-        self.in_place && pages(offset, bytes).all(is_set)
+    /// Whether these bytes have their space, so that they can be read through the mapping.
+    pub fn holds(&self, offset: u64, bytes: u64) -> bool {
+        pages(offset, bytes)
+            .all(|page| self.pages[(page / 64) as usize].load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
+    }
+
+    /// Whether they can be written through it too.
+    pub fn can_overwrite(&self, offset: u64, bytes: u64) -> bool {
+        self.in_place && self.holds(offset, bytes)
     }
 
     /// These bytes have been written by a system call.

@@ -52,8 +52,8 @@ enum Backing {
 struct FileBacking {
     file: File,
     allocation: Allocation,
-    /// Held for writing while space is given back, so that no write through the mapping finds its page gone: with the
-    /// disk full, that would end the process.
+    /// Held for writing while space is given back, so that nobody finds a page of the mapping gone: with the disk full,
+    /// that would end the process.
     holes: RwLock<()>,
     state: Mutex<state::Slots>,
     /// Set once the disk has refused to take what was written: the kernel reports that only once, and forgets the
@@ -90,32 +90,46 @@ impl Store {
 
     /// Copy the bytes from `offset` on.
     ///
+    /// # Errors
+    /// If the disk does not give them.
+    ///
     /// # Panics
     /// If they reach beyond the end, as in every other method: front-ends check what guests ask for.
-    pub fn read(&self, offset: u64, into: &mut [u8]) {
-        let from = self.address(offset, into.len() as u64);
-        // SAFETY: the range lies within the mapping, which nothing else in Rust refers to, and `into` does not, as it is
-        // a reference. Bytes that change meanwhile are those of a guest that reads what it is writing.
-        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
+    #[inline]
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.check(offset, into.len() as u64);
+        match &self.backing {
+            Backing::Memory { .. } => self.copy_out(offset, into),
+            Backing::File(backing) => {
+                let _guard = backing.holes.read().expect("no thread panics with the lock");
+                if !backing.allocation.holds(offset, into.len() as u64) {
+                    return backing.file.read_exact_at(into, DATA_START + offset);
+                }
+                self.copy_out(offset, into);
+            }
+        }
+        Ok(())
     }
 
     /// Let the bytes from `offset` on be `from`.
     ///
     /// # Errors
     /// If the disk does not take them, because it is full, say.
+    #[inline]
     pub fn write(&self, offset: u64, from: &[u8]) -> io::Result<()> {
-        self.address(offset, from.len() as u64);
-        let Backing::File(backing) = &self.backing else {
-            self.copy_in(offset, from);
-            return Ok(());
-        };
-        let _guard = backing.holes.read().expect("no thread panics with the lock");
-        if backing.allocation.covers(offset, from.len() as u64) {
-            self.copy_in(offset, from);
-            return Ok(());
+        self.check(offset, from.len() as u64);
+        match &self.backing {
+            Backing::Memory { .. } => self.copy_in(offset, from),
+            Backing::File(backing) => {
+                let _guard = backing.holes.read().expect("no thread panics with the lock");
+                if !backing.allocation.can_overwrite(offset, from.len() as u64) {
+                    backing.file.write_all_at(from, DATA_START + offset)?;
+                    backing.allocation.note(offset, from.len() as u64);
+                    return Ok(());
+                }
+                self.copy_in(offset, from);
+            }
         }
-        backing.file.write_all_at(from, DATA_START + offset)?;
-        backing.allocation.note(offset, from.len() as u64);
         Ok(())
     }
 
@@ -125,7 +139,7 @@ impl Store {
     /// # Errors
     /// As [`Store::write`].
     pub fn zero(&self, offset: u64, bytes: u64, keep_space: bool) -> io::Result<()> {
-        self.address(offset, bytes);
+        self.check(offset, bytes);
         match &self.backing {
             Backing::File(backing) if !keep_space => self.punch(backing, offset, bytes),
             Backing::Memory { .. } if !keep_space => self.forget(offset, bytes),
@@ -147,7 +161,7 @@ impl Store {
     /// # Errors
     /// As [`Store::flush`].
     pub fn flush_range(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        self.address(offset, bytes);
+        self.check(offset, bytes);
         let Backing::File(backing) = &self.backing else { return Ok(()) };
         backing.settle(self.map.flush_range(offset as usize, bytes as usize))
     }
@@ -178,20 +192,22 @@ impl Store {
         Ok(())
     }
 
-    /// Where the bytes from `offset` on stand in memory, for front-ends that move them on by themselves. Reading is
-    /// always fine; writing goes through [`Store::write`], which knows whether the disk has room.
-    ///
-    /// # Panics
-    /// If `bytes` bytes reach beyond the end.
-    pub fn address(&self, offset: u64, bytes: u64) -> *const u8 {
+    fn check(&self, offset: u64, bytes: u64) {
         let end = offset.checked_add(bytes);
         assert!(end.is_some_and(|end| end <= self.geometry.capacity_bytes), "{bytes} bytes at {offset}");
-        self.map.as_ptr().wrapping_add(offset as usize)
+    }
+
+    fn copy_out(&self, offset: u64, into: &mut [u8]) {
+        let from = self.map.as_ptr().wrapping_add(offset as usize);
+        // SAFETY: every caller has checked that the range lies within the mapping, to which nothing else in Rust refers;
+        // `into` is a reference, and so not part of it. Bytes that change meanwhile are those of a guest that reads what
+        // it is writing.
+        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
     }
 
     fn copy_in(&self, offset: u64, from: &[u8]) {
         let into = self.map.as_mut_ptr().wrapping_add(offset as usize);
-        // SAFETY: as in `read`; every caller has called `address`.
+        // SAFETY: as in `copy_out`.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) }
     }
 
