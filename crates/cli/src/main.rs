@@ -1,6 +1,7 @@
 //! The program `phaselink`: a thin shell over `phaselink-core`. It reads files and flags, runs what the core
 //! offers on all processors, and prints; whatever is about storage lives in the core.
 
+mod bench;
 mod check;
 mod compare;
 mod drive_flags;
@@ -10,6 +11,7 @@ mod output;
 mod progress;
 mod reproduce;
 mod run;
+mod serve;
 mod trace;
 mod words;
 
@@ -25,10 +27,11 @@ Examples:
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
   phaselink reproduce                     published results beside simulated ones
+  phaselink serve nvme --nbd 'nbd+unix:///?socket=nvme.sock'    the drive as a real block device
 
 Exit codes: 0 fine, 1 the result is off, 2 wrong input, 130 stopped by Ctrl-C.";
 
-/// Simulate storage devices for fast non-volatile memory over PCI Express, packet by packet.
+/// Simulate and serve storage devices for fast non-volatile memory over PCI Express, packet by packet.
 #[derive(Debug, Parser)]
 #[command(name = "phaselink", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
@@ -44,6 +47,8 @@ enum Command {
     Trace(trace::Arguments),
     Check(check::Arguments),
     Reproduce(reproduce::Arguments),
+    Serve(serve::Arguments),
+    Bench(Box<bench::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -53,6 +58,8 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
+        Command::Serve(arguments) => serve::command(&arguments),
+        Command::Bench(arguments) => bench::command(*arguments),
     };
     ending::exit_code(ending)
 }

@@ -1,6 +1,6 @@
 //! `phaselink run`: one drive under one workload, in detail.
 
-mod workload;
+pub mod workload;
 
 use std::path::{Path, PathBuf};
 use std::process;
@@ -81,7 +81,7 @@ struct Targets {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
-    let workload = arguments.workload.resolve(&drive)?;
+    let workload = arguments.workload.resolve(&drive.limits())?;
     let mut simulation = match arguments.verify {
         true => Simulation::with_data(&drive, &workload.jobs, arguments.seed)?,
         false => Simulation::new(&drive, &workload.jobs, arguments.seed)?,
@@ -144,7 +144,7 @@ impl Targets {
 }
 
 /// A flag that Ctrl-C sets. A second Ctrl-C ends the process at once.
-fn stop_on_interrupt() -> Arc<AtomicBool> {
+pub fn stop_on_interrupt() -> Arc<AtomicBool> {
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
     let handler = move || {

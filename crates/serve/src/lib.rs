@@ -8,8 +8,13 @@
 //! - [`wall`] drives the core's engine by a clock and records its lag.
 //! - [`nbd`] serves them over NBD, and [`bench`] loads what is served.
 
+pub mod bench;
 pub mod device;
+pub mod metrics;
+pub mod nbd;
 pub mod record;
+pub mod report;
+pub mod server;
 pub mod store;
 pub mod tally;
 pub mod wall;

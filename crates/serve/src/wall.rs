@@ -56,6 +56,7 @@ pub struct Wall {
     engine: Engine,
     clock: Clock,
     lag: Latency,
+    last_lag: Span,
     under_way: u64,
 }
 
@@ -66,7 +67,7 @@ const IDLE_MAX: Duration = Duration::from_millis(1);
 impl Wall {
     /// The engine at time zero of `clock`.
     pub fn new(engine: Engine, clock: Clock) -> Wall {
-        Wall { engine, clock, lag: Latency::default(), under_way: 0 }
+        Wall { engine, clock, lag: Latency::default(), last_lag: Span::ZERO, under_way: 0 }
     }
 
     /// Something arrives from outside, now.
@@ -86,7 +87,8 @@ impl Wall {
     pub fn take_completed(&mut self) -> Option<Completed> {
         let done = self.engine.take_completed()?;
         self.under_way -= 1;
-        self.lag.record(self.clock.now().since(done.at));
+        self.last_lag = self.clock.now().since(done.at);
+        self.lag.record(self.last_lag);
         Some(done)
     }
 
@@ -104,6 +106,11 @@ impl Wall {
     /// How much later than modelled results were handed over.
     pub fn lag(&self) -> &Latency {
         &self.lag
+    }
+
+    /// That of the result handed over last.
+    pub fn last_lag(&self) -> Span {
+        self.last_lag
     }
 
     /// The clock, to set it where that is possible.

@@ -24,7 +24,7 @@ fn arrivals(thread: u16) -> Vec<(Time, Input)> {
     let arrival = |token| {
         let draw = mix(u64::from(token));
         at += Span::from_ns(draw % 4 * (draw >> 8) % 9_000);
-        let op = if draw % 5 == 0 { Op::Write } else { Op::Read };
+        let op = if draw.is_multiple_of(5) { Op::Write } else { Op::Read };
         let io = Io { op, offset: (draw >> 20) % 1000 * 4096, bytes: 512 << (draw % 4) };
         (at, Input::Request { thread, io, token })
     };

@@ -212,7 +212,7 @@ impl Store {
     }
 
     fn write_zeros(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+        static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
         let end = offset + bytes;
         let mut at = offset;
         while at < end {
