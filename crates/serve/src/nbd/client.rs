@@ -117,22 +117,37 @@ impl Client {
         self.wait(PollFlags::IN, timeout)
     }
 
-    /// The next answer that is whole; `bytes_of` says how many bytes the answer to a cookie has.
+    /// The next answer that is whole, its data passed over; `bytes_of` says how many bytes the answer to a cookie has.
     ///
     /// # Errors
     /// If what has come is no answer.
     pub fn answer(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<Answer>> {
+        let Some((answer, bytes)) = self.peek(bytes_of)? else { return Ok(None) };
+        self.input.consume(wire::SIMPLE_REPLY_BYTES + bytes);
+        Ok(Some(answer))
+    }
+
+    /// The same with its data.
+    ///
+    /// # Errors
+    /// As [`Client::answer`].
+    pub fn answer_with_data(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(Vec<u8>, Answer)>> {
+        let Some((answer, bytes)) = self.peek(bytes_of)? else { return Ok(None) };
+        self.input.consume(wire::SIMPLE_REPLY_BYTES);
+        let data = self.input.data()[..bytes].to_vec();
+        self.input.consume(bytes);
+        Ok(Some((data, answer)))
+    }
+
+    /// The next answer and the length of its data, if all of it has come.
+    fn peek(&self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(Answer, usize)>> {
         let data = self.input.data();
         match wire::parse_simple_reply(data) {
             Parsed::Needs(_) => Ok(None),
             Parsed::Broken(found) => Err(io::Error::other(found)),
             Parsed::Whole((cookie, error), head_bytes) => {
-                let bytes = head_bytes + if error == 0 { bytes_of(cookie) } else { 0 };
-                if data.len() < bytes {
-                    return Ok(None);
-                }
-                self.input.consume(bytes);
-                Ok(Some(Answer { cookie, error }))
+                let bytes = if error == 0 { bytes_of(cookie) } else { 0 };
+                Ok((data.len() >= head_bytes + bytes).then_some((Answer { cookie, error }, bytes)))
             }
         }
     }
