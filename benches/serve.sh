@@ -16,12 +16,12 @@ if [ "$(nproc)" -gt 1 ]; then server='taskset -c 0'; client='taskset -c 1'; else
 
 # Requests per second of random reads: address, block size, depth.
 load="$client fio --name=load --ioengine=nbd --rw=randread --size=512m --time_based --runtime=2 --output-format=terse"
-load="$load --terse-version=3 --uri=\"\$uri\" --bs=BLOCK --iodepth=DEPTH | cut -d';' -f8"
+load="$load --terse-version=3 --uri=\"\$uri\" --bs=BLOCK --iodepth=DEPTH | grep '^3;' | cut -d';' -f8"
 
 measure() { # system, block size, depth
     script=$(echo "$load" | sed "s/BLOCK/$2/; s/DEPTH/$3/")
     case $1 in
-        nbdkit) $server nbdkit --unix "$here/nbdkit.sock" memory 512m --run "$script" ;;
+        nbdkit) rm -f "$here/nbdkit.sock"; $server nbdkit --unix "$here/nbdkit.sock" memory 512m --run "$script" ;;
         phaselink) $server "$program" serve nvme-polled --timing off --set media.capacity_mib=512 \
             --nbd "nbd+unix:///?socket=$here/phaselink.sock" --run "$script" --json="$here/result" \
             2> /dev/null | head -1 ;;

@@ -36,9 +36,9 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// Clients are on this machine too: half of the processors are theirs.
+    /// One processor is the clients', unless this process has been given only one, which is then its own.
     fn has_room_to_spin(&self) -> bool {
-        self.connections.load(Ordering::Relaxed) * 2 <= self.processors
+        self.connections.load(Ordering::Relaxed) < self.processors.max(2)
     }
 }
 
@@ -129,7 +129,8 @@ impl Connection<'_> {
             let since = *looked_since.get_or_insert_with(Instant::now);
             let may_spin = wait == Wait::Spin && crowd.has_room_to_spin();
             if may_spin && since.elapsed() < LOOK_FOR {
-                std::hint::spin_loop();
+                // Whoever else wants this processor gets it.
+                thread::yield_now();
                 continue;
             }
             sleep(vec![PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)], &self.device.stop)?;
