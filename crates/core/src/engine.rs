@@ -13,12 +13,19 @@
 //! let mut engine = Engine::new(&drive, 1);
 //! let thread = engine.add_client(1);
 //! let io = Io { op: Op::Read, offset: 4096, bytes: 512 };
-//! engine.inject(Time::ZERO + Span::from_us(5), Input::Request { thread, io });
-//! while let Some(next) = engine.next_at().filter(|_| engine.completed() == 0) {
+//! engine.inject(Time::ZERO + Span::from_us(5), Input::Request { thread, io, token: 7 });
+//! let done = loop {
+//!     let next = engine.next_at().unwrap();
 //!     engine.run_until(next);
-//! }
-//! assert!(engine.now() > Time::ZERO + Span::from_us(6));
+//!     if let Some(done) = engine.take_completed() {
+//!         break done;
+//!     }
+//! };
+//! assert_eq!(done.token, 7);
+//! assert!(done.at > Time::ZERO + Span::from_us(6));
 //! ```
+
+use std::collections::VecDeque;
 
 use crate::config::{Drive, Wait};
 use crate::data::Data;
@@ -39,10 +46,20 @@ use crate::workload::{Io, Job};
 /// What comes into the engine from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A request at the application's end, for a thread made by [`Engine::add_client`].
-    Request { thread: u16, io: Io },
+    /// A request at the application's end, for a thread made by [`Engine::add_client`]. `token` is the caller's name for
+    /// it, which [`Engine::take_completed`] gives back.
+    Request { thread: u16, io: Io, token: u32 },
     /// A host's own driver writes a device register: the packet has just reached the device.
     RegisterWrite { address: u64, value: u32 },
+}
+
+/// An injected request that has its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// The name that the caller gave it.
+    pub token: u32,
+    /// When the application had its result.
+    pub at: Time,
 }
 
 /// A host, a link and a device, and all that is going to happen to them.
@@ -61,6 +78,8 @@ pub struct Engine {
     /// Whether the driver looks for completions by itself, without an interrupt.
     polling: bool,
     stack_names: Vec<String>,
+    /// Injected requests that are done and have not been taken.
+    client_completed: VecDeque<Completed>,
 }
 
 impl Engine {
@@ -81,6 +100,7 @@ impl Engine {
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep,
             stack_names: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
+            client_completed: VecDeque::new(),
             sink,
         }
     }
@@ -124,12 +144,20 @@ impl Engine {
         self.run_until(at);
         self.sink.advance(at);
         match input {
-            Input::Request { thread, io } => self.host.inject(at, thread, io, &self.driver, &mut self.sink),
+            Input::Request { thread, io, token } => {
+                self.host.inject(at, thread, io, token, &self.driver, &mut self.sink);
+            }
             Input::RegisterWrite { address, value } => {
                 let Engine { controller, link, media, sink, .. } = self;
                 controller.on_register_write(at, address, value, &mut Ports { link, media, sink });
             }
         }
+    }
+
+    /// The next injected request that is done, in the order in which they were. Whoever injects takes them all, as they
+    /// are kept until then.
+    pub fn take_completed(&mut self) -> Option<Completed> {
+        self.client_completed.pop_front()
     }
 
     /// When something happens next.
@@ -233,6 +261,9 @@ impl Engine {
             trace.keep_request(done.number, &done.ledger, &self.stack_names);
         }
         self.recorder.record(now, done);
+        if let Some(token) = done.token {
+            self.client_completed.push_back(Completed { token, at: now });
+        }
         requests.vacate(request);
     }
 

@@ -63,6 +63,8 @@ struct Thread {
     next: Option<Next>,
     /// Requests that arrive from outside the simulation.
     external: VecDeque<Next>,
+    /// What their senders call them: those of `external`, and before them that of `next`.
+    tokens: VecDeque<u32>,
     outstanding: u32,
     done: VecDeque<RequestId>,
     state: State,
@@ -135,6 +137,7 @@ impl Host {
             generator,
             next: None,
             external: VecDeque::new(),
+            tokens: VecDeque::new(),
             outstanding: 0,
             done: VecDeque::new(),
             state: State::Away,
@@ -163,9 +166,10 @@ impl Host {
     }
 
     /// A request from outside, for a thread without a generator.
-    pub fn inject(&mut self, now: Time, thread: u16, io: Io, driver: &Driver, sink: &mut Sink) {
+    pub fn inject(&mut self, now: Time, thread: u16, io: Io, token: u32, driver: &Driver, sink: &mut Sink) {
         let this = &mut self.threads[usize::from(thread)];
         this.external.push_back(Next { io, due: now });
+        this.tokens.push_back(token);
         if this.state == State::Finished {
             this.state = State::Away;
             self.unfinished += 1;
@@ -297,10 +301,14 @@ impl Host {
     /// Walk a request down to the driver: the request, and when it gets there.
     fn descend(&mut self, begin: Time, thread: u16, next: Next, driver: &Driver, sink: &mut Sink) -> (RequestId, Time) {
         sink.issued += 1;
+        let this = &mut self.threads[usize::from(thread)];
+        this.next = None;
+        this.outstanding += 1;
         let id = sink.requests.insert(Request {
             number: sink.issued,
             io: next.io,
             thread,
+            token: this.tokens.pop_front(),
             buffer: 0,
             issued: begin,
             submitted: begin,
@@ -319,9 +327,6 @@ impl Host {
         driver.submit_work(&next.io, thread, &sink.memory, ledger);
         let end = ledger.cursor();
         request.submitted = end;
-        let this = &mut self.threads[usize::from(thread)];
-        this.next = None;
-        this.outstanding += 1;
         (id, end)
     }
 
