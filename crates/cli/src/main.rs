@@ -5,6 +5,7 @@ mod check;
 mod compare;
 mod drive_flags;
 mod ending;
+mod endurance;
 mod input;
 mod output;
 mod progress;
@@ -24,6 +25,7 @@ Examples:
   phaselink run nvme --iodepth 32         one drive in detail
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
+  phaselink endurance dc-express          how long its memory lasts
   phaselink reproduce                     published results beside simulated ones
 
 Exit codes: 0 fine, 1 the result is off, 2 wrong input, 130 stopped by Ctrl-C.";
@@ -43,6 +45,7 @@ enum Command {
     Run(Box<run::Arguments>),
     Trace(trace::Arguments),
     Check(check::Arguments),
+    Endurance(endurance::Arguments),
     Reproduce(reproduce::Arguments),
 }
 
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
+        Command::Endurance(arguments) => endurance::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
     };
     ending::exit_code(ending)
