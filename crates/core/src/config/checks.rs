@@ -156,11 +156,7 @@ fn housekeeping(drive: &Drive) -> Option<Broken> {
     broken_if(
         pause >= interval && !(pause.is_zero() && interval.is_zero()),
         &["media.housekeeping_us", "media.housekeeping_interval_us"],
-        format!(
-            "media.housekeeping_us is {} with media.housekeeping_interval_us {}",
-            pause.as_us(),
-            interval.as_us()
-        ),
+        format!("media.housekeeping_us is {} with media.housekeeping_interval_us {}", pause.as_us(), interval.as_us()),
         String::from("a pause shorter than the interval"),
     )
 }

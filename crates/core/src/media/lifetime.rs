@@ -18,6 +18,8 @@ const YEAR_S: f64 = 365.25 * 86_400.0;
 /// The 80/20 rule: this share of the writes goes to that share of the lines.
 const HOT_WRITES: f64 = 0.8;
 const HOT_LINES: f64 = 0.2;
+/// Slots that wear out within this share of each other do so together: to tell them apart would only follow rounding.
+const TOGETHER: f64 = 1e-9;
 
 /// Which lines are written how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,8 +129,7 @@ fn lifetime(media: &config::Media, workload: Workload, seed: u64) -> Lifetime {
 
 /// Writes of a bank until its first slot is worn out.
 fn bank_lifetime(media: &config::Media, layout: &Layout, workload: Workload, seed: u64) -> f64 {
-    let shuffle =
-        (media.wear_levelling == WearLevelling::RandomisedStartGap).then(|| randomiser(layout, seed).1);
+    let shuffle = (media.wear_levelling == WearLevelling::RandomisedStartGap).then(|| randomiser(layout, seed).1);
     let lines = layout.lines_per_bank;
     let source = |line: u64| shuffle.map_or(line, |shuffle| shuffle.backward(line));
     let weight = |line: u64| workload.weight(source(line), lines);
@@ -193,7 +194,7 @@ impl Region {
         // In random order, a slot is the first so far to wear out only a few times.
         let order = Randomiser::new(slots, 0);
         for slot in (0..slots).map(|number| order.forward(number)) {
-            if self.slot_writes(slot, moves) > endurance {
+            if self.slot_writes(slot, moves) > endurance * (1.0 + TOGETHER) {
                 moves = self.moves_until(slot, endurance, moves);
             }
         }

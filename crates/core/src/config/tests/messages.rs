@@ -185,7 +185,12 @@ data_pattern = 'zeros'
             drive.toml:7: media.program_ns is 120000 with pulses of 384000000 in all; allowed: media.program_ns no shorter than its pulses
             drive.toml:8: the time of a write depends on its data, but media.reset_ns or media.set_ns is 0; allowed: both pulses, or media.data_pattern = "typical" and media.write_difference = false"#]],
     );
-    check("interface = 'nvme'\nmedia.buses_per_channel = 3\n", expect!["drive.toml:2: media.buses_per_channel is given with media.chip_bytes 0; allowed: media.chip_bytes above 0"]);
+    check(
+        "interface = 'nvme'\nmedia.buses_per_channel = 3\n",
+        expect![
+            "drive.toml:2: media.buses_per_channel is given with media.chip_bytes 0; allowed: media.chip_bytes above 0"
+        ],
+    );
 }
 
 #[test]
