@@ -12,7 +12,7 @@ use super::geometry::Piece;
 use super::randomiser::Randomiser;
 use super::start_gap::StartGap;
 use crate::config::{self, WearLevelling};
-use crate::random::mix;
+use crate::random::Random;
 
 /// The regions of all banks.
 #[derive(Clone, Debug)]
@@ -61,9 +61,9 @@ impl Layout {
     }
 }
 
-/// The randomiser of a memory's banks.
+/// The randomiser of a memory's banks, and its key.
 pub fn randomiser(layout: &Layout, seed: u64) -> (u64, Randomiser) {
-    let key = mix(seed ^ 0x5747_4150);
+    let key = Random::stream(seed, "shuffle of lines").bits();
     (key, Randomiser::new(layout.lines_per_bank, key))
 }
 
