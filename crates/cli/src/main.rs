@@ -8,6 +8,7 @@ mod ending;
 mod endurance;
 mod input;
 mod output;
+mod predict;
 mod progress;
 mod reproduce;
 mod run;
@@ -23,6 +24,7 @@ Examples:
   phaselink compare                       four interfaces over the same memory, side by side
   phaselink compare --media dram          the same over another memory
   phaselink run nvme --iodepth 32         one drive in detail
+  phaselink predict nvme --iodepth 32     its limits in closed form, nothing simulated
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
   phaselink endurance dc-express          how long its memory lasts
@@ -43,6 +45,7 @@ struct Arguments {
 enum Command {
     Compare(compare::Arguments),
     Run(Box<run::Arguments>),
+    Predict(Box<predict::Arguments>),
     Trace(trace::Arguments),
     Check(check::Arguments),
     Endurance(endurance::Arguments),
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Compare(arguments) => compare::command(&arguments),
         Command::Run(arguments) => run::command(&arguments),
+        Command::Predict(arguments) => predict::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
         Command::Endurance(arguments) => endurance::command(&arguments),

@@ -74,6 +74,16 @@ impl Chips {
         data.to - data.from + self.spare_chips
     }
 
+    /// Chips that `bytes` from the start of a stripe need, the spare ones included.
+    pub fn count(&self, bytes: u32) -> u32 {
+        bytes.div_ceil(self.chip_bytes) + self.spare_chips
+    }
+
+    /// The least number of them on the busiest bus; of a whole stripe, that number.
+    pub fn depth(&self, bytes: u32) -> u32 {
+        self.count(bytes).div_ceil(self.buses)
+    }
+
     /// Time to read `chips` chips of one bus.
     pub fn read_time(&self, chips: u32) -> Span {
         self.rate.transfer_bits(self.read_bits * u64::from(chips)) + self.array_excess * u64::from(chips)
