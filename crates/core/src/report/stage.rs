@@ -46,6 +46,8 @@ stages! {
     Fetch = "fetch" in Link,
     /// The command waits for, and passes, the controller's parser.
     Parse = "parse" in Device,
+    /// The command waits for, and passes, the firmware of the device.
+    Firmware = "firmware" in Device,
     /// The device reads data (or addresses of data) from host memory.
     HostRead = "host read" in Link,
     /// The access waits for its bank or channel.

@@ -86,7 +86,7 @@ const RUN: Table<fn(&Outcome) -> f64> = &[
 ];
 
 /// Names under which protocols count.
-const COUNTERS: [&str; 8] = [
+const COUNTERS: [&str; 12] = [
     "queue_reads",
     "queue_reads_wasted",
     "tag_collisions",
@@ -95,6 +95,10 @@ const COUNTERS: [&str; 8] = [
     "doorbells",
     "interrupts",
     "commands",
+    "exchanges",
+    "cached_writes",
+    "cache_hits",
+    "gap_moves",
 ];
 
 /// The groups that end in a name which tables here do not hold, as messages show them.
