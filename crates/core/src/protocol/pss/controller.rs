@@ -13,9 +13,8 @@ use std::ops::Range;
 
 use slab::Slab;
 
-use super::driver::METADATA_BYTES;
 use super::role;
-use super::spec::{Area, DESCRIPTOR_BYTES, Descriptor, PAGE_BYTES, Record, SECTOR_BYTES, Status, TAIL_REGISTER};
+use super::spec::{Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, Record, SECTOR_BYTES, Status, TAIL_REGISTER};
 use crate::config::{self, Acknowledge, ReadMode};
 use crate::link::packet::{Direction, Packet, Payload, Token};
 use crate::memory::MSI_BASE;
@@ -359,10 +358,11 @@ impl Controller {
         let packet = Packet::write(Direction::Up, descriptor.buffer, bytes, self.max_payload_bytes, token);
         ports.link.send(packet.user_data(offset, request), ports.sink);
         if self.read_mode == ReadMode::Passthrough {
-            let bytes = descriptor.sectors * METADATA_BYTES;
             let token = Token { role: role::METADATA, context: id };
-            let packet = Packet::write(Direction::Up, descriptor.metadata, bytes, self.max_payload_bytes, token);
-            ports.link.send(packet, ports.sink);
+            for sector in 0..u64::from(descriptor.sectors) {
+                let address = descriptor.metadata + sector * METADATA_BYTES as u64;
+                ports.link.write(Direction::Up, address, &[0; METADATA_BYTES], token, ports.sink);
+            }
         }
         self.finish(now, id, Status::SUCCESS, ports);
     }

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use super::role;
-use super::spec::{Area, DESCRIPTOR_BYTES, Descriptor, RECORD_BYTES, Record, SECTOR_BYTES, TAIL_REGISTER};
+use super::spec::{
+    Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, RECORD_BYTES, Record, SECTOR_BYTES, TAIL_REGISTER,
+};
 use crate::config;
 use crate::link::Link;
 use crate::link::packet::{Direction, Packet, Token};
@@ -12,9 +14,6 @@ use crate::report::stage::Ledger;
 use crate::sink::{RequestId, Sink};
 use crate::time::{Span, Time};
 use crate::workload::Op;
-
-/// Bytes of metadata that come with each sector: those of its spare chip (PSS, section 2).
-pub const METADATA_BYTES: u32 = 64;
 
 /// The driver.
 #[derive(Clone, Debug)]
@@ -31,6 +30,7 @@ pub struct Driver {
     /// Buffers for data and metadata, one of each a descriptor.
     buffers: u64,
     metadata: u64,
+    metadata_stride: u64,
     max_transfer_bytes: u32,
     mmio_write: Span,
     pub doorbells: u64,
@@ -41,7 +41,7 @@ impl Driver {
     pub fn new(drive: &config::Drive, sink: &mut Sink) -> Driver {
         let entries = drive.pss.descriptors;
         let max_transfer_bytes = drive.pss.max_transfer_kib * 1024;
-        let metadata_bytes = max_transfer_bytes / SECTOR_BYTES * METADATA_BYTES;
+        let metadata_stride = u64::from(max_transfer_bytes / SECTOR_BYTES) * METADATA_BYTES as u64;
         let area = Area {
             descriptors: sink.memory.allocate(u64::from(entries) * DESCRIPTOR_BYTES as u64),
             records: sink.memory.allocate(u64::from(entries) * RECORD_BYTES as u64),
@@ -55,7 +55,8 @@ impl Driver {
             waiting: VecDeque::new(),
             requests: vec![None; entries as usize],
             buffers: sink.memory.reserve(u64::from(entries) * u64::from(max_transfer_bytes)),
-            metadata: sink.memory.reserve(u64::from(entries) * u64::from(metadata_bytes)),
+            metadata: sink.memory.reserve(u64::from(entries) * metadata_stride),
+            metadata_stride,
             max_transfer_bytes,
             mmio_write: drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz),
             doorbells: 0,
@@ -82,7 +83,6 @@ impl Driver {
         let Some(id) = self.free_ids.pop() else { return self.waiting.push_back(request) };
         self.requests[usize::from(id)] = Some(request);
         let buffer = self.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
-        let metadata_stride = u64::from(self.max_transfer_bytes / SECTOR_BYTES * METADATA_BYTES);
         sink.requests[request as usize].buffer = buffer;
         sink.prepare_buffer(request);
         let io = sink.requests[request as usize].io;
@@ -92,7 +92,7 @@ impl Driver {
             sectors: io.bytes / SECTOR_BYTES,
             sector: io.offset / u64::from(SECTOR_BYTES),
             buffer,
-            metadata: self.metadata + u64::from(id) * metadata_stride,
+            metadata: self.metadata + u64::from(id) * self.metadata_stride,
         };
         sink.memory.write(self.area.descriptor(self.tail), &descriptor.encode());
         sink.bind(0, (self.tail % self.area.entries) as usize, request);

@@ -7,6 +7,8 @@
 pub const SECTOR_BYTES: u32 = 512;
 /// Unit of the caches: the card is made for small, for instance 4 kB, requests (PSS, section 1).
 pub const PAGE_BYTES: u32 = 4096;
+/// Metadata that come with each sector: those of its spare chip (PSS, section 2).
+pub const METADATA_BYTES: usize = 64;
 pub const DESCRIPTOR_BYTES: usize = 32;
 pub const RECORD_BYTES: usize = 8;
 /// The register that holds the number of descriptors which the host has added so far, modulo 2^32.
