@@ -123,8 +123,12 @@ pub fn interface(drive: &Drive) -> String {
         Interface::Nvme if drive.nvme.shadow_doorbells => "NVMe with shadow doorbells",
         Interface::Nvme => "NVMe",
         Interface::DcExpress => "DC Express",
+        Interface::Moneta => "Moneta",
     };
     let wait = match drive.host.wait {
+        Wait::Sleep if drive.interface == Interface::Moneta && drive.moneta.spin_up_to_bytes > 0 => {
+            "spinning for small requests, sleeping for large ones"
+        }
         Wait::Spin => "spinning",
         Wait::Sleep => "sleeping until the interrupt",
         Wait::Hybrid => "sleeping, then spinning",

@@ -24,10 +24,10 @@ use crate::config::{Drive, Wait};
 use crate::data::Data;
 use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
-use crate::link::packet::{Direction, Packet};
+use crate::link::packet::{Direction, Kind, Packet};
 use crate::link::{Arrival, Link};
 use crate::media::{Geometry, Media};
-use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, nvme};
+use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, moneta, nvme};
 use crate::recorder::Recorder;
 use crate::report::record::Burst;
 use crate::report::trace::Trace;
@@ -206,7 +206,9 @@ impl Engine {
             Event::Interrupt { vector } => host.on_interrupt(now, vector, sink),
             Event::Handled { vector } => {
                 host.on_handled(vector);
-                driver.on_handled(now, vector, link, sink);
+                if let Some(until) = driver.on_handled(now, vector, link, sink) {
+                    host.stall(now, vector, until);
+                }
                 self.on_completed(now);
             }
         }
@@ -246,6 +248,9 @@ impl Engine {
                 let number = flight.packet.request.map(|request| self.sink.requests[request as usize].number);
                 self.sink.trace.keep_burst(burst, number);
             }
+            if last {
+                self.on_delivered(now, arrival.packet);
+            }
             return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);
         }
         if last {
@@ -259,6 +264,17 @@ impl Engine {
             if let Some(burst) = recording {
                 self.keep_answer(burst, &packet);
             }
+        }
+    }
+
+    /// The device hears that its data has been received, if it cares.
+    #[inline]
+    fn on_delivered(&mut self, now: Time, id: PacketId) {
+        let Engine { link, controller, media, sink, .. } = self;
+        let Controller::Moneta(moneta) = controller else { return };
+        let token = sink.packets[id as usize].packet.token;
+        if token.role == moneta::role::DATA {
+            moneta.on_delivered(now, token.context, &mut Ports { link, media, sink });
         }
     }
 
@@ -295,6 +311,11 @@ impl Engine {
         }
         if packet.token.role == nvme::role::INTERRUPT {
             return self.host.on_message(now, packet.token.context as u16, &mut self.sink);
+        }
+        if packet.kind == Kind::Completion {
+            let answer = self.sink.take_payload(id);
+            self.driver.on_answer(now, &answer, &mut self.link, &mut self.sink);
+            return self.on_completed(now);
         }
         let settled = Settled { packet, first, count };
         self.driver.on_settled(now, &settled, self.polling, &mut self.link, &mut self.sink);

@@ -30,6 +30,8 @@ impl Drive {
                 self.dc_express.queue_entries.min(self.nvme.queue_entries),
                 4,
             ),
+            // Requests beyond the tags wait in the driver.
+            Interface::Moneta => (1, u32::from(u16::MAX), 512),
         };
         let capacity_bytes = self.media.capacity_mib << 20;
         Limits { capacity_bytes, queue_pairs: queue_pairs.into(), queue_entries, block_bytes, write_block_bytes: 512 }

@@ -17,7 +17,19 @@ pub(super) struct Broken {
 
 /// All conditions that `drive` breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
-    let checks = [wait, stages, clocks, volts, stripe, data_credits, nvme_fetch, dc_express_fetch, dc_express_polls];
+    let checks = [
+        wait,
+        moneta_wait,
+        zero_copy,
+        stages,
+        clocks,
+        volts,
+        stripe,
+        data_credits,
+        nvme_fetch,
+        dc_express_fetch,
+        dc_express_polls,
+    ];
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
@@ -27,16 +39,37 @@ fn broken_if(is_broken: bool, keys: &'static [&'static str], found: String, allo
 
 /// A thread that sleeps is woken by an interrupt, which DC Express never sends.
 fn wait(drive: &Drive) -> Option<Broken> {
-    let interrupts = drive.interface == Interface::Nvme && drive.nvme.interrupts;
-    let cause = match drive.interface {
-        Interface::Nvme => "nvme.interrupts is false",
-        Interface::DcExpress => "interface is \"dc-express\", which has no interrupts",
+    let (interrupts, cause) = match drive.interface {
+        Interface::Nvme => (drive.nvme.interrupts, "nvme.interrupts is false"),
+        Interface::DcExpress => (false, "interface is \"dc-express\", which has no interrupts"),
+        Interface::Moneta => (true, ""),
     };
     broken_if(
         drive.host.wait == Wait::Sleep && !interrupts,
         &["host.wait", "nvme.interrupts", "interface"],
         format!("host.wait is \"sleep\" but {cause}"),
         String::from("host.wait = \"spin\" or \"hybrid\", or interface = \"nvme\" with nvme.interrupts = true"),
+    )
+}
+
+/// Moneta's driver learns of completions from its interrupt handler alone; whether a thread spins until then depends
+/// on the size of its request.
+fn moneta_wait(drive: &Drive) -> Option<Broken> {
+    broken_if(
+        drive.interface == Interface::Moneta && drive.host.wait != Wait::Sleep,
+        &["host.wait", "interface"],
+        String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),
+        String::from("host.wait = \"sleep\", with moneta.spin_up_to_bytes for the requests that spin"),
+    )
+}
+
+/// The address of an application's buffer has to reach the device with the request.
+fn zero_copy(drive: &Drive) -> Option<Broken> {
+    broken_if(
+        drive.moneta.zero_copy && drive.moneta.request_words == 1,
+        &["moneta.zero_copy", "moneta.request_words"],
+        String::from("moneta.zero_copy is true with moneta.request_words 1"),
+        String::from("moneta.request_words = 2 or 3"),
     )
 }
 

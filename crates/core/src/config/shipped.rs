@@ -25,6 +25,8 @@ macro_rules! shipped {
 pub const ALL: &[Shipped] = shipped! {
     "dc-express"
     "dc-express-block"
+    "moneta"
+    "moneta-4x"
     "nvme"
     "nvme-polled"
 };

@@ -230,6 +230,14 @@ impl Host {
         sink.at(core.free_at, Event::Handled { vector });
     }
 
+    /// The handler of `vector` waits for the device until `until`, and its core with it.
+    pub fn stall(&mut self, now: Time, vector: u16, until: Time) {
+        let core = usize::from(vector) % self.cores.len();
+        let core = &mut self.cores[core];
+        core.free_at = core.free_at.max(until);
+        self.used.switching += until.since(now);
+    }
+
     /// The handler has run; the driver may look for completions.
     pub fn on_handled(&mut self, vector: u16) {
         self.pending[usize::from(vector)] = false;

@@ -46,12 +46,16 @@ stages! {
     Fetch = "fetch" in Link,
     /// The command waits for, and passes, the controller's parser.
     Parse = "parse" in Device,
+    /// The request waits in the device until there is a buffer for it.
+    RequestQueue = "request queue" in Device,
     /// The device reads data (or addresses of data) from host memory.
     HostRead = "host read" in Link,
     /// The access waits for its bank or channel.
     MediaWait = "media wait" in Media,
     /// Cells, row buffers and the media bus, up to the first packet's worth of data (or all of it, for writes).
     Media = "media" in Media,
+    /// Data crosses the device, between memory controllers and the buffers of the link.
+    Ring = "ring" in Device,
     /// Data packets wait for the wire or for credits.
     LinkWait = "link wait" in Link,
     /// Data packets are on the wire.
