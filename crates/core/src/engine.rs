@@ -79,7 +79,7 @@ impl Engine {
             media: Media::new(&Geometry::from(&drive.media)),
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep,
-            stack_names: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
+            stack_names: protocol::stage_names(drive),
             sink,
         }
     }
@@ -185,6 +185,8 @@ impl Engine {
         let Engine { sink, host, driver, link, root_complex, controller, media, .. } = self;
         match event {
             Event::Thread(thread) => host.on_thread(now, thread, driver, sink),
+            Event::Walk(thread) => host.walk(now, thread, driver, sink),
+            Event::Release(lock) => host.on_release(now, lock, sink),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
             Event::Driver => driver.on_timer(now, link, sink),
             Event::Wire(wire) => link.on_wire(now, wire.into(), sink),
@@ -208,6 +210,7 @@ impl Engine {
                 host.on_handled(vector);
                 driver.on_handled(now, vector, link, sink);
                 self.on_completed(now);
+                self.host.leave_handler();
             }
         }
     }

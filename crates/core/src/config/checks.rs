@@ -4,7 +4,7 @@
 //! is the largest `read_completion_boundary_bytes`, and no size within bounds comes near 2^64 bytes.
 
 use super::drive::Drive;
-use super::schema::{Interface, Wait};
+use super::schema::{Interface, Stage, Wait};
 use crate::report::stage::STACK_STAGES_MAX;
 
 /// A condition that does not hold.
@@ -17,7 +17,8 @@ pub(super) struct Broken {
 
 /// All conditions that `drive` breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
-    let checks = [wait, stages, clocks, volts, stripe, data_credits, nvme_fetch, dc_express_fetch, dc_express_polls];
+    let checks =
+        [wait, stages, held, clocks, volts, stripe, data_credits, nvme_fetch, dc_express_fetch, dc_express_polls];
     checks.iter().filter_map(|check| check(drive)).collect()
 }
 
@@ -41,9 +42,21 @@ fn wait(drive: &Drive) -> Option<Broken> {
 }
 
 fn stages(drive: &Drive) -> Option<Broken> {
-    let count = drive.stack.stages.len();
+    let count = crate::protocol::stages(drive).len();
     let found = format!("stack.stages has {count} stages");
     broken_if(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
+}
+
+/// What a stage does under its lock is a part of what it does.
+fn held(drive: &Drive) -> Option<Broken> {
+    let is_broken = |stage: &&Stage| stage.submit_held > stage.submit || stage.complete_held > stage.complete;
+    let stage = drive.stack.stages.iter().find(is_broken)?;
+    broken_if(
+        true,
+        &["stack.stages"],
+        format!("stack.stages \"{}\" holds its lock for longer than it runs", stage.name),
+        String::from("submit_held_ns up to submit_ns, and complete_held_ns up to complete_ns"),
+    )
 }
 
 /// Voltage rises from one clock to the other, so there must be room between them.

@@ -61,6 +61,21 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
     }
 }
 
+/// All stages of a request's way through the host's software: the operating system's, then those of the protocol's
+/// driver, which contends for locks and lines like the rest.
+pub fn stages(drive: &config::Drive) -> Vec<config::Stage> {
+    let mut stages = drive.stack.stages.clone();
+    stages.extend(match drive.interface {
+        Interface::Nvme | Interface::DcExpress => Vec::new(),
+    });
+    stages
+}
+
+/// Names of these stages, in the order of [`Stage::stack`].
+pub fn stage_names(drive: &config::Drive) -> Vec<String> {
+    stages(drive).into_iter().map(|stage| stage.name).collect()
+}
+
 impl Driver {
     /// Charge the processor time of submitting a request.
     pub fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
