@@ -79,7 +79,7 @@ impl Engine {
             media: Media::new(&Geometry::from(&drive.media)),
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep,
-            stack_names: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
+            stack_names: protocol::stage_names(drive),
             sink,
         }
     }
@@ -185,6 +185,8 @@ impl Engine {
         let Engine { sink, host, driver, link, root_complex, controller, media, .. } = self;
         match event {
             Event::Thread(thread) => host.on_thread(now, thread, driver, sink),
+            Event::Walk(thread) => host.walk(now, thread, driver, sink),
+            Event::Release(lock) => host.on_release(now, lock, sink),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
             Event::Driver => driver.on_timer(now, link, sink),
             Event::Wire(wire) => link.on_wire(now, wire.into(), sink),
@@ -210,6 +212,7 @@ impl Engine {
                     host.stall(now, vector, until);
                 }
                 self.on_completed(now);
+                self.host.leave_handler();
             }
         }
     }
@@ -314,8 +317,10 @@ impl Engine {
         }
         if packet.kind == Kind::Completion {
             let answer = self.sink.take_payload(id);
+            self.host.resume_handler(packet.token.context as u16);
             self.driver.on_answer(now, &answer, &mut self.link, &mut self.sink);
-            return self.on_completed(now);
+            self.on_completed(now);
+            return self.host.leave_handler();
         }
         let settled = Settled { packet, first, count };
         self.driver.on_settled(now, &settled, self.polling, &mut self.link, &mut self.sink);

@@ -4,7 +4,7 @@
 //! is the largest `read_completion_boundary_bytes`, and no size within bounds comes near 2^64 bytes.
 
 use super::drive::Drive;
-use super::schema::{Interface, Wait};
+use super::schema::{Interface, Stage, Wait};
 use crate::report::stage::STACK_STAGES_MAX;
 
 /// A condition that does not hold.
@@ -22,6 +22,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         moneta_wait,
         zero_copy,
         stages,
+        held,
         clocks,
         volts,
         stripe,
@@ -63,20 +64,33 @@ fn moneta_wait(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// The address of an application's buffer has to reach the device with the request.
+/// The address of an application's buffer has to reach the device with the request, and nothing is copied.
 fn zero_copy(drive: &Drive) -> Option<Broken> {
+    let (words, copy) = (drive.moneta.request_words, drive.stack.copy_bytes_per_ns);
     broken_if(
-        drive.moneta.zero_copy && drive.moneta.request_words == 1,
-        &["moneta.zero_copy", "moneta.request_words"],
-        String::from("moneta.zero_copy is true with moneta.request_words 1"),
-        String::from("moneta.request_words = 2 or 3"),
+        drive.moneta.zero_copy && (words == 1 || copy > 0.0),
+        &["moneta.zero_copy", "moneta.request_words", "stack.copy_bytes_per_ns"],
+        format!("moneta.zero_copy is true with moneta.request_words {words} and stack.copy_bytes_per_ns {copy}"),
+        String::from("moneta.request_words = 2 or 3, and stack.copy_bytes_per_ns = 0"),
     )
 }
 
 fn stages(drive: &Drive) -> Option<Broken> {
-    let count = drive.stack.stages.len();
+    let count = crate::protocol::stages(drive).len();
     let found = format!("stack.stages has {count} stages");
     broken_if(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
+}
+
+/// What a stage does under its lock is a part of what it does.
+fn held(drive: &Drive) -> Option<Broken> {
+    let is_broken = |stage: &&Stage| stage.submit_held > stage.submit || stage.complete_held > stage.complete;
+    let stage = drive.stack.stages.iter().find(is_broken)?;
+    broken_if(
+        true,
+        &["stack.stages"],
+        format!("stack.stages \"{}\" holds its lock for longer than it runs", stage.name),
+        String::from("submit_held_ns up to submit_ns, and complete_held_ns up to complete_ns"),
+    )
 }
 
 /// Voltage rises from one clock to the other, so there must be room between them.

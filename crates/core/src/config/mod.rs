@@ -24,6 +24,6 @@ pub use drive::{Drive, Fitted};
 pub use overrides::Override;
 pub use problem::{Problem, Problems};
 pub use schema::{
-    Acknowledge, DcExpress, Duplex, Granularity, Host, Interface, Link, Media, Moneta, Nvme, Placement, Power,
-    RootComplex, Stack, Stage, TagChoice, TagPool, Technology, Wait,
+    Acknowledge, DcExpress, Duplex, Granularity, Host, Interface, Link, LockHeld, Media, Moneta, Nvme, Placement,
+    Power, RootComplex, Stack, Stage, TagChoice, TagPool, Technology, Wait,
 };

@@ -64,6 +64,8 @@ section! {
     pub struct Host ("host") {
         /// Cores that run the workload; thread i runs on core i modulo this number
         cores => cores: u16 = 1, 1..=1024;
+        /// Sockets over which the cores are spread, the first cores on the first
+        sockets => sockets: u16 = 1, 1..=64;
         /// Clock of the cores
         core_ghz => core_ghz: f64 = 3.8, 0.1..=10.0;
         /// Clock at which this description's processor costs hold; they scale with `core_ghz`
@@ -82,8 +84,18 @@ section! {
         context_switch_ns => context_switch: Span = ns(550), ZERO..=LONGEST;
         /// Time from an interrupt message reaching the root complex to the first instruction of its handler, idle-state exit included
         interrupt_ns => interrupt: Span = us(1), ZERO..=LONGEST;
-        /// Processor time of the interrupt handler, the wake-up of the thread included
+        /// Processor time of the interrupt handler, without what `wake_ns` adds for each thread that it wakes
         interrupt_handler_ns => interrupt_handler: Span = us(1), ZERO..=LONGEST;
+        /// Cores over which interrupt vectors are spread, the first ones; 0 for all
+        interrupt_cores => interrupt_cores: u16 = 0, 0..=1024;
+        /// Processor time of waking a sleeping thread, where the waker runs
+        wake_ns => wake: Span = ZERO, ZERO..=LONGEST;
+        /// How long a thread that spins in its driver keeps its core while others want it
+        time_slice_us => time_slice: Span = us(4000), ZERO..=LONGEST;
+        /// Time for a core to have a cache line that another core of its socket has written
+        cache_line_transfer_ns => cache_line_transfer: Span = ns(30), ZERO..=LONGEST;
+        /// The same for a core of another socket
+        remote_line_transfer_ns => remote_line_transfer: Span = ns(110), ZERO..=LONGEST;
     }
 }
 
@@ -122,6 +134,8 @@ section! {
         stages => stages: Vec<Stage> = Vec::new(), any();
         /// Rate of the memory-to-memory copy of the data, or 0 for none
         copy_bytes_per_ns => copy_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
+        /// Whether data of writes is copied too, into a buffer of the driver
+        copy_writes => copy_writes: bool = false, any();
     }
 }
 
@@ -132,10 +146,24 @@ section! {
         name => name: String = String::from("stage"), any();
         /// Processor time on the way down
         submit_ns => submit: Span = ZERO, ZERO..=LONGEST;
+        /// What a write takes more than a read on the way down
+        write_extra_ns => write_extra: Span = ZERO, ZERO..=LONGEST;
         /// Processor time on the way back
         complete_ns => complete: Span = ZERO, ZERO..=LONGEST;
-        /// Lock held while the stage runs on the way down; stages that name the same lock exclude each other
+        /// Lock that the stage takes; stages that name the same lock exclude each other
         lock => lock: String = String::new(), any();
+        /// How the lock is held: for parts of the `stage` (a spinlock), or until the `request` is back (a mutex, whose waiters sleep)
+        lock_held => lock_held: LockHeld = LockHeld::Stage, any();
+        /// Part of `submit_ns` under the spinlock, at its end, or 0 for all of it
+        submit_held_ns => submit_held: Span = ZERO, ZERO..=LONGEST;
+        /// Part of `complete_ns` under the spinlock, at its end
+        complete_held_ns => complete_held: Span = ZERO, ZERO..=LONGEST;
+        /// Cache lines that the stage writes on the way down and other cores write too
+        submit_lines => submit_lines: u8 = 0, 0..=64;
+        /// The same on the way back; the first ones are those of the way down
+        complete_lines => complete_lines: u8 = 0, 0..=64;
+        /// Whether the stage ends in waking a kernel thread, which takes the request on while its own thread sleeps
+        hand_over => hand_over: bool = false, any();
     }
 }
 
@@ -248,12 +276,12 @@ section! {
         tag_pool => tag_pool: TagPool = TagPool::LockFree, any();
         /// Whether a thread tries the tag of its processor first, whose records are still in that processor's cache
         tag_hint => tag_hint: bool = true, any();
-        /// Processor time to take a lock that nobody holds, and to release it
+        /// Time for which the pool of tags is locked to take or give back a tag
         lock_ns => lock: Span = ns(40), ZERO..=LONGEST;
-        /// Processor time to allocate and release a request's records where they do not come with the tag
+        /// Processor time to allocate and release a request's records where they do not come with a tag (pool `locked`)
         records_ns => records: Span = ns(1030), ZERO..=LONGEST;
-        /// Processor time to bring the records of a tag that another processor used last into this one's cache
-        cache_miss_ns => cache_miss: Span = ns(100), ZERO..=LONGEST;
+        /// Processor time to put a thread to sleep over its request and to bring it back, beyond `host.wake_ns` and context switches
+        sleep_ns => sleep: Span = us(5), ZERO..=LONGEST;
         /// Requests up to this size are waited for spinning, larger ones sleeping; 0 always sleeps
         spin_up_to_bytes => spin_up_to_bytes: u32 = 4096, 0..=1 << 30;
         /// Whether the device moves data straight from and to the application's buffer; needs a DMA address in each request
@@ -306,6 +334,15 @@ pub enum Wait {
 }
 
 names! { Wait { "spin" => Spin, "sleep" => Sleep, "hybrid" => Hybrid } }
+
+/// For how long a stage's lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockHeld {
+    Stage,
+    Request,
+}
+
+names! { LockHeld { "stage" => Stage, "request" => Request } }
 
 /// Where the device's reads of host memory are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

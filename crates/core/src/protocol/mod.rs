@@ -68,6 +68,27 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
     }
 }
 
+/// All stages of a request's way through the host's software: the operating system's, then those of the protocol's
+/// driver, which contends for locks and lines like the rest.
+pub fn stages(drive: &config::Drive) -> Vec<config::Stage> {
+    let mut stages = drive.stack.stages.clone();
+    stages.extend(match drive.interface {
+        Interface::Nvme | Interface::DcExpress => Vec::new(),
+        Interface::Moneta => moneta::driver::stages(drive),
+    });
+    stages
+}
+
+/// Largest request whose thread spins in the driver, on a host whose threads sleep otherwise.
+pub fn spin_up_to_bytes(drive: &config::Drive) -> u32 {
+    if drive.interface == Interface::Moneta { drive.moneta.spin_up_to_bytes } else { 0 }
+}
+
+/// Names of these stages, in the order of [`Stage::stack`].
+pub fn stage_names(drive: &config::Drive) -> Vec<String> {
+    stages(drive).into_iter().map(|stage| stage.name).collect()
+}
+
 impl Driver {
     /// Charge the processor time of submitting a request.
     pub fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
@@ -75,7 +96,8 @@ impl Driver {
             (Driver::Nvme(driver), _) => driver.submit_work(thread, memory, ledger),
             (Driver::DcExpress(driver), Op::Read) => driver.submit_work(io.bytes, ledger),
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.submit_work(thread, memory, ledger),
-            (Driver::Moneta(driver), _) => driver.submit_work(ledger),
+            // All of it is in the stages of its driver.
+            (Driver::Moneta(_), _) => {}
         }
     }
 
@@ -85,7 +107,7 @@ impl Driver {
             (Driver::Nvme(driver), _) => driver.complete_work(ledger),
             (Driver::DcExpress(driver), Op::Read) => driver.complete_work(io.bytes, ledger),
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.complete_work(ledger),
-            (Driver::Moneta(_), _) => {}
+            (Driver::Moneta(driver), _) => driver.complete_work(io, ledger),
         }
     }
 

@@ -3,16 +3,18 @@
 mod tags;
 
 use super::{role, spec};
-use crate::config;
+use crate::config::{self, Stage, TagPool};
 use crate::link::Link;
 use crate::link::packet::{Direction, Kind, Packet, Token};
-use crate::report::Stage;
-use crate::report::stage::Ledger;
+use crate::report::{self, stage::Ledger};
 use crate::sink::{RequestId, Sink};
 use crate::time::{Span, Time};
-use crate::workload::Op;
+use crate::workload::{Io, Op};
 use spec::{BLOCK_BYTES, RequestWord, WORD_BYTES};
 use tags::Tags;
+
+/// Cache lines of a request's records that a processor writes (assumed).
+const RECORD_LINES: u8 = 2;
 
 /// The driver.
 #[derive(Clone, Debug)]
@@ -26,10 +28,46 @@ pub struct Driver {
     max_transfer_bytes: u32,
     cores: u16,
     request_words: u8,
-    mmio_write: Span,
+    spin_up_to_bytes: u32,
+    sleep: Span,
     pub register_writes: u64,
     pub status_reads: u64,
     pub foreign_tags: u64,
+}
+
+/// The driver's part of the software: what it takes of a processor, and where processors contend.
+pub fn stages(drive: &config::Drive) -> Vec<Stage> {
+    let moneta = &drive.moneta;
+    let issue = Stage {
+        name: String::from("issue"),
+        submit: drive.host.mmio_write * u64::from(moneta.request_words),
+        // The words of one request must not mix with those of another.
+        lock: String::from(if moneta.request_words > 1 { "moneta issue" } else { "" }),
+        ..Stage::default()
+    };
+    let pin = Stage { name: String::from("pin"), submit: moneta.pin, ..Stage::default() };
+    [Some(tags_stage(moneta)), moneta.zero_copy.then_some(pin), Some(issue)].into_iter().flatten().collect()
+}
+
+/// Taking a tag on the way down and giving it back on the way up.
+fn tags_stage(moneta: &config::Moneta) -> Stage {
+    let name = String::from("tags");
+    // The word with the free tags, unless a processor keeps to its own, and the records that come with a tag.
+    let lines = if moneta.tag_hint { 0 } else { 1 + RECORD_LINES };
+    match moneta.tag_pool {
+        TagPool::LockFree => Stage { name, submit_lines: lines, complete_lines: lines.min(1), ..Stage::default() },
+        TagPool::Locked => Stage {
+            name,
+            submit: moneta.records / 2 + moneta.lock,
+            submit_held: moneta.lock,
+            complete: moneta.records / 2 + moneta.lock,
+            complete_held: moneta.lock,
+            lock: String::from("moneta tags"),
+            submit_lines: lines,
+            complete_lines: lines.min(1),
+            ..Stage::default()
+        },
+    }
 }
 
 impl Driver {
@@ -45,7 +83,8 @@ impl Driver {
             max_transfer_bytes,
             cores: drive.host.cores,
             request_words: moneta.request_words,
-            mmio_write: drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz),
+            spin_up_to_bytes: moneta.spin_up_to_bytes,
+            sleep: moneta.sleep.scale(drive.host.nominal_ghz / drive.host.core_ghz),
             register_writes: 0,
             status_reads: 0,
             foreign_tags: 0,
@@ -66,9 +105,11 @@ impl Driver {
         self.buffers + u64::from(tag) * u64::from(self.max_transfer_bytes)
     }
 
-    /// Charge the processor time of issuing a request: writes to uncached registers.
-    pub fn submit_work(&self, ledger: &mut Ledger) {
-        ledger.spend(Stage::Driver, self.mmio_write * u64::from(self.request_words));
+    /// Charge the processor time of completing a request whose thread has slept.
+    pub fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
+        if io.bytes > self.spin_up_to_bytes {
+            ledger.spend(report::Stage::ContextSwitch, self.sleep);
+        }
     }
 
     /// Issue a request, or let it wait for a tag.
@@ -120,11 +161,11 @@ impl Driver {
                 panic!("the device has completed a tag that was not under way");
             };
             self.tags.release(tag);
-            sink.charge(Some(request), Stage::Interrupt, now);
+            sink.charge(Some(request), report::Stage::Interrupt, now);
             sink.complete(request);
         }
         while let Some(request) = self.tags.next_waiting() {
-            sink.charge(Some(request), Stage::Queued, now);
+            sink.charge(Some(request), report::Stage::Queued, now);
             self.submit(request, link, sink);
         }
     }
