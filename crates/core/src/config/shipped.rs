@@ -25,8 +25,11 @@ macro_rules! shipped {
 pub const ALL: &[Shipped] = shipped! {
     "dc-express"
     "dc-express-block"
+    "disk-raid"
+    "fusion-io"
     "nvme"
     "nvme-polled"
+    "ssd-raid"
 };
 
 /// Their names.
