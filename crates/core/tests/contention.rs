@@ -140,14 +140,30 @@ fn the_stacks_software_is_that_of_its_parts() {
 }
 
 #[test]
-fn the_scheduler_costs_more_the_more_threads_there_are() {
+fn the_scheduler_costs_processor_time_on_top_of_latency() {
     let cores = |stack: &str, threads: u32| {
         let outcome = run(&moneta_host(stack, &[]), &format!("bs=4k numjobs={threads} number_ios=300"));
         assert!(outcome.busy_cores() <= 8.001, "{}", outcome.busy_cores());
         outcome.cores_per_gb_per_s()
     };
-    assert!(cores("no-op", 16) > cores("no-scheduler", 16) * 1.3);
-    assert!(cores("no-op", 16) > cores("no-op", 1));
+    let (with, without) = (cores("no-op", 16), cores("no-scheduler", 16));
+    assert!(with > without * 1.15, "{with} {without}");
+}
+
+#[test]
+fn work_under_the_queues_lock_makes_all_cores_busy_and_none_faster() {
+    // A driver that issues under the lock of the scheduler's queue, as request functions of Linux do.
+    let run = |lock: &str| {
+        let mut drive = moneta_host("no-op", &[]);
+        let mut issue = drive.stack.stages[5].clone();
+        (issue.name, issue.submit, issue.lock) = (String::from("issue"), ns(2000.0), String::from(lock));
+        drive.stack.stages.push(issue);
+        run(&drive, "bs=512 numjobs=16 number_ios=300")
+    };
+    let (inside, outside) = (run("queue"), run(""));
+    assert!(inside.iops() < outside.iops(), "{} {}", inside.iops(), outside.iops());
+    let cores = [&inside, &outside].map(Outcome::cores_per_gb_per_s);
+    assert!(cores[0] > cores[1] * 1.5, "{cores:?} {} {} {:?} {:?}", inside.iops(), outside.iops(), inside.cpu, outside.cpu);
 }
 
 #[test]
