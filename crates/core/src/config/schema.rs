@@ -190,7 +190,7 @@ section! {
 section! {
     /// The memory behind the controller.
     pub struct Media ("media") {
-        /// Cell technology: `pcm`, `dram` or `nand`
+        /// Cell technology: `pcm`, `dram`, `nand`, or `disk` for magnetic disks, whose arms are banks
         technology => technology: Technology = Technology::Pcm, any();
         /// User capacity
         capacity_mib => capacity_mib: u64 = 640, 1..=1 << 40;
@@ -361,9 +361,10 @@ pub enum Technology {
     Pcm,
     Dram,
     Nand,
+    Disk,
 }
 
-names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand } }
+names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand, "disk" => Disk } }
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

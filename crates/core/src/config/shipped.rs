@@ -25,10 +25,13 @@ macro_rules! shipped {
 pub const ALL: &[Shipped] = shipped! {
     "dc-express"
     "dc-express-block"
+    "disk-raid"
+    "fusion-io"
     "moneta"
     "moneta-4x"
     "nvme"
     "nvme-polled"
+    "ssd-raid"
 };
 
 /// Their names.

@@ -147,3 +147,93 @@ impl<W> RequestLock<W> {
         next
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two sockets of two cores: 30 ns within one, 110 ns between them.
+    fn distances() -> Distances {
+        let (near, far) = (Span::from_ns(30), Span::from_ns(110));
+        Distances { cores_per_socket: 2, near, far }
+    }
+
+    fn at(ns: u64) -> Time {
+        Time::ZERO + Span::from_ns(ns)
+    }
+
+    fn spinner(core: usize) -> Spinner {
+        Spinner { thread: core as u16, core, hold: Span::from_ns(100), stage: Stage::stack(0) }
+    }
+
+    #[test]
+    fn a_line_costs_nothing_where_it_is_and_a_transfer_elsewhere() {
+        let mut line = Line::default();
+        let mut write = |now, core| line.write(at(now), core, &distances());
+        assert_eq!(write(0, 0), at(0));
+        assert_eq!(write(10, 0), at(10));
+        assert_eq!(write(20, 1), at(50));
+        assert_eq!(write(60, 2), at(170));
+        // Who asks while it travels waits for it.
+        assert_eq!(write(61, 3), at(200));
+    }
+
+    #[test]
+    fn a_lock_is_taken_at_its_release_and_not_a_picosecond_before() {
+        let mut lock = SpinLock::default();
+        let hold = Span::from_ns(100);
+        assert_eq!(lock.take(at(0), 0, hold, &distances()), Some(at(0)));
+        assert_eq!(lock.take(at(100) - Span::from_ps(1), 0, hold, &distances()), None);
+        assert_eq!(lock.take(at(100), 0, hold, &distances()), Some(at(100)));
+        assert_eq!(lock.take(at(300), 1, hold, &distances()), Some(at(330)));
+        assert_eq!(lock.take(at(430) - Span::from_ps(1), 1, hold, &distances()), None);
+    }
+
+    #[test]
+    fn a_hand_over_takes_longer_the_more_spin() {
+        let handed = |cores: &[usize]| {
+            let mut lock = SpinLock::default();
+            lock.take(at(0), 0, Span::from_ns(100), &distances());
+            for &core in cores {
+                lock.wait(spinner(core));
+            }
+            let (next, seen) = lock.release(at(100), &distances()).unwrap();
+            assert_eq!(next, spinner(cores[0]));
+            seen.since(at(100))
+        };
+        // Invalidated in 30, read in 30.
+        assert_eq!(handed(&[1]), Span::from_ns(60));
+        assert_eq!(handed(&[2]), Span::from_ns(220));
+        // Invalidated in 110; its own read of 30 in the middle of reads of 30, 110 and 110.
+        assert_eq!(handed(&[1, 2, 3]), Span::from_ns(110 + (30 + 250) / 2));
+        // A thread of the same core has the line.
+        assert_eq!(handed(&[0]), Span::ZERO);
+    }
+
+    #[test]
+    fn spinners_have_their_turn_in_order_of_arrival_and_nobody_passes_them() {
+        let mut lock = SpinLock::default();
+        lock.take(at(0), 0, Span::from_ns(100), &distances());
+        assert_eq!(lock.wait(spinner(1)), Some(at(100)));
+        assert_eq!(lock.wait(spinner(2)), None);
+        assert_eq!(lock.take(at(100), 3, Span::from_ns(100), &distances()), None);
+        let (first, start) = lock.release(at(100), &distances()).unwrap();
+        assert_eq!(first.core, 1);
+        assert_eq!(lock.keep(start, 1, first.hold), Some(start + first.hold));
+        let (second, start) = lock.release(start + first.hold, &distances()).unwrap();
+        assert_eq!(second.core, 2);
+        assert_eq!(lock.keep(start, 2, second.hold), None);
+        assert_eq!(lock.release(start + second.hold, &distances()), None);
+    }
+
+    #[test]
+    fn a_request_lock_goes_to_the_first_in_line() {
+        let mut lock = RequestLock::default();
+        assert_eq!(lock.take(at(5), 0, &distances()), Some(at(5)));
+        assert_eq!(lock.take(at(6), 1, &distances()), None);
+        lock.wait('a');
+        lock.wait('b');
+        assert_eq!((lock.release(), lock.release(), lock.release()), (Some('a'), Some('b'), None));
+        assert_eq!(lock.take(at(7), 1, &distances()), Some(at(37)));
+    }
+}

@@ -163,7 +163,9 @@ impl Layer<'_> {
                 steps
             }
             (Some(lock), LockHeld::Stage) => {
-                self.steps(config.submit + extra - held, config.submit_lines, Some((lock, held)))
+                // A stage that does nothing on the way down takes no lock for it.
+                let lock = (!held.is_zero()).then_some((lock, held));
+                self.steps(config.submit + extra - held, config.submit_lines, lock)
             }
         }
         .into_iter()
