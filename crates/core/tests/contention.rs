@@ -163,7 +163,14 @@ fn work_under_the_queues_lock_makes_all_cores_busy_and_none_faster() {
     let (inside, outside) = (run("queue"), run(""));
     assert!(inside.iops() < outside.iops(), "{} {}", inside.iops(), outside.iops());
     let cores = [&inside, &outside].map(Outcome::cores_per_gb_per_s);
-    assert!(cores[0] > cores[1] * 1.5, "{cores:?} {} {} {:?} {:?}", inside.iops(), outside.iops(), inside.cpu, outside.cpu);
+    assert!(
+        cores[0] > cores[1] * 1.5,
+        "{cores:?} {} {} {:?} {:?}",
+        inside.iops(),
+        outside.iops(),
+        inside.cpu,
+        outside.cpu
+    );
 }
 
 #[test]

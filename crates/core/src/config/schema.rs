@@ -82,8 +82,10 @@ section! {
         mmio_write_ns => mmio_write: Span = ns(50), ZERO..=LONGEST;
         /// One context switch between threads of a core
         context_switch_ns => context_switch: Span = ns(550), ZERO..=LONGEST;
-        /// Time from an interrupt message reaching the root complex to the first instruction of its handler, idle-state exit included
+        /// Time from an interrupt message reaching the root complex to the first instruction of its handler, idle-state exit included unless `idle_exit_ns` gives it
         interrupt_ns => interrupt: Span = us(1), ZERO..=LONGEST;
+        /// What an interrupt takes longer to reach a core on which no thread runs
+        idle_exit_ns => idle_exit: Span = ZERO, ZERO..=LONGEST;
         /// Processor time of the interrupt handler, without what `wake_ns` adds for each thread that it wakes
         interrupt_handler_ns => interrupt_handler: Span = us(1), ZERO..=LONGEST;
         /// Cores over which interrupt vectors are spread, the first ones; 0 for all
@@ -158,6 +160,8 @@ section! {
         submit_held_ns => submit_held: Span = ZERO, ZERO..=LONGEST;
         /// Part of `complete_ns` under the spinlock, at its end
         complete_held_ns => complete_held: Span = ZERO, ZERO..=LONGEST;
+        /// Cache lines that the spinlock guards and its holder writes: each travels with the lock, and makes it be held longer
+        lock_lines => lock_lines: u8 = 0, 0..=255;
         /// Cache lines that the stage writes on the way down and other cores write too
         submit_lines => submit_lines: u8 = 0, 0..=64;
         /// The same on the way back; the first ones are those of the way down

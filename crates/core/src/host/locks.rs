@@ -61,8 +61,9 @@ impl Line {
 pub struct Spinner {
     pub thread: u16,
     pub core: usize,
-    /// How long it will hold the lock, and the stage that it is in.
+    /// How long it will hold the lock, how many lines it will write meanwhile, and the stage that it is in.
     pub hold: Span,
+    pub lines: u8,
     pub stage: Stage,
 }
 
@@ -76,6 +77,11 @@ pub struct SpinLock {
 }
 
 impl SpinLock {
+    /// What it takes `core` to bring `lines` lines that the last holder has written.
+    pub fn fetch(&self, core: usize, lines: u8, distances: &Distances) -> Span {
+        self.owner.map_or(Span::ZERO, |owner| distances.transfer(owner, core)) * u64::from(lines)
+    }
+
     /// `core` takes the lock for `hold` if nobody has it: when it has it.
     pub fn take(&mut self, now: Time, core: usize, hold: Span, distances: &Distances) -> Option<Time> {
         if self.free_at > now || !self.spinners.is_empty() {
@@ -163,7 +169,7 @@ mod tests {
     }
 
     fn spinner(core: usize) -> Spinner {
-        Spinner { thread: core as u16, core, hold: Span::from_ns(100), stage: Stage::stack(0) }
+        Spinner { thread: core as u16, core, hold: Span::from_ns(100), lines: 0, stage: Stage::stack(0) }
     }
 
     #[test]

@@ -125,12 +125,14 @@ pub struct Host {
     stack: Stack,
     contention: Contention,
     distances: Distances,
-    worker: Option<u16>,
+    /// The kernel's threads that take requests on, by core.
+    workers: Vec<Option<u16>>,
     wait: Wait,
     hybrid_sleep_ratio: f64,
     poll: Span,
     context_switch: Span,
     interrupt: Span,
+    idle_exit: Span,
     interrupt_handler: Span,
     interrupt_cores: usize,
     wake: Span,
@@ -157,12 +159,13 @@ impl Host {
             contention: Contention::new(&stack),
             distances: Distances::new(config),
             stack,
-            worker: None,
+            workers: Vec::new(),
             wait: config.wait,
             hybrid_sleep_ratio: config.hybrid_sleep_ratio,
             poll: config.poll.scale(ratio),
             context_switch: config.context_switch.scale(ratio),
             interrupt: config.interrupt.scale(ratio),
+            idle_exit: config.idle_exit,
             interrupt_handler: config.interrupt_handler.scale(ratio),
             interrupt_cores: interrupt_cores.min(config.cores).into(),
             wake: config.wake.scale(ratio),
@@ -283,7 +286,10 @@ impl Host {
         if self.wait != Wait::Sleep || std::mem::replace(&mut self.pending[place], true) {
             return;
         }
-        sink.after(now, self.interrupt, Event::Interrupt { vector });
+        let core = &self.cores[usize::from(vector) % self.interrupt_cores];
+        let is_idle = core.current.is_none() && core.free_at <= now;
+        let exit = if is_idle { self.idle_exit } else { Span::ZERO };
+        sink.after(now, self.interrupt + exit, Event::Interrupt { vector });
     }
 
     /// The interrupt has reached its core: the handler runs as soon as the core is between two pieces of work.
@@ -524,7 +530,7 @@ impl Host {
         let core = self.threads[usize::from(thread)].core;
         let core = &mut self.cores[core];
         core.current = None;
-        if self.wait != Wait::Spin || self.worker.is_some() {
+        if self.wait != Wait::Spin || !self.workers.is_empty() {
             // Switching away takes the core, but not this thread's time.
             core.free_at = core.free_at.max(now) + self.context_switch;
             self.used.switching += self.context_switch;

@@ -18,7 +18,7 @@ pub enum Step {
     /// Write a cache line that other cores write too.
     Line { stage: Stage, line: usize },
     /// Take a spinlock, spinning if need be, and hold it for a time.
-    Spin { stage: Stage, lock: usize, hold: Span },
+    Spin { stage: Stage, lock: usize, hold: Span, lines: u8 },
     /// Take a lock for the request, sleeping if need be.
     Take { stage: Stage, lock: usize },
     /// Give it back.
@@ -194,7 +194,12 @@ impl Layer<'_> {
         let stage = self.stage;
         let mut steps = vec![Step::Run { stage, time: time.scale(self.ratio) }];
         steps.extend((0..usize::from(lines)).map(|line| Step::Line { stage, line: self.first_line + line }));
-        steps.extend(lock.map(|(lock, hold)| Step::Spin { stage, lock, hold: hold.scale(self.ratio) }));
+        steps.extend(lock.map(|(lock, hold)| Step::Spin {
+            stage,
+            lock,
+            hold: hold.scale(self.ratio),
+            lines: self.config.lock_lines,
+        }));
         steps
     }
 }

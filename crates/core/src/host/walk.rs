@@ -97,12 +97,14 @@ impl Host {
             Step::Line { stage, line } => {
                 ledger.until(stage, self.contention.lines[line].write(now, core, &self.distances));
             }
-            Step::Spin { stage, lock, hold } => {
-                let Some(start) = self.contention.spin_locks[lock].take(now, core, hold, &self.distances) else {
-                    self.spin(now, lock, Spinner { thread, core, hold, stage }, walk, sink);
+            Step::Spin { stage, lock, hold, lines } => {
+                let spin_lock = &mut self.contention.spin_locks[lock];
+                let held = hold + spin_lock.fetch(core, lines, &self.distances);
+                let Some(start) = spin_lock.take(now, core, held, &self.distances) else {
+                    self.spin(now, lock, Spinner { thread, core, hold, lines, stage }, walk, sink);
                     return false;
                 };
-                ledger.until(stage, start + hold);
+                ledger.until(stage, start + held);
             }
             Step::Take { stage, lock } => {
                 let lock = &mut self.contention.request_locks[lock];
@@ -161,7 +163,9 @@ impl Host {
     /// A spinlock is released: the next in line has it, as soon as it has seen so and no interrupt handler keeps it.
     pub fn on_release(&mut self, now: Time, lock: u16, sink: &mut Sink) {
         let this = &mut self.contention.spin_locks[usize::from(lock)];
-        let Some((Spinner { thread, core, hold, stage }, seen)) = this.release(now, &self.distances) else { return };
+        let Some((next, seen)) = this.release(now, &self.distances) else { return };
+        let Spinner { thread, core, hold, lines, stage } = next;
+        let hold = hold + this.fetch(core, lines, &self.distances);
         let start = seen.max(self.cores[core].free_at);
         if let Some(next) = this.keep(start, core, hold) {
             sink.at(next, Event::Release(lock));
@@ -192,11 +196,11 @@ impl Host {
         }
     }
 
-    /// Leave a request to the kernel's worker. One that sleeps is woken, on the core of the thread that wakes it, as the
-    /// work queues of Linux do.
+    /// Leave a request to the kernel's worker of this core, as the work queues of Linux do (kblockd had a thread for each
+    /// processor). One that sleeps is woken.
     fn hand_over(&mut self, now: Time, thread: u16, walk: Walk, stage: Stage, sink: &mut Sink) {
         let core = self.threads[usize::from(thread)].core;
-        let number = self.worker();
+        let number = self.worker(core);
         let worker = &mut self.threads[usize::from(number)];
         worker.resumed.push_back(walk);
         let sleeps = worker.state == State::Away && !worker.queued && !worker.woken;
@@ -204,18 +208,18 @@ impl Host {
         sink.requests[walk.request as usize].ledger.spend(stage, wake);
         if sleeps {
             worker.woken = true;
-            worker.core = core;
             sink.at(now + wake, Event::Thread(number));
         }
         self.occupy(core, now, now + wake);
         self.let_go(now + wake, thread, sink);
     }
 
-    /// The kernel thread that takes requests on; there is one once it is needed.
-    fn worker(&mut self) -> u16 {
-        let threads = &mut self.threads;
-        *self.worker.get_or_insert_with(|| {
-            threads.push(Thread { is_worker: true, ..Thread::default() });
+    /// The kernel thread that takes requests on for a core; there is one once it is needed.
+    fn worker(&mut self, core: usize) -> u16 {
+        let (workers, threads) = (&mut self.workers, &mut self.threads);
+        workers.resize(self.cores.len(), None);
+        *workers[core].get_or_insert_with(|| {
+            threads.push(Thread { core, is_worker: true, ..Thread::default() });
             threads.len() as u16 - 1
         })
     }

@@ -13,6 +13,9 @@ use crate::workload::{Io, Op};
 use spec::{BLOCK_BYTES, RequestWord, WORD_BYTES};
 use tags::Tags;
 
+/// The driver's lock. Drivers of Linux share it with the queue of the block layer's scheduler, if that is in the path.
+const LOCK: &str = "queue";
+
 /// Cache lines of a request's records that a processor writes (assumed).
 const RECORD_LINES: u8 = 2;
 
@@ -42,7 +45,7 @@ pub fn stages(drive: &config::Drive) -> Vec<Stage> {
         name: String::from("issue"),
         submit: drive.host.mmio_write * u64::from(moneta.request_words),
         // The words of one request must not mix with those of another.
-        lock: String::from(if moneta.request_words > 1 { "moneta issue" } else { "" }),
+        lock: String::from(if moneta.request_words > 1 { LOCK } else { "" }),
         ..Stage::default()
     };
     let pin = Stage { name: String::from("pin"), submit: moneta.pin, ..Stage::default() };
@@ -62,7 +65,7 @@ fn tags_stage(moneta: &config::Moneta) -> Stage {
             submit_held: moneta.lock,
             complete: moneta.records / 2 + moneta.lock,
             complete_held: moneta.lock,
-            lock: String::from("moneta tags"),
+            lock: String::from(LOCK),
             submit_lines: lines,
             complete_lines: lines.min(1),
             ..Stage::default()
