@@ -67,8 +67,9 @@ pub enum Done {
 struct Thread {
     core: usize,
     iodepth: u32,
-    /// Size of its last request, and up to which size it spins in the driver.
-    last_bytes: u32,
+    /// Size of the request that it has issued to the device last (none while it has the next one under way, or has left
+    /// it to a kernel thread), and up to which size it spins in the driver.
+    issued_bytes: u32,
     spin_up_to_bytes: u32,
     generator: Option<Generator>,
     /// The next request, once drawn.
@@ -111,7 +112,7 @@ struct Core {
 impl Thread {
     /// Whether it spins for a request, on a host where others sleep.
     fn spins_in_driver(&self) -> bool {
-        self.last_bytes <= self.spin_up_to_bytes && self.outstanding > 0
+        self.issued_bytes <= self.spin_up_to_bytes && self.outstanding > 0
     }
 }
 
@@ -335,6 +336,7 @@ impl Host {
         let this = &mut self.threads[usize::from(thread)];
         match std::mem::replace(&mut this.work, Work::None) {
             Work::Submit(request) => {
+                this.issued_bytes = sink.requests[request as usize].io.bytes;
                 sink.requests[request as usize].submitted = now;
                 Done::Submitted(request)
             }
@@ -344,6 +346,7 @@ impl Host {
             }
             Work::CompleteAndSubmit(completed, at, submitted) => {
                 this.outstanding -= 1;
+                this.issued_bytes = sink.requests[submitted as usize].io.bytes;
                 sink.requests[submitted as usize].submitted = now;
                 Done::CompletedAndSubmitted(completed, at, submitted)
             }
@@ -433,7 +436,7 @@ impl Host {
         ledger.until(Stage::Queued, begin);
         let this = &mut self.threads[usize::from(thread)];
         this.next = None;
-        this.last_bytes = next.io.bytes;
+        this.issued_bytes = u32::MAX;
         this.outstanding += 1;
         Walk { request: id, op: next.io.op, way: Way::Down, place: 0 }
     }
@@ -441,8 +444,10 @@ impl Host {
     /// Take up a completion: from the driver, and up the stack.
     fn complete(&mut self, now: Time, thread: u16, id: RequestId, driver: &Driver, sink: &mut Sink) {
         let request = &mut sink.requests[id as usize];
-        // A thread that was looking for it takes a moment to see it; one that comes to it later finds it there.
+        // A thread that was looking for it takes a moment to see it; one that comes to it later finds it there, but not
+        // before its waker has done with it.
         let seen = if request.visible == now { now + self.poll } else { now };
+        let (now, seen) = (now.max(request.ledger.cursor()), seen.max(request.ledger.cursor()));
         let begin = self.begin(seen, thread);
         let ledger = &mut request.ledger;
         ledger.until(Stage::CoreWait, now);
