@@ -83,6 +83,7 @@ pub fn memory(drive: &Drive) -> String {
         Technology::Pcm => "phase-change memory",
         Technology::Dram => "DRAM",
         Technology::Nand => "NAND flash",
+        Technology::Disk => "magnetic disks",
     };
     format!(
         "{technology}, {}, {} of {}, {} to read, {} to program",
