@@ -256,10 +256,11 @@ impl Engine {
                 let number = flight.packet.request.map(|request| self.sink.requests[request as usize].number);
                 self.sink.trace.keep_burst(burst, number);
             }
+            let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
             if last {
                 self.on_delivered(now, arrival.packet);
             }
-            if self.settles_alike && flight.packet.kind == Kind::MemoryWrite {
+            if is_settled {
                 return self.on_settle(now, arrival.packet, arrival.first, arrival.count);
             }
             return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);

@@ -43,7 +43,6 @@ pub enum Driver {
 
 /// The device's half.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 pub enum Controller {
     Nvme(nvme::controller::Controller),
     DcExpress(dc_express::endpoint::Endpoint),
