@@ -152,7 +152,7 @@ volts_min = 1.3
 capacity_mib = 1
 stripe_bytes = 1048577
 [stack]
-stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}]
+stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { name = 'tags', submit_held_ns = 1 }]
 ",
         expect![[r#"
             drive.toml:4: power.volts_min_ghz is 1.2 with host.nominal_ghz 1; allowed: power.volts_min_ghz below host.nominal_ghz
@@ -162,7 +162,8 @@ stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}]
             drive.toml:11: dc_express.polls_in_flight is 3 with dc_express.queue_entries 2; allowed: dc_express.polls_in_flight up to dc_express.queue_entries
             drive.toml:13: power.volts_min is 1.3 with power.volts_max 1.2; allowed: power.volts_min up to power.volts_max
             drive.toml:16: media.stripe_bytes is 1048577 with media.capacity_mib 1; allowed: a stripe no larger than the capacity
-            drive.toml:18: stack.stages has 9 stages; allowed: at most 8"#]],
+            drive.toml:18: stack.stages has 13 stages; allowed: at most 12
+            drive.toml:18: stack.stages "tags" holds its lock for longer than it runs; allowed: submit_held_ns up to submit_ns, and complete_held_ns up to complete_ns"#]],
     );
 }
 
@@ -203,7 +204,7 @@ power = { volts_min = 1.2, volts_max = 1.2 }
 media = { capacity_mib = 1, stripe_bytes = 1048576, chip_bytes = 1048576, wear_line_bytes = 1048576, \
 program_ns = 190, reset_ns = 70, set_ns = 120, program_group_cells = 8388608, \
 housekeeping_interval_us = 0.002, housekeeping_us = 0.001 }
-stack.stages = [{}, {}, {}, {}, {}, {}, {}, {}]
+stack.stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { submit_ns = 1, submit_held_ns = 1 }]
 ";
     assert!(read(text).is_ok(), "{:?}", read(text));
 }
