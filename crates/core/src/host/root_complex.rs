@@ -57,6 +57,11 @@ impl RootComplex {
         }
     }
 
+    /// From the arrival of every posted write to its being in memory; nothing if that differs from write to write.
+    pub fn settle(&self) -> Option<Span> {
+        (self.late_write_ratio == 0.0 && self.iommu_miss_ratio == 0.0).then_some(self.write)
+    }
+
     /// Share of the time up to `now` in which the device's reads kept the package awake.
     pub fn awake_share(&self, now: Time) -> f64 {
         let awake = self.awake - self.awake_until.since(now);
@@ -72,7 +77,8 @@ impl RootComplex {
         }
     }
 
-    /// Posted writes settle in memory: all at once, or one by one where some may be late.
+    /// Posted writes settle in memory: all at once, or one by one where some may be late. Where all take the same time,
+    /// the link hands them over settled instead.
     fn on_write(&mut self, now: Time, arrival: Arrival, link: &mut Link, sink: &mut Sink) {
         let flight = &sink.packets[arrival.packet as usize];
         let (serial, each, relaxed) = (flight.serial(), flight.each(), flight.packet.relaxed);
@@ -129,9 +135,10 @@ impl RootComplex {
         if arrival.first + arrival.count < flight.count() {
             return;
         }
-        if self.settled_until > now {
-            flight.first_arrival = self.settled_until;
-            return sink.at(self.settled_until, Event::Look(arrival.packet));
+        let settled_until = self.settled_until.max(flight.posted_until());
+        if settled_until > now {
+            flight.first_arrival = settled_until;
+            return sink.at(settled_until, Event::Look(arrival.packet));
         }
         self.on_look(now, arrival.packet, sink);
     }
