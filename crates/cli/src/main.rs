@@ -7,6 +7,7 @@ mod drive_flags;
 mod ending;
 mod input;
 mod output;
+mod predict;
 mod progress;
 mod reproduce;
 mod run;
@@ -22,6 +23,7 @@ Examples:
   phaselink compare                       four interfaces over the same memory, side by side
   phaselink compare --media dram          the same over another memory
   phaselink run nvme --iodepth 32         one drive in detail
+  phaselink predict nvme --iodepth 32     its limits in closed form, nothing simulated
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
   phaselink reproduce                     published results beside simulated ones
@@ -41,6 +43,7 @@ struct Arguments {
 enum Command {
     Compare(compare::Arguments),
     Run(Box<run::Arguments>),
+    Predict(Box<predict::Arguments>),
     Trace(trace::Arguments),
     Check(check::Arguments),
     Reproduce(reproduce::Arguments),
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Compare(arguments) => compare::command(&arguments),
         Command::Run(arguments) => run::command(&arguments),
+        Command::Predict(arguments) => predict::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),

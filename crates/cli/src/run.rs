@@ -1,6 +1,6 @@
 //! `phaselink run`: one drive under one workload, in detail.
 
-mod workload;
+pub mod workload;
 
 use std::path::{Path, PathBuf};
 use std::process;

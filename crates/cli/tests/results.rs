@@ -41,7 +41,7 @@ fn piped_output_has_no_escape_codes_and_no_progress_bars() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in ["", "compare", "run", "trace", "check", "reproduce"] {
+    for command in ["", "compare", "run", "predict", "trace", "check", "reproduce"] {
         let help = printed(&format!("{command} --help"));
         assert!(help.contains("Examples:\n  phaselink "), "{command}: {help}");
         assert!(help.lines().all(|line| line.chars().count() <= 110), "{command}: {help}");
@@ -178,4 +178,20 @@ fn papers_are_listed() {
 #[test]
 fn the_version_is_that_of_the_workspace() {
     assert_eq!(printed("--version"), format!("phaselink {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_prediction_as_json_has_stages_that_sum_to_its_total_and_its_limits_in_order() {
+    let drives = document("predict nvme dc-express --rw randrw --bs 4k --iodepth 8 --json");
+    for drive in drives.as_array().unwrap() {
+        let job = &drive["jobs"][0];
+        for class in job["classes"].as_array().unwrap() {
+            let stages = class["alone"]["stages"].as_array().unwrap();
+            let sum: f64 = stages.iter().map(|stage| stage["ns"].as_f64().unwrap()).sum();
+            assert!((sum - class["alone"]["total_ns"].as_f64().unwrap()).abs() < 1e-6);
+        }
+        let limits: Vec<f64> =
+            job["limits"].as_array().unwrap().iter().map(|limit| limit["iops_max"].as_f64().unwrap()).collect();
+        assert!(limits.is_sorted() && job["bottleneck"] == job["limits"][0]["resource"]);
+    }
 }

@@ -67,12 +67,8 @@ impl Engine {
     /// The drive in its host, idle, at time zero.
     pub fn new(drive: &Drive, seed: u64) -> Engine {
         let mut sink = Sink::default();
-        let uncore_ratio = match drive.host.uncore_follows_core {
-            true => drive.host.nominal_ghz / drive.host.core_ghz,
-            false => 1.0,
-        };
         let (driver, controller) = protocol::connect(drive, seed, &mut sink);
-        let root_complex = RootComplex::new(drive, uncore_ratio, seed);
+        let root_complex = RootComplex::new(drive, seed);
         let settle = root_complex.settle();
         Engine {
             host: Host::new(drive),

@@ -8,6 +8,7 @@ pub mod host;
 pub mod link;
 pub mod media;
 pub mod memory;
+pub mod predict;
 pub mod protocol;
 mod queue;
 pub mod random;

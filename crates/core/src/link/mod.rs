@@ -176,6 +176,23 @@ impl Link {
         }
     }
 
+    /// Shortest time for which the sender of a packet misses the credits that it has spent: the receiver's own time,
+    /// and the way there and back.
+    pub fn credits_away(&self, direction: Direction, each: Span) -> Span {
+        each + self.accept[direction as usize] + self.round_trip
+    }
+
+    /// Time for which the receiver of `direction` is busy with one posted packet.
+    pub fn accept(&self, direction: Direction) -> Span {
+        self.accept[direction as usize]
+    }
+
+    /// What packets of this kind cost the wire that carries their acknowledgements and credits, each.
+    pub fn acknowledgement(&self, kind: Kind) -> Span {
+        // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
+        self.acknowledge * if kind == Kind::Completion { 1 } else { 2 }
+    }
+
     /// Wire time of one packet with this payload.
     pub fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
         self.wire_times[(payload_bytes + self.overhead.of(kind)) as usize]
@@ -406,7 +423,7 @@ impl Link {
                 arrival = Some(flight.arrives_at);
             }
         }
-        self.spend(direction, class, count, data, started + each, each);
+        self.spend(direction, class, count, data, started, each);
         self.wires[wire].occupy(Segment { packet: id, class: queue, count, each, started, end });
         if !ends_burst {
             self.wires[wire].push_front(queue, id);
@@ -429,7 +446,7 @@ impl Link {
         (flight.started, flight.posted_until) = (started, self.posted_until);
         (flight.sent, flight.watched) = (1, !self.per_packet);
         flight.arrives_at = self.arrival(&flight.packet, started + time);
-        self.spend(direction, class, 1, data_credits(flight.payload_last), started + time, time);
+        self.spend(direction, class, 1, data_credits(flight.payload_last), started, time);
         self.wires[wire].occupy_single(flight.queue, started + time);
         Some(flight.arrives_at)
     }
@@ -448,14 +465,14 @@ impl Link {
         at + self.settle
     }
 
-    /// Spend the credits of `count` packets, the first of which has left the wire at `left`.
+    /// Spend the credits of `count` packets, the first of which goes on the wire at `started`.
     #[inline]
-    fn spend(&mut self, direction: Direction, class: Class, count: u32, data: u32, left: Time, each: Span) {
+    fn spend(&mut self, direction: Direction, class: Class, count: u32, data: u32, started: Time, each: Span) {
         if class == Class::Completion || count == 0 {
             return;
         }
         let accept = self.accept[direction as usize];
-        let mut first_return = left + accept + self.round_trip;
+        let mut first_return = started + self.credits_away(direction, each);
         if class == Class::Posted {
             // The receiver takes packets out of its buffer one after the other.
             let last_return = &mut self.last_return[direction as usize];
@@ -505,9 +522,7 @@ impl Link {
             false => (flight.payload_each, flight.each),
         };
         let (payload, time) = (flight.payload_each * before + payload_last, flight.each * u64::from(before) + last);
-        // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
-        let dllps = if packet.kind == Kind::Completion { 1 } else { 2 };
-        let owed = self.acknowledge * (dllps * u64::from(arrival.count));
+        let owed = self.acknowledgement(packet.kind) * u64::from(arrival.count);
         let opposite = packet.direction.opposite();
         let wire = self.wire_of(opposite);
         self.wires[wire].owe(owed);
