@@ -83,7 +83,7 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
     Prediction {
         drive: drive.name.clone(),
         jobs: jobs.iter().map(|job| predict_job(&parts, job, form)).collect(),
-        stack_stages: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
+        stack_stages: crate::protocol::stage_names(drive),
     }
 }
 
