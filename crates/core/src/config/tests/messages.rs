@@ -102,7 +102,7 @@ cores = 1
 ",
         expect![[r#"
             drive.toml:1: media is 3; allowed: a section [media]
-            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: dc-express, dc-express-block, nvme, nvme-polled
+            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: dc-express, dc-express-block, disk-raid, fusion-io, nvme, nvme-polled, ssd-raid
             drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why
             drive.toml:5: stack.stages holds 1; allowed: tables
             drive.toml:5: stack.stages.name is 2; allowed: text in quotes
