@@ -1,6 +1,6 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit snapshots bench reproduce docs clean
+.PHONY: help build test format-check lint unit snapshots bench reproduce ecc docs clean
 
 help:
 	@echo 'make build      the program, optimised: target/release/phaselink'
@@ -8,6 +8,7 @@ help:
 	@echo 'make snapshots  renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench      speed against the budgets'
 	@echo 'make reproduce  published results beside simulated ones'
+	@echo 'make ecc        32 million damaged sectors, decoded and compared with the truth'
 	@echo 'make docs       documentation of the library, in target/doc'
 	@echo 'make clean      remove what was built'
 
@@ -36,6 +37,9 @@ bench:
 
 reproduce:
 	cargo run --release -- reproduce
+
+ecc:
+	cargo run --release -- ecc --inject 4000000 --trials 100000
 
 docs:
 	cargo doc --workspace --no-deps

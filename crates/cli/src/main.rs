@@ -4,12 +4,16 @@
 mod check;
 mod compare;
 mod drive_flags;
+mod ecc;
 mod ending;
 mod input;
+mod interrupt;
 mod output;
+mod predict;
 mod progress;
 mod reproduce;
 mod run;
+mod sweep;
 mod trace;
 mod words;
 
@@ -22,9 +26,12 @@ Examples:
   phaselink compare                       four interfaces over the same memory, side by side
   phaselink compare --media dram          the same over another memory
   phaselink run nvme --iodepth 32         one drive in detail
+  phaselink predict nvme --iodepth 32     its limits in closed form, nothing simulated
+  phaselink sweep plan.toml               many drives and jobs, a row for each
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
   phaselink reproduce                     published results beside simulated ones
+  phaselink ecc                           errors in sectors, injected and corrected
 
 Exit codes: 0 fine, 1 the result is off, 2 wrong input, 130 stopped by Ctrl-C.";
 
@@ -41,18 +48,24 @@ struct Arguments {
 enum Command {
     Compare(compare::Arguments),
     Run(Box<run::Arguments>),
+    Predict(Box<predict::Arguments>),
+    Sweep(sweep::Arguments),
     Trace(trace::Arguments),
     Check(check::Arguments),
     Reproduce(reproduce::Arguments),
+    Ecc(ecc::Arguments),
 }
 
 fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Compare(arguments) => compare::command(&arguments),
         Command::Run(arguments) => run::command(&arguments),
+        Command::Predict(arguments) => predict::command(&arguments),
+        Command::Sweep(arguments) => sweep::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
+        Command::Ecc(arguments) => ecc::command(&arguments),
     };
     ending::exit_code(ending)
 }

@@ -24,7 +24,7 @@ use crate::config::{Drive, Wait};
 use crate::data::Data;
 use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
-use crate::link::packet::{Direction, Packet};
+use crate::link::packet::{Direction, Kind, Packet};
 use crate::link::{Arrival, Link};
 use crate::media::{Geometry, Media};
 use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, nvme};
@@ -56,6 +56,8 @@ pub struct Engine {
     controller: Controller,
     media: Media,
     recorder: Recorder,
+    /// Whether every posted write is in memory a fixed time after its arrival.
+    settles_alike: bool,
     /// Whether the driver looks for completions by itself, without an interrupt.
     polling: bool,
     stack_names: Vec<String>,
@@ -65,16 +67,15 @@ impl Engine {
     /// The drive in its host, idle, at time zero.
     pub fn new(drive: &Drive, seed: u64) -> Engine {
         let mut sink = Sink::default();
-        let uncore_ratio = match drive.host.uncore_follows_core {
-            true => drive.host.nominal_ghz / drive.host.core_ghz,
-            false => 1.0,
-        };
         let (driver, controller) = protocol::connect(drive, seed, &mut sink);
+        let root_complex = RootComplex::new(drive, seed);
+        let settle = root_complex.settle();
         Engine {
             host: Host::new(drive),
             driver,
-            link: Link::new(&drive.link, drive.root_complex.write_accept, seed),
-            root_complex: RootComplex::new(drive, uncore_ratio, seed),
+            link: Link::new(&drive.link, drive.root_complex.write_accept, settle.unwrap_or_default(), seed),
+            root_complex,
+            settles_alike: settle.is_some(),
             controller,
             media: Media::new(&Geometry::from(&drive.media)),
             recorder: Recorder::default(),
@@ -246,6 +247,9 @@ impl Engine {
                 let number = flight.packet.request.map(|request| self.sink.requests[request as usize].number);
                 self.sink.trace.keep_burst(burst, number);
             }
+            if self.settles_alike && flight.packet.kind == Kind::MemoryWrite {
+                return self.on_settle(now, arrival.packet, arrival.first, arrival.count);
+            }
             return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);
         }
         if last {
@@ -268,7 +272,8 @@ impl Engine {
         let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
         let up = flight.packet.direction == Direction::Up;
         let name = protocol::packet_name(&flight.packet);
-        Burst { name, up, packets, wire_bytes, from: flight.started(), to: now }
+        let to = now - self.link.settling(&flight.packet);
+        Burst { name, up, packets, wire_bytes, from: flight.started(), to }
     }
 
     /// Keep packets that have come down. Only now is it known whose command a queue read has brought, if any.

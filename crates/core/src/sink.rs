@@ -84,8 +84,6 @@ pub struct Request {
 pub struct Sink {
     /// Events of later instants.
     later: Queue<Event>,
-    /// Events of this instant, in the order in which they were asked for.
-    ready: VecDeque<Event>,
     now: Time,
     pub packets: Table<InFlight>,
     /// Payloads by burst, beside them because few bursts have one whose bytes matter.
@@ -111,10 +109,7 @@ impl Sink {
     /// Let `event` happen at `at`; an instant that has passed counts as now.
     #[inline]
     pub fn at(&mut self, at: Time, event: Event) {
-        if at <= self.now {
-            return self.ready.push_back(event);
-        }
-        self.later.push(at, event);
+        self.later.push(at.max(self.now), event);
     }
 
     /// Let `event` happen `after` from `now`.
@@ -208,19 +203,12 @@ impl Sink {
 
     /// When something happens next.
     pub fn next_at(&self) -> Option<Time> {
-        match self.ready.is_empty() {
-            false => Some(self.now),
-            true => self.later.next_at(),
-        }
+        self.later.next_at()
     }
 
     /// The next event up to `until`, and the clock moved to it.
     #[inline]
     pub fn pop(&mut self, until: Time) -> Option<(Time, Event)> {
-        if let Some(event) = self.ready.pop_front() {
-            self.events += 1;
-            return Some((self.now, event));
-        }
         let (at, event) = self.later.pop(until)?;
         self.now = at;
         self.events += 1;

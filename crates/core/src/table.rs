@@ -31,6 +31,21 @@ impl<T> Table<T> {
         place
     }
 
+    /// A place to be filled; it still holds what was there before.
+    #[inline]
+    pub fn occupy(&mut self) -> u32
+    where
+        T: Default,
+    {
+        match self.vacant.pop() {
+            Some(place) => place,
+            None => {
+                self.places.push(T::default());
+                self.places.len() as u32 - 1
+            }
+        }
+    }
+
     /// Let the place be used again. Its owner must not look at it any more.
     pub fn vacate(&mut self, place: u32) {
         let latest = || self.vacant.iter().rev().take(VACANT_CHECKED);

@@ -62,7 +62,7 @@ impl Bench {
 
     fn with_accept(config: &config::Link, accept: Span) -> Bench {
         Bench {
-            link: Link::new(config, accept, 1),
+            link: Link::new(config, accept, Span::ZERO, 1),
             sink: Sink::default(),
             seen: Vec::new(),
             directions: BTreeMap::new(),

@@ -14,7 +14,7 @@ mod reader;
 pub mod schema;
 mod section;
 pub mod shipped;
-mod suggest;
+pub(crate) mod suggest;
 mod value;
 
 #[cfg(test)]

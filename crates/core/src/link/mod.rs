@@ -23,7 +23,7 @@ use wire::{Class, Segment, Wire};
 const PACKET_BYTES_MAX: u32 = 4096 + 64;
 
 /// A burst between its sender and its receiver.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct InFlight {
     pub packet: Packet,
     /// Number of this burst in the order of sending.
@@ -48,34 +48,12 @@ pub struct InFlight {
     /// For the receiver's use: a read's first packet's arrival, or packets settled so far.
     pub first_arrival: Time,
     pub settled: u32,
-    /// When its first packet went on the wire.
+    /// When its first packet went on the wire, and when the device's writes that had left by then will be in memory.
     started: Time,
+    posted_until: Time,
 }
 
 impl InFlight {
-    /// A burst that the link has yet to see.
-    pub fn new(packet: Packet) -> InFlight {
-        InFlight {
-            packet,
-            serial: 0,
-            class: class_of(packet.kind),
-            queue: class_of(packet.kind),
-            count: 0,
-            sent: 0,
-            arrived: 0,
-            payload_each: 0,
-            payload_last: 0,
-            header: 0,
-            each: Span::ZERO,
-            last: Span::ZERO,
-            arrives_at: Time::NEVER,
-            watched: false,
-            first_arrival: Time::NEVER,
-            settled: 0,
-            started: Time::ZERO,
-        }
-    }
-
     /// Number of this burst in the order of sending.
     pub fn serial(&self) -> u64 {
         self.serial
@@ -89,6 +67,11 @@ impl InFlight {
     /// When its first packet went on the wire.
     pub fn started(&self) -> Time {
         self.started
+    }
+
+    /// When the device's strictly ordered writes that left before it will be in memory.
+    pub fn posted_until(&self) -> Time {
+        self.posted_until
     }
 
     /// Wire time of each packet but the last.
@@ -150,6 +133,12 @@ pub struct Link {
     overhead: Overhead,
     accounting: Accounting,
     one_way: Span,
+    /// From the arrival of the device's posted writes to their being in memory. Bursts are handed over then, so that one
+    /// event stands for both instants.
+    settle: Span,
+    /// When the device's strictly ordered writes that have left so far will be in memory, and the same without the last.
+    posted_until: Time,
+    posted_before: Time,
     /// There and back, with the packet that answers.
     round_trip: Span,
     /// Wire time of acknowledgement traffic for one packet without and with flow-control updates.
@@ -168,8 +157,9 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link whose root complex accepts posted writes at one every `root_accept`.
-    pub fn new(config: &config::Link, root_accept: Span, seed: u64) -> Link {
+    /// A link whose root complex accepts posted writes at one every `root_accept`, and has each in memory `settle` after
+    /// its arrival.
+    pub fn new(config: &config::Link, root_accept: Span, settle: Span, seed: u64) -> Link {
         let rate = Rate::new(config);
         let posted = Credits::new(config.posted_header_credits.into(), config.posted_data_credits.into());
         let non_posted = Credits::new(config.non_posted_header_credits.into(), 0);
@@ -187,6 +177,9 @@ impl Link {
             overhead: Overhead::new(config),
             accounting: Accounting::new(config, rate.time(DLLP_BYTES)),
             one_way,
+            settle,
+            posted_until: Time::ZERO,
+            posted_before: Time::ZERO,
             round_trip: one_way * 2 + rate.time(DLLP_BYTES),
             acknowledge: if acknowledged { Span::from_ps(dllp_ps.round() as u64) } else { Span::ZERO },
             accept: [root_accept, Span::ZERO],
@@ -203,6 +196,31 @@ impl Link {
     /// Time from the last symbol of a packet leaving one end to the packet being usable at the other.
     pub fn one_way(&self) -> Span {
         self.one_way
+    }
+
+    /// How long after its arrival a packet is handed over.
+    pub fn settling(&self, packet: &Packet) -> Span {
+        match (packet.direction, packet.kind) {
+            (Direction::Up, Kind::MemoryWrite) => self.settle,
+            _ => Span::ZERO,
+        }
+    }
+
+    /// Shortest time for which the sender of a packet misses the credits that it has spent: the receiver's own time,
+    /// and the way there and back.
+    pub fn credits_away(&self, direction: Direction, each: Span) -> Span {
+        each + self.accept[direction as usize] + self.round_trip
+    }
+
+    /// Time for which the receiver of `direction` is busy with one posted packet.
+    pub fn accept(&self, direction: Direction) -> Span {
+        self.accept[direction as usize]
+    }
+
+    /// What packets of this kind cost the wire that carries their acknowledgements and credits, each.
+    pub fn acknowledgement(&self, kind: Kind) -> Span {
+        // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
+        self.acknowledge * if kind == Kind::Completion { 1 } else { 2 }
     }
 
     /// Wire time of one of the device's packets with this payload.
@@ -230,7 +248,8 @@ impl Link {
 
     /// Send a burst, now.
     pub fn send(&mut self, packet: Packet, sink: &mut Sink) {
-        let id = sink.packets.insert(InFlight::new(packet));
+        let id = sink.packets.occupy();
+        sink.packets[id as usize].packet = packet;
         self.send_on(sink.now(), id, sink);
     }
 
@@ -238,7 +257,8 @@ impl Link {
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, sink: &mut Sink) {
         let bytes = payload.len();
         let packet = Packet::write(direction, address, bytes as u32, bytes as u32, token);
-        let id = sink.packets.insert(InFlight::new(packet));
+        let id = sink.packets.occupy();
+        sink.packets[id as usize].packet = packet;
         sink.payload(id).room(bytes).copy_from_slice(payload);
         self.send_on(sink.now(), id, sink);
     }
@@ -249,6 +269,11 @@ impl Link {
         self.register(flight);
         let wire = self.wire_of(flight.packet.direction);
         if self.wires[wire].idle(now) {
+            if flight.count == 1
+                && let Some(at) = self.start_single(now, wire, flight)
+            {
+                return sink.at(at, Event::Arrive(id));
+            }
             let granted = self.granted(now, flight);
             if granted > 0 {
                 let arrival = self.start(now, wire, id, granted, flight);
@@ -324,10 +349,13 @@ impl Link {
         flight.queue = if flight.packet.behind_writes { Class::Posted } else { flight.class };
         flight.count = flight.packet.count();
         flight.payload_each = flight.packet.chunk_payload_bytes();
-        flight.payload_last = flight.packet.payload_bytes() - flight.payload_each * (flight.count - 1);
         flight.header = overhead;
         flight.each = self.wire_times[(flight.payload_each + overhead) as usize];
-        flight.last = self.wire_times[(flight.payload_last + overhead) as usize];
+        (flight.payload_last, flight.last) = (flight.payload_each, flight.each);
+        if flight.count > 1 {
+            flight.payload_last = flight.packet.payload_bytes() - flight.payload_each * (flight.count - 1);
+            flight.last = self.wire_times[(flight.payload_last + overhead) as usize];
+        }
         (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
         (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
         flight.watched = false;
@@ -368,6 +396,9 @@ impl Link {
         let direction = flight.packet.direction;
         if flight.sent == flight.count {
             self.wires[wire].push_front(segment.class, segment.packet);
+            if flight.class == Class::Posted && !flight.packet.relaxed {
+                self.posted_until = self.posted_before;
+            }
         }
         flight.sent -= behind;
         flight.arrives_at = Time::NEVER;
@@ -427,29 +458,19 @@ impl Link {
             false => started + each * u64::from(count),
         };
         if flight.sent == 0 {
-            flight.started = started;
+            (flight.started, flight.posted_until) = (started, self.posted_until);
         }
         flight.sent += count;
         let data = data_credits(flight.payload_each);
         let mut arrival = None;
         if self.per_packet || ends_burst {
-            flight.arrives_at = end + self.one_way;
+            flight.arrives_at = self.arrival(&flight.packet, end);
             if !flight.watched && count > 0 {
                 flight.watched = !self.per_packet;
                 arrival = Some(flight.arrives_at);
             }
         }
-        let accept = self.accept[direction as usize];
-        let mut first_return = started + each + accept + self.round_trip;
-        if class == Class::Posted {
-            // The receiver takes packets out of its buffer one after the other.
-            let last_return = &mut self.last_return[direction as usize];
-            first_return = first_return.max(*last_return + accept);
-            *last_return = first_return + each.max(accept) * u64::from(count.max(1) - 1);
-        }
-        if let Some(credits) = self.credits(direction, class).filter(|_| count > 0) {
-            credits.spend(count, data, first_return, each.max(accept));
-        }
+        self.spend(direction, class, count, data, started, each);
         self.wires[wire].occupy(Segment { packet: id, class: queue, count, each, started, end });
         if !ends_burst {
             self.wires[wire].push_front(queue, id);
@@ -458,6 +479,56 @@ impl Link {
             self.replay(wire, direction, end, each);
         }
         arrival
+    }
+
+    /// The same for a burst of one packet on an idle wire, which nothing can cut and nothing follows: what nearly all
+    /// commands, answers and completion entries are. When it arrives; nothing if it has to wait for credits.
+    #[inline]
+    fn start_single(&mut self, now: Time, wire: usize, flight: &mut InFlight) -> Option<Time> {
+        let (direction, class, time) = (flight.packet.direction, flight.class, flight.last);
+        if self.errors[direction as usize].possible() || self.granted(now, flight) == 0 {
+            return None;
+        }
+        let started = self.wires[wire].start_at(now);
+        (flight.started, flight.posted_until) = (started, self.posted_until);
+        (flight.sent, flight.watched) = (1, !self.per_packet);
+        flight.arrives_at = self.arrival(&flight.packet, started + time);
+        self.spend(direction, class, 1, data_credits(flight.payload_last), started, time);
+        self.wires[wire].occupy_single(flight.queue, started + time);
+        Some(flight.arrives_at)
+    }
+
+    /// When a burst whose last packet leaves the wire at `end` is handed over: on arrival, or once in memory.
+    #[inline]
+    fn arrival(&mut self, packet: &Packet, end: Time) -> Time {
+        let at = end + self.one_way;
+        if packet.direction == Direction::Down || packet.kind != Kind::MemoryWrite {
+            return at;
+        }
+        if !packet.relaxed {
+            self.posted_before = self.posted_until;
+            self.posted_until = at + self.settle;
+        }
+        at + self.settle
+    }
+
+    /// Spend the credits of `count` packets, the first of which goes on the wire at `started`.
+    #[inline]
+    fn spend(&mut self, direction: Direction, class: Class, count: u32, data: u32, started: Time, each: Span) {
+        if class == Class::Completion || count == 0 {
+            return;
+        }
+        let accept = self.accept[direction as usize];
+        let mut first_return = started + self.credits_away(direction, each);
+        if class == Class::Posted {
+            // The receiver takes packets out of its buffer one after the other.
+            let last_return = &mut self.last_return[direction as usize];
+            first_return = first_return.max(*last_return + accept);
+            *last_return = first_return + each.max(accept) * u64::from(count - 1);
+        }
+        if let Some(credits) = self.credits(direction, class) {
+            credits.spend(count, data, first_return, each.max(accept));
+        }
     }
 
     /// What follows a segment: its arrival, and the next one.
@@ -498,9 +569,7 @@ impl Link {
             false => (flight.payload_each, flight.each),
         };
         let (payload, time) = (flight.payload_each * before + payload_last, flight.each * u64::from(before) + last);
-        // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
-        let dllps = if packet.kind == Kind::Completion { 1 } else { 2 };
-        let owed = self.acknowledge * (dllps * u64::from(arrival.count));
+        let owed = self.acknowledgement(packet.kind) * u64::from(arrival.count);
         let opposite = packet.direction.opposite();
         let wire = self.wire_of(opposite);
         self.wires[wire].owe(owed);
@@ -523,9 +592,10 @@ impl Link {
         let wire_time = flight.wire_time();
         let ledger = &mut sink.requests[request as usize].ledger;
         let before = if flight.packet.kind == Kind::Completion { Stage::HostRead } else { Stage::LinkWait };
-        ledger.until(before, now - self.one_way - wire_time);
+        let arrived = now - self.settling(&flight.packet);
+        ledger.until(before, arrived - self.one_way - wire_time);
         ledger.spend(Stage::Transfer, wire_time);
-        ledger.until(Stage::Propagation, now);
+        ledger.until(Stage::Propagation, arrived);
     }
 }
 
@@ -554,6 +624,11 @@ impl Errors {
     fn new(rate: f64, mut random: Random) -> Errors {
         let bits_left = if rate > 0.0 { random.exponential() / rate } else { f64::INFINITY };
         Errors { rate, bits_left, random }
+    }
+
+    /// Whether there can be any.
+    fn possible(&self) -> bool {
+        self.rate > 0.0
     }
 
     /// How many of `packets` arrive intact, and whether the one behind them does not.

@@ -52,9 +52,10 @@ impl Payload {
 }
 
 /// Direction of travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Device to host.
+    #[default]
     Up,
     /// Host to device.
     Down,
@@ -71,9 +72,10 @@ impl Direction {
 }
 
 /// Kind of packet; each has its flow-control class (section 2.6.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Posted: data, doorbells, completion entries, interrupt messages.
+    #[default]
     MemoryWrite,
     /// Non-posted, answered by completions.
     MemoryRead,
@@ -84,7 +86,7 @@ pub enum Kind {
 /// A burst of equal packets that belong together: the data of one read, one command, one doorbell.
 ///
 /// All its packets carry `chunk_bytes` of payload but the last, which carries the rest.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Packet {
     pub kind: Kind,
     pub direction: Direction,
@@ -112,7 +114,7 @@ pub struct Packet {
 }
 
 /// A protocol's own name for a packet: what it is, and which of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Token {
     pub role: u8,
     pub context: u32,

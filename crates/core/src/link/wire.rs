@@ -116,6 +116,11 @@ impl Wire {
         self.sending = if segment.count > 1 { Some(segment) } else { None };
     }
 
+    /// Put a single packet on the wire.
+    pub fn occupy_single(&mut self, class: Class, end: Time) {
+        (self.free_at, self.last, self.sending) = (end, class, None);
+    }
+
     /// The wire is lost until `until` (a replay).
     pub fn block(&mut self, until: Time) {
         self.free_at = self.free_at.max(until);

@@ -10,6 +10,7 @@
 //! [`geometry`] maps addresses to banks, [`timing`] holds the costs of a technology and the clocks
 //! of bank and bus; this module joins the pieces of a request into one answer.
 
+pub mod ecc;
 pub mod geometry;
 mod resolve;
 pub mod timing;

@@ -162,25 +162,25 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table = table.replace("; \n", "\n");
     expect![[r#"
         7d9dbb8d2738ab7b 1500 ios, 5529751527 ps, 54020 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        22eac2ac10a85b50 1500 ios, 236818269290 ps, 1302628 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
-        b3e8dc956793f676 1500 ios, 13824675246 ps, 56817 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
+        d45424fba4eaa5a7 1500 ios, 236818208828 ps, 1302628 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        5c864d9671ee96f8 1500 ios, 13825052520 ps, 56817 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
         2f622c0d77de6ced 1500 ios, 3691236585 ps, 54806 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
         bd5a37b878793901 1500 ios, 99985545762 ps, 358297 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
-        7b7db8c21c2345f8 1500 ios, 17556998518 ps, 142336 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
+        f867de15b9b743d8 1500 ios, 17557026329 ps, 142277 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
         05e0f74f00ef2505 1500 ios, 3692259785 ps, 54417 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
         f6247e5f920cc926 1500 ios, 5549939941 ps, 54048 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
-        8805fb560fc88bf1 1500 ios, 4268648776 ps, 56490 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
+        8ee0676dec5a0555 1500 ios, 4254875173 ps, 56142 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
         2f4fe067091e2e1b 1500 ios, 76540879163 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
         df5e6cf6c9014745 1500 ios, 18563613175663 ps, 52798387 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
         45bcab123d406101 1500 ios, 4229400000 ps, 56745 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
-        86339df58f76d8a2 1500 ios, 43544551389 ps, 87105 packets: nvme 4 KiB, 1 x 4, 50 % reads
-        d16d85a838d10c8e 1496 ios, 60605821565 ps, 805953 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
+        4aef5123aaed0c44 1500 ios, 43544452868 ps, 87105 packets: nvme 4 KiB, 1 x 4, 50 % reads
+        6d27cfd692023a6c 1496 ios, 60605821565 ps, 805953 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
         9cba66ebdbe14c16 1500 ios, 5133912360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
         c68172aad1c9d7d7 1500 ios, 11131222300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
-        e9017c2112ede6a5 1500 ios, 25738419745 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
-        8731a2d1652bf108 1500 ios, 48049926627 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
+        2c6c6a525180f861 1500 ios, 25738428979 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
+        2ddec8f0752170a5 1500 ios, 48049926627 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
         703e324cf6535007 1500 ios, 223749438763 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
-        6369a9579d2506e7 1500 ios, 42265589061 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
+        817f0157f8e7d00b 1500 ios, 42265586340 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
         3c8082e1f4a16291 1500 ios, 29377803289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
         0a7ba351ba4196a5 1500 ios, 3731392941 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_miss_ratio=0.1
     "#]].assert_eq(&table);

@@ -28,7 +28,7 @@ mod timer {
 }
 
 /// Data of a write is read from the host in pieces of this size, each with tags of its own.
-const PAYLOAD_READ_BYTES: u32 = 4096;
+pub const PAYLOAD_READ_BYTES: u32 = 4096;
 
 /// One queue pair as the controller sees it.
 #[derive(Clone, Debug)]
