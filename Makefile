@@ -1,12 +1,14 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit snapshots bench reproduce ecc docs clean
+.PHONY: help build test format-check lint unit snapshots bench bench-serve kill reproduce ecc docs clean
 
 help:
 	@echo 'make build      the program, optimised: target/release/phaselink'
 	@echo 'make test       format, lints and all tests; what a change must pass'
 	@echo 'make snapshots  renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench      speed against the budgets'
+	@echo 'make bench-serve  a served drive beside nbdkit, by fio'
+	@echo 'make kill       a server killed 200 times under load loses nothing'
 	@echo 'make reproduce  published results beside simulated ones'
 	@echo 'make ecc        32 million damaged sectors, decoded and compared with the truth'
 	@echo 'make docs       documentation of the library, in target/doc'
@@ -34,6 +36,12 @@ snapshots:
 
 bench:
 	cargo bench -p phaselink --bench budgets
+
+bench-serve: build
+	benches/serve.sh target/release/phaselink
+
+kill:
+	KILL_ROUNDS=200 cargo test -p phaselink --test kill -- --nocapture
 
 reproduce:
 	cargo run --release -- reproduce

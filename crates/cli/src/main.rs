@@ -1,11 +1,13 @@
 //! The program `phaselink`: a thin shell over `phaselink-core`. It reads files and flags, runs what the core
 //! offers on all processors, and prints; whatever is about storage lives in the core.
 
+mod bench;
 mod check;
 mod compare;
 mod drive_flags;
 mod ecc;
 mod ending;
+mod endurance;
 mod input;
 mod interrupt;
 mod output;
@@ -13,6 +15,7 @@ mod predict;
 mod progress;
 mod reproduce;
 mod run;
+mod serve;
 mod sweep;
 mod trace;
 mod words;
@@ -30,12 +33,14 @@ Examples:
   phaselink sweep plan.toml               many drives and jobs, a row for each
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
+  phaselink endurance dc-express          how long its memory lasts
   phaselink reproduce                     published results beside simulated ones
   phaselink ecc                           errors in sectors, injected and corrected
+  phaselink serve nvme --nbd 'nbd+unix:///?socket=nvme.sock'    the drive as a real block device
 
 Exit codes: 0 fine, 1 the result is off, 2 wrong input, 130 stopped by Ctrl-C.";
 
-/// Simulate storage devices for fast non-volatile memory over PCI Express, packet by packet.
+/// Simulate and serve storage devices for fast non-volatile memory over PCI Express, packet by packet.
 #[derive(Debug, Parser)]
 #[command(name = "phaselink", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
@@ -52,8 +57,11 @@ enum Command {
     Sweep(sweep::Arguments),
     Trace(trace::Arguments),
     Check(check::Arguments),
+    Endurance(endurance::Arguments),
     Reproduce(reproduce::Arguments),
     Ecc(ecc::Arguments),
+    Serve(serve::Arguments),
+    Bench(Box<bench::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -64,8 +72,11 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
+        Command::Endurance(arguments) => endurance::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
         Command::Ecc(arguments) => ecc::command(&arguments),
+        Command::Serve(arguments) => serve::command(&arguments),
+        Command::Bench(arguments) => bench::command(*arguments),
     };
     ending::exit_code(ending)
 }

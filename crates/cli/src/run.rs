@@ -79,7 +79,7 @@ struct Targets {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
-    let workload = arguments.workload.resolve(&drive)?;
+    let workload = arguments.workload.resolve(&drive.limits())?;
     let mut simulation = match arguments.verify {
         true => Simulation::with_data(&drive, &workload.jobs, arguments.seed)?,
         false => Simulation::new(&drive, &workload.jobs, arguments.seed)?,

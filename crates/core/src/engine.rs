@@ -13,12 +13,19 @@
 //! let mut engine = Engine::new(&drive, 1);
 //! let thread = engine.add_client(1);
 //! let io = Io { op: Op::Read, offset: 4096, bytes: 512 };
-//! engine.inject(Time::ZERO + Span::from_us(5), Input::Request { thread, io });
-//! while let Some(next) = engine.next_at().filter(|_| engine.completed() == 0) {
+//! engine.inject(Time::ZERO + Span::from_us(5), Input::Request { thread, io, token: 7 });
+//! let done = loop {
+//!     let next = engine.next_at().unwrap();
 //!     engine.run_until(next);
-//! }
-//! assert!(engine.now() > Time::ZERO + Span::from_us(6));
+//!     if let Some(done) = engine.take_completed() {
+//!         break done;
+//!     }
+//! };
+//! assert_eq!(done.token, 7);
+//! assert!(done.at > Time::ZERO + Span::from_us(6));
 //! ```
+
+use std::collections::VecDeque;
 
 use crate::config::{Drive, Wait};
 use crate::data::Data;
@@ -26,8 +33,8 @@ use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
 use crate::link::packet::{Direction, Kind, Packet};
 use crate::link::{Arrival, Link};
-use crate::media::{Geometry, Media};
-use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, nvme};
+use crate::media::Media;
+use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, moneta, nvme};
 use crate::recorder::Recorder;
 use crate::report::record::Burst;
 use crate::report::trace::Trace;
@@ -39,10 +46,20 @@ use crate::workload::{Io, Job};
 /// What comes into the engine from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A request at the application's end, for a thread made by [`Engine::add_client`].
-    Request { thread: u16, io: Io },
+    /// A request at the application's end, for a thread made by [`Engine::add_client`]. `token` is the caller's name for
+    /// it, which [`Engine::take_completed`] gives back.
+    Request { thread: u16, io: Io, token: u32 },
     /// A host's own driver writes a device register: the packet has just reached the device.
     RegisterWrite { address: u64, value: u32 },
+}
+
+/// An injected request that has its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// The name that the caller gave it.
+    pub token: u32,
+    /// When the application had its result.
+    pub at: Time,
 }
 
 /// A host, a link and a device, and all that is going to happen to them.
@@ -61,6 +78,8 @@ pub struct Engine {
     /// Whether the driver looks for completions by itself, without an interrupt.
     polling: bool,
     stack_names: Vec<String>,
+    /// Injected requests that are done and have not been taken.
+    client_completed: VecDeque<Completed>,
 }
 
 impl Engine {
@@ -77,10 +96,11 @@ impl Engine {
             root_complex,
             settles_alike: settle.is_some(),
             controller,
-            media: Media::new(&Geometry::from(&drive.media)),
+            media: Media::of(&drive.media, seed),
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep,
-            stack_names: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
+            stack_names: protocol::stage_names(drive),
+            client_completed: VecDeque::new(),
             sink,
         }
     }
@@ -124,12 +144,20 @@ impl Engine {
         self.run_until(at);
         self.sink.advance(at);
         match input {
-            Input::Request { thread, io } => self.host.inject(at, thread, io, &self.driver, &mut self.sink),
+            Input::Request { thread, io, token } => {
+                self.host.inject(at, thread, io, token, &self.driver, &mut self.sink);
+            }
             Input::RegisterWrite { address, value } => {
                 let Engine { controller, link, media, sink, .. } = self;
                 controller.on_register_write(at, address, value, &mut Ports { link, media, sink });
             }
         }
+    }
+
+    /// The next injected request that is done, in the order in which they were. Whoever injects takes them all, as they
+    /// are kept until then.
+    pub fn take_completed(&mut self) -> Option<Completed> {
+        self.client_completed.pop_front()
     }
 
     /// When something happens next.
@@ -186,6 +214,8 @@ impl Engine {
         let Engine { sink, host, driver, link, root_complex, controller, media, .. } = self;
         match event {
             Event::Thread(thread) => host.on_thread(now, thread, driver, sink),
+            Event::Walk(thread) => host.walk(now, thread, driver, sink),
+            Event::Release(lock) => host.on_release(now, lock, sink),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
             Event::Driver => driver.on_timer(now, link, sink),
             Event::Wire(wire) => link.on_wire(now, wire.into(), sink),
@@ -207,8 +237,11 @@ impl Engine {
             Event::Interrupt { vector } => host.on_interrupt(now, vector, sink),
             Event::Handled { vector } => {
                 host.on_handled(vector);
-                driver.on_handled(now, vector, link, sink);
+                if let Some(until) = driver.on_handled(now, vector, link, sink) {
+                    host.stall(now, vector, until);
+                }
                 self.on_completed(now);
+                self.host.leave_handler();
             }
         }
     }
@@ -233,6 +266,9 @@ impl Engine {
             trace.keep_request(done.number, &done.ledger, &self.stack_names);
         }
         self.recorder.record(now, done);
+        if let Some(token) = done.token {
+            self.client_completed.push_back(Completed { token, at: now });
+        }
         requests.vacate(request);
     }
 
@@ -247,7 +283,11 @@ impl Engine {
                 let number = flight.packet.request.map(|request| self.sink.requests[request as usize].number);
                 self.sink.trace.keep_burst(burst, number);
             }
-            if self.settles_alike && flight.packet.kind == Kind::MemoryWrite {
+            let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
+            if last {
+                self.on_delivered(now, arrival.packet);
+            }
+            if is_settled {
                 return self.on_settle(now, arrival.packet, arrival.first, arrival.count);
             }
             return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);
@@ -263,6 +303,17 @@ impl Engine {
             if let Some(burst) = recording {
                 self.keep_answer(burst, &packet);
             }
+        }
+    }
+
+    /// The device hears that its data has been received, if it cares.
+    #[inline]
+    fn on_delivered(&mut self, now: Time, id: PacketId) {
+        let Engine { link, controller, media, sink, .. } = self;
+        let Controller::Moneta(moneta) = controller else { return };
+        let token = sink.packets[id as usize].packet.token;
+        if token.role == moneta::role::DATA {
+            moneta.on_delivered(now, token.context, &mut Ports { link, media, sink });
         }
     }
 
@@ -301,6 +352,13 @@ impl Engine {
         if packet.token.role == nvme::role::INTERRUPT {
             return self.host.on_message(now, packet.token.context as u16, &mut self.sink);
         }
+        if packet.kind == Kind::Completion {
+            let answer = self.sink.take_payload(id);
+            self.host.resume_handler(packet.token.context as u16);
+            self.driver.on_answer(now, &answer, &mut self.link, &mut self.sink);
+            self.on_completed(now);
+            return self.host.leave_handler();
+        }
         let settled = Settled { packet, first, count };
         self.driver.on_settled(now, &settled, self.polling, &mut self.link, &mut self.sink);
         self.on_completed(now);
@@ -320,6 +378,7 @@ impl Engine {
         let now = self.recorder.last();
         let mut counters = self.driver.counters();
         counters.extend(self.controller.counters());
+        counters.extend(self.media.counters());
         if let Some(data) = &self.sink.data {
             counters.extend([("verified_reads", data.verified_reads), ("data_errors", data.data_errors)]);
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use phaselink_core::config::{Drive, Problem, Problems};
-use phaselink_core::workload::{Job, JobFile, Trace, fio, with_defaults};
+use phaselink_core::config::{Problem, Problems};
+use phaselink_core::workload::{Job, JobFile, Limits, Trace, fio, with_defaults};
 
 use crate::{input, words};
 
@@ -66,30 +66,36 @@ pub struct Workload {
 }
 
 impl WorkloadFlags {
-    /// Read what the flags name, for this drive.
+    /// The same with more job files.
+    pub fn with_files(mut self, files: Vec<String>) -> WorkloadFlags {
+        self.fio.extend(files);
+        self
+    }
+
+    /// Read what the flags name, for a drive with these limits.
     ///
     /// # Errors
     /// Everything that is wrong with flags, job files and traces, and everything that the drive cannot do.
-    pub fn resolve(&self, drive: &Drive) -> Result<Workload, Problems> {
+    pub fn resolve(&self, limits: &Limits) -> Result<Workload, Problems> {
         match self.fio.is_empty() {
-            true => self.one_job(drive),
-            false => self.job_files(drive),
+            true => self.one_job(limits),
+            false => self.job_files(limits),
         }
     }
 
-    fn job_files(&self, drive: &Drive) -> Result<Workload, Problems> {
+    fn job_files(&self, limits: &Limits) -> Result<Workload, Problems> {
         let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
-        let parts = input::all(files.iter().map(|file| resolved(file, drive)))?;
+        let parts = input::all(files.iter().map(|file| resolved(file, limits)))?;
         let names: Vec<String> = parts.iter().flat_map(|(jobs, _)| jobs).map(|job| job.name.clone()).collect();
         let notes: String = parts.iter().map(|(_, notes)| notes.as_str()).collect();
         let summary = format!("Jobs: {} of {}\n{notes}", words::listed(&names), words::listed(&self.fio));
         Ok(Workload { jobs: parts.into_iter().flat_map(|(jobs, _)| jobs).collect(), summary })
     }
 
-    fn one_job(&self, drive: &Drive) -> Result<Workload, Problems> {
+    fn one_job(&self, limits: &Limits) -> Result<Workload, Problems> {
         let given = self.given()?;
         let options = with_defaults(&given);
-        let (jobs, notes) = resolved(&fio::from_flags(&options)?, drive)?;
+        let (jobs, notes) = resolved(&fio::from_flags(&options)?, limits)?;
         let spelt: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let hint = match given.is_empty() {
             true => " (the default; see phaselink run --help)",
@@ -128,9 +134,9 @@ fn option(text: &str) -> Result<(&str, &str), Problems> {
 }
 
 /// The jobs of a file on this drive, and notes on the traces that they replay.
-fn resolved(file: &JobFile, drive: &Drive) -> Result<(Vec<Job>, String), Problems> {
+fn resolved(file: &JobFile, limits: &Limits) -> Result<(Vec<Job>, String), Problems> {
     let traces = input::traces(file)?;
-    let jobs = file.resolve(&drive.limits(), &traces)?;
+    let jobs = file.resolve(limits, &traces)?;
     Ok((jobs, notes(&traces)))
 }
 

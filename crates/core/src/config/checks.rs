@@ -3,7 +3,8 @@
 //! Other conditions hold for every value within bounds and need no check: no size within bounds comes near 2^64 bytes.
 
 use super::drive::Drive;
-use super::schema::{Interface, Wait};
+use super::schema::{DataPattern, Interface, Stage, Wait};
+use crate::media::cells::Cells;
 use crate::report::stage::STACK_STAGES_MAX;
 
 /// Entries of all submission queues together: with all of them used, 3.2 GB of rings and bookkeeping.
@@ -21,10 +22,19 @@ pub(super) struct Broken {
 pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
     let checks = [
         wait,
+        moneta_wait,
+        zero_copy,
         stages,
+        held,
         clocks,
         volts,
         stripe,
+        chips,
+        chips_fill_stripe,
+        pulses,
+        pattern,
+        housekeeping,
+        wear_line,
         data_credits,
         lane_rate,
         completion_size,
@@ -43,10 +53,10 @@ fn broken_if(is_broken: bool, keys: &'static [&'static str], found: String, allo
 
 /// A thread that sleeps is woken by an interrupt, which DC Express never sends.
 fn wait(drive: &Drive) -> Option<Broken> {
-    let interrupts = drive.interface == Interface::Nvme && drive.nvme.interrupts;
-    let cause = match drive.interface {
-        Interface::Nvme => "nvme.interrupts is false",
-        Interface::DcExpress => "interface is \"dc-express\", which has no interrupts",
+    let (interrupts, cause) = match drive.interface {
+        Interface::Nvme => (drive.nvme.interrupts, "nvme.interrupts is false"),
+        Interface::DcExpress => (false, "interface is \"dc-express\", which has no interrupts"),
+        Interface::Moneta => (true, ""),
     };
     broken_if(
         drive.host.wait == Wait::Sleep && !interrupts,
@@ -56,10 +66,44 @@ fn wait(drive: &Drive) -> Option<Broken> {
     )
 }
 
+/// Moneta's driver learns of completions from its interrupt handler alone; whether a thread spins until then depends
+/// on the size of its request.
+fn moneta_wait(drive: &Drive) -> Option<Broken> {
+    broken_if(
+        drive.interface == Interface::Moneta && drive.host.wait != Wait::Sleep,
+        &["host.wait", "interface"],
+        String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),
+        String::from("host.wait = \"sleep\", with moneta.spin_up_to_bytes for the requests that spin"),
+    )
+}
+
+/// The address of an application's buffer has to reach the device with the request, and nothing is copied.
+fn zero_copy(drive: &Drive) -> Option<Broken> {
+    let (words, copy) = (drive.moneta.request_words, drive.stack.copy_bytes_per_ns);
+    broken_if(
+        drive.moneta.zero_copy && (words == 1 || copy > 0.0),
+        &["moneta.zero_copy", "moneta.request_words", "stack.copy_bytes_per_ns"],
+        format!("moneta.zero_copy is true with moneta.request_words {words} and stack.copy_bytes_per_ns {copy}"),
+        String::from("moneta.request_words = 2 or 3, and stack.copy_bytes_per_ns = 0"),
+    )
+}
+
 fn stages(drive: &Drive) -> Option<Broken> {
-    let count = drive.stack.stages.len();
+    let count = crate::protocol::stages(drive).len();
     let found = format!("stack.stages has {count} stages");
     broken_if(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
+}
+
+/// What a stage does under its lock is a part of what it does.
+fn held(drive: &Drive) -> Option<Broken> {
+    let is_broken = |stage: &&Stage| stage.submit_held > stage.submit || stage.complete_held > stage.complete;
+    let stage = drive.stack.stages.iter().find(is_broken)?;
+    broken_if(
+        true,
+        &["stack.stages"],
+        format!("stack.stages \"{}\" holds its lock for longer than it runs", stage.name),
+        String::from("submit_held_ns up to submit_ns, and complete_held_ns up to complete_ns"),
+    )
 }
 
 /// Voltage rises from one clock to the other, so there must be room between them.
@@ -90,6 +134,83 @@ fn stripe(drive: &Drive) -> Option<Broken> {
         &["media.stripe_bytes", "media.capacity_mib"],
         format!("media.stripe_bytes is {stripe} with media.capacity_mib {capacity}"),
         String::from("a stripe no larger than the capacity"),
+    )
+}
+
+/// Spare chips, several buses and clocks belong to chips that are told apart.
+fn chips(drive: &Drive) -> Option<Broken> {
+    let media = &drive.media;
+    let keys = [
+        ("spare_chips", u32::from(media.spare_chips)),
+        ("buses_per_channel", u32::from(media.buses_per_channel) - 1),
+        ("command_clocks", media.command_clocks.into()),
+        ("dummy_clocks", media.dummy_clocks.into()),
+    ];
+    let key = keys.iter().find(|(_, beyond_none)| *beyond_none > 0).map(|(key, _)| *key)?;
+    broken_if(
+        media.chip_bytes == 0,
+        &[
+            "media.chip_bytes",
+            "media.spare_chips",
+            "media.buses_per_channel",
+            "media.command_clocks",
+            "media.dummy_clocks",
+        ],
+        format!("media.{key} is given with media.chip_bytes 0"),
+        String::from("media.chip_bytes above 0"),
+    )
+}
+
+fn chips_fill_stripe(drive: &Drive) -> Option<Broken> {
+    let (chip, stripe) = (drive.media.chip_bytes, drive.media.stripe_bytes);
+    broken_if(
+        chip > 0 && !stripe.is_multiple_of(chip),
+        &["media.chip_bytes", "media.stripe_bytes"],
+        format!("media.chip_bytes is {chip} with media.stripe_bytes {stripe}"),
+        String::from("a stripe of whole chips"),
+    )
+}
+
+/// The pulses of typical data, half zeros and half ones, fit into the time that typical data takes.
+fn pulses(drive: &Drive) -> Option<Broken> {
+    let (shortest, program) = (Cells::of(&drive.media).typical_pulses(), drive.media.program);
+    broken_if(
+        shortest > program,
+        &["media.program_ns", "media.reset_ns", "media.set_ns", "media.program_group_cells"],
+        format!("media.program_ns is {} with pulses of {} in all", program.as_ns(), shortest.as_ns()),
+        String::from("media.program_ns no shorter than its pulses"),
+    )
+}
+
+fn pattern(drive: &Drive) -> Option<Broken> {
+    let media = &drive.media;
+    let data_matters = media.data_pattern != DataPattern::Typical || media.write_difference;
+    broken_if(
+        data_matters && (media.reset.is_zero() || media.set.is_zero()),
+        &["media.data_pattern", "media.write_difference", "media.reset_ns", "media.set_ns"],
+        String::from("the time of a write depends on its data, but media.reset_ns or media.set_ns is 0"),
+        String::from("both pulses, or media.data_pattern = \"typical\" and media.write_difference = false"),
+    )
+}
+
+/// Something has to fit between two pauses.
+fn housekeeping(drive: &Drive) -> Option<Broken> {
+    let (pause, interval) = (drive.media.housekeeping, drive.media.housekeeping_interval);
+    broken_if(
+        pause >= interval && !(pause.is_zero() && interval.is_zero()),
+        &["media.housekeeping_us", "media.housekeeping_interval_us"],
+        format!("media.housekeeping_us is {} with media.housekeeping_interval_us {}", pause.as_us(), interval.as_us()),
+        String::from("a pause shorter than the interval"),
+    )
+}
+
+fn wear_line(drive: &Drive) -> Option<Broken> {
+    let (line, stripe) = (drive.media.wear_line_bytes, drive.media.stripe_bytes);
+    broken_if(
+        line > 0 && !stripe.is_multiple_of(line),
+        &["media.wear_line_bytes", "media.stripe_bytes"],
+        format!("media.wear_line_bytes is {line} with media.stripe_bytes {stripe}"),
+        String::from("a stripe of whole lines"),
     )
 }
 

@@ -262,11 +262,15 @@ impl Link {
 
     /// Send a posted write of a few bytes, now.
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, sink: &mut Sink) {
-        let bytes = payload.len();
-        let packet = Packet::write(direction, address, bytes as u32, bytes as u32, token);
+        let bytes = payload.len() as u32;
+        self.send_with(Packet::write(direction, address, bytes, bytes, token), payload, sink);
+    }
+
+    /// Send a packet with these few bytes, now.
+    pub fn send_with(&mut self, packet: Packet, payload: &[u8], sink: &mut Sink) {
         let id = sink.packets.occupy();
         sink.packets[id as usize].packet = packet;
-        sink.payload(id).room(bytes).copy_from_slice(payload);
+        sink.payload(id).room(payload.len()).copy_from_slice(payload);
         self.send_on(sink.now(), id, sink);
     }
 

@@ -55,7 +55,8 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = Split::new(parts, class.bytes);
-    let mut ledger = parts.descend();
+    let mut ledger = parts.descend(class.op, class.bytes);
+    parts.hand_over(&mut ledger);
     ledger.spend(Stage::Mark, tags(parts, class.bytes));
     if workload.arrivals == Arrivals::Random {
         // A command that comes at a random instant waits for half the time between queue reads, on average.

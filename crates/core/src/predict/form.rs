@@ -53,7 +53,7 @@ impl Form {
     /// The demands on memory and cores, the driver's own processor time included.
     pub fn shared(parts: &Parts, workload: &Workload, class: &Class, driver: Span, interrupts: bool) -> Demands {
         let mut demands = Demands::default();
-        let mut ledger = parts.descend();
+        let mut ledger = parts.descend(class.op, class.bytes);
         ledger.spend(Stage::Driver, driver);
         parts.ascend(&mut ledger, class.op, class.bytes);
         let software = ledger.cursor().since(ledger.start());
@@ -67,7 +67,8 @@ impl Latency {
     /// The latency of a request whose ledger is complete.
     pub fn new(ledger: &Ledger, access: Access, certainty: Certainty) -> Latency {
         let stages = ledger.close(ledger.cursor()).clone();
-        let spared = [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::LinkWait];
+        let spared =
+            [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::CoreWait, Stage::LinkWait];
         let spared: Span = spared.iter().map(|stage| stages.get(*stage)).sum();
         let least = stages.total() - spared - (access.idle - access.least);
         Latency { stages, certainty, least }

@@ -32,7 +32,8 @@ pub use workload::{Arrivals, Class, Workload};
 use crate::config::{Drive, Interface};
 use crate::host::root_complex::RootComplex;
 use crate::link::Link;
-use crate::media::Geometry;
+use crate::media::chip::Chips;
+use crate::media::{Geometry, Media};
 use crate::time::Span;
 use crate::workload::Job;
 
@@ -43,6 +44,9 @@ pub struct Parts<'a> {
     pub link: Link,
     pub root_complex: RootComplex,
     pub geometry: Geometry,
+    /// The memory itself, and its chips if they are told apart.
+    pub media: Media,
+    pub chips: Option<Chips>,
 }
 
 /// What a drive gives some jobs, each as if it were alone.
@@ -83,7 +87,7 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
     Prediction {
         drive: drive.name.clone(),
         jobs: jobs.iter().map(|job| predict_job(&parts, job, form)).collect(),
-        stack_stages: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
+        stack_stages: crate::protocol::stage_names(drive),
     }
 }
 
@@ -95,6 +99,8 @@ impl Parts<'_> {
             link: Link::new(&drive.link, drive.root_complex.write_accept, Span::ZERO, 0),
             root_complex: RootComplex::new(drive, 0),
             geometry: Geometry::from(&drive.media),
+            media: Media::of(&drive.media, 0),
+            chips: Chips::of(&drive.media),
         }
     }
 }
@@ -117,6 +123,7 @@ fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     match parts.drive.interface {
         Interface::Nvme => nvme::form(parts, workload, class),
         Interface::DcExpress => dc_express::form(parts, workload, class),
+        Interface::Moneta => Form::of_data(parts, workload, class),
     }
 }
 

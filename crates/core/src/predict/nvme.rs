@@ -135,7 +135,8 @@ fn demand_data(parts: &Parts, demands: &mut Demands, op: Op, bytes: u32) {
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = Split::new(parts, class.bytes);
-    let mut ledger = parts.descend();
+    let mut ledger = parts.descend(class.op, class.bytes);
+    parts.hand_over(&mut ledger);
     ledger.spend(Stage::Driver, register_write(parts));
     let submitted = ledger.cursor();
     ledger.spend(Stage::Doorbell, parts.sent(&doorbell(parts)));
