@@ -40,7 +40,7 @@ pub struct Arguments {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drives = input::drives(&arguments.drives, &arguments.flags.resolve()?)?;
-    let workloads = input::all(drives.iter().map(|drive| arguments.workload.resolve(drive)))?;
+    let workloads = input::all(drives.iter().map(|drive| arguments.workload.resolve(&drive.limits())))?;
     let predictions: Vec<Prediction> =
         drives.iter().zip(&workloads).map(|(drive, workload)| predict(drive, &workload.jobs)).collect();
     match arguments.json {
