@@ -11,8 +11,8 @@ use phaselink_serve::nbd::uri::Uri;
 use serde_json::json;
 
 use crate::ending::{Ending, Failure};
+use crate::interrupt;
 use crate::output::{self, Target};
-use crate::run::stop_on_interrupt;
 use crate::run::workload::WorkloadFlags;
 
 const EXAMPLES: &str = "\
@@ -49,7 +49,7 @@ pub fn command(arguments: Arguments) -> Result<Ending, Failure> {
     let limits = bench::limits(&uri).map_err(unreachable)?;
     let workload = arguments.workload.with_files(arguments.jobs).resolve(&limits)?;
     let target = arguments.json.iter().flatten().next().map(|path| Target::create(path)).transpose()?;
-    let stopped = stop_on_interrupt();
+    let stopped = interrupt::flag();
     let outcome = bench::run(&uri, &workload.jobs, arguments.seed, &stopped).map_err(unreachable)?;
     let document = report::json(&outcome, json!({ "target": uri.to_string() }));
     if let Some(target) = target {

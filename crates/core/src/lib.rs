@@ -17,6 +17,7 @@ pub mod report;
 pub mod reproduce;
 pub mod simulation;
 pub mod sink;
+pub mod sweep;
 mod table;
 pub mod time;
 pub mod workload;

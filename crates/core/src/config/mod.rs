@@ -14,7 +14,7 @@ mod reader;
 pub mod schema;
 mod section;
 pub mod shipped;
-mod suggest;
+pub(crate) mod suggest;
 mod value;
 
 #[cfg(test)]
@@ -24,6 +24,6 @@ pub use drive::{Drive, Fitted};
 pub use overrides::Override;
 pub use problem::{Problem, Problems};
 pub use schema::{
-    Acknowledge, DcExpress, Duplex, Granularity, Host, Interface, Link, Media, Nvme, Placement, Power, RootComplex,
-    Stack, Stage, TagChoice, Technology, Wait,
+    Acknowledge, DataPattern, DataPointer, DcExpress, Duplex, Granularity, Host, Interface, Link, LinkAcknowledge,
+    Media, Nvme, Placement, Power, RootComplex, Stack, Stage, TagChoice, Technology, Wait, WearLevelling,
 };

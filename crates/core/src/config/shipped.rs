@@ -27,6 +27,8 @@ pub const ALL: &[Shipped] = shipped! {
     "dc-express-block"
     "nvme"
     "nvme-polled"
+    "nvm-model-block"
+    "nvm-model-dram"
 };
 
 /// Their names.
