@@ -25,12 +25,17 @@ macro_rules! shipped {
 pub const ALL: &[Shipped] = shipped! {
     "dc-express"
     "dc-express-block"
+    "disk-raid"
+    "fusion-io"
+    "moneta"
+    "moneta-4x"
     "nvme"
     "nvme-polled"
     "nvm-model-block"
     "nvm-model-dram"
     "pss"
     "pss-4-cards"
+    "ssd-raid"
 };
 
 /// Their names.

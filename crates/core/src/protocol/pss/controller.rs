@@ -14,7 +14,9 @@ use std::ops::Range;
 use slab::Slab;
 
 use super::role;
-use super::spec::{Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, Record, SECTOR_BYTES, Status, TAIL_REGISTER};
+use super::spec::{
+    Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, Record, SECTOR_BYTES, Status, TAIL_REGISTER,
+};
 use crate::config::{self, Acknowledge, ReadMode};
 use crate::link::packet::{Direction, Packet, Payload, Token};
 use crate::memory::MSI_BASE;
