@@ -380,3 +380,14 @@ fn a_moneta_write_of_three_words_fetches_its_data_and_sleeps() {
     "#]],
     );
 }
+
+#[test]
+fn a_pss_read_is_a_doorbell_a_descriptor_the_page_and_its_record() {
+    check(&drive("pss", &[]), "bs=4k number_ios=20", 15, expect![[r#""#]]);
+}
+
+#[test]
+fn a_pss_write_is_a_doorbell_a_descriptor_the_page_read_and_its_record() {
+    let drive = drive("pss", &["media.wear_levelling=none"]);
+    check(&drive, "rw=randwrite bs=4k thinktime=1ms number_ios=20", 15, expect![[r#""#]]);
+}
