@@ -32,6 +32,8 @@ impl Drive {
                 nvme.queue_entries.min(self.dc_express.queue_entries),
                 4,
             ),
+            // Requests beyond the tags wait in the driver.
+            Interface::Moneta => (1, u32::from(u16::MAX), 512),
         };
         let capacity_bytes = self.media.capacity_mib << 20;
         Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes: nvme.block_bytes }

@@ -25,10 +25,15 @@ macro_rules! shipped {
 pub const ALL: &[Shipped] = shipped! {
     "dc-express"
     "dc-express-block"
+    "disk-raid"
+    "fusion-io"
+    "moneta"
+    "moneta-4x"
     "nvme"
     "nvme-polled"
     "nvm-model-block"
     "nvm-model-dram"
+    "ssd-raid"
 };
 
 /// Their names.

@@ -2,6 +2,7 @@
 //! at the link. A new protocol is one more folder and one more line in each list below.
 
 pub mod dc_express;
+pub mod moneta;
 pub mod nvme;
 mod reads;
 
@@ -37,28 +38,54 @@ pub struct Settled {
 pub enum Driver {
     Nvme(nvme::driver::Driver),
     DcExpress(dc_express::driver::Driver),
+    Moneta(moneta::driver::Driver),
 }
 
 /// The device's half.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 pub enum Controller {
     Nvme(nvme::controller::Controller),
     DcExpress(dc_express::endpoint::Endpoint),
+    Moneta(moneta::controller::Controller),
 }
 
 /// Both halves of a drive's protocol, set up and connected.
 pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Controller) {
+    if drive.interface == Interface::Moneta {
+        let (driver, controller) = moneta::connect(drive, sink);
+        return (Driver::Moneta(driver), Controller::Moneta(controller));
+    }
     let mut nvme = nvme::controller::Controller::new(drive);
     let nvme_driver = nvme::driver::Driver::new(drive, &mut nvme, sink);
     match drive.interface {
-        Interface::Nvme => (Driver::Nvme(nvme_driver), Controller::Nvme(nvme)),
+        Interface::Nvme | Interface::Moneta => (Driver::Nvme(nvme_driver), Controller::Nvme(nvme)),
         Interface::DcExpress => {
             let mut endpoint = dc_express::endpoint::Endpoint::new(drive, nvme);
             let driver = dc_express::driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, sink);
             (Driver::DcExpress(driver), Controller::DcExpress(endpoint))
         }
     }
+}
+
+/// All stages of a request's way through the host's software: the operating system's, then those of the protocol's
+/// driver, which contends for locks and lines like the rest.
+pub fn stages(drive: &config::Drive) -> Vec<config::Stage> {
+    let mut stages = drive.stack.stages.clone();
+    stages.extend(match drive.interface {
+        Interface::Nvme | Interface::DcExpress => Vec::new(),
+        Interface::Moneta => moneta::driver::stages(drive),
+    });
+    stages
+}
+
+/// Largest request whose thread spins in the driver, on a host whose threads sleep otherwise.
+pub fn spin_up_to_bytes(drive: &config::Drive) -> u32 {
+    if drive.interface == Interface::Moneta { drive.moneta.spin_up_to_bytes } else { 0 }
+}
+
+/// Names of these stages, in the order of [`Stage::stack`].
+pub fn stage_names(drive: &config::Drive) -> Vec<String> {
+    stages(drive).into_iter().map(|stage| stage.name).collect()
 }
 
 impl Driver {
@@ -68,6 +95,8 @@ impl Driver {
             (Driver::Nvme(driver), _) => driver.submit_work(thread, memory, ledger),
             (Driver::DcExpress(driver), Op::Read) => driver.submit_work(io.bytes, ledger),
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.submit_work(thread, memory, ledger),
+            // All of it is in the stages of its driver.
+            (Driver::Moneta(_), _) => {}
         }
     }
 
@@ -77,12 +106,13 @@ impl Driver {
             (Driver::Nvme(driver), _) => driver.complete_work(ledger),
             (Driver::DcExpress(driver), Op::Read) => driver.complete_work(io.bytes, ledger),
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.complete_work(ledger),
+            (Driver::Moneta(driver), _) => driver.complete_work(io, ledger),
         }
     }
 
     /// Hand a request to the device, in as many commands as its size needs.
     pub fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, sink: &mut Sink) {
-        let bytes_max = self.nvme().max_transfer_bytes();
+        let bytes_max = self.max_transfer_bytes();
         if sink.requests[request as usize].io.bytes <= bytes_max {
             return self.submit_command(now, request, link, sink);
         }
@@ -102,20 +132,16 @@ impl Driver {
         match self {
             Driver::Nvme(driver) => driver.submit(request, link, sink),
             Driver::DcExpress(driver) => driver.submit(now, request, link, sink),
+            Driver::Moneta(driver) => driver.submit(request, link, sink),
         }
     }
 
-    fn nvme(&self) -> &nvme::driver::Driver {
+    fn max_transfer_bytes(&self) -> u32 {
         match self {
-            Driver::Nvme(driver) => driver,
-            Driver::DcExpress(driver) => &driver.nvme,
-        }
-    }
-
-    fn nvme_mut(&mut self) -> &mut nvme::driver::Driver {
-        match self {
-            Driver::Nvme(driver) => driver,
-            Driver::DcExpress(driver) => &mut driver.nvme,
+            Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }) => {
+                nvme.max_transfer_bytes()
+            }
+            Driver::Moneta(driver) => driver.max_transfer_bytes(),
         }
     }
 
@@ -126,37 +152,61 @@ impl Driver {
             (Driver::DcExpress(driver), dc_express::role::DATA) => {
                 driver.on_data_settled(now, settled, link, sink);
             }
-            (_, nvme::role::DATA) if first + count == packet.count() => sink.charge(packet.request, Stage::Settle, now),
-            (driver, nvme::role::COMPLETION) => driver.nvme_mut().on_entry_settled(now, packet, polling, link, sink),
+            (_, nvme::role::DATA | moneta::role::DATA) if first + count == packet.count() => {
+                sink.charge(packet.request, Stage::Settle, now);
+            }
+            (
+                Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }),
+                nvme::role::COMPLETION,
+            ) => nvme.on_entry_settled(now, packet, polling, link, sink),
             _ => {}
         }
     }
 
-    /// An interrupt handler has run.
-    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) {
-        self.nvme_mut().on_handled(now, vector, link, sink);
+    /// An interrupt handler has run. If it now waits for the device's answer to a read, until when, as far as it can
+    /// tell.
+    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) -> Option<Time> {
+        match self {
+            Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }) => {
+                nvme.on_handled(now, vector, link, sink);
+                None
+            }
+            Driver::Moneta(driver) => Some(driver.on_handled(now, vector, link, sink)),
+        }
+    }
+
+    /// The device has answered a read of the handler.
+    pub fn on_answer(&mut self, now: Time, answer: &Payload, link: &mut Link, sink: &mut Sink) {
+        if let Driver::Moneta(driver) = self {
+            driver.on_status(now, answer.u64(), link, sink);
+        }
     }
 
     /// The driver's timer has fired.
     pub fn on_timer(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
         match self {
-            Driver::Nvme(_) => {}
+            Driver::Nvme(_) | Driver::Moneta(_) => {}
             Driver::DcExpress(driver) => driver.on_timer(now, link, sink),
         }
     }
 
     /// What the driver has counted, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut counters = vec![("doorbells", self.nvme().doorbells)];
-        if let Driver::DcExpress(driver) = self {
-            counters.extend([
+        match self {
+            Driver::Nvme(nvme) => vec![("doorbells", nvme.doorbells)],
+            Driver::DcExpress(driver) => vec![
+                ("doorbells", driver.nvme.doorbells),
                 ("oops", driver.counts.oops),
                 ("tag_collisions", driver.counts.tag_collisions),
                 ("tag_timeouts", driver.counts.tag_timeouts),
                 ("late_packets", driver.counts.late_packets),
-            ]);
+            ],
+            Driver::Moneta(driver) => vec![
+                ("register_writes", driver.register_writes),
+                ("status_reads", driver.status_reads),
+                ("foreign_tags", driver.foreign_tags),
+            ],
         }
-        counters
     }
 }
 
@@ -166,6 +216,7 @@ impl Controller {
         match (self, packet.kind) {
             (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, payload, ports),
             (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, payload, ports),
+            (Controller::Moneta(moneta), _) => moneta.on_packet(now, packet, payload, ports),
             (controller, _) => {
                 controller.on_register_write(now, packet.address, payload.u32(), ports);
             }
@@ -196,6 +247,7 @@ impl Controller {
         match self {
             Controller::Nvme(nvme) => nvme.on_register_write(now, address, value, ports),
             Controller::DcExpress(endpoint) => endpoint.on_register_write(now, address, value, ports),
+            Controller::Moneta(moneta) => moneta.on_register_write(now, address, value.into(), ports),
         }
     }
 
@@ -204,6 +256,7 @@ impl Controller {
         match self {
             Controller::Nvme(nvme) => nvme.on_timer(now, timer, ports),
             Controller::DcExpress(endpoint) => endpoint.on_timer(now, timer, ports),
+            Controller::Moneta(moneta) => moneta.on_timer(now, timer, ports),
         }
     }
 
@@ -212,6 +265,14 @@ impl Controller {
         let (nvme, endpoint) = match self {
             Controller::Nvme(nvme) => (nvme, None),
             Controller::DcExpress(endpoint) => (&endpoint.nvme, Some(endpoint)),
+            Controller::Moneta(moneta) => {
+                return vec![
+                    ("commands", moneta.commands_done),
+                    ("interrupts", moneta.interrupts_sent()),
+                    ("pieces", moneta.pieces_taken),
+                    ("refused", moneta.refused),
+                ];
+            }
         };
         let reads = endpoint.map(|endpoint| endpoint.counts).unwrap_or_default();
         let mut counters =
@@ -248,6 +309,10 @@ pub fn packet_name(packet: &Packet) -> &'static str {
         (dc_express::role::POLL, _) => "command",
         (dc_express::role::MODE, _) => "polling mode",
         (dc_express::role::TAG, _) => "incomplete tag",
+        (moneta::role::REQUEST, _) => "request word",
+        (moneta::role::READ_DATA, Kind::MemoryRead) => "read data",
+        (moneta::role::STATUS, Kind::MemoryRead) => "read status",
+        (moneta::role::STATUS, _) => "status",
         _ => "data",
     }
 }
