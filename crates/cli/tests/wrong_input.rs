@@ -46,7 +46,7 @@ fn an_unknown_drive_comes_with_the_likeliest_and_all_known_ones() {
     assert_eq!(
         errors("run dc-expres"),
         ["command line: there is no drive `dc-expres`, did you mean dc-express?; \
-          allowed: dc-express, dc-express-block, disk-raid, fusion-io, moneta, moneta-4x, nvme, nvme-polled, ssd-raid, or the path of a drive file"]
+          allowed: dc-express, dc-express-block, disk-raid, fusion-io, moneta, moneta-4x, nvme, nvme-polled, nvm-model-block, nvm-model-dram, pss, pss-4-cards, ssd-raid, or the path of a drive file"]
     );
 }
 
