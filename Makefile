@@ -1,13 +1,16 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit snapshots bench reproduce docs clean
+.PHONY: help build test format-check lint unit snapshots bench bench-serve kill reproduce ecc docs clean
 
 help:
 	@echo 'make build      the program, optimised: target/release/phaselink'
 	@echo 'make test       format, lints and all tests; what a change must pass'
 	@echo 'make snapshots  renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench      speed against the budgets'
+	@echo 'make bench-serve  a served drive beside nbdkit, by fio'
+	@echo 'make kill       a server killed 200 times under load loses nothing'
 	@echo 'make reproduce  published results beside simulated ones'
+	@echo 'make ecc        32 million damaged sectors, decoded and compared with the truth'
 	@echo 'make docs       documentation of the library, in target/doc'
 	@echo 'make clean      remove what was built'
 
@@ -34,8 +37,17 @@ snapshots:
 bench:
 	cargo bench -p phaselink --bench budgets
 
+bench-serve: build
+	benches/serve.sh target/release/phaselink
+
+kill:
+	KILL_ROUNDS=200 cargo test -p phaselink --test kill -- --nocapture
+
 reproduce:
 	cargo run --release -- reproduce
+
+ecc:
+	cargo run --release -- ecc --inject 4000000 --trials 100000
 
 docs:
 	cargo doc --workspace --no-deps

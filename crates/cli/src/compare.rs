@@ -27,7 +27,7 @@ Without a drive, the four that come with the program are compared: the same memo
 link in the same host, so that all differences are those of the interface and its software.
 
 Examples:
-  phaselink compare                                     the four shipped drives
+  phaselink compare                                     the four drives of DC Express
   phaselink compare --media dram --link gen4-x4         the same over another memory and link
   phaselink compare nvme my-drive.toml --bs 4k,64k      two drives of your choice
   phaselink compare --iodepth 1,2,4,8,16,32 --json      for a script";

@@ -28,6 +28,14 @@ pub fn drive(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
     }
 }
 
+/// The text of a drive file or of a plan.
+///
+/// # Errors
+/// If it cannot be read, or is no text.
+pub fn description(path: &str) -> Result<String, Problem> {
+    text(path, DESCRIPTION_BYTES_MAX)
+}
+
 /// The drives of several words.
 ///
 /// # Errors
@@ -49,11 +57,16 @@ pub fn job_file(path: &str) -> Result<JobFile, Problems> {
 /// # Errors
 /// Everything that is wrong with any of them.
 pub fn traces(file: &JobFile) -> Result<BTreeMap<String, workload::Trace>, Problems> {
-    let read = |path: &str| {
-        let trace = workload::trace::parse(path, &text(path, TRACE_BYTES_MAX)?)?;
-        Ok((String::from(path), trace))
-    };
+    let read = |path: &str| Ok((String::from(path), trace(path)?));
     Ok(all(file.wanted_traces().map(read))?.into_iter().collect())
+}
+
+/// A block trace.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn trace(path: &str) -> Result<workload::Trace, Problems> {
+    workload::trace::parse(path, &text(path, TRACE_BYTES_MAX)?)
 }
 
 /// All the values, or all the problems.
@@ -76,7 +89,8 @@ fn is_path(word: &str) -> bool {
     word.ends_with(".toml") || word.contains(std::path::is_separator) || Path::new(word).exists()
 }
 
-fn unknown_drive(word: &str) -> Problem {
+/// The problem of a word that names no drive.
+pub fn unknown_drive(word: &str) -> Problem {
     let likeness = |name: &&str| strsim::normalized_damerau_levenshtein(word, name);
     let nearest = shipped::names().max_by(|left, right| likeness(left).total_cmp(&likeness(right)));
     let meant = nearest.filter(|name| likeness(name) >= LIKENESS_MIN);

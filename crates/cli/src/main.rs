@@ -1,15 +1,22 @@
 //! The program `phaselink`: a thin shell over `phaselink-core`. It reads files and flags, runs what the core
 //! offers on all processors, and prints; whatever is about storage lives in the core.
 
+mod bench;
 mod check;
 mod compare;
 mod drive_flags;
+mod ecc;
 mod ending;
+mod endurance;
 mod input;
+mod interrupt;
 mod output;
+mod predict;
 mod progress;
 mod reproduce;
 mod run;
+mod serve;
+mod sweep;
 mod trace;
 mod words;
 
@@ -22,13 +29,18 @@ Examples:
   phaselink compare                       four interfaces over the same memory, side by side
   phaselink compare --media dram          the same over another memory
   phaselink run nvme --iodepth 32         one drive in detail
+  phaselink predict nvme --iodepth 32     its limits in closed form, nothing simulated
+  phaselink sweep plan.toml               many drives and jobs, a row for each
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
+  phaselink endurance dc-express          how long its memory lasts
   phaselink reproduce                     published results beside simulated ones
+  phaselink ecc                           errors in sectors, injected and corrected
+  phaselink serve nvme --nbd 'nbd+unix:///?socket=nvme.sock'    the drive as a real block device
 
 Exit codes: 0 fine, 1 the result is off, 2 wrong input, 130 stopped by Ctrl-C.";
 
-/// Simulate storage devices for fast non-volatile memory over PCI Express, packet by packet.
+/// Simulate and serve storage devices for fast non-volatile memory over PCI Express, packet by packet.
 #[derive(Debug, Parser)]
 #[command(name = "phaselink", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(arg_required_else_help = true, disable_help_subcommand = true)]
@@ -41,18 +53,30 @@ struct Arguments {
 enum Command {
     Compare(compare::Arguments),
     Run(Box<run::Arguments>),
+    Predict(Box<predict::Arguments>),
+    Sweep(sweep::Arguments),
     Trace(trace::Arguments),
     Check(check::Arguments),
+    Endurance(endurance::Arguments),
     Reproduce(reproduce::Arguments),
+    Ecc(ecc::Arguments),
+    Serve(serve::Arguments),
+    Bench(Box<bench::Arguments>),
 }
 
 fn main() -> ExitCode {
     let ending = match Arguments::parse().command {
         Command::Compare(arguments) => compare::command(&arguments),
         Command::Run(arguments) => run::command(&arguments),
+        Command::Predict(arguments) => predict::command(&arguments),
+        Command::Sweep(arguments) => sweep::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
+        Command::Endurance(arguments) => endurance::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
+        Command::Ecc(arguments) => ecc::command(&arguments),
+        Command::Serve(arguments) => serve::command(&arguments),
+        Command::Bench(arguments) => bench::command(*arguments),
     };
     ending::exit_code(ending)
 }

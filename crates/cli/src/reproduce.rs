@@ -7,7 +7,7 @@ use phaselink_core::config::{Drive, Override, Problem, Problems};
 use phaselink_core::report::Outcome;
 use phaselink_core::reproduce::{Facts, Reproduction, Row, RunSpec, Verdict};
 use phaselink_core::simulation::Simulation;
-use phaselink_core::workload::fio;
+use phaselink_core::workload::{Job, fio};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
@@ -35,6 +35,7 @@ macro_rules! papers {
 const PAPERS: &[Paper] = papers! {
     "dc-express-fast14"
     "moneta-talk-2011"
+    "nvme-model-nvmsa16"
 };
 
 const EXAMPLES: &str = "\
@@ -64,10 +65,21 @@ pub struct Arguments {
     list: bool,
 }
 
-/// One run of a plan, ready to go.
+/// One run of a plan, ready to go. Its simulation is set up when its turn comes, since those of all runs together could
+/// take more memory than there is.
 struct Ready {
     facts: Facts,
-    simulation: Simulation,
+    drive: Drive,
+    jobs: Vec<Job>,
+    seed: u64,
+}
+
+impl Ready {
+    fn run(&self, progress: &Progress) -> Outcome {
+        let mut simulation = Simulation::new(&self.drive, &self.jobs, self.seed).expect("checked when it was prepared");
+        progress.drive(&mut simulation, || false);
+        simulation.outcome()
+    }
 }
 
 /// Run the command.
@@ -107,13 +119,14 @@ impl Arguments {
 fn judge(papers: &[&Paper]) -> Result<Vec<Row>, Problems> {
     let load = |paper: &&Paper| Reproduction::load(paper.name, paper.plan, paper.expected);
     let reproductions = input::all(papers.iter().map(load))?;
-    let mut ready = input::all(reproductions.iter().map(prepare))?;
-    let progress = Progress::of(ready.iter().map(Vec::len).sum());
-    let mut simulations: Vec<_> = ready.iter_mut().flatten().map(|run| &mut run.simulation).collect();
-    simulations.par_iter_mut().for_each(|simulation| progress.drive(simulation, || false));
+    let ready = input::all(reproductions.iter().map(prepare))?;
+    let runs: Vec<&Ready> = ready.iter().flatten().collect();
+    let progress = Progress::of(runs.len());
+    let outcomes: Vec<Outcome> = runs.par_iter().map(|run| run.run(&progress)).collect();
     progress.finish();
+    let mut outcomes = outcomes.into_iter();
     let rows = reproductions.iter().zip(&ready).flat_map(|(reproduction, runs)| {
-        let outcomes: Vec<Outcome> = runs.iter().map(|run| run.simulation.outcome()).collect();
+        let outcomes: Vec<Outcome> = outcomes.by_ref().take(runs.len()).collect();
         let facts: Vec<Facts> = runs.iter().map(|run| run.facts.clone()).collect();
         reproduction.judge(&outcomes, &facts)
     });
@@ -141,7 +154,8 @@ fn prepare_run(spec: &RunSpec) -> Result<Ready, Problems> {
         let options: Vec<(&str, &str)> = job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         jobs.extend(fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?);
     }
-    Ok(Ready { facts: Facts::from(&drive), simulation: Simulation::new(&drive, &jobs, spec.seed)? })
+    Simulation::check(&drive, &jobs)?;
+    Ok(Ready { facts: Facts::from(&drive), drive, jobs, seed: spec.seed })
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! `phaselink run`: one drive under one workload, in detail.
 
-mod workload;
+pub mod workload;
 
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use clap::Args;
 use phaselink_core::config::Problems;
@@ -14,10 +12,10 @@ use phaselink_core::simulation::Simulation;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure, INTERRUPTED};
-use crate::input;
+use crate::ending::{Ending, Failure};
 use crate::output::{self, Target};
 use crate::progress::Progress;
+use crate::{input, interrupt};
 use workload::WorkloadFlags;
 
 /// Steps of a timeline: as many as the viewer shows without delay.
@@ -81,12 +79,12 @@ struct Targets {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
-    let workload = arguments.workload.resolve(&drive)?;
+    let workload = arguments.workload.resolve(&drive.limits())?;
     let mut simulation = match arguments.verify {
         true => Simulation::with_data(&drive, &workload.jobs, arguments.seed)?,
         false => Simulation::new(&drive, &workload.jobs, arguments.seed)?,
     };
-    let stopped = stop_on_interrupt();
+    let stopped = interrupt::flag();
     let targets = arguments.results.open()?;
     if targets.timeline.is_some() {
         simulation.record(TIMELINE_STEPS_MAX);
@@ -141,18 +139,4 @@ impl Targets {
         }
         Ok(())
     }
-}
-
-/// A flag that Ctrl-C sets. A second Ctrl-C ends the process at once.
-fn stop_on_interrupt() -> Arc<AtomicBool> {
-    let stopped = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stopped);
-    let handler = move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            process::exit(INTERRUPTED.into());
-        }
-    };
-    // Where no handler can be set, Ctrl-C ends the process as it does any other.
-    let _ = ctrlc::set_handler(handler);
-    stopped
 }

@@ -23,6 +23,24 @@ fn the_list_of_drives_and_presets_is_this() {
 }
 
 #[test]
+fn the_page_of_the_sector_code_is_this() {
+    expect_file!["snapshots/ecc.txt"].assert_eq(&printed("ecc --trials 200 --inject 200"));
+}
+
+#[test]
+fn the_sector_code_as_json_counts_every_damaged_sector_and_bears_out_its_target() {
+    let document = document("ecc --trials 50 --inject 50 --json");
+    for row in document["injected"].as_array().unwrap() {
+        let counts = ["corrected", "reported", "miscorrected"].map(|key| row[key].as_u64().unwrap());
+        assert_eq!(counts.iter().sum::<u64>(), 50, "{row}");
+        assert_eq!(counts[0] == 50, row["within_power"] == true, "{row}");
+    }
+    assert_eq!(document["injected"].as_array().unwrap().len(), 8);
+    let tolerated = document["raw_bit_error_rate_tolerated"].as_f64().unwrap();
+    assert!((tolerated - 2.14e-3).abs() < 1e-5, "{tolerated}");
+}
+
+#[test]
 fn no_line_of_a_comparison_is_wider_than_110_columns() {
     let page = printed("compare --ios 200 --bs 512,4k,1m --iodepth 1");
     assert!(page.lines().all(|line| line.chars().count() <= 110), "{page}");
@@ -41,11 +59,23 @@ fn piped_output_has_no_escape_codes_and_no_progress_bars() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in ["", "compare", "run", "trace", "check", "reproduce"] {
+    for command in ["", "compare", "run", "predict", "sweep", "trace", "check", "endurance", "reproduce", "ecc"] {
         let help = printed(&format!("{command} --help"));
         assert!(help.contains("Examples:\n  phaselink "), "{command}: {help}");
         assert!(help.lines().all(|line| line.chars().count() <= 110), "{command}: {help}");
     }
+}
+
+#[test]
+fn the_lifetimes_of_a_memory_as_json_are_those_of_each_workload_and_wear_levelling() {
+    let document = document("endurance dc-express --workload hammer,uniform --json");
+    let lifetimes = document["lifetimes"].as_array().unwrap();
+    assert_eq!(lifetimes.len(), 6);
+    assert_eq!(lifetimes[0]["workload"], "hammer");
+    assert_eq!(lifetimes[0]["wear_levelling"], "none");
+    assert_eq!(lifetimes[0]["line_writes"], 1e6, "one line and its endurance");
+    assert_eq!(lifetimes[3]["ideal_share"], 1.0);
+    assert!(lifetimes[4]["years"].as_f64() > lifetimes[0]["years"].as_f64());
 }
 
 #[test]
@@ -172,10 +202,26 @@ fn a_timeline_holds_as_many_requests_as_are_asked_for() {
 
 #[test]
 fn papers_are_listed() {
-    assert_eq!(printed("reproduce --list"), "dc-express-fast14\nmoneta-talk-2011\n");
+    assert_eq!(printed("reproduce --list"), "dc-express-fast14\nmoneta-talk-2011\nnvme-model-nvmsa16\n");
 }
 
 #[test]
 fn the_version_is_that_of_the_workspace() {
     assert_eq!(printed("--version"), format!("phaselink {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_prediction_as_json_has_stages_that_sum_to_its_total_and_its_limits_in_order() {
+    let drives = document("predict nvme dc-express --rw randrw --bs 4k --iodepth 8 --json");
+    for drive in drives.as_array().unwrap() {
+        let job = &drive["jobs"][0];
+        for class in job["classes"].as_array().unwrap() {
+            let stages = class["alone"]["stages"].as_array().unwrap();
+            let sum: f64 = stages.iter().map(|stage| stage["ns"].as_f64().unwrap()).sum();
+            assert!((sum - class["alone"]["total_ns"].as_f64().unwrap()).abs() < 1e-6);
+        }
+        let limits: Vec<f64> =
+            job["limits"].as_array().unwrap().iter().map(|limit| limit["iops_max"].as_f64().unwrap()).collect();
+        assert!(limits.is_sorted() && job["bottleneck"] == job["limits"][0]["resource"]);
+    }
 }

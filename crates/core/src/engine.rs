@@ -13,12 +13,19 @@
 //! let mut engine = Engine::new(&drive, 1);
 //! let thread = engine.add_client(1);
 //! let io = Io { op: Op::Read, offset: 4096, bytes: 512 };
-//! engine.inject(Time::ZERO + Span::from_us(5), Input::Request { thread, io });
-//! while let Some(next) = engine.next_at().filter(|_| engine.completed() == 0) {
+//! engine.inject(Time::ZERO + Span::from_us(5), Input::Request { thread, io, token: 7 });
+//! let done = loop {
+//!     let next = engine.next_at().unwrap();
 //!     engine.run_until(next);
-//! }
-//! assert!(engine.now() > Time::ZERO + Span::from_us(6));
+//!     if let Some(done) = engine.take_completed() {
+//!         break done;
+//!     }
+//! };
+//! assert_eq!(done.token, 7);
+//! assert!(done.at > Time::ZERO + Span::from_us(6));
 //! ```
+
+use std::collections::VecDeque;
 
 use crate::config::{Drive, Wait};
 use crate::data::Data;
@@ -26,7 +33,7 @@ use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
 use crate::link::packet::{Direction, Kind, Packet};
 use crate::link::{Arrival, Link};
-use crate::media::{Geometry, Media};
+use crate::media::Media;
 use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, moneta, nvme};
 use crate::recorder::Recorder;
 use crate::report::record::Burst;
@@ -39,10 +46,20 @@ use crate::workload::{Io, Job};
 /// What comes into the engine from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A request at the application's end, for a thread made by [`Engine::add_client`].
-    Request { thread: u16, io: Io },
+    /// A request at the application's end, for a thread made by [`Engine::add_client`]. `token` is the caller's name for
+    /// it, which [`Engine::take_completed`] gives back.
+    Request { thread: u16, io: Io, token: u32 },
     /// A host's own driver writes a device register: the packet has just reached the device.
     RegisterWrite { address: u64, value: u32 },
+}
+
+/// An injected request that has its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// The name that the caller gave it.
+    pub token: u32,
+    /// When the application had its result.
+    pub at: Time,
 }
 
 /// A host, a link and a device, and all that is going to happen to them.
@@ -61,18 +78,16 @@ pub struct Engine {
     /// Whether the driver looks for completions by itself, without an interrupt.
     polling: bool,
     stack_names: Vec<String>,
+    /// Injected requests that are done and have not been taken.
+    client_completed: VecDeque<Completed>,
 }
 
 impl Engine {
     /// The drive in its host, idle, at time zero.
     pub fn new(drive: &Drive, seed: u64) -> Engine {
         let mut sink = Sink::default();
-        let uncore_ratio = match drive.host.uncore_follows_core {
-            true => drive.host.nominal_ghz / drive.host.core_ghz,
-            false => 1.0,
-        };
         let (driver, controller) = protocol::connect(drive, seed, &mut sink);
-        let root_complex = RootComplex::new(drive, uncore_ratio, seed);
+        let root_complex = RootComplex::new(drive, seed);
         let settle = root_complex.settle();
         Engine {
             host: Host::new(drive),
@@ -81,10 +96,11 @@ impl Engine {
             root_complex,
             settles_alike: settle.is_some(),
             controller,
-            media: Media::new(&Geometry::from(&drive.media)),
+            media: Media::of(&drive.media, seed),
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep,
             stack_names: protocol::stage_names(drive),
+            client_completed: VecDeque::new(),
             sink,
         }
     }
@@ -128,12 +144,20 @@ impl Engine {
         self.run_until(at);
         self.sink.advance(at);
         match input {
-            Input::Request { thread, io } => self.host.inject(at, thread, io, &self.driver, &mut self.sink),
+            Input::Request { thread, io, token } => {
+                self.host.inject(at, thread, io, token, &self.driver, &mut self.sink);
+            }
             Input::RegisterWrite { address, value } => {
                 let Engine { controller, link, media, sink, .. } = self;
                 controller.on_register_write(at, address, value, &mut Ports { link, media, sink });
             }
         }
+    }
+
+    /// The next injected request that is done, in the order in which they were. Whoever injects takes them all, as they
+    /// are kept until then.
+    pub fn take_completed(&mut self) -> Option<Completed> {
+        self.client_completed.pop_front()
     }
 
     /// When something happens next.
@@ -242,6 +266,9 @@ impl Engine {
             trace.keep_request(done.number, &done.ledger, &self.stack_names);
         }
         self.recorder.record(now, done);
+        if let Some(token) = done.token {
+            self.client_completed.push_back(Completed { token, at: now });
+        }
         requests.vacate(request);
     }
 
@@ -293,7 +320,7 @@ impl Engine {
     /// A burst as a trace keeps it.
     fn burst(&self, now: Time, id: PacketId) -> Burst {
         let flight = &self.sink.packets[id as usize];
-        let (packets, wire_bytes) = (flight.count(), self.link.wire_bytes(&flight.packet));
+        let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
         let up = flight.packet.direction == Direction::Up;
         let name = protocol::packet_name(&flight.packet);
         let to = now - self.link.settling(&flight.packet);
@@ -351,6 +378,7 @@ impl Engine {
         let now = self.recorder.last();
         let mut counters = self.driver.counters();
         counters.extend(self.controller.counters());
+        counters.extend(self.media.counters());
         if let Some(data) = &self.sink.data {
             counters.extend([("verified_reads", data.verified_reads), ("data_errors", data.data_errors)]);
         }

@@ -5,8 +5,17 @@ use crate::data::sparse::SparseBytes;
 /// Base of the region that is backed by bytes.
 const BASE: u64 = 0x1000_0000;
 
+/// Bytes of that region. What finds no room in it is backed as far as it is written.
+const FLAT_BYTES_MAX: u64 = 8 << 20;
+
+/// Base of the region that is backed as far as it is written.
+const SPARSE: u64 = 1 << 62;
+
 /// Base of the address ranges that are reserved for data buffers.
 const BUFFERS: u64 = 1 << 40;
+
+/// What allocations are aligned to.
+const PAGE_BYTES: u64 = 4096;
 
 /// Bus addresses of interrupt messages (Intel SDM volume 3, section 11.11.1).
 pub const MSI_BASE: u64 = 0xfee0_0000;
@@ -18,6 +27,9 @@ pub const MSI_END: u64 = 0xfef0_0000;
 #[derive(Clone, Debug)]
 pub struct HostMemory {
     bytes: Vec<u8>,
+    /// Rings of many or long queues, of which a run uses few entries: in pieces of the size of four commands.
+    sparse: SparseBytes<256>,
+    next_sparse: u64,
     next_unbacked: u64,
     /// The data buffers of a run with data.
     buffers: Option<SparseBytes>,
@@ -25,16 +37,27 @@ pub struct HostMemory {
 
 impl Default for HostMemory {
     fn default() -> HostMemory {
-        HostMemory { bytes: Vec::new(), next_unbacked: BUFFERS, buffers: None }
+        HostMemory {
+            bytes: Vec::new(),
+            sparse: SparseBytes::default(),
+            next_sparse: SPARSE,
+            next_unbacked: BUFFERS,
+            buffers: None,
+        }
     }
 }
 
 impl HostMemory {
     /// Zeroed memory of `bytes`, page-aligned; its bus address.
-    pub fn allocate(&mut self, bytes: usize) -> u64 {
-        let start = self.bytes.len().next_multiple_of(4096);
-        self.bytes.resize(start + bytes, 0);
-        BASE + start as u64
+    pub fn allocate(&mut self, bytes: u64) -> u64 {
+        let start = (self.bytes.len() as u64).next_multiple_of(PAGE_BYTES);
+        if start + bytes > FLAT_BYTES_MAX {
+            let start = self.next_sparse;
+            self.next_sparse += bytes.next_multiple_of(PAGE_BYTES);
+            return start;
+        }
+        self.bytes.resize((start + bytes) as usize, 0);
+        BASE + start
     }
 
     /// Let reserved ranges hold bytes from now on.
@@ -45,7 +68,7 @@ impl HostMemory {
     /// An address range that holds nothing unless [buffers are kept](Self::keep_buffers), page-aligned.
     pub fn reserve(&mut self, bytes: u64) -> u64 {
         let start = self.next_unbacked;
-        self.next_unbacked += bytes.next_multiple_of(4096);
+        self.next_unbacked += bytes.next_multiple_of(PAGE_BYTES);
         start
     }
 
@@ -53,6 +76,7 @@ impl HostMemory {
     pub fn read(&self, address: u64, into: &mut [u8]) {
         match self.range(address, into.len()) {
             Some(range) => into.copy_from_slice(&self.bytes[range]),
+            None if self.is_sparse(address, into.len()) => self.sparse.read(address, into),
             None => match &self.buffers {
                 Some(buffers) if address >= BUFFERS => buffers.read(address, into),
                 _ => into.fill(0),
@@ -64,12 +88,14 @@ impl HostMemory {
     pub fn write(&mut self, address: u64, from: &[u8]) {
         if let Some(range) = self.range(address, from.len()) {
             self.bytes[range].copy_from_slice(from);
+        } else if self.is_sparse(address, from.len()) {
+            self.sparse.write(address, from);
         } else if let Some(buffers) = self.buffers.as_mut().filter(|_| address >= BUFFERS) {
             buffers.write(address, from);
         }
     }
 
-    /// The bytes at `address`, if they are backed.
+    /// The bytes at `address`, if they lie in one piece.
     pub fn slice(&self, address: u64, bytes: usize) -> Option<&[u8]> {
         self.range(address, bytes).map(|range| &self.bytes[range])
     }
@@ -77,6 +103,10 @@ impl HostMemory {
     /// The same to write to.
     pub fn slice_mut(&mut self, address: u64, bytes: usize) -> Option<&mut [u8]> {
         self.range(address, bytes).map(|range| &mut self.bytes[range])
+    }
+
+    fn is_sparse(&self, address: u64, bytes: usize) -> bool {
+        address >= SPARSE && address.checked_add(bytes as u64).is_some_and(|end| end <= self.next_sparse)
     }
 
     fn range(&self, address: u64, bytes: usize) -> Option<std::ops::Range<usize>> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::{Drive, Interface, Problems};
+use crate::data::check::BLOCK_BYTES;
 use crate::engine::Engine;
 use crate::report::Outcome;
 use crate::report::trace::Trace;
@@ -23,18 +24,19 @@ pub struct Simulation {
 impl Drive {
     /// What this drive's queues and memory can take.
     pub fn limits(&self) -> Limits {
+        let nvme = &self.nvme;
         let (queue_pairs, queue_entries, block_bytes) = match self.interface {
-            Interface::Nvme => (self.nvme.queue_pairs, self.nvme.queue_entries, 512),
+            Interface::Nvme => (nvme.queue_pairs, nvme.queue_entries, nvme.block_bytes),
             Interface::DcExpress => (
-                self.dc_express.queue_pairs.min(self.nvme.queue_pairs),
-                self.dc_express.queue_entries.min(self.nvme.queue_entries),
+                nvme.queue_pairs.min(self.dc_express.queue_pairs.into()),
+                nvme.queue_entries.min(self.dc_express.queue_entries),
                 4,
             ),
             // Requests beyond the tags wait in the driver.
             Interface::Moneta => (1, u32::from(u16::MAX), 512),
         };
         let capacity_bytes = self.media.capacity_mib << 20;
-        Limits { capacity_bytes, queue_pairs: queue_pairs.into(), queue_entries, block_bytes, write_block_bytes: 512 }
+        Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes: nvme.block_bytes }
     }
 }
 
@@ -44,14 +46,15 @@ impl Simulation {
     /// # Errors
     /// Everything that keeps the jobs from running on this drive.
     pub fn new(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Simulation, Problems> {
-        Simulation::set_up(drive, jobs, seed, Engine::new)
+        Simulation::check(drive, jobs)?;
+        Ok(Simulation::set_up(drive, jobs, seed, Engine::new))
     }
 
     /// The same with real bytes, so that every read is verified; see [`Engine::with_data`]. With incomplete tags, the
     /// tags in the buffers decide, so that collisions are those of the data.
     ///
     /// # Errors
-    /// As [`Simulation::new`].
+    /// As [`Simulation::new`], and writes of less than the 512 bytes by which contents are told apart.
     ///
     /// ```
     /// use phaselink_core::{config::Drive, simulation::Simulation, workload::fio};
@@ -65,27 +68,29 @@ impl Simulation {
     /// # Ok::<(), phaselink_core::config::Problems>(())
     /// ```
     pub fn with_data(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Simulation, Problems> {
-        Simulation::set_up(drive, jobs, seed, Engine::with_data)
+        let limits = drive.limits();
+        let write_block_bytes = limits.write_block_bytes.max(BLOCK_BYTES as u32);
+        problems(jobs, &Limits { write_block_bytes, ..limits })?;
+        Ok(Simulation::set_up(drive, jobs, seed, Engine::with_data))
     }
 
-    fn set_up(
-        drive: &Drive,
-        jobs: &[Job],
-        seed: u64,
-        engine: fn(&Drive, u64) -> Engine,
-    ) -> Result<Simulation, Problems> {
-        let (place, limits) = (Place::new("jobs", None), drive.limits());
-        let mut problems: Vec<_> = jobs.iter().flat_map(|job| job.problems(&place, &limits)).collect();
-        problems.extend(problems_together(jobs, &place, &limits));
-        Problems(problems).or(())?;
+    /// Whether these jobs can run on this drive.
+    ///
+    /// # Errors
+    /// Everything that keeps them from it.
+    pub fn check(drive: &Drive, jobs: &[Job]) -> Result<(), Problems> {
+        problems(jobs, &drive.limits())
+    }
+
+    fn set_up(drive: &Drive, jobs: &[Job], seed: u64, engine: fn(&Drive, u64) -> Engine) -> Simulation {
         let mut engine = engine(drive, seed);
         for job in jobs {
-            engine.add_job(job, limits.capacity_bytes, seed);
+            engine.add_job(job, drive.limits().capacity_bytes, seed);
         }
         // Too many to count is as good as unknown.
         let ios = jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(job.ios?.checked_mul(job.threads.into())?));
         let runtime = jobs.iter().map(|job| job.runtime).max().flatten();
-        Ok(Simulation { drive: drive.clone(), engine, seed, ios, runtime })
+        Simulation { drive: drive.clone(), engine, seed, ios, runtime }
     }
 
     /// Record up to `limit` steps for a packet ladder or a timeline.
@@ -128,6 +133,14 @@ impl Simulation {
     pub fn drive(&self) -> &Drive {
         &self.drive
     }
+}
+
+/// Everything that keeps jobs from running within these limits.
+fn problems(jobs: &[Job], limits: &Limits) -> Result<(), Problems> {
+    let place = Place::new("jobs", None);
+    let mut problems: Vec<_> = jobs.iter().flat_map(|job| job.problems(&place, limits)).collect();
+    problems.extend(problems_together(jobs, &place, limits));
+    Problems(problems).or(())
 }
 
 /// Run jobs to their end.

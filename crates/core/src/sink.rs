@@ -68,6 +68,8 @@ pub struct Timer {
 pub struct Request {
     pub io: Io,
     pub thread: u16,
+    /// What its sender calls it, if it came from outside.
+    pub token: Option<u32>,
     /// Bus address of its data buffer.
     pub buffer: u64,
     /// When the application issued it, and when the driver had handed it to the device.

@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{close, drive, ns, reads, run};
+use common::{close, drive, jobs, ns, reads, run};
 use phaselink_core::config::Drive;
+use phaselink_core::predict::predict;
 use phaselink_core::report::{Outcome, Stage};
 use phaselink_core::time::Span;
 use proptest::prelude::*;
@@ -129,6 +130,18 @@ fn the_no_op_scheduler_costs_two_switches_a_wake_up_and_its_queue() {
     let latency = |stack: &str| reads(&run(&moneta_host(stack, &[]), "bs=4k number_ios=50")).total.min();
     // MON: a tenth of 13.4 us.
     assert_eq!(latency("no-op") - latency("no-scheduler"), ns(1340.0));
+}
+
+#[test]
+fn the_closed_form_of_a_lone_request_knows_the_kernels_worker() {
+    for stack in ["no-op", "no-scheduler", "xfs", "paging"] {
+        let drive = moneta_host(stack, &[]);
+        for job in ["bs=4k number_ios=5", "rw=randwrite bs=4k number_ios=5"] {
+            let predicted = predict(&drive, &jobs(&drive, job)).jobs[0].latencies[0].clone().unwrap();
+            let found = run(&drive, job).jobs[0].directions().next().unwrap().1.total.min();
+            assert_eq!(predicted.stages.total(), found, "{stack} {job}");
+        }
+    }
 }
 
 #[test]

@@ -32,10 +32,10 @@ fn around_a_change_of_mode(step: u64) -> u64 {
     let mut at = Time::ZERO + Span::from_ms(2);
     for _ in 0..2 {
         for number in 0..16 {
-            engine.inject(at + Span::from_us(3) * number, Input::Request { thread, io });
+            engine.inject(at + Span::from_us(3) * number, Input::Request { thread, io, token: 0 });
         }
         at += Span::from_us(1600) + Span::from_ns(12) * step;
-        engine.inject(at, Input::Request { thread, io });
+        engine.inject(at, Input::Request { thread, io, token: 0 });
         at += Span::from_us(100);
     }
     // Before any time-out could come to the rescue.
@@ -125,7 +125,7 @@ fn in_doorbell_mode_an_idle_endpoint_reads_nothing() {
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
     let rounds = (1..20).map(|round| Time::ZERO + Span::from_ms(round));
     for at in rounds {
-        engine.inject(at, Input::Request { thread, io });
+        engine.inject(at, Input::Request { thread, io, token: 0 });
         engine.run_until(at + Span::from_us(10));
         let idle_from = engine.trace().records().len();
         engine.run_until(at + Span::from_us(990));
@@ -144,8 +144,8 @@ fn two_reads_in_doorbell_mode_are_both_served_whatever_lies_between_them() {
     let io = Io { op: Op::Read, offset: 0, bytes: 512 };
     let mut at = Time::ZERO + Span::from_ms(5);
     for step in 0..300 {
-        engine.inject(at, Input::Request { thread, io });
-        engine.inject(at + Span::from_ns(10) * step, Input::Request { thread, io });
+        engine.inject(at, Input::Request { thread, io, token: 0 });
+        engine.inject(at + Span::from_ns(10) * step, Input::Request { thread, io, token: 0 });
         at += Span::from_ms(2);
         engine.run_until(at);
         assert_eq!(engine.completed(), 2 * (step + 1), "{} ns apart", step * 10);

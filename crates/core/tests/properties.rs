@@ -226,7 +226,7 @@ fn driven(drive: &Drive, arrivals: &[(u64, u64)], slices: &[u64]) -> Vec<Record>
             }
         }
         let io = Io { op: if block % 5 == 0 { Op::Write } else { Op::Read }, offset: block * 4096, bytes: 4096 };
-        engine.inject(at, Input::Request { thread, io });
+        engine.inject(at, Input::Request { thread, io, token: 0 });
     }
     let end = at + Span::from_ms(2);
     match slices.next() {

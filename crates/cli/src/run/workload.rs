@@ -3,19 +3,10 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use phaselink_core::config::{Drive, Problem, Problems};
-use phaselink_core::workload::{Job, JobFile, Trace, fio};
+use phaselink_core::config::{Problem, Problems};
+use phaselink_core::workload::{Job, JobFile, Limits, Trace, fio, with_defaults};
 
 use crate::{input, words};
-
-/// Requests of a job to which no end is given.
-const NUMBER_IOS_DEFAULT: &str = "100000";
-/// Requests that a replay keeps outstanding at most.
-const REPLAY_IODEPTH_DEFAULT: &str = "32";
-/// More bytes than any drive holds: with it, other limits end a job.
-const ENDLESS: &str = "1024p";
-/// Options any of which ends a job.
-const ENDS: [&str; 7] = ["number_ios", "size", "io_size", "io_limit", "runtime", "timeout", "read_iolog"];
 
 /// As typed.
 #[derive(Args, Debug)]
@@ -75,30 +66,36 @@ pub struct Workload {
 }
 
 impl WorkloadFlags {
-    /// Read what the flags name, for this drive.
+    /// The same with more job files.
+    pub fn with_files(mut self, files: Vec<String>) -> WorkloadFlags {
+        self.fio.extend(files);
+        self
+    }
+
+    /// Read what the flags name, for a drive with these limits.
     ///
     /// # Errors
     /// Everything that is wrong with flags, job files and traces, and everything that the drive cannot do.
-    pub fn resolve(&self, drive: &Drive) -> Result<Workload, Problems> {
+    pub fn resolve(&self, limits: &Limits) -> Result<Workload, Problems> {
         match self.fio.is_empty() {
-            true => self.one_job(drive),
-            false => self.job_files(drive),
+            true => self.one_job(limits),
+            false => self.job_files(limits),
         }
     }
 
-    fn job_files(&self, drive: &Drive) -> Result<Workload, Problems> {
+    fn job_files(&self, limits: &Limits) -> Result<Workload, Problems> {
         let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
-        let parts = input::all(files.iter().map(|file| resolved(file, drive)))?;
+        let parts = input::all(files.iter().map(|file| resolved(file, limits)))?;
         let names: Vec<String> = parts.iter().flat_map(|(jobs, _)| jobs).map(|job| job.name.clone()).collect();
         let notes: String = parts.iter().map(|(_, notes)| notes.as_str()).collect();
         let summary = format!("Jobs: {} of {}\n{notes}", words::listed(&names), words::listed(&self.fio));
         Ok(Workload { jobs: parts.into_iter().flat_map(|(jobs, _)| jobs).collect(), summary })
     }
 
-    fn one_job(&self, drive: &Drive) -> Result<Workload, Problems> {
+    fn one_job(&self, limits: &Limits) -> Result<Workload, Problems> {
         let given = self.given()?;
         let options = with_defaults(&given);
-        let (jobs, notes) = resolved(&fio::from_flags(&options)?, drive)?;
+        let (jobs, notes) = resolved(&fio::from_flags(&options)?, limits)?;
         let spelt: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let hint = match given.is_empty() {
             true => " (the default; see phaselink run --help)",
@@ -136,36 +133,10 @@ fn option(text: &str) -> Result<(&str, &str), Problems> {
     })
 }
 
-/// The options with what is left to say so that a job from flags does what a person at a terminal expects: random
-/// reads, and an end that is the only one.
-fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-    let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(name));
-    let replays = has(&["read_iolog"]);
-    let mut options = Vec::new();
-    if !replays && !has(&["rw", "readwrite"]) {
-        options.push(("rw", "randread"));
-    }
-    if !replays && !has(&["bs", "blocksize", "bssplit"]) {
-        options.push(("bs", "4k"));
-    }
-    if !has(&["iodepth"]) {
-        options.push(("iodepth", if replays { REPLAY_IODEPTH_DEFAULT } else { "1" }));
-    }
-    options.extend(given);
-    if !has(&ENDS) {
-        options.push(("number_ios", NUMBER_IOS_DEFAULT));
-    } else if has(&["number_ios"]) && !has(&["size", "io_size", "io_limit"]) {
-        options.push(("io_size", ENDLESS));
-    } else if has(&["runtime", "timeout"]) && !has(&["size", "io_size", "io_limit", "time_based", "read_iolog"]) {
-        options.push(("time_based", "1"));
-    }
-    options
-}
-
 /// The jobs of a file on this drive, and notes on the traces that they replay.
-fn resolved(file: &JobFile, drive: &Drive) -> Result<(Vec<Job>, String), Problems> {
+fn resolved(file: &JobFile, limits: &Limits) -> Result<(Vec<Job>, String), Problems> {
     let traces = input::traces(file)?;
-    let jobs = file.resolve(&drive.limits(), &traces)?;
+    let jobs = file.resolve(limits, &traces)?;
     Ok((jobs, notes(&traces)))
 }
 
@@ -176,31 +147,4 @@ fn notes(traces: &BTreeMap<String, Trace>) -> String {
         format!("{path}: {}, {}{left_out}\n", trace.format, words::counted(trace.ios.len() as u64, "request"))
     };
     traces.iter().map(note).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spelt(given: &[(&str, &str)]) -> String {
-        let options = with_defaults(given);
-        options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn the_default_job_is_100_000_random_reads_of_4_kib_one_at_a_time() {
-        assert_eq!(spelt(&[]), "rw=randread bs=4k iodepth=1 number_ios=100000");
-    }
-
-    #[test]
-    fn the_end_that_is_asked_for_is_the_only_one() {
-        assert_eq!(spelt(&[("number_ios", "5")]), "rw=randread bs=4k iodepth=1 number_ios=5 io_size=1024p");
-        assert_eq!(spelt(&[("runtime", "1s")]), "rw=randread bs=4k iodepth=1 runtime=1s time_based=1");
-        assert_eq!(spelt(&[("size", "1m")]), "rw=randread bs=4k iodepth=1 size=1m");
-    }
-
-    #[test]
-    fn a_replay_brings_its_own_requests_and_end() {
-        assert_eq!(spelt(&[("read_iolog", "x")]), "iodepth=32 read_iolog=x");
-    }
 }

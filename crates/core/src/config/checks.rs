@@ -1,11 +1,14 @@
 //! Conditions between keys, which the bounds of single keys cannot express.
 //!
-//! Other conditions hold for every value within bounds and need no check: the smallest `max_read_request_bytes`
-//! is the largest `read_completion_boundary_bytes`, and no size within bounds comes near 2^64 bytes.
+//! Other conditions hold for every value within bounds and need no check: no size within bounds comes near 2^64 bytes.
 
 use super::drive::Drive;
-use super::schema::{Interface, Stage, Wait};
+use super::schema::{DataPattern, Interface, Stage, Wait};
+use crate::media::cells::Cells;
 use crate::report::stage::STACK_STAGES_MAX;
+
+/// Entries of all submission queues together: with all of them used, 3.2 GB of rings and bookkeeping.
+const RING_ENTRIES_MAX: u64 = 1 << 25;
 
 /// A condition that does not hold.
 pub(super) struct Broken {
@@ -26,8 +29,18 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         clocks,
         volts,
         stripe,
+        chips,
+        chips_fill_stripe,
+        pulses,
+        pattern,
+        housekeeping,
+        wear_line,
         data_credits,
+        lane_rate,
+        completion_size,
         nvme_fetch,
+        nvme_rings,
+        nvme_blocks,
         dc_express_fetch,
         dc_express_polls,
     ];
@@ -124,6 +137,83 @@ fn stripe(drive: &Drive) -> Option<Broken> {
     )
 }
 
+/// Spare chips, several buses and clocks belong to chips that are told apart.
+fn chips(drive: &Drive) -> Option<Broken> {
+    let media = &drive.media;
+    let keys = [
+        ("spare_chips", u32::from(media.spare_chips)),
+        ("buses_per_channel", u32::from(media.buses_per_channel) - 1),
+        ("command_clocks", media.command_clocks.into()),
+        ("dummy_clocks", media.dummy_clocks.into()),
+    ];
+    let key = keys.iter().find(|(_, beyond_none)| *beyond_none > 0).map(|(key, _)| *key)?;
+    broken_if(
+        media.chip_bytes == 0,
+        &[
+            "media.chip_bytes",
+            "media.spare_chips",
+            "media.buses_per_channel",
+            "media.command_clocks",
+            "media.dummy_clocks",
+        ],
+        format!("media.{key} is given with media.chip_bytes 0"),
+        String::from("media.chip_bytes above 0"),
+    )
+}
+
+fn chips_fill_stripe(drive: &Drive) -> Option<Broken> {
+    let (chip, stripe) = (drive.media.chip_bytes, drive.media.stripe_bytes);
+    broken_if(
+        chip > 0 && !stripe.is_multiple_of(chip),
+        &["media.chip_bytes", "media.stripe_bytes"],
+        format!("media.chip_bytes is {chip} with media.stripe_bytes {stripe}"),
+        String::from("a stripe of whole chips"),
+    )
+}
+
+/// The pulses of typical data, half zeros and half ones, fit into the time that typical data takes.
+fn pulses(drive: &Drive) -> Option<Broken> {
+    let (shortest, program) = (Cells::of(&drive.media).typical_pulses(), drive.media.program);
+    broken_if(
+        shortest > program,
+        &["media.program_ns", "media.reset_ns", "media.set_ns", "media.program_group_cells"],
+        format!("media.program_ns is {} with pulses of {} in all", program.as_ns(), shortest.as_ns()),
+        String::from("media.program_ns no shorter than its pulses"),
+    )
+}
+
+fn pattern(drive: &Drive) -> Option<Broken> {
+    let media = &drive.media;
+    let data_matters = media.data_pattern != DataPattern::Typical || media.write_difference;
+    broken_if(
+        data_matters && (media.reset.is_zero() || media.set.is_zero()),
+        &["media.data_pattern", "media.write_difference", "media.reset_ns", "media.set_ns"],
+        String::from("the time of a write depends on its data, but media.reset_ns or media.set_ns is 0"),
+        String::from("both pulses, or media.data_pattern = \"typical\" and media.write_difference = false"),
+    )
+}
+
+/// Something has to fit between two pauses.
+fn housekeeping(drive: &Drive) -> Option<Broken> {
+    let (pause, interval) = (drive.media.housekeeping, drive.media.housekeeping_interval);
+    broken_if(
+        pause >= interval && !(pause.is_zero() && interval.is_zero()),
+        &["media.housekeeping_us", "media.housekeeping_interval_us"],
+        format!("media.housekeeping_us is {} with media.housekeeping_interval_us {}", pause.as_us(), interval.as_us()),
+        String::from("a pause shorter than the interval"),
+    )
+}
+
+fn wear_line(drive: &Drive) -> Option<Broken> {
+    let (line, stripe) = (drive.media.wear_line_bytes, drive.media.stripe_bytes);
+    broken_if(
+        line > 0 && !stripe.is_multiple_of(line),
+        &["media.wear_line_bytes", "media.stripe_bytes"],
+        format!("media.wear_line_bytes is {line} with media.stripe_bytes {stripe}"),
+        String::from("a stripe of whole lines"),
+    )
+}
+
 /// A receiver advertises credits for a packet of the largest payload at least (PCI Express Base Specification 6.0,
 /// section 2.6.1); with fewer, such a packet would wait for ever.
 fn data_credits(drive: &Drive) -> Option<Broken> {
@@ -133,6 +223,51 @@ fn data_credits(drive: &Drive) -> Option<Broken> {
         &["link.posted_data_credits", "link.max_payload_bytes"],
         format!("link.posted_data_credits is {credits} with link.max_payload_bytes {payload}"),
         format!("at least {} credits of 16 bytes", payload / 16),
+    )
+}
+
+/// Slower lanes would bring a packet's wire time near 2^64 ps.
+fn lane_rate(drive: &Drive) -> Option<Broken> {
+    let rate = drive.link.lane_bytes_per_ns;
+    broken_if(
+        rate > 0.0 && rate < 1e-3,
+        &["link.lane_bytes_per_ns"],
+        format!("link.lane_bytes_per_ns is {rate}"),
+        String::from("0, or 0.001 and more"),
+    )
+}
+
+/// A completion carries no more than a packet may, and answers no more than one request (section 2.3.1.1).
+fn completion_size(drive: &Drive) -> Option<Broken> {
+    let size = drive.link.read_completion_boundary_bytes;
+    let size_max = drive.link.max_payload_bytes.min(drive.link.max_read_request_bytes);
+    broken_if(
+        size > size_max,
+        &["link.read_completion_boundary_bytes", "link.max_payload_bytes", "link.max_read_request_bytes"],
+        format!("link.read_completion_boundary_bytes is {size}"),
+        format!("up to {size_max}, the smaller of link.max_payload_bytes and link.max_read_request_bytes"),
+    )
+}
+
+/// Rings take memory as far as they are used, 80 bytes for each entry and 16 for its bookkeeping.
+fn nvme_rings(drive: &Drive) -> Option<Broken> {
+    let (pairs, entries) = (drive.nvme.queue_pairs, drive.nvme.queue_entries);
+    broken_if(
+        u64::from(pairs) * u64::from(entries) > RING_ENTRIES_MAX,
+        &["nvme.queue_pairs", "nvme.queue_entries"],
+        format!("nvme.queue_pairs is {pairs} with nvme.queue_entries {entries}"),
+        format!("at most {RING_ENTRIES_MAX} entries in all queues together"),
+    )
+}
+
+/// A command counts its blocks in 16 bits (NVM Command Set Specification 1.0, section 3.2.4).
+fn nvme_blocks(drive: &Drive) -> Option<Broken> {
+    let (transfer, block) = (drive.nvme.max_transfer_kib, drive.nvme.block_bytes);
+    broken_if(
+        transfer * 1024 > block << 16,
+        &["nvme.max_transfer_kib", "nvme.block_bytes"],
+        format!("nvme.max_transfer_kib is {transfer} with nvme.block_bytes {block}"),
+        format!("at most {} KiB, 65536 blocks", block << 6),
     )
 }
 

@@ -7,7 +7,7 @@ use super::overrides::Override;
 use super::problem::Problems;
 use super::schema::{DcExpress, Host, Interface, Link, Media, Moneta, Nvme, Power, RootComplex, Stack, Wait};
 use super::section::{self, Section, any, section};
-use super::{explain, reader, shipped};
+use super::{explain, presets, reader, shipped};
 
 section! {
     /// Keys above all sections.
@@ -109,6 +109,20 @@ impl Drive {
             Some(("host", key)) if key.starts_with("interrupt") => self.host.wait == Wait::Sleep,
             _ => true,
         })
+    }
+
+    /// The full name of everything that an override can set, presets included.
+    pub(crate) fn key_names() -> Vec<String> {
+        let blank = Drive::blank();
+        let header = blank.header();
+        let mut names = vec![String::from("preset")];
+        names.extend(header.keys().iter().map(|key| String::from(key.name)));
+        for section in blank.sections() {
+            let preset = presets::has(section.path()).then_some("preset");
+            let keys = section.keys().into_iter().map(|key| key.name);
+            names.extend(preset.into_iter().chain(keys).map(|key| section::full_name(section.path(), key)));
+        }
+        names
     }
 
     /// The schema's defaults.

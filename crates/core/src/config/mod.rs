@@ -14,7 +14,7 @@ mod reader;
 pub mod schema;
 mod section;
 pub mod shipped;
-mod suggest;
+pub(crate) mod suggest;
 mod value;
 
 #[cfg(test)]
@@ -24,6 +24,7 @@ pub use drive::{Drive, Fitted};
 pub use overrides::Override;
 pub use problem::{Problem, Problems};
 pub use schema::{
-    Acknowledge, DcExpress, Duplex, Granularity, Host, Interface, Link, LockHeld, Media, Moneta, Nvme, Placement,
-    Power, RootComplex, Stack, Stage, TagChoice, TagPool, Technology, Wait,
+    Acknowledge, DataPattern, DataPointer, DcExpress, Duplex, Granularity, Host, Interface, Link, LinkAcknowledge,
+    LockHeld, Media, Moneta, Nvme, Placement, Power, RootComplex, Stack, Stage, TagChoice, TagPool, Technology, Wait,
+    WearLevelling,
 };

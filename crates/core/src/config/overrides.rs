@@ -17,7 +17,11 @@ impl Override {
     /// # Errors
     /// A problem if there is no `=`, no key, or the value is neither TOML nor a word.
     pub fn parse(text: &str) -> Result<Override, Problem> {
-        let place = Place::whole(format!("--set {text}"));
+        Override::parse_at(Place::whole(format!("--set {text}")), text)
+    }
+
+    /// The same for a text that stands in some file.
+    pub(crate) fn parse_at(place: Place, text: &str) -> Result<Override, Problem> {
         let expected = "section.key=value, as in media.read_ns=300";
         let Some((name, value)) = text.split_once('=') else {
             return Err(place.problem("no = between key and value", expected));
@@ -28,6 +32,12 @@ impl Override {
         }
         let node = value_node(&place, value.trim())?;
         Ok(Override { table: nest(&place, &words, node) })
+    }
+
+    /// A key, given as `section.key` or `key`, at a value that stands in some file.
+    pub(crate) fn at(key: &str, node: &Node) -> Override {
+        let words: Vec<&str> = key.split('.').collect();
+        Override { table: nest(&node.place, &words, node.clone()) }
     }
 
     /// The drive file that has this key alone.

@@ -2,6 +2,8 @@
 //!
 //! A row holds keys of its section, a `summary`, and `fitted` marks whose keys are those of the section.
 
+use std::sync::OnceLock;
+
 use super::document::{self, Entry, Table, Value};
 
 /// Sections that have presets, the file that holds them, and its text.
@@ -13,6 +15,9 @@ const FILES: &[(&str, &str, &str)] = &[
     ("power", "presets/power.toml", include_str!("../../presets/power.toml")),
     ("media", "presets/media.toml", include_str!("../../presets/media.toml")),
 ];
+
+/// The rows of each file, parsed when they are first asked for: sweeps read thousands of drives.
+static ROWS: [OnceLock<Table>; FILES.len()] = [const { OnceLock::new() }; FILES.len()];
 
 /// A preset as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,8 +31,8 @@ pub struct Preset {
 /// All presets, section by section in the order of their files.
 pub fn all() -> Vec<Preset> {
     let list = |(section, _, _): &(&'static str, &str, &str)| -> Vec<Preset> {
-        let preset = |row: Entry| Preset { section, summary: summary(&row), name: row.key };
-        rows(section).into_iter().map(preset).collect()
+        let preset = |row: &Entry| Preset { section, summary: summary(row), name: row.key.clone() };
+        rows(section).iter().map(preset).collect()
     };
     FILES.iter().flat_map(list).collect()
 }
@@ -41,13 +46,17 @@ pub(crate) fn has(section: &str) -> bool {
 ///
 /// # Panics
 /// If a file that is part of the program is not valid TOML.
-pub(crate) fn rows(section: &str) -> Table {
-    let Some((_, file, text)) = FILES.iter().find(|(path, _, _)| *path == section) else {
-        return Table::new();
+pub(crate) fn rows(section: &str) -> &'static Table {
+    static NONE: Table = Table::new();
+    let Some(place) = FILES.iter().position(|(path, _, _)| *path == section) else {
+        return &NONE;
     };
-    let document = document::parse(file, text);
-    assert!(document.problems.is_empty(), "{:?}", document.problems);
-    document.table
+    ROWS[place].get_or_init(|| {
+        let (_, file, text) = FILES[place];
+        let document = document::parse(file, text);
+        assert!(document.problems.is_empty(), "{:?}", document.problems);
+        document.table
+    })
 }
 
 fn summary(row: &Entry) -> String {

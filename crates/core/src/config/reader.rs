@@ -127,7 +127,7 @@ impl Reader {
                 continue;
             };
             let name = value::text(&entry.node).unwrap_or("");
-            chosen = document::entry(&rows, name).map(|row| (rank, row));
+            chosen = document::entry(rows, name).map(|row| (rank, row));
             if chosen.is_none() {
                 let names = rows.iter().map(|row| row.key.as_str());
                 self.unknown_preset(&full_name(path, "preset"), entry, names);

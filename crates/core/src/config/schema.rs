@@ -28,8 +28,8 @@ section! {
         max_payload_bytes => max_payload_bytes: u32 = 128, [128, 256, 512, 1024, 2048, 4096];
         /// Largest read that one request packet may ask for (Max_Read_Request_Size)
         max_read_request_bytes => max_read_request_bytes: u32 = 512, [128, 256, 512, 1024, 2048, 4096];
-        /// Size into which the root complex cuts read completions (Read Completion Boundary)
-        read_completion_boundary_bytes => read_completion_boundary_bytes: u32 = 64, [64, 128];
+        /// Size into which the root complex cuts read completions (Read Completion Boundary: 64 or 128; larger in models that answer a read with one packet)
+        read_completion_boundary_bytes => read_completion_boundary_bytes: u32 = 64, [64, 128, 256, 512, 1024, 2048, 4096];
         /// Address width in the headers of requests: 64 bits make a header of 4 double words, 32 of 3
         address_bits => address_bits: u8 = 64, [32, 64];
         /// Time from the last symbol leaving one end to the packet being usable at the other, without hops
@@ -56,6 +56,22 @@ section! {
         read_tags => read_tags: u16 = 32, 1..=1024;
         /// Chance that a transmitted bit arrives wrong, which makes its packet be replayed
         bit_error_rate => bit_error_rate: f64 = 0.0, 0.0..=1e-4;
+        /// Rate of one lane, or 0 for that of the generation, encoding taken off
+        lane_bytes_per_ns => lane_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
+        /// Header and framing of a doorbell (the host's write to a register), or 0 for what the specification gives
+        doorbell_overhead_bytes => doorbell_overhead_bytes: u32 = 0, 0..=64;
+        /// Header and framing of any other write, or 0 for what the specification gives
+        write_overhead_bytes => write_overhead_bytes: u32 = 0, 0..=64;
+        /// A read request with its framing, or 0 for what the specification gives
+        request_overhead_bytes => request_overhead_bytes: u32 = 0, 0..=64;
+        /// Header and framing of a completion, or 0 for what the specification gives
+        completion_overhead_bytes => completion_overhead_bytes: u32 = 0, 0..=64;
+        /// Whether the payload of packets without user data (doorbells, commands, completion entries, messages) takes time on the wire
+        command_payload => command_payload: bool = true, any();
+        /// Whether the device's requests for user data take time on the wire
+        data_requests => data_requests: bool = true, any();
+        /// Whether ACKs travel when the wire has room (`pipelined`), or a packet without user data holds the wire until its own ACK has passed (`awaited`)
+        acknowledge => acknowledge: LinkAcknowledge = LinkAcknowledge::Pipelined, any();
     }
 }
 
@@ -209,21 +225,61 @@ section! {
         /// Bus commands and row overhead of one access
         command_ns => command: Span = ns(194), ZERO..=LONGEST;
         /// Transfer rate of one channel's bus
-        bus_bytes_per_ns => bus_bytes_per_ns: f64 = 2.0, 1e-6..=1e4;
+        bus_bytes_per_ns => bus_bytes_per_ns: f64 = 2.0, 1e-6..=1e9;
         /// Array write of one program unit
         program_ns => program: Span = us(120), ZERO..=LONGEST;
         /// Bytes that one array write programs in a bank at once
         program_bytes => program_bytes: u32 = 4096, 1..=1 << 26;
         /// When a write is reported done: `early` (data in the row buffers) or `late` (cells programmed)
         acknowledge => acknowledge: Acknowledge = Acknowledge::Late, any();
+        /// Bytes of a stripe in each chip of a bank, moved in one access; 0 where the chips of a bank act as one
+        chip_bytes => chip_bytes: u32 = 0, 0..=1 << 20;
+        /// Chips of a stripe beside those of the data, for error correction and metadata
+        spare_chips => spare_chips: u8 = 0, 0..=64;
+        /// Buses of each channel, over which the chips of a stripe are dealt; `bus_bytes_per_ns` is the rate of each
+        buses_per_channel => buses_per_channel: u8 = 1, 1..=64;
+        /// Bits that a bus moves in one clock, which gives the length of a clock
+        bus_bits_per_clock => bus_bits_per_clock: u16 = 8, 1..=1024;
+        /// Clocks of command and address before the data of each chip
+        command_clocks => command_clocks: u16 = 0, 0..=1024;
+        /// Clocks between address and data of each chip's read; `read_ns` passes within them as far as they reach
+        dummy_clocks => dummy_clocks: u16 = 0, 0..=1024;
+        /// Pulse that makes a cell a zero, or 0 if unknown
+        reset_ns => reset: Span = ZERO, ZERO..=LONGEST;
+        /// Pulse that makes a cell a one, or 0 if unknown
+        set_ns => set: Span = ZERO, ZERO..=LONGEST;
+        /// Cells of a chip that get the same pulse at once: what its supply can drive
+        program_group_cells => program_group_cells: u32 = 1, 1..=1 << 30;
+        /// Data of writes: `typical` (takes `program_ns`), `zeros`, `ones` or `random`
+        data_pattern => data_pattern: DataPattern = DataPattern::Typical, any();
+        /// Whether a write reads first and programs only the cells that differ
+        write_difference => write_difference: bool = false, any();
+        /// Share of the cells of a write that differ from what they hold
+        difference_ratio => difference_ratio: f64 = 0.5, 0.0..=1.0;
+        /// Time to check and correct the data of a read, after its transfer
+        ecc_decode_ns => ecc_decode: Span = ZERO, ZERO..=LONGEST;
+        /// Time from one pause of the whole memory for housekeeping to the next, or 0 for none
+        housekeeping_interval_us => housekeeping_interval: Span = ZERO, ZERO..=LONGEST;
+        /// Length of such a pause, in which no access starts
+        housekeeping_us => housekeeping: Span = ZERO, ZERO..=LONGEST;
+        /// Wear levelling within each bank: `none`, `start-gap` or `randomised-start-gap` (Qureshi et al., MICRO 2009)
+        wear_levelling => wear_levelling: WearLevelling = WearLevelling::None, any();
+        /// Line that wear levelling moves and endurance is counted for; 0 for a whole stripe
+        wear_line_bytes => wear_line_bytes: u32 = 0, 0..=1 << 26;
+        /// Regions of a bank that each have a spare line and move their gap on their own
+        wear_regions_per_bank => wear_regions_per_bank: u32 = 1, 1..=1 << 16;
+        /// Writes to a region after which its gap moves by a line
+        gap_write_interval => gap_write_interval: u32 = 100, 1..=1 << 30;
+        /// Writes that a line endures, or 0 for no limit
+        endurance_cycles => endurance_cycles: u64 = 0, 0..=1 << 50;
     }
 }
 
 section! {
     /// The NVMe driver and controller.
     pub struct Nvme ("nvme") {
-        /// I/O queue pairs; thread i uses pair i modulo this number
-        queue_pairs => queue_pairs: u16 = 1, 1..=65535;
+        /// I/O queue pairs; thread i uses pair i modulo this number (the specification's 65,536 include the admin queue's)
+        queue_pairs => queue_pairs: u32 = 1, 1..=65536;
         /// Entries of each submission and completion queue (NVM Express Base Specification 2.0, section 3.3.3)
         queue_entries => queue_entries: u32 = 1024, 2..=65536;
         /// Submission queue entries that one read may fetch
@@ -236,6 +292,12 @@ section! {
         interrupts => interrupts: bool = true, any();
         /// Whether doorbells go to a page in host memory that the controller reads (Doorbell Buffer Config, section 5.8)
         shadow_doorbells => shadow_doorbells: bool = false, any();
+        /// Whether the driver tells the controller how far it has read a completion queue; as long as the submission queue, it cannot overflow without
+        completion_doorbells => completion_doorbells: bool = true, any();
+        /// How a command describes its data buffer: `prp` (page by page, beyond two pages in a list that is read separately) or `sgl` (one segment, in the command itself)
+        data_pointer => data_pointer: DataPointer = DataPointer::Prp, any();
+        /// Logical block: the specification's are 512 bytes and more (LBADS), smaller ones are for models of byte-addressed memory
+        block_bytes => block_bytes: u32 = 512, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
     }
 }
 
@@ -320,6 +382,15 @@ pub enum Duplex {
 
 names! { Duplex { "full" => Full, "shared" => Shared } }
 
+/// What a packet has to do with its acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkAcknowledge {
+    Pipelined,
+    Awaited,
+}
+
+names! { LinkAcknowledge { "pipelined" => Pipelined, "awaited" => Awaited } }
+
 /// What one simulation event on the link stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Granularity {
@@ -378,6 +449,42 @@ pub enum Acknowledge {
 }
 
 names! { Acknowledge { "early" => Early, "late" => Late } }
+
+/// How an NVMe command describes its data buffer (NVM Express Base Specification 2.0, sections 4.1.1 and 4.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataPointer {
+    Prp,
+    Sgl,
+}
+
+names! { DataPointer { "prp" => Prp, "sgl" => Sgl } }
+
+/// What writes hold, as far as the time to program it depends on that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataPattern {
+    Typical,
+    Zeros,
+    Ones,
+    Random,
+}
+
+names! { DataPattern { "typical" => Typical, "zeros" => Zeros, "ones" => Ones, "random" => Random } }
+
+/// How writes are spread over lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WearLevelling {
+    None,
+    StartGap,
+    RandomisedStartGap,
+}
+
+names! {
+    WearLevelling {
+        "none" => None,
+        "start-gap" => StartGap,
+        "randomised-start-gap" => RandomisedStartGap,
+    }
+}
 
 /// How DC Express chooses its incomplete tag (section 3.1 of the paper).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,6 +31,8 @@ pub const ALL: &[Shipped] = shipped! {
     "moneta-4x"
     "nvme"
     "nvme-polled"
+    "nvm-model-block"
+    "nvm-model-dram"
     "ssd-raid"
 };
 

@@ -2,21 +2,19 @@
 
 use std::collections::BTreeMap;
 
-const PAGE_BYTES: usize = 4096;
-
-/// A space of 2^64 bytes, all zero until written; pages of 4 KiB are made by the first write to them.
+/// A space of 2^64 bytes, all zero until written; its pages are made by the first write to them.
 #[derive(Clone, Debug, Default)]
-pub struct SparseBytes {
+pub struct SparseBytes<const PAGE_BYTES: usize = 4096> {
     pages: BTreeMap<u64, Box<[u8; PAGE_BYTES]>>,
 }
 
-impl SparseBytes {
+impl<const PAGE_BYTES: usize> SparseBytes<PAGE_BYTES> {
     /// Fill `into` with the bytes from `offset` on.
     ///
     /// # Panics
     /// If they reach beyond 2^64, as in [`SparseBytes::write`].
     pub fn read(&self, offset: u64, into: &mut [u8]) {
-        for (page, start, range) in spans(offset, into.len()) {
+        for (page, start, range) in spans::<PAGE_BYTES>(offset, into.len()) {
             let into = &mut into[range];
             match self.pages.get(&page) {
                 Some(bytes) => into.copy_from_slice(&bytes[start..start + into.len()]),
@@ -27,7 +25,7 @@ impl SparseBytes {
 
     /// Let the bytes from `offset` on be `from`.
     pub fn write(&mut self, offset: u64, from: &[u8]) {
-        for (page, start, range) in spans(offset, from.len()) {
+        for (page, start, range) in spans::<PAGE_BYTES>(offset, from.len()) {
             let from = &from[range];
             let bytes = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE_BYTES]));
             bytes[start..start + from.len()].copy_from_slice(from);
@@ -37,7 +35,10 @@ impl SparseBytes {
 
 /// The pages that `bytes` bytes from `offset` on lie in: each page's number, the first byte in it, and which of the
 /// bytes these are.
-fn spans(offset: u64, bytes: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
+fn spans<const PAGE_BYTES: usize>(
+    offset: u64,
+    bytes: usize,
+) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
         if done == bytes {
@@ -58,7 +59,7 @@ mod tests {
 
     #[test]
     fn fresh_bytes_are_zero_and_the_last_page_can_be_written() {
-        let mut bytes = SparseBytes::default();
+        let mut bytes: SparseBytes = SparseBytes::default();
         let mut found = [7; 3];
         bytes.read(u64::MAX - 5, &mut found);
         assert_eq!(found, [0; 3]);
@@ -75,7 +76,7 @@ mod tests {
             writes in prop::collection::vec((0usize..20_000, 0usize..9_000, any::<u8>()), 0..20),
             (start, length) in (0usize..20_000, 0usize..9_000),
         ) {
-            let (mut sparse, mut flat) = (SparseBytes::default(), vec![0; 30_000]);
+            let (mut sparse, mut flat) = (SparseBytes::<256>::default(), vec![0; 30_000]);
             for (offset, bytes, value) in writes {
                 sparse.write(offset as u64, &vec![value; bytes]);
                 flat[offset..offset + bytes].fill(value);

@@ -76,6 +76,8 @@ struct Thread {
     next: Option<Next>,
     /// Requests that arrive from outside the simulation.
     external: VecDeque<Next>,
+    /// What their senders call them: those of `external`, and before them that of `next`.
+    tokens: VecDeque<u32>,
     outstanding: u32,
     /// Requests that have waited for a lock or for this thread, and can go on.
     resumed: VecDeque<Walk>,
@@ -225,9 +227,10 @@ impl Host {
     }
 
     /// A request from outside, for a thread without a generator.
-    pub fn inject(&mut self, now: Time, thread: u16, io: Io, driver: &Driver, sink: &mut Sink) {
+    pub fn inject(&mut self, now: Time, thread: u16, io: Io, token: u32, driver: &Driver, sink: &mut Sink) {
         let this = &mut self.threads[usize::from(thread)];
         this.external.push_back(Next { io, due: now });
+        this.tokens.push_back(token);
         if this.state == State::Finished {
             this.state = State::Away;
             self.unfinished += 1;
@@ -416,10 +419,15 @@ impl Host {
     #[inline]
     fn issue(&mut self, begin: Time, thread: u16, next: Next, sink: &mut Sink) -> Walk {
         sink.issued += 1;
+        let this = &mut self.threads[usize::from(thread)];
+        this.next = None;
+        this.issued_bytes = u32::MAX;
+        this.outstanding += 1;
         let id = sink.requests.insert(Request {
             number: sink.issued,
             io: next.io,
             thread,
+            token: this.tokens.pop_front(),
             buffer: 0,
             issued: begin,
             submitted: begin,
@@ -434,10 +442,6 @@ impl Host {
             ledger.keep_steps();
         }
         ledger.until(Stage::Queued, begin);
-        let this = &mut self.threads[usize::from(thread)];
-        this.next = None;
-        this.issued_bytes = u32::MAX;
-        this.outstanding += 1;
         Walk { request: id, op: next.io.op, way: Way::Down, place: 0 }
     }
 

@@ -30,9 +30,13 @@ pub struct RootComplex {
 }
 
 impl RootComplex {
-    /// The root complex of this host. `uncore_ratio` scales the cache's latency with the clock it runs at.
-    pub fn new(drive: &config::Drive, uncore_ratio: f64, seed: u64) -> RootComplex {
+    /// The root complex of this host. The cache's latency scales with the clock that it runs at.
+    pub fn new(drive: &config::Drive, seed: u64) -> RootComplex {
         let config = &drive.root_complex;
+        let uncore_ratio = match drive.host.uncore_follows_core {
+            true => drive.host.nominal_ghz / drive.host.core_ghz,
+            false => 1.0,
+        };
         let read = match config.placement {
             Placement::Cache => config.cache_read.scale(uncore_ratio),
             Placement::Dram => config.dram_read,
@@ -60,6 +64,16 @@ impl RootComplex {
     /// From the arrival of every posted write to its being in memory; nothing if that differs from write to write.
     pub fn settle(&self) -> Option<Span> {
         (self.late_write_ratio == 0.0 && self.iommu_miss_ratio == 0.0).then_some(self.write)
+    }
+
+    /// From a read's arrival to its answer, without an IOMMU miss.
+    pub fn read_latency(&self) -> Span {
+        self.read
+    }
+
+    /// From a write's arrival to its data being visible, if it is neither late nor translated.
+    pub fn write_latency(&self) -> Span {
+        self.write
     }
 
     /// Share of the time up to `now` in which the device's reads kept the package awake.

@@ -9,7 +9,7 @@ pub mod packet;
 pub mod rate;
 pub mod wire;
 
-use crate::config::{self, Duplex, Granularity};
+use crate::config::{self, Duplex, Granularity, LinkAcknowledge};
 use crate::random::Random;
 use crate::report::{Stage, WireUse};
 use crate::sink::{Event, PacketId, Sink};
@@ -19,8 +19,8 @@ use packet::{DLLP_BYTES, Direction, Kind, Overhead, Packet, Token};
 use rate::{Rate, ack_factor};
 use wire::{Class, Segment, Wire};
 
-/// Largest packet: Max_Payload_Size goes up to 4096 bytes.
-const PACKET_BYTES_MAX: u32 = 4096 + 24;
+/// Largest packet: Max_Payload_Size goes up to 4096 bytes, and a description may give it 64 of header and framing.
+const PACKET_BYTES_MAX: u32 = 4096 + 64;
 
 /// A burst between its sender and its receiver.
 #[derive(Clone, Debug, Default)]
@@ -35,9 +35,10 @@ pub struct InFlight {
     count: u32,
     sent: u32,
     arrived: u32,
-    /// Payload of each packet but the last, and of the last.
+    /// Payload of each packet but the last, and of the last; header and framing of each.
     payload_each: u32,
     payload_last: u32,
+    header: u32,
     /// Wire time likewise.
     each: Span,
     last: Span,
@@ -78,6 +79,11 @@ impl InFlight {
         self.each
     }
 
+    /// Bytes of the burst on the wire, headers and framing included.
+    pub fn wire_bytes(&self) -> u32 {
+        self.payload_each * (self.count - 1) + self.payload_last + self.header * self.count
+    }
+
     /// Time that the burst's own packets spend on the wire.
     pub fn wire_time(&self) -> Span {
         self.each * u64::from(self.count - 1) + self.last
@@ -93,6 +99,28 @@ pub struct Arrival {
     pub count: u32,
 }
 
+/// What models of a link leave out of the wire or add to it. A real link has none of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Accounting {
+    command_payload: bool,
+    data_requests: bool,
+    /// For how long a packet without user data keeps the wire for its own ACK.
+    awaited: Span,
+}
+
+impl Accounting {
+    const REAL: Accounting = Accounting { command_payload: true, data_requests: true, awaited: Span::ZERO };
+
+    fn new(config: &config::Link, dllp: Span) -> Accounting {
+        let awaits = config.dllps && config.acknowledge == LinkAcknowledge::Awaited;
+        Accounting {
+            command_payload: config.command_payload,
+            data_requests: config.data_requests,
+            awaited: if awaits { dllp } else { Span::ZERO },
+        }
+    }
+}
+
 /// Both directions of the link.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -103,6 +131,7 @@ pub struct Link {
     /// Wire time of every size of packet.
     wire_times: Vec<Span>,
     overhead: Overhead,
+    accounting: Accounting,
     one_way: Span,
     /// From the arrival of the device's posted writes to their being in memory. Bursts are handed over then, so that one
     /// event stands for both instants.
@@ -135,7 +164,7 @@ impl Link {
         let posted = Credits::new(config.posted_header_credits.into(), config.posted_data_credits.into());
         let non_posted = Credits::new(config.non_posted_header_credits.into(), 0);
         let one_way = config.one_way + config.hop * u64::from(config.hops);
-        let acknowledged = config.dllps && config.generation < 6;
+        let acknowledged = config.dllps && config.generation < 6 && config.acknowledge == LinkAcknowledge::Pipelined;
         let dllp_ps = rate.time(DLLP_BYTES).as_ps() as f64 / ack_factor(config.lanes, config.max_payload_bytes);
         let used = WireUse { bytes_per_ns: rate.bytes_per_ns(), ..WireUse::default() };
         let errors = |stream| Errors::new(config.bit_error_rate, Random::stream(seed, stream));
@@ -146,6 +175,7 @@ impl Link {
             rate,
             wire_times: (0..=PACKET_BYTES_MAX).map(|bytes| rate.time(bytes)).collect(),
             overhead: Overhead::new(config),
+            accounting: Accounting::new(config, rate.time(DLLP_BYTES)),
             one_way,
             settle,
             posted_until: Time::ZERO,
@@ -176,14 +206,26 @@ impl Link {
         }
     }
 
-    /// Wire time of one packet with this payload.
-    pub fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
-        self.wire_times[(payload_bytes + self.overhead.of(kind)) as usize]
+    /// Shortest time for which the sender of a packet misses the credits that it has spent: the receiver's own time,
+    /// and the way there and back.
+    pub fn credits_away(&self, direction: Direction, each: Span) -> Span {
+        each + self.accept[direction as usize] + self.round_trip
     }
 
-    /// Bytes of a burst on the wire, headers and framing included.
-    pub fn wire_bytes(&self, packet: &Packet) -> u32 {
-        packet.payload_bytes() + packet.count() * self.overhead.of(packet.kind)
+    /// Time for which the receiver of `direction` is busy with one posted packet.
+    pub fn accept(&self, direction: Direction) -> Span {
+        self.accept[direction as usize]
+    }
+
+    /// What packets of this kind cost the wire that carries their acknowledgements and credits, each.
+    pub fn acknowledgement(&self, kind: Kind) -> Span {
+        // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
+        self.acknowledge * if kind == Kind::Completion { 1 } else { 2 }
+    }
+
+    /// Wire time of one of the device's packets with this payload.
+    pub fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
+        self.wire_times[(payload_bytes + self.overhead.of(Direction::Up, kind)) as usize]
     }
 
     /// When a train of posted data may start, so that it never waits for its own data: `first_at` is when the data of
@@ -305,12 +347,13 @@ impl Link {
     #[inline]
     fn register(&mut self, flight: &mut InFlight) {
         self.serial += 1;
-        let overhead = self.overhead.of(flight.packet.kind);
+        let overhead = self.overhead.of(flight.packet.direction, flight.packet.kind);
         flight.serial = self.serial;
         flight.class = class_of(flight.packet.kind);
         flight.queue = if flight.packet.behind_writes { Class::Posted } else { flight.class };
         flight.count = flight.packet.count();
         flight.payload_each = flight.packet.chunk_payload_bytes();
+        flight.header = overhead;
         flight.each = self.wire_times[(flight.payload_each + overhead) as usize];
         (flight.payload_last, flight.last) = (flight.payload_each, flight.each);
         if flight.count > 1 {
@@ -320,6 +363,27 @@ impl Link {
         (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
         (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
         flight.watched = false;
+        if self.accounting != Accounting::REAL {
+            self.account_as_model(flight);
+        }
+    }
+
+    /// What the packets of a burst take on the wire of a model.
+    #[cold]
+    fn account_as_model(&self, flight: &mut InFlight) {
+        let Packet { user_data, kind, .. } = flight.packet;
+        if user_data && kind == Kind::MemoryRead && !self.accounting.data_requests {
+            (flight.header, flight.each, flight.last) = (0, Span::ZERO, Span::ZERO);
+        }
+        if !user_data && !self.accounting.command_payload {
+            (flight.payload_each, flight.payload_last) = (0, 0);
+            flight.each = self.wire_times[flight.header as usize];
+            flight.last = flight.each;
+        }
+        if !user_data {
+            flight.each += self.accounting.awaited;
+            flight.last += self.accounting.awaited;
+        }
     }
 
     #[inline]
@@ -342,7 +406,7 @@ impl Link {
         }
         flight.sent -= behind;
         flight.arrives_at = Time::NEVER;
-        self.errors[direction as usize].give_back(behind, packet_bits(flight, self.overhead));
+        self.errors[direction as usize].give_back(behind, packet_bits(flight));
         let (class, every) = (flight.class, flight.each.max(self.accept[direction as usize]));
         if class == Class::Posted {
             self.last_return[direction as usize] = self.last_return[direction as usize] - every * u64::from(behind);
@@ -390,7 +454,7 @@ impl Link {
         // While something else waits, packets take turns; a train goes out whole when it is alone.
         let limit = if self.per_packet || self.wires[wire].has_others(flight.queue) { 1 } else { granted };
         let (direction, class, queue, each) = (flight.packet.direction, flight.class, flight.queue, flight.each);
-        let (count, corrupted) = self.errors[direction as usize].intact(limit, packet_bits(flight, self.overhead));
+        let (count, corrupted) = self.errors[direction as usize].intact(limit, packet_bits(flight));
         let started = self.wires[wire].start_at(now);
         let ends_burst = flight.sent + count == flight.count;
         let end = match ends_burst {
@@ -410,7 +474,7 @@ impl Link {
                 arrival = Some(flight.arrives_at);
             }
         }
-        self.spend(direction, class, count, data, started + each, each);
+        self.spend(direction, class, count, data, started, each);
         self.wires[wire].occupy(Segment { packet: id, class: queue, count, each, started, end });
         if !ends_burst {
             self.wires[wire].push_front(queue, id);
@@ -433,7 +497,7 @@ impl Link {
         (flight.started, flight.posted_until) = (started, self.posted_until);
         (flight.sent, flight.watched) = (1, !self.per_packet);
         flight.arrives_at = self.arrival(&flight.packet, started + time);
-        self.spend(direction, class, 1, data_credits(flight.payload_last), started + time, time);
+        self.spend(direction, class, 1, data_credits(flight.payload_last), started, time);
         self.wires[wire].occupy_single(flight.queue, started + time);
         Some(flight.arrives_at)
     }
@@ -452,14 +516,14 @@ impl Link {
         at + self.settle
     }
 
-    /// Spend the credits of `count` packets, the first of which has left the wire at `left`.
+    /// Spend the credits of `count` packets, the first of which goes on the wire at `started`.
     #[inline]
-    fn spend(&mut self, direction: Direction, class: Class, count: u32, data: u32, left: Time, each: Span) {
+    fn spend(&mut self, direction: Direction, class: Class, count: u32, data: u32, started: Time, each: Span) {
         if class == Class::Completion || count == 0 {
             return;
         }
         let accept = self.accept[direction as usize];
-        let mut first_return = left + accept + self.round_trip;
+        let mut first_return = started + self.credits_away(direction, each);
         if class == Class::Posted {
             // The receiver takes packets out of its buffer one after the other.
             let last_return = &mut self.last_return[direction as usize];
@@ -486,7 +550,7 @@ impl Link {
     #[cold]
     fn replay(&mut self, wire: usize, direction: Direction, from: Time, each: Span) {
         let lost = each + self.round_trip;
-        self.used[direction as usize].replays += lost.as_ps().div_ceil(each.as_ps());
+        self.used[direction as usize].replays += lost.as_ps().div_ceil(each.as_ps().max(1));
         self.wires[wire].block(from + lost);
     }
 
@@ -509,19 +573,18 @@ impl Link {
             false => (flight.payload_each, flight.each),
         };
         let (payload, time) = (flight.payload_each * before + payload_last, flight.each * u64::from(before) + last);
-        // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
-        let dllps = if packet.kind == Kind::Completion { 1 } else { 2 };
-        let owed = self.acknowledge * (dllps * u64::from(arrival.count));
+        let owed = self.acknowledgement(packet.kind) * u64::from(arrival.count);
         let opposite = packet.direction.opposite();
         let wire = self.wire_of(opposite);
         self.wires[wire].owe(owed);
-        self.acknowledging[opposite as usize] += owed;
+        let awaited = if packet.user_data { Span::ZERO } else { self.accounting.awaited };
+        self.acknowledging[opposite as usize] += owed + awaited * u64::from(arrival.count);
         let used = &mut self.used[packet.direction as usize];
         match packet.user_data {
             true => used.data_bytes += u64::from(payload),
             false => used.command_bytes += u64::from(payload),
         }
-        used.header_bytes += u64::from(self.overhead.of(packet.kind) * arrival.count);
+        used.header_bytes += u64::from(flight.header * arrival.count);
         used.packets += u64::from(arrival.count);
         used.busy += time;
     }
@@ -541,8 +604,8 @@ impl Link {
 }
 
 /// Bits of one of a burst's packets.
-fn packet_bits(flight: &InFlight, overhead: Overhead) -> u64 {
-    u64::from(flight.payload_each + overhead.of(flight.packet.kind)) * 8
+fn packet_bits(flight: &InFlight) -> u64 {
+    u64::from(flight.payload_each + flight.header) * 8
 }
 
 fn class_of(kind: Kind) -> Class {

@@ -174,26 +174,28 @@ impl Packet {
     }
 }
 
-/// Bytes that each packet of a kind needs beside its payload.
+/// Bytes that each packet needs beside its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Overhead {
-    request_bytes: u32,
-    completion_bytes: u32,
+    /// By direction and kind.
+    bytes: [[u32; 3]; 2],
 }
 
 impl Overhead {
-    /// Overheads on this link: 24 B for requests with 64-bit addresses, 20 B for 32-bit ones and for completions.
+    /// Overheads on this link: 24 B for requests with 64-bit addresses, 20 B for 32-bit ones and for completions, unless
+    /// the description has its own.
     pub fn new(link: &config::Link) -> Overhead {
         let framing = if link.generation >= 6 { 0 } else { FRAMING_BYTES };
-        let request_header = if link.address_bits == 64 { 16 } else { 12 };
-        Overhead { request_bytes: request_header + framing, completion_bytes: COMPLETION_HEADER_BYTES + framing }
+        let request = framing + if link.address_bits == 64 { 16 } else { 12 };
+        let or = |own: u32, bytes: u32| if own > 0 { own } else { bytes };
+        let (read, write) = (or(link.request_overhead_bytes, request), or(link.write_overhead_bytes, request));
+        let completion = or(link.completion_overhead_bytes, COMPLETION_HEADER_BYTES + framing);
+        let doorbell = or(link.doorbell_overhead_bytes, request);
+        Overhead { bytes: [[write, read, completion], [doorbell, read, completion]] }
     }
 
     /// Header and framing of one packet.
-    pub fn of(&self, kind: Kind) -> u32 {
-        match kind {
-            Kind::MemoryWrite | Kind::MemoryRead => self.request_bytes,
-            Kind::Completion => self.completion_bytes,
-        }
+    pub fn of(&self, direction: Direction, kind: Kind) -> u32 {
+        self.bytes[direction as usize][kind as usize]
     }
 }

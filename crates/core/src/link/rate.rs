@@ -24,6 +24,8 @@ impl Rate {
         let lanes = u64::from(link.lanes);
         // Picoseconds that a lane takes for so many bytes, encoding included: 8b/10b, 128b/130b, or flits of 1b/1b.
         let (ps, bytes) = match link.generation {
+            // The description's own rate, to a part in 10^9 and better.
+            _ if link.lane_bytes_per_ns > 0.0 => ((1e9 / link.lane_bytes_per_ns).round() as u64, 1_000_000),
             1 => (4_000, 1),
             2 => (2_000, 1),
             generation @ 3..=5 => (130 * (1_000 >> (generation - 3)), 128),

@@ -22,7 +22,7 @@ pub use ladder::ladder;
 pub use latency::Latency;
 pub use perfetto::perfetto;
 pub use stage::{Stage, StageTimes};
-pub use summary::summary;
+pub use summary::{requests, summary};
 pub use table::Table;
 pub use trace::{Record, Step, Trace};
 

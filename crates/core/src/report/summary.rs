@@ -49,7 +49,7 @@ pub(super) fn heading(outcome: &Outcome) -> String {
 }
 
 /// Throughput and latency of every job and direction.
-pub(super) fn requests(outcome: &Outcome) -> Table {
+pub fn requests(outcome: &Outcome) -> Table {
     let mut table = Table::new().left("job").left("direction").right("IOPS").right("bandwidth").right("mean");
     for percent in PERCENTILES {
         table = table.right(format!("p{percent}"));

@@ -8,6 +8,9 @@ use super::expression::{Expression, Function, Operator};
 use super::plan::Experiment;
 use super::quantity::Quantity;
 
+/// Share of the largest value at which a series counts as saturated.
+const SATURATED: f64 = 0.9;
+
 /// Value of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
@@ -176,6 +179,7 @@ fn of_series(function: Function, points: &[f64], values: &[f64]) -> Value {
         Function::Bend => bend(points, values),
         Function::Argmin => points[place_of_least(values, f64::total_cmp)],
         Function::Argmax => points[place_of_least(values, |a, b| b.total_cmp(a))],
+        Function::Saturation => saturation(points, values),
         Function::Increasing => {
             return Value::Truth(values.windows(2).all(|pair| pair[0] < pair[1]));
         }
@@ -210,6 +214,13 @@ fn range(values: &[f64]) -> f64 {
 
 fn place_of_least(values: &[f64], order: impl Fn(&f64, &f64) -> std::cmp::Ordering) -> usize {
     (0..values.len()).min_by(|a, b| order(&values[*a], &values[*b])).unwrap_or(0)
+}
+
+/// The first point at which the values reach nine tenths of the largest.
+fn saturation(points: &[f64], values: &[f64]) -> f64 {
+    let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let reached = values.iter().position(|value| *value >= SATURATED * largest);
+    reached.map_or(f64::NAN, |place| points[place])
 }
 
 /// Slope of the least-squares line.
@@ -307,6 +318,9 @@ mod tests {
             ("slope(line.iops)", 5.0),
             ("argmin(curve.iops)", 2.0),
             ("argmax(curve.iops)", 1.0),
+            ("saturation(line.iops)", 4.0),
+            ("saturation(-1 / line.iops ^ 20)", 2.0),
+            ("saturation(curve.iops)", 1.0),
             ("increasing(line.iops)", 1.0),
             ("increasing(curve.iops)", 0.0),
             ("decreasing(-line.iops)", 1.0),

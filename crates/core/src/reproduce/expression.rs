@@ -78,6 +78,8 @@ pub(super) enum Function {
     /// Swept value at which the series is smallest, or largest.
     Argmin,
     Argmax,
+    /// Swept value at which the series first reaches nine tenths of its largest.
+    Saturation,
     /// Whether each value is larger, or smaller, than the one before.
     Increasing,
     Decreasing,
@@ -99,7 +101,7 @@ const OPERATORS: [(&str, Operator); 13] = [
     ("^", Operator::Power),
 ];
 
-const FUNCTIONS: [(&str, Function); 14] = [
+const FUNCTIONS: [(&str, Function); 15] = [
     ("abs", Function::Abs),
     ("max", Function::Max),
     ("min", Function::Min),
@@ -112,6 +114,7 @@ const FUNCTIONS: [(&str, Function); 14] = [
     ("bend", Function::Bend),
     ("argmin", Function::Argmin),
     ("argmax", Function::Argmax),
+    ("saturation", Function::Saturation),
     ("increasing", Function::Increasing),
     ("decreasing", Function::Decreasing),
 ];

@@ -31,6 +31,7 @@ use quantity::Quantity;
 
 pub use expected::Kind;
 pub use plan::RunSpec;
+pub(crate) use plan::option_text;
 pub use verdict::{Row, Verdict};
 
 /// A plan and the published results that it answers to.

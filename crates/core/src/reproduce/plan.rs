@@ -310,7 +310,8 @@ impl Reader<'_> {
     }
 }
 
-fn option_text(value: &Value) -> Option<String> {
+/// A value as a fio job file would have it; none if no option takes its like.
+pub(crate) fn option_text(value: &Value) -> Option<String> {
     match value {
         Value::String(string) => Some(string.clone()),
         Value::Integer(integer) => Some(integer.to_string()),

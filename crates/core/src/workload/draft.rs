@@ -5,6 +5,7 @@
 //! asks for, that resolves into [`Job`]s that are right.
 
 use super::check::{Limits, Place, problems_together};
+use super::options;
 use super::trace::Trace;
 use super::values::Amount;
 use super::{BlockShare, Distribution, Job, Pattern, RateProcess};
@@ -27,6 +28,21 @@ impl JobFile {
     /// The traces that the jobs replay (`read_iolog`), as named there; the caller reads them.
     pub fn wanted_traces(&self) -> impl Iterator<Item = &str> {
         self.drafts.iter().filter_map(|draft| draft.read_iolog.as_deref())
+    }
+
+    /// The same jobs with other values for some options, which stand in lines of `file`.
+    pub(crate) fn with(&self, file: &str, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
+        let mut changed = self.clone();
+        let mut problems = Vec::new();
+        for draft in &mut changed.drafts {
+            for (name, text, line) in options {
+                // Lines of another file would be taken for lines of the job's own.
+                let line = line.filter(|_| draft.place.file == file);
+                problems.extend(options::set(draft, name, Some(text), line).err());
+            }
+            problems.extend(draft.contradiction());
+        }
+        Problems(problems).or(changed)
     }
 
     /// The jobs on a drive with these limits, checked one by one and together. `traces` holds what

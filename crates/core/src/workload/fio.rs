@@ -20,11 +20,17 @@ pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {
 /// Reads one job from options given as pairs, with the names and values of job files; an empty value
 /// stands for an option without one.
 pub fn from_flags(flags: &[(&str, &str)]) -> Result<JobFile, Problems> {
-    let mut draft = Draft::new("job", Place::new("command line", None));
+    let lines: Vec<_> = flags.iter().map(|(name, text)| (*name, *text, None)).collect();
+    from_lines(Place::new("command line", None), &lines)
+}
+
+/// The same for options that stand in lines of a file; `place` is that of the job.
+pub(crate) fn from_lines(place: Place, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
+    let mut draft = Draft::new("job", place);
     let mut problems = Vec::new();
-    for (name, text) in flags {
+    for (name, text, line) in options {
         let text = Some(*text).filter(|text| !text.is_empty());
-        problems.extend(options::set(&mut draft, name, text, None).err());
+        problems.extend(options::set(&mut draft, name, text, *line).err());
     }
     problems.extend(draft.contradiction());
     Problems(problems).or(JobFile { drafts: vec![draft] })

@@ -10,6 +10,7 @@
 
 mod addresses;
 pub mod check;
+mod defaults;
 mod draft;
 pub mod fio;
 pub mod generator;
@@ -19,6 +20,7 @@ pub mod trace;
 mod values;
 
 pub use check::{Limits, Place, problems_together};
+pub use defaults::with_defaults;
 pub use draft::JobFile;
 pub use generator::Generator;
 pub use trace::Trace;

@@ -117,7 +117,7 @@ impl Driver {
             random,
             timeout: max_latency(drive) * u64::from(config.queue_entries),
             watching: false,
-            first_binding: drive.nvme.queue_pairs.into(),
+            first_binding: drive.nvme.queue_pairs as usize,
             counts: Counts::default(),
         }
     }
@@ -312,7 +312,7 @@ impl Queue {
     fn new(entries: u32, max_transfer_bytes: u32, sink: &mut Sink) -> Queue {
         let slots = entries.min(1 << 16) - 1;
         Queue {
-            base: sink.memory.allocate(entries as usize * COMMAND_BYTES),
+            base: sink.memory.allocate(u64::from(entries) * COMMAND_BYTES as u64),
             mode_word: sink.memory.allocate(64),
             buffers: sink.memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
             entries,

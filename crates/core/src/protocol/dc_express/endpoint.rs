@@ -159,7 +159,7 @@ impl Endpoint {
             doorbell_below_iops: config.doorbell_below_iops,
             capacity_bytes: drive.media.capacity_mib << 20,
             max_payload_bytes: drive.link.max_payload_bytes,
-            first_binding: drive.nvme.queue_pairs.into(),
+            first_binding: drive.nvme.queue_pairs as usize,
             tails: None,
             counts: Counts::default(),
         }

@@ -8,8 +8,7 @@ use smallvec::SmallVec;
 use super::role;
 use super::shadow::{Pages, Watch};
 use super::spec::{
-    self, BLOCK_BYTES, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status,
-    SubmissionEntry, opcode,
+    self, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode,
 };
 use crate::config;
 use crate::link::packet::{Direction, Packet, Payload, Token};
@@ -29,7 +28,7 @@ mod timer {
 }
 
 /// Data of a write is read from the host in pieces of this size, each with tags of its own.
-const PAYLOAD_READ_BYTES: u32 = 4096;
+pub const PAYLOAD_READ_BYTES: u32 = 4096;
 
 /// One queue pair as the controller sees it.
 #[derive(Clone, Debug)]
@@ -86,6 +85,9 @@ pub struct Controller {
     fetch_entries: u32,
     interrupts: bool,
     shadow: Option<Pages>,
+    /// Whether the host reports how far it has read its completion queues.
+    completion_doorbells: bool,
+    block_bytes: u32,
     capacity_blocks: u64,
     max_payload_bytes: u32,
     max_transfer_bytes: u32,
@@ -106,7 +108,9 @@ impl Controller {
             fetch_entries: drive.nvme.fetch_entries.into(),
             interrupts: drive.nvme.interrupts,
             shadow: None,
-            capacity_blocks: drive.media.capacity_mib * (1 << 20) / BLOCK_BYTES,
+            completion_doorbells: drive.nvme.completion_doorbells,
+            block_bytes: drive.nvme.block_bytes,
+            capacity_blocks: drive.media.capacity_mib * (1 << 20) / u64::from(drive.nvme.block_bytes),
             max_payload_bytes: drive.link.max_payload_bytes,
             max_transfer_bytes: drive.nvme.max_transfer_kib * 1024,
             commands_done: 0,
@@ -141,7 +145,8 @@ impl Controller {
     /// (section 3.1.4.12: the host must not write them).
     pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
         let Some((number, completion)) = spec::doorbell(address) else { return };
-        let Some(queue) = number.checked_sub(1).filter(|&q| usize::from(q) < self.queues.len()) else { return };
+        let Some(queue) = number.checked_sub(1).filter(|&q| (q as usize) < self.queues.len()) else { return };
+        let queue = queue as u16;
         let this = &mut self.queues[usize::from(queue)];
         if value >= this.entries {
             return;
@@ -318,8 +323,11 @@ impl Controller {
         if end > self.capacity_blocks {
             return Err(Status::LBA_OUT_OF_RANGE);
         }
-        if u64::from(entry.blocks) * BLOCK_BYTES > self.max_transfer_bytes.into() {
+        if u64::from(entry.blocks) * u64::from(self.block_bytes) > self.max_transfer_bytes.into() {
             return Err(Status::INVALID_FIELD);
+        }
+        if entry.sgl {
+            return check_segment(entry, entry.blocks * self.block_bytes);
         }
         if !entry.prp1.is_multiple_of(4) {
             return Err(Status::INVALID_PRP_OFFSET);
@@ -330,7 +338,7 @@ impl Controller {
     /// Start a read: the media and the list of pages side by side.
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[id as usize];
-        let (offset, bytes) = extent(&command.entry);
+        let (offset, bytes) = extent(&command.entry, self.block_bytes);
         let start = start_read(now, offset, bytes, self.max_payload_bytes, command.request, ports);
         ports.sink.at(start, Event::Controller { kind: timer::DATA_READY, context: id });
         command.waits = 1;
@@ -352,9 +360,14 @@ impl Controller {
     /// be read first.
     fn find_pages(&mut self, id: u32, ports: &mut Ports) -> bool {
         let command = &mut self.commands[id as usize];
-        let (_, bytes) = extent(&command.entry);
+        let (_, bytes) = extent(&command.entry, self.block_bytes);
         let SubmissionEntry { prp1, prp2, .. } = command.entry;
         command.pages.push(prp1);
+        if command.entry.sgl {
+            let first = prp1 - prp1 % PAGE_BYTES + PAGE_BYTES;
+            command.pages.extend((first..prp1 + u64::from(bytes)).step_by(PAGE_BYTES as usize));
+            return true;
+        }
         let in_first = (PAGE_BYTES - prp1 % PAGE_BYTES) as u32;
         let others = bytes.saturating_sub(in_first).div_ceil(PAGE_BYTES as u32);
         if others <= 1 {
@@ -385,7 +398,7 @@ impl Controller {
     /// Ask the host for a write's data.
     fn read_payload(&mut self, id: u32, ports: &mut Ports) {
         let command = &mut self.commands[id as usize];
-        let (offset, bytes) = extent(&command.entry);
+        let (offset, bytes) = extent(&command.entry, self.block_bytes);
         command.bytes_missing = bytes;
         let token = Token { role: role::PAYLOAD, context: id };
         let mut asked = 0;
@@ -415,7 +428,7 @@ impl Controller {
         if command.bytes_missing > 0 {
             return;
         }
-        let (offset, bytes) = extent(&command.entry);
+        let (offset, bytes) = extent(&command.entry, self.block_bytes);
         let timing = ports.media.write(now, offset, bytes);
         ports.sink.charge(command.request, Stage::MediaWait, timing.started);
         ports.sink.charge(command.request, Stage::Media, timing.acknowledged_at);
@@ -431,7 +444,7 @@ impl Controller {
             return;
         }
         ports.sink.charge_late(command.request, Stage::HostRead, now);
-        let (offset, bytes) = extent(&command.entry);
+        let (offset, bytes) = extent(&command.entry, self.block_bytes);
         let mut sent = 0;
         for (address, run) in runs(&command.pages, bytes) {
             let token = Token { role: role::DATA, context: id };
@@ -450,12 +463,12 @@ impl Controller {
         let queue = &self.queues[usize::from(command.queue)];
         let entry = CompletionEntry {
             submission_head: queue.head as u16,
-            submission_queue: command.queue + 1,
+            submission_queue: command.queue.wrapping_add(1),
             command_id: command.entry.command_id,
             phase: false,
             status,
         };
-        match queue.full() {
+        match queue.full() && self.completion_doorbells {
             true => self.hold(command.queue, entry, ports),
             false => self.post(command.queue, entry, ports),
         }
@@ -501,8 +514,15 @@ impl Queue {
 }
 
 /// First byte on the device, and length in bytes.
-fn extent(entry: &SubmissionEntry) -> (u64, u32) {
-    (entry.slba * BLOCK_BYTES, entry.blocks * BLOCK_BYTES as u32)
+fn extent(entry: &SubmissionEntry, block_bytes: u32) -> (u64, u32) {
+    (entry.slba * u64::from(block_bytes), entry.blocks * block_bytes)
+}
+
+/// Whether the one segment of a command is as long as its data: a data block descriptor, whose type is 0 (section
+/// 4.1.2.1).
+fn check_segment(entry: &SubmissionEntry, bytes: u32) -> Result<(), Status> {
+    let in_range = entry.prp1.checked_add(PAGE_BYTES + u64::from(bytes)).is_some();
+    if in_range && entry.prp2 == u64::from(bytes) { Ok(()) } else { Err(Status::INVALID_SGL_LENGTH) }
 }
 
 /// Runs of consecutive pages: bus address and length of each, `bytes` in all.

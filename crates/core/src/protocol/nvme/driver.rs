@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use super::shadow::Pages;
 use super::spec::{
-    BLOCK_BYTES, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry,
-    completion_doorbell, opcode, submission_doorbell,
+    COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry, completion_doorbell,
+    opcode, submission_doorbell,
 };
 use super::{controller::Controller, role};
-use crate::config;
+use crate::config::{self, DataPointer};
 use crate::link::Link;
 use crate::link::packet::{Direction, Packet, Token};
 use crate::memory::HostMemory;
@@ -27,10 +27,12 @@ struct Queue {
     tail: u32,
     completion_head: u32,
     phase: bool,
+    /// Identifiers from `fresh_id` on have never been used; the free ones of the others.
+    fresh_id: u32,
     free_ids: Vec<u16>,
     /// Parts of large requests that found no free identifier.
     waiting: VecDeque<RequestId>,
-    /// Requests by command identifier.
+    /// Requests by command identifier, as far as those have been used.
     requests: Vec<Option<RequestId>>,
     /// Data buffers and lists of their pages, one of each a command identifier.
     buffers: u64,
@@ -43,8 +45,11 @@ struct Queue {
 pub struct Driver {
     queues: Vec<Queue>,
     max_transfer_bytes: u32,
+    block_bytes: u32,
+    data_pointer: DataPointer,
     mmio_write: Span,
     shadow: Option<Pages>,
+    completion_doorbells: bool,
     pub doorbells: u64,
 }
 
@@ -55,7 +60,7 @@ impl Driver {
         let entries = drive.nvme.queue_entries;
         let queues = (0..drive.nvme.queue_pairs)
             .map(|_| {
-                let queue = Queue::new(entries, max_transfer_bytes, sink);
+                let queue = Queue::new(entries, max_transfer_bytes, drive.nvme.data_pointer, sink);
                 controller.create_queue(queue.submission_base, queue.completion_base, entries);
                 queue
             })
@@ -64,7 +69,16 @@ impl Driver {
         let shadow = drive.nvme.shadow_doorbells.then(|| Pages::allocate(pairs, &mut sink.memory));
         controller.set_shadow(shadow);
         let mmio_write = drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz);
-        Driver { queues, max_transfer_bytes, mmio_write, shadow, doorbells: 0 }
+        Driver {
+            queues,
+            max_transfer_bytes,
+            block_bytes: drive.nvme.block_bytes,
+            data_pointer: drive.nvme.data_pointer,
+            mmio_write,
+            shadow,
+            completion_doorbells: drive.nvme.completion_doorbells,
+            doorbells: 0,
+        }
     }
 
     /// Largest transfer of one command.
@@ -82,7 +96,8 @@ impl Driver {
 
     /// Processor time to complete one: the completion queue's doorbell.
     pub fn complete_work(&self, ledger: &mut Ledger) {
-        ledger.spend(Stage::Driver, if self.shadow.is_none() { self.mmio_write } else { Span::ZERO });
+        let rings = self.shadow.is_none() && self.completion_doorbells;
+        ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
     }
 
     /// Enqueue a request's command and ring the doorbell.
@@ -90,20 +105,27 @@ impl Driver {
         let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
         let number = usize::from(thread) % self.queues.len();
         let queue = &mut self.queues[number];
-        let Some(id) = queue.free_ids.pop() else { return queue.waiting.push_back(request) };
+        let Some(id) = queue.free_ids.pop().or_else(|| queue.fresh_id()) else {
+            return queue.waiting.push_back(request);
+        };
         queue.requests[usize::from(id)] = Some(request);
         let buffer = queue.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
         sink.requests[request as usize].buffer = buffer;
         sink.prepare_buffer(request);
-        let (prp1, prp2) = queue.pages(id, buffer, io.bytes, sink);
+        let sgl = self.data_pointer == DataPointer::Sgl;
+        let (prp1, prp2) = match sgl {
+            true => (buffer, io.bytes.into()),
+            false => queue.pages(id, buffer, io.bytes, sink),
+        };
         let entry = SubmissionEntry {
             opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
+            sgl,
             command_id: id,
             namespace_id: 1,
             prp1,
             prp2,
-            slba: io.offset / BLOCK_BYTES,
-            blocks: (u64::from(io.bytes) / BLOCK_BYTES) as u32,
+            slba: io.offset / u64::from(self.block_bytes),
+            blocks: io.bytes / self.block_bytes,
         };
         let slot = queue.tail;
         sink.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, &entry.encode());
@@ -121,7 +143,7 @@ impl Driver {
                 return;
             }
         }
-        self.ring(submission_doorbell(number + 1), tail, link, sink);
+        self.ring(submission_doorbell(u32::from(number) + 1), tail, link, sink);
     }
 
     /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
@@ -159,7 +181,9 @@ impl Driver {
         let waiting: Vec<RequestId> = queue.waiting.drain(..freed).collect();
         match self.shadow {
             Some(pages) => sink.memory.write(pages.head(number), &head.to_le_bytes()),
-            None if reaped > 0 => self.ring(completion_doorbell(number + 1), head, link, sink),
+            None if reaped > 0 && self.completion_doorbells => {
+                self.ring(completion_doorbell(u32::from(number) + 1), head, link, sink);
+            }
             None => {}
         }
         for request in waiting {
@@ -175,23 +199,36 @@ impl Driver {
 }
 
 impl Queue {
-    fn new(entries: u32, max_transfer_bytes: u32, sink: &mut Sink) -> Queue {
-        let commands = entries.min(1 << 16) - 1;
-        let page_list_stride = (u64::from(max_transfer_bytes) / PAGE_BYTES * 8).next_power_of_two();
+    fn new(entries: u32, max_transfer_bytes: u32, data_pointer: DataPointer, sink: &mut Sink) -> Queue {
+        let commands = u64::from(entries - 1);
+        let page_list_stride = match data_pointer {
+            DataPointer::Prp => (u64::from(max_transfer_bytes) / PAGE_BYTES * 8).next_power_of_two(),
+            DataPointer::Sgl => 0,
+        };
         Queue {
-            submission_base: sink.memory.allocate(entries as usize * SUBMISSION_ENTRY_BYTES),
-            completion_base: sink.memory.allocate(entries as usize * COMPLETION_ENTRY_BYTES),
+            submission_base: sink.memory.allocate(u64::from(entries) * SUBMISSION_ENTRY_BYTES as u64),
+            completion_base: sink.memory.allocate(u64::from(entries) * COMPLETION_ENTRY_BYTES as u64),
             entries,
             tail: 0,
             completion_head: 0,
             phase: true,
-            free_ids: (0..commands as u16).rev().collect(),
+            fresh_id: 0,
+            free_ids: Vec::new(),
             waiting: VecDeque::new(),
-            requests: vec![None; commands as usize],
-            buffers: sink.memory.reserve(u64::from(commands) * u64::from(max_transfer_bytes)),
-            page_lists: sink.memory.allocate(commands as usize * page_list_stride as usize),
+            requests: Vec::new(),
+            buffers: sink.memory.reserve(commands * u64::from(max_transfer_bytes)),
+            page_lists: sink.memory.allocate(commands * page_list_stride),
             page_list_stride,
         }
+    }
+
+    /// An identifier that has not been used yet; a queue is full when all but one of its entries are taken.
+    #[cold]
+    fn fresh_id(&mut self) -> Option<u16> {
+        let id = Some(self.fresh_id).filter(|id| id + 1 < self.entries)?;
+        self.fresh_id += 1;
+        self.requests.push(None);
+        Some(id as u16)
     }
 
     /// The PRP entries of a buffer; beyond two pages, the second points to a list (section 4.1.1).

@@ -30,19 +30,19 @@ pub enum Watch {
 
 impl Pages {
     /// Pages in host memory for `queue_pairs` queue pairs; they are laid out as the registers are.
-    pub fn allocate(queue_pairs: u16, memory: &mut HostMemory) -> Pages {
-        let bytes = (usize::from(queue_pairs) + 1) * 8;
+    pub fn allocate(queue_pairs: u32, memory: &mut HostMemory) -> Pages {
+        let bytes = (u64::from(queue_pairs) + 1) * 8;
         Pages { shadow: memory.allocate(bytes), event_index: memory.allocate(bytes) }
     }
 
     /// Address of a submission queue's tail; queues count from 0 here.
     pub fn tail(&self, queue: u16) -> u64 {
-        self.shadow + submission_doorbell(queue + 1) - submission_doorbell(0)
+        self.shadow + submission_doorbell(u32::from(queue) + 1) - submission_doorbell(0)
     }
 
     /// Address of a completion queue's head.
     pub fn head(&self, queue: u16) -> u64 {
-        self.shadow + completion_doorbell(queue + 1) - submission_doorbell(0)
+        self.shadow + completion_doorbell(u32::from(queue) + 1) - submission_doorbell(0)
     }
 
     /// Address of the tail that the controller wants to be rung for.

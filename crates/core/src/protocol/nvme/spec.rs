@@ -6,8 +6,6 @@ pub const SUBMISSION_ENTRY_BYTES: usize = 64;
 pub const COMPLETION_ENTRY_BYTES: usize = 16;
 /// Memory page size that CC.MPS selects; PRP entries address such pages (section 4.1.1).
 pub const PAGE_BYTES: u64 = 4096;
-/// Logical block size of the namespace.
-pub const BLOCK_BYTES: u64 = 512;
 /// Offset of the doorbells in the controller's registers (NVMe over PCIe Transport Specification 1.0, section 3.1.2).
 const DOORBELL_OFFSET: u64 = 0x1000;
 /// Base address that the simulated host gives to the registers.
@@ -28,14 +26,23 @@ impl Status {
     pub const SUCCESS: Status = Status(0x0000);
     pub const INVALID_OPCODE: Status = Status(0x0001);
     pub const INVALID_FIELD: Status = Status(0x0002);
+    pub const INVALID_SGL_LENGTH: Status = Status(0x000f);
     pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
     pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
 }
 
+/// PSDT field of command dword 0, in its byte: the data pointer is a scatter-gather segment (Base Specification 2.0,
+/// figure 86).
+const PSDT_SGL: u8 = 0b01 << 6;
+
 /// A read, write or flush command.
+///
+/// With `sgl`, the data pointer is a data block descriptor (section 4.1.2.1): `prp1` holds its address, and the low half
+/// of `prp2` its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubmissionEntry {
     pub opcode: u8,
+    pub sgl: bool,
     pub command_id: u16,
     pub namespace_id: u32,
     pub prp1: u64,
@@ -51,6 +58,7 @@ impl SubmissionEntry {
     pub fn encode(&self) -> [u8; SUBMISSION_ENTRY_BYTES] {
         let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
         bytes[0] = self.opcode;
+        bytes[1] = if self.sgl { PSDT_SGL } else { 0 };
         bytes[2..4].copy_from_slice(&self.command_id.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.namespace_id.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.prp1.to_le_bytes());
@@ -67,6 +75,7 @@ impl SubmissionEntry {
         let u64_at = |at: usize| u64::from_le_bytes(words[at / 8]);
         SubmissionEntry {
             opcode: bytes[0],
+            sgl: bytes[1] & PSDT_SGL != 0,
             command_id: u16_at(2),
             namespace_id: (u64_at(0) >> 32) as u32,
             prp1: u64_at(24),
@@ -114,19 +123,19 @@ impl CompletionEntry {
 }
 
 /// Address of the tail doorbell of submission queue `queue` (counted from 1; stride 0).
-pub fn submission_doorbell(queue: u16) -> u64 {
+pub fn submission_doorbell(queue: u32) -> u64 {
     REGISTERS + DOORBELL_OFFSET + u64::from(queue) * 8
 }
 
 /// Address of the head doorbell of completion queue `queue`.
-pub fn completion_doorbell(queue: u16) -> u64 {
+pub fn completion_doorbell(queue: u32) -> u64 {
     submission_doorbell(queue) + 4
 }
 
 /// Which doorbell an address is: queue, and whether it is a completion queue's.
-pub fn doorbell(address: u64) -> Option<(u16, bool)> {
+pub fn doorbell(address: u64) -> Option<(u32, bool)> {
     let offset = address.checked_sub(REGISTERS + DOORBELL_OFFSET)?;
-    let queue = u16::try_from(offset / 8).ok()?;
+    let queue = u32::try_from(offset / 8).ok()?;
     (offset % 4 == 0).then_some((queue, offset % 8 == 4))
 }
 
@@ -138,6 +147,7 @@ mod tests {
     fn a_submission_entry_stands_in_the_queue_as_the_specification_lays_it_out() {
         let entry = SubmissionEntry {
             opcode: opcode::READ,
+            sgl: true,
             command_id: 0x1234,
             namespace_id: 1,
             prp1: 0x1000,
@@ -146,7 +156,7 @@ mod tests {
             blocks: 8,
         };
         let bytes = entry.encode();
-        assert_eq!(bytes[0], 2);
+        assert_eq!(bytes[0..2], [2, 0x40]);
         assert_eq!(&bytes[2..8], &[0x34, 0x12, 1, 0, 0, 0]);
         assert_eq!(&bytes[40..48], &[6, 5, 4, 3, 2, 1, 0, 0]);
         assert_eq!(&bytes[48..50], &[7, 0]);

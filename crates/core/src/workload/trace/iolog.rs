@@ -11,7 +11,6 @@
 //! as the documentation says. Without any wait all requests arrive at once.
 
 use super::{Format, Op, Record, Request, TraceIo, Wrong, number, wrong};
-use std::fmt::Write;
 
 const HEAD_2: &str = "fio version 2 iolog";
 const HEAD_3: &str = "fio version 3 iolog";
@@ -20,6 +19,7 @@ const WAIT_MIN_US: u64 = 100;
 /// What a drive is called in the iologs that are written here.
 const DEVICE: &str = "phaselink";
 
+/// Reads one line after another.
 pub(super) struct Reader {
     has_times: bool,
     /// Sum of the waits so far, in microseconds.
@@ -81,7 +81,7 @@ impl Reader {
 /// Writes requests as a fio iolog of version 3, which [`parse`](super::parse) and fio itself replay.
 /// The format counts whole microseconds, so arrivals lose what is below one.
 pub fn to_iolog(ios: &[TraceIo]) -> String {
-    let mut text = format!("{HEAD_3}\n0 {DEVICE} add\n0 {DEVICE} open\n");
+    let mut text = begin();
     let mut end_us = 0;
     for TraceIo { at, io } in ios {
         end_us = at.as_ps() / 1_000_000;
@@ -89,9 +89,22 @@ pub fn to_iolog(ios: &[TraceIo]) -> String {
             Op::Read => "read",
             Op::Write => "write",
         };
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{end_us} {DEVICE} {action} {} {}", io.offset, io.bytes);
+        text.push_str(&line(end_us, action, io.offset, io.bytes.into()));
     }
-    let _ = writeln!(text, "{end_us} {DEVICE} close");
-    text
+    text + &end(end_us)
+}
+
+/// How such a trace begins, for writers that do not have all of it at once.
+pub fn begin() -> String {
+    format!("{HEAD_3}\n0 {DEVICE} add\n0 {DEVICE} open\n")
+}
+
+/// One of its lines; `action` is fio's word.
+pub fn line(at_us: u64, action: &str, offset: u64, bytes: u64) -> String {
+    format!("{at_us} {DEVICE} {action} {offset} {bytes}\n")
+}
+
+/// How it ends.
+pub fn end(at_us: u64) -> String {
+    format!("{at_us} {DEVICE} close\n")
 }

@@ -7,7 +7,7 @@
 //! are left out and counted; anything that is not understood is a problem with its line.
 
 mod blkparse;
-mod iolog;
+pub mod iolog;
 mod msr;
 
 pub use iolog::to_iolog;

@@ -1,0 +1,44 @@
+#!/bin/sh
+# How fast a served drive answers with timing off, beside nbdkit's memory plugin, both measured by fio in one run.
+# The budget is twice nbdkit's rate. Needs fio with its nbd engine, and nbdkit (Debian: fio, nbdkit).
+# Usage: benches/serve.sh [PROGRAM] [ROUNDS]
+set -eu
+program=${1:-target/release/phaselink}
+rounds=${2:-3}
+here=$(mktemp -d)
+trap 'rm -rf "$here"' EXIT
+for needed in fio nbdkit; do
+    command -v "$needed" > /dev/null || { echo "$needed is not installed: nothing measured"; exit 0; }
+done
+
+# Servers on one processor and clients on another, where there are two.
+if [ "$(nproc)" -gt 1 ]; then server='taskset -c 0'; client='taskset -c 1'; else server=; client=; fi
+
+# Requests per second of random reads: address, block size, depth.
+load="$client fio --name=load --ioengine=nbd --rw=randread --size=512m --time_based --runtime=2 --output-format=terse"
+load="$load --terse-version=3 --uri=\"\$uri\" --bs=BLOCK --iodepth=DEPTH | grep '^3;' | cut -d';' -f8"
+
+measure() { # system, block size, depth
+    script=$(echo "$load" | sed "s/BLOCK/$2/; s/DEPTH/$3/")
+    case $1 in
+        nbdkit) rm -f "$here/nbdkit.sock"; $server nbdkit --unix "$here/nbdkit.sock" memory 512m --run "$script" ;;
+        phaselink) $server "$program" serve nvme-polled --timing off --set media.capacity_mib=512 \
+            --nbd "nbd+unix:///?socket=$here/phaselink.sock" --run "$script" --json="$here/result" \
+            2> /dev/null | head -1 ;;
+    esac
+}
+
+median() { sort -n | awk '{ line[NR] = $1 } END { print line[int((NR + 1) / 2)] }'; }
+
+printf '%-8s %5s  %14s  %14s  %5s\n' block depth 'nbdkit IOPS' 'phaselink IOPS' ratio
+for block in 512 4096; do
+    for depth in 1 32; do
+        : > "$here/nbdkit"; : > "$here/phaselink"
+        for _ in $(seq "$rounds"); do
+            for system in nbdkit phaselink; do measure $system $block $depth >> "$here/$system"; done
+        done
+        theirs=$(median < "$here/nbdkit"); ours=$(median < "$here/phaselink")
+        printf '%-8s %5s  %14s  %14s  %5s\n' $block $depth "$theirs" "$ours" \
+            "$(awk "BEGIN { printf \"%.2f\", $ours / $theirs }")"
+    done
+done

@@ -1,0 +1,80 @@
+//! `phaselink bench`: load a served drive, and measure it from the client's end.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use phaselink_core::config::Problem;
+use phaselink_core::report::{self, Outcome, units};
+use phaselink_serve::bench;
+use phaselink_serve::nbd::uri::Uri;
+use serde_json::json;
+
+use crate::ending::{Ending, Failure};
+use crate::interrupt;
+use crate::output::{self, Target};
+use crate::run::workload::WorkloadFlags;
+
+const EXAMPLES: &str = "\
+Examples:
+  phaselink bench 'nbd+unix:///?socket=disk.sock' --runtime 10s     4 KiB random reads for ten seconds
+  phaselink bench nbd://127.0.0.1/ jobs.fio                         a fio job file
+
+Writes overwrite what the server holds.";
+
+/// Load a served drive over NBD with jobs in the terms of fio, and measure it.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Where it is served, as in nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT
+    #[arg(value_name = "TARGET")]
+    target: String,
+    /// fio job files
+    #[arg(value_name = "JOB.fio")]
+    jobs: Vec<String>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    workload: WorkloadFlags,
+    /// Print JSON in the shape of fio's instead of tables; with =FILE, write it there as well
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    json: Option<Option<PathBuf>>,
+}
+
+/// Run the command.
+pub fn command(arguments: Arguments) -> Result<Ending, Failure> {
+    let uri = Uri::parse(&arguments.target)?;
+    let unreachable = |error: std::io::Error| Problem::new(uri.to_string(), None, error.to_string(), "");
+    let limits = bench::limits(&uri).map_err(unreachable)?;
+    let workload = arguments.workload.with_files(arguments.jobs).resolve(&limits)?;
+    let target = arguments.json.iter().flatten().next().map(|path| Target::create(path)).transpose()?;
+    let stopped = interrupt::flag();
+    let outcome = bench::run(&uri, &workload.jobs, arguments.seed, &stopped).map_err(unreachable)?;
+    let document = report::json(&outcome, json!({ "target": uri.to_string() }));
+    if let Some(target) = target {
+        target.write(&output::json_text(&document))?;
+    }
+    match arguments.json {
+        Some(None) => output::print_json(&document)?,
+        _ => output::print(&format!("{}{}", workload.summary, text(&outcome)))?,
+    }
+    Ok(match (stopped.load(Ordering::Relaxed), errors(&outcome)) {
+        (true, _) => Ending::Interrupted,
+        (false, 0) => Ending::Fine,
+        (false, _) => Ending::Off,
+    })
+}
+
+fn errors(outcome: &Outcome) -> u64 {
+    outcome.counters.iter().map(|(_, count)| count).sum()
+}
+
+fn text(outcome: &Outcome) -> String {
+    let (ios, elapsed) = (units::grouped(outcome.ios()), units::span(outcome.elapsed));
+    let errors = match errors(outcome) {
+        0 => String::new(),
+        errors => format!("{} requests have failed.\n", units::grouped(errors)),
+    };
+    format!("{}: {ios} requests in {elapsed}\n\n{}{errors}", outcome.drive, report::requests(outcome))
+}

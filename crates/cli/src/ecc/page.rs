@@ -1,0 +1,207 @@
+//! The results as tables and as a document.
+
+use phaselink_core::media::ecc::endurance::{CELLS_OF_A_CHIP, Endurance, Family, Spread, spread_needed};
+use phaselink_core::media::ecc::rates::{self, Estimate};
+use phaselink_core::media::ecc::{CORRECTED_BITS, latency};
+use phaselink_core::report::Table;
+use phaselink_core::report::units::grouped;
+use serde_json::{Value, json};
+
+use super::{Arguments, Findings};
+
+/// "Better than 10^-16" (PSS, section 1).
+const UBER: f64 = 1e-16;
+
+/// A statement of the PSS paper about how far the code stretches the life of a chip.
+struct Claim {
+    words: &'static str,
+    first_cycles: f64,
+    until_cycles: f64,
+}
+
+/// Section 1, and section 3 a: "several million" and "tens of millions", read as 3 and 30 million.
+const CLAIMS: [Claim; 2] = [
+    Claim { words: "PSS section 1: 10^6, with correction 10^9", first_cycles: 1e6, until_cycles: 1e9 },
+    Claim { words: "PSS section 3: measured, 3 and 30 million", first_cycles: 3e6, until_cycles: 3e7 },
+];
+
+/// Cells watched for the first failure: who counts only these sees the first failure later than a whole chip does.
+const WATCHED: [(&str, f64); 3] =
+    [("a chip", CELLS_OF_A_CHIP), ("1024 sectors", 1024.0 * 4608.0), ("a sector", 4608.0)];
+
+/// Everything, for people.
+pub fn page(arguments: &Arguments, findings: &Findings) -> String {
+    let tolerated = rates::tolerated_raw_bit_error_rate(UBER);
+    format!(
+        "A sector of 512 B in nine chips of 64 B; 39 wrong bits or one known failed chip are corrected.\n\n\
+         {}\nBits wrong independently. Sampled: {} sectors a row by importance sampling, 95 % limits. Miscorrected:\nthe \
+         upper limit that the trials leave; a share of 2^{:.0} of heavily damaged words is within reach of a\ncodeword. \
+         UBER: uncorrectable sectors for each bit read.\n\n\
+         {}\n{} sectors of random bytes a row, compared with the truth.\n\n\
+         {}\nUBER reaches 10^-16 at a raw bit error rate of {tolerated:.2e}. Assumed: cells wear out independently, a worn \
+         cell\nkeeps one value and is right half of the time. The spread is what each statement takes; sigma is\nthat of \
+         the natural logarithm of the endurance.\n\n{}",
+        rate_table(findings),
+        grouped(arguments.trials),
+        rates::log2_share_within_reach(),
+        fault_table(findings),
+        grouped(arguments.inject),
+        spread_table(),
+        cycle_table(),
+    )
+}
+
+fn rate_table(findings: &Findings) -> Table {
+    let mut table = Table::new().right("raw BER").right("corrected").right("uncorrectable").right("UBER");
+    table = table.left("sampled uncorrectable").right("miscorrected").right("decoding ns");
+    for (raw, sampled) in &findings.rates {
+        let damaged = rates::tail(phaselink_core::media::ecc::STORED_BITS, *raw, 0);
+        let uncorrectable = rates::uncorrectable(*raw);
+        table.row([
+            format!("{raw:.0e}"),
+            format!("{:.3e}", damaged - uncorrectable),
+            format!("{uncorrectable:.2e}"),
+            format!("{:.1e}", rates::uncorrectable_bit_error_rate(*raw)),
+            limits(&sampled.uncorrectable),
+            format!("< {:.0e}", sampled.miscorrected.high),
+            format!("{:.0}", latency::mean_nanoseconds(*raw)),
+        ]);
+    }
+    table
+}
+
+fn limits(estimate: &Estimate) -> String {
+    format!("{:.2e} ({:.2e} .. {:.2e})", estimate.mean, estimate.low, estimate.high)
+}
+
+fn fault_table(findings: &Findings) -> Table {
+    let mut table = Table::new().left("injected").right("corrected").right("reported").right("miscorrected");
+    let mut was_within = None;
+    for (fault, counts) in &findings.faults {
+        if was_within.is_some_and(|within| within != fault.is_within_power()) {
+            table.group();
+        }
+        was_within = Some(fault.is_within_power());
+        let numbers = [counts.corrected, counts.reported, counts.miscorrected].map(grouped);
+        table.row([vec![fault.words().to_string()], numbers.to_vec()].concat());
+    }
+    table
+}
+
+/// The spread of endurance that each statement takes.
+fn spread_table() -> Table {
+    let mut table = Table::new().left("cycles to the first error, and to UBER 10^-16").left("first error of");
+    table = table.right("lognormal sigma").right("Weibull shape");
+    for claim in &CLAIMS {
+        for (place, (watched, cells)) in WATCHED.iter().enumerate() {
+            let spread = |family| claim.spread(family, *cells).map_or_else(|| "none".into(), |spread| number(&spread));
+            let words = if place == 0 { claim.words } else { "" };
+            let (lognormal, weibull) = (spread(Family::Lognormal), spread(Family::Weibull));
+            table.row([words, watched, &lognormal, &weibull]);
+        }
+    }
+    table
+}
+
+/// What each lognormal spread of a whole chip means over the card's life.
+fn cycle_table() -> Table {
+    let mut table = Table::new().right("cycles");
+    let endurances: Vec<Endurance> = CLAIMS.iter().filter_map(Claim::endurance).collect();
+    for endurance in &endurances {
+        let sigma = number(&endurance.spread);
+        table = table.right(format!("raw BER, sigma {sigma}")).right("UBER");
+    }
+    for cycles in [1e6, 3e6, 1e7, 3e7, 1e8, 3e8, 1e9] {
+        let rates = endurances.iter().flat_map(|endurance| {
+            let uber = endurance.uncorrectable_bit_error_rate(cycles);
+            [scientific(endurance.raw_bit_error_rate(cycles)), scientific(uber)]
+        });
+        table.row(std::iter::once(format!("{cycles:.0e}")).chain(rates));
+    }
+    table
+}
+
+impl Claim {
+    fn spread(&self, family: Family, cells: f64) -> Option<Spread> {
+        spread_needed(family, cells, self.until_cycles / self.first_cycles, UBER)
+    }
+
+    /// The lognormal endurance of a chip that bears it out.
+    fn endurance(&self) -> Option<Endurance> {
+        let spread = self.spread(Family::Lognormal, CELLS_OF_A_CHIP)?;
+        Some(Endurance { cells: CELLS_OF_A_CHIP, first_cycles: self.first_cycles, spread })
+    }
+}
+
+fn number(spread: &Spread) -> String {
+    match spread {
+        Spread::Lognormal { deviation } => format!("{deviation:.2}"),
+        Spread::Weibull { shape } => format!("{shape:.2}"),
+    }
+}
+
+/// Below what anyone can observe, a rate is nothing.
+fn scientific(rate: f64) -> String {
+    if rate < 1e-99 { String::from("0") } else { format!("{rate:.1e}") }
+}
+
+/// Everything, for programs.
+pub fn document(arguments: &Arguments, findings: &Findings) -> Value {
+    let rows = findings.rates.iter().map(|(raw, sampled)| {
+        json!({
+            "raw_bit_error_rate": raw,
+            "uncorrectable_sector_rate": rates::uncorrectable(*raw),
+            "uncorrectable_bit_error_rate": rates::uncorrectable_bit_error_rate(*raw),
+            "uncorrectable_sector_rate_sampled": interval(&sampled.uncorrectable),
+            "miscorrected_sector_rate": rates::miscorrected(*raw),
+            "miscorrected_sector_rate_sampled": interval(&sampled.miscorrected),
+            "decode_ns_mean": latency::mean_nanoseconds(*raw),
+        })
+    });
+    let faults = findings.faults.iter().map(|(fault, counts)| {
+        json!({
+            "fault": fault.words(),
+            "within_power": fault.is_within_power(),
+            "corrected": counts.corrected,
+            "reported": counts.reported,
+            "miscorrected": counts.miscorrected,
+        })
+    });
+    json!({
+        "corrected_bits": CORRECTED_BITS,
+        "trials": arguments.trials,
+        "seed": arguments.seed,
+        "rates": rows.collect::<Vec<_>>(),
+        "injected": faults.collect::<Vec<_>>(),
+        "raw_bit_error_rate_tolerated": rates::tolerated_raw_bit_error_rate(UBER),
+        "uncorrectable_bit_error_rate_target": UBER,
+        "endurance": CLAIMS.iter().flat_map(claim_objects).collect::<Vec<_>>(),
+    })
+}
+
+fn interval(estimate: &Estimate) -> Value {
+    json!({ "mean": estimate.mean, "low": estimate.low, "high": estimate.high })
+}
+
+fn claim_objects(claim: &Claim) -> impl Iterator<Item = Value> {
+    WATCHED.iter().map(move |(watched, cells)| {
+        let sigma = claim.spread(Family::Lognormal, *cells).map(|spread| value(&spread));
+        let shape = claim.spread(Family::Weibull, *cells).map(|spread| value(&spread));
+        json!({
+            "claim": claim.words,
+            "first_error_cycles": claim.first_cycles,
+            "corrected_until_cycles": claim.until_cycles,
+            "first_error_of": watched,
+            "cells": cells,
+            "lognormal_sigma_needed": sigma,
+            "weibull_shape_needed": shape,
+        })
+    })
+}
+
+fn value(spread: &Spread) -> f64 {
+    match *spread {
+        Spread::Lognormal { deviation } => deviation,
+        Spread::Weibull { shape } => shape,
+    }
+}

@@ -1,0 +1,238 @@
+//! `phaselink serve`: a drive as a real block device, at the modelled speed or as fast as the machine can.
+
+mod status;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+use std::thread;
+
+use clap::{Args, ValueEnum};
+use phaselink_core::config::{Problem, Problems};
+use phaselink_core::report::{self, units};
+use phaselink_core::time::Span;
+use phaselink_serve::device::{self, Device, Stop};
+use phaselink_serve::nbd::Served;
+use phaselink_serve::nbd::export::Export;
+use phaselink_serve::nbd::socket::Listener;
+use phaselink_serve::nbd::uri::Uri;
+use phaselink_serve::record::Record;
+use phaselink_serve::server::{Server, Summary};
+use phaselink_serve::store::Store;
+use phaselink_serve::wall::Wait;
+use phaselink_serve::{metrics, report as served};
+use serde_json::Value;
+
+use crate::drive_flags::DriveFlags;
+use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::output::{self, Target};
+use crate::{input, words};
+
+const EXAMPLES: &str = "\
+Examples:
+  phaselink serve nvme --nbd 'nbd+unix:///?socket=nvme.sock'
+  phaselink serve nvme --nbd nbd://127.0.0.1:10809/disk --store disk.phaselink --timing off
+  phaselink serve dc-express --nbd 'nbd+unix:///?socket=x.sock' --run 'nbdinfo \"$uri\"'
+
+Ctrl-C or SIGTERM ends the server and prints what it has served.";
+
+/// Serve a drive to real hosts.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Drive file, or name of a shipped drive
+    #[arg(value_name = "DRIVE")]
+    drive: String,
+    /// Serve over NBD at nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT; may be given more than once
+    #[arg(long, value_name = "URI", required = true)]
+    nbd: Vec<String>,
+    /// Keep the bytes in this file, which is made if it is missing [default: in memory]
+    #[arg(long, value_name = "FILE")]
+    store: Option<PathBuf>,
+    /// Answer when the model says, or as soon as possible
+    #[arg(long, value_enum, default_value_t = Timing::On)]
+    timing: Timing,
+    /// Pass idle time looking for work (least delay), or asleep
+    #[arg(long, value_enum, default_value_t = Idle::Spin)]
+    wait: Idle,
+    /// Lag of the 99th percentile beyond which the run is not to be trusted, in microseconds
+    #[arg(long, value_name = "US", default_value_t = 10.0, value_parser = positive)]
+    lag_tolerance_us: f64,
+    /// Record what hosts ask for as a trace that `run --trace` and fio replay
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Answer Prometheus at http://ADDRESS/metrics
+    #[arg(long, value_name = "127.0.0.1:PORT")]
+    metrics: Option<String>,
+    /// Serve while this shell command runs, with the first address in $uri
+    #[arg(long, value_name = "COMMAND")]
+    run: Option<String>,
+    /// Print JSON in the shape of fio's at the end instead of tables; with =FILE, write it there as well
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    json: Option<Option<PathBuf>>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    flags: DriveFlags,
+}
+
+/// Whether the model is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Timing {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Idle {
+    Spin,
+    Block,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|us: &f64| us.is_finite() && *us > 0.0).ok_or(String::from("a number above zero"))
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let server = arguments.server()?;
+    let target = arguments.json.iter().flatten().next().map(|path| Target::create(path)).transpose()?;
+    stop_on_signal(&server.device.stop);
+    announce(&server)?;
+    let (summary, command) = thread::scope(|scope| {
+        let device = &server.device;
+        scope.spawn(|| status::show(device));
+        let uri = server.nbd[0].listener.uri().to_string();
+        let command = arguments.run.as_ref().map(|text| scope.spawn(move || run_command(text, &uri, &device.stop)));
+        let summary = server.run();
+        (summary, command.map(|command| command.join().unwrap_or(false)))
+    });
+    let failed = |error: io::Error| Problem::new("serve", None, error.to_string(), "");
+    let summary = summary.map_err(failed)?;
+    if let Some(record) = &server.device.record {
+        record.finish().map_err(failed)?;
+    }
+    arguments.print(&server, &summary, target)?;
+    let trusted = !server.timing || served::is_trusted(&summary.tally.lag, arguments.lag_tolerance());
+    Ok(if trusted && command.unwrap_or(true) { Ending::Fine } else { Ending::Off })
+}
+
+impl Arguments {
+    /// Everything opened and bound, nothing served yet.
+    fn server(&self) -> Result<Server, Problems> {
+        let drive = input::drive(&self.drive, &self.flags.resolve()?)?;
+        let geometry = device::geometry(&drive);
+        let uris = input::all(self.nbd.iter().map(|text| Uri::parse(text).map_err(Problems::from)))?;
+        let store = match &self.store {
+            Some(path) => Store::open(path, geometry)?,
+            None => Store::in_memory(geometry)?,
+        };
+        let listening = uris.iter().map(|uri| {
+            let export = Export { name: uri.export.clone(), geometry };
+            Ok(Served { listener: Listener::bind(uri)?, export })
+        });
+        Ok(Server {
+            nbd: input::all(listening)?,
+            metrics: self.metrics.as_deref().map(metrics::bind).transpose()?,
+            device: Device {
+                drive: Arc::new(drive),
+                store: Arc::new(store),
+                tallies: Arc::default(),
+                record: self.record.as_deref().map(record).transpose()?,
+                stop: Arc::new(Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?),
+            },
+            timing: self.timing == Timing::On,
+            wait: if self.wait == Idle::Spin { Wait::Spin } else { Wait::Block },
+            seed: self.seed,
+        })
+    }
+
+    fn lag_tolerance(&self) -> Span {
+        Span::from_ns_f64(self.lag_tolerance_us * 1e3)
+    }
+
+    fn print(&self, server: &Server, summary: &Summary, target: Option<Target>) -> Result<(), Failure> {
+        let document = self.document(server, summary);
+        if let Some(target) = target {
+            target.write(&output::json_text(&document))?;
+        }
+        match self.json {
+            Some(None) => output::print_json(&document)?,
+            _ => output::print(&self.text(server, summary))?,
+        }
+        Ok(())
+    }
+
+    fn document(&self, server: &Server, summary: &Summary) -> Value {
+        let mut document = report::json(&summary.outcome, server.device.drive.resolved());
+        document["phaselink"]["timing"] = server.timing.into();
+        document["phaselink"]["errors"] = summary.tally.errors.into();
+        if server.timing {
+            document["phaselink"]["lag"] = served::lag_json(&summary.tally.lag, self.lag_tolerance());
+        }
+        document
+    }
+
+    fn text(&self, server: &Server, summary: &Summary) -> String {
+        let Summary { outcome, tally } = summary;
+        let counts = served::counts(tally);
+        if server.timing {
+            let lag = served::lag_text(&tally.lag, self.lag_tolerance());
+            return format!("{}\n{counts}\n{lag}", report::summary(outcome));
+        }
+        let (ios, elapsed) = (units::grouped(outcome.ios()), units::span(outcome.elapsed));
+        let requests = report::requests(outcome);
+        format!("{}, timing off: {ios} requests in {elapsed}\n\n{requests}\n{counts}", outcome.drive)
+    }
+}
+
+fn record(path: &Path) -> Result<Arc<Record>, Problem> {
+    let created = File::create(path).and_then(Record::new);
+    created
+        .map(Arc::new)
+        .map_err(|error| Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), ""))
+}
+
+/// Say on standard error what is served, once connections are taken.
+fn announce(server: &Server) -> io::Result<()> {
+    let Device { drive, store, .. } = &server.device;
+    let timing = if server.timing { "on" } else { "off" };
+    let mut stderr = io::stderr().lock();
+    writeln!(stderr, "{}, {}, timing {timing}", drive.name, words::size(store.geometry().capacity_bytes))?;
+    for one in &server.nbd {
+        writeln!(stderr, "serving {}", one.listener.uri())?;
+    }
+    if let Some(address) = server.metrics.as_ref().and_then(|listener| listener.local_addr().ok()) {
+        writeln!(stderr, "metrics http://{address}/metrics")?;
+    }
+    Ok(())
+}
+
+/// Ctrl-C and SIGTERM stop the server; a second one ends the process at once.
+fn stop_on_signal(stop: &Arc<Stop>) {
+    let stop = Arc::clone(stop);
+    let handler = move || {
+        if stop.is_requested() {
+            process::exit(INTERRUPTED.into());
+        }
+        stop.request();
+    };
+    // Where no handler can be set, a signal ends the process as it does any other.
+    let _ = ctrlc::set_handler(handler);
+}
+
+/// Run a shell command, and stop the server when it is done; whether it has worked.
+fn run_command(text: &str, uri: &str, stop: &Stop) -> bool {
+    let ran = process::Command::new("sh").args(["-c", text]).env("uri", uri).status();
+    stop.request();
+    match ran {
+        Ok(status) => status.success(),
+        Err(error) => {
+            output::errors([format!("the command cannot be run: {error}")]);
+            false
+        }
+    }
+}

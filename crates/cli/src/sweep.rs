@@ -1,0 +1,257 @@
+//! `phaselink sweep`: all the points of a plan, on all processors, with what has finished kept in a file.
+
+mod state_file;
+
+use std::collections::BTreeSet;
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use clap::Args;
+use phaselink_core::config::{Problem, Problems};
+use phaselink_core::report::units;
+use phaselink_core::sweep::page::{self, Row};
+use phaselink_core::sweep::{Figures, Files, Hash, Plan, Refusals, Sweep};
+use rayon::prelude::*;
+
+use crate::ending::{Ending, Failure};
+use crate::output::Target;
+use crate::progress::Progress;
+use crate::{input, interrupt, output};
+use state_file::StateFile;
+
+const EXAMPLES: &str = "\
+Examples:
+  phaselink sweep examples/lanes-and-latency.sweep.toml    a table with a row for each point
+  phaselink sweep plan.toml --csv=results.csv              the same, and full precision in a file
+  phaselink sweep plan.toml --columns iops,p99_ns          other columns, without running anything again
+  phaselink sweep plan.toml --fresh                        forget what has been run
+
+Finished runs are kept beside the plan, in plan.state.jsonl. Ctrl-C stops the sweep; the same command
+goes on from there. docs/sweep.md says what a plan may hold.";
+
+/// Run a plan of many drives and jobs, and print a row for each.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The plan: a drive, a job, and the axes along which they vary
+    #[arg(value_name = "PLAN.toml")]
+    plan: PathBuf,
+    /// Columns instead of those of the plan, separated by commas (docs/sweep.md lists them)
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    columns: Option<Vec<String>>,
+    /// Print comma-separated values instead of the table; with =FILE, write them there as well
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    csv: Option<Option<PathBuf>>,
+    /// Print JSON instead of the table; with =FILE, write it there as well
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    json: Option<Option<PathBuf>>,
+    /// Keep finished runs in this file [default: beside the plan]
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// Forget finished runs and start again
+    #[arg(long)]
+    fresh: bool,
+    /// List points that cannot run, and leave them out
+    #[arg(long)]
+    skip_invalid: bool,
+}
+
+/// The points that can run, in the order of the plan, and the hash of each.
+type Points = Vec<(usize, Hash)>;
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    arguments.check()?;
+    let sweep = arguments.sweep()?;
+    let points = arguments.valid(&sweep)?;
+    let mut state = StateFile::open(&arguments.state_path(), arguments.fresh)?;
+    let targets = arguments.open()?;
+    let pending = pending(&points, &state);
+    tell_kept(points.len() - pending.len(), points.len(), &state);
+    let stopped = interrupt::flag();
+    run(&sweep, &pending, &mut state, &stopped)?;
+    let rows: Vec<Row> = points
+        .iter()
+        .filter_map(|(point, hash)| Some(Row { point: *point, hash: *hash, figures: state.figures(*hash)? }))
+        .collect();
+    if rows.len() < points.len() {
+        tell_stopped(rows.len(), points.len(), &state);
+        return Ok(Ending::Interrupted);
+    }
+    arguments.print(sweep.plan(), &rows, targets)?;
+    Ok(Ending::Fine)
+}
+
+/// The files to write, open.
+struct Targets {
+    csv: Option<Target>,
+    json: Option<Target>,
+}
+
+impl Arguments {
+    fn check(&self) -> Result<(), Problem> {
+        match (&self.csv, &self.json) {
+            (Some(None), Some(None)) => {
+                let allowed = "one of the two, or --csv=FILE or --json=FILE";
+                Err(Problem::new("command line", None, "--csv and --json both to standard output", allowed))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The plan and all files that it names.
+    fn sweep(&self) -> Result<Sweep, Problems> {
+        let file = self.plan.display().to_string();
+        let mut plan = Plan::parse(&file, &input::description(&file)?)?;
+        if let Some(names) = &self.columns {
+            plan.set_columns(names)?;
+        }
+        let files = files(&plan, self.plan.parent().unwrap_or(Path::new("")))?;
+        Sweep::new(plan, files)
+    }
+
+    /// Every point that can run.
+    ///
+    /// # Errors
+    /// What keeps the others from it, unless they are to be skipped and one is left.
+    fn valid(&self, sweep: &Sweep) -> Result<Points, Problems> {
+        let plan = sweep.plan();
+        let checked = (0..plan.points()).into_par_iter();
+        let checked = checked.map_init(|| sweep.resolver(), |resolver, point| (point, resolver.check(point)));
+        let (mut points, mut refusals) = (Points::new(), Refusals::default());
+        for (point, result) in checked.collect::<Vec<_>>() {
+            match result {
+                Ok(hash) => points.push((point, hash)),
+                Err(problems) => refusals.add(point, problems),
+            }
+        }
+        let problems = refusals.problems(plan);
+        if !self.skip_invalid || points.is_empty() {
+            return problems.or(points);
+        }
+        for problem in &problems.0 {
+            eprintln!("skipped: {problem}");
+        }
+        Ok(points)
+    }
+
+    fn state_path(&self) -> PathBuf {
+        self.state.clone().unwrap_or_else(|| self.plan.with_extension("state.jsonl"))
+    }
+
+    fn open(&self) -> Result<Targets, Problems> {
+        let create = |path: &Option<Option<PathBuf>>| path.iter().flatten().next().map(|path| Target::create(path));
+        Ok(Targets { csv: create(&self.csv).transpose()?, json: create(&self.json).transpose()? })
+    }
+
+    fn print(&self, plan: &Plan, rows: &[Row], targets: Targets) -> Result<(), Failure> {
+        if let Some(target) = targets.csv {
+            target.write(&page::csv(plan, rows))?;
+        }
+        if let Some(target) = targets.json {
+            target.write(&page::json(plan, rows))?;
+        }
+        let text = match (&self.csv, &self.json) {
+            (Some(None), _) => page::csv(plan, rows),
+            (_, Some(None)) => page::json(plan, rows),
+            _ => {
+                let table = output::with_bold_head(&page::table(plan, rows));
+                format!("{}\n{table}", page::heading(plan, rows.len()))
+            }
+        };
+        Ok(output::print(&text)?)
+    }
+}
+
+/// Read what a plan names; paths count from its folder.
+fn files(plan: &Plan, folder: &Path) -> Result<Files, Problems> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let mut files = Files::default();
+    let mut problems = Problems::default();
+    for wanted in plan.wanted_drives() {
+        let is_path = wanted.name.ends_with(".toml") || wanted.name.contains(['/', MAIN_SEPARATOR]);
+        let text = match is_path {
+            true => input::description(&path(wanted.name)),
+            false => Err(input::unknown_drive(wanted.name)),
+        };
+        match text {
+            Ok(text) => drop(files.drives.insert(wanted.name.into(), (path(wanted.name), text))),
+            Err(problem) if is_path => problems.0.push(problem),
+            Err(problem) => problems.0.push(wanted.problem(&problem.found, &problem.allowed)),
+        }
+    }
+    let mut traces: BTreeSet<(String, String)> =
+        plan.wanted_traces().into_iter().map(|name| (path(&name), name)).collect();
+    if let Some(wanted) = plan.wanted_job() {
+        match input::job_file(&path(wanted.name)) {
+            Ok(job) => {
+                // A job file names its traces as fio does, from the working directory.
+                traces.extend(job.wanted_traces().map(|name| (String::from(name), String::from(name))));
+                files.job = Some(job);
+            }
+            Err(found) => problems.0.extend(found.0),
+        }
+    }
+    for (path, name) in traces {
+        match input::trace(&path) {
+            Ok(trace) => drop(files.traces.insert(name, trace)),
+            Err(found) => problems.0.extend(found.0),
+        }
+    }
+    problems.or(files)
+}
+
+/// The points that have not run, each hash once.
+fn pending(points: &Points, state: &StateFile) -> Vec<(usize, Hash)> {
+    let mut seen = BTreeSet::new();
+    let is_new = |(_, hash): &&(usize, Hash)| state.figures(*hash).is_none() && seen.insert(*hash);
+    points.iter().filter(is_new).copied().collect()
+}
+
+/// Run the points on all processors until they are done, or until `stopped`.
+///
+/// # Errors
+/// If the state file can no longer be written; what was written before is kept.
+fn run(sweep: &Sweep, pending: &[(usize, Hash)], state: &mut StateFile, stopped: &AtomicBool) -> Result<(), Problems> {
+    let progress = Progress::of(pending.len());
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let is_over = || stopped.load(Ordering::Relaxed) || failed.load(Ordering::Relaxed);
+    let shared = Mutex::new((state, Problems::default()));
+    // One queue for all threads: points near each other share drives, and none is left waiting behind a long one.
+    rayon::broadcast(|_| {
+        let mut resolver = sweep.resolver();
+        while let Some((point, hash)) = pending.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !is_over()) {
+            let ran = resolver.simulation(*point).map(|mut simulation| {
+                progress.drive(&mut simulation, is_over);
+                simulation.outcome()
+            });
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = ran.and_then(|outcome| match outcome.finished {
+                true => shared.0.add(*hash, Figures::of(&outcome)),
+                false => Ok(()),
+            });
+            if let Err(problems) = kept {
+                shared.1.0.extend(problems.0);
+                failed.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    progress.finish();
+    shared.into_inner().unwrap_or_else(PoisonError::into_inner).1.or(())
+}
+
+/// Say on standard error how much of a sweep is not run again.
+fn tell_kept(kept: usize, points: usize, state: &StateFile) {
+    if kept > 0 {
+        let (kept, points) = (units::grouped(kept as u64), units::grouped(points as u64));
+        eprintln!("{kept} of {points} points have run before ({}; --fresh forgets them)", state.path());
+    }
+}
+
+/// Say how to go on.
+fn tell_stopped(done: usize, points: usize, state: &StateFile) {
+    let (done, points) = (units::grouped(done as u64), units::grouped(points as u64));
+    eprintln!("stopped: {done} of {points} points are in {}; the same command goes on from there", state.path());
+}

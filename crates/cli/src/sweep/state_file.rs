@@ -1,0 +1,109 @@
+//! The file that keeps finished runs of a sweep, open for one program at a time.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use phaselink_core::config::{Problem, Problems};
+use phaselink_core::sweep::state::{HEADER, line, parse_line};
+use phaselink_core::sweep::{Figures, Hash};
+
+/// Finished runs, in memory and in the file.
+#[derive(Debug)]
+pub struct StateFile {
+    path: PathBuf,
+    file: File,
+    runs: BTreeMap<Hash, Figures>,
+}
+
+impl StateFile {
+    /// Open the file, or make it, and read what it holds. A last line that was not finished is cut off; `fresh`
+    /// forgets all of them.
+    ///
+    /// # Errors
+    /// If it cannot be read and written, is another program's, holds something else than runs, or another sweep is
+    /// writing it.
+    pub fn open(path: &Path, fresh: bool) -> Result<StateFile, Problem> {
+        let failed = |error: io::Error| cannot(path, "opened", &error);
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        lock(path, &file)?;
+        let mut state = StateFile { path: path.into(), file, runs: BTreeMap::new() };
+        let whole_bytes = state.read(fresh)?;
+        state.cut(whole_bytes).map_err(failed)?;
+        Ok(state)
+    }
+
+    /// The figures of a run that has finished.
+    pub fn figures(&self, hash: Hash) -> Option<&Figures> {
+        self.runs.get(&hash)
+    }
+
+    /// Keep a run.
+    ///
+    /// # Errors
+    /// A problem if the disk is full, say.
+    pub fn add(&mut self, hash: Hash, figures: Figures) -> Result<(), Problems> {
+        let written = self.file.write_all(line(hash, &figures).as_bytes());
+        written.map_err(|error| cannot(&self.path, "written", &error))?;
+        self.runs.insert(hash, figures);
+        Ok(())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// Read the runs; how many bytes of the file are whole lines.
+    fn read(&mut self, fresh: bool) -> Result<u64, Problem> {
+        let mut reader = BufReader::new(&self.file);
+        let mut whole_bytes = 0;
+        let mut bytes = Vec::new();
+        for number in 1.. {
+            bytes.clear();
+            let length = reader.read_until(b'\n', &mut bytes).map_err(|error| cannot(&self.path, "read", &error))?;
+            let text = String::from_utf8_lossy(&bytes);
+            let is_header = number == 1 && HEADER.starts_with(&*text);
+            if number == 1 && !is_header {
+                let found = "is no file of a sweep's finished runs, and is left as it is";
+                return Err(Problem::new(self.path(), None, found, "another --state FILE"));
+            }
+            if !text.ends_with('\n') || (fresh && !is_header) {
+                break;
+            }
+            match parse_line(&text) {
+                _ if is_header => {}
+                Some((hash, figures)) => drop(self.runs.insert(hash, figures)),
+                None => return Err(Problem::new(self.path(), number, "no finished run", "--fresh, to start again")),
+            }
+            whole_bytes += length as u64;
+        }
+        Ok(whole_bytes)
+    }
+
+    /// Leave whole lines only, and go to the end.
+    fn cut(&mut self, whole_bytes: u64) -> io::Result<()> {
+        self.file.set_len(whole_bytes)?;
+        self.file.seek(SeekFrom::End(0))?;
+        if whole_bytes == 0 {
+            self.file.write_all(HEADER.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Keep other sweeps from the file for as long as it is open.
+fn lock(path: &Path, file: &File) -> Result<(), Problem> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => {
+            Problem::new(path.display().to_string(), None, "another sweep is writing this file", "another --state FILE")
+        }
+        TryLockError::Error(error) => cannot(path, "locked", &error),
+    })
+}
+
+fn cannot(path: &Path, done: &str, error: &io::Error) -> Problem {
+    Problem::new(path.display().to_string(), None, format!("cannot be {done}: {error}"), "")
+}

@@ -1,0 +1,80 @@
+//! Programs that others have written, against a served drive: fio, nbdinfo, nbdcopy and qemu-img.
+//!
+//! Where they are missing and this is root on a system with apt, they are installed; otherwise the test says that it
+//! has been left out.
+#![cfg(unix)]
+
+mod common;
+
+use std::process::Command;
+
+use common::{Ran, directory, program};
+
+/// A program, and Debian's package that has it.
+const CLIENTS: [(&str, &str); 4] =
+    [("fio", "fio"), ("nbdinfo", "libnbd-bin"), ("nbdcopy", "libnbd-bin"), ("qemu-img", "qemu-utils")];
+
+fn has(program: &str) -> bool {
+    Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success()
+}
+
+fn clients_are_here() -> bool {
+    let missing: Vec<&str> = CLIENTS.iter().filter(|(program, _)| !has(program)).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return true;
+    }
+    let install = format!(
+        "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends {}",
+        missing.join(" ")
+    );
+    let installed = Command::new("sh").args(["-c", &install]).output();
+    let works = installed.is_ok_and(|output| output.status.success());
+    if !works {
+        eprintln!("skipped: {} are missing and apt cannot install them", missing.join(", "));
+    }
+    works
+}
+
+/// Run a script of clients against a drive of 16 MiB; all that it prints.
+fn served(test: &str, flags: &[&str], script: &str) -> Ran {
+    let here = directory(test);
+    let mut command = program();
+    command.current_dir(&here).args(["serve", "nvme-polled", "--set", "media.capacity_mib=16"]);
+    command.args(["--nbd", "nbd+unix:///disk?socket=a.sock", "--lag-tolerance-us", "1e9"]);
+    let ran: Ran = command.args(flags).args(["--run", &format!("set -e; {script}")]).output().unwrap().into();
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    ran
+}
+
+const VERIFY: &str = "fio --name=verify --ioengine=nbd --uri=\"$uri\" --rw=randwrite --bsrange=512-64k \
+    --bs_unaligned=0 --size=4m --iodepth=16 --verify=crc32c --verify_fatal=1 --fsync=50 > fio.txt";
+
+#[test]
+fn fio_verifies_what_it_has_written_with_timing_on_and_off() {
+    if !clients_are_here() {
+        return;
+    }
+    for timing in ["on", "off"] {
+        let ran = served("fio", &["--timing", timing], VERIFY);
+        assert!(ran.stdout.contains("write"), "{}", ran.stdout);
+    }
+    served("fio-store", &["--timing", "off", "--store", "bytes", "--wait", "block"], VERIFY);
+}
+
+#[test]
+fn nbdinfo_sees_size_and_abilities_and_nbdcopy_and_qemu_img_get_back_what_they_put() {
+    if !clients_are_here() {
+        return;
+    }
+    let script = "
+        test $(nbdinfo --size \"$uri\") = 16777216
+        nbdinfo --list \"$uri\" | grep -q 'export=\"disk\"'
+        for can in flush fua trim zero multi-conn df; do nbdinfo --can $can \"$uri\" || { echo cannot $can; exit 1; }; done
+        head -c 3000000 /dev/urandom > put; truncate -s 16M put
+        nbdcopy --connections=4 put \"$uri\"; nbdcopy \"$uri\" got; cmp put got
+        qemu-img convert -n -f raw -O raw got \"$uri\"; qemu-img compare -f raw -F raw put \"$uri\"
+        ! nbdinfo \"nbd+unix:///other?socket=a.sock\" 2> refusal; grep -q -i 'export' refusal";
+    for timing in ["on", "off"] {
+        served("copy", &["--timing", timing, "--store", "bytes"], script);
+    }
+}

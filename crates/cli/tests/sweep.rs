@@ -1,0 +1,184 @@
+//! `phaselink sweep`: the same bytes however often it is stopped, and no run twice.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Ran, directory, program};
+
+/// A plan in a directory of its own.
+struct Plan {
+    path: PathBuf,
+    state: PathBuf,
+}
+
+fn plan(test: &str, text: &str) -> Plan {
+    let path = directory(test).join("p.toml");
+    fs::write(&path, text).unwrap();
+    Plan { state: path.with_extension("state.jsonl"), path }
+}
+
+impl Plan {
+    fn command(&self, flags: &str) -> std::process::Command {
+        let mut command = program();
+        command.arg("sweep").arg("p.toml").args(flags.split_whitespace()).current_dir(self.path.parent().unwrap());
+        command
+    }
+
+    fn ran(&self, flags: &str) -> Ran {
+        self.command(flags).output().unwrap().into()
+    }
+
+    fn printed(&self, flags: &str) -> String {
+        let ran = self.ran(flags);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.stdout
+    }
+
+    /// Runs in the state file.
+    fn runs(&self) -> usize {
+        lines(&self.state).saturating_sub(1)
+    }
+}
+
+fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).map_or(0, |text| text.lines().count())
+}
+
+const TWELVE: &str = "drive = \"nvme\"\njob = { number_ios = 200 }\n\
+     [[axis]]\nkey = \"link.lanes\"\npowers_of_two = [1, 4]\n\
+     [[axis]]\nkey = \"job.iodepth\"\nfrom = 1\nto = 4\nstep = 1\n";
+
+#[test]
+fn a_sweep_that_lost_its_last_runs_goes_on_without_repeating_the_others() {
+    let plan = plan("sweep-resume", TWELVE);
+    let whole = plan.printed("--csv");
+    assert_eq!((whole.lines().count(), plan.runs()), (13, 12));
+    let text = fs::read_to_string(&plan.state).unwrap();
+    // The header, nine runs, and the beginning of a tenth.
+    let kept: String = text.split_inclusive('\n').take(10).collect();
+    fs::write(&plan.state, format!("{kept}{{\"hash\":\"0123")).unwrap();
+    let ran = plan.ran("--csv");
+    assert_eq!((ran.code, ran.stdout), (Some(0), whole.clone()));
+    assert_eq!(ran.stderr, "9 of 12 points have run before (p.state.jsonl; --fresh forgets them)\n");
+    let again = fs::read_to_string(&plan.state).unwrap();
+    assert!(again.starts_with(&kept) && plan.runs() == 12, "{again}");
+    assert_eq!(plan.printed("--csv"), whole);
+    assert_eq!(fs::read_to_string(&plan.state).unwrap(), again);
+    assert_eq!((plan.ran("--csv --fresh").stderr.as_str(), plan.runs()), ("", 12));
+}
+
+#[test]
+fn a_changed_plan_runs_only_what_is_new() {
+    let plan = plan("sweep-changed", TWELVE);
+    plan.printed("");
+    fs::write(&plan.path, TWELVE.replace("to = 4", "to = 5")).unwrap();
+    assert!(plan.ran("").stderr.starts_with("12 of 15 points"));
+    assert_eq!(plan.runs(), 15);
+}
+
+#[test]
+fn a_thousand_points_in_parallel_are_those_of_one_thread() {
+    let text = "drive = \"dc-express\"\njob = { number_ios = 4 }\n\
+         [[axis]]\nkey = \"media.read_ns\"\nfrom = 10\nto = 100\nstep = 10\n\
+         [[axis]]\nkey = \"job.iodepth\"\nfrom = 1\nto = 50\nstep = 1\n\
+         [[axis]]\nkey = \"job.rw\"\nvalues = [\"randread\", \"randwrite\"]\n";
+    let plan = plan("sweep-thousand", text);
+    let run = |threads: &str, state: &str| {
+        let ran: Ran = plan.command(state).args(["--csv"]).env("RAYON_NUM_THREADS", threads).output().unwrap().into();
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        ran.stdout
+    };
+    let parallel = run("4", "--state four.jsonl");
+    assert_eq!(parallel.lines().count(), 1001);
+    assert!(parallel == run("1", "--state one.jsonl"));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_keeps_what_has_finished_and_the_same_command_goes_on() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+    let text = TWELVE.replace("200", "30000").replace("to = 4", "to = 12");
+    let plan = plan("sweep-interrupt", &text);
+    let child = plan.command("--csv").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let started = Instant::now();
+    while plan.runs() < 2 {
+        assert!(started.elapsed() < Duration::from_secs(60), "the sweep does not start");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let stopped: Ran = child.wait_with_output().unwrap().into();
+    assert_eq!((stopped.code, stopped.stdout.as_str()), (Some(130), ""));
+    let kept = plan.runs();
+    assert!((2..36).contains(&kept), "{kept}");
+    let told = format!("stopped: {kept} of 36 points are in p.state.jsonl; the same command goes on from there\n");
+    assert_eq!(stopped.stderr, told);
+    let resumed = plan.printed("--csv");
+    assert_eq!((plan.runs(), resumed), (36, plan.printed("--csv --state other.jsonl")));
+}
+
+#[test]
+fn points_that_cannot_run_stop_the_sweep_before_it_begins_or_are_skipped() {
+    let plan = plan("sweep-invalid", &TWELVE.replace("powers_of_two = [1, 4]", "values = [1, 3]"));
+    let told = "p.toml:5: link.lanes is 3 (at link.lanes = 3, job.iodepth = 1, and at 3 other points); \
+                allowed: 1, 2, 4, 8, 12, 16, 32\n";
+    let ran = plan.ran("");
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr), (Some(2), "", format!("error: {told}")));
+    assert!(!plan.state.exists());
+    let ran = plan.ran("--skip-invalid --csv");
+    assert_eq!((ran.code, ran.stdout.lines().count(), ran.stderr), (Some(0), 5, format!("skipped: {told}")));
+}
+
+#[test]
+fn files_that_a_plan_names_stand_beside_it() {
+    let plan = plan("sweep-files", "drive = \"d.toml\"\njob = \"j.fio\"\n");
+    let folder = plan.path.parent().unwrap();
+    fs::write(folder.join("d.toml"), "preset = \"nvme\"\n").unwrap();
+    fs::write(folder.join("j.fio"), "[a]\nnumber_ios=9\n").unwrap();
+    let elsewhere = program().args(["sweep"]).arg(&plan.path).output().unwrap();
+    assert_eq!(Ran::from(elsewhere).code, Some(0));
+    fs::write(&plan.path, "drive = \"nvmee\"\njob = \"no.fio\"\n").unwrap();
+    let ran = plan.ran("");
+    assert!(ran.stderr.contains("error: p.toml:1: there is no drive `nvmee`, did you mean nvme?"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("error: no.fio: cannot be read"), "{}", ran.stderr);
+}
+
+#[test]
+fn other_columns_and_files_need_no_run_again() {
+    let plan = plan("sweep-columns", TWELVE);
+    let table = plan.printed("--csv=r.csv --json=r.json");
+    assert!(table.contains("link.lanes  job.iodepth"), "{table}");
+    let folder = plan.path.parent().unwrap();
+    let csv = fs::read_to_string(folder.join("r.csv")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&fs::read_to_string(folder.join("r.json")).unwrap()).unwrap();
+    assert_eq!((csv.lines().count(), json["rows"].as_array().unwrap().len()), (13, 12));
+    assert!(csv.lines().nth(1).unwrap().ends_with(json["rows"][0]["hash"].as_str().unwrap()), "{csv}");
+    let other = plan.printed("--columns joules_per_io --csv");
+    assert!(other.starts_with("link.lanes,job.iodepth,seed,joules_per_io,hash\n"), "{other}");
+    assert_eq!(plan.runs(), 12);
+    let ran = plan.ran("--columns jouls_per_io");
+    assert!(ran.stderr.contains("there is no column `jouls_per_io`, did you mean joules_per_io?"), "{}", ran.stderr);
+    assert_eq!(plan.ran("--csv --json").code, Some(2));
+}
+
+#[test]
+fn a_file_that_is_no_state_file_is_left_alone() {
+    let plan = plan("sweep-foreign", TWELVE);
+    for (text, flags) in [("notes\n", ""), ("notes", "--fresh"), ("{\"phaselink\":\"something else\"}\n", "--fresh")] {
+        fs::write(&plan.state, text).unwrap();
+        let ran = plan.ran(flags);
+        assert_eq!(ran.code, Some(2));
+        assert!(ran.stderr.starts_with("error: p.state.jsonl: is no file of"), "{}", ran.stderr);
+        assert_eq!(fs::read_to_string(&plan.state).unwrap(), text);
+    }
+    // What a program that was stopped in its first line has left is its own.
+    fs::write(&plan.state, "{\"phaselink\":\"fin").unwrap();
+    plan.printed("");
+    assert_eq!(plan.runs(), 12);
+    let damaged = fs::read_to_string(&plan.state).unwrap().replacen("\"hash\"", "\"hush\"", 1);
+    fs::write(&plan.state, damaged).unwrap();
+    assert!(plan.ran("").stderr.starts_with("error: p.state.jsonl:2: no finished run; allowed: --fresh"));
+    plan.printed("--fresh");
+}

@@ -1,0 +1,115 @@
+//! Division by the generator polynomial, eight bytes at a step, forwards and backwards.
+
+/// A polynomial over GF(2) of degree below 512: word 0 holds the lowest coefficients, its lowest bit that of x^0.
+pub(super) type Remainder = [u64; WORDS];
+
+/// Bits of a remainder.
+pub(super) const BITS: usize = 512;
+pub(super) const WORDS: usize = BITS / 64;
+
+/// The generator polynomial: division by it as a register that moves a word at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Divider {
+    /// What the word that leaves at the top leaves behind: x^512 to x^575, reduced.
+    up: Multiples,
+    /// What the word that leaves at the bottom leaves behind: x^-64 to x^-1, reduced.
+    down: Multiples,
+}
+
+impl Divider {
+    /// Division by a polynomial, lowest coefficient first.
+    ///
+    /// # Panics
+    /// If its degree is not 512, or x divides it.
+    pub(super) fn new(generator: &[bool]) -> Divider {
+        assert_eq!(generator.len(), BITS + 1, "the generator has degree {BITS}");
+        assert!(generator[0], "x is invertible modulo the generator");
+        // x^512 is the generator without its leading term; 1 is the rest of it, so x^-1 is that rest divided by x.
+        let (top, bottom) = (pack(&generator[..BITS]), pack(&generator[1..]));
+        let mut up = vec![top];
+        let mut down = vec![bottom];
+        for _ in 1..64 {
+            up.push(times_x(up[up.len() - 1], &top));
+            down.push(divided_by_x(down[down.len() - 1], &bottom));
+        }
+        down.reverse();
+        Divider { up: Multiples::new(&up), down: Multiples::new(&down) }
+    }
+
+    /// The remainder of `(remainder + word x^448) x^64`: the next 64 coefficients, highest first, enter. After all of a
+    /// message M the remainder is that of M x^512.
+    #[inline]
+    pub(super) fn enter(&self, remainder: &Remainder, word: u64) -> Remainder {
+        let mut next = self.up.sum(remainder[WORDS - 1] ^ word);
+        for place in 1..WORDS {
+            next[place] ^= remainder[place - 1];
+        }
+        next
+    }
+
+    /// The remainder of `remainder` / x^64.
+    pub(super) fn back(&self, remainder: &Remainder) -> Remainder {
+        let mut next = self.down.sum(remainder[0]);
+        for place in 1..WORDS {
+            next[place - 1] ^= remainder[place];
+        }
+        next
+    }
+}
+
+/// A linear map from 64 bits to a remainder, as a table for each byte of the 64 bits.
+#[derive(Clone, Debug)]
+struct Multiples(Vec<[Remainder; 256]>);
+
+impl Multiples {
+    /// The map that sends bit i to row i.
+    fn new(rows: &[Remainder]) -> Multiples {
+        let of_byte = |rows: &[Remainder]| {
+            let mut sums = [[0; WORDS]; 256];
+            for byte in 1..256usize {
+                let lowest = byte.trailing_zeros() as usize;
+                sums[byte] = sum(&sums[byte & (byte - 1)], &rows[lowest]);
+            }
+            sums
+        };
+        Multiples(rows.chunks(8).map(of_byte).collect())
+    }
+
+    #[inline]
+    fn sum(&self, word: u64) -> Remainder {
+        let mut total = [0; WORDS];
+        for (sums, byte) in self.0.iter().zip(word.to_le_bytes()) {
+            total = sum(&total, &sums[usize::from(byte)]);
+        }
+        total
+    }
+}
+
+#[inline]
+pub(super) fn sum(left: &Remainder, right: &Remainder) -> Remainder {
+    std::array::from_fn(|place| left[place] ^ right[place])
+}
+
+fn pack(coefficients: &[bool]) -> Remainder {
+    let mut packed = [0; WORDS];
+    for (degree, _) in coefficients.iter().enumerate().filter(|(_, one)| **one) {
+        packed[degree / 64] |= 1 << (degree % 64);
+    }
+    packed
+}
+
+fn times_x(polynomial: Remainder, top: &Remainder) -> Remainder {
+    let shifted = std::array::from_fn(|place| {
+        let carried = if place > 0 { polynomial[place - 1] >> 63 } else { 0 };
+        polynomial[place] << 1 | carried
+    });
+    if polynomial[WORDS - 1] >> 63 == 1 { sum(&shifted, top) } else { shifted }
+}
+
+fn divided_by_x(polynomial: Remainder, bottom: &Remainder) -> Remainder {
+    let shifted = std::array::from_fn(|place| {
+        let carried = if place + 1 < WORDS { polynomial[place + 1] << 63 } else { 0 };
+        polynomial[place] >> 1 | carried
+    });
+    if polynomial[0] & 1 == 1 { sum(&shifted, bottom) } else { shifted }
+}

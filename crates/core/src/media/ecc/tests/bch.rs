@@ -1,0 +1,82 @@
+//! The decoder against brute force, on a code that is small enough.
+
+use crate::media::ecc::bch::{Bch, times};
+use crate::media::ecc::field::Field;
+
+/// x^5 + x^2 + 1: words of 31 bits, of which 15 are for three errors.
+fn small() -> Bch {
+    Bch::new(Field::new(0b10_0101), 3, 31)
+}
+
+fn values(code: &Bch, word: u32) -> Vec<u16> {
+    let mut values = vec![0; 3];
+    for degree in (0..31).filter(|degree| word >> degree & 1 == 1) {
+        values.iter_mut().zip(code.odd_powers(degree)).for_each(|(value, power)| *value ^= power);
+    }
+    values
+}
+
+/// All words of 31 bits with at most three ones, by their values at a, a^3 and a^5.
+fn patterns(code: &Bch) -> std::collections::BTreeMap<Vec<u16>, u32> {
+    let mut patterns = std::collections::BTreeMap::new();
+    for i in 0..31 {
+        for j in i..31 {
+            for k in j..31 {
+                let word = 1u32 << i | 1 << j | 1 << k;
+                patterns.insert(values(code, word), word);
+            }
+        }
+    }
+    patterns.insert(vec![0; 3], 0);
+    patterns
+}
+
+#[test]
+fn of_all_syndromes_of_a_small_code_those_of_up_to_three_errors_are_decoded_and_no_others() {
+    let code = small();
+    let patterns = patterns(&code);
+    // No pattern of three shares its syndrome with another: 1 + 31 + 31*30/2 + 31*30*29/6.
+    assert_eq!(patterns.len(), 1 + 31 + 465 + 4495);
+    for syndrome in 0u16..1 << 15 {
+        let odd = vec![syndrome & 31, syndrome >> 5 & 31, syndrome >> 10];
+        let found = code.locate(&odd).map(|found| found.iter().fold(0, |word, position| word | 1u32 << position));
+        assert_eq!(found, patterns.get(&odd).copied(), "syndrome {odd:?}");
+    }
+}
+
+#[test]
+fn errors_outside_a_shortened_word_are_not_located() {
+    let code = Bch::new(Field::new(0b10_0101), 3, 20);
+    assert_eq!(code.locate(&values(&code, 1 << 19)).as_deref(), Some(&[19][..]));
+    assert_eq!(code.locate(&values(&code, 1 << 20)), None);
+    assert_eq!(code.locate(&values(&code, 1 << 25 | 1 << 3)), None);
+}
+
+#[test]
+fn the_generator_of_the_small_code_is_the_one_of_the_textbooks() {
+    // Lin and Costello, appendix C: (31, 16), generator 107657 in octal.
+    let bits = small().generator().iter().rev().fold(0u32, |bits, &one| bits << 1 | u32::from(one));
+    assert_eq!(bits, 0o107657);
+}
+
+#[test]
+fn products_and_quotients_undo_each_other_in_a_field() {
+    let field = Field::new(0b10_0101);
+    for left in 0..32 {
+        assert_eq!((field.multiply(left, 0), field.multiply(0, left)), (0, 0));
+        for right in 1..32 {
+            assert_eq!(field.divide(field.multiply(left, right), right), left);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "not primitive")]
+fn a_polynomial_that_is_not_primitive_makes_no_field() {
+    Field::new(0b1_1111);
+}
+
+#[test]
+fn binary_polynomials_multiply_without_carries() {
+    assert_eq!(times(&[true, true], &[true, true]), [true, false, true]);
+}

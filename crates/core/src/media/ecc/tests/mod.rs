@@ -1,0 +1,4 @@
+mod bch;
+mod endurance;
+mod faults;
+mod sector;

@@ -1,0 +1,139 @@
+use super::faults::codec;
+use crate::media::ecc::sector::flip;
+use crate::media::ecc::{
+    CHIP_BYTES, CHIPS, CORRECTED_BITS, Chips, SECTOR_BYTES, STORED_BITS, SectorCodec, Verdict, latency,
+};
+use proptest::prelude::*;
+
+const ADDRESS: u64 = 0x1234_5678;
+
+fn written() -> Chips {
+    codec().encode(&std::array::from_fn(|place| (place * 7 + place / 256) as u8), ADDRESS)
+}
+
+fn damaged(positions: impl IntoIterator<Item = usize>) -> Chips {
+    let mut chips = written();
+    positions.into_iter().for_each(|position| flip(&mut chips, position));
+    chips
+}
+
+/// Positions spread over all chips.
+fn spread(count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |place| place * STORED_BITS / count + place % 5)
+}
+
+#[test]
+fn the_eight_data_chips_hold_the_sector_as_it_is() {
+    let sector: [u8; SECTOR_BYTES] = std::array::from_fn(|place| (place * 31) as u8);
+    let chips = codec().encode(&sector, 0);
+    assert_eq!(SectorCodec::data(&chips), &sector);
+    assert_eq!(chips.as_flattened().len(), SECTOR_BYTES / 8 * 9);
+    assert!(codec().check(&chips, 0));
+}
+
+#[test]
+fn thirty_nine_wrong_bits_are_corrected_and_forty_are_reported() {
+    for (count, verdict) in [
+        (0, Verdict::Clean),
+        (1, Verdict::Corrected { bits: 1 }),
+        (CORRECTED_BITS, Verdict::Corrected { bits: CORRECTED_BITS }),
+        (CORRECTED_BITS + 1, Verdict::Uncorrectable),
+    ] {
+        let mut chips = damaged(spread(count));
+        let read = chips;
+        assert_eq!(codec().decode(&mut chips, ADDRESS, None), verdict);
+        assert_eq!(chips, if verdict == Verdict::Uncorrectable { read } else { written() });
+    }
+}
+
+#[test]
+fn each_single_wrong_bit_is_corrected() {
+    for position in 0..STORED_BITS {
+        let mut chips = damaged([position]);
+        assert!(!codec().check(&chips, ADDRESS));
+        assert_eq!(codec().decode(&mut chips, ADDRESS, None), Verdict::Corrected { bits: 1 });
+        assert_eq!(chips, written());
+    }
+}
+
+#[test]
+fn any_one_chip_is_restored_from_the_others_if_its_failure_is_known() {
+    for chip in 0..CHIPS {
+        let mut chips = written();
+        chips[chip] = [0xff; CHIP_BYTES];
+        assert_eq!(codec().decode(&mut chips, ADDRESS, None), Verdict::Uncorrectable);
+        assert_eq!(codec().decode(&mut chips, ADDRESS, Some(chip)), Verdict::Restored { chip });
+        assert_eq!(chips, written());
+    }
+}
+
+#[test]
+fn a_wrong_bit_beside_a_restored_chip_goes_unnoticed_because_no_redundancy_is_left() {
+    let mut chips = damaged([3]);
+    assert_eq!(codec().decode(&mut chips, ADDRESS, Some(0)), Verdict::Restored { chip: 0 });
+    assert_ne!(chips, written());
+    assert!(codec().check(&chips, ADDRESS));
+}
+
+#[test]
+fn a_sector_of_another_address_is_reported_even_if_one_bit_of_the_address_differs() {
+    for bit in 0..64 {
+        let mut chips = written();
+        assert_eq!(codec().decode(&mut chips, ADDRESS ^ 1 << bit, None), Verdict::Uncorrectable);
+    }
+}
+
+#[test]
+fn codewords_have_even_weight() {
+    let ones = |chips: &Chips| chips.as_flattened().iter().map(|byte| byte.count_ones()).sum::<u32>();
+    assert_eq!((ones(&codec().encode(&[0x5a; 512], 0))) % 2, 0);
+    let mut sector = [0; 512];
+    sector[17] = 1;
+    assert_eq!((ones(&codec().encode(&sector, 0))) % 2, 0);
+    assert!(ones(&codec().encode(&sector, 0)) >= 80, "the distance of the code");
+}
+
+#[test]
+#[should_panic]
+fn there_is_no_tenth_chip() {
+    codec().decode(&mut written(), ADDRESS, Some(CHIPS));
+}
+
+#[test]
+fn a_decoder_at_200_mhz_takes_20_ns_for_a_clean_sector_and_1150_for_a_damaged_one() {
+    assert_eq!(latency::nanoseconds(Verdict::Clean), 20);
+    assert_eq!(latency::nanoseconds(Verdict::Corrected { bits: 1 }), 1150);
+    assert_eq!(latency::nanoseconds(Verdict::Restored { chip: 8 }), 20);
+    assert_eq!(latency::nanoseconds(Verdict::Restored { chip: 0 }), 340);
+    assert_eq!(latency::mean_nanoseconds(0.0), 20.0);
+    // One sector in 218 has a wrong bit at 1e-6: 20 + 1130 * 0.004597.
+    assert!((latency::mean_nanoseconds(1e-6) - 25.19).abs() < 0.01);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_code_is_linear(left: [u64; 32], right: [u64; 32], address: u64) {
+        let sector = |words: [u64; 32]| -> [u8; SECTOR_BYTES] {
+            std::array::from_fn(|place| words[place / 16].to_le_bytes()[place % 8])
+        };
+        let (a, b) = (codec().encode(&sector(left), address), codec().encode(&sector(right), 0));
+        let both = codec().encode(&std::array::from_fn(|place| sector(left)[place] ^ sector(right)[place]), address);
+        for chip in 0..CHIPS {
+            for place in 0..CHIP_BYTES {
+                prop_assert_eq!(a[chip][place] ^ b[chip][place], both[chip][place]);
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_in_the_chips_get_a_verdict_and_a_good_one_leaves_a_codeword(
+        noise in proptest::collection::vec(any::<u8>(), CHIPS * CHIP_BYTES), address: u64, failed in proptest::option::of(0..CHIPS),
+    ) {
+        let mut chips = [[0; CHIP_BYTES]; CHIPS];
+        chips.as_flattened_mut().copy_from_slice(&noise);
+        let verdict = codec().decode(&mut chips, address, failed);
+        prop_assert_eq!(codec().check(&chips, address), verdict != Verdict::Uncorrectable);
+    }
+}

@@ -1,0 +1,54 @@
+//! How long each request keeps each resource busy, and the throughput at which the resource is busy all the time.
+
+use crate::time::Span;
+
+/// A resource and what the mean request asks of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Demand {
+    /// In the words of the reader: `wire to host`, `media banks`, `cores`.
+    pub resource: String,
+    /// How many of it there are.
+    pub servers: f64,
+    /// Time for which a request keeps one of them busy, over all its uses.
+    pub busy_ns: f64,
+}
+
+/// Demands on several resources, each named once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Demands(Vec<Demand>);
+
+impl Demand {
+    /// Requests per second that keep the resource always busy: no more can pass it (utilisation law).
+    pub fn bound_iops(&self) -> f64 {
+        self.servers / self.busy_ns * 1e9
+    }
+}
+
+impl Demands {
+    /// Add `times` uses of one of `servers` equal resources for `busy`.
+    pub fn add(&mut self, resource: &str, servers: f64, busy: Span, times: f64) {
+        self.add_ns(resource, servers, busy.as_ns() * times);
+    }
+
+    /// Add a whole request's demands, as so large a share of the requests.
+    pub fn add_share(&mut self, other: &Demands, share: f64) {
+        for demand in &other.0 {
+            self.add_ns(&demand.resource, demand.servers, demand.busy_ns * share);
+        }
+    }
+
+    fn add_ns(&mut self, resource: &str, servers: f64, busy_ns: f64) {
+        match self.0.iter_mut().find(|demand| demand.resource == resource) {
+            Some(demand) => demand.busy_ns += busy_ns,
+            None if busy_ns > 0.0 => self.0.push(Demand { resource: String::from(resource), servers, busy_ns }),
+            None => {}
+        }
+    }
+
+    /// The demands, the one that limits throughput most first.
+    pub fn by_bound(&self) -> Vec<Demand> {
+        let mut demands = self.0.clone();
+        demands.sort_by(|left, right| left.bound_iops().total_cmp(&right.bound_iops()));
+        demands
+    }
+}

@@ -1,0 +1,102 @@
+//! The host in closed form: software on the way down and up, and how a thread learns of its completion.
+
+use super::Parts;
+use super::demand::Demands;
+use super::workload::Workload;
+use crate::config::{LockHeld, Wait};
+use crate::host::stack::{Stack, Step, Walk, Way};
+use crate::protocol;
+use crate::report::Stage;
+use crate::report::stage::Ledger;
+use crate::time::{Span, Time};
+use crate::workload::Op;
+
+impl Parts<'_> {
+    /// A processor cost at the clock that the cores run at.
+    pub fn at_clock(&self, cost: Span) -> Span {
+        cost.scale(self.clock_ratio())
+    }
+
+    fn clock_ratio(&self) -> f64 {
+        self.drive.host.nominal_ghz / self.drive.host.core_ghz
+    }
+
+    fn stack(&self) -> Stack {
+        Stack::new(&protocol::stages(self.drive), &self.drive.stack, self.clock_ratio())
+    }
+
+    /// A request on its way down to the driver, meeting nobody.
+    pub fn descend(&self, op: Op, bytes: u32) -> Ledger {
+        let mut ledger = Ledger::new(Time::ZERO);
+        let walk = Walk { request: 0, op, way: Way::Down, place: 0 };
+        self.stack().copy(&walk, bytes, &mut ledger);
+        self.walk_alone(walk, &mut ledger);
+        ledger
+    }
+
+    /// And on its way back up from the driver.
+    pub fn ascend(&self, ledger: &mut Ledger, op: Op, bytes: u32) {
+        let walk = Walk { request: 0, op, way: Way::Up, place: 0 };
+        self.stack().copy(&walk, bytes, ledger);
+        self.walk_alone(walk, ledger);
+    }
+
+    /// Locks are free and lines are there.
+    fn walk_alone(&self, mut walk: Walk, ledger: &mut Ledger) {
+        let stack = self.stack();
+        while let Some(step) = stack.advance(&mut walk, ledger) {
+            if let Step::Spin { stage, hold, .. } = step {
+                ledger.spend(stage, hold);
+            }
+            walk.place += 1;
+        }
+    }
+
+    /// What a lone request waits where its thread leaves it to the kernel's worker: for the wake-up, for the switch away
+    /// from the thread and for that to the worker. Requests of many threads need not wait for it: a busy worker is awake.
+    pub fn hand_over(&self, ledger: &mut Ledger) {
+        let stages = protocol::stages(self.drive);
+        let Some(place) = stages.iter().position(|stage| stage.hand_over) else { return };
+        let switch = self.at_clock(self.drive.host.context_switch);
+        ledger.spend(Stage::stack(place), self.at_clock(self.drive.host.wake));
+        ledger.spend(Stage::CoreWait, switch);
+        ledger.spend(Stage::ContextSwitch, switch);
+    }
+
+    /// The thread that watches sees what has settled.
+    pub fn see(&self, ledger: &mut Ledger) {
+        ledger.spend(Stage::Poll, self.at_clock(self.drive.host.poll));
+    }
+
+    /// The thread that went to sleep at `since` is woken by an interrupt whose message has just reached the root
+    /// complex: delivery, handler, switch.
+    pub fn wake(&self, ledger: &mut Ledger, since: Time) {
+        let host = &self.drive.host;
+        let switch = self.at_clock(host.context_switch);
+        let delivered = ledger.cursor() + self.at_clock(host.interrupt);
+        // The handler runs when its core is done with the switch away from the thread.
+        let handled = delivered.max(since + switch) + self.at_clock(host.interrupt_handler) + self.at_clock(host.wake);
+        ledger.until(Stage::Interrupt, handled);
+        ledger.spend(Stage::ContextSwitch, switch);
+        if switch.is_zero() {
+            self.see(ledger);
+        }
+    }
+
+    /// What a request costs the cores of its threads: `software` each, and a share of an interrupt that can serve all
+    /// requests outstanding on a queue.
+    pub fn demand_cores(&self, demands: &mut Demands, workload: &Workload, software: Span, interrupts: bool) {
+        let cores = f64::from(workload.threads.min(self.drive.host.cores.into()));
+        demands.add("cores", cores, software, 1.0);
+        if interrupts && self.drive.host.wait == Wait::Sleep {
+            let handler = self.at_clock(self.drive.host.interrupt_handler);
+            demands.add("cores", cores, handler, 1.0 / workload.outstanding.max(1) as f64);
+        }
+        let stages = protocol::stages(self.drive).into_iter();
+        for stage in stages.filter(|stage| !stage.lock.is_empty() && stage.lock_held == LockHeld::Stage) {
+            let submit_held = if stage.submit_held.is_zero() { stage.submit } else { stage.submit_held };
+            let held = self.at_clock(submit_held) + self.at_clock(stage.complete_held);
+            demands.add(&format!("lock {}", stage.lock), 1.0, held, 1.0);
+        }
+    }
+}

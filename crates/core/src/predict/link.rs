@@ -1,0 +1,132 @@
+//! The link in closed form: how long bursts take on idle wires, and what they cost wires, credits and tags.
+
+use super::Parts;
+use super::demand::Demands;
+use crate::config::Duplex;
+use crate::link::credits::data_credits;
+use crate::link::packet::{Direction, Kind, Packet, Token};
+use crate::time::Span;
+
+/// Closed forms do not ask what a packet is for.
+const NO_TOKEN: Token = Token { role: 0, context: 0 };
+
+impl Parts<'_> {
+    /// Posted data or a message of `bytes`, in packets of the largest payload.
+    pub fn write(&self, direction: Direction, bytes: u32) -> Packet {
+        Packet::write(direction, 0, bytes, self.drive.link.max_payload_bytes, NO_TOKEN)
+    }
+
+    /// The device's requests to read `bytes` of host memory.
+    pub fn read(&self, bytes: u32) -> Packet {
+        Packet::read(0, bytes, self.drive.link.max_read_request_bytes, NO_TOKEN)
+    }
+
+    /// The completions that answer them.
+    pub fn answer(&self, bytes: u32) -> Packet {
+        let chunk_bytes = self.drive.link.read_completion_boundary_bytes;
+        Packet { kind: Kind::Completion, ..Packet::write(Direction::Down, 0, bytes, chunk_bytes, NO_TOKEN) }
+    }
+
+    /// Wire time of each packet of a burst but the last.
+    fn each(&self, packet: &Packet) -> Span {
+        self.link.packet_time(packet.kind, packet.chunk_payload_bytes())
+    }
+
+    /// Wire time of a burst's packets.
+    pub fn on_wire(&self, packet: &Packet) -> Span {
+        let before_last = packet.count() - 1;
+        let last_bytes = packet.payload_bytes() - packet.chunk_payload_bytes() * before_last;
+        self.each(packet) * u64::from(before_last) + self.link.packet_time(packet.kind, last_bytes)
+    }
+
+    /// From sending a burst to its last packet being at the other end.
+    pub fn sent(&self, packet: &Packet) -> Span {
+        self.on_wire(packet) + self.link.one_way()
+    }
+
+    /// From the arrival of a read's last request to the first packet of its answer leaving: the memory has been asked
+    /// since the first request.
+    pub fn host_memory(&self, bytes: u32) -> Span {
+        let requests = self.read(bytes);
+        self.root_complex.read_latency() - (self.on_wire(&requests) - self.each(&requests))
+    }
+
+    /// From the device's read of `bytes` of host memory to the last of them being there.
+    pub fn round_trip(&self, bytes: u32) -> Span {
+        self.sent(&self.read(bytes)) + self.host_memory(bytes) + self.sent(&self.answer(bytes))
+    }
+
+    /// Whether a burst that finds all credits there never waits for more, nor do `behind` short packets that follow
+    /// it: credits suffice, or are back in time.
+    pub fn flows(&self, packet: &Packet, behind: u32) -> bool {
+        let link = &self.drive.link;
+        let (each, packets) = (self.each(packet), packet.count() + behind);
+        let in_time = |credits: u32| {
+            let every = each.max(self.link.accept(packet.direction));
+            packets <= credits
+                || every == each && every * credits.into() >= self.link.credits_away(packet.direction, each)
+        };
+        let data = data_credits(packet.chunk_payload_bytes());
+        match packet.kind {
+            Kind::MemoryWrite => {
+                let in_data = u32::from(link.posted_data_credits).checked_div(data).unwrap_or(u32::MAX);
+                in_time(u32::from(link.posted_header_credits).min(in_data))
+            }
+            Kind::MemoryRead => in_time(link.non_posted_header_credits.into()),
+            Kind::Completion => true,
+        }
+    }
+
+    /// What `times` such bursts cost: their wire, the other one for acknowledgements, and credits.
+    pub fn demand_burst(&self, demands: &mut Demands, packet: &Packet, times: f64) {
+        let (direction, packets) = (packet.direction, f64::from(packet.count()) * times);
+        demands.add(self.wire_name(direction), 1.0, self.on_wire(packet), times);
+        let acknowledging = self.wire_name(direction.opposite());
+        demands.add(acknowledging, 1.0, self.link.acknowledgement(packet.kind), packets);
+        self.demand_credits(demands, packet, packets);
+    }
+
+    fn demand_credits(&self, demands: &mut Demands, packet: &Packet, packets: f64) {
+        let link = &self.drive.link;
+        let away = self.link.credits_away(packet.direction, self.each(packet));
+        let names = credit_names(packet.direction);
+        match packet.kind {
+            Kind::MemoryWrite => {
+                let data = f64::from(data_credits(packet.chunk_payload_bytes()));
+                demands.add(names[0], link.posted_header_credits.into(), away, packets);
+                demands.add(names[1], link.posted_data_credits.into(), away, packets * data);
+                demands.add(names[2], 1.0, self.link.accept(packet.direction), packets);
+            }
+            Kind::MemoryRead => demands.add(names[3], link.non_posted_header_credits.into(), away, packets),
+            Kind::Completion => {}
+        }
+    }
+
+    /// What `times` reads of `bytes` of host memory cost: requests, answers, and the tags that they hold meanwhile.
+    pub fn demand_read(&self, demands: &mut Demands, bytes: u32, times: f64) {
+        let requests = self.read(bytes);
+        self.demand_burst(demands, &requests, times);
+        self.demand_burst(demands, &self.answer(bytes), times);
+        let tags = requests.count().min(self.drive.link.read_tags.into());
+        let held = self.round_trip(bytes);
+        demands.add("read tags", self.drive.link.read_tags.into(), held, times * f64::from(tags));
+    }
+
+    fn wire_name(&self, direction: Direction) -> &'static str {
+        match (self.drive.link.duplex, direction) {
+            (Duplex::Shared, _) => "shared wire",
+            (Duplex::Full, Direction::Up) => "wire to host",
+            (Duplex::Full, Direction::Down) => "wire to device",
+        }
+    }
+}
+
+/// Credits of posted headers and data, the receiver of posted packets, credits of reads.
+fn credit_names(direction: Direction) -> [&'static str; 4] {
+    match direction {
+        Direction::Up => ["header credits to host", "data credits to host", "root complex", "read credits to host"],
+        Direction::Down => {
+            ["header credits to device", "data credits to device", "device ingress", "read credits to device"]
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Closed forms: what a drive gives a job, without running either.
+//!
+//! Owes its callers, for each kind of request, the latency of a lone one by the stages of the simulated ledger; for
+//! each resource, the throughput that it cannot exceed (utilisation law: one over the time for which a request keeps it
+//! busy); and what follows from both for a number of outstanding requests (Little's law, balanced job bounds: Zahorjan
+//! et al., "Balanced Job Bound Analysis of Queueing Networks", CACM 1982). Says of every figure whether it is exact, a
+//! mean or a bound. Uses the arithmetic of link, memory and host, so that no cost is written twice, but no event.
+//!
+//! A protocol adds one file with its [`Form`] and one line in [`form`]; until then, [`Form::of_data`] gives the bounds
+//! that hold for any protocol, and no latency.
+
+mod dc_express;
+mod demand;
+mod form;
+mod host;
+mod json;
+mod link;
+mod media;
+mod nvme;
+mod page;
+mod workload;
+
+#[cfg(test)]
+mod tests;
+
+pub use demand::{Demand, Demands};
+pub use form::{Certainty, Form, Latency};
+pub use json::json;
+pub use page::{page, table};
+pub use workload::{Arrivals, Class, Workload};
+
+use crate::config::{Drive, Interface};
+use crate::host::root_complex::RootComplex;
+use crate::link::Link;
+use crate::media::chip::Chips;
+use crate::media::{Geometry, Media};
+use crate::time::Span;
+use crate::workload::Job;
+
+/// A drive's parts, idle, as closed forms ask them.
+#[derive(Clone, Debug)]
+pub struct Parts<'a> {
+    pub drive: &'a Drive,
+    pub link: Link,
+    pub root_complex: RootComplex,
+    pub geometry: Geometry,
+    /// The memory itself, and its chips if they are told apart.
+    pub media: Media,
+    pub chips: Option<Chips>,
+}
+
+/// What a drive gives some jobs, each as if it were alone.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    pub drive: String,
+    pub jobs: Vec<JobPrediction>,
+    /// Names of the stack's stages, in the order of [`crate::report::Stage::stack`].
+    pub stack_stages: Vec<String>,
+}
+
+/// What it gives one of them.
+#[derive(Clone, Debug)]
+pub struct JobPrediction {
+    pub name: String,
+    pub iodepth: u32,
+    pub workload: Workload,
+    /// The latency of each of the workload's classes, where the protocol has a closed form.
+    pub latencies: Vec<Option<Latency>>,
+    /// The mean request's demands, the bottleneck first; never empty.
+    pub demands: Vec<Demand>,
+}
+
+/// Throughput and latency with a job's requests outstanding.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Loaded {
+    /// No more requests per second than this.
+    pub most_iops: f64,
+    /// About as many at least, if requests meet at the bottleneck as at a queue with random service.
+    pub balanced_iops: Option<f64>,
+    /// Mean latency, at least.
+    pub least_ns: Option<f64>,
+}
+
+/// Predict each of `jobs` on `drive`. The jobs must fit the drive ([`Job::problems`]).
+pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
+    let parts = Parts::new(drive);
+    Prediction {
+        drive: drive.name.clone(),
+        jobs: jobs.iter().map(|job| predict_job(&parts, job, form)).collect(),
+        stack_stages: crate::protocol::stage_names(drive),
+    }
+}
+
+impl Parts<'_> {
+    /// The parts of this drive.
+    pub fn new(drive: &Drive) -> Parts<'_> {
+        Parts {
+            drive,
+            link: Link::new(&drive.link, drive.root_complex.write_accept, Span::ZERO, 0),
+            root_complex: RootComplex::new(drive, 0),
+            geometry: Geometry::from(&drive.media),
+            media: Media::of(&drive.media, 0),
+            chips: Chips::of(&drive.media),
+        }
+    }
+}
+
+/// Predict one job with the closed form of the drive's protocol.
+fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> Form) -> JobPrediction {
+    let workload = Workload::new(job, parts.drive.media.capacity_mib << 20);
+    let mut demands = Demands::default();
+    let mut latencies = Vec::new();
+    for class in &workload.classes {
+        let form = form(parts, &workload, class);
+        demands.add_share(&form.demands, class.share);
+        latencies.push(form.latency);
+    }
+    JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands: demands.by_bound() }
+}
+
+/// The closed form of each protocol.
+fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
+    match parts.drive.interface {
+        Interface::Nvme => nvme::form(parts, workload, class),
+        Interface::DcExpress => dc_express::form(parts, workload, class),
+        Interface::Moneta => Form::of_data(parts, workload, class),
+    }
+}
+
+impl JobPrediction {
+    /// The resource that limits throughput.
+    pub fn bottleneck(&self) -> &Demand {
+        &self.demands[0]
+    }
+
+    /// Mean latency of a lone request in nanoseconds, where the protocol has a closed form.
+    pub fn alone_ns(&self) -> Option<f64> {
+        self.mean_ns(|latency| latency.stages.total().as_ns())
+    }
+
+    /// Requests that must be outstanding before the bottleneck can be busy all the time (Little's law).
+    pub fn saturation_depth(&self) -> Option<f64> {
+        Some(self.alone_ns()? * self.bottleneck().bound_iops() / 1e9)
+    }
+
+    /// With the job's requests outstanding.
+    pub fn loaded(&self) -> Loaded {
+        let outstanding = self.workload.outstanding as f64;
+        let bound = self.bottleneck().bound_iops();
+        // Among others a request can be spared some of what a lone one meets.
+        let least_ns = match self.workload.outstanding {
+            1 => self.alone_ns(),
+            _ => self.mean_ns(|latency| latency.least.as_ns()),
+        };
+        let offered = self.workload.offered_iops.unwrap_or(f64::INFINITY);
+        let by_latency = least_ns.map_or(f64::INFINITY, |ns| outstanding / ns * 1e9);
+        let most_iops = bound.min(by_latency).min(offered);
+        let busiest_ns = 1e9 / bound;
+        let balanced = self.alone_ns().map(|alone| outstanding / (alone + (outstanding - 1.0) * busiest_ns) * 1e9);
+        let in_line_ns = if offered < bound { 0.0 } else { outstanding * busiest_ns };
+        Loaded {
+            most_iops,
+            balanced_iops: balanced.map(|iops| iops.min(most_iops)),
+            least_ns: least_ns.map(|ns| ns.max(in_line_ns)),
+        }
+    }
+
+    fn mean_ns(&self, figure: impl Fn(&Latency) -> f64) -> Option<f64> {
+        let classes = self.workload.classes.iter().zip(&self.latencies);
+        classes.map(|(class, latency)| Some(class.share * figure(latency.as_ref()?))).sum()
+    }
+}

@@ -1,0 +1,127 @@
+//! What a job asks for, as closed forms see it: kinds of requests with their shares, and how many at a time.
+
+use std::collections::BTreeMap;
+
+use crate::time::Span;
+use crate::workload::{BlockShare, Job, Op, Pattern, RateProcess, TraceIo};
+
+/// Requests that are alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Class {
+    pub op: Op,
+    pub bytes: u32,
+    /// Share of the requests, 0 to 1.
+    pub share: f64,
+    /// Whether every request starts at the job's first byte plus a multiple of `bytes`.
+    pub aligned: bool,
+}
+
+/// How requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Each follows an earlier one: a closed loop, or a steady rate.
+    Regular,
+    /// At random instants.
+    Random,
+}
+
+/// A job as closed forms see it.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub classes: Vec<Class>,
+    pub threads: u32,
+    /// Requests outstanding at most, over all threads.
+    pub outstanding: u64,
+    pub arrivals: Arrivals,
+    /// Requests per second that are asked for at most, if anything but the drive limits them.
+    pub offered_iops: Option<f64>,
+    /// Region: first byte, and length.
+    pub offset: u64,
+    pub region_bytes: u64,
+}
+
+impl Workload {
+    /// What `job` asks of a drive of this capacity.
+    pub fn new(job: &Job, capacity_bytes: u64) -> Workload {
+        Workload {
+            classes: match &job.trace {
+                Some(ios) => replayed(ios),
+                None => generated(job),
+            },
+            threads: job.threads,
+            outstanding: u64::from(job.threads) * u64::from(job.iodepth),
+            arrivals: match job.trace.is_some() || has_rate(job) && job.rate_process == RateProcess::Poisson {
+                true => Arrivals::Random,
+                false => Arrivals::Regular,
+            },
+            offered_iops: offered_iops(job),
+            offset: if job.trace.is_some() { 0 } else { job.offset },
+            region_bytes: if job.trace.is_some() { capacity_bytes } else { job.region_bytes(capacity_bytes) },
+        }
+    }
+
+    /// Mean size of a request.
+    pub fn mean_bytes(&self) -> f64 {
+        self.mean(|class| f64::from(class.bytes))
+    }
+
+    /// Mean of a figure over all requests.
+    pub fn mean(&self, figure: impl Fn(&Class) -> f64) -> f64 {
+        self.classes.iter().map(|class| class.share * figure(class)).sum()
+    }
+}
+
+/// Classes of a job that draws its requests.
+fn generated(job: &Job) -> Vec<Class> {
+    let reads = job.read_percent / 100.0;
+    let mut classes = Vec::new();
+    let mut add = |op, blocks: &[BlockShare], of_all: f64| {
+        for block in blocks.iter().filter(|block| block.percent * of_all > 0.0) {
+            classes.push(Class { op, bytes: block.bytes, share: of_all * block.percent / 100.0, aligned: true });
+        }
+    };
+    add(Op::Read, &job.read_blocks, reads);
+    add(Op::Write, &job.write_blocks, 1.0 - reads);
+    // Random requests are aligned to their own size, sequential ones to the size of those before them.
+    let one_size = classes.iter().all(|class| class.bytes == classes[0].bytes);
+    for class in &mut classes {
+        class.aligned = job.pattern == Pattern::Random || one_size;
+    }
+    classes
+}
+
+fn replayed(ios: &[TraceIo]) -> Vec<Class> {
+    let mut counts = BTreeMap::new();
+    for TraceIo { io, .. } in ios {
+        *counts.entry((io.op == Op::Write, io.bytes)).or_insert(0_u64) += 1;
+    }
+    let class = |((writes, bytes), count)| Class {
+        op: if writes { Op::Write } else { Op::Read },
+        bytes,
+        share: count as f64 / ios.len() as f64,
+        aligned: false,
+    };
+    counts.into_iter().map(class).collect()
+}
+
+fn has_rate(job: &Job) -> bool {
+    job.rate_iops_read.is_some() || job.rate_iops_write.is_some()
+}
+
+/// What rates, thinking times and traces leave of a job's demand.
+fn offered_iops(job: &Job) -> Option<f64> {
+    if let Some(ios) = &job.trace {
+        let span = ios.last().map_or(0.0, |last| last.at.as_ns());
+        return (span > 0.0).then(|| f64::from(job.threads) * ios.len() as f64 / span * 1e9);
+    }
+    let read = job.rate_iops_read.filter(|_| job.read_percent > 0.0);
+    let write = job.rate_iops_write.filter(|_| job.read_percent < 100.0);
+    let rate = match (read, write, job.read_percent) {
+        (Some(read), Some(write), _) => Some(read + write),
+        (Some(rate), None, 100.0) | (None, Some(rate), 0.0) => Some(rate),
+        _ => None,
+    };
+    let thinking = (job.thinktime > Span::ZERO).then(|| f64::from(job.thinktime_blocks) / job.thinktime.as_s());
+    let per_thread = [rate, thinking].into_iter().flatten().reduce(f64::min);
+    per_thread.map(|iops| iops * f64::from(job.threads))
+}

@@ -1,0 +1,157 @@
+//! The rows of a sweep as a table, as comma-separated values and as JSON, in the order of the plan.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::axis::{Swept, Target};
+use super::digest::Hash;
+use super::figures::{Figures, number};
+use super::plan::JobText;
+use super::{Plan, figures};
+use crate::config::document::Value;
+use crate::report::{Table, units};
+
+/// A point that has run.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    pub point: usize,
+    pub hash: Hash,
+    pub figures: &'a Figures,
+}
+
+/// For a person: what varies, and the columns of the plan. Hashes are for programs, which get them below.
+pub fn table(plan: &Plan, rows: &[Row]) -> String {
+    let mut table = Table::new();
+    let shown: Vec<&Swept> = plan.swept().filter(|swept| swept.varies()).collect();
+    for swept in &shown {
+        table = if is_numeric(swept) { table.right(&swept.key) } else { table.left(&swept.key) };
+    }
+    let with_seed = plan.text.seeds.len() > 1;
+    if with_seed {
+        table = table.right("seed");
+    }
+    for column in &plan.text.columns {
+        table = table.right(column.heading);
+    }
+    for row in rows {
+        let mut cells = Vec::new();
+        plan.visit(row.point, |swept, place| cells.extend(swept.varies().then(|| swept.text(place))));
+        cells.extend(with_seed.then(|| plan.seed(row.point).to_string()));
+        cells.extend(plan.text.columns.iter().map(|column| column.shown(row.figures.get(column))));
+        table.row(cells);
+    }
+    table.to_string()
+}
+
+/// What is above the table: what the rows have in common.
+pub fn heading(plan: &Plan, rows: usize) -> String {
+    let points = if rows == 1 { "point" } else { "points" };
+    let mut parts = vec![format!("{} {points}", units::grouped(rows as u64))];
+    parts.extend(plan.text.drive.as_ref().map(|drive| format!("drive {}", drive.text)));
+    if let [seed] = plan.text.seeds[..] {
+        parts.push(format!("seed {seed}"));
+    }
+    let constant = plan.swept().filter(|swept| !swept.varies());
+    parts.extend(constant.map(|swept| format!("{} = {}", swept.key, swept.text(0))));
+    format!("{}: {}\n{}\n", plan.text.file, parts.join(", "), job(plan))
+}
+
+/// The job in words, without what varies.
+fn job(plan: &Plan) -> String {
+    let given = match &plan.text.job {
+        JobText::File(path) => return format!("Jobs of {}", path.text),
+        JobText::Options(_, given) => given,
+    };
+    let is_swept = |name: &str| plan.swept().any(|swept| swept.target() == Target::Job(name));
+    let options = plan.spelt_job(given).into_iter().filter(|(name, _)| !is_swept(name));
+    let spelt: Vec<String> = options.map(|(name, text)| format!("{name}={text}")).collect();
+    format!("Job: {}", spelt.join(" "))
+}
+
+fn is_numeric(swept: &Swept) -> bool {
+    swept.values.iter().all(|node| matches!(node.value, Value::Integer(_) | Value::Float(_)))
+}
+
+/// Comma-separated values (RFC 4180, lines ended by a line feed): all axes, the seed, the columns of the plan in
+/// full precision, and the hash. An unknown figure is empty.
+pub fn csv(plan: &Plan, rows: &[Row]) -> String {
+    let columns = &plan.text.columns;
+    let keys = plan.swept().map(|swept| swept.key.as_str());
+    let names = columns.iter().map(|column| column.name);
+    let mut text = line(keys.chain(["seed"]).chain(names).chain(["hash"]).map(String::from));
+    for row in rows {
+        let mut cells = Vec::new();
+        plan.visit(row.point, |swept, place| cells.push(swept.text(place)));
+        cells.push(plan.seed(row.point).to_string());
+        cells.extend(columns.iter().map(|column| match number(row.figures.get(column)) {
+            Json::Null => String::new(),
+            value => value.to_string(),
+        }));
+        cells.push(row.hash.to_string());
+        text.push_str(&line(cells));
+    }
+    text
+}
+
+fn line(cells: impl IntoIterator<Item = String>) -> String {
+    let cells: Vec<String> = cells.into_iter().map(quoted).collect();
+    cells.join(",") + "\n"
+}
+
+fn quoted(cell: String) -> String {
+    match cell.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
+    }
+}
+
+/// One object: what was run, and an array with an object for each row.
+///
+/// The rows are laid out a line each, and written as they come, so that the document needs no more memory than
+/// its text.
+pub fn json(plan: &Plan, rows: &[Row]) -> String {
+    let axes: Vec<&str> = plan.swept().map(|swept| swept.key.as_str()).collect();
+    let columns: Vec<&str> = plan.text.columns.iter().map(|column| column.name).collect();
+    let mut text = String::from("{\n");
+    for (key, value) in [
+        ("version", json!(env!("CARGO_PKG_VERSION"))),
+        ("plan", json!(plan.text.file)),
+        ("axes", json!(axes)),
+        ("columns", json!(columns)),
+        ("points", json!(plan.points())),
+    ] {
+        let _ = writeln!(text, "  \"{key}\": {value},");
+    }
+    text.push_str("  \"rows\": [");
+    for (place, row) in rows.iter().enumerate() {
+        let _ = write!(text, "{}\n    {}", if place > 0 { "," } else { "" }, object(plan, row));
+    }
+    text.push_str("\n  ]\n}\n");
+    text
+}
+
+fn object(plan: &Plan, row: &Row) -> Json {
+    let mut object = Map::new();
+    plan.visit(row.point, |swept, place| {
+        object.insert(swept.key.clone(), swept.json(place));
+    });
+    object.insert(String::from("seed"), json!(plan.seed(row.point)));
+    for column in &plan.text.columns {
+        object.insert(column.name.into(), number(row.figures.get(column)));
+    }
+    object.insert(String::from("hash"), json!(row.hash.to_string()));
+    Json::Object(object)
+}
+
+impl Swept {
+    /// The value at a place, with its type; what is neither number, truth nor text is given as text.
+    fn json(&self, place: usize) -> Json {
+        match &self.values[place].value {
+            Value::Integer(integer) => i64::try_from(*integer).map_or_else(|_| json!(self.text(place)), Json::from),
+            Value::Float(float) => figures::number(Some(*float)),
+            Value::Boolean(boolean) => Json::from(*boolean),
+            _ => json!(self.text(place)),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! From a point's number to what it runs: the drive, the jobs and the seed.
+
+use std::collections::BTreeMap;
+
+use super::Plan;
+use super::axis::Target;
+use super::digest::Hash;
+use super::plan::{Given, JobText};
+use crate::config::{Drive, Override, Problems, shipped};
+use crate::simulation::Simulation;
+use crate::workload::{Job, JobFile, Place, Trace, fio, with_defaults};
+
+/// The files that a plan names, read.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// By the name in the plan: the path to tell in messages, and the text.
+    pub drives: BTreeMap<String, (String, String)>,
+    pub job: Option<JobFile>,
+    pub traces: BTreeMap<String, Trace>,
+}
+
+/// A plan with its files.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    plan: Plan,
+    files: Files,
+    /// The job before any axis changes it.
+    job: JobFile,
+}
+
+impl Sweep {
+    /// Put a plan and its files together.
+    ///
+    /// # Errors
+    /// What is wrong with the job.
+    ///
+    /// # Panics
+    /// If the plan names a job file and it is not there.
+    pub fn new(plan: Plan, mut files: Files) -> Result<Sweep, Problems> {
+        let job = match &plan.text.job {
+            JobText::File(_) => files.job.take().expect("the plan's job file has been read"),
+            JobText::Options(place, given) => {
+                let place = Place::new(&*place.file, place.line);
+                let options = plan.spelt_job(given);
+                let lines: Vec<_> = options
+                    .iter()
+                    .map(|(name, text)| {
+                        let line = given.iter().find(|given| given.name == *name).and_then(|given| given.line);
+                        (name.as_str(), text.as_str(), line)
+                    })
+                    .collect();
+                fio::from_lines(place, &lines)?
+            }
+        };
+        Ok(Sweep { plan, files, job })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Something that resolves points, for one thread.
+    pub fn resolver(&self) -> Resolver<'_> {
+        Resolver { sweep: self, last: None }
+    }
+}
+
+impl Plan {
+    /// The options of the job with the defaults of those that are neither given nor swept.
+    pub(super) fn spelt_job(&self, given: &[Given]) -> Vec<(String, String)> {
+        let mut options: Vec<(String, String)> =
+            given.iter().map(|given| (given.name.clone(), given.text.clone())).collect();
+        for swept in self.swept() {
+            if let Target::Job(option) = swept.target() {
+                options.retain(|(name, _)| name != option);
+                options.push((option.into(), swept.text(0)));
+            }
+        }
+        let pairs: Vec<(&str, &str)> = options.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        with_defaults(&pairs).into_iter().map(|(name, text)| (name.into(), text.into())).collect()
+    }
+}
+
+/// Resolves points one after the other, and keeps the last drive: neighbours mostly share it.
+#[derive(Debug)]
+pub struct Resolver<'a> {
+    sweep: &'a Sweep,
+    /// With the places of the values that made it.
+    last: Option<(Vec<usize>, Drive)>,
+}
+
+impl Resolver<'_> {
+    /// The hash of a point that can run.
+    ///
+    /// # Errors
+    /// Everything that keeps it from running.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn check(&mut self, point: usize) -> Result<Hash, Problems> {
+        let seed = self.sweep.plan.seed(point);
+        let (drive, jobs) = self.resolve(point)?;
+        Ok(Hash::of(drive, &jobs, seed))
+    }
+
+    /// The run of a point, ready to go.
+    ///
+    /// # Errors
+    /// As [`Resolver::check`].
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn simulation(&mut self, point: usize) -> Result<Simulation, Problems> {
+        let seed = self.sweep.plan.seed(point);
+        let (drive, jobs) = self.resolve(point)?;
+        Simulation::new(drive, &jobs, seed)
+    }
+
+    fn resolve(&mut self, point: usize) -> Result<(&Drive, Vec<Job>), Problems> {
+        let key = self.drive_key(point);
+        let drive = match self.last.take() {
+            Some((last, drive)) if last == key => drive,
+            _ => self.drive(point)?,
+        };
+        let (_, drive) = self.last.insert((key, drive));
+        let jobs = jobs(self.sweep, point, drive)?;
+        Ok((drive, jobs))
+    }
+
+    fn drive_key(&self, point: usize) -> Vec<usize> {
+        let mut key = Vec::new();
+        self.sweep.plan.visit(point, |swept, place| {
+            if !matches!(swept.target(), Target::Job(_)) {
+                key.push(place);
+            }
+        });
+        key
+    }
+
+    fn drive(&self, point: usize) -> Result<Drive, Problems> {
+        let text = &self.sweep.plan.text;
+        let mut name = text.drive.as_ref().map(|word| word.text.clone()).unwrap_or_default();
+        let mut overrides = text.set.clone();
+        self.sweep.plan.visit(point, |swept, place| match swept.target() {
+            Target::Drive => name = swept.text(place),
+            Target::Description(key) => overrides.push(Override::at(key, &swept.values[place])),
+            Target::Job(_) => {}
+        });
+        let (file, text) = match (self.sweep.files.drives.get(&name), shipped::find(&name)) {
+            (Some((file, text)), _) => (file.as_str(), text.as_str()),
+            (None, Some(shipped)) => (shipped.file, shipped.text),
+            (None, None) => panic!("the drive {name} of the plan has been read"),
+        };
+        Drive::from_toml(file, text, &overrides)
+    }
+}
+
+fn jobs(sweep: &Sweep, point: usize, drive: &Drive) -> Result<Vec<Job>, Problems> {
+    let mut options: Vec<(String, String, Option<usize>)> = Vec::new();
+    sweep.plan.visit(point, |swept, place| {
+        if let Target::Job(option) = swept.target() {
+            options.push((option.into(), swept.text(place), swept.values[place].place.line));
+        }
+    });
+    let options: Vec<_> = options.iter().map(|(name, text, line)| (name.as_str(), text.as_str(), *line)).collect();
+    let file = sweep.job.with(&sweep.plan.text.file, &options)?;
+    file.resolve(&drive.limits(), &sweep.files.traces)
+}

@@ -1,0 +1,44 @@
+//! The file in which a sweep keeps finished runs, one a line, so that it can go on where it was stopped.
+//!
+//! Lines are JSON objects; the first says what the file is. Only whole lines count: one without an end was
+//! being written when the program was stopped.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::digest::Hash;
+use super::figures::Figures;
+
+/// First line of every state file, with its end.
+pub const HEADER: &str = "{\"phaselink\":\"finished runs of a sweep\",\"format\":1}\n";
+
+/// The line of a finished run, with its end.
+pub fn line(hash: Hash, figures: &Figures) -> String {
+    format!("{}\n", json!({ "hash": hash.to_string(), "figures": figures.to_json() }))
+}
+
+/// The run that a whole line tells of. None if it tells of none, or of one without a figure that there is now.
+pub fn parse_line(line: &str) -> Option<(Hash, Figures)> {
+    let object: Map<String, Json> = serde_json::from_str(line).ok()?;
+    let hash = Hash::parse(object.get("hash")?.as_str()?)?;
+    Some((hash, Figures::from_json(object.get("figures")?.as_object()?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Drive;
+    use crate::simulation::simulate;
+    use crate::workload::Job;
+
+    #[test]
+    fn a_line_reads_back_and_none_of_its_beginnings_does() {
+        let (drive, jobs) = (Drive::shipped("nvme").unwrap(), [Job { ios: Some(20), ..Job::named("a") }]);
+        let (hash, figures) = (Hash::of(&drive, &jobs, 1), Figures::of(&simulate(&drive, &jobs, 1).unwrap()));
+        let line = line(hash, &figures);
+        assert_eq!(parse_line(line.trim_end()), Some((hash, figures)));
+        for end in 0..line.len() - 1 {
+            assert_eq!(parse_line(&line[..end]), None, "{}", &line[..end]);
+        }
+        assert_eq!(parse_line(HEADER), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! What is left unsaid about a job that is given option by option, and not as a fio job file.
+
+/// Requests of a job to which no end is given.
+const NUMBER_IOS_DEFAULT: &str = "100000";
+/// Requests that a replay keeps outstanding at most.
+const REPLAY_IODEPTH_DEFAULT: &str = "32";
+/// More bytes than any drive holds: with it, other limits end a job.
+const ENDLESS: &str = "1024p";
+/// Options any of which ends a job.
+const ENDS: [&str; 7] = ["number_ios", "size", "io_size", "io_limit", "runtime", "timeout", "read_iolog"];
+
+/// The options with what is left to say so that a job from flags does what a person at a terminal expects: random
+/// reads, and an end that is the only one.
+pub fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(name));
+    let replays = has(&["read_iolog"]);
+    let mut options = Vec::new();
+    if !replays && !has(&["rw", "readwrite"]) {
+        options.push(("rw", "randread"));
+    }
+    if !replays && !has(&["bs", "blocksize", "bssplit"]) {
+        options.push(("bs", "4k"));
+    }
+    if !has(&["iodepth"]) {
+        options.push(("iodepth", if replays { REPLAY_IODEPTH_DEFAULT } else { "1" }));
+    }
+    options.extend(given);
+    if !has(&ENDS) {
+        options.push(("number_ios", NUMBER_IOS_DEFAULT));
+    } else if has(&["number_ios"]) && !has(&["size", "io_size", "io_limit"]) {
+        options.push(("io_size", ENDLESS));
+    } else if has(&["runtime", "timeout"]) && !has(&["size", "io_size", "io_limit", "time_based", "read_iolog"]) {
+        options.push(("time_based", "1"));
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelt(given: &[(&str, &str)]) -> String {
+        let options = with_defaults(given);
+        options.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_default_job_is_100_000_random_reads_of_4_kib_one_at_a_time() {
+        assert_eq!(spelt(&[]), "rw=randread bs=4k iodepth=1 number_ios=100000");
+    }
+
+    #[test]
+    fn the_end_that_is_asked_for_is_the_only_one() {
+        assert_eq!(spelt(&[("number_ios", "5")]), "rw=randread bs=4k iodepth=1 number_ios=5 io_size=1024p");
+        assert_eq!(spelt(&[("runtime", "1s")]), "rw=randread bs=4k iodepth=1 runtime=1s time_based=1");
+        assert_eq!(spelt(&[("size", "1m")]), "rw=randread bs=4k iodepth=1 size=1m");
+    }
+
+    #[test]
+    fn a_replay_brings_its_own_requests_and_end() {
+        assert_eq!(spelt(&[("read_iolog", "x")]), "iodepth=32 read_iolog=x");
+    }
+}

@@ -1,0 +1,69 @@
+//! What every front-end works on: the bytes, the description, the counters, the record, and the sign to stop.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use phaselink_core::config::Drive;
+use rustix::event::EventfdFlags;
+
+use crate::record::Record;
+use crate::store::{Geometry, Store};
+use crate::tally::Tallies;
+
+/// A device that is being served. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Device {
+    pub drive: Arc<Drive>,
+    pub store: Arc<Store>,
+    pub tallies: Arc<Tallies>,
+    /// Where requests are recorded, if they are.
+    pub record: Option<Arc<Record>>,
+    pub stop: Arc<Stop>,
+}
+
+/// Size and block of a served drive: blocks of what writes are multiples of, the largest that its protocols know.
+pub fn geometry(drive: &Drive) -> Geometry {
+    let limits = drive.limits();
+    let block_bytes = limits.block_bytes.max(limits.write_block_bytes);
+    Geometry { capacity_bytes: limits.capacity_bytes / u64::from(block_bytes) * u64::from(block_bytes), block_bytes }
+}
+
+/// Tells every thread of a server to finish: by a flag for those that spin, and by a descriptor that becomes readable,
+/// for good, for those that sleep.
+#[derive(Debug)]
+pub struct Stop {
+    flag: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Stop {
+    /// Not yet.
+    ///
+    /// # Errors
+    /// If the process has no descriptor left.
+    pub fn new() -> io::Result<Stop> {
+        let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Stop { flag: AtomicBool::new(false), event })
+    }
+
+    /// Now.
+    pub fn request(&self) {
+        self.flag.store(true, Ordering::Release);
+        // A counter that is full is readable already.
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+    }
+
+    /// Whether it is time.
+    #[inline]
+    pub fn is_requested(&self) -> bool {
+        self.flag.load(Ordering::Acquire)
+    }
+}
+
+impl AsFd for Stop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+}

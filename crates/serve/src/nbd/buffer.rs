@@ -1,0 +1,97 @@
+//! Bytes that come in at one end and leave at the other.
+
+/// Capacity that a buffer keeps: more is given back once it is empty.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// A queue of bytes that lie together. Its memory is cleared once, when it is made, and not for every use.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    /// A buffer with room for `bytes`.
+    pub fn with_room(bytes: usize) -> Buffer {
+        Buffer { bytes: vec![0; bytes], start: 0, end: 0 }
+    }
+
+    /// What has come and not left.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The first `bytes` bytes leave.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[inline]
+    pub fn consume(&mut self, bytes: usize) {
+        assert!(bytes <= self.end - self.start, "{bytes} bytes of {}", self.end - self.start);
+        self.start += bytes;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+            if self.bytes.len() > KEPT_BYTES {
+                self.bytes = vec![0; KEPT_BYTES];
+            }
+        }
+    }
+
+    /// All free room, at least `bytes`, for a reader to fill; [`Buffer::filled`] says how far it got.
+    pub fn room(&mut self, bytes: usize) -> &mut [u8] {
+        if self.bytes.len() - self.end < bytes {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            if self.bytes.len() - self.end < bytes {
+                self.bytes.resize(self.end + bytes, 0);
+            }
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    /// The first `bytes` bytes of the room have been filled.
+    #[inline]
+    pub fn filled(&mut self, bytes: usize) {
+        assert!(bytes <= self.bytes.len() - self.end, "more bytes than there was room for");
+        self.end += bytes;
+    }
+
+    /// Add bytes.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+        self.filled(bytes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_leave_in_the_order_in_which_they_came_wherever_they_lie() {
+        let mut buffer = Buffer::with_room(8);
+        buffer.push(b"abcdef");
+        buffer.consume(4);
+        buffer.push(b"ghijkl");
+        assert_eq!(buffer.data(), b"efghijkl");
+        assert_eq!(buffer.bytes.len(), 8);
+        buffer.push(b"m");
+        assert_eq!(buffer.data(), b"efghijklm");
+    }
+
+    #[test]
+    fn memory_of_a_large_message_is_given_back() {
+        let mut buffer = Buffer::default();
+        buffer.push(&vec![1; 3 << 20]);
+        buffer.consume(3 << 20);
+        assert_eq!(buffer.bytes.len(), KEPT_BYTES);
+    }
+}

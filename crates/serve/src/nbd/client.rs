@@ -1,0 +1,202 @@
+//! The client's end of a connection, as much of it as loading a server takes.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::buffer::Buffer;
+use super::socket::Stream;
+use super::uri::Uri;
+use super::wire::{self, Parsed, Request, command, handshake, option, reply};
+
+/// A connection to an export.
+#[derive(Debug)]
+pub struct Client {
+    stream: Stream,
+    input: Buffer,
+    output: Buffer,
+    pub capacity_bytes: u64,
+}
+
+/// An answer: the request's cookie, and the server's error, zero if there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub cookie: u64,
+    pub error: u32,
+}
+
+impl Client {
+    /// Connect to the export that `uri` names.
+    ///
+    /// # Errors
+    /// If nobody is there, or does not speak NBD, or has no such export.
+    pub fn connect(uri: &Uri) -> io::Result<Client> {
+        let stream = Stream::connect(&uri.place)?;
+        let mut client = Client { stream, input: Buffer::default(), output: Buffer::default(), capacity_bytes: 0 };
+        let flags = client.message(wire::parse_greeting)?;
+        if flags & handshake::FIXED_NEWSTYLE == 0 {
+            return Err(io::Error::other("the server does not speak NBD's fixed newstyle"));
+        }
+        client.output.push(&u32::from(flags & (handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES)).to_be_bytes());
+        client.go(&uri.export)?;
+        Ok(client)
+    }
+
+    /// Choose the export.
+    fn go(&mut self, name: &str) -> io::Result<()> {
+        let mut data = Vec::from((name.len() as u32).to_be_bytes());
+        data.extend(name.as_bytes());
+        data.extend(0u16.to_be_bytes());
+        self.output.push(&wire::OPTION_MAGIC.to_be_bytes());
+        self.output.push(&option::GO.to_be_bytes());
+        self.output.push(&(data.len() as u32).to_be_bytes());
+        self.output.push(&data);
+        self.send()?;
+        loop {
+            let (kind, length) = self.message(wire::parse_option_reply)?;
+            let data = self.take(length as usize)?;
+            match kind {
+                reply::ACK => return Ok(()),
+                reply::INFO => {
+                    if let Some((capacity_bytes, _)) = wire::parse_export_info(&data) {
+                        self.capacity_bytes = capacity_bytes;
+                    }
+                }
+                reply::UNKNOWN => return Err(io::Error::other(format!("there is no export `{name}`"))),
+                _ => return Err(io::Error::other("the server refuses the export")),
+            }
+        }
+    }
+
+    /// Ask for something; it goes with the next [`send`](Client::send).
+    pub fn ask(&mut self, request: &Request, data: &[u8]) {
+        self.output.push(&request.encode());
+        self.output.push(data);
+    }
+
+    /// Send everything that has been asked for. Answers that come meanwhile are kept.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub fn send(&mut self) -> io::Result<()> {
+        while !self.output.is_empty() {
+            match self.stream.write(self.output.data())? {
+                Some(bytes) => self.output.consume(bytes),
+                None => {
+                    // A server that waits for its answers to be read reads nothing itself.
+                    self.wait(PollFlags::IN | PollFlags::OUT, None)?;
+                    self.receive()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Take in what has come; false if nothing has.
+    ///
+    /// # Errors
+    /// If the connection breaks or ends.
+    pub fn receive(&mut self) -> io::Result<bool> {
+        match self.stream.read(self.input.room(64 << 10))? {
+            Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Some(bytes) => {
+                self.input.filled(bytes);
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Sleep until something comes, or for as long as given.
+    ///
+    /// # Errors
+    /// If the system cannot.
+    pub fn sleep(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.wait(PollFlags::IN, timeout)
+    }
+
+    /// The next answer that is whole, its data passed over; `bytes_of` says how many bytes the answer to a cookie has.
+    ///
+    /// # Errors
+    /// If what has come is no answer.
+    pub fn answer(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<Answer>> {
+        let Some((answer, bytes)) = self.peek(bytes_of)? else { return Ok(None) };
+        self.input.consume(wire::SIMPLE_REPLY_BYTES + bytes);
+        Ok(Some(answer))
+    }
+
+    /// The same with its data.
+    ///
+    /// # Errors
+    /// As [`Client::answer`].
+    pub fn answer_with_data(&mut self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(Vec<u8>, Answer)>> {
+        let Some((answer, bytes)) = self.peek(bytes_of)? else { return Ok(None) };
+        self.input.consume(wire::SIMPLE_REPLY_BYTES);
+        let data = self.input.data()[..bytes].to_vec();
+        self.input.consume(bytes);
+        Ok(Some((data, answer)))
+    }
+
+    /// The next answer and the length of its data, if all of it has come.
+    fn peek(&self, bytes_of: impl Fn(u64) -> usize) -> io::Result<Option<(Answer, usize)>> {
+        let data = self.input.data();
+        match wire::parse_simple_reply(data) {
+            Parsed::Needs(_) => Ok(None),
+            Parsed::Broken(found) => Err(io::Error::other(found)),
+            Parsed::Whole((cookie, error), head_bytes) => {
+                let bytes = if error == 0 { bytes_of(cookie) } else { 0 };
+                Ok((data.len() >= head_bytes + bytes).then_some((Answer { cookie, error }, bytes)))
+            }
+        }
+    }
+
+    /// Part from the server.
+    ///
+    /// # Errors
+    /// If the connection is broken already.
+    pub fn disconnect(mut self) -> io::Result<()> {
+        let request = Request { flags: 0, command: command::DISCONNECT, cookie: 0, offset: 0, length: 0 };
+        self.ask(&request, b"");
+        self.send()
+    }
+
+    /// The next message of the handshake.
+    fn message<T>(&mut self, parse: impl Fn(&[u8]) -> Parsed<T>) -> io::Result<T> {
+        loop {
+            match parse(self.input.data()) {
+                Parsed::Broken(found) => return Err(io::Error::other(found)),
+                Parsed::Needs(_) => self.block()?,
+                Parsed::Whole(message, bytes) => {
+                    self.input.consume(bytes);
+                    return Ok(message);
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
+        while self.input.data().len() < bytes {
+            self.block()?;
+        }
+        let data = self.input.data()[..bytes].to_vec();
+        self.input.consume(bytes);
+        Ok(data)
+    }
+
+    fn block(&mut self) -> io::Result<()> {
+        self.wait(PollFlags::IN, None)?;
+        self.receive().map(drop)
+    }
+
+    fn wait(&self, flags: PollFlags, timeout: Option<Duration>) -> io::Result<()> {
+        let timeout = timeout
+            .map(|timeout| Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() });
+        let mut socket = [PollFd::from_borrowed_fd(self.stream.as_fd(), flags)];
+        match rustix::event::poll(&mut socket, timeout.as_ref()) {
+            Err(rustix::io::Errno::INTR) => Ok(()),
+            other => other.map(drop).map_err(io::Error::from),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The server's side of the handshake: bytes in, bytes out.
+//!
+//! A client that keeps to the protocol gets an answer to every option, known or not. One that does not is let go.
+
+use super::export::Export;
+use super::wire::{self, OptionHeader, Parsed, handshake, info, option, reply, transmission};
+
+/// How far the handshake has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    ClientFlags,
+    Options,
+    /// Data of an option too long to be read is being passed over.
+    Skip {
+        option: u32,
+        bytes_left: u32,
+    },
+}
+
+/// A handshake under way.
+#[derive(Clone, Debug)]
+pub struct Handshake {
+    state: State,
+    no_zeroes: bool,
+    structured: bool,
+}
+
+/// What comes after the bytes so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// More bytes.
+    More,
+    /// Requests, answered with structured replies or simple ones.
+    Transmission { structured: bool },
+    /// Nothing: the client has left, or has broken the protocol as told.
+    Closed(Option<&'static str>),
+}
+
+impl Handshake {
+    /// A handshake with its greeting, which goes to `output`.
+    pub fn begin(output: &mut Vec<u8>) -> Handshake {
+        output.extend(wire::greeting());
+        Handshake { state: State::ClientFlags, no_zeroes: false, structured: false }
+    }
+
+    /// Go on with `input`: how many bytes of it have been used, and what comes next.
+    pub fn advance(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
+        let mut used = 0;
+        loop {
+            match self.step(&input[used..], export, output) {
+                (0, Progress::More) => return (used, Progress::More),
+                (taken, Progress::More) => used += taken,
+                (taken, other) => return (used + taken, other),
+            }
+        }
+    }
+
+    /// One message; zero bytes of it used mean that it is not whole.
+    fn step(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
+        match self.state {
+            State::ClientFlags => self.client_flags(input),
+            State::Options => self.option(input, export, output),
+            State::Skip { option, bytes_left } => {
+                let taken = input.len().min(bytes_left as usize);
+                self.state = State::Skip { option, bytes_left: bytes_left - taken as u32 };
+                if taken == bytes_left as usize {
+                    wire::option_reply(output, option, reply::TOO_BIG, b"");
+                    self.state = State::Options;
+                }
+                (taken, Progress::More)
+            }
+        }
+    }
+
+    fn client_flags(&mut self, input: &[u8]) -> (usize, Progress) {
+        match wire::parse_client_flags(input) {
+            Parsed::Needs(_) => (0, Progress::More),
+            Parsed::Broken(found) => (0, Progress::Closed(Some(found))),
+            Parsed::Whole(flags, bytes) => {
+                self.no_zeroes = flags & u32::from(handshake::NO_ZEROES) != 0;
+                self.state = State::Options;
+                (bytes, Progress::More)
+            }
+        }
+    }
+
+    fn option(&mut self, input: &[u8], export: &Export, output: &mut Vec<u8>) -> (usize, Progress) {
+        let (header, head_bytes) = match wire::parse_option(input) {
+            Parsed::Needs(_) => return (0, Progress::More),
+            Parsed::Broken(found) => return (0, Progress::Closed(Some(found))),
+            Parsed::Whole(header, bytes) => (header, bytes),
+        };
+        if header.length > wire::OPTION_BYTES_MAX {
+            self.state = State::Skip { option: header.option, bytes_left: header.length };
+            return (head_bytes, Progress::More);
+        }
+        let end = head_bytes + header.length as usize;
+        match input.get(head_bytes..end) {
+            None => (0, Progress::More),
+            Some(data) => (end, self.answer(header, data, export, output)),
+        }
+    }
+
+    fn answer(&mut self, header: OptionHeader, data: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
+        let OptionHeader { option, .. } = header;
+        match option {
+            option::EXPORT_NAME => return self.export_name(data, export, output),
+            option::ABORT => {
+                wire::option_reply(output, option, reply::ACK, b"");
+                return Progress::Closed(None);
+            }
+            option::LIST if data.is_empty() => list(export, output),
+            option::STRUCTURED_REPLY if data.is_empty() => {
+                self.structured = true;
+                wire::option_reply(output, option, reply::ACK, b"");
+            }
+            option::LIST | option::STRUCTURED_REPLY => wire::option_reply(output, option, reply::INVALID, b""),
+            option::INFO | option::GO => return self.info(option, data, export, output),
+            _ => wire::option_reply(output, option, reply::UNSUPPORTED, b""),
+        }
+        Progress::More
+    }
+
+    /// The oldest way to choose an export: it has no reply for a name that is wrong.
+    fn export_name(&mut self, name: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
+        if !export.answers_to(name) {
+            return Progress::Closed(Some("the name of no export"));
+        }
+        output.extend(export.geometry.capacity_bytes.to_be_bytes());
+        output.extend(self.flags().to_be_bytes());
+        if !self.no_zeroes {
+            output.extend([0; 124]);
+        }
+        Progress::Transmission { structured: self.structured }
+    }
+
+    fn info(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
+        let Some(request) = wire::parse_info(data) else {
+            wire::option_reply(output, option, reply::INVALID, b"");
+            return Progress::More;
+        };
+        if !export.answers_to(request.name) {
+            wire::option_reply(output, option, reply::UNKNOWN, b"there is no such export");
+            return Progress::More;
+        }
+        let mut export_info = Vec::from(info::EXPORT.to_be_bytes());
+        export_info.extend(export.geometry.capacity_bytes.to_be_bytes());
+        export_info.extend(self.flags().to_be_bytes());
+        wire::option_reply(output, option, reply::INFO, &export_info);
+        // Sent unasked too: a client that reads it will keep to it ("Block size constraints").
+        let mut sizes = Vec::from(info::BLOCK_SIZE.to_be_bytes());
+        let preferred = export.geometry.block_bytes.max(PREFERRED_BYTES);
+        for bytes in [export.geometry.block_bytes, preferred, wire::PAYLOAD_BYTES_MAX] {
+            sizes.extend(bytes.to_be_bytes());
+        }
+        wire::option_reply(output, option, reply::INFO, &sizes);
+        wire::option_reply(output, option, reply::ACK, b"");
+        match option {
+            option::GO => Progress::Transmission { structured: self.structured },
+            _ => Progress::More,
+        }
+    }
+
+    /// A flush on any connection covers the writes of all, as they share one store: several connections are fine.
+    fn flags(&self) -> u16 {
+        use transmission::*;
+        let fragments = if self.structured { SEND_DF } else { 0 };
+        HAS_FLAGS | SEND_FLUSH | SEND_FUA | SEND_TRIM | SEND_WRITE_ZEROES | CAN_MULTI_CONN | fragments
+    }
+}
+
+/// Preferred size of a request: the page of hosts.
+const PREFERRED_BYTES: u32 = 4096;
+
+fn list(export: &Export, output: &mut Vec<u8>) {
+    let mut data = Vec::from((export.name.len() as u32).to_be_bytes());
+    data.extend(export.name.as_bytes());
+    wire::option_reply(output, option::LIST, reply::SERVER, &data);
+    wire::option_reply(output, option::LIST, reply::ACK, b"");
+}

@@ -1,0 +1,205 @@
+//! Timing off: every connection has a thread that reads, does and answers, with no hand-over in between.
+//!
+//! What comes in one piece is answered in one piece. A thread looks for more requests for a moment before it sleeps, as
+//! waking up costs more than most requests do; but only while every such thread has a processor to itself.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use phaselink_core::workload::Op;
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::export::{Command, Export};
+use super::session::{Session, Wanted, apply};
+use super::socket::Stream;
+use super::wire::Status;
+use super::{CONNECTIONS_MAX, Served};
+use crate::device::{Device, Stop};
+use crate::tally::{Tally, locked};
+use crate::wall::{Wait, span};
+
+/// How long a thread looks for the next request before it sleeps: longer than a client takes to follow an answer with
+/// its next request, and short beside the pause of one that has none.
+const LOOK_FOR: Duration = Duration::from_micros(200);
+/// Answers are sent no later than at this many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Connections that are open, and processors that they share.
+#[derive(Debug)]
+struct Crowd {
+    connections: AtomicUsize,
+    processors: usize,
+}
+
+impl Crowd {
+    /// One processor is the clients', unless this process has been given only one, which is then its own.
+    fn has_room_to_spin(&self) -> bool {
+        self.connections.load(Ordering::Relaxed) < self.processors.max(2)
+    }
+}
+
+/// Serve until the device is told to stop.
+///
+/// # Errors
+/// If the system gives no thread or cannot wait for sockets.
+pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
+    let processors = thread::available_parallelism().map_or(1, |number| number.get());
+    let crowd = Crowd { connections: AtomicUsize::new(0), processors };
+    thread::scope(|scope| {
+        let ended = accept(device, served, wait, &crowd, scope);
+        // Whatever has ended this, connections end with it.
+        device.stop.request();
+        ended
+    })
+}
+
+fn accept<'scope>(
+    device: &'scope Device,
+    served: &'scope [Served],
+    wait: Wait,
+    crowd: &'scope Crowd,
+    scope: &'scope Scope<'scope, '_>,
+) -> io::Result<()> {
+    while !device.stop.is_requested() {
+        sleep(served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect(), &device.stop)?;
+        for one in served {
+            // A connection that fails before it is made is the client's loss, and so is one too many.
+            let Ok(Some(stream)) = one.listener.accept() else { continue };
+            if crowd.connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
+                continue;
+            }
+            crowd.connections.fetch_add(1, Ordering::Relaxed);
+            let builder = thread::Builder::new().name(String::from("nbd connection"));
+            builder.spawn_scoped(scope, move || {
+                let tally = device.tallies.open();
+                // A connection that breaks ends, and nothing else does.
+                let _ = Connection { device, export: &one.export, stream: &stream, tally: &tally }.run(wait, crowd);
+                device.tallies.close(&tally);
+                crowd.connections.fetch_sub(1, Ordering::Relaxed);
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Sleep until one of the sockets is ready or it is time to stop.
+fn sleep<'a>(mut sockets: Vec<PollFd<'a>>, stop: &'a Stop) -> io::Result<()> {
+    sockets.push(PollFd::new(stop, PollFlags::IN));
+    match rustix::event::poll(&mut sockets, None::<&Timespec>) {
+        Err(rustix::io::Errno::INTR) => Ok(()),
+        other => other.map(drop).map_err(io::Error::from),
+    }
+}
+
+struct Connection<'a> {
+    device: &'a Device,
+    export: &'a Export,
+    stream: &'a Stream,
+    tally: &'a Arc<Mutex<Tally>>,
+}
+
+impl Connection<'_> {
+    fn run(&self, wait: Wait, crowd: &Crowd) -> io::Result<()> {
+        let mut session = Session::begin();
+        let mut batch = Vec::new();
+        loop {
+            self.send(&mut session)?;
+            if session.is_closed() || !self.receive(&mut session, wait, crowd)? {
+                return Ok(());
+            }
+            self.work(&mut session, &mut batch)?;
+        }
+    }
+
+    /// Wait for bytes; false at the end of the connection, or of the server.
+    fn receive(&self, session: &mut Session, wait: Wait, crowd: &Crowd) -> io::Result<bool> {
+        let mut looked_since = None;
+        loop {
+            if let Some(bytes) = self.stream.read(session.room())? {
+                session.input.filled(bytes);
+                return Ok(bytes > 0);
+            }
+            if self.device.stop.is_requested() {
+                return Ok(false);
+            }
+            let since = *looked_since.get_or_insert_with(Instant::now);
+            let may_spin = wait == Wait::Spin && crowd.has_room_to_spin();
+            if may_spin && since.elapsed() < LOOK_FOR {
+                // Whoever else wants this processor gets it.
+                thread::yield_now();
+                continue;
+            }
+            sleep(vec![PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)], &self.device.stop)?;
+        }
+    }
+
+    /// Do everything that has come, send the answers, and count.
+    fn work(&self, session: &mut Session, batch: &mut Vec<Wanted>) -> io::Result<()> {
+        let arrived = Instant::now();
+        let mut errors = 0;
+        while let Some(wanted) = session.next(self.export, &mut errors) {
+            errors += u64::from(!self.serve(session, &wanted));
+            batch.push(wanted);
+            if session.output.data().len() >= BATCH_BYTES {
+                self.send(session)?;
+            }
+        }
+        self.send(session)?;
+        self.count(arrived, batch, errors);
+        batch.clear();
+        Ok(())
+    }
+
+    /// Do one request and prepare its answer; false if it has failed.
+    #[inline]
+    fn serve(&self, session: &mut Session, wanted: &Wanted) -> bool {
+        let Wanted { command, cookie, offset, bytes } = *wanted;
+        if let Some(record) = &self.device.record {
+            record.note(command.action(), offset, bytes.into());
+        }
+        if command == Command::Read {
+            return session.answer_read(cookie, offset, bytes, &self.device.store);
+        }
+        let payload = command.payload_bytes(bytes);
+        let status = apply(wanted, &session.input.data()[..payload], &self.device.store);
+        session.input.consume(payload);
+        session.answer(cookie, status);
+        status == Status::Ok
+    }
+
+    /// Send all of the output, however long the client takes for it.
+    fn send(&self, session: &mut Session) -> io::Result<()> {
+        while !session.output.is_empty() {
+            match self.stream.write(session.output.data())? {
+                Some(bytes) => session.output.consume(bytes),
+                None if self.device.stop.is_requested() => return Err(io::ErrorKind::Interrupted.into()),
+                None => {
+                    let socket = PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::OUT);
+                    sleep(vec![socket], &self.device.stop)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, arrived: Instant, batch: &[Wanted], errors: u64) {
+        if batch.is_empty() && errors == 0 {
+            return;
+        }
+        let latency = span(arrived.elapsed());
+        let mut tally = locked(self.tally);
+        tally.errors += errors;
+        for wanted in batch {
+            match wanted.command {
+                Command::Read => tally.direction(Op::Read).count(wanted.bytes, latency),
+                Command::Write { .. } => tally.direction(Op::Write).count(wanted.bytes, latency),
+                Command::Flush => tally.flushes += 1,
+                Command::Trim { .. } | Command::Zero { .. } => tally.discards += 1,
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! One connection, from the greeting to the last reply, without its socket: bytes that have come turn into requests,
+//! and results into bytes to send.
+
+use super::buffer::Buffer;
+use super::export::{self, Command, Export};
+use super::handshake::{Handshake, Progress};
+use super::wire::{self, Parsed, Request, Status};
+use crate::store::Store;
+
+/// Room for what comes in one piece: a batch of small requests, or a share of a large write.
+const INPUT_BYTES: usize = 256 << 10;
+
+/// A connection.
+#[derive(Debug)]
+pub struct Session {
+    phase: Phase,
+    /// Bytes that have come; the socket's reader fills them.
+    pub input: Buffer,
+    /// Bytes to send; the socket's writer empties them.
+    pub output: Buffer,
+    /// What the input must hold before there is anything to do.
+    needs: usize,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Handshake(Handshake),
+    Transmission { structured: bool },
+    Closed,
+}
+
+/// What the client wants next. The data of a write is the first bytes of the input, and the caller takes them from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub command: Command,
+    pub cookie: u64,
+    pub offset: u64,
+    pub bytes: u32,
+}
+
+impl Session {
+    /// A new connection, its greeting ready to be sent.
+    pub fn begin() -> Session {
+        let mut greeting = Vec::new();
+        let phase = Phase::Handshake(Handshake::begin(&mut greeting));
+        let mut output = Buffer::with_room(INPUT_BYTES);
+        output.push(&greeting);
+        Session { phase, input: Buffer::with_room(INPUT_BYTES), output, needs: 1 }
+    }
+
+    /// Whether the connection is to be closed, once the output is sent.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// Nothing more will come.
+    pub fn close(&mut self) {
+        self.phase = Phase::Closed;
+    }
+
+    /// Where the socket's reader puts bytes: enough for what is needed next.
+    pub fn room(&mut self) -> &mut [u8] {
+        let missing = self.needs.saturating_sub(self.input.data().len());
+        self.input.room(missing.max(1))
+    }
+
+    /// The next request that is whole and acceptable; what is not acceptable is answered here, and counted.
+    #[inline]
+    pub fn next(&mut self, export: &Export, errors: &mut u64) -> Option<Wanted> {
+        loop {
+            match &mut self.phase {
+                Phase::Closed => return None,
+                Phase::Handshake(_) => self.shake_hands(export)?,
+                Phase::Transmission { .. } => {
+                    let request = self.take_request()?;
+                    match export.accept(&request) {
+                        Ok(command) => {
+                            let Request { cookie, offset, length, .. } = request;
+                            return Some(Wanted { command, cookie, offset, bytes: length });
+                        }
+                        Err(status) => {
+                            *errors += 1;
+                            self.input.consume(export::payload_bytes(&request));
+                            self.answer(request.cookie, status);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Go on with the handshake; none if it needs more bytes.
+    fn shake_hands(&mut self, export: &Export) -> Option<()> {
+        let Phase::Handshake(handshake) = &mut self.phase else { return Some(()) };
+        let mut output = Vec::new();
+        let (used, progress) = handshake.advance(self.input.data(), export, &mut output);
+        self.input.consume(used);
+        self.output.push(&output);
+        // Options are short: one byte more than there is asks for whatever comes.
+        self.needs = self.input.data().len() + 1;
+        match progress {
+            Progress::More => return None,
+            Progress::Transmission { structured } => self.phase = Phase::Transmission { structured },
+            Progress::Closed(_) => self.phase = Phase::Closed,
+        }
+        Some(())
+    }
+
+    /// The next request whose data is there too, its head taken from the input.
+    #[inline]
+    fn take_request(&mut self) -> Option<Request> {
+        let data = self.input.data();
+        let (request, head_bytes) = match wire::parse_request(data) {
+            Parsed::Whole(request, bytes) => (request, bytes),
+            Parsed::Needs(bytes) => {
+                self.needs = bytes;
+                return None;
+            }
+            Parsed::Broken(_) => {
+                self.close();
+                return None;
+            }
+        };
+        let payload = export::payload_bytes(&request);
+        let ends = request.command == wire::command::DISCONNECT;
+        if ends || payload > wire::PAYLOAD_BYTES_MAX as usize {
+            self.close();
+            return None;
+        }
+        if data.len() < head_bytes + payload {
+            self.needs = head_bytes + payload;
+            return None;
+        }
+        self.input.consume(head_bytes);
+        Some(request)
+    }
+
+    /// Answer a request without data.
+    pub fn answer(&mut self, cookie: u64, status: Status) {
+        if matches!(self.phase, Phase::Transmission { structured: true }) && status != Status::Ok {
+            self.output.push(&wire::chunk_header(cookie, wire::chunk::ERROR, 6));
+            return self.output.push(&wire::error_body(status));
+        }
+        // Simple replies remain allowed wherever no data is returned.
+        self.output.push(&wire::simple_reply(cookie, status));
+    }
+
+    /// Answer a read with the bytes of `store`; false if it does not give them.
+    #[inline]
+    pub fn answer_read(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
+        let structured = matches!(self.phase, Phase::Transmission { structured: true });
+        let head_bytes = if structured { wire::CHUNK_HEADER_BYTES + 8 } else { wire::SIMPLE_REPLY_BYTES };
+        let room = self.output.room(head_bytes + bytes as usize);
+        let (head, rest) = room.split_at_mut(head_bytes);
+        if store.read(offset, &mut rest[..bytes as usize]).is_err() {
+            self.answer(cookie, Status::Io);
+            return false;
+        }
+        if structured {
+            let (chunk, place) = head.split_at_mut(wire::CHUNK_HEADER_BYTES);
+            chunk.copy_from_slice(&wire::chunk_header(cookie, wire::chunk::OFFSET_DATA, bytes + 8));
+            place.copy_from_slice(&offset.to_be_bytes());
+        } else {
+            head.copy_from_slice(&wire::simple_reply(cookie, Status::Ok));
+        }
+        self.output.filled(head_bytes + bytes as usize);
+        true
+    }
+}
+
+/// Do to the store what a request other than a read asks for; `data` is a write's.
+pub fn apply(wanted: &Wanted, data: &[u8], store: &Store) -> Status {
+    let Wanted { command, offset, bytes, .. } = *wanted;
+    let bytes = u64::from(bytes);
+    let done = match command {
+        Command::Read => Ok(()),
+        Command::Write { .. } => store.write(offset, data),
+        Command::Flush => store.flush(),
+        // A trim is advice; the space goes, and what is read afterwards is zeros.
+        Command::Trim { .. } => store.zero(offset, bytes, false),
+        Command::Zero { keep_space, .. } => store.zero(offset, bytes, keep_space),
+    };
+    status(done.and_then(|()| if command.is_durable() { store.flush_range(offset, bytes) } else { Ok(()) }))
+}
+
+fn status(done: std::io::Result<()>) -> Status {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match done {
+        Ok(()) => Status::Ok,
+        Err(error) if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) => Status::NoSpace,
+        Err(_) => Status::Io,
+    }
+}

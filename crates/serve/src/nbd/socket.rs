@@ -1,0 +1,185 @@
+//! Sockets: Unix and TCP alike, never blocking by themselves.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use phaselink_core::config::Problem;
+use rustix::net::sockopt;
+
+use super::uri::{Place, Uri};
+
+/// Buffers of a connection in the kernel: a batch of requests and its answers should fit.
+const SOCKET_BUFFER_BYTES: usize = 1 << 20;
+
+/// A connection.
+#[derive(Debug)]
+pub enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// A socket that waits for connections. A Unix socket's name goes when this does.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Socket,
+    uri: Uri,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Wait for connections at the place that `uri` names.
+    ///
+    /// # Errors
+    /// If that place is taken or not allowed.
+    pub fn bind(uri: &Uri) -> Result<Listener, Problem> {
+        let socket = match &uri.place {
+            Place::Unix(path) => bind_unix(path).map(|socket| Socket::Unix(socket, path.clone())),
+            Place::Tcp(address) => TcpListener::bind(address).map(Socket::Tcp),
+        };
+        let bound = socket.and_then(|socket| {
+            match &socket {
+                Socket::Unix(listener, _) => listener.set_nonblocking(true)?,
+                Socket::Tcp(listener) => listener.set_nonblocking(true)?,
+            }
+            Ok(Listener { socket, uri: uri.clone() })
+        });
+        bound.map_err(|error| Problem::new("--nbd", None, format!("{uri} cannot be served: {error}"), ""))
+    }
+
+    /// Where it is, with the port that the system has chosen if it was left to it.
+    pub fn uri(&self) -> Uri {
+        match &self.socket {
+            Socket::Tcp(listener) => match listener.local_addr() {
+                Ok(address) => Uri { place: Place::Tcp(address), ..self.uri.clone() },
+                Err(_) => self.uri.clone(),
+            },
+            Socket::Unix(..) => self.uri.clone(),
+        }
+    }
+
+    /// The next connection, if one is waiting.
+    ///
+    /// # Errors
+    /// Those of the system; none of them is the listener's end.
+    pub fn accept(&self) -> io::Result<Option<Stream>> {
+        let accepted = match &self.socket {
+            Socket::Unix(listener, _) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
+            Socket::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
+        };
+        match accepted {
+            Ok(stream) => stream.prepared().map(Some),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Socket::Unix(_, path) = &self.socket {
+            // A name that somebody has removed already is as good as removed.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Unix(listener, _) => listener.as_fd(),
+            Socket::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// A server that was killed leaves the name of its socket behind: one that nobody answers at is taken over.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();
+            if !is_socket || UnixStream::connect(path).is_ok() {
+                return Err(error);
+            }
+            fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        other => other,
+    }
+}
+
+impl Stream {
+    /// Connect to a server.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn connect(place: &Place) -> io::Result<Stream> {
+        let stream = match place {
+            Place::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+            Place::Tcp(address) => Stream::Tcp(TcpStream::connect(address)?),
+        };
+        stream.prepared()
+    }
+
+    fn prepared(self) -> io::Result<Stream> {
+        match &self {
+            Stream::Unix(stream) => stream.set_nonblocking(true)?,
+            Stream::Tcp(stream) => {
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)?;
+            }
+        }
+        // The system may grant less, which costs speed and nothing else.
+        let _ = sockopt::set_socket_send_buffer_size(self.as_fd(), SOCKET_BUFFER_BYTES);
+        let _ = sockopt::set_socket_recv_buffer_size(self.as_fd(), SOCKET_BUFFER_BYTES);
+        Ok(self)
+    }
+
+    /// Read what has come: none if nothing has, zero bytes at the end.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        unless_blocked(match self {
+            Stream::Unix(stream) => (&mut &*stream).read(into),
+            Stream::Tcp(stream) => (&mut &*stream).read(into),
+        })
+    }
+
+    /// Send as much as there is room for; none if there is no room.
+    ///
+    /// # Errors
+    /// As [`Stream::read`].
+    pub fn write(&self, from: &[u8]) -> io::Result<Option<usize>> {
+        unless_blocked(match self {
+            Stream::Unix(stream) => (&mut &*stream).write(from),
+            Stream::Tcp(stream) => (&mut &*stream).write(from),
+        })
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+fn unless_blocked(moved: io::Result<usize>) -> io::Result<Option<usize>> {
+    match moved {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,293 @@
+//! Timing on: one thread has the model and all connections, so that nothing is handed over between them.
+//!
+//! A read, a write or a zeroing (which is a write: the drives have no command for it) enters the modelled host's
+//! software when it has come whole, and bytes move when the model has completed it. Flushes and trims cost no modelled
+//! time, as no drive here models them. Each queue pair of the drive has one modelled thread, which connections share.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use phaselink_core::engine::{Completed, Input};
+use phaselink_core::time::Time;
+use phaselink_core::workload::{Io, Op};
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::export::Command;
+use super::session::{Session, Wanted, apply};
+use super::socket::Stream;
+use super::wire::{PAYLOAD_BYTES_MAX, Status};
+use super::{CONNECTIONS_MAX, Served};
+use crate::device::Device;
+use crate::tally::{Tally, locked};
+use crate::wall::{Wait, Wall};
+
+/// Requests of one client under way; further ones wait in its socket.
+const UNDER_WAY_MAX: usize = 1024;
+
+/// A connection.
+struct Client {
+    stream: Stream,
+    session: Session,
+    /// Place of what it uses among the exports.
+    export: usize,
+    /// The modelled thread that asks for it.
+    thread: u16,
+    under_way: usize,
+    bytes_under_way: u64,
+}
+
+/// A request in the model.
+struct UnderWay {
+    client: u64,
+    wanted: Wanted,
+    /// Data of a write, until the model says that it has arrived.
+    data: Vec<u8>,
+    arrived: Time,
+}
+
+/// Everything of a server with timing.
+struct Server<'a> {
+    device: &'a Device,
+    served: &'a [Served],
+    wall: &'a mut Wall,
+    threads: Vec<u16>,
+    /// By number; numbers are never used again, so that a request whose client has gone finds nobody.
+    clients: BTreeMap<u64, Client>,
+    clients_ever: u64,
+    requests: Vec<Option<UnderWay>>,
+    free: Vec<u32>,
+    tally: std::sync::Arc<std::sync::Mutex<Tally>>,
+}
+
+/// Serve until the device is told to stop.
+///
+/// # Errors
+/// If the system cannot wait for sockets.
+pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) -> io::Result<()> {
+    let limits = device.drive.limits();
+    let threads = (0..limits.queue_pairs).map(|_| wall.engine_mut().add_client(limits.queue_slots())).collect();
+    let mut server = Server {
+        device,
+        served,
+        wall,
+        threads,
+        clients: BTreeMap::new(),
+        clients_ever: 0,
+        requests: Vec::new(),
+        free: Vec::new(),
+        tally: device.tallies.open(),
+    };
+    let ended = server.run(wait);
+    let tally = std::sync::Arc::clone(&server.tally);
+    device.tallies.close(&tally);
+    ended
+}
+
+impl Server<'_> {
+    fn run(&mut self, wait: Wait) -> io::Result<()> {
+        while !self.device.stop.is_requested() {
+            self.wall.advance();
+            while let Some(done) = self.wall.take_completed() {
+                self.on_completed(done);
+            }
+            self.look(wait)?;
+        }
+        Ok(())
+    }
+
+    /// See which sockets are ready, and serve these.
+    fn look(&mut self, wait: Wait) -> io::Result<()> {
+        let mut polled: Vec<PollFd> = self.served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect();
+        polled.push(PollFd::new(&*self.device.stop, PollFlags::IN));
+        polled.extend(self.clients.values().map(Client::polled));
+        let timeout = if wait == Wait::Spin { Duration::ZERO } else { self.wall.idle_for() };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
+        match rustix::event::poll(&mut polled, Some(&timeout)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
+            other => other?,
+        };
+        let first_client = self.served.len() + 1;
+        let ready = polled[first_client..].iter().zip(self.clients.keys()).filter(|(fd, _)| !fd.revents().is_empty());
+        let ready: Vec<u64> = ready.map(|(_, number)| *number).collect();
+        let accepts = polled[..self.served.len()].iter().any(|fd| !fd.revents().is_empty());
+        drop(polled);
+        if accepts {
+            self.accept();
+        }
+        for number in ready {
+            self.on_ready(number);
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        for (export, one) in self.served.iter().enumerate() {
+            // A connection that fails before it is made is the client's loss.
+            let Ok(Some(stream)) = one.listener.accept() else { continue };
+            if self.clients.len() >= CONNECTIONS_MAX {
+                continue;
+            }
+            let number = self.clients_ever;
+            self.clients_ever += 1;
+            let thread = self.threads[(number % self.threads.len() as u64) as usize];
+            let session = Session::begin();
+            let client = Client { stream, session, export, thread, under_way: 0, bytes_under_way: 0 };
+            self.clients.insert(number, client);
+            self.on_ready(number);
+        }
+    }
+
+    /// A client has sent something, or can take more.
+    fn on_ready(&mut self, number: u64) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        let open = client.receive();
+        self.take_requests(number);
+        self.send(number, open);
+    }
+
+    /// Hand what has come whole to the model, as far as the client's share goes.
+    fn take_requests(&mut self, number: u64) {
+        let mut errors = 0;
+        while let Some(client) = self.clients.get_mut(&number).filter(|client| client.may_ask()) {
+            let Some(wanted) = client.session.next(&self.served[client.export].export, &mut errors) else { break };
+            let payload = wanted.command.payload_bytes(wanted.bytes);
+            let data = client.session.input.data()[..payload].to_vec();
+            client.session.input.consume(payload);
+            if let Some(record) = &self.device.record {
+                record.note(wanted.command.action(), wanted.offset, wanted.bytes.into());
+            }
+            self.submit(number, wanted, data);
+        }
+        locked(&self.tally).errors += errors;
+    }
+
+    fn submit(&mut self, number: u64, wanted: Wanted, data: Vec<u8>) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        let op = match wanted.command {
+            Command::Read => Op::Read,
+            Command::Write { .. } | Command::Zero { .. } => Op::Write,
+            Command::Flush | Command::Trim { .. } => {
+                let status = apply(&wanted, &data, &self.device.store);
+                client.session.answer(wanted.cookie, status);
+                return self.count_untimed(wanted.command, status);
+            }
+        };
+        client.under_way += 1;
+        client.bytes_under_way += data.len().max(wanted.payload_back()) as u64;
+        let thread = client.thread;
+        let token = self.free.pop().unwrap_or_else(|| {
+            self.requests.push(None);
+            self.requests.len() as u32 - 1
+        });
+        let io = Io { op, offset: wanted.offset, bytes: wanted.bytes };
+        let arrived = self.wall.arrive(Input::Request { thread, io, token });
+        self.requests[token as usize] = Some(UnderWay { client: number, wanted, data, arrived });
+    }
+
+    fn count_untimed(&self, command: Command, status: Status) {
+        let mut tally = locked(&self.tally);
+        match command {
+            Command::Flush => tally.flushes += 1,
+            _ => tally.discards += 1,
+        }
+        tally.errors += u64::from(status != Status::Ok);
+    }
+
+    /// The model says that a request is done: now its bytes move.
+    fn on_completed(&mut self, done: Completed) {
+        let request = self.requests[done.token as usize].take().expect("a request completes once");
+        self.free.push(done.token);
+        let UnderWay { client: number, wanted, data, arrived } = request;
+        let fine = match wanted.command {
+            Command::Read => self.clients.get_mut(&number).is_none_or(|client| {
+                client.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, &self.device.store)
+            }),
+            _ => {
+                let status = apply(&wanted, &data, &self.device.store);
+                if let Some(client) = self.clients.get_mut(&number) {
+                    client.session.answer(wanted.cookie, status);
+                }
+                status == Status::Ok
+            }
+        };
+        self.count(&wanted, done.at, arrived, fine);
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.under_way -= 1;
+            client.bytes_under_way -= data.len().max(wanted.payload_back()) as u64;
+            self.take_requests(number);
+            self.send(number, true);
+        }
+    }
+
+    fn count(&self, wanted: &Wanted, at: Time, arrived: Time, fine: bool) {
+        let mut tally = locked(&self.tally);
+        let latency = at.since(arrived);
+        match wanted.command {
+            Command::Read => tally.read.count(wanted.bytes, latency),
+            Command::Write { .. } => tally.write.count(wanted.bytes, latency),
+            _ => tally.discards += 1,
+        }
+        tally.errors += u64::from(!fine);
+        tally.lag.record(self.wall.last_lag());
+    }
+
+    /// Send what there is; a client that has gone, or has had its last answer, is forgotten.
+    fn send(&mut self, number: u64, open: bool) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        let sent = open && client.send().is_ok();
+        let finished = client.session.is_closed() && client.under_way == 0 && client.session.output.is_empty();
+        if !sent || finished {
+            self.clients.remove(&number);
+        }
+    }
+}
+
+impl Wanted {
+    /// Bytes that the answer will have.
+    fn payload_back(&self) -> usize {
+        if self.command == Command::Read { self.bytes as usize } else { 0 }
+    }
+}
+
+impl Client {
+    /// What to wait for: requests as long as there is room for them, and room for answers while there are any.
+    fn polled(&self) -> PollFd<'_> {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, self.may_ask() && !self.session.is_closed());
+        flags.set(PollFlags::OUT, !self.session.output.is_empty());
+        PollFd::from_borrowed_fd(self.stream.as_fd(), flags)
+    }
+
+    /// Whether its share of the server's memory has room for another request.
+    fn may_ask(&self) -> bool {
+        let bytes = self.bytes_under_way + self.session.output.data().len() as u64;
+        self.under_way < UNDER_WAY_MAX && bytes < u64::from(PAYLOAD_BYTES_MAX)
+    }
+
+    /// Take in what has come; false if the connection is broken or over.
+    fn receive(&mut self) -> bool {
+        if !self.may_ask() || self.session.is_closed() {
+            return true;
+        }
+        match self.stream.read(self.session.room()) {
+            Ok(Some(0)) | Err(_) => false,
+            Ok(None) => true,
+            Ok(Some(bytes)) => {
+                self.session.input.filled(bytes);
+                true
+            }
+        }
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        while !self.session.output.is_empty() {
+            match self.stream.write(self.session.output.data())? {
+                Some(bytes) => self.session.output.consume(bytes),
+                None => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! NBD addresses (the NBD project's doc/uri.md): `nbd://127.0.0.1:10809/export`, `nbd+unix:///export?socket=PATH`.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use phaselink_core::config::Problem;
+
+/// The port that IANA has given NBD.
+const PORT: u16 = 10809;
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+/// A server and one of its exports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Uri {
+    pub place: Place,
+    pub export: String,
+}
+
+impl Uri {
+    /// Read an address.
+    ///
+    /// # Errors
+    /// If it is none, or leads away from this machine: nothing here asks who is there, so nobody else may be.
+    pub fn parse(text: &str) -> Result<Uri, Problem> {
+        let problem = |found: &str, allowed: &str| Problem::new(text, None, found, allowed);
+        let shape = "nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT";
+        if let Some(rest) = text.strip_prefix("nbd+unix://") {
+            let parts = rest.strip_prefix('/').and_then(|rest| rest.split_once("?socket="));
+            let decoded = parts.and_then(|(export, path)| Some((decode(export)?, decode(path)?)));
+            let (export, path) = decoded.ok_or_else(|| problem("not an address of a Unix socket", shape))?;
+            if path.is_empty() {
+                return Err(problem("the socket has no path", shape));
+            }
+            return Ok(Uri { place: Place::Unix(path.into()), export });
+        }
+        let rest = text.strip_prefix("nbd://").ok_or_else(|| problem("not an NBD address", shape))?;
+        let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
+        let export = decode(export).ok_or_else(|| problem("the name of the export is not text", shape))?;
+        let address = address(host).ok_or_else(|| problem("the host is no IP address", shape))?;
+        if !address.ip().is_loopback() {
+            return Err(problem("the address can be reached from other machines", "127.0.0.1, [::1] or localhost"));
+        }
+        Ok(Uri { place: Place::Tcp(address), export })
+    }
+}
+
+/// `127.0.0.1`, `localhost:10810`, `[::1]:10809`.
+fn address(host: &str) -> Option<SocketAddr> {
+    if let Ok(address) = host.parse() {
+        return Some(address);
+    }
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !host.ends_with(']') => (name, port.parse().ok()?),
+        _ => (host, PORT),
+    };
+    let ip = match name.trim_start_matches('[').trim_end_matches(']') {
+        "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        ip => ip.parse().ok()?,
+    };
+    Some(SocketAddr::new(ip, port))
+}
+
+/// Resolve `%41`.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+impl fmt::Display for Uri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Uri { place, export } = self;
+        match place {
+            Place::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", path.display()),
+            Place::Tcp(address) => write!(f, "nbd://{address}/{export}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_both_kinds_are_read_and_printed() {
+        for text in ["nbd+unix:///?socket=/run/a b", "nbd://127.0.0.1:10810/disk", "nbd://[::1]:10809/"] {
+            assert_eq!(Uri::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Uri::parse("nbd://localhost").unwrap().to_string(), "nbd://127.0.0.1:10809/");
+        assert_eq!(Uri::parse("nbd://[::1]").unwrap().to_string(), "nbd://[::1]:10809/");
+        let uri = Uri::parse("nbd+unix:///my%20disk?socket=x%3fy").unwrap();
+        assert_eq!((uri.export.as_str(), uri.place), ("my disk", Place::Unix("x?y".into())));
+    }
+
+    #[test]
+    fn an_address_that_other_machines_reach_is_refused() {
+        for text in ["nbd://0.0.0.0/", "nbd://192.168.1.1:10809/", "nbd://[::]/"] {
+            let problem = Uri::parse(text).unwrap_err().to_string();
+            assert!(problem.contains("can be reached from other machines"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        let wrong =
+            ["", "nbd", "http://x", "nbd+unix:///x", "nbd+unix:///?socket=", "nbd://a b/", "nbd+unix:///%f?socket=x"];
+        for text in wrong {
+            assert!(Uri::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! The NBD protocol as bytes (the NBD project's doc/proto.md): messages parsed once into types, and replies encoded.
+//!
+//! Everything here is pure. A parser is given the bytes that have come so far and says how many a message takes; it
+//! never fails on bytes that are missing, never looks beyond a limit, and never allocates.
+
+/// First words of the handshake, and of the server's replies to options.
+pub const MAGIC: u64 = 0x4e42_444d_4147_4943;
+pub const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
+pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+/// First words of requests and replies.
+pub const REQUEST_MAGIC: u32 = 0x2560_9513;
+pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
+
+pub const REQUEST_BYTES: usize = 28;
+pub const SIMPLE_REPLY_BYTES: usize = 16;
+pub const CHUNK_HEADER_BYTES: usize = 20;
+pub const OPTION_HEADER_BYTES: usize = 16;
+
+/// Longest data of an option: names have up to 4096 bytes, and few words stand beside them.
+pub const OPTION_BYTES_MAX: u32 = 8192;
+/// Longest data of a read or write that clients may send without asking ("Block size constraints").
+pub const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
+
+/// Handshake flags, the server's and the client's alike.
+pub mod handshake {
+    pub const FIXED_NEWSTYLE: u16 = 1;
+    pub const NO_ZEROES: u16 = 1 << 1;
+}
+
+/// Options of the handshake.
+pub mod option {
+    pub const EXPORT_NAME: u32 = 1;
+    pub const ABORT: u32 = 2;
+    pub const LIST: u32 = 3;
+    pub const INFO: u32 = 6;
+    pub const GO: u32 = 7;
+    pub const STRUCTURED_REPLY: u32 = 8;
+}
+
+/// Types of replies to options.
+pub mod reply {
+    pub const ACK: u32 = 1;
+    pub const SERVER: u32 = 2;
+    pub const INFO: u32 = 3;
+    pub const ERROR: u32 = 1 << 31;
+    pub const UNSUPPORTED: u32 = ERROR + 1;
+    pub const INVALID: u32 = ERROR + 3;
+    pub const UNKNOWN: u32 = ERROR + 6;
+    pub const TOO_BIG: u32 = ERROR + 9;
+}
+
+/// Kinds of information about an export.
+pub mod info {
+    pub const EXPORT: u16 = 0;
+    pub const BLOCK_SIZE: u16 = 3;
+}
+
+/// What an export can do (transmission flags).
+pub mod transmission {
+    pub const HAS_FLAGS: u16 = 1;
+    pub const SEND_FLUSH: u16 = 1 << 2;
+    pub const SEND_FUA: u16 = 1 << 3;
+    pub const SEND_TRIM: u16 = 1 << 5;
+    pub const SEND_WRITE_ZEROES: u16 = 1 << 6;
+    pub const SEND_DF: u16 = 1 << 7;
+    pub const CAN_MULTI_CONN: u16 = 1 << 8;
+}
+
+/// Types of requests.
+pub mod command {
+    pub const READ: u16 = 0;
+    pub const WRITE: u16 = 1;
+    pub const DISCONNECT: u16 = 2;
+    pub const FLUSH: u16 = 3;
+    pub const TRIM: u16 = 4;
+    pub const WRITE_ZEROES: u16 = 6;
+}
+
+/// Flags of requests.
+pub mod flag {
+    pub const FUA: u16 = 1;
+    pub const NO_HOLE: u16 = 1 << 1;
+    pub const DF: u16 = 1 << 2;
+}
+
+/// Chunks of structured replies.
+pub mod chunk {
+    pub const FLAG_DONE: u16 = 1;
+    pub const NONE: u16 = 0;
+    pub const OFFSET_DATA: u16 = 1;
+    pub const ERROR: u16 = (1 << 15) + 1;
+}
+
+/// Errors of requests, the numbers of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Status {
+    Ok = 0,
+    Io = 5,
+    Invalid = 22,
+    NoSpace = 28,
+    Overflow = 75,
+    ShuttingDown = 108,
+}
+
+/// What the bytes at hand say so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed<T> {
+    /// A message, and the bytes that it takes.
+    Whole(T, usize),
+    /// There must be at least so many bytes to say more.
+    Needs(usize),
+    /// This is not the protocol: what was found. The connection cannot go on.
+    Broken(&'static str),
+}
+
+/// An option of the handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionHeader {
+    pub option: u32,
+    /// Bytes of data that follow.
+    pub length: u32,
+}
+
+/// The data of INFO and GO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InfoRequest<'a> {
+    pub name: &'a [u8],
+    /// Kinds of information asked for, two bytes each.
+    kinds: &'a [u8],
+}
+
+/// A request of the transmission phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub flags: u16,
+    pub command: u16,
+    pub cookie: u64,
+    pub offset: u64,
+    pub length: u32,
+}
+
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from(be16(bytes, at)) << 16 | u32::from(be16(bytes, at + 2))
+}
+
+fn be64(bytes: &[u8], at: usize) -> u64 {
+    u64::from(be32(bytes, at)) << 32 | u64::from(be32(bytes, at + 4))
+}
+
+/// The client's flags, the first that it sends.
+pub fn parse_client_flags(bytes: &[u8]) -> Parsed<u32> {
+    if bytes.len() < 4 {
+        return Parsed::Needs(4);
+    }
+    let known = u32::from(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES);
+    match be32(bytes, 0) {
+        flags if flags & !known == 0 => Parsed::Whole(flags, 4),
+        _ => Parsed::Broken("client flags that nobody has offered"),
+    }
+}
+
+/// The head of an option.
+pub fn parse_option(bytes: &[u8]) -> Parsed<OptionHeader> {
+    if bytes.len() < OPTION_HEADER_BYTES {
+        return Parsed::Needs(OPTION_HEADER_BYTES);
+    }
+    match be64(bytes, 0) {
+        OPTION_MAGIC => {
+            let header = OptionHeader { option: be32(bytes, 8), length: be32(bytes, 12) };
+            Parsed::Whole(header, OPTION_HEADER_BYTES)
+        }
+        _ => Parsed::Broken("an option without its magic number"),
+    }
+}
+
+/// The data of INFO or GO; none if it contradicts itself.
+pub fn parse_info(data: &[u8]) -> Option<InfoRequest<'_>> {
+    let name_end = 4 + usize::try_from(be32(data.get(..4)?, 0)).ok()?;
+    let name = data.get(4..name_end)?;
+    let count = usize::from(be16(data.get(name_end..name_end + 2)?, 0));
+    let kinds = &data[name_end + 2..];
+    (kinds.len() == 2 * count).then_some(InfoRequest { name, kinds })
+}
+
+impl InfoRequest<'_> {
+    /// Whether this kind of information is asked for.
+    pub fn asks_for(&self, kind: u16) -> bool {
+        self.kinds.chunks_exact(2).any(|pair| be16(pair, 0) == kind)
+    }
+}
+
+/// A request, without the data of a write.
+#[inline]
+pub fn parse_request(bytes: &[u8]) -> Parsed<Request> {
+    if bytes.len() < REQUEST_BYTES {
+        return Parsed::Needs(REQUEST_BYTES);
+    }
+    if be32(bytes, 0) != REQUEST_MAGIC {
+        return Parsed::Broken("a request without its magic number");
+    }
+    let request = Request {
+        flags: be16(bytes, 4),
+        command: be16(bytes, 6),
+        cookie: be64(bytes, 8),
+        offset: be64(bytes, 16),
+        length: be32(bytes, 24),
+    };
+    Parsed::Whole(request, REQUEST_BYTES)
+}
+
+impl Request {
+    /// The request as bytes, without data.
+    pub fn encode(&self) -> [u8; REQUEST_BYTES] {
+        let mut bytes = [0; REQUEST_BYTES];
+        bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        bytes[4..6].copy_from_slice(&self.flags.to_be_bytes());
+        bytes[6..8].copy_from_slice(&self.command.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.offset.to_be_bytes());
+        bytes[24..].copy_from_slice(&self.length.to_be_bytes());
+        bytes
+    }
+}
+
+/// The server's greeting.
+pub fn greeting() -> [u8; 18] {
+    let mut bytes = [0; 18];
+    bytes[..8].copy_from_slice(&MAGIC.to_be_bytes());
+    bytes[8..16].copy_from_slice(&OPTION_MAGIC.to_be_bytes());
+    bytes[16..].copy_from_slice(&(handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES).to_be_bytes());
+    bytes
+}
+
+/// A reply to an option.
+pub fn option_reply(into: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+    into.extend(OPTION_REPLY_MAGIC.to_be_bytes());
+    into.extend(option.to_be_bytes());
+    into.extend(kind.to_be_bytes());
+    into.extend((data.len() as u32).to_be_bytes());
+    into.extend(data);
+}
+
+/// A simple reply; the data of a read follows.
+#[inline]
+pub fn simple_reply(cookie: u64, status: Status) -> [u8; SIMPLE_REPLY_BYTES] {
+    let mut bytes = [0; SIMPLE_REPLY_BYTES];
+    bytes[..4].copy_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
+    bytes[4..8].copy_from_slice(&(status as u32).to_be_bytes());
+    bytes[8..].copy_from_slice(&cookie.to_be_bytes());
+    bytes
+}
+
+/// The head of the only chunk of a structured reply; `length` bytes follow.
+#[inline]
+pub fn chunk_header(cookie: u64, kind: u16, length: u32) -> [u8; CHUNK_HEADER_BYTES] {
+    let mut bytes = [0; CHUNK_HEADER_BYTES];
+    bytes[..4].copy_from_slice(&STRUCTURED_REPLY_MAGIC.to_be_bytes());
+    bytes[4..6].copy_from_slice(&chunk::FLAG_DONE.to_be_bytes());
+    bytes[6..8].copy_from_slice(&kind.to_be_bytes());
+    bytes[8..16].copy_from_slice(&cookie.to_be_bytes());
+    bytes[16..].copy_from_slice(&length.to_be_bytes());
+    bytes
+}
+
+/// What follows the head of an error chunk: the status, and no message.
+pub fn error_body(status: Status) -> [u8; 6] {
+    let [a, b, c, d] = (status as u32).to_be_bytes();
+    [a, b, c, d, 0, 0]
+}
+
+/// The server's greeting at the client's end: its handshake flags.
+pub fn parse_greeting(bytes: &[u8]) -> Parsed<u16> {
+    if bytes.len() < 18 {
+        return Parsed::Needs(18);
+    }
+    match be64(bytes, 0) == MAGIC && be64(bytes, 8) == OPTION_MAGIC {
+        true => Parsed::Whole(be16(bytes, 16), 18),
+        false => Parsed::Broken("a greeting that is not that of NBD's fixed newstyle handshake"),
+    }
+}
+
+/// A reply to an option at the client's end: its type, and the length of its data.
+pub fn parse_option_reply(bytes: &[u8]) -> Parsed<(u32, u32)> {
+    if bytes.len() < 20 {
+        return Parsed::Needs(20);
+    }
+    match (be64(bytes, 0), be32(bytes, 16)) {
+        (OPTION_REPLY_MAGIC, length @ 0..=OPTION_BYTES_MAX) => Parsed::Whole((be32(bytes, 12), length), 20),
+        _ => Parsed::Broken("a reply to an option that is none"),
+    }
+}
+
+/// The size of an export and its transmission flags, out of its information at the client's end.
+pub fn parse_export_info(data: &[u8]) -> Option<(u64, u16)> {
+    let is_export = data.len() == 12 && be16(data, 0) == info::EXPORT;
+    is_export.then(|| (be64(data, 2), be16(data, 10)))
+}
+
+/// A simple reply at the client's end: cookie and error.
+#[inline]
+pub fn parse_simple_reply(bytes: &[u8]) -> Parsed<(u64, u32)> {
+    if bytes.len() < SIMPLE_REPLY_BYTES {
+        return Parsed::Needs(SIMPLE_REPLY_BYTES);
+    }
+    match be32(bytes, 0) {
+        SIMPLE_REPLY_MAGIC => Parsed::Whole((be64(bytes, 8), be32(bytes, 4)), SIMPLE_REPLY_BYTES),
+        _ => Parsed::Broken("a reply without its magic number"),
+    }
+}

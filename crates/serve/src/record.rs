@@ -1,0 +1,68 @@
+//! What hosts have asked for, as a trace that `phaselink run --trace` and fio replay.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use phaselink_core::workload::trace::iolog;
+
+use crate::tally::locked;
+
+/// An open trace.
+#[derive(Debug)]
+pub struct Record {
+    start: Instant,
+    log: Mutex<Log>,
+}
+
+#[derive(Debug)]
+struct Log {
+    file: BufWriter<File>,
+    end_us: u64,
+    /// The first error; after it nothing is written.
+    error: Option<io::Error>,
+}
+
+impl Record {
+    /// Begin a trace in `file`; times count from now.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn new(file: File) -> io::Result<Record> {
+        let mut file = BufWriter::new(file);
+        file.write_all(iolog::begin().as_bytes())?;
+        Ok(Record { start: Instant::now(), log: Mutex::new(Log { file, end_us: 0, error: None }) })
+    }
+
+    /// A request has arrived. `action` is fio's word for it: read, write, trim or datasync.
+    pub fn note(&self, action: &str, offset: u64, bytes: u64) {
+        let mut log = locked(&self.log);
+        let at_us = self.start.elapsed().as_micros() as u64;
+        let line = iolog::line(at_us, action, offset, bytes);
+        log.end_us = at_us;
+        log.write(&line);
+    }
+
+    /// Close the trace.
+    ///
+    /// # Errors
+    /// The first that has come up since it was begun.
+    pub fn finish(&self) -> io::Result<()> {
+        let mut log = locked(&self.log);
+        let end = iolog::end(log.end_us);
+        log.write(&end);
+        match log.error.take() {
+            Some(error) => Err(error),
+            None => log.file.flush(),
+        }
+    }
+}
+
+impl Log {
+    fn write(&mut self, text: &str) {
+        if self.error.is_none() {
+            self.error = self.file.write_all(text.as_bytes()).err();
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What has been served, as the core reports a run.
+
+use phaselink_core::report::{CpuUse, Energy, JobOutcome, Latency, Outcome, Table, WireUse, units};
+use phaselink_core::time::Span;
+use serde_json::{Value, json};
+
+use crate::tally::Tally;
+
+/// Share of answers whose lag may lie beyond the tolerance: 1 %.
+const LAG_PERCENT: f64 = 99.0;
+
+/// The outcome of serving with timing off: what came, and how long the server took for it. Nothing is modelled.
+pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
+    let (read, write) = (tally.read.outcome(elapsed), tally.write.outcome(elapsed));
+    Outcome {
+        drive: name.into(),
+        seed: 0,
+        elapsed,
+        jobs: vec![JobOutcome { name: "served".into(), read, write, ..JobOutcome::default() }],
+        upstream: WireUse::default(),
+        downstream: WireUse::default(),
+        cpu: CpuUse::default(),
+        energy: Energy::default(),
+        stack_stages: Vec::new(),
+        counters: Vec::new(),
+        events: 0,
+        finished: true,
+    }
+}
+
+/// Whether answers came close enough to their modelled instants: up to the 99th percentile of the lag.
+pub fn is_trusted(lag: &Latency, tolerance: Span) -> bool {
+    lag.percentile(LAG_PERCENT) <= tolerance
+}
+
+/// The lag as a table, with the verdict.
+pub fn lag_text(lag: &Latency, tolerance: Span) -> String {
+    let mut table = Table::new().left("lag").right("mean").right("p50").right("p99").right("p99.9").right("max");
+    let known = |percent| lag.known_percentile(percent).map_or(String::from("unknown"), units::span);
+    table.row([
+        String::from("answers behind the model"),
+        units::span(lag.mean()),
+        known(50.0),
+        known(99.0),
+        known(99.9),
+        units::span(lag.max()),
+    ]);
+    let (found, allowed) = (units::span(lag.percentile(LAG_PERCENT)), units::span(tolerance));
+    let verdict = match is_trusted(lag, tolerance) {
+        true => {
+            format!("The clock kept up: 99 % of answers came within {found} of the model ({allowed} are tolerated).")
+        }
+        false => format!(
+            "NOT TO BE TRUSTED: the machine did not keep up. 1 % of answers came more than {found} behind the model, \
+             and {allowed} are tolerated."
+        ),
+    };
+    format!("{table}{verdict}\n")
+}
+
+/// The lag for programs, in nanoseconds.
+pub fn lag_json(lag: &Latency, tolerance: Span) -> Value {
+    let known = |percent| lag.known_percentile(percent).map(Span::as_ns);
+    json!({
+        "count": lag.count(),
+        "mean_ns": lag.mean_ns(),
+        "p50_ns": known(50.0),
+        "p99_ns": known(99.0),
+        "p99_9_ns": known(99.9),
+        "max_ns": lag.max().as_ns(),
+        "tolerance_ns": tolerance.as_ns(),
+        "trusted": is_trusted(lag, tolerance),
+    })
+}
+
+/// Counts beside those of reads and writes.
+pub fn counts(tally: &Tally) -> Table {
+    let mut table = Table::new().left("served").right("");
+    table.row(["flushes".to_string(), units::grouped(tally.flushes)]);
+    table.row(["trims and zeroings".to_string(), units::grouped(tally.discards)]);
+    table.row(["refused or failed".to_string(), units::grouped(tally.errors)]);
+    table
+}

@@ -1,0 +1,86 @@
+//! Which pages of a store's file have their space on the disk.
+//!
+//! An access through a mapping cannot be refused: where the disk has no room for the page, the process gets a signal and
+//! ends. On tmpfs even a read wants room. So a page is read and written by system calls, which allocate or fail, until it
+//! is known to be there, and through the mapping from then on.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::SeekFrom;
+
+use super::PAGE_BYTES;
+use super::header::DATA_START;
+
+/// File systems that overwrite allocated pages in place (statfs(2)): on others, which copy on write, an overwrite can
+/// find the disk full too.
+const IN_PLACE: [u64; 2] = [
+    0xef53,      // ext2, ext3, ext4
+    0x0102_1994, // tmpfs
+];
+
+/// A bit for each page.
+#[derive(Debug)]
+pub(super) struct Allocation {
+    pages: Vec<AtomicU64>,
+    in_place: bool,
+}
+
+impl Allocation {
+    /// What is allocated of a store of `capacity_bytes` in `file`.
+    pub fn of(file: &File, capacity_bytes: u64) -> io::Result<Allocation> {
+        let words = capacity_bytes.div_ceil(PAGE_BYTES).div_ceil(64);
+        let kind = rustix::fs::fstatfs(file)?.f_type as u64;
+        let allocation =
+            Allocation { pages: (0..words).map(|_| AtomicU64::new(0)).collect(), in_place: IN_PLACE.contains(&kind) };
+        allocation.scan(file)?;
+        Ok(allocation)
+    }
+
+    /// Find the data of a sparse file.
+    fn scan(&self, file: &File) -> io::Result<()> {
+        let mut at = DATA_START;
+        loop {
+            let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+                Err(rustix::io::Errno::NXIO) => return Ok(()),
+                other => other?,
+            };
+            let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+            let first = (start.max(DATA_START) - DATA_START).next_multiple_of(PAGE_BYTES);
+            let last = (end - DATA_START) / PAGE_BYTES * PAGE_BYTES;
+            self.note(first, last.saturating_sub(first));
+            at = end;
+        }
+    }
+
+    /// Whether these bytes have their space, so that they can be read through the mapping.
+    pub fn holds(&self, offset: u64, bytes: u64) -> bool {
+        pages(offset, bytes)
+            .all(|page| self.pages[(page / 64) as usize].load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
+    }
+
+    /// Whether they can be written through it too.
+    pub fn can_overwrite(&self, offset: u64, bytes: u64) -> bool {
+        self.in_place && self.holds(offset, bytes)
+    }
+
+    /// These bytes have been written by a system call.
+    pub fn note(&self, offset: u64, bytes: u64) {
+        for page in pages(offset, bytes) {
+            self.pages[(page / 64) as usize].fetch_or(1 << (page % 64), Ordering::Relaxed);
+        }
+    }
+
+    /// The space of these bytes is given back.
+    pub fn forget(&self, offset: u64, bytes: u64) {
+        for page in pages(offset, bytes) {
+            self.pages[(page / 64) as usize].fetch_and(!(1 << (page % 64)), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Pages that the bytes touch.
+fn pages(offset: u64, bytes: u64) -> std::ops::Range<u64> {
+    offset / PAGE_BYTES..(offset + bytes).div_ceil(PAGE_BYTES)
+}

@@ -1,0 +1,325 @@
+//! Where a served device keeps its bytes: in memory, or in a file that survives the server.
+//!
+//! A [`Store`] owes its callers that
+//!
+//! - a write that has returned is there for every later read, and survives the end of this process, however it ends;
+//! - a write that has been [flushed](Store::flush) survives the end of the machine too;
+//! - a full disk is an error of the write that found it, and harms nothing that was written before;
+//! - a file that is not what was asked for is refused, with the reason, and left as it is;
+//! - no two stores share a file.
+//!
+//! Threads may read and write at the same time. Like a disk, the store orders nothing between requests that overlap and
+//! are under way together: such a read may find some bytes from before a write and some from after it.
+
+mod allocation;
+mod header;
+mod state;
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, RwLock};
+
+use memmap2::{MmapOptions, MmapRaw};
+use phaselink_core::config::Problem;
+use rustix::fs::FallocateFlags;
+
+use allocation::Allocation;
+use header::DATA_START;
+
+pub use header::Geometry;
+pub use state::STATE_BYTES_MAX;
+
+/// The bytes of a device.
+#[derive(Debug)]
+pub struct Store {
+    geometry: Geometry,
+    /// The bytes themselves; of a file, from [`DATA_START`] on.
+    map: MmapRaw,
+    backing: Backing,
+}
+
+/// What is behind the mapping.
+#[derive(Debug)]
+enum Backing {
+    Memory { state: Mutex<Vec<u8>> },
+    File(Box<FileBacking>),
+}
+
+#[derive(Debug)]
+struct FileBacking {
+    file: File,
+    allocation: Allocation,
+    /// Held for writing while space is given back, so that nobody finds a page of the mapping gone: with the disk full,
+    /// that would end the process.
+    holes: RwLock<()>,
+    state: Mutex<state::Slots>,
+    /// Set once the disk has refused to take what was written: the kernel reports that only once, and forgets the
+    /// bytes, so that no later flush may claim to have saved them.
+    lost: AtomicBool,
+}
+
+impl Store {
+    /// A store of zeros that ends with the process.
+    ///
+    /// # Errors
+    /// If there are not enough addresses for it.
+    pub fn in_memory(geometry: Geometry) -> Result<Store, Problem> {
+        let map = MmapOptions::new().len(geometry.len()).no_reserve_swap().map_anon();
+        let map = map.map_err(|error| {
+            Problem::new("store", None, format!("no memory for {} bytes: {error}", geometry.capacity_bytes), "")
+        })?;
+        Ok(Store { geometry, map: map.into(), backing: Backing::Memory { state: Mutex::default() } })
+    }
+
+    /// The store in the file at `path`, which is made if it is missing or empty.
+    ///
+    /// # Errors
+    /// What keeps the file from being this store: another server has it, it is something else, it is damaged, or the
+    /// system refuses it. The file is then unchanged.
+    pub fn open(path: &Path, geometry: Geometry) -> Result<Store, Problem> {
+        open(path, geometry).map_err(|refusal| refusal.at(path))
+    }
+
+    /// Size and block of the device.
+    pub fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Copy the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// If the disk does not give them.
+    ///
+    /// # Panics
+    /// If they reach beyond the end, as in every other method: front-ends check what guests ask for.
+    #[inline]
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        self.check(offset, into.len() as u64);
+        match &self.backing {
+            Backing::Memory { .. } => self.copy_out(offset, into),
+            Backing::File(backing) => {
+                let _guard = backing.holes.read().expect("no thread panics with the lock");
+                if !backing.allocation.holds(offset, into.len() as u64) {
+                    return backing.file.read_exact_at(into, DATA_START + offset);
+                }
+                self.copy_out(offset, into);
+            }
+        }
+        Ok(())
+    }
+
+    /// Let the bytes from `offset` on be `from`.
+    ///
+    /// # Errors
+    /// If the disk does not take them, because it is full, say.
+    #[inline]
+    pub fn write(&self, offset: u64, from: &[u8]) -> io::Result<()> {
+        self.check(offset, from.len() as u64);
+        match &self.backing {
+            Backing::Memory { .. } => self.copy_in(offset, from),
+            Backing::File(backing) => {
+                let _guard = backing.holes.read().expect("no thread panics with the lock");
+                if !backing.allocation.can_overwrite(offset, from.len() as u64) {
+                    backing.file.write_all_at(from, DATA_START + offset)?;
+                    backing.allocation.note(offset, from.len() as u64);
+                    return Ok(());
+                }
+                self.copy_in(offset, from);
+            }
+        }
+        Ok(())
+    }
+
+    /// Let `bytes` bytes from `offset` on be zeros. `keep_space` keeps the space on the disk, so that later writes
+    /// cannot find it full; without it, the space is given back where whole pages allow.
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    pub fn zero(&self, offset: u64, bytes: u64, keep_space: bool) -> io::Result<()> {
+        self.check(offset, bytes);
+        match &self.backing {
+            Backing::File(backing) if !keep_space => self.punch(backing, offset, bytes),
+            Backing::Memory { .. } if !keep_space => self.forget(offset, bytes),
+            _ => self.write_zeros(offset, bytes),
+        }
+    }
+
+    /// Everything written so far reaches the disk.
+    ///
+    /// # Errors
+    /// If it does not; from then on this fails for good, as nobody knows what is missing.
+    pub fn flush(&self) -> io::Result<()> {
+        let Backing::File(backing) = &self.backing else { return Ok(()) };
+        backing.settle(backing.file.sync_data())
+    }
+
+    /// The bytes of one write reach the disk.
+    ///
+    /// # Errors
+    /// As [`Store::flush`].
+    pub fn flush_range(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.check(offset, bytes);
+        let Backing::File(backing) = &self.backing else { return Ok(()) };
+        backing.settle(self.map.flush_range(offset as usize, bytes as usize))
+    }
+
+    /// Bytes of wear-levelling state as saved last; empty in a fresh store.
+    pub fn state(&self) -> Vec<u8> {
+        match &self.backing {
+            Backing::Memory { state } => state.lock().expect("no thread panics with the lock").clone(),
+            Backing::File(backing) => backing.state.lock().expect("no thread panics with the lock").bytes().to_vec(),
+        }
+    }
+
+    /// Save wear-levelling state, on the disk when this returns. A power cut leaves either this or what was there.
+    ///
+    /// # Errors
+    /// If the disk does not take it.
+    ///
+    /// # Panics
+    /// If it is longer than [`STATE_BYTES_MAX`].
+    pub fn save_state(&self, bytes: &[u8]) -> io::Result<()> {
+        assert!(bytes.len() <= STATE_BYTES_MAX, "{} bytes of state", bytes.len());
+        match &self.backing {
+            Backing::Memory { state } => *state.lock().expect("no thread panics with the lock") = bytes.to_vec(),
+            Backing::File(backing) => {
+                backing.state.lock().expect("no thread panics with the lock").save(&backing.file, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, offset: u64, bytes: u64) {
+        let end = offset.checked_add(bytes);
+        assert!(end.is_some_and(|end| end <= self.geometry.capacity_bytes), "{bytes} bytes at {offset}");
+    }
+
+    fn copy_out(&self, offset: u64, into: &mut [u8]) {
+        let from = self.map.as_ptr().wrapping_add(offset as usize);
+        // SAFETY: every caller has checked that the range lies within the mapping, to which nothing else in Rust refers;
+        // `into` is a reference, and so not part of it. Bytes that change meanwhile are those of a guest that reads what
+        // it is writing.
+        unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
+    }
+
+    fn copy_in(&self, offset: u64, from: &[u8]) {
+        let into = self.map.as_mut_ptr().wrapping_add(offset as usize);
+        // SAFETY: as in `copy_out`.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) }
+    }
+
+    fn write_zeros(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+        let end = offset + bytes;
+        let mut at = offset;
+        while at < end {
+            let length = (end - at).min(ZEROS.len() as u64);
+            self.write(at, &ZEROS[..length as usize])?;
+            at += length;
+        }
+        Ok(())
+    }
+
+    fn punch(&self, backing: &FileBacking, offset: u64, bytes: u64) -> io::Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let punched = {
+            let _guard = backing.holes.write().expect("no thread panics with the lock");
+            backing.allocation.forget(offset, bytes);
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(&backing.file, flags, DATA_START + offset, bytes)
+        };
+        match punched {
+            Err(rustix::io::Errno::OPNOTSUPP) => self.write_zeros(offset, bytes),
+            other => other.map_err(io::Error::from),
+        }
+    }
+
+    /// Give whole pages of memory back, and clear the rest.
+    fn forget(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let end = offset + bytes;
+        let (first, last) = (offset.next_multiple_of(PAGE_BYTES).min(end), end / PAGE_BYTES * PAGE_BYTES);
+        if first >= last {
+            return self.write_zeros(offset, bytes);
+        }
+        self.write_zeros(offset, first - offset)?;
+        self.write_zeros(last, end - last)?;
+        // SAFETY: the pages lie within the mapping, are private and anonymous, and no reference to them exists.
+        let given = unsafe {
+            libc::madvise(
+                self.map.as_mut_ptr().wrapping_add(first as usize).cast(),
+                (last - first) as usize,
+                libc::MADV_DONTNEED,
+            )
+        };
+        if given == 0 { Ok(()) } else { self.write_zeros(first, last - first) }
+    }
+}
+
+/// Page of memory, and the unit in which space of a file is accounted for.
+const PAGE_BYTES: u64 = 4096;
+
+impl FileBacking {
+    fn settle(&self, flushed: io::Result<()>) -> io::Result<()> {
+        if flushed.is_err() {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        match self.lost.load(Ordering::Relaxed) {
+            true => flushed.and(Err(io::Error::other("an earlier write did not reach the disk"))),
+            false => flushed,
+        }
+    }
+}
+
+/// Why a file is not the store that was asked for: what was found, and what is allowed.
+#[derive(Debug)]
+struct Refusal {
+    found: String,
+    allowed: String,
+}
+
+impl Refusal {
+    fn new(found: impl Into<String>, allowed: impl Into<String>) -> Refusal {
+        Refusal { found: found.into(), allowed: allowed.into() }
+    }
+
+    fn at(self, path: &Path) -> Problem {
+        Problem::new(path.display().to_string(), None, self.found, self.allowed)
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Refusal {
+        Refusal::new(format!("the store cannot be opened: {error}"), "")
+    }
+}
+
+fn open(path: &Path, geometry: Geometry) -> Result<Store, Refusal> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    lock(&file)?;
+    header::check_or_create(&file, geometry)?;
+    let slots = state::Slots::load(&file)?;
+    // SAFETY of the mapping's contents: whoever changes the file behind the server's back changes what guests read.
+    let map = MmapOptions::new().offset(DATA_START).len(geometry.len()).map_raw(&file)?;
+    let backing = FileBacking {
+        allocation: Allocation::of(&file, geometry.capacity_bytes)?,
+        holes: RwLock::new(()),
+        state: Mutex::new(slots),
+        lost: AtomicBool::new(false),
+        file,
+    };
+    Ok(Store { geometry, map, backing: Backing::File(Box::new(backing)) })
+}
+
+/// The lock goes with the open file, so that it ends with the process, however that ends.
+fn lock(file: &File) -> Result<(), Refusal> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(Refusal::new("another server has this store", "one server a store")),
+        Err(TryLockError::Error(error)) => Err(error.into()),
+    }
+}

@@ -1,0 +1,130 @@
+//! The core's engine on the wall clock.
+//!
+//! A [`Wall`] stamps what arrives with its clock, injects it, and runs the engine up to the clock; it never runs ahead.
+//! What completes is handed back no earlier than the model says. How much later is the *lag*, which a served latency
+//! is never printed without: a loop that cannot keep up with its model shows there, and nowhere else.
+
+use std::time::{Duration, Instant};
+
+use phaselink_core::engine::{Completed, Engine, Input};
+use phaselink_core::report::Latency;
+use phaselink_core::time::{Span, Time};
+
+/// What time it is, counted from the start of the run.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The system's steady clock.
+    Steady(Instant),
+    /// A clock that its owner sets, for tests and replays.
+    Set(Time),
+}
+
+impl Clock {
+    /// The steady clock, at zero now.
+    pub fn start() -> Clock {
+        Clock::Steady(Instant::now())
+    }
+
+    /// The present instant.
+    #[inline]
+    pub fn now(&self) -> Time {
+        match self {
+            Clock::Steady(start) => Time::ZERO + span(start.elapsed()),
+            Clock::Set(now) => *now,
+        }
+    }
+}
+
+/// A duration as a span; what is longer than 213 days counts as that.
+pub fn span(duration: Duration) -> Span {
+    Span::from_ps(u64::try_from(duration.as_nanos().saturating_mul(1000)).unwrap_or(u64::MAX))
+}
+
+/// How a loop passes the time in which nothing happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// Looks again and again: the least lag, for a core.
+    #[default]
+    Spin,
+    /// Sleeps until the model's next event or the next arrival: little processor time, tens of microseconds of lag.
+    Block,
+}
+
+/// An engine that follows a clock.
+#[derive(Debug)]
+pub struct Wall {
+    engine: Engine,
+    clock: Clock,
+    lag: Latency,
+    last_lag: Span,
+    under_way: u64,
+}
+
+/// Longest sleep of a loop whose device has nothing to do but look for work: what it does by itself is caught up with
+/// then, in one go.
+const IDLE_MAX: Duration = Duration::from_millis(1);
+
+impl Wall {
+    /// The engine at time zero of `clock`.
+    pub fn new(engine: Engine, clock: Clock) -> Wall {
+        Wall { engine, clock, lag: Latency::default(), last_lag: Span::ZERO, under_way: 0 }
+    }
+
+    /// Something arrives from outside, now.
+    pub fn arrive(&mut self, input: Input) -> Time {
+        let now = self.clock.now();
+        self.under_way += u64::from(matches!(input, Input::Request { .. }));
+        self.engine.inject(now, input);
+        now
+    }
+
+    /// Let everything happen that is due by now.
+    pub fn advance(&mut self) {
+        self.engine.run_until(self.clock.now());
+    }
+
+    /// The next injected request that is done. Its lag ends here: the caller hands the result over at once.
+    pub fn take_completed(&mut self) -> Option<Completed> {
+        let done = self.engine.take_completed()?;
+        self.under_way -= 1;
+        self.last_lag = self.clock.now().since(done.at);
+        self.lag.record(self.last_lag);
+        Some(done)
+    }
+
+    /// How long nothing happens unless something arrives. While no request is under way, the device's own looking for
+    /// work is no reason to wake up early.
+    pub fn idle_for(&self) -> Duration {
+        if self.under_way == 0 {
+            return IDLE_MAX;
+        }
+        let next = self.engine.next_at().unwrap_or(Time::NEVER);
+        let ahead = next.as_ps().saturating_sub(self.clock.now().as_ps());
+        Duration::from_nanos(ahead / 1000).min(IDLE_MAX)
+    }
+
+    /// How much later than modelled results were handed over.
+    pub fn lag(&self) -> &Latency {
+        &self.lag
+    }
+
+    /// That of the result handed over last.
+    pub fn last_lag(&self) -> Span {
+        self.last_lag
+    }
+
+    /// The clock, to set it where that is possible.
+    pub fn clock_mut(&mut self) -> &mut Clock {
+        &mut self.clock
+    }
+
+    /// The engine, for what it has measured and recorded.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The same to set it up: clients, recording.
+    pub fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
+    }
+}

@@ -1,0 +1,249 @@
+//! The NBD server's side of a conversation, byte by byte, without sockets.
+
+use phaselink_serve::nbd::export::Export;
+use phaselink_serve::nbd::session::{Session, apply};
+use phaselink_serve::nbd::wire::{self, Parsed, Request, command, flag, option, reply};
+use phaselink_serve::store::{Geometry, Store};
+use proptest::prelude::*;
+
+const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+
+/// A server and what it has sent.
+struct Server {
+    session: Session,
+    store: Store,
+    export: Export,
+    errors: u64,
+}
+
+impl Server {
+    fn new() -> Server {
+        let export = Export { name: "disk".into(), geometry: GEOMETRY };
+        Server { session: Session::begin(), store: Store::in_memory(GEOMETRY).unwrap(), export, errors: 0 }
+    }
+
+    /// A server whose client has chosen the export.
+    fn open(structured: bool) -> Server {
+        let mut server = Server::new();
+        server.say(&3u32.to_be_bytes());
+        if structured {
+            server.say(&option_bytes(option::STRUCTURED_REPLY, b""));
+        }
+        server.say(&option_bytes(option::GO, &info_data(b"disk")));
+        server.heard();
+        server
+    }
+
+    /// The client sends `bytes`.
+    fn say(&mut self, bytes: &[u8]) {
+        self.session.input.push(bytes);
+        while let Some(wanted) = self.session.next(&self.export, &mut self.errors) {
+            let payload = wanted.command.payload_bytes(wanted.bytes);
+            let data = self.session.input.data()[..payload].to_vec();
+            self.session.input.consume(payload);
+            if wanted.command == phaselink_serve::nbd::export::Command::Read {
+                self.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, &self.store);
+            } else {
+                let status = apply(&wanted, &data, &self.store);
+                self.session.answer(wanted.cookie, status);
+            }
+        }
+    }
+
+    /// What the server has sent since the last look.
+    fn heard(&mut self) -> Vec<u8> {
+        let bytes = self.session.output.data().to_vec();
+        self.session.output.consume(bytes.len());
+        bytes
+    }
+
+    /// Types of the option replies that have been sent.
+    fn replies(&mut self) -> Vec<u32> {
+        let bytes = self.heard();
+        let (mut at, mut kinds) = (0, Vec::new());
+        while let Parsed::Whole((kind, length), head) = wire::parse_option_reply(&bytes[at..]) {
+            kinds.push(kind);
+            at += head + length as usize;
+        }
+        assert_eq!(at, bytes.len(), "nothing but replies");
+        kinds
+    }
+
+    /// The error of a simple reply to a request.
+    fn error_of(&mut self, request: Request, data: &[u8]) -> u32 {
+        self.say(&[&request.encode()[..], data].concat());
+        let heard = self.heard();
+        let Parsed::Whole((cookie, error), _) = wire::parse_simple_reply(&heard) else { panic!("no reply: {heard:?}") };
+        assert_eq!(cookie, request.cookie);
+        error
+    }
+}
+
+fn option_bytes(option: u32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::from(wire::OPTION_MAGIC.to_be_bytes());
+    bytes.extend(option.to_be_bytes());
+    bytes.extend((data.len() as u32).to_be_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+fn info_data(name: &[u8]) -> Vec<u8> {
+    let mut data = Vec::from((name.len() as u32).to_be_bytes());
+    data.extend(name);
+    data.extend([0, 0]);
+    data
+}
+
+fn request(command: u16, offset: u64, length: u32) -> Request {
+    Request { flags: 0, command, cookie: 0x1234_5678_9abc_def0, offset, length }
+}
+
+#[test]
+fn the_greeting_offers_fixed_newstyle_without_padding() {
+    let mut server = Server::new();
+    assert_eq!(server.heard(), b"NBDMAGICIHAVEOPT\x00\x03");
+}
+
+#[test]
+fn every_option_has_its_answer_and_unknown_ones_are_unsupported() {
+    let mut server = Server::new();
+    server.heard();
+    server.say(&3u32.to_be_bytes());
+    let asked = |server: &mut Server, option, data: &[u8]| {
+        server.say(&option_bytes(option, data));
+        server.replies()
+    };
+    assert_eq!(asked(&mut server, option::LIST, b""), [reply::SERVER, reply::ACK]);
+    assert_eq!(asked(&mut server, option::LIST, b"x"), [reply::INVALID]);
+    assert_eq!(asked(&mut server, option::STRUCTURED_REPLY, b""), [reply::ACK]);
+    assert_eq!(asked(&mut server, 5, b""), [reply::UNSUPPORTED]);
+    assert_eq!(asked(&mut server, 999, &[7; 8192]), [reply::UNSUPPORTED]);
+    assert_eq!(asked(&mut server, 999, &[7; 8193]), [reply::TOO_BIG]);
+    assert_eq!(asked(&mut server, option::INFO, &info_data(b"other")), [reply::UNKNOWN]);
+    assert_eq!(asked(&mut server, option::INFO, &info_data(b"disk")), [reply::INFO, reply::INFO, reply::ACK]);
+    assert_eq!(asked(&mut server, option::INFO, b"\x00\x00\x00\x09disk\x00\x00"), [reply::INVALID]);
+    assert_eq!(asked(&mut server, option::GO, &info_data(b"")), [reply::INFO, reply::INFO, reply::ACK]);
+    assert!(!server.session.is_closed());
+}
+
+#[test]
+fn the_oldest_option_gets_size_and_flags_and_a_wrong_name_ends_the_connection() {
+    let mut server = Server::new();
+    server.heard();
+    server.say(&[&1u32.to_be_bytes()[..], &option_bytes(option::EXPORT_NAME, b"disk")].concat());
+    let heard = server.heard();
+    assert_eq!((heard.len(), &heard[..8]), (8 + 2 + 124, &(1u64 << 20).to_be_bytes()[..]));
+    let mut server = Server::new();
+    server.say(&[&3u32.to_be_bytes()[..], &option_bytes(option::EXPORT_NAME, b"other")].concat());
+    assert!(server.session.is_closed());
+}
+
+#[test]
+fn abort_is_acknowledged_and_ends_the_connection() {
+    let mut server = Server::new();
+    server.heard();
+    server.say(&[&3u32.to_be_bytes()[..], &option_bytes(option::ABORT, b"")].concat());
+    assert_eq!(server.replies(), [reply::ACK]);
+    assert!(server.session.is_closed());
+}
+
+#[test]
+fn what_is_written_is_read_in_simple_and_in_structured_replies() {
+    for structured in [false, true] {
+        let mut server = Server::open(structured);
+        assert_eq!(server.error_of(request(command::WRITE, 4096, 512), &[7; 512]), 0);
+        server.say(&request(command::READ, 4096, 1024).encode());
+        let heard = server.heard();
+        let head = if structured { 28 } else { 16 };
+        assert_eq!(heard[head..head + 512], [7; 512]);
+        assert_eq!(heard[head + 512..], [0; 512]);
+        if structured {
+            assert_eq!(heard[..8], [0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 1], "one chunk of data, the last");
+            assert_eq!(heard[16..28], [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 16, 0], "its length and place");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_wrong_gets_its_error_and_the_connection_goes_on() {
+    let mut server = Server::open(false);
+    let (invalid, no_space) = (22, 28);
+    let last = (1 << 20) - 512;
+    assert_eq!(server.error_of(request(command::READ, last + 512, 512), b""), invalid);
+    assert_eq!(server.error_of(request(command::READ, u64::MAX - 511, 512), b""), invalid);
+    assert_eq!(server.error_of(request(command::READ, 0, 0), b""), invalid);
+    assert_eq!(server.error_of(request(command::READ, 100, 512), b""), invalid);
+    assert_eq!(server.error_of(request(command::WRITE, last, 1024), &[0; 1024]), no_space);
+    assert_eq!(server.error_of(request(command::WRITE_ZEROES, last, 1024), b""), no_space);
+    assert_eq!(server.error_of(request(command::FLUSH, 512, 0), b""), invalid);
+    assert_eq!(server.error_of(request(77, 0, 512), b""), invalid);
+    let odd = Request { flags: 1 << 9, ..request(command::READ, 0, 512) };
+    assert_eq!(server.error_of(odd, b""), invalid);
+    assert_eq!(server.errors, 9);
+    assert_eq!(server.error_of(request(command::WRITE, last, 512), &[9; 512]), 0);
+}
+
+#[test]
+fn flush_trim_and_zeroing_work_with_and_without_force_unit_access() {
+    let mut server = Server::open(false);
+    assert_eq!(server.error_of(request(command::WRITE, 0, 8192), &[5; 8192]), 0);
+    assert_eq!(server.error_of(request(command::FLUSH, 0, 0), b""), 0);
+    let durable = Request { flags: flag::FUA, ..request(command::TRIM, 0, 4096) };
+    assert_eq!(server.error_of(durable, b""), 0);
+    let kept = Request { flags: flag::FUA | flag::NO_HOLE, ..request(command::WRITE_ZEROES, 4096, 512) };
+    assert_eq!(server.error_of(kept, b""), 0);
+    let mut found = vec![1; 8192];
+    server.store.read(0, &mut found).unwrap();
+    assert_eq!((&found[..4608], &found[4608..]), (&[0; 4608][..], &[5; 3584][..]));
+}
+
+#[test]
+fn a_write_longer_than_any_may_be_ends_the_connection_before_its_data_comes() {
+    let mut server = Server::open(false);
+    server.say(&request(command::WRITE, 0, (32 << 20) + 512).encode());
+    assert!(server.session.is_closed());
+    assert!(server.heard().is_empty());
+}
+
+#[test]
+fn a_request_without_its_magic_number_ends_the_connection() {
+    let mut server = Server::open(false);
+    server.say(&[0; 28]);
+    assert!(server.session.is_closed());
+}
+
+/// Bytes that are nearly right lead further than random ones.
+fn message() -> impl Strategy<Value = Vec<u8>> {
+    let asked = (0u16..9, any::<u16>(), 0u64..2 << 20, 0u32..3000);
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..60),
+        (0u32..12, prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(option, data)| option_bytes(option, &data)),
+        prop::collection::vec(any::<u8>(), 0..9).prop_map(|name| option_bytes(option::GO, &info_data(&name))),
+        Just(option_bytes(option::GO, &info_data(b"disk"))),
+        asked.prop_map(|(command, flags, offset, length)| {
+            Request { flags: flags & 3, command, cookie: 1, offset: offset & !511, length: length & !511 }
+                .encode()
+                .into()
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+
+    #[test]
+    fn no_bytes_make_the_server_fail_and_cutting_them_changes_nothing(
+        messages in prop::collection::vec(message(), 0..12),
+        cut in 1usize..50,
+        open in any::<bool>(),
+    ) {
+        let start = || if open { Server::open(true) } else { Server::new() };
+        let (mut whole, mut pieces) = (start(), start());
+        let bytes = [&3u32.to_be_bytes()[..], &messages.concat()].concat();
+        let bytes = if open { &bytes[4..] } else { &bytes[..] };
+        whole.say(bytes);
+        bytes.chunks(cut).for_each(|piece| pieces.say(piece));
+        prop_assert_eq!(whole.heard(), pieces.heard());
+        prop_assert_eq!(whole.session.is_closed(), pieces.session.is_closed());
+    }
+}

@@ -1,0 +1,235 @@
+//! The store: what it keeps, and what it refuses.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use phaselink_serve::store::{Geometry, STATE_BYTES_MAX, Store};
+use proptest::prelude::*;
+
+const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+const DATA_START: u64 = 8 << 20;
+
+fn path(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = fs::remove_file(&path);
+    path
+}
+
+fn read(store: &Store, offset: u64, bytes: usize) -> Vec<u8> {
+    let mut into = vec![0xee; bytes];
+    store.read(offset, &mut into).unwrap();
+    into
+}
+
+fn refusal(path: &Path, geometry: Geometry) -> String {
+    let before = fs::read(path).unwrap();
+    let problem = Store::open(path, geometry).unwrap_err();
+    assert!(fs::read(path).unwrap() == before, "a refused file is left as it is");
+    problem.to_string().replace(&path.display().to_string(), "FILE")
+}
+
+fn damage(path: &Path, at: u64) {
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+}
+
+#[test]
+fn a_new_store_reads_zeros_and_takes_no_space() {
+    let path = path("fresh");
+    let store = Store::open(&path, GEOMETRY).unwrap();
+    assert!(read(&store, 0, 1 << 20).iter().all(|byte| *byte == 0));
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!(metadata.len(), DATA_START + GEOMETRY.capacity_bytes);
+    assert!(metadata.blocks() * 512 < 64 << 10);
+}
+
+#[test]
+fn what_was_written_is_there_when_the_store_is_opened_again() {
+    let path = path("again");
+    for round in 1..4u8 {
+        let store = Store::open(&path, GEOMETRY).unwrap();
+        assert_eq!(read(&store, 5000, 100), vec![round - 1; 100]);
+        store.write(5000, &[round; 100]).unwrap();
+        store.save_state(&[round; 10]).unwrap();
+        store.flush_range(5000, 100).unwrap();
+        assert_eq!(store.state(), [round; 10]);
+    }
+    assert_eq!(Store::open(&path, GEOMETRY).unwrap().state(), [3; 10]);
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused() {
+    let path = path("other");
+    fs::write(&path, "a letter").unwrap();
+    let expected = "FILE: this is no store of phaselink; allowed: a store, or a path where there is no file yet";
+    assert_eq!(refusal(&path, GEOMETRY), expected);
+}
+
+#[test]
+fn a_store_of_another_size_version_or_checksum_is_refused() {
+    let path = path("wrong");
+    drop(Store::open(&path, GEOMETRY).unwrap());
+    let larger = Geometry { capacity_bytes: 2 << 20, ..GEOMETRY };
+    let expected = "FILE: the store holds 1048576 bytes in blocks of 512; allowed: 2097152 bytes in blocks of 512";
+    assert_eq!(refusal(&path, larger), expected);
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(DATA_START + 5).unwrap();
+    let expected = "FILE: the file has 8388613 bytes: something is missing, or too much; allowed: 9437184 bytes";
+    assert_eq!(refusal(&path, GEOMETRY), expected);
+    damage(&path, 100);
+    let expected = "FILE: the header is damaged: its checksum is wrong; allowed: the store as it was written";
+    assert_eq!(refusal(&path, GEOMETRY), expected);
+    damage(&path, 8);
+    assert_eq!(refusal(&path, GEOMETRY), "FILE: the store has version 0; allowed: version 1");
+}
+
+#[test]
+fn a_store_whose_making_was_cut_short_is_made_whole() {
+    let path = path("half");
+    drop(Store::open(&path, GEOMETRY).unwrap());
+    for length in [0, 4096] {
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(length).unwrap();
+        let store = Store::open(&path, GEOMETRY).unwrap();
+        assert_eq!(read(&store, (1 << 20) - 1, 1), [0]);
+    }
+}
+
+#[test]
+fn two_servers_cannot_share_a_store() {
+    let path = path("shared");
+    let store = Store::open(&path, GEOMETRY).unwrap();
+    assert_eq!(refusal(&path, GEOMETRY), "FILE: another server has this store; allowed: one server a store");
+    drop(store);
+    Store::open(&path, GEOMETRY).unwrap();
+}
+
+#[test]
+fn a_torn_state_leaves_the_one_before_it() {
+    let path = path("torn");
+    let store = Store::open(&path, GEOMETRY).unwrap();
+    store.save_state(b"first").unwrap();
+    store.save_state(&vec![7; STATE_BYTES_MAX]).unwrap();
+    drop(store);
+    // The second state is in slot 0.
+    damage(&path, (64 << 10) + 1000);
+    assert_eq!(Store::open(&path, GEOMETRY).unwrap().state(), b"first");
+    damage(&path, (4 << 20) + 17);
+    let expected =
+        "FILE: the wear-levelling state is damaged: no checksum is right; allowed: the store as it was written";
+    assert_eq!(refusal(&path, GEOMETRY), expected);
+}
+
+#[test]
+fn zeroed_space_goes_back_to_the_disk_unless_it_is_to_be_kept() {
+    let path = path("trim");
+    let store = Store::open(&path, GEOMETRY).unwrap();
+    let used = || fs::metadata(&path).unwrap().blocks() * 512;
+    store.write(0, &vec![1; 1 << 20]).unwrap();
+    let full = used();
+    store.zero(0, 512 << 10, true).unwrap();
+    assert_eq!(used(), full);
+    store.zero(100, 512 << 10, false).unwrap();
+    assert!(used() + (400 << 10) < full);
+    assert_eq!(read(&store, (512 << 10) + 100, 1), [1]);
+    assert!(read(&store, 0, (512 << 10) + 100).iter().all(|byte| *byte == 0));
+}
+
+/// A tmpfs of 1 MiB beyond the store's own pages, or none where this process may not make one.
+fn small_disk(test: &str) -> Option<PathBuf> {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    fs::create_dir_all(&place).unwrap();
+    let mount = ["-t", "tmpfs", "-o", "size=1m", "tmpfs"];
+    let mounted = std::process::Command::new("mount").args(mount).arg(&place).output();
+    mounted.is_ok_and(|output| output.status.success()).then_some(place)
+}
+
+#[test]
+fn a_full_disk_is_an_error_of_the_write_and_harms_nothing_else() {
+    let Some(place) = small_disk("full") else {
+        return eprintln!("skipped: only root can make a small disk");
+    };
+    let filled = std::panic::catch_unwind(|| fill(&place.join("store")));
+    let unmounted = std::process::Command::new("umount").arg(&place).status().unwrap();
+    assert!(unmounted.success());
+    let written = filled.unwrap();
+    assert!(written > 100, "{written} blocks");
+}
+
+/// Blocks that a disk takes; all of them are there afterwards, and can be written again.
+fn fill(path: &Path) -> u64 {
+    let geometry = Geometry { capacity_bytes: 4 << 20, block_bytes: 512 };
+    let store = Store::open(path, geometry).unwrap();
+    let block = |number: u64| [(number % 200) as u8 + 1; 4096];
+    let refused = (0..1024).find(|number| store.write(number * 4096, &block(*number)).is_err());
+    let written = refused.expect("the disk is smaller than the store");
+    store.flush().unwrap();
+    for number in 0..written {
+        assert_eq!(read(&store, number * 4096, 4096), block(number));
+        store.write(number * 4096, &block(number + 7)).unwrap();
+    }
+    assert!(read(&store, written * 4096, 4096).iter().all(|byte| *byte == 0));
+    drop(store);
+    let store = Store::open(path, geometry).unwrap();
+    assert_eq!(read(&store, 0, 4096), block(7));
+    store.zero(0, 4096, false).unwrap();
+    store.write(written * 4096, &block(0)).expect("there is room for one page again");
+    written
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write { offset: u64, bytes: usize, value: u8 },
+    Zero { offset: u64, bytes: usize, keep_space: bool },
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let range = || (0u64..1 << 20, 0usize..20_000).prop_map(|(o, b)| (o, b.min(((1u64 << 20) - o) as usize)));
+    prop_oneof![
+        (range(), 1u8..).prop_map(|((offset, bytes), value)| Step::Write { offset, bytes, value }),
+        (range(), any::<bool>()).prop_map(|((offset, bytes), keep_space)| Step::Zero { offset, bytes, keep_space }),
+        Just(Step::Reopen),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+
+    #[test]
+    fn a_store_holds_what_a_flat_array_holds(steps in prop::collection::vec(step(), 1..24)) {
+        let path = path("flat");
+        let memory = Store::in_memory(GEOMETRY).unwrap();
+        let mut file = Store::open(&path, GEOMETRY).unwrap();
+        let mut flat = vec![0u8; 1 << 20];
+        for step in steps {
+            match step {
+                Step::Write { offset, bytes, value } => {
+                    flat[offset as usize..][..bytes].fill(value);
+                    memory.write(offset, &vec![value; bytes]).unwrap();
+                    file.write(offset, &vec![value; bytes]).unwrap();
+                }
+                Step::Zero { offset, bytes, keep_space } => {
+                    flat[offset as usize..][..bytes].fill(0);
+                    memory.zero(offset, bytes as u64, keep_space).unwrap();
+                    file.zero(offset, bytes as u64, keep_space).unwrap();
+                }
+                Step::Reopen => {
+                    drop(file);
+                    file = Store::open(&path, GEOMETRY).unwrap();
+                }
+            }
+        }
+        prop_assert!(read(&memory, 0, 1 << 20) == flat);
+        prop_assert!(read(&file, 0, 1 << 20) == flat);
+    }
+}
+
+#[test]
+fn a_missing_directory_is_told_with_the_systems_words() {
+    let path = path("nowhere").join("store");
+    let problem = Store::open(&path, GEOMETRY).unwrap_err().to_string();
+    assert!(problem.contains("cannot be opened: No such file or directory"), "{problem}");
+    assert!(File::open(path).is_err());
+}

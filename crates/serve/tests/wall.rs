@@ -1,0 +1,98 @@
+//! The wall loop and the virtual loop are two drivers of one device.
+
+use phaselink_core::config::{Drive, shipped};
+use phaselink_core::engine::{Completed, Engine, Input};
+use phaselink_core::random::mix;
+use phaselink_core::report::Record;
+use phaselink_core::time::{Span, Time};
+use phaselink_core::workload::{Io, Op};
+use phaselink_serve::wall::{Clock, Wall};
+
+const REQUESTS: u32 = 200;
+
+/// A device with one client, recording.
+fn engine(drive: &Drive) -> (Engine, u16) {
+    let mut engine = Engine::new(drive, 1);
+    engine.record(usize::MAX);
+    let thread = engine.add_client(16);
+    (engine, thread)
+}
+
+/// Reads and writes of several sizes at irregular times, some of them at the same instant.
+fn arrivals(thread: u16) -> Vec<(Time, Input)> {
+    let mut at = Time::ZERO;
+    let arrival = |token| {
+        let draw = mix(u64::from(token));
+        at += Span::from_ns(draw % 4 * (draw >> 8) % 9_000);
+        let op = if draw.is_multiple_of(5) { Op::Write } else { Op::Read };
+        let io = Io { op, offset: (draw >> 20) % 1000 * 4096, bytes: 512 << (draw % 4) };
+        (at, Input::Request { thread, io, token })
+    };
+    (0..REQUESTS).map(arrival).collect()
+}
+
+fn drain(mut engine: Engine, mut done: Vec<Completed>) -> (Vec<Completed>, Vec<Record>) {
+    while done.len() < REQUESTS as usize {
+        let next = engine.next_at().expect("requests are under way");
+        engine.run_until(next);
+        done.extend(std::iter::from_fn(|| engine.take_completed()));
+    }
+    (done, engine.trace().records().to_vec())
+}
+
+fn virtual_loop(drive: &Drive) -> (Vec<Completed>, Vec<Record>) {
+    let (mut engine, thread) = engine(drive);
+    arrivals(thread).into_iter().for_each(|(at, input)| engine.inject(at, input));
+    drain(engine, Vec::new())
+}
+
+/// The clock moves in steps that have nothing to do with the model's.
+fn wall_loop(drive: &Drive) -> (Vec<Completed>, Vec<Record>) {
+    let (engine, thread) = engine(drive);
+    let mut wall = Wall::new(engine, Clock::Set(Time::ZERO));
+    let (mut now, mut done) = (Time::ZERO, Vec::new());
+    for (at, input) in arrivals(thread) {
+        while now < at {
+            now = at.min(now + Span::from_ps(mix(now.as_ps()) % 3_000_000 + 1));
+            *wall.clock_mut() = Clock::Set(now);
+            wall.advance();
+            done.extend(std::iter::from_fn(|| wall.take_completed()));
+        }
+        assert_eq!(wall.arrive(input), at);
+    }
+    drain(wall.engine().clone(), done)
+}
+
+#[test]
+fn both_loops_give_the_same_packets_and_completions_for_the_same_arrivals_on_every_shipped_drive() {
+    for name in shipped::names() {
+        let drive = Drive::shipped(name).unwrap();
+        let (expected, found) = (virtual_loop(&drive), wall_loop(&drive));
+        assert!(expected.1.len() > 10 * REQUESTS as usize, "{name} records packets");
+        assert_eq!(expected.0, found.0, "{name}");
+        assert!(expected.1 == found.1, "{name}: the packets differ");
+    }
+}
+
+#[test]
+fn a_result_comes_at_its_modelled_instant_and_not_before() {
+    let drive = Drive::shipped("dc-express").unwrap();
+    let (engine, thread) = engine(&drive);
+    let mut wall = Wall::new(engine, Clock::Set(Time::ZERO));
+    let io = Io { op: Op::Read, offset: 0, bytes: 512 };
+    wall.arrive(Input::Request { thread, io, token: 3 });
+    let mut ahead = wall.engine().clone();
+    let due = loop {
+        ahead.run_until(ahead.next_at().unwrap());
+        if let Some(done) = ahead.take_completed() {
+            break done.at;
+        }
+    };
+    *wall.clock_mut() = Clock::Set(Time::from_ps(due.as_ps() - 1));
+    wall.advance();
+    assert_eq!(wall.take_completed(), None);
+    *wall.clock_mut() = Clock::Set(due + Span::from_ns(70));
+    wall.advance();
+    assert_eq!(wall.take_completed(), Some(Completed { token: 3, at: due }));
+    assert_eq!((wall.lag().count(), wall.lag().max()), (1, Span::from_ns(70)));
+}
