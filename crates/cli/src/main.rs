@@ -7,6 +7,7 @@ mod compare;
 mod drive_flags;
 mod ecc;
 mod ending;
+mod endurance;
 mod input;
 mod interrupt;
 mod output;
@@ -32,6 +33,7 @@ Examples:
   phaselink sweep plan.toml               many drives and jobs, a row for each
   phaselink trace dc-express              every packet of one request
   phaselink check my-drive.toml           what a drive file says, key by key
+  phaselink endurance dc-express          how long its memory lasts
   phaselink reproduce                     published results beside simulated ones
   phaselink ecc                           errors in sectors, injected and corrected
   phaselink serve nvme --nbd 'nbd+unix:///?socket=nvme.sock'    the drive as a real block device
@@ -55,6 +57,7 @@ enum Command {
     Sweep(sweep::Arguments),
     Trace(trace::Arguments),
     Check(check::Arguments),
+    Endurance(endurance::Arguments),
     Reproduce(reproduce::Arguments),
     Ecc(ecc::Arguments),
     Serve(serve::Arguments),
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
+        Command::Endurance(arguments) => endurance::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
         Command::Ecc(arguments) => ecc::command(&arguments),
         Command::Serve(arguments) => serve::command(&arguments),

@@ -59,11 +59,23 @@ fn piped_output_has_no_escape_codes_and_no_progress_bars() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in ["", "compare", "run", "predict", "sweep", "trace", "check", "reproduce", "ecc"] {
+    for command in ["", "compare", "run", "predict", "sweep", "trace", "check", "endurance", "reproduce", "ecc"] {
         let help = printed(&format!("{command} --help"));
         assert!(help.contains("Examples:\n  phaselink "), "{command}: {help}");
         assert!(help.lines().all(|line| line.chars().count() <= 110), "{command}: {help}");
     }
+}
+
+#[test]
+fn the_lifetimes_of_a_memory_as_json_are_those_of_each_workload_and_wear_levelling() {
+    let document = document("endurance dc-express --workload hammer,uniform --json");
+    let lifetimes = document["lifetimes"].as_array().unwrap();
+    assert_eq!(lifetimes.len(), 6);
+    assert_eq!(lifetimes[0]["workload"], "hammer");
+    assert_eq!(lifetimes[0]["wear_levelling"], "none");
+    assert_eq!(lifetimes[0]["line_writes"], 1e6, "one line and its endurance");
+    assert_eq!(lifetimes[3]["ideal_share"], 1.0);
+    assert!(lifetimes[4]["years"].as_f64() > lifetimes[0]["years"].as_f64());
 }
 
 #[test]

@@ -30,6 +30,18 @@ fn a_missing_file_is_named_once_with_the_reason() {
 }
 
 #[test]
+fn a_memory_that_lasts_for_ever_or_an_unknown_workload_is_refused() {
+    assert_eq!(
+        errors("endurance nvme --media dram --workload hammer"),
+        ["nvme: media.endurance_cycles is 0: its lines last for ever; allowed: a number of writes above 0"]
+    );
+    assert_eq!(
+        errors("endurance nvme --workload hamer"),
+        ["command line: there is no workload `hamer`; allowed: uniform, hot-range, zipf, hammer"]
+    );
+}
+
+#[test]
 fn an_unknown_drive_comes_with_the_likeliest_and_all_known_ones() {
     assert_eq!(
         errors("run dc-expres"),

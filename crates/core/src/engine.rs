@@ -33,7 +33,7 @@ use crate::host::root_complex::RootComplex;
 use crate::host::{Done, Host};
 use crate::link::packet::{Direction, Kind, Packet};
 use crate::link::{Arrival, Link};
-use crate::media::{Geometry, Media};
+use crate::media::Media;
 use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, nvme};
 use crate::recorder::Recorder;
 use crate::report::record::Burst;
@@ -96,7 +96,7 @@ impl Engine {
             root_complex,
             settles_alike: settle.is_some(),
             controller,
-            media: Media::new(&Geometry::from(&drive.media)),
+            media: Media::of(&drive.media, seed),
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep,
             stack_names: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
@@ -351,6 +351,7 @@ impl Engine {
         let now = self.recorder.last();
         let mut counters = self.driver.counters();
         counters.extend(self.controller.counters());
+        counters.extend(self.media.counters());
         if let Some(data) = &self.sink.data {
             counters.extend([("verified_reads", data.verified_reads), ("data_errors", data.data_errors)]);
         }

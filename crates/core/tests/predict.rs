@@ -77,6 +77,37 @@ fn a_lone_request_takes_what_is_predicted_to_the_picosecond_or_at_most_two_per_c
 }
 
 #[test]
+fn memories_whose_chips_are_told_apart_are_predicted_to_the_picosecond_or_bounded() {
+    for media in ["media.preset=pcm-p5q-card", "media.preset=pcm-p5q-channel"] {
+        for (bytes, exact) in [(512, true), (4096, true), (65_536, false)] {
+            let drive = drive("nvme-polled", &[media, "media.ecc_decode_ns=300"]);
+            let job = format!("bs={bytes} number_ios=20");
+            let latency = predicted(&drive, &job).latencies[0].clone().expect("a closed form");
+            let outcome = run(&drive, &job);
+            match latency.certainty == Certainty::Exact {
+                true => assert_exact(&format!("{media} {job}"), &latency, &outcome),
+                false => assert!(!exact && figures(&outcome).total.min() >= latency.stages.total(), "{media} {job}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn chips_and_gap_moves_bound_throughput() {
+    let busy = "rw=randwrite bs=4k iodepth=64 number_ios=6000";
+    for set in ["media.program_ns=120000", "media.wear_levelling=start-gap", "media.data_pattern=random"] {
+        let drive = drive("nvme-polled", &["media.preset=pcm-p5q-card", set]);
+        let (job, found) = (predicted(&drive, busy), run(&drive, busy).iops());
+        assert_eq!(job.bottleneck().resource, "media banks", "{set}");
+        assert!(found <= job.bottleneck().bound_iops() * 1.005, "{set}: {found} of {job:?}");
+    }
+    let reads = "bs=4k iodepth=64 number_ios=6000";
+    let drive = drive("nvme-polled", &["media.preset=pcm-p5q-card"]);
+    let (bound, found) = (predicted(&drive, reads).bottleneck().bound_iops(), run(&drive, reads).iops());
+    assert!((bound * 0.99..=bound * 1.001).contains(&found), "{found} of {bound}");
+}
+
+#[test]
 fn a_dc_express_read_in_a_tight_loop_takes_its_prediction_and_up_to_4_ns_of_waiting() {
     for bytes in [8, 512, 4096] {
         let drive = drive("dc-express", &["link.dllps=false"]);

@@ -3,7 +3,8 @@
 //! Other conditions hold for every value within bounds and need no check: no size within bounds comes near 2^64 bytes.
 
 use super::drive::Drive;
-use super::schema::{Interface, Wait};
+use super::schema::{DataPattern, Interface, Wait};
+use crate::media::cells::Cells;
 use crate::report::stage::STACK_STAGES_MAX;
 
 /// Entries of all submission queues together: with all of them used, 3.2 GB of rings and bookkeeping.
@@ -25,6 +26,12 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         clocks,
         volts,
         stripe,
+        chips,
+        chips_fill_stripe,
+        pulses,
+        pattern,
+        housekeeping,
+        wear_line,
         data_credits,
         lane_rate,
         completion_size,
@@ -90,6 +97,83 @@ fn stripe(drive: &Drive) -> Option<Broken> {
         &["media.stripe_bytes", "media.capacity_mib"],
         format!("media.stripe_bytes is {stripe} with media.capacity_mib {capacity}"),
         String::from("a stripe no larger than the capacity"),
+    )
+}
+
+/// Spare chips, several buses and clocks belong to chips that are told apart.
+fn chips(drive: &Drive) -> Option<Broken> {
+    let media = &drive.media;
+    let keys = [
+        ("spare_chips", u32::from(media.spare_chips)),
+        ("buses_per_channel", u32::from(media.buses_per_channel) - 1),
+        ("command_clocks", media.command_clocks.into()),
+        ("dummy_clocks", media.dummy_clocks.into()),
+    ];
+    let key = keys.iter().find(|(_, beyond_none)| *beyond_none > 0).map(|(key, _)| *key)?;
+    broken_if(
+        media.chip_bytes == 0,
+        &[
+            "media.chip_bytes",
+            "media.spare_chips",
+            "media.buses_per_channel",
+            "media.command_clocks",
+            "media.dummy_clocks",
+        ],
+        format!("media.{key} is given with media.chip_bytes 0"),
+        String::from("media.chip_bytes above 0"),
+    )
+}
+
+fn chips_fill_stripe(drive: &Drive) -> Option<Broken> {
+    let (chip, stripe) = (drive.media.chip_bytes, drive.media.stripe_bytes);
+    broken_if(
+        chip > 0 && !stripe.is_multiple_of(chip),
+        &["media.chip_bytes", "media.stripe_bytes"],
+        format!("media.chip_bytes is {chip} with media.stripe_bytes {stripe}"),
+        String::from("a stripe of whole chips"),
+    )
+}
+
+/// The pulses of typical data, half zeros and half ones, fit into the time that typical data takes.
+fn pulses(drive: &Drive) -> Option<Broken> {
+    let (shortest, program) = (Cells::of(&drive.media).typical_pulses(), drive.media.program);
+    broken_if(
+        shortest > program,
+        &["media.program_ns", "media.reset_ns", "media.set_ns", "media.program_group_cells"],
+        format!("media.program_ns is {} with pulses of {} in all", program.as_ns(), shortest.as_ns()),
+        String::from("media.program_ns no shorter than its pulses"),
+    )
+}
+
+fn pattern(drive: &Drive) -> Option<Broken> {
+    let media = &drive.media;
+    let data_matters = media.data_pattern != DataPattern::Typical || media.write_difference;
+    broken_if(
+        data_matters && (media.reset.is_zero() || media.set.is_zero()),
+        &["media.data_pattern", "media.write_difference", "media.reset_ns", "media.set_ns"],
+        String::from("the time of a write depends on its data, but media.reset_ns or media.set_ns is 0"),
+        String::from("both pulses, or media.data_pattern = \"typical\" and media.write_difference = false"),
+    )
+}
+
+/// Something has to fit between two pauses.
+fn housekeeping(drive: &Drive) -> Option<Broken> {
+    let (pause, interval) = (drive.media.housekeeping, drive.media.housekeeping_interval);
+    broken_if(
+        pause >= interval && !(pause.is_zero() && interval.is_zero()),
+        &["media.housekeeping_us", "media.housekeeping_interval_us"],
+        format!("media.housekeeping_us is {} with media.housekeeping_interval_us {}", pause.as_us(), interval.as_us()),
+        String::from("a pause shorter than the interval"),
+    )
+}
+
+fn wear_line(drive: &Drive) -> Option<Broken> {
+    let (line, stripe) = (drive.media.wear_line_bytes, drive.media.stripe_bytes);
+    broken_if(
+        line > 0 && !stripe.is_multiple_of(line),
+        &["media.wear_line_bytes", "media.stripe_bytes"],
+        format!("media.wear_line_bytes is {line} with media.stripe_bytes {stripe}"),
+        String::from("a stripe of whole lines"),
     )
 }
 

@@ -1,8 +1,8 @@
 //! Where a byte lives: channels, banks, and how addresses interleave over them.
 //!
 //! Owes its callers a bijection between device addresses and places in the banks, for every 64-bit
-//! address: what lies outside the capacity is for the protocol to refuse. A further mapping, such
-//! as wear levelling, belongs in front of [`Interleave::locate`].
+//! address: what lies outside the capacity is for the protocol to refuse. Wear levelling maps lines
+//! once more within their bank ([`super::wear`]), which changes nothing here.
 
 use super::timing::Timing;
 

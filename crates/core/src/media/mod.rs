@@ -8,19 +8,34 @@
 //! nothing of links and protocols, moves no data and refuses no address.
 //!
 //! [`geometry`] maps addresses to banks, [`timing`] holds the costs of a technology and the clocks
-//! of bank and bus; this module joins the pieces of a request into one answer.
+//! of bank and bus; this module joins the pieces of a request into one answer. What only some
+//! memories have is in [`Details`]: [`chip`] tells the chips of a bank apart, [`cells`] makes the
+//! time of a write depend on its data, [`wear`] moves lines about, [`housekeeping`] pauses
+//! everything. [`lifetime`] says for how long a memory lasts.
 
+pub mod cells;
+pub mod chip;
 pub mod ecc;
 pub mod geometry;
+pub mod housekeeping;
+pub mod lifetime;
+pub mod randomiser;
 mod resolve;
+pub mod start_gap;
 pub mod timing;
+pub mod wear;
 
 pub use geometry::Geometry;
 pub use timing::{Acknowledge, BusRate, Timing};
 
+use crate::random::Random;
 use crate::time::{Span, Time};
+use cells::Cells;
+use chip::Chips;
 use geometry::{Interleave, Piece};
-use timing::{Access, Bank, Bus};
+use housekeeping::Pauses;
+use timing::{Bank, Bus, Served, When};
+use wear::Wear;
 
 /// Banks and buses of one device.
 #[derive(Clone, Debug)]
@@ -28,9 +43,33 @@ pub struct Media {
     interleave: Interleave,
     timing: Timing,
     banks: Vec<Bank>,
+    /// Those of the first channel, then those of the next.
     buses: Vec<Bus>,
+    details: Details,
     activity: Activity,
     last_call: Time,
+}
+
+/// What only some memories have. The default is none of it.
+#[derive(Clone, Debug, Default)]
+pub struct Details {
+    /// Chips that are told apart.
+    pub chips: Option<Chips>,
+    /// Housekeeping.
+    pub pauses: Option<Pauses>,
+    /// Wear levelling.
+    pub wear: Option<Box<Wear>>,
+    /// Random data, whose programming takes a time of its own in each write.
+    pub random_data: Option<Box<RandomData>>,
+    /// What follows the transfer of every read.
+    pub ecc_decode: Span,
+}
+
+/// Where the program times of random data come from.
+#[derive(Clone, Debug)]
+pub struct RandomData {
+    pub cells: Cells,
+    pub random: Random,
 }
 
 /// When the bytes of a read are in the controller.
@@ -75,6 +114,8 @@ pub struct Activity {
     pub writes: u64,
     pub read_bytes: u64,
     pub written_bytes: u64,
+    /// Lines that wear levelling has moved.
+    pub gap_moves: u64,
     /// Time for which banks are held, summed over all banks, accesses still to come included.
     pub banks_busy: Span,
     /// Time of transfers, summed over all buses, accesses still to come included.
@@ -82,15 +123,22 @@ pub struct Activity {
 }
 
 impl Media {
-    /// An idle memory. Asserts that it has a bank and a program unit.
+    /// An idle memory without details. Asserts that it has a bank and a program unit.
     pub fn new(geometry: &Geometry) -> Media {
+        Media::with(geometry, Details::default())
+    }
+
+    /// The same with details.
+    pub fn with(geometry: &Geometry, details: Details) -> Media {
         assert!(geometry.timing.program_bytes > 0, "a program unit needs a byte");
         let interleave = Interleave::new(geometry);
+        let buses_per_channel = details.chips.map_or(1, |chips| chips.buses());
         Media {
             interleave,
             timing: geometry.timing,
             banks: vec![Bank::default(); interleave.banks() as usize],
-            buses: vec![Bus::default(); usize::from(geometry.channels)],
+            buses: vec![Bus::default(); usize::from(geometry.channels) * buses_per_channel],
+            details,
             activity: Activity::default(),
             last_call: Time::ZERO,
         }
@@ -98,7 +146,7 @@ impl Media {
 
     /// Reads `bytes` from `offset`; `first_bytes` (at least one, at most all) are what the caller
     /// needs before it can begin to send. On an idle memory one piece takes command + read +
-    /// bytes / rate, exactly. A read of nothing is done at once.
+    /// bytes / rate, exactly, or what [`Chips::read_time`] says. A read of nothing is done at once.
     pub fn read(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         self.last_call = now;
         self.activity.reads += 1;
@@ -106,13 +154,17 @@ impl Media {
         let mut first_bytes_left = first_bytes.max(1);
         let mut timing = ReadTiming { started: now, first_at: now, last_at: now };
         for piece in self.interleave.pieces(offset, bytes) {
-            let access = self.read_piece(now, piece);
-            timing.last_at = timing.last_at.max(access.bus_until);
             let needed = first_bytes_left.min(piece.bytes);
+            let served = self.read_piece(now, piece, needed);
+            timing.last_at = timing.last_at.max(served.access.bus_until);
             if needed > 0 {
                 first_bytes_left -= needed;
-                self.await_first(&mut timing, &access, needed);
+                self.await_first(&mut timing, &served);
             }
+        }
+        if bytes > 0 {
+            timing.first_at += self.details.ecc_decode;
+            timing.last_at += self.details.ecc_decode;
         }
         timing
     }
@@ -126,10 +178,13 @@ impl Media {
         self.activity.written_bytes += u64::from(bytes);
         let mut timing = WriteTiming { started: now, buffered_at: now, programmed_at: now, acknowledged_at: now };
         for piece in self.interleave.pieces(offset, bytes) {
-            let (access, program) = self.write_piece(now, piece);
-            timing.buffered_at = timing.buffered_at.max(access.bus_until);
-            timing.programmed_at = timing.programmed_at.max(access.bank_until);
-            self.await_done(&mut timing, &access, piece.bytes, program);
+            let (served, program) = self.write_piece(now, piece);
+            timing.buffered_at = timing.buffered_at.max(served.access.bus_until);
+            timing.programmed_at = timing.programmed_at.max(served.access.bank_until);
+            self.await_done(&mut timing, &served, program);
+            if self.details.wear.is_some() {
+                self.level(now, piece);
+            }
         }
         timing
     }
@@ -139,40 +194,97 @@ impl Media {
         self.activity
     }
 
-    fn read_piece(&mut self, now: Time, piece: Piece) -> Access {
-        let bus = &mut self.buses[self.interleave.channel(piece.bank) as usize];
-        let bank = &mut self.banks[piece.bank as usize];
-        let access = bank.read(bus, &self.timing, now, piece.bytes);
-        self.activity.add(&access);
-        access
+    /// What has been counted that only some memories do, by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        match &self.details.wear {
+            None => Vec::new(),
+            Some(wear) => {
+                vec![("gap_moves", self.activity.gap_moves), ("line_writes_max", wear.line_writes_max())]
+            }
+        }
     }
 
-    fn write_piece(&mut self, now: Time, piece: Piece) -> (Access, Span) {
-        let program = self.timing.program(piece.bank_offset, piece.bytes);
-        let bus = &mut self.buses[self.interleave.channel(piece.bank) as usize];
-        let bank = &mut self.banks[piece.bank as usize];
-        let access = bank.write(bus, &self.timing, now, piece.bytes, program);
-        self.activity.add(&access);
-        (access, program)
+    /// The state of wear levelling, if there is any.
+    pub fn wear(&self) -> Option<&Wear> {
+        self.details.wear.as_deref()
     }
 
-    /// Moves `first_at` to the instant at which `needed` bytes of this piece are there, if that is
+    fn read_piece(&mut self, now: Time, piece: Piece, needed: u32) -> Served {
+        let when = self.when(now, piece.bank);
+        let channel = self.interleave.channel(piece.bank) as usize;
+        let bank = &mut self.banks[piece.bank as usize];
+        let served = match &self.details.chips {
+            None => bank.read(&mut self.buses[channel], &self.timing, when, piece.bytes, needed),
+            Some(chips) => {
+                let buses = &mut self.buses[channel * chips.buses()..][..chips.buses()];
+                chips.read(bank, buses, when, piece, needed)
+            }
+        };
+        self.activity.add(&served);
+        served
+    }
+
+    fn write_piece(&mut self, now: Time, piece: Piece) -> (Served, Span) {
+        let program = self.program(piece);
+        let when = self.when(now, piece.bank);
+        let channel = self.interleave.channel(piece.bank) as usize;
+        let bank = &mut self.banks[piece.bank as usize];
+        let served = match &self.details.chips {
+            None => bank.write(&mut self.buses[channel], &self.timing, when, piece.bytes, program),
+            Some(chips) => {
+                let buses = &mut self.buses[channel * chips.buses()..][..chips.buses()];
+                chips.write(bank, buses, when, piece, program)
+            }
+        };
+        self.activity.add(&served);
+        (served, program)
+    }
+
+    /// Time to program a piece; the units of random data in it are alike.
+    fn program(&mut self, piece: Piece) -> Span {
+        let Details { random_data, chips, .. } = &mut self.details;
+        if let Some(data) = random_data {
+            self.timing.program = data.cells.draw(chips.map_or(1, |chips| chips.touched(piece)), &mut data.random);
+        }
+        self.timing.program(piece.bank_offset, piece.bytes)
+    }
+
+    /// From when on a bank may start what is handed over now.
+    fn when(&self, now: Time, bank: u32) -> When {
+        let earliest = match &self.details.pauses {
+            None => now,
+            Some(pauses) => pauses.after(self.banks[bank as usize].free_from(now)),
+        };
+        When { now, earliest }
+    }
+
+    /// Counts a write's lines and moves those that are due: each is read and written again in the same bank, which
+    /// makes later requests wait.
+    fn level(&mut self, now: Time, piece: Piece) {
+        let Some(wear) = &mut self.details.wear else { return };
+        let moves = wear.on_write(piece);
+        let line = Piece { bank: piece.bank, bank_offset: 0, bytes: wear.line_bytes() };
+        for _ in 0..moves {
+            self.read_piece(now, line, line.bytes);
+            self.write_piece(now, line);
+        }
+        self.activity.gap_moves += u64::from(moves);
+    }
+
+    /// Moves `first_at` to the instant at which the needed bytes of this piece are there, if that is
     /// later: the piece is then the critical one so far.
-    fn await_first(&self, timing: &mut ReadTiming, access: &Access, needed: u32) {
-        let first_at = access.bus_from + self.timing.bus.transfer(needed);
-        if first_at > timing.first_at {
-            timing.first_at = first_at;
-            let started = access.bus_from - self.timing.read_access();
-            timing.started = started.max(self.last_call);
+    fn await_first(&self, timing: &mut ReadTiming, served: &Served) {
+        if served.first_at > timing.first_at {
+            timing.first_at = served.first_at;
+            timing.started = (served.first_at - served.service).max(self.last_call);
         }
     }
 
     /// Moves `acknowledged_at` to the end of this piece, if that is later.
-    fn await_done(&self, timing: &mut WriteTiming, access: &Access, bytes: u32, program: Span) {
-        let buffering = self.timing.command + self.timing.bus.transfer(bytes);
+    fn await_done(&self, timing: &mut WriteTiming, served: &Served, program: Span) {
         let (done_at, service) = match self.timing.acknowledge {
-            Acknowledge::Early => (access.bus_until, buffering),
-            Acknowledge::Late => (access.bank_until, buffering + program),
+            Acknowledge::Early => (served.access.bus_until, served.service),
+            Acknowledge::Late => (served.access.bank_until, served.service + program),
         };
         if done_at > timing.acknowledged_at {
             timing.acknowledged_at = done_at;
@@ -182,11 +294,13 @@ impl Media {
 }
 
 impl Activity {
-    fn add(&mut self, access: &Access) {
-        self.banks_busy += access.bank_until.since(access.bank_from);
-        self.buses_busy += access.bus_until.since(access.bus_from);
+    fn add(&mut self, served: &Served) {
+        self.banks_busy += served.access.bank_until.since(served.access.bank_from);
+        self.buses_busy += served.bus_time;
     }
 }
 
+#[cfg(test)]
+mod details_tests;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,28 @@
 //! From a description to a memory.
 
-use super::{Acknowledge, BusRate, Geometry, Timing};
-use crate::config;
+use super::cells::Cells;
+use super::chip::Chips;
+use super::housekeeping::Pauses;
+use super::wear::Wear;
+use super::{Acknowledge, BusRate, Details, Geometry, Media, RandomData, Timing};
+use crate::config::{self, DataPattern};
+use crate::random::Random;
+
+impl Media {
+    /// The memory of a description; chance, where data is random and where lines are spread, comes from `seed`.
+    pub fn of(media: &config::Media, seed: u64) -> Media {
+        let random_data = (media.data_pattern == DataPattern::Random)
+            .then(|| Box::new(RandomData { cells: Cells::of(media), random: Random::stream(seed, "data of writes") }));
+        let details = Details {
+            chips: Chips::of(media),
+            pauses: Pauses::every(media.housekeeping_interval, media.housekeeping),
+            wear: Wear::of(media, seed).map(Box::new),
+            random_data,
+            ecc_decode: media.ecc_decode,
+        };
+        Media::with(&Geometry::from(media), details)
+    }
+}
 
 impl From<&config::Media> for Geometry {
     fn from(media: &config::Media) -> Geometry {
@@ -12,7 +33,7 @@ impl From<&config::Media> for Geometry {
             timing: Timing {
                 read: media.read,
                 command: media.command,
-                program: media.program,
+                program: Cells::of(media).time(media.data_pattern),
                 program_bytes: media.program_bytes,
                 bus: BusRate::from_bytes_per_ns(media.bus_bytes_per_ns),
                 acknowledge: match media.acknowledge {

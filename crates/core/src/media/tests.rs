@@ -204,6 +204,7 @@ fn activity_counts_requests_bytes_and_the_time_of_banks_and_buses() {
         writes: 1,
         read_bytes: 256,
         written_bytes: 512,
+        gap_moves: 0,
         banks_busy: ns(368 + 432 + 194 + 256 + 120_000),
         buses_busy: ns(64 + 64 + 256),
     };
@@ -234,8 +235,8 @@ proptest! {
             now += ns(pause_ns);
             let piece = media.interleave.pieces(stripe * 512, bytes).next().unwrap();
             let access = match is_read {
-                true => media.read_piece(now, piece),
-                false => media.write_piece(now, piece).0,
+                true => media.read_piece(now, piece, 1).access,
+                false => media.write_piece(now, piece).0.access,
             };
             prop_assert!(access.bank_from >= now);
             on_banks.push((piece.bank, access.bank_from, access.bank_until));

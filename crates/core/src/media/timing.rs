@@ -92,6 +92,12 @@ impl BusRate {
         let ps_q32 = u128::from(bytes) * u128::from(self.byte_ps_q32) + (1 << 31);
         Span::from_ps((ps_q32 >> 32) as u64)
     }
+
+    /// Time of `bits` on the bus, to the nearest picosecond for up to 2^34 of them.
+    pub fn transfer_bits(&self, bits: u64) -> Span {
+        let ps_q35 = u128::from(bits) * u128::from(self.byte_ps_q32) + (1 << 34);
+        Span::from_ps((ps_q35 >> 35) as u64)
+    }
 }
 
 /// One access, as a bank and its bus will carry it out.
@@ -103,6 +109,26 @@ pub struct Access {
     pub bank_until: Time,
 }
 
+/// When an access is handed over, and from when on it may start: later, if the memory pauses.
+#[derive(Clone, Copy, Debug)]
+pub struct When {
+    pub now: Time,
+    pub earliest: Time,
+}
+
+/// A piece of a request, as its bank and its buses will carry it out.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// On several buses, from the first start to the last end.
+    pub access: Access,
+    /// The bytes that were asked for first are there; of a write, all bytes are in the row buffers.
+    pub first_at: Time,
+    /// What that takes on an idle memory.
+    pub service: Span,
+    /// Time of transfers, summed over the buses.
+    pub bus_time: Span,
+}
+
 /// A bank, which serves one access after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bank {
@@ -110,22 +136,37 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// Reads `bytes`: command, array, transfer. The row buffer is free again after the transfer.
-    pub fn read(&mut self, bus: &mut Bus, timing: &Timing, now: Time, bytes: u32) -> Access {
+    /// When this bank can start an access that may start at `earliest`.
+    pub fn free_from(&self, earliest: Time) -> Time {
+        self.free_at.max(earliest)
+    }
+
+    /// An access that started when the bank was free ends at `until`.
+    pub fn hold_until(&mut self, until: Time) {
+        self.free_at = until;
+    }
+
+    /// Reads `bytes`, of which `needed` are wanted first: command, array, transfer. The row buffer is free again after
+    /// the transfer.
+    pub fn read(&mut self, bus: &mut Bus, timing: &Timing, when: When, bytes: u32, needed: u32) -> Served {
         let transfer = timing.bus.transfer(bytes);
-        self.access(bus, now, timing.read_access(), transfer, Span::ZERO)
+        let access = self.access(bus, when, timing.read_access(), transfer, Span::ZERO);
+        let needed = timing.bus.transfer(needed);
+        let (first_at, service) = (access.bus_from + needed, timing.read_access() + needed);
+        Served { access, first_at, service, bus_time: transfer }
     }
 
     /// Writes `bytes`, whose programming takes `program`: command, transfer, array. The bank has
     /// one row buffer, so that its next access waits for the end of the programming.
-    pub fn write(&mut self, bus: &mut Bus, timing: &Timing, now: Time, bytes: u32, program: Span) -> Access {
+    pub fn write(&mut self, bus: &mut Bus, timing: &Timing, when: When, bytes: u32, program: Span) -> Served {
         let transfer = timing.bus.transfer(bytes);
-        self.access(bus, now, timing.command, transfer, program)
+        let access = self.access(bus, when, timing.command, transfer, program);
+        Served { access, first_at: access.bus_until, service: timing.command + transfer, bus_time: transfer }
     }
 
-    fn access(&mut self, bus: &mut Bus, now: Time, before: Span, transfer: Span, after: Span) -> Access {
-        let bank_from = self.free_at.max(now);
-        let bus_from = bus.promise(now, bank_from + before, transfer);
+    fn access(&mut self, bus: &mut Bus, when: When, before: Span, transfer: Span, after: Span) -> Access {
+        let bank_from = self.free_from(when.earliest);
+        let bus_from = bus.promise(when.now, bank_from + before, transfer);
         let bus_until = bus_from + transfer;
         self.free_at = bus_until + after;
         Access { bank_from, bus_from, bus_until, bank_until: self.free_at }

@@ -4,8 +4,11 @@
 use super::Parts;
 use super::demand::Demands;
 use super::workload::{Class, Workload};
+use crate::config::{DataPattern, WearLevelling};
 use crate::link::packet::Kind;
-use crate::media::{Acknowledge, Media, Timing};
+use crate::media::cells::Cells;
+use crate::media::wear::Layout;
+use crate::media::{Acknowledge, Timing};
 use crate::time::{Span, Time};
 use crate::workload::Op;
 
@@ -27,9 +30,11 @@ pub struct Access {
 /// How a request spreads over the memory.
 #[derive(Clone, Copy, Debug)]
 struct Spread {
-    /// Stripes that it touches at least, and their work in all, of banks and of buses.
+    /// Stripes that it touches at least, and their work in all: transfers as banks wait for them, the same summed over
+    /// the buses, programs.
     pieces: u64,
     transfer: Span,
+    bus_time: Span,
     program: Span,
 }
 
@@ -54,7 +59,9 @@ impl Parts<'_> {
     /// Requests after which places within a stripe repeat; those that divide it all lie alike.
     fn places(&self, workload: &Workload, class: &Class) -> u64 {
         let (stripe, bytes) = (u64::from(self.geometry.stripe_bytes), u64::from(class.bytes));
-        match stripe.is_multiple_of(bytes) && workload.offset.is_multiple_of(bytes) && self.fits_units(class) {
+        // Which buses a part of a stripe needs depends on its place, where chips are told apart.
+        let parts_alike = stripe.is_multiple_of(bytes) && (self.chips.is_none() || stripe == bytes);
+        match parts_alike && workload.offset.is_multiple_of(bytes) && self.fits_units(class) {
             true => 1,
             false => stripe / greatest_common_divisor(stripe, bytes),
         }
@@ -86,79 +93,159 @@ impl Parts<'_> {
     fn is_regular(&self, workload: &Workload, class: &Class) -> bool {
         let (stripe, unit) = (self.geometry.stripe_bytes, self.timing().program_bytes);
         let units_repeat = class.op == Op::Read || stripe.is_multiple_of(unit) || unit.is_multiple_of(stripe);
-        class.aligned && units_repeat && self.places(workload, class) <= PLACES_MAX
+        class.aligned && units_repeat && self.places(workload, class) <= PLACES_MAX && !self.is_interrupted(class.op)
+    }
+
+    /// Whether chance, pauses or gap moves make equal requests take different times.
+    fn is_interrupted(&self, op: Op) -> bool {
+        let media = &self.drive.media;
+        let pauses = !media.housekeeping.is_zero();
+        let moves = media.wear_levelling != WearLevelling::None;
+        pauses || op == Op::Write && (moves || media.data_pattern == DataPattern::Random)
     }
 
     /// How long a read waits in an idle memory, and when its data can start to flow.
     fn read_idle(&self, offset: u64, bytes: u32) -> (Span, Span) {
         let chunk_bytes = self.drive.link.max_payload_bytes;
-        let timing = Media::new(&self.geometry).read(Time::ZERO, offset, bytes, bytes.min(chunk_bytes));
+        let timing = self.media.clone().read(Time::ZERO, offset, bytes, bytes.min(chunk_bytes));
         let start = self.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
         (timing.started.since(Time::ZERO), start.since(Time::ZERO))
     }
 
     /// How long a write waits in an idle memory, and when it is acknowledged.
     fn write_idle(&self, offset: u64, bytes: u32) -> (Span, Span) {
-        let timing = Media::new(&self.geometry).write(Time::ZERO, offset, bytes);
+        let timing = self.media.clone().write(Time::ZERO, offset, bytes);
         (timing.started.since(Time::ZERO), timing.acknowledged_at.since(Time::ZERO))
     }
 
     /// No read starts to flow sooner, however its pieces meet: its first packet has come from the cells, and the rest
     /// has had the buses and banks that it needs.
     fn read_least(&self, bytes: u32) -> Span {
-        let (timing, spread) = (self.timing(), self.spread(bytes));
+        let (before, spread) = (self.before(Op::Read), self.spread(Op::Read, bytes));
         let chunk_bytes = bytes.min(self.drive.link.max_payload_bytes);
-        let first = timing.read_access() + timing.bus.transfer(chunk_bytes / self.buses());
-        let over_buses = timing.read_access() + timing.bus.transfer(bytes / self.buses());
-        let over_banks = (timing.read_access() * spread.pieces + spread.transfer) / u64::from(self.banks());
+        let first = before + self.first_transfer(chunk_bytes);
+        let over_buses = before + self.bus_share(Op::Read, bytes);
+        let over_banks = (before * spread.pieces + spread.transfer) / u64::from(self.banks());
         let each = self.link.packet_time(Kind::MemoryWrite, chunk_bytes);
         let before_last = u64::from(bytes.div_ceil(chunk_bytes) - 1);
-        first.max(over_buses.max(over_banks) - each * before_last)
+        first.max(over_buses.max(over_banks) - each * before_last) + self.drive.media.ecc_decode
     }
 
     /// No write is acknowledged sooner: its last byte has crossed a bus and, if that is asked for, its cells are
     /// programmed; the banks have done all their work but what may follow the acknowledgement.
     fn write_least(&self, bytes: u32) -> Span {
-        let (timing, spread) = (self.timing(), self.spread(bytes));
+        let (timing, spread) = (self.timing(), self.spread(Op::Write, bytes));
         let banks = u64::from(self.banks());
-        let over_buses = timing.command + timing.bus.transfer(bytes / self.buses());
+        let over_buses = timing.command + self.bus_share(Op::Write, bytes);
         let transfers = timing.command * spread.pieces + spread.transfer;
         match timing.acknowledge {
             Acknowledge::Late => {
-                let programmed = if spread.program.is_zero() { Span::ZERO } else { timing.program };
+                let programmed = if spread.program.is_zero() { Span::ZERO } else { self.program_least() };
                 (over_buses + programmed).max((transfers + spread.program) / banks)
             }
             Acknowledge::Early => {
-                let programs = timing.program * spread.pieces.saturating_sub(banks);
+                let programs = self.program_least() * spread.pieces.saturating_sub(banks);
                 over_buses.max((transfers + programs) / banks)
             }
         }
     }
 
-    fn spread(&self, bytes: u32) -> Spread {
+    /// The least that a program unit takes, whatever chance makes of random data.
+    fn program_least(&self) -> Span {
+        let (media, cells) = (&self.drive.media, Cells::of(&self.drive.media));
+        match media.data_pattern {
+            DataPattern::Random => cells.time(DataPattern::Zeros).min(cells.time(DataPattern::Ones)),
+            _ => self.timing().program,
+        }
+    }
+
+    /// How a request spreads that begins with a stripe.
+    fn spread(&self, op: Op, bytes: u32) -> Spread {
         let timing = self.timing();
         let pieces = bytes.div_ceil(self.geometry.stripe_bytes);
         let units = pieces.max(bytes.div_ceil(timing.program_bytes));
-        Spread {
-            pieces: pieces.into(),
-            transfer: timing.bus.transfer(bytes),
-            program: timing.program * u64::from(units),
+        let (transfer, bus_time) = self.transfers(op, bytes);
+        Spread { pieces: pieces.into(), transfer, bus_time, program: self.program_least() * u64::from(units) }
+    }
+
+    /// Its transfers, as banks wait for them and summed over the buses.
+    fn transfers(&self, op: Op, bytes: u32) -> (Span, Span) {
+        let Some(chips) = &self.chips else {
+            let transfer = self.timing().bus.transfer(bytes);
+            return (transfer, transfer);
+        };
+        let time = |count| if op == Op::Read { chips.read_time(count) } else { chips.write_time(count) };
+        let stripe = self.geometry.stripe_bytes;
+        let (whole, rest) = (u64::from(bytes / stripe), bytes % stripe);
+        let (mut transfer, mut count) = (time(chips.depth(stripe)) * whole, u64::from(chips.count(stripe)) * whole);
+        if rest > 0 {
+            transfer += time(chips.depth(rest));
+            count += u64::from(chips.count(rest));
+        }
+        (transfer, time(1) * count)
+    }
+
+    /// What precedes the first turn on a bus.
+    fn before(&self, op: Op) -> Span {
+        match op {
+            Op::Read if self.chips.is_none() => self.timing().read_access(),
+            _ => self.timing().command,
+        }
+    }
+
+    /// The least until the first bytes have crossed the buses.
+    fn first_transfer(&self, bytes: u32) -> Span {
+        match &self.chips {
+            None => self.timing().bus.transfer(bytes / self.buses()),
+            Some(chips) => chips.read_time(1),
+        }
+    }
+
+    /// What every bus carries of a request that is spread evenly.
+    fn bus_share(&self, op: Op, bytes: u32) -> Span {
+        match &self.chips {
+            None => self.timing().bus.transfer(bytes / self.buses()),
+            Some(_) => self.transfers(op, bytes).1 / u64::from(self.buses()),
         }
     }
 
     /// What a request costs the banks and buses on which its job's region lies.
     pub fn demand_media(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
-        let (timing, spread) = (self.timing(), self.spread(class.bytes));
+        let spread = self.spread(class.op, class.bytes);
         let stripe = u64::from(self.geometry.stripe_bytes);
         let last = workload.offset.saturating_add(workload.region_bytes.max(1) - 1);
         let stripes = (last / stripe - workload.offset / stripe + 1) as f64;
-        let (access, program) = match class.op {
-            Op::Read => (timing.read_access(), Span::ZERO),
-            Op::Write => (timing.command, spread.program),
-        };
-        let held = access * spread.pieces + spread.transfer + program;
-        demands.add("media banks", stripes.min(f64::from(self.banks())), held, 1.0);
-        demands.add("media buses", stripes.min(f64::from(self.buses())), spread.transfer, 1.0);
+        let program = if class.op == Op::Read { Span::ZERO } else { spread.program };
+        let held = self.before(class.op) * spread.pieces + spread.transfer + program;
+        let buses_per_channel = self.chips.map_or(1, |chips| chips.buses()) as f64;
+        // A pause takes its share of the time of all banks.
+        let awake = 1.0 - self.pause_share();
+        demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held, 1.0);
+        demands.add("media buses", (stripes * buses_per_channel).min(f64::from(self.buses())), spread.bus_time, 1.0);
+        if class.op == Op::Write {
+            self.demand_gap_moves(demands, stripes, class.bytes);
+        }
+    }
+
+    /// Each line that a write touches has its share in moving a line: a read and a write of it.
+    fn demand_gap_moves(&self, demands: &mut Demands, stripes: f64, bytes: u32) {
+        if self.drive.media.wear_levelling == WearLevelling::None {
+            return;
+        }
+        let line_bytes = Layout::of(&self.drive.media).line_bytes;
+        let moves = f64::from(bytes.div_ceil(line_bytes)) / f64::from(self.drive.media.gap_write_interval);
+        for op in [Op::Read, Op::Write] {
+            let spread = self.spread(op, line_bytes);
+            let program = if op == Op::Read { Span::ZERO } else { spread.program };
+            let held = self.before(op) + spread.transfer + program;
+            demands.add("media banks", stripes.min(f64::from(self.banks())), held, moves);
+            demands.add("media buses", stripes.min(f64::from(self.buses())), spread.bus_time, moves);
+        }
+    }
+
+    fn pause_share(&self) -> f64 {
+        let (pause, interval) = (self.drive.media.housekeeping, self.drive.media.housekeeping_interval);
+        if pause.is_zero() { 0.0 } else { pause.as_ns() / interval.as_ns() }
     }
 
     fn timing(&self) -> &Timing {
@@ -166,7 +253,7 @@ impl Parts<'_> {
     }
 
     fn buses(&self) -> u32 {
-        self.geometry.channels.into()
+        u32::from(self.geometry.channels) * self.chips.map_or(1, |chips| chips.buses()) as u32
     }
 
     fn banks(&self) -> u32 {

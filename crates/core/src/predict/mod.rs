@@ -32,7 +32,8 @@ pub use workload::{Arrivals, Class, Workload};
 use crate::config::{Drive, Interface};
 use crate::host::root_complex::RootComplex;
 use crate::link::Link;
-use crate::media::Geometry;
+use crate::media::chip::Chips;
+use crate::media::{Geometry, Media};
 use crate::time::Span;
 use crate::workload::Job;
 
@@ -43,6 +44,9 @@ pub struct Parts<'a> {
     pub link: Link,
     pub root_complex: RootComplex,
     pub geometry: Geometry,
+    /// The memory itself, and its chips if they are told apart.
+    pub media: Media,
+    pub chips: Option<Chips>,
 }
 
 /// What a drive gives some jobs, each as if it were alone.
@@ -95,6 +99,8 @@ impl Parts<'_> {
             link: Link::new(&drive.link, drive.root_complex.write_accept, Span::ZERO, 0),
             root_complex: RootComplex::new(drive, 0),
             geometry: Geometry::from(&drive.media),
+            media: Media::of(&drive.media, 0),
+            chips: Chips::of(&drive.media),
         }
     }
 }

@@ -39,7 +39,7 @@ generation = 12x
         expect![[r#"
             drive.toml:1: interface is 'nvm', did you mean nvme?; allowed: nvme, dc-express
             drive.toml:2: unknown key sumary, did you mean summary?
-            drive.toml:5: media.preset is 'pcm-lpddr2', did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, dram, nand-slc, nand-mlc
+            drive.toml:5: media.preset is 'pcm-lpddr2', did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, dram, nand-slc, nand-mlc
             drive.toml:6: media.read_ns is -1; allowed: number from 0 to 100_000_000_000 ns
             drive.toml:7: duplicate key, at `read_ns`
             drive.toml:8: media.channels is 'two'; allowed: whole number from 1 to 1024
@@ -167,13 +167,42 @@ stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}]
 }
 
 #[test]
+fn conditions_between_the_keys_of_a_memory_are_told_at_their_lines() {
+    check(
+        "interface = 'nvme'
+[media]
+stripe_bytes = 512
+chip_bytes = 96
+wear_line_bytes = 100
+housekeeping_us = 5
+reset_ns = 1e6
+data_pattern = 'zeros'
+",
+        expect![[r#"
+            drive.toml:4: media.chip_bytes is 96 with media.stripe_bytes 512; allowed: a stripe of whole chips
+            drive.toml:5: media.wear_line_bytes is 100 with media.stripe_bytes 512; allowed: a stripe of whole lines
+            drive.toml:6: media.housekeeping_us is 5 with media.housekeeping_interval_us 0; allowed: a pause shorter than the interval
+            drive.toml:7: media.program_ns is 120000 with pulses of 384000000 in all; allowed: media.program_ns no shorter than its pulses
+            drive.toml:8: the time of a write depends on its data, but media.reset_ns or media.set_ns is 0; allowed: both pulses, or media.data_pattern = "typical" and media.write_difference = false"#]],
+    );
+    check(
+        "interface = 'nvme'\nmedia.buses_per_channel = 3\n",
+        expect![
+            "drive.toml:2: media.buses_per_channel is given with media.chip_bytes 0; allowed: media.chip_bytes above 0"
+        ],
+    );
+}
+
+#[test]
 fn conditions_hold_at_their_edges() {
     let text = "interface = 'nvme'
 host.wait = 'sleep'
 nvme = { queue_entries = 2, fetch_entries = 2 }
 dc_express = { queue_entries = 2, fetch_entries = 2, polls_in_flight = 2 }
 power = { volts_min = 1.2, volts_max = 1.2 }
-media = { capacity_mib = 1, stripe_bytes = 1048576 }
+media = { capacity_mib = 1, stripe_bytes = 1048576, chip_bytes = 1048576, wear_line_bytes = 1048576, \
+program_ns = 190, reset_ns = 70, set_ns = 120, program_group_cells = 8388608, \
+housekeeping_interval_us = 0.002, housekeeping_us = 0.001 }
 stack.stages = [{}, {}, {}, {}, {}, {}, {}, {}]
 ";
     assert!(read(text).is_ok(), "{:?}", read(text));
@@ -204,9 +233,9 @@ fn overrides_are_checked_like_files_and_named_as_they_were_given() {
     let given = ["media.read_ns=-300", "media.preset=pcm", "read_ns=3", "nvme.parse=3", "nvme.queue_entries=4"];
     let problems = read_with("preset = 'nvme'\n[media]\nx = 1\n", &given).unwrap_err();
     expect![[r#"
-        drive.toml:3: unknown key x in [media]; allowed: technology, capacity_mib, channels, banks_per_channel, stripe_bytes, read_ns, command_ns, bus_bytes_per_ns, program_ns, program_bytes, acknowledge
+        drive.toml:3: unknown key x in [media]; allowed: technology, capacity_mib, channels, banks_per_channel, stripe_bytes, read_ns, command_ns, bus_bytes_per_ns, program_ns, program_bytes, acknowledge, chip_bytes, spare_chips, buses_per_channel, bus_bits_per_clock, command_clocks, dummy_clocks, reset_ns, set_ns, program_group_cells, data_pattern, write_difference, difference_ratio, ecc_decode_ns, housekeeping_interval_us, housekeeping_us, wear_levelling, wear_line_bytes, wear_regions_per_bank, gap_write_interval, endurance_cycles
         --set media.read_ns=-300: media.read_ns is -300; allowed: number from 0 to 100_000_000_000 ns
-        --set media.preset=pcm: media.preset is pcm, did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, dram, nand-slc, nand-mlc
+        --set media.preset=pcm: media.preset is pcm, did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, dram, nand-slc, nand-mlc
         --set read_ns=3: unknown key read_ns, did you mean media.read_ns?
         --set nvme.parse=3: unknown key parse in [nvme], did you mean parse_ns?
         --set nvme.queue_entries=4: nvme.fetch_entries is 8 with nvme.queue_entries 4; allowed: nvme.fetch_entries up to nvme.queue_entries"#]]

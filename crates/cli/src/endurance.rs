@@ -1,0 +1,144 @@
+//! `phaselink endurance`: for how long a memory lasts, with and without wear levelling.
+
+use clap::Args;
+use phaselink_core::config::{Drive, Problem, Problems};
+use phaselink_core::media::lifetime::{Lifetime, Workload, lifetimes};
+use phaselink_core::media::wear::Layout;
+use phaselink_core::report::{Table, units};
+use serde_json::{Value, json};
+
+use crate::drive_flags::DriveFlags;
+use crate::ending::{Ending, Failure};
+use crate::{input, output, words};
+
+const EXAMPLES: &str = "\
+Workloads: uniform (all lines alike), hot-range (four fifths of the writes to the first fifth of the
+lines), zipf (line k takes a share in proportion to 1/k), hammer (one line takes all writes).
+
+Examples:
+  phaselink endurance dc-express                                    all workloads
+  phaselink endurance nvme --media pcm-p5q-card --workload hammer   one of them, on another memory
+  phaselink endurance nvme --set media.wear_regions_per_bank=64     with smaller regions";
+
+/// Tell how long a memory lasts: with no wear levelling, with Start-Gap and with the randomised variant.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Drive file, or name of a shipped drive
+    #[arg(value_name = "DRIVE")]
+    drive: String,
+    /// Workloads, separated by commas; all without
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    workload: Vec<String>,
+    /// Seed of the shuffle
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    flags: DriveFlags,
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let workloads = workloads(&arguments.workload)?;
+    let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
+    let groups = input::all(
+        workloads.into_iter().map(|workload| lifetimes(&drive, workload, arguments.seed).map_err(Problems::from)),
+    )?;
+    match arguments.json {
+        true => output::print_json(&document(&drive, &groups, arguments.seed))?,
+        false => output::print(&page(&drive, &groups))?,
+    }
+    Ok(Ending::Fine)
+}
+
+fn workloads(names: &[String]) -> Result<Vec<Workload>, Problems> {
+    if names.is_empty() {
+        return Ok(Workload::ALL.into());
+    }
+    let allowed = Workload::ALL.map(Workload::name).join(", ");
+    let unknown = |name: &str| Problem::new("command line", None, format!("there is no workload `{name}`"), &allowed);
+    input::all(names.iter().map(|name| Workload::named(name).ok_or_else(|| unknown(name).into())))
+}
+
+fn page(drive: &Drive, groups: &[[Lifetime; 3]]) -> String {
+    let mut table = Table::new().left("workload").left("wear levelling");
+    for header in ["line writes", "of ideal", "writes/s", "lasts"] {
+        table = table.right(header);
+    }
+    for (place, group) in groups.iter().enumerate() {
+        if place > 0 {
+            table.group();
+        }
+        for (place, lifetime) in group.iter().enumerate() {
+            table.row(row(lifetime, place == 0));
+        }
+    }
+    format!("{}\n{}", heading(drive), output::with_bold_head(&table.to_string()))
+}
+
+fn heading(drive: &Drive) -> String {
+    let (media, layout) = (&drive.media, Layout::of(&drive.media));
+    let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
+    let text = format!(
+        "{}: {} of {} of {} bytes, each good for {}; with Start-Gap, {} a bank, and a gap moves every {}. Ideal are as \
+         many writes as all lines endure. Writes a second are the most that the memory takes.",
+        drive.name,
+        words::counted(banks, "bank"),
+        words::counted(layout.lines_per_bank, "line"),
+        layout.line_bytes,
+        words::counted(media.endurance_cycles, "write"),
+        words::counted(layout.regions(), "region"),
+        words::counted(media.gap_write_interval.into(), "write"),
+    );
+    words::wrapped(&text, "  ")
+}
+
+fn row(lifetime: &Lifetime, is_first: bool) -> [String; 6] {
+    [
+        String::from(if is_first { lifetime.workload.name() } else { "" }),
+        String::from(lifetime.wear_levelling.name()),
+        units::count(lifetime.line_writes),
+        share(lifetime.ideal_share),
+        units::count(lifetime.line_writes_per_s),
+        duration(lifetime.years),
+    ]
+}
+
+/// Per cent, with as many digits as a small share needs.
+fn share(share: f64) -> String {
+    if share >= 0.001 { units::percent(share) } else { format!("{:.1e} %", share * 100.0) }
+}
+
+/// In the unit that a person would choose.
+fn duration(years: f64) -> String {
+    let days = years * 365.25;
+    match days {
+        days if days >= 365.25 => format!("{} years", words::figure(years)),
+        days if days >= 1.0 => format!("{} days", words::figure(days)),
+        days if days * 24.0 >= 1.0 => format!("{} hours", words::figure(days * 24.0)),
+        days => format!("{} s", words::figure(days * 86_400.0)),
+    }
+}
+
+fn document(drive: &Drive, groups: &[[Lifetime; 3]], seed: u64) -> Value {
+    let entry = |lifetime: &Lifetime| {
+        json!({
+            "workload": lifetime.workload.name(),
+            "wear_levelling": lifetime.wear_levelling.name(),
+            "line_writes": lifetime.line_writes,
+            "ideal_share": lifetime.ideal_share,
+            "line_writes_per_s": lifetime.line_writes_per_s,
+            "years": lifetime.years,
+        })
+    };
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "seed": seed,
+        "drive": drive.name,
+        "lifetimes": groups.iter().flatten().map(entry).collect::<Vec<_>>(),
+        "description": drive.resolved(),
+    })
+}

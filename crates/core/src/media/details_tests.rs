@@ -1,0 +1,230 @@
+//! What only some memories have: chips on serial buses, data that decides the time of a write, pauses, wear levelling.
+
+use super::*;
+use crate::config::{self, Drive, Override};
+
+const PS: Span = Span::from_ps(1);
+const PROGRAM: Span = Span::from_us(120);
+
+/// A preset with overrides.
+fn described(preset: &str, set: &[&str]) -> config::Media {
+    let set: Vec<_> = set.iter().map(|text| Override::parse(&format!("media.{text}")).unwrap()).collect();
+    let text = format!("interface = 'nvme'\nmedia.preset = '{preset}'\n");
+    Drive::from_toml("drive.toml", &text, &set).unwrap_or_else(|problems| panic!("{problems}")).media
+}
+
+fn memory(preset: &str, set: &[&str]) -> Media {
+    Media::of(&described(preset, set), 1)
+}
+
+/// Clocks of 66 MHz, to the nearest picosecond.
+fn clocks(count: u64) -> Span {
+    Span::from_ps((count * 1_000_000 + 33) / 66)
+}
+
+fn at(span: Span) -> Time {
+    Time::ZERO + span
+}
+
+#[test]
+fn one_chip_access_is_296_clocks() {
+    let read = memory("pcm-p5q-channel", &[]).read(Time::ZERO, 0, 128, 128);
+    assert_eq!(clocks(296), Span::from_ps(4_484_848));
+    assert_eq!(read.first_at, at(clocks(296)), "two chips and the spare one, on three buses");
+    assert_eq!(read.last_at, read.first_at);
+}
+
+#[test]
+fn a_sector_keeps_its_buses_for_three_chips_and_its_first_bytes_come_after_one() {
+    let mut card = memory("pcm-p5q-card", &[]);
+    let read = card.read(Time::ZERO, 0, 512, 192);
+    assert_eq!(read.first_at, at(clocks(296)), "the first chip of each bus");
+    assert_eq!(read.last_at, at(clocks(3 * 296)));
+    assert_eq!(card.activity().buses_busy, clocks(3 * 296) * 3);
+    let read = memory("pcm-p5q-card", &[]).read(Time::ZERO, 0, 512, 193);
+    assert_eq!(read.first_at, at(clocks(2 * 296)), "the second chip of the first bus");
+}
+
+#[test]
+fn four_kib_are_a_sector_on_each_channel() {
+    let read = memory("pcm-p5q-card", &[]).read(Time::ZERO, 0, 4096, 4096);
+    assert_eq!((read.started, read.first_at, read.last_at), (Time::ZERO, read.last_at, at(clocks(3 * 296))));
+}
+
+#[test]
+fn part_of_a_sector_touches_its_own_chips_and_the_spare_one() {
+    // Chips 2 and 3 on buses 2 and 0; the spare one is on bus 2 too.
+    let mut card = memory("pcm-p5q-card", &[]);
+    let read = card.read(Time::ZERO, 128, 128, 128);
+    assert_eq!(read.first_at, at(clocks(296)));
+    assert_eq!(read.last_at, at(clocks(2 * 296)));
+    assert_eq!(card.activity().buses_busy, clocks(296) + clocks(2 * 296));
+}
+
+#[test]
+fn array_reads_longer_than_the_dummy_clocks_hold_the_bus_for_the_rest() {
+    let last = |read_ns: &str| memory("pcm-p5q-card", &[read_ns]).read(Time::ZERO, 0, 512, 512).last_at;
+    let dummy = Span::from_ps(121_212);
+    assert_eq!(last("read_ns=121.212"), at(clocks(3 * 296)));
+    assert_eq!(last("read_ns=1000"), at(clocks(3 * 296) + (Span::from_us(1) - dummy) * 3));
+}
+
+#[test]
+fn a_write_is_acknowledged_after_288_clocks_a_chip_and_late_after_the_program_time_too() {
+    let write = memory("pcm-p5q-card", &[]).write(Time::ZERO, 0, 4096);
+    assert_eq!(write.acknowledged_at, at(clocks(3 * 288)));
+    assert_eq!(write.programmed_at, at(clocks(3 * 288) + PROGRAM));
+    let late = memory("pcm-p5q-card", &["acknowledge=late"]).write(Time::ZERO, 0, 4096);
+    assert_eq!(late.acknowledged_at, write.programmed_at);
+    assert_eq!(late.started, Time::ZERO);
+}
+
+#[test]
+fn a_bank_of_chips_takes_its_next_access_at_the_end_of_its_program_and_not_a_picosecond_earlier() {
+    let free_at = at(clocks(3 * 288) + PROGRAM);
+    for (now, wait) in [(free_at - PS, PS), (free_at, Span::ZERO)] {
+        let mut card = memory("pcm-p5q-card", &[]);
+        card.write(Time::ZERO, 0, 512);
+        let read = card.read(now, 0, 512, 512);
+        assert_eq!(read.started.since(now), wait);
+        assert_eq!(read.last_at, free_at + clocks(3 * 296));
+    }
+}
+
+#[test]
+fn the_other_bank_of_a_channel_reads_while_one_programs_but_waits_for_the_buses() {
+    let mut card = memory("pcm-p5q-card", &[]);
+    card.write(Time::ZERO, 0, 512);
+    let read = card.read(Time::ZERO, 4096, 512, 512);
+    assert_eq!(read.started, at(clocks(3 * 288)));
+    assert_eq!(read.last_at, at(clocks(3 * 288) + clocks(3 * 296)));
+}
+
+#[test]
+fn a_line_that_meets_another_on_its_buses_comes_one_chip_access_later() {
+    let mut channel = memory("pcm-p5q-channel", &[]);
+    channel.read(Time::ZERO, 0, 128, 128);
+    let other_row = channel.read(Time::ZERO, 128, 128, 128);
+    assert_eq!(other_row.first_at, at(clocks(296) * 2));
+    assert_eq!(other_row.started, at(clocks(296)));
+}
+
+/// Requests of 4 KiB a second, all asked for at once.
+fn saturated_iops(card: &mut Media, requests: u64, write: bool) -> f64 {
+    let done = (0..requests).map(|request| match write {
+        true => card.write(Time::ZERO, request * 4096, 4096).programmed_at,
+        false => card.read(Time::ZERO, request * 4096, 4096, 4096).last_at,
+    });
+    requests as f64 / (done.max().unwrap().as_ns() * 1e-9)
+}
+
+#[test]
+fn the_card_reads_74_300_and_writes_15_030_times_4_kib_a_second() {
+    let reads = saturated_iops(&mut memory("pcm-p5q-card", &[]), 2000, false);
+    let expected = 66e6 / (3.0 * 296.0);
+    assert!((reads / expected - 1.0).abs() < 1e-6, "{reads}");
+    assert!((reads - 74_300.0).abs() < 50.0, "{reads}");
+    let writes = saturated_iops(&mut memory("pcm-p5q-card", &[]), 2000, true);
+    let expected = 2.0 / (3.0 * 288.0 / 66e6 + 120e-6);
+    // The banks of a channel start one after the other.
+    assert!((writes / expected - 1.0).abs() < 2e-4, "{writes}");
+    assert!((writes - 15_030.0).abs() < 10.0, "{writes}");
+}
+
+#[test]
+fn a_next_generation_line_takes_450_ns_and_16_beats() {
+    let read = memory("pcm-next-generation", &[]).read(Time::ZERO, 0, 128, 128);
+    let beats = read.last_at.since(at(Span::from_ns(450)));
+    assert!((beats.as_ns() - 12.0).abs() < 0.01, "{beats}");
+}
+
+#[test]
+fn zeros_ones_and_differences_change_the_program_time_of_a_write() {
+    let program = |set: &[&str]| {
+        let write = memory("pcm-p5q-card", set).write(Time::ZERO, 0, 4096);
+        write.programmed_at.since(write.buffered_at)
+    };
+    assert_eq!(program(&[]), PROGRAM);
+    assert_eq!(program(&["data_pattern=zeros"]), Span::from_ns(107_200));
+    assert_eq!(program(&["data_pattern=ones"]), Span::from_ns(132_800));
+    assert_eq!(program(&["write_difference=true"]), Span::from_ns(100 + 60_000));
+    let random = program(&["data_pattern=random"]);
+    assert!((Span::from_us(119)..Span::from_us(124)).contains(&random), "{random}");
+}
+
+#[test]
+fn decoding_follows_the_transfer_and_delays_nobody_else() {
+    let mut card = memory("pcm-p5q-card", &["ecc_decode_ns=700"]);
+    let (first, second) = (card.read(Time::ZERO, 0, 512, 64), card.read(Time::ZERO, 0, 512, 64));
+    assert_eq!(first.last_at, at(clocks(3 * 296) + Span::from_ns(700)));
+    assert_eq!(first.started, Time::ZERO);
+    assert_eq!(second.last_at, first.last_at + clocks(3 * 296));
+    assert_eq!(card.read(Time::ZERO, 0, 0, 1).last_at, Time::ZERO, "nothing to decode");
+}
+
+#[test]
+fn an_access_that_a_pause_meets_starts_at_its_end() {
+    let set = ["housekeeping_interval_us=1000", "housekeeping_us=50"];
+    let pause = Time::ZERO + Span::from_ms(1);
+    for (now, wait) in [(pause - PS, Span::ZERO), (pause, Span::from_us(50)), (pause + Span::from_us(50), Span::ZERO)] {
+        for preset in ["pcm-p5q-card", "pcm-lpddr2-nvm"] {
+            let mut memory = memory(preset, &set);
+            assert_eq!(memory.clone().read(now, 0, 512, 512).started.since(now), wait);
+            assert_eq!(memory.write(now, 0, 512).started.since(now), wait);
+        }
+    }
+}
+
+#[test]
+fn the_write_that_completes_an_interval_moves_a_line_and_the_next_request_waits_for_it() {
+    let mut card = memory("pcm-p5q-card", &["wear_levelling=start-gap", "gap_write_interval=2"]);
+    let cycle = clocks(3 * 288) + PROGRAM;
+    assert_eq!(card.write(Time::ZERO, 0, 512).programmed_at, at(cycle));
+    assert_eq!(card.write(Time::ZERO, 0, 512).programmed_at, at(cycle * 2), "the write itself is not delayed");
+    let after_move = at(cycle * 3 + clocks(3 * 296));
+    assert_eq!(card.read(Time::ZERO, 0, 512, 512).started, after_move);
+    assert_eq!(card.read(Time::ZERO, 512, 512, 512).started, Time::ZERO, "on another channel");
+    assert_eq!(card.counters(), [("gap_moves", 1), ("line_writes_max", 2)]);
+}
+
+#[test]
+fn the_counters_of_lines_are_those_of_the_writes_and_moves() {
+    let set = ["wear_levelling=randomised-start-gap", "gap_write_interval=10", "wear_regions_per_bank=3"];
+    let mut card = memory("pcm-p5q-card", &set);
+    for write in 0..1000 {
+        card.write(Time::ZERO, write * 512 % 65_536, 512);
+    }
+    let wear = card.wear().unwrap();
+    let written: u64 = wear.line_writes.values().sum();
+    assert_eq!(written, 1000 + card.activity().gap_moves);
+    let pending: u64 = wear.regions.values().map(|region| u64::from(region.writes)).sum();
+    assert_eq!(1000, card.activity().gap_moves * 10 + pending);
+}
+
+#[test]
+fn a_hammered_line_is_written_in_ever_new_slots() {
+    let set = [
+        "wear_levelling=start-gap",
+        "gap_write_interval=4",
+        "capacity_mib=1",
+        "banks_per_channel=1",
+        "stripe_bytes=65536",
+    ];
+    let mut memory = memory("pcm-lpddr2-nvm", &set);
+    let (lines, moves) = (16, 16 * 17 * 5);
+    (0..moves * 4).for_each(|_| {
+        memory.write(Time::ZERO, 0, 8);
+    });
+    let writes = &memory.wear().unwrap().line_writes;
+    assert_eq!(writes.len(), lines + 1);
+    let (least, most) = (writes.values().min().unwrap(), writes.values().max().unwrap());
+    assert!(most - least <= 5, "five rounds over all slots: {least} to {most}");
+}
+
+#[test]
+fn addresses_beyond_the_capacity_wear_some_line_and_do_no_harm() {
+    let mut card = memory("pcm-p5q-card", &["wear_levelling=randomised-start-gap"]);
+    card.write(Time::ZERO, u64::MAX - 5, 4096);
+    card.read(Time::ZERO, u64::MAX - 5, 4096, 1);
+    assert_eq!(card.wear().unwrap().line_writes.len(), 9);
+}

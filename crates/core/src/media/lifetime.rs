@@ -1,0 +1,369 @@
+//! For how long a memory lasts: line writes until the first line has taken as many as it endures.
+//!
+//! Nothing is scaled down and no write is simulated. What Start-Gap does to a region is periodic, so that the writes
+//! of a slot after any number of moves have a closed form ([`Region::slot_writes`]); the first slot to wear out is
+//! found among all of them. Workloads that draw their lines at random count as their mean: a line that endures a
+//! million writes deviates from it by a thousandth.
+
+use super::Media;
+use super::randomiser::Randomiser;
+use super::wear::{Layout, randomiser};
+use crate::config::{self, Drive, Problem, WearLevelling};
+use crate::time::Time;
+
+/// More lines in a bank than this would need more memory than such a question is worth.
+const LINES_MAX: u64 = 1 << 24;
+/// Seconds of a Julian year.
+const YEAR_S: f64 = 365.25 * 86_400.0;
+/// The 80/20 rule: this share of the writes goes to that share of the lines.
+const HOT_WRITES: f64 = 0.8;
+const HOT_LINES: f64 = 0.2;
+/// Slots that wear out within this share of each other do so together: to tell them apart would only follow rounding.
+const TOGETHER: f64 = 1e-9;
+
+/// Which lines are written how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// All lines alike.
+    Uniform,
+    /// Four fifths of the writes to the first fifth of the lines, alike within both parts.
+    HotRange,
+    /// The line at place k takes a share in proportion to 1/k, so that hot lines are neighbours.
+    Zipf,
+    /// One line takes all writes.
+    Hammer,
+}
+
+impl Workload {
+    /// All of them.
+    pub const ALL: [Workload; 4] = [Workload::Uniform, Workload::HotRange, Workload::Zipf, Workload::Hammer];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::Uniform => "uniform",
+            Workload::HotRange => "hot-range",
+            Workload::Zipf => "zipf",
+            Workload::Hammer => "hammer",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Workload> {
+        Workload::ALL.into_iter().find(|workload| workload.name() == name)
+    }
+
+    /// In proportion to the writes that a line of `lines` takes.
+    fn weight(self, line: u64, lines: u64) -> f64 {
+        let hot_lines = ((lines as f64 * HOT_LINES).round() as u64).max(1);
+        match self {
+            Workload::Uniform => 1.0,
+            Workload::HotRange if line < hot_lines => HOT_WRITES / hot_lines as f64,
+            Workload::HotRange => (1.0 - HOT_WRITES) / (lines - hot_lines) as f64,
+            Workload::Zipf => 1.0 / (line + 1) as f64,
+            Workload::Hammer => f64::from(u8::from(line == lines / 2)),
+        }
+    }
+}
+
+/// How long a memory lasts under one workload with one kind of wear levelling.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lifetime {
+    pub workload: Workload,
+    pub wear_levelling: WearLevelling,
+    /// Writes of one line each until the first line is worn out, in the whole memory.
+    pub line_writes: f64,
+    /// The same as a share of what perfect levelling over all lines would give.
+    pub ideal_share: f64,
+    /// Lines that the memory can write in a second, gap moves going on.
+    pub line_writes_per_s: f64,
+    /// Years at that rate.
+    pub years: f64,
+}
+
+/// How long the memory of a drive lasts with no wear levelling, with Start-Gap and with the randomised variant.
+/// `seed` chooses the shuffle.
+///
+/// # Errors
+/// If lines last for ever, or are too many.
+pub fn lifetimes(drive: &Drive, workload: Workload, seed: u64) -> Result<[Lifetime; 3], Problem> {
+    check(drive)?;
+    let schemes = [WearLevelling::None, WearLevelling::StartGap, WearLevelling::RandomisedStartGap];
+    Ok(schemes.map(|wear_levelling| {
+        let media = config::Media { wear_levelling, ..drive.media.clone() };
+        lifetime(&media, workload, seed)
+    }))
+}
+
+fn check(drive: &Drive) -> Result<(), Problem> {
+    let problem = |found: String, allowed: String| Problem::new(drive.name.clone(), None, found, allowed);
+    if drive.media.endurance_cycles == 0 {
+        let found = String::from("media.endurance_cycles is 0: its lines last for ever");
+        return Err(problem(found, String::from("a number of writes above 0")));
+    }
+    let lines = Layout::of(&drive.media).lines_per_bank;
+    if lines > LINES_MAX {
+        let found = format!("{lines} lines in each bank");
+        let allowed = format!("at most {LINES_MAX}: more banks, or larger media.wear_line_bytes");
+        return Err(problem(found, allowed));
+    }
+    Ok(())
+}
+
+fn lifetime(media: &config::Media, workload: Workload, seed: u64) -> Lifetime {
+    let layout = Layout::of(media);
+    let banks = f64::from(media.channels) * f64::from(media.banks_per_channel);
+    let busy_banks = if workload == Workload::Hammer { 1.0 } else { banks };
+    let line_writes = bank_lifetime(media, &layout, workload, seed) * busy_banks;
+    let ideal = banks * layout.lines_per_bank as f64 * media.endurance_cycles as f64;
+    let line_writes_per_s = write_rate(media, workload, seed);
+    Lifetime {
+        workload,
+        wear_levelling: media.wear_levelling,
+        line_writes,
+        ideal_share: line_writes / ideal,
+        line_writes_per_s,
+        years: line_writes / line_writes_per_s / YEAR_S,
+    }
+}
+
+/// Writes of a bank until its first slot is worn out.
+fn bank_lifetime(media: &config::Media, layout: &Layout, workload: Workload, seed: u64) -> f64 {
+    let shuffle = (media.wear_levelling == WearLevelling::RandomisedStartGap).then(|| randomiser(layout, seed).1);
+    let lines = layout.lines_per_bank;
+    let source = |line: u64| shuffle.map_or(line, |shuffle| shuffle.backward(line));
+    let weight = |line: u64| workload.weight(source(line), lines);
+    let total: f64 = (0..lines).map(|line| workload.weight(line, lines)).sum();
+    let endurance = media.endurance_cycles as f64;
+    if media.wear_levelling == WearLevelling::None {
+        let heaviest = (0..lines).map(weight).fold(0.0, f64::max);
+        return endurance * total / heaviest;
+    }
+    let of_region = |region: u64| {
+        let first = region * layout.lines_per_region;
+        let region = Region::new((first..first + layout.lines_of(region)).map(weight), media.gap_write_interval);
+        region.writes_until(endurance) * total / region.total()
+    };
+    (0..layout.regions()).map(of_region).fold(f64::INFINITY, f64::min)
+}
+
+/// Lines a second that the memory writes when it is asked for as many as it can take: the lines of successive
+/// stripes, or one line again and again.
+fn write_rate(media: &config::Media, workload: Workload, seed: u64) -> f64 {
+    let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
+    let writes = (banks * 200).clamp(2_000, 1 << 21);
+    let stride = if workload == Workload::Hammer { 0 } else { u64::from(media.stripe_bytes) };
+    let line_bytes = Layout::of(media).line_bytes;
+    let mut memory = Media::of(media, seed);
+    let end = (0..writes).map(|write| memory.write(Time::ZERO, write * stride, line_bytes).programmed_at).max();
+    // There is a write, and without any cost the rate has no bound.
+    writes as f64 / end.map_or(0.0, |end| end.as_ns() * 1e-9)
+}
+
+/// A region of Start-Gap under a workload whose shares do not change.
+struct Region {
+    /// Weight of all lines before each, and of all.
+    before: Vec<f64>,
+    /// Writes between moves.
+    interval: f64,
+}
+
+impl Region {
+    fn new(weights: impl Iterator<Item = f64>, interval: u32) -> Region {
+        let mut sum = 0.0;
+        let sums = weights.map(|weight| {
+            sum += weight;
+            sum
+        });
+        Region { before: std::iter::once(0.0).chain(sums).collect(), interval: interval.into() }
+    }
+
+    fn lines(&self) -> u64 {
+        self.before.len() as u64 - 1
+    }
+
+    fn total(&self) -> f64 {
+        self.before[self.before.len() - 1]
+    }
+
+    /// Writes to the region until a slot has taken `endurance`, moves included.
+    fn writes_until(&self, endurance: f64) -> f64 {
+        let slots = self.lines() + 1;
+        // By then the slots have taken that much on average.
+        let mut moves = slots as f64 * endurance / (self.interval + 1.0);
+        // In random order, a slot is the first so far to wear out only a few times.
+        let order = Randomiser::new(slots, 0);
+        for slot in (0..slots).map(|number| order.forward(number)) {
+            if self.slot_writes(slot, moves) > endurance * (1.0 + TOGETHER) {
+                moves = self.moves_until(slot, endurance, moves);
+            }
+        }
+        moves * self.interval
+    }
+
+    /// Moves until a slot has taken `endurance` writes, which it has after `most`.
+    fn moves_until(&self, slot: u64, endurance: f64, most: f64) -> f64 {
+        let (mut low, mut high) = (0.0, most);
+        // Each step gains a bit of the 53 that the number has.
+        for _ in 0..54 {
+            let middle = (low + high) / 2.0;
+            match self.slot_writes(slot, middle) > endurance {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        high
+    }
+
+    /// Writes that a slot has taken after a number of moves, which need not be whole.
+    ///
+    /// With N lines, slot s holds line s - j modulo N for N moves from move j (N + 1) - s on, and is then the gap for
+    /// one. Each arrival of a line is a write too.
+    fn slot_writes(&self, slot: u64, moves: f64) -> f64 {
+        let lines = self.lines();
+        // Since the start of period 0, which lies `slot` moves before the first write.
+        let since = moves + slot as f64;
+        let period = (lines + 1) as f64;
+        let arrivals = (since / period).floor();
+        let in_period = (since - arrivals * period).min(lines as f64);
+        let arrivals_whole = arrivals as u64;
+        let last = (slot + lines - arrivals_whole % lines) % lines;
+        let held = lines as f64 * self.sum_down(slot % lines, arrivals_whole) + in_period * self.weight(last)
+            - slot as f64 * self.weight(slot % lines);
+        self.interval * held / self.total() + arrivals
+    }
+
+    fn weight(&self, line: u64) -> f64 {
+        self.before[line as usize + 1] - self.before[line as usize]
+    }
+
+    /// Weight of `count` lines from `line` downwards, line 0 being followed by the last.
+    fn sum_down(&self, line: u64, count: u64) -> f64 {
+        let lines = self.lines();
+        let (rounds, rest) = (count / lines, count % lines);
+        let above = self.before[line as usize + 1];
+        let partial = match rest <= line + 1 {
+            true => above - self.before[(line + 1 - rest) as usize],
+            false => above + self.total() - self.before[(lines + line + 1 - rest) as usize],
+        };
+        rounds as f64 * self.total() + partial
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::start_gap::StartGap;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Writes until a slot has taken `endurance`, write by write. Line `pick(n)` takes write n.
+    fn stepped(lines: u64, interval: u32, endurance: u64, pick: impl Fn(u64) -> u64) -> u64 {
+        let mut region = StartGap::new(lines);
+        let mut writes = vec![0; lines as usize + 1];
+        for write in 0.. {
+            let slot = region.slot(pick(write)) as usize;
+            let moved = region.on_write(interval);
+            writes[slot] += 1;
+            if let Some(moved) = moved {
+                writes[moved.to as usize] += 1;
+            }
+            if writes.iter().any(|&count| count >= endurance) {
+                return write + 1;
+            }
+        }
+        unreachable!("a bounded endurance")
+    }
+
+    fn media(set: impl FnOnce(&mut config::Media)) -> config::Media {
+        let mut media = config::Media {
+            capacity_mib: 8,
+            banks_per_channel: 1,
+            stripe_bytes: 512,
+            endurance_cycles: 100_000,
+            ..config::Media::default()
+        };
+        set(&mut media);
+        media
+    }
+
+    fn share(workload: Workload, wear_levelling: WearLevelling, set: impl FnOnce(&mut config::Media)) -> f64 {
+        let media = config::Media { wear_levelling, ..media(set) };
+        lifetime(&media, workload, 1).ideal_share
+    }
+
+    #[test]
+    fn hammering_one_line_without_levelling_ends_with_the_endurance_of_that_line() {
+        let lifetime = lifetime(&media(|_| {}), Workload::Hammer, 1);
+        assert_eq!(lifetime.line_writes, 100_000.0);
+    }
+
+    #[test]
+    fn a_hammered_line_that_stays_longer_than_it_endures_is_lost_all_the_same() {
+        // A line stays for 16384 x 100 writes and endures 100,000.
+        let lost = share(Workload::Hammer, WearLevelling::StartGap, |_| {});
+        assert!(lost < 1e-4, "{lost}");
+    }
+
+    #[test]
+    fn a_hammered_line_that_moves_in_time_wears_out_all_slots_of_its_region() {
+        let kept = share(Workload::Hammer, WearLevelling::StartGap, |media| {
+            media.wear_line_bytes = 512;
+            media.capacity_mib = 1;
+            media.stripe_bytes = 4096;
+            media.wear_line_bytes = 4096;
+            media.gap_write_interval = 10;
+        });
+        assert!((0.88..0.93).contains(&kept), "gap moves are one write in eleven: {kept}");
+    }
+
+    #[test]
+    fn uniform_writes_lose_only_those_of_the_gap_moves() {
+        assert_eq!(share(Workload::Uniform, WearLevelling::None, |_| {}), 1.0);
+        for scheme in [WearLevelling::StartGap, WearLevelling::RandomisedStartGap] {
+            let kept = share(Workload::Uniform, scheme, |_| {});
+            assert!((kept - 100.0 / 101.0).abs() < 2e-3, "{kept}");
+        }
+    }
+
+    #[test]
+    fn hot_neighbours_defeat_the_plain_gap_and_the_randomised_one_keeps_nearly_all() {
+        // As in the paper, lines shift by a small part of the region in the life of a line: 100,000 / 100 of 16,384.
+        let none = share(Workload::HotRange, WearLevelling::None, |_| {});
+        let plain = share(Workload::HotRange, WearLevelling::StartGap, |_| {});
+        let randomised = share(Workload::HotRange, WearLevelling::RandomisedStartGap, |_| {});
+        assert!((none - 0.25).abs() < 1e-3, "a hot line takes four times the mean: {none}");
+        assert!(plain < 0.35, "{plain}");
+        assert!(randomised > 0.80, "{randomised}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn the_closed_form_is_the_mechanism_for_a_hammered_line(
+            lines in 1u64..12, interval in 1u32..8, endurance in 1u64..400, line in 0u64..12,
+        ) {
+            let line = line % lines;
+            let region = Region::new((0..lines).map(|other| f64::from(u8::from(other == line))), interval);
+            let expected = stepped(lines, interval, endurance, |_| line);
+            // Writes and copies are whole: a slot may miss the last of them, and get it when the line comes back.
+            let slack = f64::from(interval);
+            let (least, most) = (endurance as f64 - 2.0, endurance as f64 + 2.0);
+            prop_assert!(expected as f64 >= region.writes_until(least.max(0.0)) - slack, "{}", expected);
+            prop_assert!(expected as f64 <= region.writes_until(most) + slack, "{}", expected);
+        }
+
+        #[test]
+        fn the_closed_form_is_the_mechanism_for_lines_in_turn(
+            lines in 1u64..12, rounds in 1u32..8, endurance in 50u64..400,
+        ) {
+            // An interval of whole rounds gives every line its share of each.
+            let interval = lines as u32 * rounds;
+            let region = Region::new((0..lines).map(|_| 1.0), interval);
+            let expected = stepped(lines, interval, endurance, |write| write % lines);
+            let found = region.writes_until(endurance as f64);
+            let slack = 2.0 * f64::from(interval);
+            prop_assert!((found - expected as f64).abs() <= slack, "{} against {}", found, expected);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Wear levelling of a memory, and how often each of its lines has been written.
+//!
+//! Every bank levels for itself, in one region or several: a line stays in its bank, so that the layout over channels
+//! and with it the parallelism of a request are kept, and a gap moves with one read and one write of that bank. The
+//! randomiser, if there is one, spreads the lines of a bank over all its regions.
+//!
+//! State grows with the lines that are written, not with the memory.
+
+use std::collections::BTreeMap;
+
+use super::geometry::Piece;
+use super::randomiser::Randomiser;
+use super::start_gap::StartGap;
+use crate::config::{self, WearLevelling};
+use crate::random::Random;
+
+/// The regions of all banks.
+#[derive(Clone, Debug)]
+pub struct Wear {
+    layout: Layout,
+    /// Writes to a region after which its gap moves.
+    interval: u32,
+    /// Key of the randomiser, if there is one: with [`Wear::regions`] all that has to be kept over a loss of power.
+    pub key: Option<u64>,
+    randomiser: Option<Randomiser>,
+    /// Regions that have been written, by bank and number.
+    pub regions: BTreeMap<(u32, u64), StartGap>,
+    /// Writes of each slot, by bank, region and slot.
+    pub line_writes: BTreeMap<(u32, u64, u64), u64>,
+}
+
+/// Lines and regions of each bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub line_bytes: u32,
+    pub lines_per_bank: u64,
+    /// Lines of each region but the last, which may have fewer.
+    pub lines_per_region: u64,
+}
+
+impl Layout {
+    /// The lines of a description.
+    pub fn of(media: &config::Media) -> Layout {
+        let line_bytes = if media.wear_line_bytes > 0 { media.wear_line_bytes } else { media.stripe_bytes };
+        let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
+        // The capacity is at most 2^60 bytes.
+        let bank_bytes = (media.capacity_mib << 20).div_ceil(banks);
+        let lines_per_bank = bank_bytes.div_ceil(u64::from(line_bytes));
+        let regions = u64::from(media.wear_regions_per_bank);
+        Layout { line_bytes, lines_per_bank, lines_per_region: lines_per_bank.div_ceil(regions) }
+    }
+
+    /// How many regions a bank has.
+    pub fn regions(&self) -> u64 {
+        self.lines_per_bank.div_ceil(self.lines_per_region)
+    }
+
+    /// How many lines a region has.
+    pub fn lines_of(&self, region: u64) -> u64 {
+        self.lines_per_region.min(self.lines_per_bank - region * self.lines_per_region)
+    }
+}
+
+/// The randomiser of a memory's banks, and its key.
+pub fn randomiser(layout: &Layout, seed: u64) -> (u64, Randomiser) {
+    let key = Random::stream(seed, "shuffle of lines").bits();
+    (key, Randomiser::new(layout.lines_per_bank, key))
+}
+
+impl Wear {
+    /// The wear levelling of a description; none if it has none.
+    pub fn of(media: &config::Media, seed: u64) -> Option<Wear> {
+        let layout = Layout::of(media);
+        let shuffle = match media.wear_levelling {
+            WearLevelling::None => return None,
+            WearLevelling::StartGap => None,
+            WearLevelling::RandomisedStartGap => Some(randomiser(&layout, seed)),
+        };
+        Some(Wear {
+            layout,
+            interval: media.gap_write_interval,
+            key: shuffle.map(|(key, _)| key),
+            randomiser: shuffle.map(|(_, randomiser)| randomiser),
+            regions: BTreeMap::new(),
+            line_writes: BTreeMap::new(),
+        })
+    }
+
+    /// Bytes of a line.
+    pub fn line_bytes(&self) -> u32 {
+        self.layout.line_bytes
+    }
+
+    /// Count the lines that a write touches, and move the gaps that are due: how many moved.
+    pub fn on_write(&mut self, piece: Piece) -> u32 {
+        let line_bytes = u64::from(self.layout.line_bytes);
+        let first = piece.bank_offset / line_bytes;
+        let last = piece.bank_offset.saturating_add(u64::from(piece.bytes).saturating_sub(1)) / line_bytes;
+        (first..=last).map(|line| u32::from(self.on_line(piece.bank, line))).sum()
+    }
+
+    /// The slot that holds a line of a bank now: region, and slot in it.
+    pub fn place(&self, bank: u32, line: u64) -> (u64, u64) {
+        let (region, index) = self.region(line);
+        let slot = self.regions.get(&(bank, region)).map_or(index, |region| region.slot(index));
+        (region, slot)
+    }
+
+    /// Writes of the line that has been written most.
+    pub fn line_writes_max(&self) -> u64 {
+        self.line_writes.values().copied().max().unwrap_or(0)
+    }
+
+    /// One write of a line, and whether a gap moved.
+    fn on_line(&mut self, bank: u32, line: u64) -> bool {
+        let (number, index) = self.region(line);
+        let lines = self.layout.lines_of(number);
+        let region = self.regions.entry((bank, number)).or_insert_with(|| StartGap::new(lines));
+        let slot = region.slot(index);
+        let moved = region.on_write(self.interval);
+        *self.line_writes.entry((bank, number, slot)).or_insert(0) += 1;
+        if let Some(moved) = moved {
+            *self.line_writes.entry((bank, number, moved.to)).or_insert(0) += 1;
+        }
+        moved.is_some()
+    }
+
+    /// Region of a line, and its number there. What lies beyond the capacity is for the protocol to refuse.
+    fn region(&self, line: u64) -> (u64, u64) {
+        let line = line % self.layout.lines_per_bank;
+        let line = self.randomiser.map_or(line, |randomiser| randomiser.forward(line));
+        (line / self.layout.lines_per_region, line % self.layout.lines_per_region)
+    }
+}
