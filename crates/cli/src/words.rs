@@ -123,6 +123,7 @@ pub fn interface(drive: &Drive) -> String {
         Interface::Nvme if drive.nvme.shadow_doorbells => "NVMe with shadow doorbells",
         Interface::Nvme => "NVMe",
         Interface::DcExpress => "DC Express",
+        Interface::Capi => "CAPI",
     };
     let wait = match drive.host.wait {
         Wait::Spin => "spinning",

@@ -34,7 +34,7 @@ use crate::host::{Done, Host};
 use crate::link::packet::{Direction, Kind, Packet};
 use crate::link::{Arrival, Link};
 use crate::media::Media;
-use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, nvme};
+use crate::protocol::{self, Controller, Driver, Ports, Settled, capi, dc_express, nvme};
 use crate::recorder::Recorder;
 use crate::report::record::Burst;
 use crate::report::trace::Trace;
@@ -316,6 +316,7 @@ impl Engine {
             (dc_express::role::POLL, Some(number)) => {
                 self.sink.trace.assign("queue read", packet.sampled_at, number);
             }
+            (capi::role::ELEMENT, Some(number)) => self.sink.trace.assign("fetch element", packet.sampled_at, number),
             (nvme::role::FETCH, Some(number)) => self.sink.trace.assign("fetch command", packet.sampled_at, number),
             _ => {}
         }

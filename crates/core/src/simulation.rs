@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::config::{Drive, Interface, Problems};
 use crate::data::check::BLOCK_BYTES;
 use crate::engine::Engine;
+use crate::protocol::capi::spec as capi;
 use crate::report::Outcome;
 use crate::report::trace::Trace;
 use crate::time::Span;
@@ -32,9 +33,12 @@ impl Drive {
                 nvme.queue_entries.min(self.dc_express.queue_entries),
                 4,
             ),
+            // What the AFU has no place for waits for the next element.
+            Interface::Capi => (1, 1 << 16, capi::LINE_BYTES),
         };
+        let write_block_bytes = if self.interface == Interface::Capi { block_bytes } else { nvme.block_bytes };
         let capacity_bytes = self.media.capacity_mib << 20;
-        Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes: nvme.block_bytes }
+        Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes }
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::origin::Sources;
 use super::overrides::Override;
 use super::problem::Problems;
-use super::schema::{DcExpress, Host, Interface, Link, Media, Nvme, Power, RootComplex, Stack, Wait};
+use super::schema::{Capi, DcExpress, Host, Interface, Link, Media, Nvme, Power, RootComplex, Stack, Wait};
 use super::section::{self, Section, any, section};
 use super::{explain, presets, reader, shipped};
 
@@ -16,7 +16,7 @@ section! {
         name => name: String = String::new(), any();
         /// What the drive is, in one line
         summary => summary: String = String::new(), any();
-        /// Protocol between host and device: `nvme` or `dc-express`
+        /// Protocol between host and device: `nvme`, `dc-express` or `capi`
         interface => interface: Interface = Interface::Nvme, any();
     }
 }
@@ -47,6 +47,7 @@ pub struct Drive {
     pub media: Media,
     pub nvme: Nvme,
     pub dc_express: DcExpress,
+    pub capi: Capi,
     /// Keys whose value in effect is a fitted one.
     pub fitted: Vec<Fitted>,
     pub(super) sources: Sources,
@@ -104,6 +105,7 @@ impl Drive {
     pub fn fitted_in_effect(&self) -> impl Iterator<Item = &Fitted> {
         self.fitted.iter().filter(|mark| match mark.key.split_once('.') {
             Some(("dc_express", _)) => self.interface == Interface::DcExpress,
+            Some(("capi", _)) => self.interface == Interface::Capi,
             Some(("host", key)) if key.starts_with("interrupt") => self.host.wait == Wait::Sleep,
             _ => true,
         })
@@ -138,6 +140,7 @@ impl Drive {
             media: Media::default(),
             nvme: Nvme::default(),
             dc_express: DcExpress::default(),
+            capi: Capi::default(),
             fitted: Vec::new(),
             sources: Sources::default(),
         }
@@ -147,7 +150,7 @@ impl Drive {
         Header { name: self.name.clone(), summary: self.summary.clone(), interface: self.interface }
     }
 
-    pub(super) fn sections(&self) -> [&dyn Section; 8] {
+    pub(super) fn sections(&self) -> [&dyn Section; 9] {
         [
             &self.link,
             &self.host,
@@ -157,10 +160,11 @@ impl Drive {
             &self.media,
             &self.nvme,
             &self.dc_express,
+            &self.capi,
         ]
     }
 
-    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 8] {
+    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 9] {
         [
             &mut self.link,
             &mut self.host,
@@ -170,6 +174,7 @@ impl Drive {
             &mut self.media,
             &mut self.nvme,
             &mut self.dc_express,
+            &mut self.capi,
         ]
     }
 }
@@ -185,6 +190,7 @@ impl PartialEq for Drive {
             && self.media == other.media
             && self.nvme == other.nvme
             && self.dc_express == other.dc_express
+            && self.capi == other.capi
             && self.fitted == other.fitted
     }
 }

@@ -24,6 +24,6 @@ pub use drive::{Drive, Fitted};
 pub use overrides::Override;
 pub use problem::{Problem, Problems};
 pub use schema::{
-    Acknowledge, DataPattern, DataPointer, DcExpress, Duplex, Granularity, Host, Interface, Link, LinkAcknowledge, Media,
+    Acknowledge, Capi, DataPattern, DataPointer, DcExpress, Duplex, Granularity, Host, Interface, Link, LinkAcknowledge, Media,
     Nvme, Placement, Power, RootComplex, Stack, Stage, TagChoice, Technology, Wait, WearLevelling,
 };

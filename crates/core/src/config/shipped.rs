@@ -29,6 +29,11 @@ pub const ALL: &[Shipped] = shipped! {
     "nvme-polled"
     "nvm-model-block"
     "nvm-model-dram"
+    "capi-pcm-legacy"
+    "capi-pcm-next"
+    "pcie-pcm-legacy"
+    "pcie-pcm-next"
+    "nvme-ssd-gen3"
 };
 
 /// Their names.

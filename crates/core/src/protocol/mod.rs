@@ -1,6 +1,7 @@
 //! Protocols: each a folder with its two halves, the driver (host side) and the controller (device side), which meet
 //! at the link. A new protocol is one more folder and one more line in each list below.
 
+pub mod capi;
 pub mod dc_express;
 pub mod nvme;
 mod reads;
@@ -37,6 +38,7 @@ pub struct Settled {
 pub enum Driver {
     Nvme(nvme::driver::Driver),
     DcExpress(dc_express::driver::Driver),
+    Capi(capi::driver::Driver),
 }
 
 /// The device's half.
@@ -45,14 +47,19 @@ pub enum Driver {
 pub enum Controller {
     Nvme(nvme::controller::Controller),
     DcExpress(dc_express::endpoint::Endpoint),
+    Capi(capi::afu::Afu),
 }
 
 /// Both halves of a drive's protocol, set up and connected.
 pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Controller) {
+    if drive.interface == Interface::Capi {
+        let (driver, afu) = capi::connect(drive, seed, sink);
+        return (Driver::Capi(driver), Controller::Capi(afu));
+    }
     let mut nvme = nvme::controller::Controller::new(drive);
     let nvme_driver = nvme::driver::Driver::new(drive, &mut nvme, sink);
     match drive.interface {
-        Interface::Nvme => (Driver::Nvme(nvme_driver), Controller::Nvme(nvme)),
+        Interface::Nvme | Interface::Capi => (Driver::Nvme(nvme_driver), Controller::Nvme(nvme)),
         Interface::DcExpress => {
             let mut endpoint = dc_express::endpoint::Endpoint::new(drive, nvme);
             let driver = dc_express::driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, sink);
@@ -68,6 +75,7 @@ impl Driver {
             (Driver::Nvme(driver), _) => driver.submit_work(thread, memory, ledger),
             (Driver::DcExpress(driver), Op::Read) => driver.submit_work(io.bytes, ledger),
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.submit_work(thread, memory, ledger),
+            (Driver::Capi(driver), _) => driver.submit_work(ledger),
         }
     }
 
@@ -77,12 +85,14 @@ impl Driver {
             (Driver::Nvme(driver), _) => driver.complete_work(ledger),
             (Driver::DcExpress(driver), Op::Read) => driver.complete_work(io.bytes, ledger),
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.complete_work(ledger),
+            // Seeing its status is all.
+            (Driver::Capi(_), _) => {}
         }
     }
 
     /// Hand a request to the device, in as many commands as its size needs.
     pub fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, sink: &mut Sink) {
-        let bytes_max = self.nvme().max_transfer_bytes();
+        let bytes_max = self.max_transfer_bytes();
         if sink.requests[request as usize].io.bytes <= bytes_max {
             return self.submit_command(now, request, link, sink);
         }
@@ -102,20 +112,16 @@ impl Driver {
         match self {
             Driver::Nvme(driver) => driver.submit(request, link, sink),
             Driver::DcExpress(driver) => driver.submit(now, request, link, sink),
+            Driver::Capi(driver) => driver.submit(request, link, sink),
         }
     }
 
-    fn nvme(&self) -> &nvme::driver::Driver {
+    fn max_transfer_bytes(&self) -> u32 {
         match self {
-            Driver::Nvme(driver) => driver,
-            Driver::DcExpress(driver) => &driver.nvme,
-        }
-    }
-
-    fn nvme_mut(&mut self) -> &mut nvme::driver::Driver {
-        match self {
-            Driver::Nvme(driver) => driver,
-            Driver::DcExpress(driver) => &mut driver.nvme,
+            Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }) => {
+                nvme.max_transfer_bytes()
+            }
+            Driver::Capi(driver) => driver.max_transfer_bytes(),
         }
     }
 
@@ -126,37 +132,49 @@ impl Driver {
             (Driver::DcExpress(driver), dc_express::role::DATA) => {
                 driver.on_data_settled(now, settled, link, sink);
             }
-            (_, nvme::role::DATA) if first + count == packet.count() => sink.charge(packet.request, Stage::Settle, now),
-            (driver, nvme::role::COMPLETION) => driver.nvme_mut().on_entry_settled(now, packet, polling, link, sink),
+            (_, nvme::role::DATA | capi::role::DATA) if first + count == packet.count() => {
+                sink.charge(packet.request, Stage::Settle, now);
+            }
+            (
+                Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }),
+                nvme::role::COMPLETION,
+            ) => nvme.on_entry_settled(now, packet, polling, link, sink),
+            (Driver::Capi(driver), capi::role::STATUS) => driver.on_status_settled(now, packet, link, sink),
             _ => {}
         }
     }
 
     /// An interrupt handler has run.
     pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) {
-        self.nvme_mut().on_handled(now, vector, link, sink);
+        match self {
+            Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }) => {
+                nvme.on_handled(now, vector, link, sink);
+            }
+            Driver::Capi(_) => {}
+        }
     }
 
     /// The driver's timer has fired.
     pub fn on_timer(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
         match self {
-            Driver::Nvme(_) => {}
+            Driver::Nvme(_) | Driver::Capi(_) => {}
             Driver::DcExpress(driver) => driver.on_timer(now, link, sink),
         }
     }
 
     /// What the driver has counted, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut counters = vec![("doorbells", self.nvme().doorbells)];
-        if let Driver::DcExpress(driver) = self {
-            counters.extend([
+        match self {
+            Driver::Nvme(nvme) => vec![("doorbells", nvme.doorbells)],
+            Driver::DcExpress(driver) => vec![
+                ("doorbells", driver.nvme.doorbells),
                 ("oops", driver.counts.oops),
                 ("tag_collisions", driver.counts.tag_collisions),
                 ("tag_timeouts", driver.counts.tag_timeouts),
                 ("late_packets", driver.counts.late_packets),
-            ]);
+            ],
+            Driver::Capi(driver) => vec![("doorbells", driver.doorbells)],
         }
-        counters
     }
 }
 
@@ -166,6 +184,7 @@ impl Controller {
         match (self, packet.kind) {
             (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, payload, ports),
             (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, payload, ports),
+            (Controller::Capi(afu), Kind::Completion) => afu.on_answer(now, packet, payload, ports),
             (controller, _) => {
                 controller.on_register_write(now, packet.address, payload.u32(), ports);
             }
@@ -196,6 +215,7 @@ impl Controller {
         match self {
             Controller::Nvme(nvme) => nvme.on_register_write(now, address, value, ports),
             Controller::DcExpress(endpoint) => endpoint.on_register_write(now, address, value, ports),
+            Controller::Capi(afu) => afu.on_register_write(now, address, value, ports),
         }
     }
 
@@ -204,6 +224,7 @@ impl Controller {
         match self {
             Controller::Nvme(nvme) => nvme.on_timer(now, timer, ports),
             Controller::DcExpress(endpoint) => endpoint.on_timer(now, timer, ports),
+            Controller::Capi(afu) => afu.on_timer(now, timer, ports),
         }
     }
 
@@ -212,6 +233,7 @@ impl Controller {
         let (nvme, endpoint) = match self {
             Controller::Nvme(nvme) => (nvme, None),
             Controller::DcExpress(endpoint) => (&endpoint.nvme, Some(endpoint)),
+            Controller::Capi(afu) => return afu.counters(),
         };
         let reads = endpoint.map(|endpoint| endpoint.counts).unwrap_or_default();
         let mut counters =
@@ -248,6 +270,16 @@ pub fn packet_name(packet: &Packet) -> &'static str {
         (dc_express::role::POLL, _) => "command",
         (dc_express::role::MODE, _) => "polling mode",
         (dc_express::role::TAG, _) => "incomplete tag",
+        (capi::role::DOORBELL, _) => "doorbell",
+        (capi::role::ELEMENT, Kind::MemoryRead) => "fetch element",
+        (capi::role::ELEMENT, _) => "element",
+        (capi::role::PAYLOAD, Kind::MemoryRead) => "read lines",
+        (capi::role::PAYLOAD | capi::role::DATA, _) => "lines",
+        (capi::role::CLAIM, Kind::MemoryRead) => "claim lines",
+        (capi::role::CLAIM, _) => "claimed",
+        (capi::role::PAGE_TABLE, Kind::MemoryRead) => "read page table",
+        (capi::role::PAGE_TABLE, _) => "page table",
+        (capi::role::STATUS, _) => "status",
         _ => "data",
     }
 }

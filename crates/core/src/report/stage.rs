@@ -44,6 +44,10 @@ stages! {
     PollWait = "poll wait" in Host,
     /// The queue read that brings the command to the device.
     Fetch = "fetch" in Link,
+    /// Commands of the accelerator pass the processor service layer.
+    Psl = "psl" in Device,
+    /// An address that the device cannot translate: the page table is read.
+    Translation = "translation" in Link,
     /// The command waits for, and passes, the controller's parser.
     Parse = "parse" in Device,
     /// The device reads data (or addresses of data) from host memory.
@@ -52,6 +56,8 @@ stages! {
     MediaWait = "media wait" in Media,
     /// Cells, row buffers and the media bus, up to the first packet's worth of data (or all of it, for writes).
     Media = "media" in Media,
+    /// The host gives up its copies of the lines that the device is going to write.
+    Claim = "claim" in Link,
     /// Data packets wait for the wire or for credits.
     LinkWait = "link wait" in Link,
     /// Data packets are on the wire.
