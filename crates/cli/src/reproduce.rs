@@ -34,6 +34,8 @@ macro_rules! papers {
 /// All of them.
 const PAPERS: &[Paper] = papers! {
     "dc-express-fast14"
+    "capi-pcm-openpower"
+    "moneta-talk-2011"
     "nvme-model-nvmsa16"
 };
 
@@ -148,8 +150,11 @@ fn prepare(reproduction: &Reproduction) -> Result<Vec<Ready>, Problems> {
 fn prepare_run(spec: &RunSpec) -> Result<Ready, Problems> {
     let overrides = input::all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
     let drive: Drive = input::drive(&spec.drive, &overrides)?;
-    let options: Vec<(&str, &str)> = spec.job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let jobs = fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?;
+    let mut jobs = Vec::new();
+    for job in [Some(&spec.job), spec.beside.as_ref()].into_iter().flatten() {
+        let options: Vec<(&str, &str)> = job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        jobs.extend(fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?);
+    }
     Simulation::check(&drive, &jobs)?;
     Ok(Ready { facts: Facts::from(&drive), drive, jobs, seed: spec.seed })
 }

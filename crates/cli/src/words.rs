@@ -83,6 +83,7 @@ pub fn memory(drive: &Drive) -> String {
         Technology::Pcm => "phase-change memory",
         Technology::Dram => "DRAM",
         Technology::Nand => "NAND flash",
+        Technology::Disk => "magnetic disks",
     };
     format!(
         "{technology}, {}, {} of {}, {} to read, {} to program",
@@ -123,9 +124,13 @@ pub fn interface(drive: &Drive) -> String {
         Interface::Nvme if drive.nvme.shadow_doorbells => "NVMe with shadow doorbells",
         Interface::Nvme => "NVMe",
         Interface::DcExpress => "DC Express",
+        Interface::Moneta => "Moneta",
         Interface::Capi => "CAPI",
     };
     let wait = match drive.host.wait {
+        Wait::Sleep if drive.interface == Interface::Moneta && drive.moneta.spin_up_to_bytes > 0 => {
+            "spinning for small requests, sleeping for large ones"
+        }
         Wait::Spin => "spinning",
         Wait::Sleep => "sleeping until the interrupt",
         Wait::Hybrid => "sleeping, then spinning",

@@ -46,7 +46,7 @@ fn an_unknown_drive_comes_with_the_likeliest_and_all_known_ones() {
     assert_eq!(
         errors("run dc-expres"),
         ["command line: there is no drive `dc-expres`, did you mean dc-express?; \
-          allowed: dc-express, dc-express-block, nvme, nvme-polled, or the path of a drive file"]
+          allowed: dc-express, dc-express-block, disk-raid, fusion-io, moneta, moneta-4x, nvme, nvme-polled, ssd-raid, or the path of a drive file"]
     );
 }
 
@@ -193,7 +193,7 @@ fn files_that_are_no_text_are_refused_with_the_line() {
 fn an_unknown_paper_lists_the_known_ones() {
     assert_eq!(
         errors("reproduce x"),
-        ["command line: there is no paper `x`; allowed: dc-express-fast14, nvme-model-nvmsa16"]
+        ["command line: there is no paper `x`; allowed: dc-express-fast14, moneta-talk-2011, nvme-model-nvmsa16"]
     );
 }
 

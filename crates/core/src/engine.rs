@@ -34,7 +34,7 @@ use crate::host::{Done, Host};
 use crate::link::packet::{Direction, Kind, Packet};
 use crate::link::{Arrival, Link};
 use crate::media::Media;
-use crate::protocol::{self, Controller, Driver, Ports, Settled, capi, dc_express, nvme};
+use crate::protocol::{self, Controller, Driver, Ports, Settled, capi, dc_express, moneta, nvme};
 use crate::recorder::Recorder;
 use crate::report::record::Burst;
 use crate::report::trace::Trace;
@@ -99,7 +99,7 @@ impl Engine {
             media: Media::of(&drive.media, seed),
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep,
-            stack_names: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
+            stack_names: protocol::stage_names(drive),
             client_completed: VecDeque::new(),
             sink,
         }
@@ -170,6 +170,12 @@ impl Engine {
         self.handle(u64::MAX, until, false);
     }
 
+    /// The same, but no more than `events` of them: whether all that was due has been handled.
+    pub fn run_some_until(&mut self, until: Time, events: u64) -> bool {
+        self.handle(events, until, false);
+        self.next_at().is_none_or(|next| next > until)
+    }
+
     /// Handle up to `events` events; false once every thread is done.
     pub fn run(&mut self, events: u64) -> bool {
         self.handle(events, Time::NEVER, true)
@@ -214,6 +220,8 @@ impl Engine {
         let Engine { sink, host, driver, link, root_complex, controller, media, .. } = self;
         match event {
             Event::Thread(thread) => host.on_thread(now, thread, driver, sink),
+            Event::Walk(thread) => host.walk(now, thread, driver, sink),
+            Event::Release(lock) => host.on_release(now, lock, sink),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
             Event::Driver => driver.on_timer(now, link, sink),
             Event::Wire(wire) => link.on_wire(now, wire.into(), sink),
@@ -235,8 +243,11 @@ impl Engine {
             Event::Interrupt { vector } => host.on_interrupt(now, vector, sink),
             Event::Handled { vector } => {
                 host.on_handled(vector);
-                driver.on_handled(now, vector, link, sink);
+                if let Some(until) = driver.on_handled(now, vector, link, sink) {
+                    host.stall(now, vector, until);
+                }
                 self.on_completed(now);
+                self.host.leave_handler();
             }
         }
     }
@@ -278,7 +289,11 @@ impl Engine {
                 let number = flight.packet.request.map(|request| self.sink.requests[request as usize].number);
                 self.sink.trace.keep_burst(burst, number);
             }
-            if self.settles_alike && flight.packet.kind == Kind::MemoryWrite {
+            let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
+            if last {
+                self.on_delivered(now, arrival.packet);
+            }
+            if is_settled {
                 return self.on_settle(now, arrival.packet, arrival.first, arrival.count);
             }
             return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.sink);
@@ -294,6 +309,17 @@ impl Engine {
             if let Some(burst) = recording {
                 self.keep_answer(burst, &packet);
             }
+        }
+    }
+
+    /// The device hears that its data has been received, if it cares.
+    #[inline]
+    fn on_delivered(&mut self, now: Time, id: PacketId) {
+        let Engine { link, controller, media, sink, .. } = self;
+        let Controller::Moneta(moneta) = controller else { return };
+        let token = sink.packets[id as usize].packet.token;
+        if token.role == moneta::role::DATA {
+            moneta.on_delivered(now, token.context, &mut Ports { link, media, sink });
         }
     }
 
@@ -332,6 +358,13 @@ impl Engine {
         }
         if packet.token.role == nvme::role::INTERRUPT {
             return self.host.on_message(now, packet.token.context as u16, &mut self.sink);
+        }
+        if packet.kind == Kind::Completion {
+            let answer = self.sink.take_payload(id);
+            self.host.resume_handler(packet.token.context as u16);
+            self.driver.on_answer(now, &answer, &mut self.link, &mut self.sink);
+            self.on_completed(now);
+            return self.host.leave_handler();
         }
         let settled = Settled { packet, first, count };
         self.driver.on_settled(now, &settled, self.polling, &mut self.link, &mut self.sink);

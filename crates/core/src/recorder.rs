@@ -59,7 +59,9 @@ impl Recorder {
 
     /// `thread` works for job number `job`.
     pub fn add_thread(&mut self, thread: u16, job: usize) {
-        assert_eq!(usize::from(thread), self.threads.len(), "threads are numbered in order");
+        assert!(usize::from(thread) >= self.threads.len(), "threads are numbered in order");
+        // Numbers in between are those of kernel threads, which complete nothing.
+        self.threads.resize(usize::from(thread), usize::MAX);
         self.threads.push(job);
     }
 
@@ -107,7 +109,7 @@ impl Recorder {
             downstream: parts.downstream,
             cpu: parts.cpu,
             energy: energy(drive, &parts, elapsed),
-            stack_stages: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
+            stack_stages: crate::protocol::stage_names(drive),
             counters: parts.counters,
             events: parts.events,
             finished: parts.finished,

@@ -33,6 +33,8 @@ impl Drive {
                 nvme.queue_entries.min(self.dc_express.queue_entries),
                 4,
             ),
+            // Requests beyond the tags wait in the driver.
+            Interface::Moneta => (1, u32::from(u16::MAX), 512),
             // What the AFU has no place for waits for the next element.
             Interface::Capi => (1, 1 << 16, capi::LINE_BYTES),
         };

@@ -295,3 +295,88 @@ fn on_a_shared_bus_no_two_packets_of_an_nvme_read_overlap() {
     "#]],
     );
 }
+
+#[test]
+fn a_moneta_read_is_a_request_word_data_and_a_status_that_the_handler_reads() {
+    check(
+        &drive("moneta", &[]),
+        "bs=4k number_ios=100",
+        90,
+        expect![[r#"
+        bs=4k number_ios=100
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+               ns       gap                host |                  link                   | device
+        1053997.1           application (426.0) |                                         |
+        1054423.1    +426.0 system call (300.0) |                                         |
+        1054723.1    +300.0  direct I/O (684.0) |                                         |
+        1055407.1    +684.0 block layer (321.0) |                                         |
+        1055728.1    +321.0        issue (50.0) |                                         |
+        1055778.1     +50.0                     |------ request word, 32 B (316.0) ------>|
+        1056094.1    +316.0                     |                                         | parse (743.0)
+        1056837.1    +743.0                     |                                         | # media (1072.0)
+        1057909.1   +1072.0                     |                                         | ring (1024.0)
+        1058933.1   +1024.0                     |<------ data x32, 4864 B (2738.3) -------|
+        1061371.5   +2438.3                     |<--- interrupt message, 28 B (314.0) ----|
+        1061671.5    +300.0       settle (50.0) |                                         |
+        1061721.5     +50.0  interrupt (1340.1) |                                         |
+        1062435.5    +714.0                     |------ read status, 24 B (312.0) ------->|
+        1062747.5    +312.0                     |<--------- status, 28 B (314.0) ---------|
+        1063061.6    +314.0         poll (20.0) |                                         |
+        1063081.6     +20.0       copy (1024.0) |                                         |
+        1064105.6   +1024.0 block layer (320.0) |                                         |
+        1064425.6    +320.0  direct I/O (683.0) |                                         |
+        1065108.6    +683.0 system call (300.0) |                                         |
+        1065408.6    +300.0 application (425.0) |                                         |
+        1065833.6    +425.0                     |                                         | end
+    "#]],
+    );
+}
+
+#[test]
+fn a_moneta_write_of_three_words_fetches_its_data_and_sleeps() {
+    let baseline = ["stack.preset=linux-2.6-no-op", "moneta.request_words=3", "moneta.spin_up_to_bytes=0"];
+    check(
+        &drive("moneta", &baseline),
+        "bs=4k rw=randwrite number_ios=100",
+        90,
+        expect![[r#"
+        bs=4k rw=randwrite number_ios=100
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+               ns       gap                    host |                link                 | device
+        1823742.1               application (426.0) |                                     |
+        1824168.1    +426.0     system call (300.0) |                                     |
+        1824468.1    +300.0      direct I/O (684.0) |                                     |
+        1825152.1    +684.0     block layer (321.0) |                                     |
+        1825473.1    +321.0    I/O scheduler (50.0) |                                     |
+        1825523.1     +50.0   I/O scheduler (100.0) |                                     |
+        1825623.1    +100.0       core wait (550.0) |                                     |
+        1826173.1    +550.0  context switch (550.0) |                                     |
+        1826723.1    +550.0          dequeue (50.0) |                                     |
+        1826773.1     +50.0           issue (150.0) |                                     |
+        1826923.1    +150.0           copy (1024.0) |                                     |
+        1827947.1   +1024.0                         |---- request word, 32 B (316.0) ---->|
+        1827963.1     +16.0                         |---- request word, 32 B (316.0) ---->|
+        1827979.1     +16.0                         |---- request word, 32 B (316.0) ---->|
+        1828295.2    +316.0                         |                                     | parse (743.0)
+        1829038.2    +743.0                         |<--- read data x8, 192 B (396.3) ----|
+        1829696.2    +658.0                         |---- data x64, 5376 B (2995.0) ----->|
+        1832691.3   +2995.0                         |                                     | ring (1024.0)
+        1833715.3   +1024.0                         |                                     | # media (1174.0)
+        1834889.3   +1174.0                         |<- interrupt message, 28 B (314.0) --|
+        1834889.3      +0.0      interrupt (2690.1) |                                     |
+        1836953.3   +2064.0                         |---- read status, 24 B (312.0) ----->|
+        1837265.3    +312.0                         |<------- status, 28 B (314.0) -------|
+        1837579.4    +314.0       interrupt (100.0) |                                     |
+        1837679.4    +100.0  context switch (550.0) |                                     |
+        1838229.4    +550.0 context switch (4230.0) |                                     |
+        1842459.4   +4230.0    I/O scheduler (40.0) |                                     |
+        1842499.4     +40.0     block layer (320.0) |                                     |
+        1842819.4    +320.0      direct I/O (683.0) |                                     |
+        1843502.4    +683.0     system call (300.0) |                                     |
+        1843802.4    +300.0     application (425.0) |                                     |
+        1844227.4    +425.0                         |                                     | end
+    "#]],
+    );
+}

@@ -3,7 +3,7 @@
 //! Other conditions hold for every value within bounds and need no check: no size within bounds comes near 2^64 bytes.
 
 use super::drive::Drive;
-use super::schema::{DataPattern, Interface, Wait};
+use super::schema::{DataPattern, Interface, Stage, Wait};
 use crate::media::cells::Cells;
 use crate::report::stage::STACK_STAGES_MAX;
 
@@ -22,7 +22,10 @@ pub(super) struct Broken {
 pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
     let checks = [
         wait,
+        moneta_wait,
+        zero_copy,
         stages,
+        held,
         clocks,
         volts,
         stripe,
@@ -52,11 +55,11 @@ fn broken_if(is_broken: bool, keys: &'static [&'static str], found: String, allo
 
 /// A thread that sleeps is woken by an interrupt, which DC Express never sends.
 fn wait(drive: &Drive) -> Option<Broken> {
-    let interrupts = drive.interface == Interface::Nvme && drive.nvme.interrupts;
-    let cause = match drive.interface {
-        Interface::Nvme => "nvme.interrupts is false",
-        Interface::DcExpress => "interface is \"dc-express\", which has no interrupts",
-        Interface::Capi => "interface is \"capi\", which has no interrupts",
+    let (interrupts, cause) = match drive.interface {
+        Interface::Nvme => (drive.nvme.interrupts, "nvme.interrupts is false"),
+        Interface::DcExpress => (false, "interface is \"dc-express\", which has no interrupts"),
+        Interface::Moneta => (true, ""),
+        Interface::Capi => (false, "interface is \"capi\", which has no interrupts"),
     };
     broken_if(
         drive.host.wait == Wait::Sleep && !interrupts,
@@ -66,10 +69,44 @@ fn wait(drive: &Drive) -> Option<Broken> {
     )
 }
 
+/// Moneta's driver learns of completions from its interrupt handler alone; whether a thread spins until then depends
+/// on the size of its request.
+fn moneta_wait(drive: &Drive) -> Option<Broken> {
+    broken_if(
+        drive.interface == Interface::Moneta && drive.host.wait != Wait::Sleep,
+        &["host.wait", "interface"],
+        String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),
+        String::from("host.wait = \"sleep\", with moneta.spin_up_to_bytes for the requests that spin"),
+    )
+}
+
+/// The address of an application's buffer has to reach the device with the request, and nothing is copied.
+fn zero_copy(drive: &Drive) -> Option<Broken> {
+    let (words, copy) = (drive.moneta.request_words, drive.stack.copy_bytes_per_ns);
+    broken_if(
+        drive.moneta.zero_copy && (words == 1 || copy > 0.0),
+        &["moneta.zero_copy", "moneta.request_words", "stack.copy_bytes_per_ns"],
+        format!("moneta.zero_copy is true with moneta.request_words {words} and stack.copy_bytes_per_ns {copy}"),
+        String::from("moneta.request_words = 2 or 3, and stack.copy_bytes_per_ns = 0"),
+    )
+}
+
 fn stages(drive: &Drive) -> Option<Broken> {
-    let count = drive.stack.stages.len();
+    let count = crate::protocol::stages(drive).len();
     let found = format!("stack.stages has {count} stages");
     broken_if(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
+}
+
+/// What a stage does under its lock is a part of what it does.
+fn held(drive: &Drive) -> Option<Broken> {
+    let is_broken = |stage: &&Stage| stage.submit_held > stage.submit || stage.complete_held > stage.complete;
+    let stage = drive.stack.stages.iter().find(is_broken)?;
+    broken_if(
+        true,
+        &["stack.stages"],
+        format!("stack.stages \"{}\" holds its lock for longer than it runs", stage.name),
+        String::from("submit_held_ns up to submit_ns, and complete_held_ns up to complete_ns"),
+    )
 }
 
 /// Voltage rises from one clock to the other, so there must be room between them.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::origin::Sources;
 use super::overrides::Override;
 use super::problem::Problems;
-use super::schema::{Capi, DcExpress, Host, Interface, Link, Media, Nvme, Power, RootComplex, Stack, Wait};
+use super::schema::{Capi, DcExpress, Host, Interface, Link, Media, Moneta, Nvme, Power, RootComplex, Stack, Wait};
 use super::section::{self, Section, any, section};
 use super::{explain, presets, reader, shipped};
 
@@ -16,7 +16,7 @@ section! {
         name => name: String = String::new(), any();
         /// What the drive is, in one line
         summary => summary: String = String::new(), any();
-        /// Protocol between host and device: `nvme`, `dc-express` or `capi`
+        /// Protocol between host and device: `nvme`, `dc-express`, `moneta` or `capi`
         interface => interface: Interface = Interface::Nvme, any();
     }
 }
@@ -47,6 +47,7 @@ pub struct Drive {
     pub media: Media,
     pub nvme: Nvme,
     pub dc_express: DcExpress,
+    pub moneta: Moneta,
     pub capi: Capi,
     /// Keys whose value in effect is a fitted one.
     pub fitted: Vec<Fitted>,
@@ -105,6 +106,7 @@ impl Drive {
     pub fn fitted_in_effect(&self) -> impl Iterator<Item = &Fitted> {
         self.fitted.iter().filter(|mark| match mark.key.split_once('.') {
             Some(("dc_express", _)) => self.interface == Interface::DcExpress,
+            Some(("moneta", _)) => self.interface == Interface::Moneta,
             Some(("capi", _)) => self.interface == Interface::Capi,
             Some(("host", key)) if key.starts_with("interrupt") => self.host.wait == Wait::Sleep,
             _ => true,
@@ -140,6 +142,7 @@ impl Drive {
             media: Media::default(),
             nvme: Nvme::default(),
             dc_express: DcExpress::default(),
+            moneta: Moneta::default(),
             capi: Capi::default(),
             fitted: Vec::new(),
             sources: Sources::default(),
@@ -150,7 +153,7 @@ impl Drive {
         Header { name: self.name.clone(), summary: self.summary.clone(), interface: self.interface }
     }
 
-    pub(super) fn sections(&self) -> [&dyn Section; 9] {
+    pub(super) fn sections(&self) -> [&dyn Section; 10] {
         [
             &self.link,
             &self.host,
@@ -160,11 +163,12 @@ impl Drive {
             &self.media,
             &self.nvme,
             &self.dc_express,
+            &self.moneta,
             &self.capi,
         ]
     }
 
-    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 9] {
+    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 10] {
         [
             &mut self.link,
             &mut self.host,
@@ -174,6 +178,7 @@ impl Drive {
             &mut self.media,
             &mut self.nvme,
             &mut self.dc_express,
+            &mut self.moneta,
             &mut self.capi,
         ]
     }
@@ -190,6 +195,7 @@ impl PartialEq for Drive {
             && self.media == other.media
             && self.nvme == other.nvme
             && self.dc_express == other.dc_express
+            && self.moneta == other.moneta
             && self.capi == other.capi
             && self.fitted == other.fitted
     }

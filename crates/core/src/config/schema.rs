@@ -80,6 +80,8 @@ section! {
     pub struct Host ("host") {
         /// Cores that run the workload; thread i runs on core i modulo this number
         cores => cores: u16 = 1, 1..=1024;
+        /// Sockets over which the cores are spread, the first cores on the first
+        sockets => sockets: u16 = 1, 1..=64;
         /// Clock of the cores
         core_ghz => core_ghz: f64 = 3.8, 0.1..=10.0;
         /// Clock at which this description's processor costs hold; they scale with `core_ghz`
@@ -96,10 +98,22 @@ section! {
         mmio_write_ns => mmio_write: Span = ns(50), ZERO..=LONGEST;
         /// One context switch between threads of a core
         context_switch_ns => context_switch: Span = ns(550), ZERO..=LONGEST;
-        /// Time from an interrupt message reaching the root complex to the first instruction of its handler, idle-state exit included
+        /// Time from an interrupt message reaching the root complex to the first instruction of its handler, idle-state exit included unless `idle_exit_ns` gives it
         interrupt_ns => interrupt: Span = us(1), ZERO..=LONGEST;
-        /// Processor time of the interrupt handler, the wake-up of the thread included
+        /// What an interrupt takes longer to reach a core on which no thread runs
+        idle_exit_ns => idle_exit: Span = ZERO, ZERO..=LONGEST;
+        /// Processor time of the interrupt handler, without what `wake_ns` adds for each thread that it wakes
         interrupt_handler_ns => interrupt_handler: Span = us(1), ZERO..=LONGEST;
+        /// Cores over which interrupt vectors are spread, the first ones; 0 for all
+        interrupt_cores => interrupt_cores: u16 = 0, 0..=1024;
+        /// Processor time of waking a sleeping thread, where the waker runs
+        wake_ns => wake: Span = ZERO, ZERO..=LONGEST;
+        /// How long a thread that spins in its driver keeps its core while others want it
+        time_slice_us => time_slice: Span = us(4000), ZERO..=LONGEST;
+        /// Time for a core to have a cache line that another core of its socket has written
+        cache_line_transfer_ns => cache_line_transfer: Span = ns(30), ZERO..=LONGEST;
+        /// The same for a core of another socket
+        remote_line_transfer_ns => remote_line_transfer: Span = ns(110), ZERO..=LONGEST;
     }
 }
 
@@ -142,6 +156,8 @@ section! {
         stages => stages: Vec<Stage> = Vec::new(), any();
         /// Rate of the memory-to-memory copy of the data, or 0 for none
         copy_bytes_per_ns => copy_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
+        /// Whether data of writes is copied too, into a buffer of the driver
+        copy_writes => copy_writes: bool = false, any();
     }
 }
 
@@ -152,10 +168,26 @@ section! {
         name => name: String = String::from("stage"), any();
         /// Processor time on the way down
         submit_ns => submit: Span = ZERO, ZERO..=LONGEST;
+        /// What a write takes more than a read on the way down
+        write_extra_ns => write_extra: Span = ZERO, ZERO..=LONGEST;
         /// Processor time on the way back
         complete_ns => complete: Span = ZERO, ZERO..=LONGEST;
-        /// Lock held while the stage runs on the way down; stages that name the same lock exclude each other
+        /// Lock that the stage takes; stages that name the same lock exclude each other
         lock => lock: String = String::new(), any();
+        /// How the lock is held: for parts of the `stage` (a spinlock), or until the `request` is back (a mutex, whose waiters sleep)
+        lock_held => lock_held: LockHeld = LockHeld::Stage, any();
+        /// Part of `submit_ns` under the spinlock, at its end, or 0 for all of it
+        submit_held_ns => submit_held: Span = ZERO, ZERO..=LONGEST;
+        /// Part of `complete_ns` under the spinlock, at its end
+        complete_held_ns => complete_held: Span = ZERO, ZERO..=LONGEST;
+        /// Cache lines that the spinlock guards and its holder writes: each travels with the lock, and makes it be held longer
+        lock_lines => lock_lines: u8 = 0, 0..=255;
+        /// Cache lines that the stage writes on the way down and other cores write too
+        submit_lines => submit_lines: u8 = 0, 0..=64;
+        /// The same on the way back; the first ones are those of the way down
+        complete_lines => complete_lines: u8 = 0, 0..=64;
+        /// Whether the stage ends in waking a kernel thread, which takes the request on while its own thread sleeps
+        hand_over => hand_over: bool = false, any();
     }
 }
 
@@ -182,7 +214,7 @@ section! {
 section! {
     /// The memory behind the controller.
     pub struct Media ("media") {
-        /// Cell technology: `pcm`, `dram` or `nand`
+        /// Cell technology: `pcm`, `dram`, `nand`, or `disk` for magnetic disks, whose arms are banks
         technology => technology: Technology = Technology::Pcm, any();
         /// User capacity
         capacity_mib => capacity_mib: u64 = 640, 1..=1 << 40;
@@ -304,6 +336,48 @@ section! {
 }
 
 section! {
+    /// The Moneta driver and controller (Swanson, talk of 2011, "MON" below).
+    pub struct Moneta ("moneta") {
+        /// Tags: requests that the device may have at once, one bit of a status register each
+        tags => tags: u8 = 64, 1..=64;
+        /// 64-bit register writes that issue a request. 1: it fits one word, with DMA addresses preloaded by tag. 2: a DMA address comes with it. 3: nothing is packed. More than one takes a lock
+        request_words => request_words: u8 = 1, [1, 2, 3];
+        /// Whether the pool of free tags is `locked`, with a request's records allocated apart, or `lock-free`, with records found by tag
+        tag_pool => tag_pool: TagPool = TagPool::LockFree, any();
+        /// Whether a thread tries the tag of its processor first, whose records are still in that processor's cache
+        tag_hint => tag_hint: bool = true, any();
+        /// Time for which the pool of tags is locked to take or give back a tag
+        lock_ns => lock: Span = ns(40), ZERO..=LONGEST;
+        /// Processor time to allocate and release a request's records where they do not come with a tag (pool `locked`)
+        records_ns => records: Span = ns(1030), ZERO..=LONGEST;
+        /// Processor time to put a thread to sleep over its request and to bring it back, beyond `host.wake_ns` and context switches
+        sleep_ns => sleep: Span = us(5), ZERO..=LONGEST;
+        /// Requests up to this size are waited for spinning, larger ones sleeping; 0 always sleeps
+        spin_up_to_bytes => spin_up_to_bytes: u32 = 4096, 0..=1 << 30;
+        /// Whether the device moves data straight from and to the application's buffer; needs a DMA address in each request
+        zero_copy => zero_copy: bool = false, any();
+        /// Processor time to pin and release an application's buffer (zero copy)
+        pin_ns => pin: Span = us(1), ZERO..=LONGEST;
+        /// Largest request; larger ones are split by the driver
+        max_transfer_kib => max_transfer_kib: u32 = 1024, [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
+        /// Interrupt vectors and status registers; tag i belongs to number i modulo this
+        interrupt_vectors => interrupt_vectors: u8 = 8, 1..=64;
+        /// Time of a request in the device's pipeline, from its last word to the request queue
+        pipeline_ns => pipeline: Span = us(1), ZERO..=LONGEST;
+        /// Whether reads and writes have a request queue each, drawn from in turn, or share one
+        split_queues => split_queues: bool = true, any();
+        /// Whether a large request goes to the back of its queue after each piece, or keeps the head
+        fair => fair: bool = true, any();
+        /// Largest piece of a request that the scoreboard takes at once: a transfer buffer
+        chunk_bytes => chunk_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192];
+        /// Transfer buffers of reads, and as many of writes; a queue that both share has all of them
+        transfer_buffers => transfer_buffers: u8 = 4, 1..=64;
+        /// Rate of the ring between transfer buffers and memory controllers
+        ring_bytes_per_ns => ring_bytes_per_ns: f64 = 4.0, 1e-3..=1e4;
+    }
+}
+
+section! {
     /// The CAPI attachment: work elements, processor service layer (PSL) and accelerator (AFU) (Bougioukou et al.).
     pub struct Capi ("capi") {
         /// Work elements that the AFU has at once; commands beyond gather for the next
@@ -364,6 +438,15 @@ pub enum Wait {
 
 names! { Wait { "spin" => Spin, "sleep" => Sleep, "hybrid" => Hybrid } }
 
+/// For how long a stage's lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockHeld {
+    Stage,
+    Request,
+}
+
+names! { LockHeld { "stage" => Stage, "request" => Request } }
+
 /// Where the device's reads of host memory are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
@@ -381,9 +464,10 @@ pub enum Technology {
     Pcm,
     Dram,
     Nand,
+    Disk,
 }
 
-names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand } }
+names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand, "disk" => Disk } }
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -440,12 +524,22 @@ pub enum TagChoice {
 
 names! { TagChoice { "random" => Random, "compare" => Compare, "intervals" => Intervals } }
 
+/// How Moneta's driver guards its pool of free tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagPool {
+    Locked,
+    LockFree,
+}
+
+names! { TagPool { "locked" => Locked, "lock-free" => LockFree } }
+
 /// The protocol between host and device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     Nvme,
     DcExpress,
+    Moneta,
     Capi,
 }
 
-names! { Interface { "nvme" => Nvme, "dc-express" => DcExpress, "capi" => Capi } }
+names! { Interface { "nvme" => Nvme, "dc-express" => DcExpress, "moneta" => Moneta, "capi" => Capi } }

@@ -1,41 +1,50 @@
 //! The host: threads on cores, the software that they run for each request, and how they wait.
 //!
 //! Work on a core is not interrupted half-way: an interrupt handler runs at the next boundary between two pieces of
-//! work, and delays what comes after it.
+//! work, and delays what comes after it. Software that no core contends for is one piece of work a request; where
+//! cores contend (locks.rs), a request walks from one such place to the next (walk.rs).
 
+pub mod locks;
 pub mod power;
 pub mod root_complex;
 pub mod stack;
+mod walk;
 
 use std::collections::VecDeque;
 
 use crate::config::{self, Wait};
-use crate::protocol::Driver;
+use crate::protocol::{self, Driver};
 use crate::report::stage::Ledger;
 use crate::report::{CpuUse, Stage};
 use crate::sink::{Event, Request, RequestId, Sink};
 use crate::time::{Span, Time};
 use crate::workload::generator::Generator;
-use crate::workload::{Io, Next, Op};
-use stack::Stack;
+use crate::workload::{Io, Next};
+use locks::Distances;
+use stack::{Stack, Walk, Way};
+use walk::Contention;
 
 /// What a thread is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// Running a piece of work, or being switched to.
     Busy,
     /// On its core with nothing to do but look for a completion or wait for the next request.
     Watching,
     /// Off its core.
+    #[default]
     Away,
     /// Its requests are done.
     Finished,
 }
 
 /// A piece of work under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum Work {
+    #[default]
     None,
+    /// Take a request through software that cores contend for.
+    Walk(Walk),
     Submit(RequestId),
     Complete(RequestId),
     /// Complete one request by the given instant, and go on to submit another.
@@ -53,23 +62,32 @@ pub enum Done {
     CompletedAndSubmitted(RequestId, Time, RequestId),
 }
 
-/// A thread of the workload.
-#[derive(Clone, Debug)]
+/// A thread of the workload, or of the kernel.
+#[derive(Clone, Debug, Default)]
 struct Thread {
     core: usize,
     iodepth: u32,
+    /// Size of the request that it has issued to the device last (none while it has the next one under way, or has left
+    /// it to a kernel thread), and up to which size it spins in the driver.
+    issued_bytes: u32,
+    spin_up_to_bytes: u32,
     generator: Option<Generator>,
-    /// The next request, once drawn.
+    /// The next request, once drawn, and the last instant for which the thread has set its alarm.
     next: Option<Next>,
+    alarm_at: Time,
     /// Requests that arrive from outside the simulation.
     external: VecDeque<Next>,
     /// What their senders call them: those of `external`, and before them that of `next`.
     tokens: VecDeque<u32>,
     outstanding: u32,
+    /// Requests that have waited for a lock or for this thread, and can go on.
+    resumed: VecDeque<Walk>,
     done: VecDeque<RequestId>,
     state: State,
     work: Work,
     watching_since: Time,
+    /// How long its core had run handlers by then.
+    handlers_before: Span,
     /// Sleeping until then, whatever completes (hybrid waiting).
     asleep_until: Option<Time>,
     /// Whether it has slept for the present wait (hybrid waiting).
@@ -77,14 +95,28 @@ struct Thread {
     queued: bool,
     /// Mean time from submission to visibility, for hybrid waiting.
     latency_mean: Span,
+    /// Whether it is a kernel thread, and on its way to a core.
+    is_worker: bool,
+    woken: bool,
 }
 
 /// A core, and whose turn it is on it.
 #[derive(Clone, Debug, Default)]
 struct Core {
     free_at: Time,
+    /// How long it has run interrupt handlers.
+    handlers: Span,
     current: Option<u16>,
+    /// Until when a thread that spins in its driver may keep others waiting.
+    slice_end: Time,
     ready: VecDeque<u16>,
+}
+
+impl Thread {
+    /// Whether it spins for a request, on a host where others sleep.
+    fn spins_in_driver(&self) -> bool {
+        self.issued_bytes <= self.spin_up_to_bytes && self.outstanding > 0
+    }
 }
 
 /// All cores and threads of the workload.
@@ -95,12 +127,23 @@ pub struct Host {
     unfinished: usize,
     cores: Vec<Core>,
     stack: Stack,
+    contention: Contention,
+    distances: Distances,
+    /// The kernel's threads that take requests on, by core.
+    workers: Vec<Option<u16>>,
     wait: Wait,
     hybrid_sleep_ratio: f64,
     poll: Span,
     context_switch: Span,
     interrupt: Span,
+    idle_exit: Span,
     interrupt_handler: Span,
+    interrupt_cores: usize,
+    wake: Span,
+    time_slice: Span,
+    spin_up_to_bytes: u32,
+    /// Core whose handler is looking for completions.
+    handler_core: Option<usize>,
     /// Vectors whose handler has yet to run.
     pending: Vec<bool>,
     used: CpuUse,
@@ -111,17 +154,28 @@ impl Host {
     pub fn new(drive: &config::Drive) -> Host {
         let config = &drive.host;
         let ratio = config.nominal_ghz / config.core_ghz;
+        let stack = Stack::new(&protocol::stages(drive), &drive.stack, ratio);
+        let interrupt_cores = if config.interrupt_cores == 0 { config.cores } else { config.interrupt_cores };
         Host {
             threads: Vec::new(),
             unfinished: 0,
             cores: vec![Core::default(); config.cores.into()],
-            stack: Stack::new(&drive.stack, ratio),
+            contention: Contention::new(&stack),
+            distances: Distances::new(config),
+            stack,
+            workers: Vec::new(),
             wait: config.wait,
             hybrid_sleep_ratio: config.hybrid_sleep_ratio,
             poll: config.poll.scale(ratio),
             context_switch: config.context_switch.scale(ratio),
             interrupt: config.interrupt.scale(ratio),
+            idle_exit: config.idle_exit,
             interrupt_handler: config.interrupt_handler.scale(ratio),
+            interrupt_cores: interrupt_cores.min(config.cores).into(),
+            wake: config.wake.scale(ratio),
+            time_slice: config.time_slice,
+            spin_up_to_bytes: protocol::spin_up_to_bytes(drive),
+            handler_core: None,
             pending: Vec::new(),
             used: CpuUse { cores: config.cores, ..CpuUse::default() },
         }
@@ -135,18 +189,8 @@ impl Host {
             core: usize::from(thread) % self.cores.len(),
             iodepth,
             generator,
-            next: None,
-            external: VecDeque::new(),
-            tokens: VecDeque::new(),
-            outstanding: 0,
-            done: VecDeque::new(),
-            state: State::Away,
-            work: Work::None,
-            watching_since: Time::ZERO,
-            asleep_until: None,
-            napped: false,
-            queued: false,
-            latency_mean: Span::ZERO,
+            spin_up_to_bytes: self.spin_up_to_bytes,
+            ..Thread::default()
         });
         thread
     }
@@ -160,9 +204,27 @@ impl Host {
     pub fn used(&self, now: Time) -> CpuUse {
         let mut used = self.used;
         for thread in self.threads.iter().filter(|thread| thread.state == State::Watching) {
-            used.spinning += now.since(thread.watching_since);
+            used.spinning += self.spun(now, thread);
         }
         used
+    }
+
+    /// How long a thread has spun by `now`, handlers that ran on its core meanwhile taken off.
+    fn spun(&self, now: Time, thread: &Thread) -> Span {
+        now.since(thread.watching_since) - (self.cores[thread.core].handlers - thread.handlers_before)
+    }
+
+    /// A thread begins to spin.
+    fn watch(&mut self, now: Time, thread: u16) {
+        let this = &mut self.threads[usize::from(thread)];
+        this.state = State::Watching;
+        this.watching_since = now;
+        this.handlers_before = self.cores[this.core].handlers;
+    }
+
+    /// It ends.
+    fn count_spinning(&mut self, now: Time, thread: u16) {
+        self.used.spinning += self.spun(now, &self.threads[usize::from(thread)]);
     }
 
     /// A request from outside, for a thread without a generator.
@@ -206,8 +268,16 @@ impl Host {
             true => latency,
             false => (this.latency_mean * 7 + latency) / 8,
         };
-        if this.asleep_until.is_none() {
-            self.rouse(now, thread, driver, sink);
+        if this.asleep_until.is_some() {
+            return;
+        }
+        match (self.handler_core, this.state) {
+            (Some(core), State::Away) if !self.wake.is_zero() && !this.queued && this.done.len() == 1 => {
+                let woken = self.run_handler(now, core, self.wake);
+                sink.charge(Some(request), Stage::Interrupt, woken);
+                sink.at(woken, Event::Thread(thread));
+            }
+            _ => self.rouse(now, thread, driver, sink),
         }
     }
 
@@ -221,22 +291,48 @@ impl Host {
         if self.wait != Wait::Sleep || std::mem::replace(&mut self.pending[place], true) {
             return;
         }
-        sink.after(now, self.interrupt, Event::Interrupt { vector });
+        let core = &self.cores[usize::from(vector) % self.interrupt_cores];
+        let is_idle = core.current.is_none() && core.free_at <= now;
+        let exit = if is_idle { self.idle_exit } else { Span::ZERO };
+        sink.after(now, self.interrupt + exit, Event::Interrupt { vector });
     }
 
     /// The interrupt has reached its core: the handler runs as soon as the core is between two pieces of work.
     pub fn on_interrupt(&mut self, now: Time, vector: u16, sink: &mut Sink) {
-        let core = usize::from(vector) % self.cores.len();
-        let core = &mut self.cores[core];
-        core.free_at = core.free_at.max(now) + self.interrupt_handler;
-        self.used.switching += self.interrupt_handler;
+        let core = usize::from(vector) % self.interrupt_cores;
+        let end = self.run_handler(now, core, self.interrupt_handler);
         self.used.interrupts += 1;
-        sink.at(core.free_at, Event::Handled { vector });
+        sink.at(end, Event::Handled { vector });
+    }
+
+    /// Run a handler, or more of one, on a core: when it ends.
+    fn run_handler(&mut self, now: Time, core: usize, time: Span) -> Time {
+        let core = &mut self.cores[core];
+        core.free_at = core.free_at.max(now) + time;
+        core.handlers += time;
+        self.used.switching += time;
+        core.free_at
+    }
+
+    /// The handler of `vector` waits for the device until `until`, and its core with it.
+    pub fn stall(&mut self, now: Time, vector: u16, until: Time) {
+        self.run_handler(now, usize::from(vector) % self.interrupt_cores, until.since(now));
     }
 
     /// The handler has run; the driver may look for completions.
     pub fn on_handled(&mut self, vector: u16) {
         self.pending[usize::from(vector)] = false;
+        self.resume_handler(vector);
+    }
+
+    /// The handler of `vector` goes on, with what it has read from the device.
+    pub fn resume_handler(&mut self, vector: u16) {
+        self.handler_core = Some(usize::from(vector) % self.interrupt_cores);
+    }
+
+    /// The completions that a handler has found are known.
+    pub fn leave_handler(&mut self) {
+        self.handler_core = None;
     }
 
     /// A thread's piece of work is over; the caller acts on it, and then calls [`step`](Self::step).
@@ -244,6 +340,7 @@ impl Host {
         let this = &mut self.threads[usize::from(thread)];
         match std::mem::replace(&mut this.work, Work::None) {
             Work::Submit(request) => {
+                this.issued_bytes = sink.requests[request as usize].io.bytes;
                 sink.requests[request as usize].submitted = now;
                 Done::Submitted(request)
             }
@@ -253,16 +350,20 @@ impl Host {
             }
             Work::CompleteAndSubmit(completed, at, submitted) => {
                 this.outstanding -= 1;
+                this.issued_bytes = sink.requests[submitted as usize].io.bytes;
                 sink.requests[submitted as usize].submitted = now;
                 Done::CompletedAndSubmitted(completed, at, submitted)
             }
-            Work::None => unreachable!("a thread without work has finished some"),
+            Work::None | Work::Walk(_) => unreachable!("a thread has finished what it has not done"),
         }
     }
 
-    /// A thread that holds its core takes up the next thing to do: it fills its slots first, as fio does, and then
-    /// looks for completions.
+    /// A thread that holds its core takes up the next thing to do: requests that can go on, then it fills its slots, as
+    /// fio does, and then looks for completions.
     pub fn step(&mut self, now: Time, thread: u16, driver: &Driver, sink: &mut Sink) {
+        if self.stack.contended() && self.resume(now, thread, sink) {
+            return;
+        }
         let next = self.next_request(now, thread, 0);
         if let Some(next) = next.filter(|next| next.due <= now) {
             return self.submit(now, thread, next, driver, sink);
@@ -270,7 +371,10 @@ impl Host {
         if let Some(request) = self.threads[usize::from(thread)].done.pop_front() {
             return self.complete(now, thread, request, driver, sink);
         }
-        if let Some(next) = next {
+        let this = &mut self.threads[usize::from(thread)];
+        // One alarm for each instant: every other would set one again for the next.
+        if let Some(next) = next.filter(|next| next.due != this.alarm_at) {
+            this.alarm_at = next.due;
             sink.at(next.due, Event::Thread(thread));
         }
         self.wait(now, thread, sink);
@@ -294,15 +398,34 @@ impl Host {
     /// Start on a request: down the stack, and through the driver.
     fn submit(&mut self, now: Time, thread: u16, next: Next, driver: &Driver, sink: &mut Sink) {
         let begin = self.begin(now, thread);
+        if self.stack.contended() {
+            let walk = self.issue(begin, thread, next, sink);
+            return self.start_walk(begin, thread, walk, sink);
+        }
         let (request, end) = self.descend(begin, thread, next, driver, sink);
         self.run(thread, Work::Submit(request), begin, end, sink);
     }
 
     /// Walk a request down to the driver: the request, and when it gets there.
     fn descend(&mut self, begin: Time, thread: u16, next: Next, driver: &Driver, sink: &mut Sink) -> (RequestId, Time) {
+        let mut walk = self.issue(begin, thread, next, sink);
+        let request = &mut sink.requests[walk.request as usize];
+        let ledger = &mut request.ledger;
+        self.stack.advance(&mut walk, ledger);
+        self.stack.copy(&walk, next.io.bytes, ledger);
+        driver.submit_work(&next.io, thread, &sink.memory, ledger);
+        let end = ledger.cursor();
+        request.submitted = end;
+        (walk.request, end)
+    }
+
+    /// The application issues a request.
+    #[inline]
+    fn issue(&mut self, begin: Time, thread: u16, next: Next, sink: &mut Sink) -> Walk {
         sink.issued += 1;
         let this = &mut self.threads[usize::from(thread)];
         this.next = None;
+        this.issued_bytes = u32::MAX;
         this.outstanding += 1;
         let id = sink.requests.insert(Request {
             number: sink.issued,
@@ -323,25 +446,30 @@ impl Host {
             ledger.keep_steps();
         }
         ledger.until(Stage::Queued, begin);
-        self.stack.submit(ledger);
-        driver.submit_work(&next.io, thread, &sink.memory, ledger);
-        let end = ledger.cursor();
-        request.submitted = end;
-        (id, end)
+        Walk { request: id, op: next.io.op, way: Way::Down, place: 0 }
     }
 
     /// Take up a completion: from the driver, and up the stack.
     fn complete(&mut self, now: Time, thread: u16, id: RequestId, driver: &Driver, sink: &mut Sink) {
         let request = &mut sink.requests[id as usize];
-        // A thread that was looking for it takes a moment to see it; one that comes to it later finds it there.
+        // A thread that was looking for it takes a moment to see it; one that comes to it later finds it there, but not
+        // before its waker has done with it.
         let seen = if request.visible == now { now + self.poll } else { now };
+        let (now, seen) = (now.max(request.ledger.cursor()), seen.max(request.ledger.cursor()));
         let begin = self.begin(seen, thread);
         let ledger = &mut request.ledger;
         ledger.until(Stage::CoreWait, now);
         ledger.until(Stage::Poll, seen);
         ledger.until(Stage::CoreWait, begin);
+        let mut walk = Walk { request: id, op: request.io.op, way: Way::Up, place: 0 };
         driver.complete_work(&request.io, ledger);
-        self.stack.complete(if request.io.op == Op::Read { request.io.bytes } else { 0 }, ledger);
+        self.stack.copy(&walk, request.io.bytes, ledger);
+        if self.stack.contended() {
+            let ready = ledger.cursor();
+            self.occupy(self.threads[usize::from(thread)].core, begin, ready);
+            return self.start_walk(ready, thread, walk, sink);
+        }
+        self.stack.advance(&mut walk, ledger);
         let end = ledger.cursor();
         // With the result in hand, the thread goes on to its next request before it looks for other completions.
         match self.next_request(end, thread, 1).filter(|next| next.due <= end) {
@@ -371,6 +499,10 @@ impl Host {
     /// Nothing to do: watch, go to sleep, or leave for good.
     fn wait(&mut self, now: Time, thread: u16, sink: &mut Sink) {
         let this = &mut self.threads[usize::from(thread)];
+        if this.is_worker {
+            this.state = State::Away;
+            return self.leave(now, thread, sink);
+        }
         let finished = this.next.is_none() && this.external.is_empty() && this.outstanding == 0;
         if finished {
             this.state = State::Finished;
@@ -379,9 +511,9 @@ impl Host {
         }
         let others = !self.cores[this.core].ready.is_empty();
         match self.wait {
-            Wait::Spin if !others => {
-                this.state = State::Watching;
-                this.watching_since = now;
+            Wait::Spin if !others => self.watch(now, thread),
+            Wait::Sleep if this.spins_in_driver() && !(others && now >= self.cores[this.core].slice_end) => {
+                self.watch(now, thread);
             }
             Wait::Hybrid if !others && this.outstanding > 0 => self.wait_hybrid(now, thread, sink),
             _ => {
@@ -397,9 +529,7 @@ impl Host {
         let nap = this.latency_mean.scale(self.hybrid_sleep_ratio);
         // A nap shorter than the switches away and back would not let the core go at all.
         if this.napped || nap < self.context_switch * 2 {
-            this.state = State::Watching;
-            this.watching_since = now;
-            return;
+            return self.watch(now, thread);
         }
         this.napped = true;
         this.state = State::Away;
@@ -413,7 +543,7 @@ impl Host {
         let core = self.threads[usize::from(thread)].core;
         let core = &mut self.cores[core];
         core.current = None;
-        if self.wait != Wait::Spin {
+        if self.wait != Wait::Spin || !self.workers.is_empty() {
             // Switching away takes the core, but not this thread's time.
             core.free_at = core.free_at.max(now) + self.context_switch;
             self.used.switching += self.context_switch;
@@ -430,13 +560,16 @@ impl Host {
             State::Busy => {}
             State::Watching => {
                 this.state = State::Busy;
-                self.used.spinning += now.since(this.watching_since);
+                self.count_spinning(now, thread);
                 self.step(now, thread, driver, sink);
             }
             State::Away | State::Finished => {
                 let core = this.core;
-                if !std::mem::replace(&mut this.queued, true) {
-                    self.cores[core].ready.push_back(thread);
+                // A kernel thread that has slept goes first, as the fair scheduler of Linux has it.
+                match (std::mem::replace(&mut this.queued, true), this.is_worker) {
+                    (true, _) => {}
+                    (false, true) => self.cores[core].ready.push_front(thread),
+                    (false, false) => self.cores[core].ready.push_back(thread),
                 }
                 self.dispatch(now, core, sink);
             }
@@ -447,11 +580,12 @@ impl Host {
     fn dispatch(&mut self, now: Time, place: usize, sink: &mut Sink) {
         if let Some(current) = self.cores[place].current {
             let holder = &mut self.threads[usize::from(current)];
-            if holder.state != State::Watching || self.cores[place].ready.is_empty() {
+            let keeps = self.wait == Wait::Sleep && holder.spins_in_driver() && now < self.cores[place].slice_end;
+            if holder.state != State::Watching || keeps || self.cores[place].ready.is_empty() {
                 return;
             }
             holder.state = State::Away;
-            self.used.spinning += now.since(holder.watching_since);
+            self.count_spinning(now, current);
         }
         let core = &mut self.cores[place];
         let Some(thread) = core.ready.pop_front() else { return };
@@ -461,17 +595,18 @@ impl Host {
         let from = core.free_at.max(now);
         core.free_at = from + switch;
         core.current = Some(thread);
+        core.slice_end = core.free_at + self.time_slice;
         if !switch.is_zero() {
             self.used.switching += switch;
             self.used.context_switches += 1;
         }
         let this = &mut self.threads[usize::from(thread)];
-        this.queued = false;
+        (this.queued, this.woken) = (false, false);
         this.state = State::Busy;
-        if let Some(&request) = this.done.front() {
-            let ledger = &mut sink.requests[request as usize].ledger;
-            ledger.until(Stage::CoreWait, from);
-            ledger.until(Stage::ContextSwitch, from + switch);
+        let resumed = this.resumed.front().map(|walk| walk.request);
+        if let Some(request) = resumed.or(this.done.front().copied()) {
+            sink.charge_late(Some(request), Stage::CoreWait, from);
+            sink.charge_late(Some(request), Stage::ContextSwitch, from + switch);
         }
         sink.at(from + switch, Event::Thread(thread));
     }

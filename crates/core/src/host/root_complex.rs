@@ -92,7 +92,11 @@ impl RootComplex {
         match sink.packets[arrival.packet as usize].packet.kind {
             Kind::MemoryWrite => self.on_write(now, arrival, link, sink),
             Kind::MemoryRead => self.on_read(now, arrival, sink),
-            Kind::Completion => unreachable!("the host's own reads of the device are not modelled as packets"),
+            // The answer to a processor's read has pushed the writes before it into memory.
+            Kind::Completion => {
+                let settled_until = self.settled_until.max(sink.packets[arrival.packet as usize].posted_until());
+                sink.at(settled_until.max(now), Event::Settle(arrival.packet));
+            }
         }
     }
 
@@ -135,7 +139,9 @@ impl RootComplex {
         let flight = &mut sink.packets[packet as usize];
         flight.settled += count;
         let (Packet { user_data, address, bytes, .. }, last) = (flight.packet, flight.settled == flight.count());
-        if !user_data {
+        if flight.packet.kind == Kind::Completion {
+            // It goes to a processor's register.
+        } else if !user_data {
             sink.store(packet, address, bytes);
         } else if let Some(data) = &mut sink.data {
             data.to_host(&flight.packet, first, count, &mut sink.memory);

@@ -1,74 +1,205 @@
-//! What software costs: the stages between the application and the driver, in processor time.
+//! What software costs: the stages between the application and the device, as the steps of four paths (reads and
+//! writes, down and up). Steps that only take time are added up; at the others cores contend, and the host stops there.
 
 use std::collections::BTreeMap;
 
-use crate::config;
+use crate::config::{self, LockHeld};
 use crate::report::Stage;
 use crate::report::stage::Ledger;
-use crate::time::{Span, Time};
+use crate::sink::RequestId;
+use crate::time::Span;
+use crate::workload::Op;
 
-/// One stage with its costs at the present core clock.
-#[derive(Clone, Debug)]
-struct Layer {
-    stage: Stage,
-    submit: Span,
-    complete: Span,
-    lock: Option<usize>,
+/// One step of a path. Numbers name lines and locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Processor time.
+    Run { stage: Stage, time: Span },
+    /// Write a cache line that other cores write too.
+    Line { stage: Stage, line: usize },
+    /// Take a spinlock, spinning if need be, and hold it for a time.
+    Spin { stage: Stage, lock: usize, hold: Span, lines: u8 },
+    /// Take a lock for the request, sleeping if need be.
+    Take { stage: Stage, lock: usize },
+    /// Give it back.
+    Release { stage: Stage, lock: usize },
+    /// Leave the rest of the path to the kernel's worker.
+    HandOver { stage: Stage },
 }
 
-/// The software stack of a drive, and the locks in it.
+/// Which way a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Down,
+    Up,
+}
+
+/// A request on its way, and the step that it takes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    pub request: RequestId,
+    pub op: Op,
+    pub way: Way,
+    pub place: usize,
+}
+
+/// The software stack of a drive.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    layers: Vec<Layer>,
+    down: [Vec<Step>; 2],
+    up: [Vec<Step>; 2],
+    contended: bool,
     copy_ps_per_byte: f64,
-    /// When each lock is free. Holders know how long they hold it and come in order, so a time is all that is needed.
-    locks: Vec<Time>,
+    copy_writes: bool,
+    /// How many lines, spinlocks and request locks the steps name.
+    pub lines: usize,
+    pub spin_locks: usize,
+    pub request_locks: usize,
 }
 
 impl Stack {
-    /// The stack of this description; costs scale by `ratio` with the core clock.
-    pub fn new(config: &config::Stack, ratio: f64) -> Stack {
-        let mut names = BTreeMap::new();
-        let mut layers = Vec::new();
-        for (place, stage) in config.stages.iter().enumerate() {
-            let lock = (!stage.lock.is_empty()).then(|| {
-                let next = names.len();
-                *names.entry(stage.lock.clone()).or_insert(next)
-            });
-            layers.push(Layer {
-                stage: Stage::stack(place),
-                submit: stage.submit.scale(ratio),
-                complete: stage.complete.scale(ratio),
-                lock,
-            });
+    /// These stages, which a request meets in this order; costs scale by `ratio` with the core clock.
+    pub fn new(stages: &[config::Stage], copy: &config::Stack, ratio: f64) -> Stack {
+        let mut names = Names::default();
+        let mut stack = Stack {
+            down: [Vec::new(), Vec::new()],
+            up: [Vec::new(), Vec::new()],
+            contended: false,
+            copy_ps_per_byte: if copy.copy_bytes_per_ns > 0.0 { 1e3 / copy.copy_bytes_per_ns * ratio } else { 0.0 },
+            copy_writes: copy.copy_writes,
+            lines: 0,
+            spin_locks: 0,
+            request_locks: 0,
+        };
+        for (place, config) in stages.iter().enumerate() {
+            let layer = Layer { config, stage: Stage::stack(place), first_line: stack.lines, ratio };
+            stack.lines += usize::from(config.submit_lines.max(config.complete_lines));
+            stack.add(&layer, names.lock(config));
         }
-        let rate = config.copy_bytes_per_ns;
-        Stack {
-            layers,
-            copy_ps_per_byte: if rate > 0.0 { 1e3 / rate * ratio } else { 0.0 },
-            locks: vec![Time::ZERO; names.len()],
+        let paths = stack.down.iter().chain(&stack.up);
+        stack.contended = paths.flatten().any(|step| !matches!(step, Step::Run { .. }));
+        (stack.spin_locks, stack.request_locks) = (names.spin.len(), names.request.len());
+        stack
+    }
+
+    fn add(&mut self, layer: &Layer, lock: Option<usize>) {
+        for op in [Op::Read, Op::Write] {
+            self.down[op as usize].extend(layer.down(op, lock));
+            self.up[op as usize].splice(0..0, layer.up(lock));
         }
     }
 
-    /// Walk a request down to the driver. Locks that are held make it wait, on its core.
-    pub fn submit(&mut self, ledger: &mut Ledger) {
-        for layer in &self.layers {
-            if let Some(lock) = layer.lock {
-                let free = self.locks[lock].max(ledger.cursor());
-                ledger.until(layer.stage, free);
-                self.locks[lock] = free + layer.submit;
-            }
-            ledger.spend(layer.stage, layer.submit);
-        }
+    /// Whether cores contend anywhere, so that a walk may have to stop.
+    pub fn contended(&self) -> bool {
+        self.contended
     }
 
-    /// Walk a request back up, copying `bytes` on the way.
-    pub fn complete(&self, bytes: u32, ledger: &mut Ledger) {
-        if self.copy_ps_per_byte > 0.0 {
+    /// Take all steps up to the next at which cores contend: that one, or none at the end of the path.
+    #[inline]
+    pub fn advance(&self, walk: &mut Walk, ledger: &mut Ledger) -> Option<Step> {
+        let path = match walk.way {
+            Way::Down => &self.down[walk.op as usize],
+            Way::Up => &self.up[walk.op as usize],
+        };
+        while let Some(&step) = path.get(walk.place) {
+            let Step::Run { stage, time } = step else { return Some(step) };
+            ledger.spend(stage, time);
+            walk.place += 1;
+        }
+        None
+    }
+
+    /// Copy the data between the application's buffer and the driver's.
+    #[inline]
+    pub fn copy(&self, walk: &Walk, bytes: u32, ledger: &mut Ledger) {
+        let copies = match (walk.op, walk.way) {
+            (Op::Read, Way::Up) => true,
+            (Op::Write, Way::Down) => self.copy_writes,
+            _ => false,
+        };
+        if copies && self.copy_ps_per_byte > 0.0 {
             ledger.spend(Stage::Copy, Span::from_ps((f64::from(bytes) * self.copy_ps_per_byte).round() as u64));
         }
-        for layer in self.layers.iter().rev() {
-            ledger.spend(layer.stage, layer.complete);
+    }
+}
+
+/// Numbers of locks by name.
+#[derive(Debug, Default)]
+struct Names {
+    spin: BTreeMap<String, usize>,
+    request: BTreeMap<String, usize>,
+}
+
+impl Names {
+    fn lock(&mut self, config: &config::Stage) -> Option<usize> {
+        let names = match config.lock_held {
+            LockHeld::Stage => &mut self.spin,
+            LockHeld::Request => &mut self.request,
+        };
+        let next = names.len();
+        (!config.lock.is_empty()).then(|| *names.entry(config.lock.clone()).or_insert(next))
+    }
+}
+
+/// A stage that is being turned into steps.
+struct Layer<'a> {
+    config: &'a config::Stage,
+    stage: Stage,
+    first_line: usize,
+    ratio: f64,
+}
+
+impl Layer<'_> {
+    fn down(&self, op: Op, lock: Option<usize>) -> Vec<Step> {
+        let Layer { config, stage, .. } = *self;
+        let extra = if op == Op::Write { config.write_extra } else { Span::ZERO };
+        let held = if config.submit_held.is_zero() { config.submit + extra } else { config.submit_held };
+        let hand_over = config.hand_over.then_some(Step::HandOver { stage });
+        match (lock, config.lock_held) {
+            (None, _) => self.steps(config.submit + extra, config.submit_lines, None),
+            (Some(lock), LockHeld::Request) => {
+                let mut steps = vec![Step::Take { stage, lock }];
+                steps.extend(self.steps(config.submit + extra, config.submit_lines, None));
+                steps
+            }
+            (Some(lock), LockHeld::Stage) => {
+                // A stage that does nothing on the way down takes no lock for it.
+                let lock = (!held.is_zero()).then_some((lock, held));
+                self.steps(config.submit + extra - held, config.submit_lines, lock)
+            }
         }
+        .into_iter()
+        .chain(hand_over)
+        .collect()
+    }
+
+    fn up(&self, lock: Option<usize>) -> Vec<Step> {
+        let Layer { config, stage, .. } = *self;
+        let held = config.complete_held;
+        match (lock, config.lock_held) {
+            (Some(lock), LockHeld::Request) => {
+                let mut steps = self.steps(config.complete, config.complete_lines, None);
+                steps.push(Step::Release { stage, lock });
+                steps
+            }
+            (Some(lock), LockHeld::Stage) if !held.is_zero() => {
+                self.steps(config.complete - held, config.complete_lines, Some((lock, held)))
+            }
+            _ => self.steps(config.complete, config.complete_lines, None),
+        }
+    }
+
+    /// A stretch of work, the lines that it touches, and a stretch under a spinlock.
+    fn steps(&self, time: Span, lines: u8, lock: Option<(usize, Span)>) -> Vec<Step> {
+        let stage = self.stage;
+        let mut steps = vec![Step::Run { stage, time: time.scale(self.ratio) }];
+        steps.extend((0..usize::from(lines)).map(|line| Step::Line { stage, line: self.first_line + line }));
+        steps.extend(lock.map(|(lock, hold)| Step::Spin {
+            stage,
+            lock,
+            hold: hold.scale(self.ratio),
+            lines: self.config.lock_lines,
+        }));
+        steps
     }
 }

@@ -223,9 +223,16 @@ impl Link {
         self.acknowledge * if kind == Kind::Completion { 1 } else { 2 }
     }
 
-    /// Wire time of one of the device's packets with this payload.
+    /// Wire time of one of the device's packets with this payload of user data.
     pub fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
         self.wire_times[(payload_bytes + self.overhead.of(Direction::Up, kind)) as usize]
+    }
+
+    /// Wire time of each packet of a burst but the last, and of the last.
+    pub fn packet_times(&self, packet: &Packet) -> (Span, Span) {
+        let mut flight = InFlight { packet: *packet, ..InFlight::default() };
+        self.measure(&mut flight);
+        (flight.each, flight.last)
     }
 
     /// When a train of posted data may start, so that it never waits for its own data: `first_at` is when the data of
@@ -255,11 +262,15 @@ impl Link {
 
     /// Send a posted write of a few bytes, now.
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, sink: &mut Sink) {
-        let bytes = payload.len();
-        let packet = Packet::write(direction, address, bytes as u32, bytes as u32, token);
+        let bytes = payload.len() as u32;
+        self.send_with(Packet::write(direction, address, bytes, bytes, token), payload, sink);
+    }
+
+    /// Send a packet with these few bytes, now.
+    pub fn send_with(&mut self, packet: Packet, payload: &[u8], sink: &mut Sink) {
         let id = sink.packets.occupy();
         sink.packets[id as usize].packet = packet;
-        sink.payload(id).room(bytes).copy_from_slice(payload);
+        sink.payload(id).room(payload.len()).copy_from_slice(payload);
         self.send_on(sink.now(), id, sink);
     }
 
@@ -343,10 +354,19 @@ impl Link {
     #[inline]
     fn register(&mut self, flight: &mut InFlight) {
         self.serial += 1;
-        let overhead = self.overhead.of(flight.packet.direction, flight.packet.kind);
         flight.serial = self.serial;
         flight.class = class_of(flight.packet.kind);
         flight.queue = if flight.packet.behind_writes { Class::Posted } else { flight.class };
+        self.measure(flight);
+        (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
+        (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
+        flight.watched = false;
+    }
+
+    /// Find what the packets of a burst take on the wire.
+    #[inline]
+    fn measure(&self, flight: &mut InFlight) {
+        let overhead = self.overhead.of(flight.packet.direction, flight.packet.kind);
         flight.count = flight.packet.count();
         flight.payload_each = flight.packet.chunk_payload_bytes();
         flight.header = overhead;
@@ -356,9 +376,6 @@ impl Link {
             flight.payload_last = flight.packet.payload_bytes() - flight.payload_each * (flight.count - 1);
             flight.last = self.wire_times[(flight.payload_last + overhead) as usize];
         }
-        (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
-        (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
-        flight.watched = false;
         if self.accounting != Accounting::REAL {
             self.account_as_model(flight);
         }

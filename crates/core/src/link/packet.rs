@@ -45,7 +45,12 @@ impl Payload {
         self.more.as_deref().unwrap_or(&self.inline)
     }
 
-    /// Its first bytes as a number.
+    /// Its first eight bytes as a number.
+    pub fn u64(&self) -> u64 {
+        u64::from(self.u32()) | u64::from(u32::from_le_bytes([4, 5, 6, 7].map(|at| self.inline[at]))) << 32
+    }
+
+    /// Its first four bytes as a number.
     pub fn u32(&self) -> u32 {
         u32::from_le_bytes([self.inline[0], self.inline[1], self.inline[2], self.inline[3]])
     }
@@ -98,8 +103,8 @@ pub struct Packet {
     pub chunk_bytes: u32,
     /// Relaxed ordering attribute: may settle out of order (section 2.4).
     pub relaxed: bool,
-    /// A read that must not pass the writes that were handed to the link before it. Others may: a device's engines for
-    /// data and for commands form their packets independently.
+    /// A read, or an answer to the host, that must not pass the writes that were handed to the link before it. Other
+    /// reads may: a device's engines for data and for commands form their packets independently.
     pub behind_writes: bool,
     /// Whether the payload is user data, as opposed to commands and completions.
     pub user_data: bool,

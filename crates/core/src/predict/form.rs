@@ -44,8 +44,8 @@ impl Form {
     pub fn of_data(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         let mut demands = Form::shared(parts, workload, class, Span::ZERO, false);
         match class.op {
-            Op::Read => parts.demand_burst(&mut demands, &parts.write(Direction::Up, class.bytes), 1.0),
-            Op::Write => parts.demand_burst(&mut demands, &parts.answer(class.bytes), 1.0),
+            Op::Read => parts.demand_burst(&mut demands, &parts.data(class.bytes), 1.0),
+            Op::Write => parts.demand_burst(&mut demands, &parts.data_answer(class.bytes), 1.0),
         }
         Form { latency: None, demands }
     }
@@ -53,7 +53,7 @@ impl Form {
     /// The demands on memory and cores, the driver's own processor time included.
     pub fn shared(parts: &Parts, workload: &Workload, class: &Class, driver: Span, interrupts: bool) -> Demands {
         let mut demands = Demands::default();
-        let mut ledger = parts.descend();
+        let mut ledger = parts.descend(class.op, class.bytes);
         ledger.spend(Stage::Driver, driver);
         parts.ascend(&mut ledger, class.op, class.bytes);
         let software = ledger.cursor().since(ledger.start());
@@ -67,7 +67,8 @@ impl Latency {
     /// The latency of a request whose ledger is complete.
     pub fn new(ledger: &Ledger, access: Access, certainty: Certainty) -> Latency {
         let stages = ledger.close(ledger.cursor()).clone();
-        let spared = [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::LinkWait];
+        let spared =
+            [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::CoreWait, Stage::LinkWait];
         let spared: Span = spared.iter().map(|stage| stages.get(*stage)).sum();
         let least = stages.total() - spared - (access.idle - access.least);
         Latency { stages, certainty, least }

@@ -3,8 +3,9 @@
 use super::Parts;
 use super::demand::Demands;
 use super::workload::Workload;
-use crate::config::Wait;
-use crate::host::stack::Stack;
+use crate::config::{LockHeld, Wait};
+use crate::host::stack::{Stack, Step, Walk, Way};
+use crate::protocol;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::time::{Span, Time};
@@ -21,19 +22,45 @@ impl Parts<'_> {
     }
 
     fn stack(&self) -> Stack {
-        Stack::new(&self.drive.stack, self.clock_ratio())
+        Stack::new(&protocol::stages(self.drive), &self.drive.stack, self.clock_ratio())
     }
 
-    /// A request on its way down to the driver.
-    pub fn descend(&self) -> Ledger {
+    /// A request on its way down to the driver, meeting nobody.
+    pub fn descend(&self, op: Op, bytes: u32) -> Ledger {
         let mut ledger = Ledger::new(Time::ZERO);
-        self.stack().submit(&mut ledger);
+        let walk = Walk { request: 0, op, way: Way::Down, place: 0 };
+        self.stack().copy(&walk, bytes, &mut ledger);
+        self.walk_alone(walk, &mut ledger);
         ledger
     }
 
     /// And on its way back up from the driver.
     pub fn ascend(&self, ledger: &mut Ledger, op: Op, bytes: u32) {
-        self.stack().complete(if op == Op::Read { bytes } else { 0 }, ledger);
+        let walk = Walk { request: 0, op, way: Way::Up, place: 0 };
+        self.stack().copy(&walk, bytes, ledger);
+        self.walk_alone(walk, ledger);
+    }
+
+    /// Locks are free and lines are there.
+    fn walk_alone(&self, mut walk: Walk, ledger: &mut Ledger) {
+        let stack = self.stack();
+        while let Some(step) = stack.advance(&mut walk, ledger) {
+            if let Step::Spin { stage, hold, .. } = step {
+                ledger.spend(stage, hold);
+            }
+            walk.place += 1;
+        }
+    }
+
+    /// What a lone request waits where its thread leaves it to the kernel's worker: for the wake-up, for the switch away
+    /// from the thread and for that to the worker. Requests of many threads need not wait for it: a busy worker is awake.
+    pub fn hand_over(&self, ledger: &mut Ledger) {
+        let stages = protocol::stages(self.drive);
+        let Some(place) = stages.iter().position(|stage| stage.hand_over) else { return };
+        let switch = self.at_clock(self.drive.host.context_switch);
+        ledger.spend(Stage::stack(place), self.at_clock(self.drive.host.wake));
+        ledger.spend(Stage::CoreWait, switch);
+        ledger.spend(Stage::ContextSwitch, switch);
     }
 
     /// The thread that watches sees what has settled.
@@ -48,7 +75,7 @@ impl Parts<'_> {
         let switch = self.at_clock(host.context_switch);
         let delivered = ledger.cursor() + self.at_clock(host.interrupt);
         // The handler runs when its core is done with the switch away from the thread.
-        let handled = delivered.max(since + switch) + self.at_clock(host.interrupt_handler);
+        let handled = delivered.max(since + switch) + self.at_clock(host.interrupt_handler) + self.at_clock(host.wake);
         ledger.until(Stage::Interrupt, handled);
         ledger.spend(Stage::ContextSwitch, switch);
         if switch.is_zero() {
@@ -65,8 +92,11 @@ impl Parts<'_> {
             let handler = self.at_clock(self.drive.host.interrupt_handler);
             demands.add("cores", cores, handler, 1.0 / workload.outstanding.max(1) as f64);
         }
-        for stage in self.drive.stack.stages.iter().filter(|stage| !stage.lock.is_empty()) {
-            demands.add(&format!("lock {}", stage.lock), 1.0, self.at_clock(stage.submit), 1.0);
+        let stages = protocol::stages(self.drive).into_iter();
+        for stage in stages.filter(|stage| !stage.lock.is_empty() && stage.lock_held == LockHeld::Stage) {
+            let submit_held = if stage.submit_held.is_zero() { stage.submit } else { stage.submit_held };
+            let held = self.at_clock(submit_held) + self.at_clock(stage.complete_held);
+            demands.add(&format!("lock {}", stage.lock), 1.0, held, 1.0);
         }
     }
 }

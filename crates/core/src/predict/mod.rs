@@ -87,7 +87,7 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
     Prediction {
         drive: drive.name.clone(),
         jobs: jobs.iter().map(|job| predict_job(&parts, job, form)).collect(),
-        stack_stages: drive.stack.stages.iter().map(|stage| stage.name.clone()).collect(),
+        stack_stages: crate::protocol::stage_names(drive),
     }
 }
 
@@ -123,7 +123,7 @@ fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     match parts.drive.interface {
         Interface::Nvme => nvme::form(parts, workload, class),
         Interface::DcExpress => dc_express::form(parts, workload, class),
-        Interface::Capi => Form::of_data(parts, workload, class),
+        Interface::Moneta | Interface::Capi => Form::of_data(parts, workload, class),
     }
 }
 

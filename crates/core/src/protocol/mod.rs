@@ -3,6 +3,7 @@
 
 pub mod capi;
 pub mod dc_express;
+pub mod moneta;
 pub mod nvme;
 mod reads;
 
@@ -38,20 +39,25 @@ pub struct Settled {
 pub enum Driver {
     Nvme(nvme::driver::Driver),
     DcExpress(dc_express::driver::Driver),
+    Moneta(moneta::driver::Driver),
     Capi(capi::driver::Driver),
 }
 
 /// The device's half.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 pub enum Controller {
     Nvme(nvme::controller::Controller),
     DcExpress(dc_express::endpoint::Endpoint),
+    Moneta(moneta::controller::Controller),
     Capi(capi::afu::Afu),
 }
 
 /// Both halves of a drive's protocol, set up and connected.
 pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Controller) {
+    if drive.interface == Interface::Moneta {
+        let (driver, controller) = moneta::connect(drive, sink);
+        return (Driver::Moneta(driver), Controller::Moneta(controller));
+    }
     if drive.interface == Interface::Capi {
         let (driver, afu) = capi::connect(drive, seed, sink);
         return (Driver::Capi(driver), Controller::Capi(afu));
@@ -59,13 +65,34 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
     let mut nvme = nvme::controller::Controller::new(drive);
     let nvme_driver = nvme::driver::Driver::new(drive, &mut nvme, sink);
     match drive.interface {
-        Interface::Nvme | Interface::Capi => (Driver::Nvme(nvme_driver), Controller::Nvme(nvme)),
+        Interface::Nvme | Interface::Moneta | Interface::Capi => (Driver::Nvme(nvme_driver), Controller::Nvme(nvme)),
         Interface::DcExpress => {
             let mut endpoint = dc_express::endpoint::Endpoint::new(drive, nvme);
             let driver = dc_express::driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, sink);
             (Driver::DcExpress(driver), Controller::DcExpress(endpoint))
         }
     }
+}
+
+/// All stages of a request's way through the host's software: the operating system's, then those of the protocol's
+/// driver, which contends for locks and lines like the rest.
+pub fn stages(drive: &config::Drive) -> Vec<config::Stage> {
+    let mut stages = drive.stack.stages.clone();
+    stages.extend(match drive.interface {
+        Interface::Nvme | Interface::DcExpress | Interface::Capi => Vec::new(),
+        Interface::Moneta => moneta::driver::stages(drive),
+    });
+    stages
+}
+
+/// Largest request whose thread spins in the driver, on a host whose threads sleep otherwise.
+pub fn spin_up_to_bytes(drive: &config::Drive) -> u32 {
+    if drive.interface == Interface::Moneta { drive.moneta.spin_up_to_bytes } else { 0 }
+}
+
+/// Names of these stages, in the order of [`Stage::stack`].
+pub fn stage_names(drive: &config::Drive) -> Vec<String> {
+    stages(drive).into_iter().map(|stage| stage.name).collect()
 }
 
 impl Driver {
@@ -75,6 +102,8 @@ impl Driver {
             (Driver::Nvme(driver), _) => driver.submit_work(thread, memory, ledger),
             (Driver::DcExpress(driver), Op::Read) => driver.submit_work(io.bytes, ledger),
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.submit_work(thread, memory, ledger),
+            // All of it is in the stages of its driver.
+            (Driver::Moneta(_), _) => {}
             (Driver::Capi(driver), _) => driver.submit_work(ledger),
         }
     }
@@ -85,6 +114,7 @@ impl Driver {
             (Driver::Nvme(driver), _) => driver.complete_work(ledger),
             (Driver::DcExpress(driver), Op::Read) => driver.complete_work(io.bytes, ledger),
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.complete_work(ledger),
+            (Driver::Moneta(driver), _) => driver.complete_work(io, ledger),
             // Seeing its status is all.
             (Driver::Capi(_), _) => {}
         }
@@ -112,6 +142,7 @@ impl Driver {
         match self {
             Driver::Nvme(driver) => driver.submit(request, link, sink),
             Driver::DcExpress(driver) => driver.submit(now, request, link, sink),
+            Driver::Moneta(driver) => driver.submit(request, link, sink),
             Driver::Capi(driver) => driver.submit(request, link, sink),
         }
     }
@@ -121,6 +152,7 @@ impl Driver {
             Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }) => {
                 nvme.max_transfer_bytes()
             }
+            Driver::Moneta(driver) => driver.max_transfer_bytes(),
             Driver::Capi(driver) => driver.max_transfer_bytes(),
         }
     }
@@ -132,7 +164,7 @@ impl Driver {
             (Driver::DcExpress(driver), dc_express::role::DATA) => {
                 driver.on_data_settled(now, settled, link, sink);
             }
-            (_, nvme::role::DATA | capi::role::DATA) if first + count == packet.count() => {
+            (_, nvme::role::DATA | moneta::role::DATA | capi::role::DATA) if first + count == packet.count() => {
                 sink.charge(packet.request, Stage::Settle, now);
             }
             (
@@ -144,20 +176,30 @@ impl Driver {
         }
     }
 
-    /// An interrupt handler has run.
-    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) {
+    /// An interrupt handler has run. If it now waits for the device's answer to a read, until when, as far as it can
+    /// tell.
+    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) -> Option<Time> {
         match self {
             Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }) => {
                 nvme.on_handled(now, vector, link, sink);
+                None
             }
-            Driver::Capi(_) => {}
+            Driver::Moneta(driver) => Some(driver.on_handled(now, vector, link, sink)),
+            Driver::Capi(_) => None,
+        }
+    }
+
+    /// The device has answered a read of the handler.
+    pub fn on_answer(&mut self, now: Time, answer: &Payload, link: &mut Link, sink: &mut Sink) {
+        if let Driver::Moneta(driver) = self {
+            driver.on_status(now, answer.u64(), link, sink);
         }
     }
 
     /// The driver's timer has fired.
     pub fn on_timer(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
         match self {
-            Driver::Nvme(_) | Driver::Capi(_) => {}
+            Driver::Nvme(_) | Driver::Moneta(_) | Driver::Capi(_) => {}
             Driver::DcExpress(driver) => driver.on_timer(now, link, sink),
         }
     }
@@ -173,6 +215,11 @@ impl Driver {
                 ("tag_timeouts", driver.counts.tag_timeouts),
                 ("late_packets", driver.counts.late_packets),
             ],
+            Driver::Moneta(driver) => vec![
+                ("register_writes", driver.register_writes),
+                ("status_reads", driver.status_reads),
+                ("foreign_tags", driver.foreign_tags),
+            ],
             Driver::Capi(driver) => vec![("doorbells", driver.doorbells)],
         }
     }
@@ -184,6 +231,7 @@ impl Controller {
         match (self, packet.kind) {
             (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, payload, ports),
             (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, payload, ports),
+            (Controller::Moneta(moneta), _) => moneta.on_packet(now, packet, payload, ports),
             (Controller::Capi(afu), Kind::Completion) => afu.on_answer(now, packet, payload, ports),
             (controller, _) => {
                 controller.on_register_write(now, packet.address, payload.u32(), ports);
@@ -215,6 +263,7 @@ impl Controller {
         match self {
             Controller::Nvme(nvme) => nvme.on_register_write(now, address, value, ports),
             Controller::DcExpress(endpoint) => endpoint.on_register_write(now, address, value, ports),
+            Controller::Moneta(moneta) => moneta.on_register_write(now, address, value.into(), ports),
             Controller::Capi(afu) => afu.on_register_write(now, address, value, ports),
         }
     }
@@ -224,6 +273,7 @@ impl Controller {
         match self {
             Controller::Nvme(nvme) => nvme.on_timer(now, timer, ports),
             Controller::DcExpress(endpoint) => endpoint.on_timer(now, timer, ports),
+            Controller::Moneta(moneta) => moneta.on_timer(now, timer, ports),
             Controller::Capi(afu) => afu.on_timer(now, timer, ports),
         }
     }
@@ -233,6 +283,14 @@ impl Controller {
         let (nvme, endpoint) = match self {
             Controller::Nvme(nvme) => (nvme, None),
             Controller::DcExpress(endpoint) => (&endpoint.nvme, Some(endpoint)),
+            Controller::Moneta(moneta) => {
+                return vec![
+                    ("commands", moneta.commands_done),
+                    ("interrupts", moneta.interrupts_sent()),
+                    ("pieces", moneta.pieces_taken),
+                    ("refused", moneta.refused),
+                ];
+            }
             Controller::Capi(afu) => return afu.counters(),
         };
         let reads = endpoint.map(|endpoint| endpoint.counts).unwrap_or_default();
@@ -270,6 +328,10 @@ pub fn packet_name(packet: &Packet) -> &'static str {
         (dc_express::role::POLL, _) => "command",
         (dc_express::role::MODE, _) => "polling mode",
         (dc_express::role::TAG, _) => "incomplete tag",
+        (moneta::role::REQUEST, _) => "request word",
+        (moneta::role::READ_DATA, Kind::MemoryRead) => "read data",
+        (moneta::role::STATUS, Kind::MemoryRead) => "read status",
+        (moneta::role::STATUS, _) => "status",
         (capi::role::DOORBELL, _) => "doorbell",
         (capi::role::ELEMENT, Kind::MemoryRead) => "fetch element",
         (capi::role::ELEMENT, _) => "element",

@@ -3,7 +3,7 @@
 use crate::time::{Span, Time};
 
 /// Stages of the software stack that have a ledger column of their own; descriptions with more are refused.
-pub const STACK_STAGES_MAX: usize = 8;
+pub const STACK_STAGES_MAX: usize = 12;
 
 macro_rules! stages {
     ($($(#[doc = $doc:literal])+ $stage:ident = $name:literal in $place:ident,)+) => {
@@ -12,7 +12,7 @@ macro_rules! stages {
         #[repr(u8)]
         pub enum Stage {
             $($(#[doc = $doc])+ $stage,)+
-            Stack0, Stack1, Stack2, Stack3, Stack4, Stack5, Stack6, Stack7,
+            Stack0, Stack1, Stack2, Stack3, Stack4, Stack5, Stack6, Stack7, Stack8, Stack9, Stack10, Stack11,
         }
 
         /// Names of the stages that do not come from the description.
@@ -50,12 +50,16 @@ stages! {
     Translation = "translation" in Link,
     /// The command waits for, and passes, the controller's parser.
     Parse = "parse" in Device,
+    /// The request waits in the device until there is a buffer for it.
+    RequestQueue = "request queue" in Device,
     /// The device reads data (or addresses of data) from host memory.
     HostRead = "host read" in Link,
     /// The access waits for its bank or channel.
     MediaWait = "media wait" in Media,
     /// Cells, row buffers and the media bus, up to the first packet's worth of data (or all of it, for writes).
     Media = "media" in Media,
+    /// Data crosses the device, between memory controllers and the buffers of the link.
+    Ring = "ring" in Device,
     /// The host gives up its copies of the lines that the device is going to write.
     Claim = "claim" in Link,
     /// Data packets wait for the wire or for credits.
@@ -93,6 +97,10 @@ const STACK: [Stage; STACK_STAGES_MAX] = [
     Stage::Stack5,
     Stage::Stack6,
     Stage::Stack7,
+    Stage::Stack8,
+    Stage::Stack9,
+    Stage::Stack10,
+    Stage::Stack11,
 ];
 
 const COUNT: usize = FIXED_NAMES.len() + STACK_STAGES_MAX;

@@ -9,6 +9,7 @@
 //! drive = "dc-express"
 //! set = ["link.skip_ordered_sets=false"]     # overrides of the drive
 //! job = { number_ios = 20000 }
+//! beside = { bs = "512k" }                   # a second job at the same time, in the same terms
 //! sweep = { key = "job.bs", values = [512, 4096] }
 //!
 //! [[row]]
@@ -37,6 +38,8 @@ pub struct RunSpec {
     pub set: Vec<String>,
     /// fio options, each given once.
     pub job: Vec<(String, String)>,
+    /// Those of a second job that runs beside it, if there is one.
+    pub beside: Option<Vec<(String, String)>>,
     pub seed: u64,
 }
 
@@ -102,7 +105,7 @@ struct Sweep {
 impl Reader<'_> {
     fn document(&mut self, table: &Table) {
         self.refuse_others(table, &["seed", "job", "experiment", "row"]);
-        let defaults = Defaults { seed: self.seed(table).unwrap_or(SEED_DEFAULT), job: self.job(table) };
+        let defaults = Defaults { seed: self.seed(table).unwrap_or(SEED_DEFAULT), job: self.job(table, "job") };
         for experiment in self.tables(table, "experiment") {
             self.experiment(experiment, &defaults);
         }
@@ -113,12 +116,13 @@ impl Reader<'_> {
 
     fn experiment(&mut self, entry: (&Place, &Table), defaults: &Defaults) {
         let (place, table) = entry;
-        self.refuse_others(table, &["name", "drive", "set", "job", "sweep", "seed"]);
+        self.refuse_others(table, &["name", "drive", "set", "job", "beside", "sweep", "seed"]);
         let name = self.name(place, table);
         let base = RunSpec {
             drive: self.required(place, table, "drive"),
             set: self.strings(table, "set").unwrap_or_default(),
-            job: overridden(&defaults.job, self.job(table)),
+            job: overridden(&defaults.job, self.job(table, "job")),
+            beside: document::entry(table, "beside").map(|_| overridden(&defaults.job, self.job(table, "beside"))),
             seed: self.seed(table).unwrap_or(defaults.seed),
         };
         let sweep = self.sweep(table);
@@ -287,8 +291,8 @@ impl Reader<'_> {
     }
 
     /// fio options, in fio's own writing: true is 1.
-    fn job(&mut self, table: &Table) -> Vec<(String, String)> {
-        let Some(entry) = document::entry(table, "job") else {
+    fn job(&mut self, table: &Table, key: &str) -> Vec<(String, String)> {
+        let Some(entry) = document::entry(table, key) else {
             return Vec::new();
         };
         let Value::Table(options) = &entry.node.value else {
@@ -394,9 +398,21 @@ mod tests {
                 drive: String::from("d"),
                 set: vec![String::from("link.lanes=8")],
                 job: pairs(&[("rw", "randread"), ("bs", "4k"), ("time_based", "1"), ("iodepth", "2")]),
+                beside: None,
                 seed: 7,
             }]
         );
+    }
+
+    #[test]
+    fn a_second_job_inherits_as_the_first_one_does() {
+        let plan = plan(
+            "job = { rw = \"randread\", bs = 512 }\n\
+             [[experiment]]\nname = \"a\"\ndrive = \"d\"\njob = { iodepth = 2 }\nbeside = { bs = \"4k\" }\n",
+        )
+        .unwrap();
+        assert_eq!(plan.runs[0].job, pairs(&[("rw", "randread"), ("bs", "512"), ("iodepth", "2")]));
+        assert_eq!(plan.runs[0].beside, Some(pairs(&[("rw", "randread"), ("bs", "4k")])));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | written | is |
 //! |---|---|
-//! | `iops`, `mean_ns`, … | of reads and writes together; of one alone as `read.iops`, `write.iops` |
+//! | `iops`, `mean_ns`, … | of reads and writes together; of one alone as `read.iops`, `write.iops`; of a second job alone as `beside.iops` |
 //! | `stage.poll_wait` | mean time in that stage for each request, in ns; spaces become underscores |
 //! | `upstream.packets`, `downstream.busy_share`, … | use of one direction of the link |
 //! | `elapsed_ns`, `working`, `joules_per_io`, … | of the whole run |
@@ -35,6 +35,8 @@ pub(super) enum Side {
     Both,
     Read,
     Write,
+    /// Those of the second job.
+    Beside,
 }
 
 /// Requests of one side, all jobs added up.
@@ -86,7 +88,7 @@ const RUN: Table<fn(&Outcome) -> f64> = &[
 ];
 
 /// Names under which protocols count.
-const COUNTERS: [&str; 8] = [
+const COUNTERS: [&str; 10] = [
     "queue_reads",
     "queue_reads_wasted",
     "tag_collisions",
@@ -95,6 +97,8 @@ const COUNTERS: [&str; 8] = [
     "doorbells",
     "interrupts",
     "commands",
+    "register_writes",
+    "status_reads",
 ];
 
 /// The groups that end in a name which tables here do not hold, as messages show them.
@@ -107,6 +111,7 @@ impl Quantity {
             None => Quantity::of_requests(Side::Both, path).or_else(|_| Quantity::of_run(path)),
             Some(("read", name)) => Quantity::of_requests(Side::Read, name),
             Some(("write", name)) => Quantity::of_requests(Side::Write, name),
+            Some(("beside", name)) => Quantity::of_requests(Side::Beside, name),
             Some(("stage", _)) => Quantity::of_requests(Side::Both, path),
             Some(("upstream", name)) => find(WIRE, name).map(Quantity::Upstream),
             Some(("downstream", name)) => find(WIRE, name).map(Quantity::Downstream),
@@ -197,8 +202,9 @@ fn check_stage(stage: &str, facts: &Facts) -> Result<(), Fault> {
 }
 
 fn directions(outcome: &Outcome, side: Side) -> impl Iterator<Item = &DirectionOutcome> {
-    let both = outcome.jobs.iter().flat_map(|job| [(Side::Read, &job.read), (Side::Write, &job.write)]);
-    both.filter(move |(of, _)| side == Side::Both || side == *of).map(|(_, direction)| direction)
+    let jobs = if side == Side::Beside { outcome.jobs.get(1..).unwrap_or_default() } else { &outcome.jobs[..] };
+    let both = jobs.iter().flat_map(|job| [(Side::Read, &job.read), (Side::Write, &job.write)]);
+    both.filter(move |(of, _)| matches!(side, Side::Both | Side::Beside) || side == *of).map(|(_, direction)| direction)
 }
 
 /// Sums start at 0, as the sum of no floats at all is -0.

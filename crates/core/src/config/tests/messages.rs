@@ -37,7 +37,7 @@ generation = 12x
     check(
         text,
         expect![[r#"
-            drive.toml:1: interface is 'nvm', did you mean nvme?; allowed: nvme, dc-express
+            drive.toml:1: interface is 'nvm', did you mean nvme?; allowed: nvme, dc-express, moneta
             drive.toml:2: unknown key sumary, did you mean summary?
             drive.toml:5: media.preset is 'pcm-lpddr2', did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, dram, nand-slc, nand-mlc
             drive.toml:6: media.read_ns is -1; allowed: number from 0 to 100_000_000_000 ns
@@ -47,7 +47,7 @@ generation = 12x
             drive.toml:12: host.wait is 'slep', did you mean sleep?; allowed: spin, sleep, hybrid
             drive.toml:13: host.cores is 0x10_0000; allowed: whole number from 1 to 1024
             drive.toml:14: host.core_ghz is nan; allowed: number from 0.1 to 10 GHz
-            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [host], [root_complex], [stack], [power], [media], [nvme], [dc_express]
+            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [host], [root_complex], [stack], [power], [media], [nvme], [dc_express], [moneta]
             drive.toml:20: link.lanes is 3; allowed: 1, 2, 4, 8, 12, 16, 32
             drive.toml:21: unknown key read_ns in [link], did you mean [media] read_ns?
             drive.toml:22: string values must be quoted, expected literal string, at `12x`"#]],
@@ -102,7 +102,7 @@ cores = 1
 ",
         expect![[r#"
             drive.toml:1: media is 3; allowed: a section [media]
-            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: dc-express, dc-express-block, nvme, nvme-polled
+            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: dc-express, dc-express-block, disk-raid, fusion-io, nvme, nvme-polled, ssd-raid
             drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why
             drive.toml:5: stack.stages holds 1; allowed: tables
             drive.toml:5: stack.stages.name is 2; allowed: text in quotes
@@ -152,7 +152,7 @@ volts_min = 1.3
 capacity_mib = 1
 stripe_bytes = 1048577
 [stack]
-stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}]
+stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { name = 'tags', submit_held_ns = 1 }]
 ",
         expect![[r#"
             drive.toml:4: power.volts_min_ghz is 1.2 with host.nominal_ghz 1; allowed: power.volts_min_ghz below host.nominal_ghz
@@ -162,7 +162,8 @@ stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}]
             drive.toml:11: dc_express.polls_in_flight is 3 with dc_express.queue_entries 2; allowed: dc_express.polls_in_flight up to dc_express.queue_entries
             drive.toml:13: power.volts_min is 1.3 with power.volts_max 1.2; allowed: power.volts_min up to power.volts_max
             drive.toml:16: media.stripe_bytes is 1048577 with media.capacity_mib 1; allowed: a stripe no larger than the capacity
-            drive.toml:18: stack.stages has 9 stages; allowed: at most 8"#]],
+            drive.toml:18: stack.stages has 13 stages; allowed: at most 12
+            drive.toml:18: stack.stages "tags" holds its lock for longer than it runs; allowed: submit_held_ns up to submit_ns, and complete_held_ns up to complete_ns"#]],
     );
 }
 
@@ -203,7 +204,7 @@ power = { volts_min = 1.2, volts_max = 1.2 }
 media = { capacity_mib = 1, stripe_bytes = 1048576, chip_bytes = 1048576, wear_line_bytes = 1048576, \
 program_ns = 190, reset_ns = 70, set_ns = 120, program_group_cells = 8388608, \
 housekeeping_interval_us = 0.002, housekeeping_us = 0.001 }
-stack.stages = [{}, {}, {}, {}, {}, {}, {}, {}]
+stack.stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { submit_ns = 1, submit_held_ns = 1 }]
 ";
     assert!(read(text).is_ok(), "{:?}", read(text));
 }

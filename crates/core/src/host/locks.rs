@@ -1,0 +1,245 @@
+//! What cores contend for: cache lines that one core after the other writes, spinlocks, and locks held for a request.
+//!
+//! Owes its callers: first come, first served, and a cost that follows from who touched a line last and from who else
+//! waits. Whoever calls has reached the line or lock at that very instant, so that callers come in order of time.
+
+use std::collections::VecDeque;
+
+use crate::config;
+use crate::report::Stage;
+use crate::time::{Span, Time};
+
+/// How long a modified cache line takes from one core to another.
+#[derive(Clone, Copy, Debug)]
+pub struct Distances {
+    cores_per_socket: usize,
+    near: Span,
+    far: Span,
+}
+
+impl Distances {
+    /// The distances between the cores of this host.
+    pub fn new(host: &config::Host) -> Distances {
+        Distances {
+            cores_per_socket: usize::from(host.cores.div_ceil(host.sockets)).max(1),
+            near: host.cache_line_transfer,
+            far: host.remote_line_transfer,
+        }
+    }
+
+    /// Time for `to` to have a line that `from` has written.
+    pub fn transfer(&self, from: usize, to: usize) -> Span {
+        if from == to {
+            Span::ZERO
+        } else if from / self.cores_per_socket == to / self.cores_per_socket {
+            self.near
+        } else {
+            self.far
+        }
+    }
+}
+
+/// A cache line that any core may write without a lock: a counter, a word of a bitmap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Line {
+    owner: Option<usize>,
+    free_at: Time,
+}
+
+impl Line {
+    /// `core` writes the line: when it has it, after all who asked before.
+    pub fn write(&mut self, now: Time, core: usize, distances: &Distances) -> Time {
+        let transfer = self.owner.map_or(Span::ZERO, |owner| distances.transfer(owner, core));
+        self.owner = Some(core);
+        self.free_at = self.free_at.max(now) + transfer;
+        self.free_at
+    }
+}
+
+/// A thread that spins for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spinner {
+    pub thread: u16,
+    pub core: usize,
+    /// How long it will hold the lock, how many lines it will write meanwhile, and the stage that it is in.
+    pub hold: Span,
+    pub lines: u8,
+    pub stage: Stage,
+}
+
+/// A spinlock that serves in order of arrival and whose waiters all watch one line (the ticket lock of Linux 2.6.25
+/// and later).
+#[derive(Clone, Debug, Default)]
+pub struct SpinLock {
+    owner: Option<usize>,
+    free_at: Time,
+    spinners: VecDeque<Spinner>,
+}
+
+impl SpinLock {
+    /// What it takes `core` to bring `lines` lines that the last holder has written.
+    pub fn fetch(&self, core: usize, lines: u8, distances: &Distances) -> Span {
+        self.owner.map_or(Span::ZERO, |owner| distances.transfer(owner, core)) * u64::from(lines)
+    }
+
+    /// `core` takes the lock for `hold` if nobody has it: when it has it.
+    pub fn take(&mut self, now: Time, core: usize, hold: Span, distances: &Distances) -> Option<Time> {
+        if self.free_at > now || !self.spinners.is_empty() {
+            return None;
+        }
+        let start = now + self.owner.map_or(Span::ZERO, |owner| distances.transfer(owner, core));
+        self.keep(start, core, hold);
+        Some(start)
+    }
+
+    /// Stand in line. The first in line asks for the instant of the release.
+    pub fn wait(&mut self, spinner: Spinner) -> Option<Time> {
+        self.spinners.push_back(spinner);
+        (self.spinners.len() == 1).then_some(self.free_at)
+    }
+
+    /// The holder lets go: who is next, and when it has seen so.
+    ///
+    /// The holder's write first invalidates the copies of all spinners, which takes as long as the farthest of them.
+    /// Then all read the line again, one after the other, and the next in line finds itself in the middle of them on
+    /// average. So a hand-over takes longer the more wait (Boyd-Wickizer et al., "Non-scalable locks are dangerous",
+    /// Linux Symposium 2012).
+    pub fn release(&mut self, now: Time, distances: &Distances) -> Option<(Spinner, Time)> {
+        let owner = self.owner?;
+        let transfers = self.spinners.iter().map(|spinner| distances.transfer(owner, spinner.core));
+        let (farthest, all) = (transfers.clone().max()?, transfers.sum::<Span>());
+        let next = self.spinners.pop_front()?;
+        let own = distances.transfer(owner, next.core);
+        Some((next, now + farthest + (own + all) / 2))
+    }
+
+    /// `core` has the lock from `start` on; the release of which somebody has to be told, if anybody waits.
+    pub fn keep(&mut self, start: Time, core: usize, hold: Span) -> Option<Time> {
+        self.owner = Some(core);
+        self.free_at = start + hold;
+        (!self.spinners.is_empty()).then_some(self.free_at)
+    }
+}
+
+/// A lock that a request keeps until it is back: a mutex, whose waiters sleep. `W` is what waits.
+#[derive(Clone, Debug)]
+pub struct RequestLock<W> {
+    taken: bool,
+    line: Line,
+    waiting: VecDeque<W>,
+}
+
+impl<W> Default for RequestLock<W> {
+    fn default() -> RequestLock<W> {
+        RequestLock { taken: false, line: Line::default(), waiting: VecDeque::new() }
+    }
+}
+
+impl<W> RequestLock<W> {
+    /// `core` takes the lock, if it is free: when it has it.
+    pub fn take(&mut self, now: Time, core: usize, distances: &Distances) -> Option<Time> {
+        (!std::mem::replace(&mut self.taken, true)).then(|| self.line.write(now, core, distances))
+    }
+
+    /// Stand in line.
+    pub fn wait(&mut self, waiter: W) {
+        self.waiting.push_back(waiter);
+    }
+
+    /// The holder lets go: the first in line has the lock now, if there is any.
+    pub fn release(&mut self) -> Option<W> {
+        let next = self.waiting.pop_front();
+        self.taken = next.is_some();
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two sockets of two cores: 30 ns within one, 110 ns between them.
+    fn distances() -> Distances {
+        let (near, far) = (Span::from_ns(30), Span::from_ns(110));
+        Distances { cores_per_socket: 2, near, far }
+    }
+
+    fn at(ns: u64) -> Time {
+        Time::ZERO + Span::from_ns(ns)
+    }
+
+    fn spinner(core: usize) -> Spinner {
+        Spinner { thread: core as u16, core, hold: Span::from_ns(100), lines: 0, stage: Stage::stack(0) }
+    }
+
+    #[test]
+    fn a_line_costs_nothing_where_it_is_and_a_transfer_elsewhere() {
+        let mut line = Line::default();
+        let mut write = |now, core| line.write(at(now), core, &distances());
+        assert_eq!(write(0, 0), at(0));
+        assert_eq!(write(10, 0), at(10));
+        assert_eq!(write(20, 1), at(50));
+        assert_eq!(write(60, 2), at(170));
+        // Who asks while it travels waits for it.
+        assert_eq!(write(61, 3), at(200));
+    }
+
+    #[test]
+    fn a_lock_is_taken_at_its_release_and_not_a_picosecond_before() {
+        let mut lock = SpinLock::default();
+        let hold = Span::from_ns(100);
+        assert_eq!(lock.take(at(0), 0, hold, &distances()), Some(at(0)));
+        assert_eq!(lock.take(at(100) - Span::from_ps(1), 0, hold, &distances()), None);
+        assert_eq!(lock.take(at(100), 0, hold, &distances()), Some(at(100)));
+        assert_eq!(lock.take(at(300), 1, hold, &distances()), Some(at(330)));
+        assert_eq!(lock.take(at(430) - Span::from_ps(1), 1, hold, &distances()), None);
+    }
+
+    #[test]
+    fn a_hand_over_takes_longer_the_more_spin() {
+        let handed = |cores: &[usize]| {
+            let mut lock = SpinLock::default();
+            lock.take(at(0), 0, Span::from_ns(100), &distances());
+            for &core in cores {
+                lock.wait(spinner(core));
+            }
+            let (next, seen) = lock.release(at(100), &distances()).unwrap();
+            assert_eq!(next, spinner(cores[0]));
+            seen.since(at(100))
+        };
+        // Invalidated in 30, read in 30.
+        assert_eq!(handed(&[1]), Span::from_ns(60));
+        assert_eq!(handed(&[2]), Span::from_ns(220));
+        // Invalidated in 110; its own read of 30 in the middle of reads of 30, 110 and 110.
+        assert_eq!(handed(&[1, 2, 3]), Span::from_ns(110 + (30 + 250) / 2));
+        // A thread of the same core has the line.
+        assert_eq!(handed(&[0]), Span::ZERO);
+    }
+
+    #[test]
+    fn spinners_have_their_turn_in_order_of_arrival_and_nobody_passes_them() {
+        let mut lock = SpinLock::default();
+        lock.take(at(0), 0, Span::from_ns(100), &distances());
+        assert_eq!(lock.wait(spinner(1)), Some(at(100)));
+        assert_eq!(lock.wait(spinner(2)), None);
+        assert_eq!(lock.take(at(100), 3, Span::from_ns(100), &distances()), None);
+        let (first, start) = lock.release(at(100), &distances()).unwrap();
+        assert_eq!(first.core, 1);
+        assert_eq!(lock.keep(start, 1, first.hold), Some(start + first.hold));
+        let (second, start) = lock.release(start + first.hold, &distances()).unwrap();
+        assert_eq!(second.core, 2);
+        assert_eq!(lock.keep(start, 2, second.hold), None);
+        assert_eq!(lock.release(start + second.hold, &distances()), None);
+    }
+
+    #[test]
+    fn a_request_lock_goes_to_the_first_in_line() {
+        let mut lock = RequestLock::default();
+        assert_eq!(lock.take(at(5), 0, &distances()), Some(at(5)));
+        assert_eq!(lock.take(at(6), 1, &distances()), None);
+        lock.wait('a');
+        lock.wait('b');
+        assert_eq!((lock.release(), lock.release(), lock.release()), (Some('a'), Some('b'), None));
+        assert_eq!(lock.take(at(7), 1, &distances()), Some(at(37)));
+    }
+}

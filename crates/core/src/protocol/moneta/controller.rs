@@ -1,0 +1,359 @@
+//! The Moneta controller: registers, request queues, scoreboard.
+//!
+//! It owes the host that every accepted request is done exactly once, and that its status is set no sooner than its
+//! data is on the link (reads) or in the cells (writes). The way of a piece of a request:
+//!
+//! ```text
+//!     read    memory controller ── ring ── transfer buffer ── DMA
+//!     write   DMA ── transfer buffer ── ring ── memory controller
+//! ```
+
+mod dma;
+mod queues;
+mod status;
+
+use slab::Slab;
+
+use super::role;
+use super::spec::{self, BLOCK_BYTES, Register, RequestWord};
+use crate::config;
+use crate::link::packet::{Direction, Kind, Packet, Payload, Token};
+use crate::media::BusRate;
+use crate::media::timing::Bus;
+use crate::protocol::Ports;
+use crate::protocol::reads::Reads;
+use crate::report::Stage;
+use crate::sink::{Event, RequestId, Sink, Timer};
+use crate::time::{Span, Time};
+use crate::workload::Op;
+use dma::Dma;
+use queues::Queues;
+use status::Status;
+
+/// Timers of the controller.
+mod timer {
+    /// A request has passed the pipeline: `context` is its tag.
+    pub const DECODED: u8 = 0;
+    /// The data of a piece is in its transfer buffer, or has left it over the ring, or is in the cells.
+    pub const BUFFERED: u8 = 1;
+    pub const RELAYED: u8 = 2;
+    pub const STORED: u8 = 3;
+}
+
+/// A request between its last word and its status bit.
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    op: Op,
+    /// First byte on the device, length, and the part of it that the scoreboard has taken.
+    offset: u64,
+    bytes: u32,
+    taken: u32,
+    /// Pieces under way.
+    pieces: u32,
+    buffer: u64,
+    request: Option<RequestId>,
+}
+
+/// A piece that the scoreboard follows.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    tag: u8,
+    op: Op,
+    offset: u64,
+    bytes: u32,
+    buffer: u64,
+    /// The request whose time this is: only its last piece carries it.
+    request: Option<RequestId>,
+    /// Its data is in its transfer buffer.
+    buffered: bool,
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    /// Registers of a request under way, and the table of DMA addresses.
+    block: u64,
+    buffer: u64,
+    buffers: Vec<u64>,
+    request_words: u8,
+    active: Vec<Option<Active>>,
+    queues: Queues,
+    pieces: Slab<Piece>,
+    /// The DMA engines, one for each request queue.
+    dma: [Dma; 2],
+    reads: Reads,
+    ring: Bus,
+    ring_rate: BusRate,
+    status: Status,
+    pipeline: Span,
+    chunk_bytes: u32,
+    capacity_bytes: u64,
+    max_transfer_bytes: u32,
+    max_payload_bytes: u32,
+    pub commands_done: u64,
+    pub refused: u64,
+    pub pieces_taken: u64,
+}
+
+impl Controller {
+    /// An idle device; `buffers` is its table of DMA addresses, by tag.
+    pub fn new(drive: &config::Drive, buffers: Vec<u64>) -> Controller {
+        let moneta = &drive.moneta;
+        Controller {
+            block: 0,
+            buffer: 0,
+            buffers,
+            request_words: moneta.request_words,
+            active: vec![None; moneta.tags.into()],
+            queues: Queues::new(moneta),
+            pieces: Slab::new(),
+            dma: [Dma::default(), Dma::default()],
+            reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
+            ring: Bus::default(),
+            ring_rate: BusRate::from_bytes_per_ns(moneta.ring_bytes_per_ns),
+            status: Status::new(moneta.interrupt_vectors),
+            pipeline: moneta.pipeline,
+            chunk_bytes: moneta.chunk_bytes,
+            capacity_bytes: drive.media.capacity_mib << 20,
+            max_transfer_bytes: moneta.max_transfer_kib * 1024,
+            max_payload_bytes: drive.link.max_payload_bytes,
+            commands_done: 0,
+            refused: 0,
+            pieces_taken: 0,
+        }
+    }
+
+    /// Interrupt messages sent so far.
+    pub fn interrupts_sent(&self) -> u64 {
+        self.status.interrupts_sent
+    }
+
+    /// The host writes a register. What is at no register, or makes no sense there, is ignored.
+    pub fn on_register_write(&mut self, now: Time, address: u64, value: u64, ports: &mut Ports) {
+        match spec::register(address) {
+            Some(Register::Block) => self.block = value,
+            Some(Register::Buffer) => self.buffer = value,
+            Some(Register::Request) => self.on_request(now, RequestWord::decode(value), ports),
+            Some(Register::BufferOf(tag)) => {
+                if let Some(buffer) = self.buffers.get_mut(usize::from(tag)) {
+                    *buffer = value;
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// The host reads a status register, or answers a read of ours.
+    pub fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        match packet.kind {
+            Kind::MemoryWrite => self.on_register_write(now, packet.address, payload.u64(), ports),
+            Kind::MemoryRead => self.on_status_read(packet, ports),
+            Kind::Completion => self.on_answer(now, packet, ports),
+        }
+    }
+
+    /// A request is complete in its registers. One whose tag is under way, or does not exist, is lost, as there is
+    /// nobody to tell; one that asks for nothing or too much is done at once.
+    fn on_request(&mut self, now: Time, word: RequestWord, ports: &mut Ports) {
+        let place = usize::from(word.tag);
+        if self.active.get(place).is_none_or(Option::is_some) {
+            self.refused += 1;
+            return;
+        }
+        let block = if self.request_words == 3 { self.block } else { word.block };
+        let active = Active {
+            op: if word.write { Op::Write } else { Op::Read },
+            offset: block.saturating_mul(BLOCK_BYTES.into()),
+            bytes: word.blocks * BLOCK_BYTES,
+            taken: 0,
+            pieces: 0,
+            buffer: if self.request_words == 1 { self.buffers[place] } else { self.buffer },
+            request: ports.sink.bound(0, place),
+        };
+        self.active[place] = Some(active);
+        ports.sink.charge(active.request, Stage::Doorbell, now);
+        let decoded = Event::Controller { kind: timer::DECODED, context: word.tag.into() };
+        ports.sink.after(now, self.pipeline, decoded);
+    }
+
+    /// One of the controller's timers has fired.
+    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        match timer.kind {
+            timer::DECODED => self.on_decoded(now, timer.context as u8, ports),
+            timer::BUFFERED => self.on_buffered(timer.context, ports),
+            timer::RELAYED => self.on_relayed(now, timer.context, ports),
+            timer::STORED => self.on_stored(now, timer.context, ports),
+            other => unreachable!("the controller has no timer {other}"),
+        }
+    }
+
+    fn on_decoded(&mut self, now: Time, tag: u8, ports: &mut Ports) {
+        let active = self.active[usize::from(tag)].expect("a request in the pipeline is active");
+        ports.sink.charge(active.request, Stage::Parse, now);
+        let end = active.offset.saturating_add(active.bytes.into());
+        if active.bytes == 0 || active.bytes > self.max_transfer_bytes || end > self.capacity_bytes {
+            self.refused += 1;
+            return self.finish(now, tag, ports);
+        }
+        self.queues.push(active.op, tag);
+        self.fill_scoreboard(now, ports);
+    }
+
+    /// Take pieces of requests for as long as there are transfer buffers for them.
+    fn fill_scoreboard(&mut self, now: Time, ports: &mut Ports) {
+        while let Some(tag) = self.queues.draw() {
+            let piece = self.take_piece(now, tag, ports.sink);
+            let id = self.pieces.insert(piece) as u32;
+            let engine = self.queues.number(piece.op);
+            self.dma[engine].line_up(id, piece.op);
+            match piece.op {
+                Op::Read => self.read(now, id, ports),
+                Op::Write => self.advance(engine, ports),
+            }
+        }
+    }
+
+    /// The next piece of the request that has just been drawn, which goes back to its queue unless that was the last.
+    fn take_piece(&mut self, now: Time, tag: u8, sink: &mut Sink) -> Piece {
+        self.pieces_taken += 1;
+        let active = self.active[usize::from(tag)].as_mut().expect("a queued request is active");
+        let bytes = self.chunk_bytes.min(active.bytes - active.taken);
+        let taken = u64::from(active.taken);
+        active.taken += bytes;
+        active.pieces += 1;
+        let is_last = active.taken == active.bytes;
+        let request = active.request.filter(|_| is_last);
+        sink.charge(request, Stage::RequestQueue, now);
+        let piece = Piece {
+            tag,
+            op: active.op,
+            offset: active.offset + taken,
+            bytes,
+            buffer: active.buffer + taken,
+            request,
+            buffered: false,
+        };
+        if !is_last {
+            self.queues.put_back(active.op, tag);
+        }
+        piece
+    }
+
+    /// Start a read: out of the memory controller, and over the ring into the transfer buffer, stored in between.
+    fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let piece = self.pieces[id as usize];
+        let timing = ports.media.read(now, piece.offset, piece.bytes, piece.bytes);
+        ports.sink.charge(piece.request, Stage::MediaWait, timing.started);
+        ports.sink.charge(piece.request, Stage::Media, timing.last_at);
+        let buffered = self.cross_ring(now, timing.last_at, &piece, ports.sink);
+        ports.sink.at(buffered, Event::Controller { kind: timer::BUFFERED, context: id });
+    }
+
+    /// Move a piece over the ring, from `ready` on; when it is there.
+    fn cross_ring(&mut self, now: Time, ready: Time, piece: &Piece, sink: &mut Sink) -> Time {
+        let length = self.ring_rate.transfer(piece.bytes);
+        let across = self.ring.promise(now, ready, length) + length;
+        sink.charge(piece.request, Stage::Ring, across);
+        across
+    }
+
+    /// The data of a read is in its transfer buffer.
+    fn on_buffered(&mut self, id: u32, ports: &mut Ports) {
+        self.pieces[id as usize].buffered = true;
+        self.advance(self.queues.number(Op::Read), ports);
+    }
+
+    /// Let a DMA engine start what it may.
+    fn advance(&mut self, engine: usize, ports: &mut Ports) {
+        while let Some(id) = self.dma[engine].start(&self.pieces) {
+            match self.pieces[id as usize].op {
+                Op::Read => self.send_data(id, ports),
+                Op::Write => self.ask_for_data(id, ports),
+            }
+        }
+    }
+
+    fn send_data(&mut self, id: u32, ports: &mut Ports) {
+        let piece = self.pieces[id as usize];
+        let token = Token { role: role::DATA, context: id };
+        let packet = Packet::write(Direction::Up, piece.buffer, piece.bytes, self.max_payload_bytes, token);
+        ports.link.send(packet.user_data(piece.offset, piece.request), ports.sink);
+        // The interrupt message and the status stay behind the data, so that the request is done for all that the host
+        // can tell.
+        self.piece_done(ports.sink.now(), piece.tag, ports);
+    }
+
+    fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
+        let piece = self.pieces[id as usize];
+        let token = Token { role: role::READ_DATA, context: id };
+        let packet = Packet::read(piece.buffer, piece.bytes, self.reads.request_bytes_max(), token);
+        self.reads.request(packet.user_data(piece.offset, piece.request), ports.link, ports.sink);
+    }
+
+    /// The data of a read has left: its transfer buffer is free.
+    pub fn on_delivered(&mut self, now: Time, piece: u32, ports: &mut Ports) {
+        self.pieces.remove(piece as usize);
+        self.end_transfer(Op::Read, ports);
+        self.queues.free_buffer(Op::Read);
+        self.fill_scoreboard(now, ports);
+    }
+
+    /// The data of a write has come: over the ring with it.
+    fn on_answer(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+        self.reads.answered(packet.bytes, ports.link, ports.sink);
+        let id = packet.token.context;
+        let piece = self.pieces[id as usize];
+        let across = self.cross_ring(now, now, &piece, ports.sink);
+        ports.sink.at(across, Event::Controller { kind: timer::RELAYED, context: id });
+        self.end_transfer(Op::Write, ports);
+    }
+
+    fn end_transfer(&mut self, op: Op, ports: &mut Ports) {
+        let engine = self.queues.number(op);
+        self.dma[engine].end();
+        self.advance(engine, ports);
+    }
+
+    /// A write is in its memory controller, and its transfer buffer free.
+    fn on_relayed(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let piece = self.pieces.remove(id as usize);
+        let timing = ports.media.write(now, piece.offset, piece.bytes);
+        ports.sink.charge(piece.request, Stage::MediaWait, timing.started);
+        ports.sink.charge(piece.request, Stage::Media, timing.acknowledged_at);
+        ports.sink.at(timing.acknowledged_at, Event::Controller { kind: timer::STORED, context: piece.tag.into() });
+        self.queues.free_buffer(Op::Write);
+        self.fill_scoreboard(now, ports);
+    }
+
+    /// The ring reports a write done.
+    fn on_stored(&mut self, now: Time, tag: u32, ports: &mut Ports) {
+        self.piece_done(now, tag as u8, ports);
+    }
+
+    fn piece_done(&mut self, now: Time, tag: u8, ports: &mut Ports) {
+        let active = self.active[usize::from(tag)].as_mut().expect("a request with pieces is active");
+        active.pieces -= 1;
+        if active.pieces == 0 && active.taken == active.bytes {
+            self.finish(now, tag, ports);
+        }
+    }
+
+    /// Every piece of a request is done: set its status bit.
+    fn finish(&mut self, now: Time, tag: u8, ports: &mut Ports) {
+        let active = self.active[usize::from(tag)].take().expect("a request is done once");
+        self.commands_done += 1;
+        if active.op == Op::Write {
+            // Of several pieces the last one taken may have been stored before another.
+            ports.sink.charge_late(active.request, Stage::Media, now);
+        }
+        self.status.set(tag, ports);
+    }
+
+    /// The host reads a status register.
+    fn on_status_read(&mut self, packet: &Packet, ports: &mut Ports) {
+        let Some(vector) = spec::status_vector(packet.address) else { return };
+        let done = self.status.read(vector);
+        let answer = Packet { kind: Kind::Completion, direction: Direction::Up, behind_writes: true, ..*packet };
+        ports.link.send_with(answer, &done.to_le_bytes(), ports.sink);
+    }
+}

@@ -1,0 +1,48 @@
+//! A DMA engine: moves pieces in the order of its request queue.
+//!
+//! Pieces of one direction follow each other without a pause. At a change of direction the engine lets what is under
+//! way arrive first, so that an engine for reads and writes uses one direction of the link at a time: this is what
+//! holds a combined workload to the throughput of reads or writes alone (MON), and what two queues with an engine each
+//! do away with. That the cause is this one is assumed.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+
+use super::Piece;
+use crate::workload::Op;
+
+/// One engine.
+#[derive(Clone, Debug, Default)]
+pub struct Dma {
+    /// Pieces in the order in which the scoreboard took them.
+    line: VecDeque<(u32, Op)>,
+    under_way: u32,
+    direction: Option<Op>,
+}
+
+impl Dma {
+    /// The scoreboard has taken a piece.
+    pub fn line_up(&mut self, piece: u32, op: Op) {
+        self.line.push_back((piece, op));
+    }
+
+    /// The next piece to move, if it may start now; it is under way from then on.
+    pub fn start(&mut self, pieces: &Slab<Piece>) -> Option<u32> {
+        let &(piece, op) = self.line.front()?;
+        let is_ready = op == Op::Write || pieces[piece as usize].buffered;
+        let turns_round = self.under_way > 0 && self.direction != Some(op);
+        if !is_ready || turns_round {
+            return None;
+        }
+        self.line.pop_front();
+        self.under_way += 1;
+        self.direction = Some(op);
+        Some(piece)
+    }
+
+    /// A piece has arrived.
+    pub fn end(&mut self) {
+        self.under_way -= 1;
+    }
+}

@@ -1,0 +1,124 @@
+//! The request queues, and which of them the scoreboard draws from next.
+
+use std::collections::VecDeque;
+
+use crate::config;
+use crate::workload::Op;
+
+/// One queue of tags with the transfer buffers for its pieces.
+#[derive(Clone, Debug)]
+struct Queue {
+    tags: VecDeque<u8>,
+    buffers_free: u32,
+}
+
+/// One queue for all requests, or one for reads and one for writes.
+#[derive(Clone, Debug)]
+pub struct Queues {
+    queues: [Queue; 2],
+    split: bool,
+    /// Whether the rest of a request goes to the back of its queue.
+    fair: bool,
+    /// Queue whose turn it is.
+    turn: usize,
+}
+
+impl Queues {
+    /// Empty queues; all transfer buffers are free.
+    pub fn new(moneta: &config::Moneta) -> Queues {
+        let each = u32::from(moneta.transfer_buffers);
+        let buffers = if moneta.split_queues { [each, each] } else { [2 * each, 0] };
+        let queue = |buffers_free| Queue { tags: VecDeque::new(), buffers_free };
+        Queues { queues: buffers.map(queue), split: moneta.split_queues, fair: moneta.fair, turn: 0 }
+    }
+
+    /// Number of the queue that takes requests of this kind.
+    pub fn number(&self, op: Op) -> usize {
+        usize::from(self.split && op == Op::Write)
+    }
+
+    /// A request has come.
+    pub fn push(&mut self, op: Op, tag: u8) {
+        let number = self.number(op);
+        self.queues[number].tags.push_back(tag);
+    }
+
+    /// The rest of a request of which a piece has been taken.
+    pub fn put_back(&mut self, op: Op, tag: u8) {
+        let number = self.number(op);
+        let tags = &mut self.queues[number].tags;
+        if self.fair { tags.push_back(tag) } else { tags.push_front(tag) }
+    }
+
+    /// The request of which a piece is taken next, with a transfer buffer for it; queues take turns.
+    pub fn draw(&mut self) -> Option<u8> {
+        for number in [self.turn, 1 - self.turn] {
+            let queue = &mut self.queues[number];
+            if queue.buffers_free > 0
+                && let Some(tag) = queue.tags.pop_front()
+            {
+                queue.buffers_free -= 1;
+                self.turn = 1 - number;
+                return Some(tag);
+            }
+        }
+        None
+    }
+
+    /// A transfer buffer has been emptied.
+    pub fn free_buffer(&mut self, op: Op) {
+        let number = self.number(op);
+        self.queues[number].buffers_free += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queues(split: bool, fair: bool, buffers: u8) -> Queues {
+        let moneta =
+            config::Moneta { split_queues: split, fair, transfer_buffers: buffers, ..config::Moneta::default() };
+        Queues::new(&moneta)
+    }
+
+    /// Draw until nothing is left; the request with tag 0 has three pieces, others have one.
+    fn drawn(mut queues: Queues) -> Vec<u8> {
+        queues.push(Op::Read, 0);
+        queues.push(Op::Read, 1);
+        queues.push(Op::Write, 2);
+        let mut rest = 2;
+        let mut drawn = Vec::new();
+        while let Some(tag) = queues.draw() {
+            drawn.push(tag);
+            if tag == 0 && rest > 0 {
+                rest -= 1;
+                queues.put_back(Op::Read, 0);
+            }
+        }
+        drawn
+    }
+
+    #[test]
+    fn a_large_request_keeps_the_head_or_goes_to_the_back() {
+        assert_eq!(drawn(queues(false, false, 32)), [0, 0, 0, 1, 2]);
+        assert_eq!(drawn(queues(false, true, 32)), [0, 1, 2, 0, 0]);
+    }
+
+    #[test]
+    fn split_queues_take_turns() {
+        assert_eq!(drawn(queues(true, false, 32)), [0, 2, 0, 0, 1]);
+    }
+
+    #[test]
+    fn nothing_is_drawn_without_a_buffer_of_its_queue() {
+        let mut queues = queues(true, false, 1);
+        queues.push(Op::Read, 0);
+        queues.push(Op::Read, 1);
+        assert_eq!((queues.draw(), queues.draw()), (Some(0), None));
+        queues.free_buffer(Op::Write);
+        assert_eq!(queues.draw(), None);
+        queues.free_buffer(Op::Read);
+        assert_eq!(queues.draw(), Some(1));
+    }
+}

@@ -1,0 +1,41 @@
+//! Status registers, and the interrupts that announce them.
+
+use crate::link::packet::{Direction, Token};
+use crate::memory::MSI_BASE;
+use crate::protocol::Ports;
+use crate::protocol::moneta::role;
+
+/// One register a vector, cleared when it is read.
+#[derive(Clone, Debug)]
+pub struct Status {
+    done: Vec<u64>,
+    /// Vectors whose interrupt the host has yet to answer by reading the register.
+    raised: u64,
+    pub interrupts_sent: u64,
+}
+
+impl Status {
+    /// Registers for `vectors` vectors, up to 64.
+    pub fn new(vectors: u8) -> Status {
+        Status { done: vec![0; vectors.into()], raised: 0, interrupts_sent: 0 }
+    }
+
+    /// The request with `tag` is done. The host hears of it, unless it is about to look anyway.
+    pub fn set(&mut self, tag: u8, ports: &mut Ports) {
+        let vector = usize::from(tag) % self.done.len();
+        self.done[vector] |= 1 << tag;
+        if self.raised >> vector & 1 == 1 {
+            return;
+        }
+        self.raised |= 1 << vector;
+        self.interrupts_sent += 1;
+        let token = Token { role: role::INTERRUPT, context: vector as u32 };
+        ports.link.write(Direction::Up, MSI_BASE, &(vector as u32).to_le_bytes(), token, ports.sink);
+    }
+
+    /// The host reads the register of `vector`: tags that are done.
+    pub fn read(&mut self, vector: u8) -> u64 {
+        self.raised &= !(1 << vector);
+        self.done.get_mut(usize::from(vector)).map_or(0, std::mem::take)
+    }
+}

@@ -1,0 +1,175 @@
+//! The Moneta driver: tags, register writes, and completion by tag from the status registers.
+
+mod tags;
+
+use super::{role, spec};
+use crate::config::{self, Stage, TagPool};
+use crate::link::Link;
+use crate::link::packet::{Direction, Kind, Packet, Token};
+use crate::report::{self, stage::Ledger};
+use crate::sink::{RequestId, Sink};
+use crate::time::{Span, Time};
+use crate::workload::{Io, Op};
+use spec::{BLOCK_BYTES, RequestWord, WORD_BYTES};
+use tags::Tags;
+
+/// The driver's lock. Drivers of Linux share it with the queue of the block layer's scheduler, if that is in the path.
+const LOCK: &str = "queue";
+
+/// Cache lines of a request's records that a processor writes (assumed).
+const RECORD_LINES: u8 = 2;
+
+/// The driver.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    tags: Tags<RequestId>,
+    hint: bool,
+    /// Requests by tag.
+    requests: Vec<Option<RequestId>>,
+    /// Data buffers, one of the largest request a tag.
+    buffers: u64,
+    max_transfer_bytes: u32,
+    cores: u16,
+    request_words: u8,
+    spin_up_to_bytes: u32,
+    sleep: Span,
+    pub register_writes: u64,
+    pub status_reads: u64,
+    pub foreign_tags: u64,
+}
+
+/// The driver's part of the software: what it takes of a processor, and where processors contend.
+pub fn stages(drive: &config::Drive) -> Vec<Stage> {
+    let moneta = &drive.moneta;
+    let issue = Stage {
+        name: String::from("issue"),
+        submit: drive.host.mmio_write * u64::from(moneta.request_words),
+        // The words of one request must not mix with those of another.
+        lock: String::from(if moneta.request_words > 1 { LOCK } else { "" }),
+        ..Stage::default()
+    };
+    let pin = Stage { name: String::from("pin"), submit: moneta.pin, ..Stage::default() };
+    [Some(tags_stage(moneta)), moneta.zero_copy.then_some(pin), Some(issue)].into_iter().flatten().collect()
+}
+
+/// Taking a tag on the way down and giving it back on the way up.
+fn tags_stage(moneta: &config::Moneta) -> Stage {
+    let name = String::from("tags");
+    // The word with the free tags, unless a processor keeps to its own, and the records that come with a tag.
+    let lines = if moneta.tag_hint { 0 } else { 1 + RECORD_LINES };
+    match moneta.tag_pool {
+        TagPool::LockFree => Stage { name, submit_lines: lines, complete_lines: lines.min(1), ..Stage::default() },
+        TagPool::Locked => Stage {
+            name,
+            submit: moneta.records / 2 + moneta.lock,
+            submit_held: moneta.lock,
+            complete: moneta.records / 2 + moneta.lock,
+            complete_held: moneta.lock,
+            lock: String::from(LOCK),
+            submit_lines: lines,
+            complete_lines: lines.min(1),
+            ..Stage::default()
+        },
+    }
+}
+
+impl Driver {
+    /// A driver that has allocated its buffers, and told the device where they are: `buffers` of it, by tag.
+    pub fn new(drive: &config::Drive, sink: &mut Sink) -> Driver {
+        let moneta = &drive.moneta;
+        let max_transfer_bytes = moneta.max_transfer_kib * 1024;
+        Driver {
+            tags: Tags::new(moneta.tags, drive.host.cores),
+            hint: moneta.tag_hint,
+            requests: vec![None; moneta.tags.into()],
+            buffers: sink.memory.reserve(u64::from(moneta.tags) * u64::from(max_transfer_bytes)),
+            max_transfer_bytes,
+            cores: drive.host.cores,
+            request_words: moneta.request_words,
+            spin_up_to_bytes: moneta.spin_up_to_bytes,
+            sleep: moneta.sleep.scale(drive.host.nominal_ghz / drive.host.core_ghz),
+            register_writes: 0,
+            status_reads: 0,
+            foreign_tags: 0,
+        }
+    }
+
+    /// Largest request that the device takes.
+    pub fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    /// DMA address of each tag's buffer, for the device's table.
+    pub fn buffers(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.requests.len() as u64).map(|tag| self.buffer(tag as u8))
+    }
+
+    fn buffer(&self, tag: u8) -> u64 {
+        self.buffers + u64::from(tag) * u64::from(self.max_transfer_bytes)
+    }
+
+    /// Charge the processor time of completing a request whose thread has slept.
+    pub fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
+        if io.bytes > self.spin_up_to_bytes {
+            ledger.spend(report::Stage::ContextSwitch, self.sleep);
+        }
+    }
+
+    /// Issue a request, or let it wait for a tag.
+    pub fn submit(&mut self, request: RequestId, link: &mut Link, sink: &mut Sink) {
+        let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
+        let core = thread % self.cores;
+        self.foreign_tags +=
+            u64::from(self.tags.peek(core, self.hint).is_some_and(|tag| self.tags.is_foreign(tag, core)));
+        let Some(tag) = self.tags.take(core, self.hint) else { return self.tags.wait(request) };
+        self.requests[usize::from(tag)] = Some(request);
+        sink.requests[request as usize].buffer = self.buffer(tag);
+        sink.prepare_buffer(request);
+        sink.bind(0, tag.into(), request);
+        let block = io.offset / u64::from(BLOCK_BYTES);
+        let word = RequestWord { write: io.op == Op::Write, tag, blocks: io.bytes / BLOCK_BYTES, block };
+        if self.request_words == 3 {
+            self.write(spec::BLOCK_REGISTER, block, link, sink);
+        }
+        if self.request_words >= 2 {
+            self.write(spec::BUFFER_REGISTER, self.buffer(tag), link, sink);
+        }
+        self.write(spec::REQUEST_REGISTER, word.encode(), link, sink);
+    }
+
+    fn write(&mut self, register: u64, word: u64, link: &mut Link, sink: &mut Sink) {
+        self.register_writes += 1;
+        let token = Token { role: role::REQUEST, context: 0 };
+        link.write(Direction::Down, register, &word.to_le_bytes(), token, sink);
+    }
+
+    /// The interrupt handler runs: it reads the status register of its vector. The processor waits for the answer until
+    /// the returned instant, if nothing holds it up on the link.
+    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) -> Time {
+        self.status_reads += 1;
+        let token = Token { role: role::STATUS, context: vector.into() };
+        let read = Packet::read(spec::status_register(vector as u8), WORD_BYTES as u32, WORD_BYTES as u32, token);
+        link.send(Packet { direction: Direction::Down, ..read }, sink);
+        let there = link.packet_time(Kind::MemoryRead, 0) + link.one_way();
+        let back = link.packet_time(Kind::Completion, WORD_BYTES as u32) + link.one_way();
+        now + there + back
+    }
+
+    /// The status has come: each tag in it is done.
+    pub fn on_status(&mut self, now: Time, mut done: u64, link: &mut Link, sink: &mut Sink) {
+        while done != 0 {
+            let tag = done.trailing_zeros() as u8;
+            done &= done - 1;
+            let Some(request) = self.requests.get_mut(usize::from(tag)).and_then(Option::take) else {
+                panic!("the device has completed a tag that was not under way");
+            };
+            self.tags.release(tag);
+            sink.charge(Some(request), report::Stage::Interrupt, now);
+            sink.complete(request);
+        }
+        while let Some(request) = self.tags.next_waiting() {
+            sink.charge(Some(request), report::Stage::Queued, now);
+            self.submit(request, link, sink);
+        }
+    }
+}
