@@ -2,9 +2,11 @@
 
 mod common;
 
-use common::{close, counter, drive, reads, run};
+use common::{close, counter, drive, reads, run, traced};
+use expect_test::{Expect, expect};
 use phaselink_core::config::{Drive, Interface};
 use phaselink_core::link::rate::Rate;
+use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use proptest::prelude::*;
@@ -25,7 +27,11 @@ fn calm(name: &str, more: &[&str]) -> Drive {
 /// From the AFU's command to the answer of the host, in the PSL and on the link.
 fn exchange(drive: &Drive, answer_bytes: u32) -> Span {
     let rate = Rate::new(&drive.link);
-    drive.capi.psl + rate.time(24) + drive.link.one_way * 2 + drive.root_complex.dram_read + rate.time(20 + answer_bytes)
+    drive.capi.psl
+        + rate.time(24)
+        + drive.link.one_way * 2
+        + drive.root_complex.dram_read
+        + rate.time(20 + answer_bytes)
 }
 
 /// From the thread's first instruction to the parsed command, and from the status in the PSL to the thread's knowledge.
@@ -74,10 +80,7 @@ fn without_a_claim_a_read_is_shorter_by_its_exchange() {
 #[test]
 fn an_address_that_misses_costs_one_line_of_the_page_table_for_each_translated_command() {
     let hits = calm("capi-pcm-next", &[]);
-    let misses = drive(
-        "capi-pcm-next",
-        &[&CALM[1..], &["capi.translation_miss_ratio=1"]].concat(),
-    );
+    let misses = drive("capi-pcm-next", &[&CALM[1..], &["capi.translation_miss_ratio=1"]].concat());
     let table = exchange(&hits, 128) - hits.capi.psl;
     for (job, translated) in [("rw=randwrite", 3), ("rw=randread", 3)] {
         let added = mean(&misses, job) - mean(&hits, job);
@@ -184,4 +187,18 @@ fn every_interface_runs_over_every_memory_and_generation() {
         }
     }
     assert!(tried.contains(&Interface::Capi));
+}
+
+fn ladder(drive: &Drive, job: &str, number: u64, expected: Expect) {
+    expected.assert_eq(&report::ladder(&traced(drive, job).trace().of_request(number), job));
+}
+
+#[test]
+fn a_read_fetches_its_element_claims_its_line_and_writes_it() {
+    ladder(&calm("capi-pcm-next", &[]), "bs=128 number_ios=20", 15, expect![[""]]);
+}
+
+#[test]
+fn a_write_is_done_when_its_line_is_in_the_buffer() {
+    ladder(&calm("capi-pcm-legacy", &[]), "rw=randwrite bs=128 number_ios=20", 15, expect![[""]]);
 }

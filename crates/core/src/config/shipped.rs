@@ -34,6 +34,7 @@ pub const ALL: &[Shipped] = shipped! {
     "nvm-model-block"
     "nvm-model-dram"
     "ssd-raid"
+    "capi"
     "capi-pcm-legacy"
     "capi-pcm-next"
     "pcie-pcm-legacy"

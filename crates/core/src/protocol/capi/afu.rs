@@ -9,7 +9,9 @@ use slab::Slab;
 use super::buffer::WriteBuffer;
 use super::driver::Areas;
 use super::role;
-use super::spec::{COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, STATUS_BYTES, Status, decode_element};
+use super::spec::{
+    COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, STATUS_BYTES, Status, decode_element,
+};
 use crate::config;
 use crate::link::packet::{Direction, Packet, Payload, Token};
 use crate::protocol::reads::Reads;

@@ -81,7 +81,8 @@ impl Driver {
     /// Charge the processor time of submitting a request: writing its command, and ringing, if that is left to it
     /// alone; else its share of the doorbell that the thread rings which finds a place free.
     pub fn submit_work(&self, ledger: &mut Ledger) {
-        let rings = if self.free.is_empty() { self.mmio_write / self.commands_per_element as u64 } else { self.mmio_write };
+        let rings =
+            if self.free.is_empty() { self.mmio_write / self.commands_per_element as u64 } else { self.mmio_write };
         ledger.spend(Stage::Driver, self.fill + rings);
     }
 
