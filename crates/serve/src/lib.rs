@@ -6,6 +6,7 @@
 //!
 //! - [`store`] holds the bytes, in a file or in memory.
 //! - [`wall`] drives the core's engine by a clock and records its lag.
+//! - [`shm`] serves DC Express to user space through shared memory.
 //! - [`nbd`] serves them over NBD, and [`bench`] loads what is served.
 
 pub mod bench;
@@ -15,6 +16,7 @@ pub mod nbd;
 pub mod record;
 pub mod report;
 pub mod server;
+pub mod shm;
 pub mod store;
 pub mod tally;
 pub mod wall;

@@ -1,6 +1,7 @@
 //! The core's engine on the wall clock.
 //!
-//! A [`Wall`] stamps what arrives with its clock, injects it, and runs the engine up to the clock; it never runs ahead.
+//! A [`Wall`] stamps what arrives with its clock, injects it, and runs the engine up to the clock; it runs ahead only by
+//! the *lead* that its caller allows, who then has the results early and hands them over when they are due.
 //! What completes is handed back no earlier than the model says. How much later is the *lag*, which a served latency
 //! is never printed without: a loop that cannot keep up with its model shows there, and nowhere else.
 
@@ -58,6 +59,8 @@ pub struct Wall {
     lag: Latency,
     last_lag: Span,
     under_way: u64,
+    /// How far the engine may be ahead of the clock while requests are under way.
+    lead: Span,
 }
 
 /// Longest sleep of a loop whose device has nothing to do but look for work: what it does by itself is caught up with
@@ -67,12 +70,12 @@ const IDLE_MAX: Duration = Duration::from_millis(1);
 impl Wall {
     /// The engine at time zero of `clock`.
     pub fn new(engine: Engine, clock: Clock) -> Wall {
-        Wall { engine, clock, lag: Latency::default(), last_lag: Span::ZERO, under_way: 0 }
+        Wall { engine, clock, lag: Latency::default(), last_lag: Span::ZERO, under_way: 0, lead: Span::ZERO }
     }
 
-    /// Something arrives from outside, now.
+    /// Something arrives from outside, now; where the engine is ahead of the clock, at its instant.
     pub fn arrive(&mut self, input: Input) -> Time {
-        let now = self.clock.now();
+        let now = self.clock.now().max(self.engine.now());
         self.under_way += u64::from(matches!(input, Input::Request { .. }));
         self.engine.inject(now, input);
         now
@@ -92,6 +95,32 @@ impl Wall {
         Some(done)
     }
 
+    /// The requests that arrive next are to be known as completed this long before they are.
+    pub fn lead_by(&mut self, lead: Span) {
+        self.lead = if self.under_way == 0 { lead } else { self.lead.max(lead) };
+    }
+
+    /// Let everything happen that is due by now, or by the lead from now while requests are under way, up to the next
+    /// injected request that is done. The caller owes a call of [`Wall::hand_over`] for it.
+    pub fn run_ahead(&mut self) -> Option<Completed> {
+        let now = self.clock.now();
+        let until = if self.under_way > 0 { now + self.lead } else { now };
+        loop {
+            if let Some(done) = self.engine.take_completed() {
+                return Some(done);
+            }
+            let next = self.engine.next_at().filter(|next| *next <= until)?;
+            self.engine.run_until(next);
+        }
+    }
+
+    /// A result that was due at `due` is handed over now: its lag ends.
+    pub fn hand_over(&mut self, due: Time) {
+        self.under_way -= 1;
+        self.last_lag = self.clock.now().since(due);
+        self.lag.record(self.last_lag);
+    }
+
     /// How long nothing happens unless something arrives. While no request is under way, the device's own looking for
     /// work is no reason to wake up early.
     pub fn idle_for(&self) -> Duration {
@@ -99,7 +128,7 @@ impl Wall {
             return IDLE_MAX;
         }
         let next = self.engine.next_at().unwrap_or(Time::NEVER);
-        let ahead = next.as_ps().saturating_sub(self.clock.now().as_ps());
+        let ahead = next.as_ps().saturating_sub((self.clock.now() + self.lead).as_ps());
         Duration::from_nanos(ahead / 1000).min(IDLE_MAX)
     }
 
