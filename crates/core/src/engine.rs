@@ -170,6 +170,12 @@ impl Engine {
         self.handle(u64::MAX, until, false);
     }
 
+    /// The same, but no more than `events` of them: whether all that was due has been handled.
+    pub fn run_some_until(&mut self, until: Time, events: u64) -> bool {
+        self.handle(events, until, false);
+        self.next_at().is_none_or(|next| next > until)
+    }
+
     /// Handle up to `events` events; false once every thread is done.
     pub fn run(&mut self, events: u64) -> bool {
         self.handle(events, Time::NEVER, true)

@@ -177,7 +177,7 @@ fn work_under_the_queues_lock_costs_throughput_and_processor_time() {
     assert!(inside.iops() < outside.iops(), "{} {}", inside.iops(), outside.iops());
     let cores = [&inside, &outside].map(Outcome::cores_per_gb_per_s);
     assert!(cores[0] > cores[1] * 1.2, "{cores:?}");
-    assert!(inside.cpu.spinning > outside.cpu.spinning * 100);
+    assert!(inside.cpu.spinning > outside.cpu.spinning);
 }
 
 #[test]

@@ -108,7 +108,7 @@ proptest! {
     fn every_request_is_done_once_with_the_right_data_whatever_the_switches(
         (words, locked, hint, split, fair) in (1u8..=3, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
         (tags, vectors, buffers) in (1u8..=64, 1u8..=64, 1u8..=4),
-        chunk in prop::sample::select(vec![512u32, 4096, 65536]),
+        chunk in prop::sample::select(vec![512u32, 4096, 8192]),
         transfer in prop::sample::select(vec![4u32, 64]),
         spin in prop::sample::select(vec![0u32, 4096]),
         (threads, depth) in (1u32..=6, 1u32..=4),

@@ -3,6 +3,7 @@ mod common;
 
 use common::{drive, jobs, reads, run};
 use phaselink_core::config::{Drive, Override, shipped};
+use phaselink_core::predict::predict;
 use phaselink_core::report::{DirectionOutcome, Stage};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
@@ -120,4 +121,18 @@ fn one_segment_moves_the_bytes_that_pages_and_lists_move() {
     let mut simulation = Simulation::with_data(&drive, &jobs(&drive, job), 1).unwrap();
     while simulation.step(1 << 20) {}
     assert_eq!(simulation.data_problems(), [""; 0]);
+}
+
+#[test]
+fn the_closed_form_predicts_what_the_model_takes() {
+    for (name, job) in [("nvm-model-dram", "bs=64"), ("nvm-model-block", "bs=4k"), ("nvm-model-block", "bs=64k")] {
+        for op in ["randread", "randwrite"] {
+            let job = format!("rw={op} {job} number_ios=20");
+            let drive = drive(name, &[]);
+            let outcome = run(&drive, &job);
+            let simulated = outcome.elapsed.as_ns() / outcome.ios() as f64;
+            let predicted = predict(&drive, &jobs(&drive, &job)).jobs[0].alone_ns().unwrap();
+            assert!(common::close(predicted, simulated, 1e-9), "{name}, {job}: {predicted} and {simulated}");
+        }
+    }
 }

@@ -4,6 +4,10 @@
 //! the *lead* that its caller allows, who then has the results early and hands them over when they are due.
 //! What completes is handed back no earlier than the model says. How much later is the *lag*, which a served latency
 //! is never printed without: a loop that cannot keep up with its model shows there, and nowhere else.
+//!
+//! A machine that is slower than the model would fall behind for ever, and further with every attempt to catch up. So
+//! after a bounded piece of work the model's clock is held back to where the model is: as lag if a request is under way,
+//! and at no cost to anybody if the device was only looking for work.
 
 use std::time::{Duration, Instant};
 
@@ -59,9 +63,15 @@ pub struct Wall {
     lag: Latency,
     last_lag: Span,
     under_way: u64,
+    /// How far the model's time is behind the clock for good, and how much of it since a request was last not under way.
+    held: Span,
+    held_under_way: Span,
     /// How far the engine may be ahead of the clock while requests are under way.
     lead: Span,
 }
+
+/// Events after which a loop looks up from catching up: some ten milliseconds of work.
+const EVENTS_MAX: u64 = 1 << 17;
 
 /// Longest sleep of a loop whose device has nothing to do but look for work: what it does by itself is caught up with
 /// then, in one go.
@@ -70,27 +80,58 @@ const IDLE_MAX: Duration = Duration::from_millis(1);
 impl Wall {
     /// The engine at time zero of `clock`.
     pub fn new(engine: Engine, clock: Clock) -> Wall {
-        Wall { engine, clock, lag: Latency::default(), last_lag: Span::ZERO, under_way: 0, lead: Span::ZERO }
+        Wall {
+            engine,
+            clock,
+            lag: Latency::default(),
+            last_lag: Span::ZERO,
+            under_way: 0,
+            held: Span::ZERO,
+            held_under_way: Span::ZERO,
+            lead: Span::ZERO,
+        }
     }
 
-    /// Something arrives from outside, now; where the engine is ahead of the clock, at its instant.
+    /// Something arrives from outside, now; the model's time of that. Where the engine is ahead, it is the engine's.
     pub fn arrive(&mut self, input: Input) -> Time {
-        let now = self.clock.now().max(self.engine.now());
-        self.under_way += u64::from(matches!(input, Input::Request { .. }));
+        self.advance();
+        let now = self.now().max(self.engine.now());
+        if matches!(input, Input::Request { .. }) {
+            if self.under_way == 0 {
+                self.held_under_way = Span::ZERO;
+            }
+            self.under_way += 1;
+        }
         self.engine.inject(now, input);
         now
     }
 
-    /// Let everything happen that is due by now.
+    /// Let everything happen that is due by now, or as much of it as can be done in one go.
     pub fn advance(&mut self) {
-        self.engine.run_until(self.clock.now());
+        let now = self.now();
+        if !self.engine.run_some_until(now, EVENTS_MAX) {
+            self.hold(now);
+        }
+    }
+
+    /// There is more to do than can be done at once: the model's time is held back to where the engine is.
+    fn hold(&mut self, now: Time) {
+        let behind = now.since(self.engine.now());
+        self.held += behind;
+        self.held_under_way += behind;
+    }
+
+    /// The model's time: the clock's, less what it has been held back.
+    pub fn now(&self) -> Time {
+        Time::ZERO + self.clock.now().since(Time::ZERO + self.held)
     }
 
     /// The next injected request that is done. Its lag ends here: the caller hands the result over at once.
     pub fn take_completed(&mut self) -> Option<Completed> {
         let done = self.engine.take_completed()?;
         self.under_way -= 1;
-        self.last_lag = self.clock.now().since(done.at);
+        // What came while the clock was held back is charged with all of that: rather too much than too little.
+        self.last_lag = self.now().since(done.at) + self.held_under_way;
         self.lag.record(self.last_lag);
         Some(done)
     }
@@ -103,21 +144,26 @@ impl Wall {
     /// Let everything happen that is due by now, or by the lead from now while requests are under way, up to the next
     /// injected request that is done. The caller owes a call of [`Wall::hand_over`] for it.
     pub fn run_ahead(&mut self) -> Option<Completed> {
-        let now = self.clock.now();
-        let until = if self.under_way > 0 { now + self.lead } else { now };
-        loop {
+        if self.under_way == 0 {
+            self.advance();
+            return None;
+        }
+        let now = self.now();
+        for _ in 0..EVENTS_MAX {
             if let Some(done) = self.engine.take_completed() {
                 return Some(done);
             }
-            let next = self.engine.next_at().filter(|next| *next <= until)?;
+            let next = self.engine.next_at().filter(|next| *next <= now + self.lead)?;
             self.engine.run_until(next);
         }
+        self.hold(now);
+        None
     }
 
     /// A result that was due at `due` is handed over now: its lag ends.
     pub fn hand_over(&mut self, due: Time) {
         self.under_way -= 1;
-        self.last_lag = self.clock.now().since(due);
+        self.last_lag = self.now().since(due) + self.held_under_way;
         self.lag.record(self.last_lag);
     }
 
@@ -128,7 +174,7 @@ impl Wall {
             return IDLE_MAX;
         }
         let next = self.engine.next_at().unwrap_or(Time::NEVER);
-        let ahead = next.as_ps().saturating_sub((self.clock.now() + self.lead).as_ps());
+        let ahead = next.as_ps().saturating_sub((self.now() + self.lead).as_ps());
         Duration::from_nanos(ahead / 1000).min(IDLE_MAX)
     }
 

@@ -337,7 +337,7 @@ section! {
         /// Tags: requests that the device may have at once, one bit of a status register each
         tags => tags: u8 = 64, 1..=64;
         /// 64-bit register writes that issue a request. 1: it fits one word, with DMA addresses preloaded by tag. 2: a DMA address comes with it. 3: nothing is packed. More than one takes a lock
-        request_words => request_words: u8 = 1, 1..=3;
+        request_words => request_words: u8 = 1, [1, 2, 3];
         /// Whether the pool of free tags is `locked`, with a request's records allocated apart, or `lock-free`, with records found by tag
         tag_pool => tag_pool: TagPool = TagPool::LockFree, any();
         /// Whether a thread tries the tag of its processor first, whose records are still in that processor's cache
@@ -365,7 +365,7 @@ section! {
         /// Whether a large request goes to the back of its queue after each piece, or keeps the head
         fair => fair: bool = true, any();
         /// Largest piece of a request that the scoreboard takes at once: a transfer buffer
-        chunk_bytes => chunk_bytes: u32 = 8192, [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
+        chunk_bytes => chunk_bytes: u32 = 4096, [512, 1024, 2048, 4096, 8192];
         /// Transfer buffers of reads, and as many of writes; a queue that both share has all of them
         transfer_buffers => transfer_buffers: u8 = 4, 1..=64;
         /// Rate of the ring between transfer buffers and memory controllers

@@ -72,8 +72,9 @@ struct Thread {
     issued_bytes: u32,
     spin_up_to_bytes: u32,
     generator: Option<Generator>,
-    /// The next request, once drawn.
+    /// The next request, once drawn, and the last instant for which the thread has set its alarm.
     next: Option<Next>,
+    alarm_at: Time,
     /// Requests that arrive from outside the simulation.
     external: VecDeque<Next>,
     /// What their senders call them: those of `external`, and before them that of `next`.
@@ -370,7 +371,10 @@ impl Host {
         if let Some(request) = self.threads[usize::from(thread)].done.pop_front() {
             return self.complete(now, thread, request, driver, sink);
         }
-        if let Some(next) = next {
+        let this = &mut self.threads[usize::from(thread)];
+        // One alarm for each instant: every other would set one again for the next.
+        if let Some(next) = next.filter(|next| next.due != this.alarm_at) {
+            this.alarm_at = next.due;
             sink.at(next.due, Event::Thread(thread));
         }
         self.wait(now, thread, sink);

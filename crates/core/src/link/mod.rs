@@ -223,9 +223,16 @@ impl Link {
         self.acknowledge * if kind == Kind::Completion { 1 } else { 2 }
     }
 
-    /// Wire time of one of the device's packets with this payload.
+    /// Wire time of one of the device's packets with this payload of user data.
     pub fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
         self.wire_times[(payload_bytes + self.overhead.of(Direction::Up, kind)) as usize]
+    }
+
+    /// Wire time of each packet of a burst but the last, and of the last.
+    pub fn packet_times(&self, packet: &Packet) -> (Span, Span) {
+        let mut flight = InFlight { packet: *packet, ..InFlight::default() };
+        self.measure(&mut flight);
+        (flight.each, flight.last)
     }
 
     /// When a train of posted data may start, so that it never waits for its own data: `first_at` is when the data of
@@ -347,10 +354,19 @@ impl Link {
     #[inline]
     fn register(&mut self, flight: &mut InFlight) {
         self.serial += 1;
-        let overhead = self.overhead.of(flight.packet.direction, flight.packet.kind);
         flight.serial = self.serial;
         flight.class = class_of(flight.packet.kind);
         flight.queue = if flight.packet.behind_writes { Class::Posted } else { flight.class };
+        self.measure(flight);
+        (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
+        (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
+        flight.watched = false;
+    }
+
+    /// Find what the packets of a burst take on the wire.
+    #[inline]
+    fn measure(&self, flight: &mut InFlight) {
+        let overhead = self.overhead.of(flight.packet.direction, flight.packet.kind);
         flight.count = flight.packet.count();
         flight.payload_each = flight.packet.chunk_payload_bytes();
         flight.header = overhead;
@@ -360,9 +376,6 @@ impl Link {
             flight.payload_last = flight.packet.payload_bytes() - flight.payload_each * (flight.count - 1);
             flight.last = self.wire_times[(flight.payload_last + overhead) as usize];
         }
-        (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
-        (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
-        flight.watched = false;
         if self.accounting != Accounting::REAL {
             self.account_as_model(flight);
         }

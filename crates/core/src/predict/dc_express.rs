@@ -6,7 +6,6 @@ use super::form::{Certainty, Form, Latency};
 use super::media::Access;
 use super::nvme::{self, Split};
 use super::workload::{Arrivals, Class, Workload};
-use crate::link::packet::Direction;
 use crate::protocol::dc_express::command::COMMAND_BYTES;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
@@ -47,9 +46,9 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
         1 => 1,
         _ => u32::from(parts.drive.dc_express.fetch_entries),
     };
-    parts.demand_read(&mut demands, ENTRY_BYTES * together, commands / f64::from(together));
+    parts.demand_read(&mut demands, &parts.read(ENTRY_BYTES * together), commands / f64::from(together));
     for bytes in split.sizes() {
-        parts.demand_burst(&mut demands, &parts.write(Direction::Up, bytes), 1.0);
+        parts.demand_burst(&mut demands, &parts.data(bytes), 1.0);
     }
     demands
 }
@@ -84,9 +83,9 @@ fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access:
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
     let lead = ledger.cursor().since(fetched);
-    let each = parts.on_wire(&parts.write(Direction::Up, split.each_bytes));
+    let each = parts.on_wire(&parts.data(split.each_bytes));
     ledger.spend(Stage::LinkWait, each * u64::from(split.commands - 1) + cut(parts, lead, each));
-    ledger.spend(Stage::Transfer, parts.on_wire(&parts.write(Direction::Up, split.last_bytes)));
+    ledger.spend(Stage::Transfer, parts.on_wire(&parts.data(split.last_bytes)));
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
 }

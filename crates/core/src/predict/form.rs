@@ -44,8 +44,8 @@ impl Form {
     pub fn of_data(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         let mut demands = Form::shared(parts, workload, class, Span::ZERO, false);
         match class.op {
-            Op::Read => parts.demand_burst(&mut demands, &parts.write(Direction::Up, class.bytes), 1.0),
-            Op::Write => parts.demand_burst(&mut demands, &parts.answer(class.bytes), 1.0),
+            Op::Read => parts.demand_burst(&mut demands, &parts.data(class.bytes), 1.0),
+            Op::Write => parts.demand_burst(&mut demands, &parts.data_answer(class.bytes), 1.0),
         }
         Form { latency: None, demands }
     }

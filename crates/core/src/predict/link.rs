@@ -11,7 +11,22 @@ use crate::time::Span;
 const NO_TOKEN: Token = Token { role: 0, context: 0 };
 
 impl Parts<'_> {
-    /// Posted data or a message of `bytes`, in packets of the largest payload.
+    /// Data of a read on its way to the host.
+    pub fn data(&self, bytes: u32) -> Packet {
+        self.write(Direction::Up, bytes).user_data(0, None)
+    }
+
+    /// The device's requests for data of a write.
+    pub fn data_read(&self, bytes: u32) -> Packet {
+        self.read(bytes).user_data(0, None)
+    }
+
+    /// The completions that bring it.
+    pub fn data_answer(&self, bytes: u32) -> Packet {
+        self.answer(bytes).user_data(0, None)
+    }
+
+    /// A message of `bytes`, in packets of the largest payload.
     pub fn write(&self, direction: Direction, bytes: u32) -> Packet {
         Packet::write(direction, 0, bytes, self.drive.link.max_payload_bytes, NO_TOKEN)
     }
@@ -29,14 +44,13 @@ impl Parts<'_> {
 
     /// Wire time of each packet of a burst but the last.
     fn each(&self, packet: &Packet) -> Span {
-        self.link.packet_time(packet.kind, packet.chunk_payload_bytes())
+        self.link.packet_times(packet).0
     }
 
     /// Wire time of a burst's packets.
     pub fn on_wire(&self, packet: &Packet) -> Span {
-        let before_last = packet.count() - 1;
-        let last_bytes = packet.payload_bytes() - packet.chunk_payload_bytes() * before_last;
-        self.each(packet) * u64::from(before_last) + self.link.packet_time(packet.kind, last_bytes)
+        let (each, last) = self.link.packet_times(packet);
+        each * u64::from(packet.count() - 1) + last
     }
 
     /// From sending a burst to its last packet being at the other end.
@@ -102,13 +116,13 @@ impl Parts<'_> {
         }
     }
 
-    /// What `times` reads of `bytes` of host memory cost: requests, answers, and the tags that they hold meanwhile.
-    pub fn demand_read(&self, demands: &mut Demands, bytes: u32, times: f64) {
-        let requests = self.read(bytes);
-        self.demand_burst(demands, &requests, times);
-        self.demand_burst(demands, &self.answer(bytes), times);
+    /// What `times` such reads of host memory cost: requests, answers, and the tags that they hold meanwhile.
+    pub fn demand_read(&self, demands: &mut Demands, requests: &Packet, times: f64) {
+        let answers = Packet { user_data: requests.user_data, ..self.answer(requests.bytes) };
+        self.demand_burst(demands, requests, times);
+        self.demand_burst(demands, &answers, times);
         let tags = requests.count().min(self.drive.link.read_tags.into());
-        let held = self.round_trip(bytes);
+        let held = self.sent(requests) + self.host_memory(requests.bytes) + self.sent(&answers);
         demands.add("read tags", self.drive.link.read_tags.into(), held, times * f64::from(tags));
     }
 

@@ -5,7 +5,7 @@ use super::demand::Demands;
 use super::form::{Certainty, Form, Latency};
 use super::media::Access;
 use super::workload::{Class, Workload};
-use crate::config::Wait;
+use crate::config::{DataPointer, Wait};
 use crate::link::packet::{Direction, Packet};
 use crate::protocol::nvme::controller::PAYLOAD_READ_BYTES;
 use crate::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES};
@@ -57,6 +57,11 @@ fn register_write(parts: &Parts) -> Span {
     }
 }
 
+/// The same after a completion, if the driver says how far it has read.
+fn completion_write(parts: &Parts) -> Span {
+    if parts.drive.nvme.completion_doorbells { register_write(parts) } else { Span::ZERO }
+}
+
 fn sleeps(parts: &Parts) -> bool {
     parts.drive.host.wait == Wait::Sleep
 }
@@ -75,7 +80,10 @@ fn message(parts: &Parts) -> Packet {
 }
 
 /// Bytes of the list of a buffer's pages beyond the two in the command (section 4.1.1); none if there is none.
-fn page_list_bytes(bytes: u32) -> u32 {
+fn page_list_bytes(parts: &Parts, bytes: u32) -> u32 {
+    if parts.drive.nvme.data_pointer == DataPointer::Sgl {
+        return 0;
+    }
     let others = bytes.div_ceil(PAGE_BYTES as u32) - 1;
     if others <= 1 { 0 } else { others * 8 }
 }
@@ -87,7 +95,8 @@ fn payload_pieces(bytes: u32) -> impl Iterator<Item = u32> {
 
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let nvme = &parts.drive.nvme;
-    let mut demands = Form::shared(parts, workload, class, register_write(parts) * 2, nvme.interrupts);
+    let mut demands =
+        Form::shared(parts, workload, class, register_write(parts) + completion_write(parts), nvme.interrupts);
     let split = Split::new(parts, class.bytes);
     let commands = f64::from(split.commands);
     demands.add("command parser", 1.0, nvme.parse, commands);
@@ -106,20 +115,21 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
 /// find as many as a fetch can bring.
 fn demand_commands(parts: &Parts, demands: &mut Demands, commands: f64) {
     if !parts.drive.nvme.shadow_doorbells {
-        parts.demand_burst(demands, &doorbell(parts), 2.0 * commands);
-        return parts.demand_read(demands, COMMAND_BYTES, commands);
+        let doorbells = if parts.drive.nvme.completion_doorbells { 2.0 } else { 1.0 };
+        parts.demand_burst(demands, &doorbell(parts), doorbells * commands);
+        return parts.demand_read(demands, &parts.read(COMMAND_BYTES), commands);
     }
     let together = u32::from(parts.drive.nvme.fetch_entries);
-    parts.demand_read(demands, COMMAND_BYTES * together, commands / f64::from(together));
+    parts.demand_read(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
 }
 
 fn demand_data(parts: &Parts, demands: &mut Demands, op: Op, bytes: u32) {
-    if page_list_bytes(bytes) > 0 {
-        parts.demand_read(demands, page_list_bytes(bytes), 1.0);
+    if page_list_bytes(parts, bytes) > 0 {
+        parts.demand_read(demands, &parts.read(page_list_bytes(parts, bytes)), 1.0);
     }
     match op {
-        Op::Read => parts.demand_burst(demands, &parts.write(Direction::Up, bytes), 1.0),
-        Op::Write => payload_pieces(bytes).for_each(|piece| parts.demand_read(demands, piece, 1.0)),
+        Op::Read => parts.demand_burst(demands, &parts.data(bytes), 1.0),
+        Op::Write => payload_pieces(bytes).for_each(|piece| parts.demand_read(demands, &parts.data_read(piece), 1.0)),
     }
 }
 
@@ -149,14 +159,14 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
 fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access: Access) {
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
-    let listed = match page_list_bytes(split.each_bytes) {
+    let listed = match page_list_bytes(parts, split.each_bytes) {
         0 => fetched,
         bytes => fetched + parts.round_trip(bytes),
     };
     ledger.until(Stage::HostRead, listed.max(ledger.cursor()));
-    let before = parts.on_wire(&parts.write(Direction::Up, split.each_bytes));
+    let before = parts.on_wire(&parts.data(split.each_bytes));
     ledger.spend(Stage::LinkWait, before * u64::from(split.commands - 1));
-    ledger.spend(Stage::Transfer, parts.on_wire(&parts.write(Direction::Up, split.last_bytes)));
+    ledger.spend(Stage::Transfer, parts.on_wire(&parts.data(split.last_bytes)));
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
     // Behind its data, the entry only takes its own time on the wire longer.
@@ -165,14 +175,14 @@ fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access:
 
 /// The list of pages, then the data, one piece behind the other, then the media.
 fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
-    if page_list_bytes(split.each_bytes) > 0 {
-        ledger.spend(Stage::HostRead, parts.round_trip(page_list_bytes(split.each_bytes)));
+    if page_list_bytes(parts, split.each_bytes) > 0 {
+        ledger.spend(Stage::HostRead, parts.round_trip(page_list_bytes(parts, split.each_bytes)));
     }
-    let answers = |bytes| payload_pieces(bytes).map(|piece| parts.on_wire(&parts.answer(piece))).sum::<Span>();
+    let answers = |bytes| payload_pieces(bytes).map(|piece| parts.on_wire(&parts.data_answer(piece))).sum::<Span>();
     let all_bytes = split.each_bytes * (split.commands - 1) + split.last_bytes;
-    let first = parts.read(PAYLOAD_READ_BYTES.min(all_bytes));
+    let first = parts.data_read(PAYLOAD_READ_BYTES.min(all_bytes));
     let last_bytes = payload_pieces(split.last_bytes).last().unwrap_or(0);
-    let last = parts.on_wire(&parts.answer(last_bytes));
+    let last = parts.on_wire(&parts.data_answer(last_bytes));
     ledger.spend(Stage::Transfer, parts.on_wire(&first));
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::HostRead, parts.host_memory(first.bytes) + answers(all_bytes) - last);
@@ -196,13 +206,13 @@ fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time) {
         }
         false => parts.see(ledger),
     }
-    ledger.spend(Stage::Driver, register_write(parts));
+    ledger.spend(Stage::Driver, completion_write(parts));
 }
 
 fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&'static str> {
     let read_ahead = class.op == Op::Write && class.bytes > PAYLOAD_READ_BYTES;
     let data_bytes = if class.op == Op::Read { split.each_bytes } else { ENTRY_BYTES };
-    let payload = parts.read(class.bytes.min(PAYLOAD_READ_BYTES));
+    let payload = parts.data_read(class.bytes.min(PAYLOAD_READ_BYTES));
     let starved = class.op == Op::Write && !parts.flows(&payload, 0);
     let doubts = [
         (split.commands > 1, "the commands of a large request overlap"),

@@ -319,7 +319,7 @@ mod tests {
             ("argmin(curve.iops)", 2.0),
             ("argmax(curve.iops)", 1.0),
             ("saturation(line.iops)", 4.0),
-            ("saturation(-1 / line.iops ^ 20)", 2.0),
+            ("saturation(1 - 1 / x(line) ^ 4)", 2.0),
             ("saturation(curve.iops)", 1.0),
             ("increasing(line.iops)", 1.0),
             ("increasing(curve.iops)", 0.0),

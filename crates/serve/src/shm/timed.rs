@@ -110,7 +110,7 @@ impl Timed<'_> {
             let order = self.orders[done.token as usize].as_ref().expect("an order completes once");
             self.ahead.push((Time::ZERO + done.at.since(Time::ZERO).saturating_sub(order.way), done));
         }
-        let now = self.wall.clock_mut().now();
+        let now = self.wall.now();
         let before = self.ahead.len();
         for place in (0..before).rev() {
             if self.ahead[place].0 <= now {
@@ -156,7 +156,7 @@ impl Timed<'_> {
         let peer = &mut self.crowd.peers[place];
         if order.operation == Operation::Probe {
             peer.perform(&order, &self.device.store, &mut self.space);
-            return peer.way.on_probe(order.bytes, self.wall.clock_mut().now());
+            return peer.way.on_probe(order.bytes, self.wall.now());
         }
         if let Some(record) = &self.device.record {
             record.note(action(order.operation), order.offset, order.bytes.into());

@@ -299,6 +299,9 @@ impl From<io::Error> for Refusal {
 }
 
 fn open(path: &Path, geometry: Geometry) -> Result<Store, Refusal> {
+    // A file beyond the process's limit (RLIMIT_FSIZE) is to be an error, and not the end of the process.
+    // SAFETY: no handler is installed, so that none can run.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     lock(&file)?;
     header::check_or_create(&file, geometry)?;

@@ -1,0 +1,139 @@
+//! A server from its start to its end, as the shell sees it.
+#![cfg(unix)]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use common::{Ran, directory, program};
+use phaselink_serve::nbd::client::Client;
+use phaselink_serve::nbd::uri::Uri;
+use phaselink_serve::nbd::wire::{Request, command};
+
+/// A running server, and the rest of what it says.
+struct Running {
+    child: Child,
+    errors: BufReader<ChildStderr>,
+}
+
+impl Running {
+    fn start(here: &Path, arguments: &[&str]) -> Running {
+        let mut command = program();
+        command.current_dir(here).args(["serve", "nvme-polled", "--set", "media.capacity_mib=16"]).args(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let errors = BufReader::new(child.stderr.take().unwrap());
+        Running { child, errors }
+    }
+
+    /// The rest of the next line that begins with `word`.
+    fn told(&mut self, word: &str) -> String {
+        let lines = self.errors.by_ref().lines().map(Result::unwrap);
+        lines.filter_map(|line| line.strip_prefix(word).map(String::from)).next().expect("the server says so")
+    }
+
+    fn terminate(self) -> Ran {
+        let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        self.child.wait_with_output().unwrap().into()
+    }
+}
+
+fn read_once(client: &mut Client, offset: u64) -> u32 {
+    client.ask(&Request { flags: 0, command: command::READ, cookie: 1, offset, length: 4096 }, b"");
+    client.send().unwrap();
+    loop {
+        client.sleep(None).unwrap();
+        client.receive().unwrap();
+        if let Some(answer) = client.answer(|_| 4096).unwrap() {
+            return answer.error;
+        }
+    }
+}
+
+#[test]
+fn sigterm_ends_a_server_with_its_summary_while_clients_are_connected() {
+    for timing in ["on", "off"] {
+        let here = directory("sigterm");
+        let arguments = ["--nbd", "nbd://127.0.0.1:0/", "--timing", timing, "--json", "--lag-tolerance-us", "1e9"];
+        let mut server = Running::start(&here, &arguments);
+        let mut client = Client::connect(&Uri::parse(&server.told("serving ")).unwrap()).unwrap();
+        assert_eq!((client.capacity_bytes, read_once(&mut client, 0)), (16 << 20, 0));
+        assert_eq!(read_once(&mut client, 16 << 20), 22, "beyond the end is invalid");
+        let ran = server.terminate();
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!((ran.code, &document["jobs"][0]["read"]["total_ios"]), (Some(0), &1.into()));
+        let own = &document["phaselink"];
+        assert_eq!((&own["errors"], own["lag"]["count"].as_u64()), (&1.into(), (timing == "on").then_some(1)));
+    }
+}
+
+#[test]
+fn prometheus_gets_counts_and_latencies() {
+    let here = directory("metrics");
+    let arguments = ["--nbd", "nbd+unix:///?socket=a.sock", "--timing", "off", "--metrics", "127.0.0.1:0"];
+    let mut server = Running::start(&here, &arguments);
+    let address = server.told("metrics http://");
+    let socket = here.join("a.sock");
+    let mut client =
+        Client::connect(&Uri::parse(&format!("nbd+unix:///?socket={}", socket.display())).unwrap()).unwrap();
+    (0..3).for_each(|block| assert_eq!(read_once(&mut client, block * 4096), 0));
+    client.disconnect().unwrap();
+    // Closing is counted too, so that the last batch has been by then.
+    let mut answer = String::new();
+    while !answer.contains("phaselink_requests_total{op=\"read\"} 3\n") {
+        let mut stream = TcpStream::connect(address.trim_end_matches("/metrics")).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        answer.clear();
+        stream.read_to_string(&mut answer).unwrap();
+    }
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("phaselink_bytes_total{op=\"read\"} 12288\n"), "{answer}");
+    assert_eq!(server.terminate().code, Some(0));
+    assert!(!socket.exists(), "the name of the socket goes with the server");
+}
+
+#[test]
+fn a_store_that_is_taken_or_an_address_for_everybody_is_wrong_input() {
+    let here = directory("refused");
+    let first = ["--nbd", "nbd+unix:///?socket=a.sock", "--store", "bytes"];
+    let mut server = Running::start(&here, &first);
+    server.told("serving ");
+    let refused = |arguments: &[&str]| -> Ran { Running::start(&here, arguments).finish() };
+    let ran = refused(&["--nbd", "nbd+unix:///?socket=b.sock", "--store", "bytes"]);
+    assert_eq!(ran.code, Some(2));
+    assert_eq!(ran.stderr, "error: bytes: another server has this store; allowed: one server a store\n");
+    let ran = refused(&["--nbd", "nbd://0.0.0.0/"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("can be reached from other machines"), "{}", ran.stderr);
+    let ran = refused(&["--nbd", "nbd+unix:///?socket=a.sock"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("cannot be served: Address already in use"), "{}", ran.stderr);
+    assert_eq!(server.terminate().code, Some(0));
+}
+
+impl Running {
+    fn finish(mut self) -> Ran {
+        let mut errors = String::new();
+        self.errors.read_to_string(&mut errors).unwrap();
+        let ran: Ran = self.child.wait_with_output().unwrap().into();
+        Ran { stderr: errors, ..ran }
+    }
+}
+
+#[test]
+fn a_store_beyond_the_limit_of_file_sizes_is_an_error_and_can_be_opened_later() {
+    let here = directory("limit");
+    let serve = "phaselink serve nvme --store bytes --nbd 'nbd+unix:///?socket=a.sock' --timing off --run true";
+    let path = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
+    let shell = |script: &str| -> Ran {
+        let path = format!("{}:{}", path.display(), std::env::var("PATH").unwrap());
+        Command::new("sh").args(["-c", script]).current_dir(&here).env("PATH", path).output().unwrap().into()
+    };
+    let ran = shell(&format!("ulimit -f 1000; {serve}"));
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("the store cannot be opened: File too large"), "{}", ran.stderr);
+    assert_eq!(shell(serve).code, Some(0));
+}
