@@ -7,7 +7,7 @@ help:
 	@echo 'make test       format, lints and all tests; what a change must pass'
 	@echo 'make snapshots  renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench      speed against the budgets'
-	@echo 'make bench-serve  a served drive beside nbdkit, by fio'
+	@echo 'make bench-serve  a served drive beside two bare threads, and beside nbdkit by fio'
 	@echo 'make kill       a server killed 200 times under load loses nothing'
 	@echo 'make reproduce  published results beside simulated ones'
 	@echo 'make ecc        32 million damaged sectors, decoded and compared with the truth'
@@ -38,6 +38,7 @@ bench:
 	cargo bench -p phaselink --bench budgets
 
 bench-serve: build
+	cargo bench -p phaselink-serve --bench shm
 	benches/serve.sh target/release/phaselink
 
 kill:

@@ -1,6 +1,6 @@
 //! phaselink on the wall clock: the same controllers as in a simulation, with real bytes, for real hosts.
 //!
-//! The only crate with I/O, threads and `unsafe`. It contains no latency constant: what takes how long is the core's to
+//! With `phaselink-client`, the only crate with I/O, threads and `unsafe`. It contains no latency constant: what takes how long is the core's to
 //! say. A front-end is a function that runs on a thread of its own with a [`Device`](device::Device) at hand: the bytes,
 //! the description, the counters and the sign to stop.
 //!

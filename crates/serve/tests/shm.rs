@@ -47,8 +47,10 @@ fn serve(test: &str, shares: &[&str], timing: bool, wait: Wait) -> Running {
         let share = Share::parse(&format!("{}{share}", path.display())).unwrap();
         Served::bind(&share, GEOMETRY).unwrap()
     });
+    // An idle DC Express endpoint polls, which takes a busy machine more time than it models.
+    let drive = if timing { "nvme-polled" } else { "dc-express" };
     let device = Device {
-        drive: Arc::new(Drive::shipped("dc-express").unwrap()),
+        drive: Arc::new(Drive::shipped(drive).unwrap()),
         store: Arc::new(Store::in_memory(GEOMETRY).unwrap()),
         tallies: Arc::default(),
         record: None,
@@ -116,13 +118,13 @@ fn what_is_written_is_read_with_timing_and_without_spinning_and_asleep() {
     for (timing, wait) in [(false, Wait::Spin), (false, Wait::Block), (true, Wait::Spin), (true, Wait::Block)] {
         let server = serve("plain", &[""], timing, wait);
         let mut queue = server.queue(0);
-        exercise(&mut queue, 256 << 10, 50, 1);
+        exercise(&mut queue, 64 << 10, 20, 1);
         thread::sleep(Duration::from_millis(5));
         exercise(&mut queue, 64 << 10, 10, 2);
         let summary = server.finish();
         assert_eq!((summary.tally.errors, summary.tally.flushes), (0, 2));
-        assert!(summary.tally.read.ios >= 60);
-        assert_eq!(summary.tally.lag.count() > 60, timing);
+        assert!(summary.tally.read.ios >= 30);
+        assert_eq!(summary.tally.lag.count() > 30, timing);
     }
 }
 
@@ -221,7 +223,7 @@ fn garbage_in_all_of_its_memory_harms_nobody_but_the_client_itself() {
         let server = serve("garbage", &[",size=512k", ",offset=512k"], timing, Wait::Spin);
         let mut neighbour = server.queue(0);
         let layout = Layout { queues: 2, entries: 8, transfer_bytes: 1024 };
-        for round in 0..6 {
+        for round in 0..if timing { 2 } else { 6 } {
             let (socket, memory) = raw(&server.paths[1], layout);
             for word in memory.words(0, layout.memory_bytes() as usize / 8) {
                 let draw = mix(round << 32 | word as *const _ as u64);
