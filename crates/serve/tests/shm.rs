@@ -225,10 +225,10 @@ fn garbage_in_all_of_its_memory_harms_nobody_but_the_client_itself() {
         let layout = Layout { queues: 2, entries: 8, transfer_bytes: 1024 };
         for round in 0..if timing { 2 } else { 6 } {
             let (socket, memory) = raw(&server.paths[1], layout);
-            for word in memory.words(0, layout.memory_bytes() as usize / 8) {
-                let draw = mix(round << 32 | word as *const _ as u64);
+            for (place, word) in (0..).zip(memory.words(0, layout.memory_bytes() as usize / 8)) {
+                let draw = mix(round << 32 | place);
                 // Operations, marks of a pass and slots that are nearly right find more than pure noise does.
-                let value = if draw & 1 == 0 { draw } else { draw & 0x0000_0c00_0007_0307 };
+                let value = if draw & 3 == 0 { draw } else { draw & 0x0000_0c00_0007_0007 | 0x0100 };
                 word.store(value, Ordering::Relaxed);
             }
             exercise(&mut neighbour, 64 << 10, 10, round);
