@@ -1,6 +1,6 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit snapshots bench bench-serve kill reproduce ecc docs clean
+.PHONY: help build test format-check lint unit snapshots bench bench-serve kill reproduce pss-hour ecc docs clean
 
 help:
 	@echo 'make build      the program, optimised: target/release/phaselink'
@@ -10,6 +10,7 @@ help:
 	@echo 'make bench-serve  a served drive beside two bare threads, and beside nbdkit by fio'
 	@echo 'make kill       a server killed 200 times under load loses nothing'
 	@echo 'make reproduce  published results beside simulated ones'
+	@echo 'make pss-hour   the PSS card under random writes for a simulated hour'
 	@echo 'make ecc        32 million damaged sectors, decoded and compared with the truth'
 	@echo 'make docs       documentation of the library, in target/doc'
 	@echo 'make clean      remove what was built'
@@ -46,6 +47,9 @@ kill:
 
 reproduce:
 	cargo run --release -- reproduce
+
+pss-hour:
+	cargo run --release -- run pss --rw randwrite --bs 4k --runtime 3600s -O ramp_time=1s
 
 ecc:
 	cargo run --release -- ecc --inject 4000000 --trials 100000

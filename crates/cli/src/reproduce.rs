@@ -36,6 +36,7 @@ const PAPERS: &[Paper] = papers! {
     "dc-express-fast14"
     "moneta-talk-2011"
     "nvme-model-nvmsa16"
+    "pss-ibm-nvmw14"
 };
 
 const EXAMPLES: &str = "\

@@ -125,6 +125,7 @@ pub fn interface(drive: &Drive) -> String {
         Interface::Nvme => "NVMe",
         Interface::DcExpress => "DC Express",
         Interface::Moneta => "Moneta",
+        Interface::Pss => "PSS",
     };
     let wait = match drive.host.wait {
         Wait::Sleep if drive.interface == Interface::Moneta && drive.moneta.spin_up_to_bytes > 0 => {

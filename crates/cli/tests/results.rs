@@ -202,7 +202,10 @@ fn a_timeline_holds_as_many_requests_as_are_asked_for() {
 
 #[test]
 fn papers_are_listed() {
-    assert_eq!(printed("reproduce --list"), "dc-express-fast14\nmoneta-talk-2011\nnvme-model-nvmsa16\n");
+    assert_eq!(
+        printed("reproduce --list"),
+        "dc-express-fast14\nmoneta-talk-2011\nnvme-model-nvmsa16\npss-ibm-nvmw14\n"
+    );
 }
 
 #[test]

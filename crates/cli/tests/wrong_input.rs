@@ -194,7 +194,9 @@ fn files_that_are_no_text_are_refused_with_the_line() {
 fn an_unknown_paper_lists_the_known_ones() {
     assert_eq!(
         errors("reproduce x"),
-        ["command line: there is no paper `x`; allowed: dc-express-fast14, moneta-talk-2011, nvme-model-nvmsa16"]
+        [
+            "command line: there is no paper `x`; allowed: dc-express-fast14, moneta-talk-2011, nvme-model-nvmsa16, pss-ibm-nvmw14"
+        ]
     );
 }
 

@@ -34,7 +34,7 @@ use crate::host::{Done, Host};
 use crate::link::packet::{Direction, Kind, Packet};
 use crate::link::{Arrival, Link};
 use crate::media::Media;
-use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, moneta, nvme};
+use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, moneta, nvme, pss};
 use crate::recorder::Recorder;
 use crate::report::record::Burst;
 use crate::report::trace::Trace;
@@ -343,6 +343,9 @@ impl Engine {
                 self.sink.trace.assign("queue read", packet.sampled_at, number);
             }
             (nvme::role::FETCH, Some(number)) => self.sink.trace.assign("fetch command", packet.sampled_at, number),
+            (pss::role::DESCRIPTORS, Some(number)) => {
+                self.sink.trace.assign("read descriptors", packet.sampled_at, number);
+            }
             _ => {}
         }
         self.sink.trace.keep_burst(burst, number);

@@ -32,11 +32,12 @@ impl Drive {
                 nvme.queue_entries.min(self.dc_express.queue_entries),
                 4,
             ),
-            // Requests beyond the tags wait in the driver.
-            Interface::Moneta => (1, u32::from(u16::MAX), 512),
+            // Requests beyond the tags or descriptors wait in the driver.
+            Interface::Moneta | Interface::Pss => (1, u32::from(u16::MAX), 512),
         };
+        let write_block_bytes = if self.interface == Interface::Pss { 512 } else { nvme.block_bytes };
         let capacity_bytes = self.media.capacity_mib << 20;
-        Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes: nvme.block_bytes }
+        Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes }
     }
 }
 

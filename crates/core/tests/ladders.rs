@@ -380,3 +380,77 @@ fn a_moneta_write_of_three_words_fetches_its_data_and_sleeps() {
     "#]],
     );
 }
+
+#[test]
+fn a_pss_read_is_a_doorbell_a_descriptor_the_page_and_its_record() {
+    check(
+        &drive("pss", &[]),
+        "bs=4k number_ios=20",
+        15,
+        expect![[r#"
+        bs=4k number_ios=20
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+              ns      gap                   host |                 link                 | device
+        554377.4                     fio (253.0) |                                      |
+        554630.4   +253.0         read() (585.0) |                                      |
+        555215.4   +585.0    block layer (670.0) |                                      |
+        555885.4   +670.0   block driver (495.0) |                                      |
+        556380.4   +495.0          driver (50.0) |                                      |
+        556430.4    +50.0                        |------ doorbell, 28 B (261.0) ------->|
+        556691.4   +261.0                        |<-- read descriptors, 24 B (259.0) ---|
+        557050.4   +359.0                        |----- descriptors, 52 B (273.1) ----->|
+        557323.5   +273.1                        |                                      | firmware (15850.0)
+        573173.5 +15850.0                        |                                      | # media (13474.5)
+        586648.0 +13474.5                        |<----- data x32, 4864 B (2685.3) -----|
+        589086.4  +2438.3                        |<-- completion record, 32 B (263.0) --|
+        589102.4    +16.0                        |<-- interrupt message, 28 B (261.0) --|
+        589333.4   +231.0          settle (20.0) |                                      |
+        589369.4    +36.0     interrupt (2014.0) |                                      |
+        591383.5  +2014.0 context switch (550.0) |                                      |
+        591933.5   +550.0   block driver (495.0) |                                      |
+        592428.5   +495.0    block layer (670.0) |                                      |
+        593098.5   +670.0         read() (585.0) |                                      |
+        593683.5   +585.0            fio (253.0) |                                      |
+        593936.5   +253.0                        |                                      | end
+    "#]],
+    );
+}
+
+#[test]
+fn a_pss_write_is_a_doorbell_a_descriptor_the_page_read_and_its_record() {
+    let drive = drive("pss", &["media.wear_levelling=none"]);
+    check(
+        &drive,
+        "rw=randwrite bs=4k thinktime=1ms number_ios=20",
+        15,
+        expect![[r#"
+        rw=randwrite bs=4k thinktime=1ms number_ios=20
+        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+
+                ns        gap                   host |               link               | device
+        14568234.8                    queued (550.0) |                                  |
+        14568784.8     +550.0            fio (253.0) |                                  |
+        14569037.8     +253.0         read() (585.0) |                                  |
+        14569622.8     +585.0    block layer (670.0) |                                  |
+        14570292.8     +670.0   block driver (495.0) |                                  |
+        14570787.8     +495.0          driver (50.0) |                                  |
+        14570837.8      +50.0                        |---- doorbell, 28 B (261.0) ----->|
+        14571098.8     +261.0                        |<- read descripto…, 24 B (259.0) -|
+        14571457.8     +359.0                        |--- descriptors, 52 B (273.1) --->|
+        14571730.9     +273.1                        |                                  | firmware (15850.0)
+        14587580.9   +15850.0                        |<-- read data x8, 192 B (343.3) --|
+        14587939.9     +359.0                        |--- data x64, 5376 B (2942.0) --->|
+        14590882.0    +2942.0                        |                                  | # media (13090.9)
+        14603972.9   +13090.9                        |<- completion rec…, 32 B (263.0) -|
+        14603988.9      +16.0                        |<- interrupt mess…, 28 B (261.0) -|
+        14604255.9     +267.0     interrupt (2014.0) |                                  |
+        14606270.0    +2014.0 context switch (550.0) |                                  |
+        14606820.0     +550.0   block driver (495.0) |                                  |
+        14607315.0     +495.0    block layer (670.0) |                                  |
+        14607985.0     +670.0         read() (585.0) |                                  |
+        14608570.0     +585.0            fio (253.0) |                                  |
+        14608823.0     +253.0                        |                                  | end
+    "#]],
+    );
+}

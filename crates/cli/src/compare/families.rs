@@ -4,12 +4,13 @@ use phaselink_core::report::stage::STACK_STAGES_MAX;
 use phaselink_core::report::{DirectionOutcome, Stage};
 
 /// A cause, and the stages that it takes in.
-const FAMILIES: [(&str, &[Stage]); 8] = [
+const FAMILIES: [(&str, &[Stage]); 9] = [
     (
         "queueing",
         &[Stage::Queued, Stage::MediaWait, Stage::LinkWait, Stage::CoreWait, Stage::Timeout, Stage::RequestQueue],
     ),
     ("command fetch", &[Stage::Driver, Stage::Doorbell, Stage::PollWait, Stage::Fetch, Stage::Parse]),
+    ("firmware", &[Stage::Firmware]),
     ("incomplete tags", &[Stage::Mark, Stage::Check]),
     ("memory", &[Stage::Media]),
     ("data transfer", &[Stage::HostRead, Stage::Ring, Stage::Transfer, Stage::Propagation, Stage::Settle]),

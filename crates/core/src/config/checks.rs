@@ -57,6 +57,7 @@ fn wait(drive: &Drive) -> Option<Broken> {
         Interface::Nvme => (drive.nvme.interrupts, "nvme.interrupts is false"),
         Interface::DcExpress => (false, "interface is \"dc-express\", which has no interrupts"),
         Interface::Moneta => (true, ""),
+        Interface::Pss => (true, ""),
     };
     broken_if(
         drive.host.wait == Wait::Sleep && !interrupts,

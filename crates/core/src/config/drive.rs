@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use super::origin::Sources;
 use super::overrides::Override;
 use super::problem::Problems;
-use super::schema::{DcExpress, Host, Interface, Link, Media, Moneta, Nvme, Power, RootComplex, Stack, Wait};
+use super::schema::{DcExpress, Host, Interface, Link, Media, Moneta, Nvme, Power, Pss, RootComplex, Stack, Wait};
 use super::section::{self, Section, any, section};
 use super::{explain, presets, reader, shipped};
 
@@ -16,7 +16,7 @@ section! {
         name => name: String = String::new(), any();
         /// What the drive is, in one line
         summary => summary: String = String::new(), any();
-        /// Protocol between host and device: `nvme`, `dc-express` or `moneta`
+        /// Protocol between host and device: `nvme`, `dc-express`, `moneta` or `pss`
         interface => interface: Interface = Interface::Nvme, any();
     }
 }
@@ -48,6 +48,7 @@ pub struct Drive {
     pub nvme: Nvme,
     pub dc_express: DcExpress,
     pub moneta: Moneta,
+    pub pss: Pss,
     /// Keys whose value in effect is a fitted one.
     pub fitted: Vec<Fitted>,
     pub(super) sources: Sources,
@@ -106,6 +107,7 @@ impl Drive {
         self.fitted.iter().filter(|mark| match mark.key.split_once('.') {
             Some(("dc_express", _)) => self.interface == Interface::DcExpress,
             Some(("moneta", _)) => self.interface == Interface::Moneta,
+            Some(("pss", _)) => self.interface == Interface::Pss,
             Some(("host", key)) if key.starts_with("interrupt") => self.host.wait == Wait::Sleep,
             _ => true,
         })
@@ -141,6 +143,7 @@ impl Drive {
             nvme: Nvme::default(),
             dc_express: DcExpress::default(),
             moneta: Moneta::default(),
+            pss: Pss::default(),
             fitted: Vec::new(),
             sources: Sources::default(),
         }
@@ -150,7 +153,7 @@ impl Drive {
         Header { name: self.name.clone(), summary: self.summary.clone(), interface: self.interface }
     }
 
-    pub(super) fn sections(&self) -> [&dyn Section; 9] {
+    pub(super) fn sections(&self) -> [&dyn Section; 10] {
         [
             &self.link,
             &self.host,
@@ -161,10 +164,11 @@ impl Drive {
             &self.nvme,
             &self.dc_express,
             &self.moneta,
+            &self.pss,
         ]
     }
 
-    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 9] {
+    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 10] {
         [
             &mut self.link,
             &mut self.host,
@@ -175,6 +179,7 @@ impl Drive {
             &mut self.nvme,
             &mut self.dc_express,
             &mut self.moneta,
+            &mut self.pss,
         ]
     }
 }
@@ -191,6 +196,7 @@ impl PartialEq for Drive {
             && self.nvme == other.nvme
             && self.dc_express == other.dc_express
             && self.moneta == other.moneta
+            && self.pss == other.pss
             && self.fitted == other.fitted
     }
 }

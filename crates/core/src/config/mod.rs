@@ -25,6 +25,6 @@ pub use overrides::Override;
 pub use problem::{Problem, Problems};
 pub use schema::{
     Acknowledge, DataPattern, DataPointer, DcExpress, Duplex, Granularity, Host, Interface, Link, LinkAcknowledge,
-    LockHeld, Media, Moneta, Nvme, Placement, Power, RootComplex, Stack, Stage, TagChoice, TagPool, Technology, Wait,
-    WearLevelling,
+    LockHeld, Media, Moneta, Nvme, Placement, Power, Pss, ReadMode, RootComplex, Stack, Stage, TagChoice, TagPool,
+    Technology, Wait, WearLevelling,
 };

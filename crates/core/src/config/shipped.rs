@@ -33,6 +33,8 @@ pub const ALL: &[Shipped] = shipped! {
     "nvme-polled"
     "nvm-model-block"
     "nvm-model-dram"
+    "pss"
+    "pss-4-cards"
     "ssd-raid"
 };
 

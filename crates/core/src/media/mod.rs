@@ -148,6 +148,16 @@ impl Media {
     /// needs before it can begin to send. On an idle memory one piece takes command + read +
     /// bytes / rate, exactly, or what [`Chips::read_time`] says. A read of nothing is done at once.
     pub fn read(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
+        let mut timing = self.read_uncorrected(now, offset, bytes, first_bytes);
+        if bytes > 0 {
+            timing.first_at += self.details.ecc_decode;
+            timing.last_at += self.details.ecc_decode;
+        }
+        timing
+    }
+
+    /// The same without check and correction.
+    pub fn read_uncorrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         self.last_call = now;
         self.activity.reads += 1;
         self.activity.read_bytes += u64::from(bytes);
@@ -161,10 +171,6 @@ impl Media {
                 first_bytes_left -= needed;
                 self.await_first(&mut timing, &served);
             }
-        }
-        if bytes > 0 {
-            timing.first_at += self.details.ecc_decode;
-            timing.last_at += self.details.ecc_decode;
         }
         timing
     }

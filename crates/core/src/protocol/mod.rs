@@ -4,6 +4,7 @@
 pub mod dc_express;
 pub mod moneta;
 pub mod nvme;
+pub mod pss;
 mod reads;
 
 use crate::config::{self, Interface};
@@ -39,6 +40,7 @@ pub enum Driver {
     Nvme(nvme::driver::Driver),
     DcExpress(dc_express::driver::Driver),
     Moneta(moneta::driver::Driver),
+    Pss(pss::driver::Driver),
 }
 
 /// The device's half.
@@ -47,10 +49,15 @@ pub enum Controller {
     Nvme(nvme::controller::Controller),
     DcExpress(dc_express::endpoint::Endpoint),
     Moneta(moneta::controller::Controller),
+    Pss(pss::controller::Controller),
 }
 
 /// Both halves of a drive's protocol, set up and connected.
 pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Controller) {
+    if drive.interface == Interface::Pss {
+        let (driver, controller) = pss::connect(drive, sink);
+        return (Driver::Pss(driver), Controller::Pss(controller));
+    }
     if drive.interface == Interface::Moneta {
         let (driver, controller) = moneta::connect(drive, sink);
         return (Driver::Moneta(driver), Controller::Moneta(controller));
@@ -58,7 +65,7 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
     let mut nvme = nvme::controller::Controller::new(drive);
     let nvme_driver = nvme::driver::Driver::new(drive, &mut nvme, sink);
     match drive.interface {
-        Interface::Nvme | Interface::Moneta => (Driver::Nvme(nvme_driver), Controller::Nvme(nvme)),
+        Interface::Nvme | Interface::Moneta | Interface::Pss => (Driver::Nvme(nvme_driver), Controller::Nvme(nvme)),
         Interface::DcExpress => {
             let mut endpoint = dc_express::endpoint::Endpoint::new(drive, nvme);
             let driver = dc_express::driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, sink);
@@ -72,7 +79,7 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
 pub fn stages(drive: &config::Drive) -> Vec<config::Stage> {
     let mut stages = drive.stack.stages.clone();
     stages.extend(match drive.interface {
-        Interface::Nvme | Interface::DcExpress => Vec::new(),
+        Interface::Nvme | Interface::DcExpress | Interface::Pss => Vec::new(),
         Interface::Moneta => moneta::driver::stages(drive),
     });
     stages
@@ -97,6 +104,7 @@ impl Driver {
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.submit_work(thread, memory, ledger),
             // All of it is in the stages of its driver.
             (Driver::Moneta(_), _) => {}
+            (Driver::Pss(driver), _) => driver.submit_work(ledger),
         }
     }
 
@@ -107,6 +115,7 @@ impl Driver {
             (Driver::DcExpress(driver), Op::Read) => driver.complete_work(io.bytes, ledger),
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.complete_work(ledger),
             (Driver::Moneta(driver), _) => driver.complete_work(io, ledger),
+            (Driver::Pss(_), _) => {}
         }
     }
 
@@ -133,6 +142,7 @@ impl Driver {
             Driver::Nvme(driver) => driver.submit(request, link, sink),
             Driver::DcExpress(driver) => driver.submit(now, request, link, sink),
             Driver::Moneta(driver) => driver.submit(request, link, sink),
+            Driver::Pss(driver) => driver.submit(request, link, sink),
         }
     }
 
@@ -142,6 +152,7 @@ impl Driver {
                 nvme.max_transfer_bytes()
             }
             Driver::Moneta(driver) => driver.max_transfer_bytes(),
+            Driver::Pss(driver) => driver.max_transfer_bytes(),
         }
     }
 
@@ -152,13 +163,14 @@ impl Driver {
             (Driver::DcExpress(driver), dc_express::role::DATA) => {
                 driver.on_data_settled(now, settled, link, sink);
             }
-            (_, nvme::role::DATA | moneta::role::DATA) if first + count == packet.count() => {
+            (_, nvme::role::DATA | moneta::role::DATA | pss::role::DATA) if first + count == packet.count() => {
                 sink.charge(packet.request, Stage::Settle, now);
             }
             (
                 Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }),
                 nvme::role::COMPLETION,
             ) => nvme.on_entry_settled(now, packet, polling, link, sink),
+            (Driver::Pss(driver), pss::role::RECORD) => driver.on_record_settled(now, packet, polling, link, sink),
             _ => {}
         }
     }
@@ -172,6 +184,10 @@ impl Driver {
                 None
             }
             Driver::Moneta(driver) => Some(driver.on_handled(now, vector, link, sink)),
+            Driver::Pss(driver) => {
+                driver.on_handled(now, link, sink);
+                None
+            }
         }
     }
 
@@ -185,7 +201,7 @@ impl Driver {
     /// The driver's timer has fired.
     pub fn on_timer(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
         match self {
-            Driver::Nvme(_) | Driver::Moneta(_) => {}
+            Driver::Nvme(_) | Driver::Moneta(_) | Driver::Pss(_) => {}
             Driver::DcExpress(driver) => driver.on_timer(now, link, sink),
         }
     }
@@ -206,6 +222,7 @@ impl Driver {
                 ("status_reads", driver.status_reads),
                 ("foreign_tags", driver.foreign_tags),
             ],
+            Driver::Pss(driver) => vec![("doorbells", driver.doorbells)],
         }
     }
 }
@@ -217,6 +234,7 @@ impl Controller {
             (Controller::Nvme(nvme), Kind::Completion) => nvme.on_answer(now, packet, payload, ports),
             (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, payload, ports),
             (Controller::Moneta(moneta), _) => moneta.on_packet(now, packet, payload, ports),
+            (Controller::Pss(pss), Kind::Completion) => pss.on_answer(now, packet, payload, ports),
             (controller, _) => {
                 controller.on_register_write(now, packet.address, payload.u32(), ports);
             }
@@ -248,6 +266,7 @@ impl Controller {
             Controller::Nvme(nvme) => nvme.on_register_write(now, address, value, ports),
             Controller::DcExpress(endpoint) => endpoint.on_register_write(now, address, value, ports),
             Controller::Moneta(moneta) => moneta.on_register_write(now, address, value.into(), ports),
+            Controller::Pss(pss) => pss.on_register_write(now, address, value, ports),
         }
     }
 
@@ -257,6 +276,7 @@ impl Controller {
             Controller::Nvme(nvme) => nvme.on_timer(now, timer, ports),
             Controller::DcExpress(endpoint) => endpoint.on_timer(now, timer, ports),
             Controller::Moneta(moneta) => moneta.on_timer(now, timer, ports),
+            Controller::Pss(pss) => pss.on_timer(now, timer, ports),
         }
     }
 
@@ -273,6 +293,7 @@ impl Controller {
                     ("refused", moneta.refused),
                 ];
             }
+            Controller::Pss(pss) => return pss.counts.named().to_vec(),
         };
         let reads = endpoint.map(|endpoint| endpoint.counts).unwrap_or_default();
         let mut counters =
@@ -313,6 +334,12 @@ pub fn packet_name(packet: &Packet) -> &'static str {
         (moneta::role::READ_DATA, Kind::MemoryRead) => "read data",
         (moneta::role::STATUS, Kind::MemoryRead) => "read status",
         (moneta::role::STATUS, _) => "status",
+        (pss::role::TAIL, _) => "doorbell",
+        (pss::role::DESCRIPTORS, Kind::MemoryRead) => "read descriptors",
+        (pss::role::DESCRIPTORS, _) => "descriptors",
+        (pss::role::READ_DATA, Kind::MemoryRead) => "read data",
+        (pss::role::METADATA, _) => "metadata",
+        (pss::role::RECORD, _) => "completion record",
         _ => "data",
     }
 }

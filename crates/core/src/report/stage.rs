@@ -48,6 +48,8 @@ stages! {
     Parse = "parse" in Device,
     /// The request waits in the device until there is a buffer for it.
     RequestQueue = "request queue" in Device,
+    /// The command waits for, and passes, the firmware of the device.
+    Firmware = "firmware" in Device,
     /// The device reads data (or addresses of data) from host memory.
     HostRead = "host read" in Link,
     /// The access waits for its bank or channel.

@@ -88,7 +88,7 @@ const RUN: Table<fn(&Outcome) -> f64> = &[
 ];
 
 /// Names under which protocols count.
-const COUNTERS: [&str; 10] = [
+const COUNTERS: [&str; 14] = [
     "queue_reads",
     "queue_reads_wasted",
     "tag_collisions",
@@ -99,6 +99,10 @@ const COUNTERS: [&str; 10] = [
     "commands",
     "register_writes",
     "status_reads",
+    "exchanges",
+    "cached_writes",
+    "cache_hits",
+    "gap_moves",
 ];
 
 /// The groups that end in a name which tables here do not hold, as messages show them.

@@ -1,0 +1,490 @@
+//! The PSS controller: exchange of descriptors, firmware, cache, page transfers.
+//!
+//! It owes the host that every descriptor is taken in its turn and completed exactly once; that the record of a read
+//! stays behind its data; and that the record of a write says no more than the completion mode promises: in the chips'
+//! buffers or the cache (early), in the cells (late).
+
+mod cache;
+mod firmware;
+mod lanes;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use slab::Slab;
+
+use super::role;
+use super::spec::{
+    Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, Record, SECTOR_BYTES, Status, TAIL_REGISTER,
+};
+use crate::config::{self, Acknowledge, ReadMode};
+use crate::link::packet::{Direction, Packet, Payload, Token};
+use crate::memory::MSI_BASE;
+use crate::protocol::Ports;
+use crate::protocol::reads::Reads;
+use crate::report::Stage;
+use crate::sink::{Event, RequestId, Timer};
+use crate::time::Time;
+use cache::Cache;
+use firmware::Firmware;
+use lanes::{Job, Lanes};
+
+/// Timers of the controller.
+mod timer {
+    /// The firmware is done with a command; its data is ready to be sent; a page of it has been acknowledged.
+    pub const DECODED: u8 = 0;
+    pub const READY: u8 = 1;
+    pub const ACKNOWLEDGED: u8 = 2;
+    /// A lane has programmed its page.
+    pub const PROGRAMMED: u8 = 3;
+}
+
+/// A command between its descriptor and its record.
+#[derive(Clone, Copy, Debug)]
+struct Command {
+    descriptor: Descriptor,
+    request: Option<RequestId>,
+    /// Bytes of a write that are still on their way here, and pages that it waits for.
+    bytes_missing: u32,
+    pages_missing: u32,
+}
+
+/// What has been counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub commands: u64,
+    pub interrupts: u64,
+    pub exchanges: u64,
+    pub refused: u64,
+    /// Writes that were acknowledged from the cache, and pages that replaced others before these were programmed.
+    pub cached_writes: u64,
+    pub absorbed_pages: u64,
+    /// Reads that the cache answered, and pages read ahead.
+    pub cache_hits: u64,
+    pub prefetched_pages: u64,
+}
+
+impl Counts {
+    /// All of them, by name.
+    pub fn named(&self) -> [(&'static str, u64); 8] {
+        [
+            ("commands", self.commands),
+            ("interrupts", self.interrupts),
+            ("exchanges", self.exchanges),
+            ("refused", self.refused),
+            ("cached_writes", self.cached_writes),
+            ("absorbed_pages", self.absorbed_pages),
+            ("cache_hits", self.cache_hits),
+            ("prefetched_pages", self.prefetched_pages),
+        ]
+    }
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    area: Area,
+    /// Descriptors that the host has added, and that have been asked for, so far (modulo 2^32).
+    tail: u32,
+    asked: u32,
+    /// Whether the first DMA engine is reading descriptors.
+    exchanging: bool,
+    exchange_descriptors: u32,
+    commands_max: usize,
+    commands: Slab<Command>,
+    /// Commands behind a write that the cache has no room for, in their order.
+    held: VecDeque<u32>,
+    firmware: Firmware,
+    cache: Cache,
+    lanes: Lanes,
+    /// Reads of the first DMA engine (descriptors) and of the second (pages).
+    descriptor_reads: Reads,
+    page_reads: Reads,
+    read_mode: ReadMode,
+    late: bool,
+    prefetch_pages: u32,
+    /// Where the last read ended.
+    sequential_at: u64,
+    records: u32,
+    capacity_bytes: u64,
+    max_transfer_bytes: u32,
+    max_payload_bytes: u32,
+    pub counts: Counts,
+}
+
+impl Controller {
+    /// An idle card whose host has its shared area at `area`.
+    pub fn new(drive: &config::Drive, area: Area) -> Controller {
+        let (pss, link) = (&drive.pss, &drive.link);
+        let reads = Reads::new(link.read_tags, link.max_read_request_bytes);
+        Controller {
+            area,
+            tail: 0,
+            asked: 0,
+            exchanging: false,
+            exchange_descriptors: pss.exchange_descriptors.into(),
+            commands_max: pss.commands.into(),
+            commands: Slab::new(),
+            held: VecDeque::new(),
+            firmware: Firmware::new(pss.firmware_cores, pss.firmware),
+            cache: Cache::new(pss.cache_pages),
+            lanes: Lanes::new(&drive.media),
+            descriptor_reads: reads.clone(),
+            page_reads: reads,
+            read_mode: pss.read_mode,
+            late: drive.media.acknowledge == Acknowledge::Late,
+            prefetch_pages: pss.prefetch_pages,
+            sequential_at: u64::MAX,
+            records: 0,
+            capacity_bytes: drive.media.capacity_mib << 20,
+            max_transfer_bytes: pss.max_transfer_kib * 1024,
+            max_payload_bytes: link.max_payload_bytes,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The host writes a register: the tail, if it makes sense.
+    pub fn on_register_write(&mut self, now: Time, address: u64, tail: u32, ports: &mut Ports) {
+        if address != TAIL_REGISTER || tail.wrapping_sub(self.asked) > self.area.entries {
+            return;
+        }
+        let mut number = std::mem::replace(&mut self.tail, tail);
+        while number != tail {
+            ports.sink.charge(self.request_of(number, ports), Stage::Doorbell, now);
+            number = number.wrapping_add(1);
+        }
+        self.exchange(now, ports);
+    }
+
+    fn request_of(&self, number: u32, ports: &Ports) -> Option<RequestId> {
+        ports.sink.bound(0, (number % self.area.entries) as usize)
+    }
+
+    /// Read as many descriptors as the card can take up (PSS, section 2: the number follows from pending commands of
+    /// the user, of the channels and of the write cache).
+    fn exchange(&mut self, now: Time, ports: &mut Ports) {
+        let count = self.exchange_size();
+        if count == 0 {
+            return;
+        }
+        for number in (0..count).map(|place| self.asked.wrapping_add(place)) {
+            ports.sink.charge(self.request_of(number, ports), Stage::PollWait, now);
+        }
+        self.exchanging = true;
+        self.counts.exchanges += 1;
+        let token = Token { role: role::DESCRIPTORS, context: self.asked };
+        let bytes = count * DESCRIPTOR_BYTES as u32;
+        let packet =
+            Packet::read(self.area.descriptor(self.asked), bytes, self.descriptor_reads.request_bytes_max(), token);
+        self.asked = self.asked.wrapping_add(count);
+        self.descriptor_reads.request(packet, ports.link, ports.sink);
+    }
+
+    fn exchange_size(&self) -> u32 {
+        if self.exchanging || !self.held.is_empty() {
+            return 0;
+        }
+        let pending = self.tail.wrapping_sub(self.asked);
+        let to_end = self.area.entries - self.asked % self.area.entries;
+        let room = self.commands_max.saturating_sub(self.commands.len()) as u32;
+        // With a full cache one command may come in all the same: it may be a read.
+        let cache_room = self.cache.room().max(1);
+        pending.min(to_end).min(self.exchange_descriptors).min(room).min(cache_room)
+    }
+
+    /// The host has answered a read of ours.
+    pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        match packet.token.role {
+            role::DESCRIPTORS => {
+                self.descriptor_reads.answered(packet.bytes, ports.link, ports.sink);
+                self.on_descriptors(now, packet, payload, ports);
+            }
+            role::READ_DATA => {
+                self.page_reads.answered(packet.bytes, ports.link, ports.sink);
+                self.on_data(now, packet, ports);
+            }
+            other => unreachable!("the card has not read with role {other}"),
+        }
+    }
+
+    fn on_descriptors(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        self.exchanging = false;
+        let bytes = &payload.bytes()[..packet.bytes as usize];
+        for (place, bytes) in bytes.as_chunks::<DESCRIPTOR_BYTES>().0.iter().enumerate() {
+            let request = self.request_of(packet.token.context.wrapping_add(place as u32), ports);
+            ports.sink.charge(request, Stage::Fetch, now);
+            ports.sink.accepted = request;
+            let descriptor = Descriptor::decode(bytes);
+            let id = self.commands.insert(Command { descriptor, request, bytes_missing: 0, pages_missing: 0 }) as u32;
+            let decoded = self.firmware.work(now);
+            ports.sink.charge(request, Stage::Firmware, decoded);
+            ports.sink.at(decoded, Event::Controller { kind: timer::DECODED, context: id });
+        }
+        self.exchange(now, ports);
+    }
+
+    /// One of the controller's timers has fired.
+    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        match timer.kind {
+            timer::DECODED => self.on_decoded(now, timer.context, ports),
+            timer::READY => self.send(now, timer.context, ports),
+            timer::ACKNOWLEDGED => self.on_acknowledged(now, timer.context, ports),
+            timer::PROGRAMMED => self.on_programmed(now, timer.context, ports),
+            other => unreachable!("the controller has no timer {other}"),
+        }
+    }
+
+    /// The firmware is done with a command, which starts unless another is held up before it.
+    fn on_decoded(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        if !self.is_in_order(&self.commands[id as usize].descriptor) {
+            self.counts.refused += 1;
+            return self.finish(now, id, Status::REFUSED, ports);
+        }
+        if !self.held.is_empty() || !self.start(now, id, ports) {
+            self.held.push_back(id);
+        }
+    }
+
+    fn is_in_order(&self, descriptor: &Descriptor) -> bool {
+        let bytes = u64::from(descriptor.sectors) * u64::from(SECTOR_BYTES);
+        let end = descriptor.sector.checked_mul(u64::from(SECTOR_BYTES)).and_then(|start| start.checked_add(bytes));
+        let in_memory = descriptor.buffer.checked_add(bytes).is_some();
+        (1..=u64::from(self.max_transfer_bytes)).contains(&bytes)
+            && end.is_some_and(|end| end <= self.capacity_bytes)
+            && in_memory
+            && descriptor.metadata.checked_add(bytes).is_some()
+    }
+
+    /// Start a command; false if it has to wait for room in the cache.
+    fn start(&mut self, now: Time, id: u32, ports: &mut Ports) -> bool {
+        let Command { descriptor, request, .. } = self.commands[id as usize];
+        let (offset, bytes) = descriptor.extent();
+        if !descriptor.write {
+            ports.sink.charge(request, Stage::MediaWait, now);
+            self.read(now, id, ports);
+            return true;
+        }
+        let fits = self.cache.reserve(parts(offset, bytes).count() as u32);
+        if fits {
+            ports.sink.charge(request, Stage::MediaWait, now);
+            self.ask_for_data(id, ports);
+        }
+        fits
+    }
+
+    /// Start those that have been held up, as far as there is room, and look for more.
+    fn go_on(&mut self, now: Time, ports: &mut Ports) {
+        while let Some(&id) = self.held.front()
+            && self.start(now, id, ports)
+        {
+            self.held.pop_front();
+        }
+        self.exchange(now, ports);
+    }
+
+    /// Read from the cache or from the chips.
+    fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let Command { descriptor, request, .. } = self.commands[id as usize];
+        let (offset, bytes) = descriptor.extent();
+        let ready = match self.cached(offset, bytes) {
+            Some(ready) => {
+                self.counts.cache_hits += 1;
+                ports.sink.charge(request, Stage::Media, ready.max(now));
+                ready
+            }
+            None => self.read_chips(now, offset, bytes, request, ports),
+        };
+        ports.sink.at(ready, Event::Controller { kind: timer::READY, context: id });
+        if std::mem::replace(&mut self.sequential_at, offset + u64::from(bytes)) == offset {
+            self.prefetch(now, ports);
+        }
+    }
+
+    /// When all of a read is in the cache; none if that is not to be.
+    fn cached(&self, offset: u64, bytes: u32) -> Option<Time> {
+        let mut ready = Time::ZERO;
+        for (page, range) in parts(offset, bytes) {
+            ready = ready.max(self.cache.find(page, &range)?);
+        }
+        Some(ready)
+    }
+
+    /// Read the chips; when the data may go to the host. Passthrough sends it while it comes in, uncorrected; the other
+    /// mode keeps it in a buffer until all of it is right.
+    fn read_chips(
+        &mut self,
+        now: Time,
+        offset: u64,
+        bytes: u32,
+        request: Option<RequestId>,
+        ports: &mut Ports,
+    ) -> Time {
+        let chunk_bytes = self.max_payload_bytes;
+        let (started, ready) = match self.read_mode {
+            ReadMode::Passthrough => {
+                let timing = ports.media.read_uncorrected(now, offset, bytes, bytes.min(chunk_bytes));
+                let start = ports.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
+                (timing.started, start)
+            }
+            ReadMode::Validate => {
+                let timing = ports.media.read(now, offset, bytes, bytes);
+                (timing.started, timing.last_at)
+            }
+        };
+        ports.sink.charge(request, Stage::MediaWait, started);
+        ports.sink.charge(request, Stage::Media, ready);
+        ready
+    }
+
+    /// Read the next pages of a sequence into the cache, if the card has nothing else to do.
+    fn prefetch(&mut self, now: Time, ports: &mut Ports) {
+        if !self.cache.is_on() || self.commands.len() > 1 {
+            return;
+        }
+        let first = self.sequential_at.div_ceil(u64::from(PAGE_BYTES));
+        let pages_max = self.capacity_bytes / u64::from(PAGE_BYTES);
+        for page in first..pages_max.min(first + u64::from(self.prefetch_pages)) {
+            if !self.cache.holds(page) {
+                let timing = ports.media.read(now, page * u64::from(PAGE_BYTES), PAGE_BYTES, PAGE_BYTES);
+                self.cache.prefetch(page, timing.last_at);
+                self.counts.prefetched_pages += 1;
+            }
+        }
+    }
+
+    /// Send the data of a read, in passthrough with its metadata, and its record behind it.
+    fn send(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let Command { descriptor, request, .. } = self.commands[id as usize];
+        let (offset, bytes) = descriptor.extent();
+        let token = Token { role: role::DATA, context: id };
+        let packet = Packet::write(Direction::Up, descriptor.buffer, bytes, self.max_payload_bytes, token);
+        ports.link.send(packet.user_data(offset, request), ports.sink);
+        if self.read_mode == ReadMode::Passthrough {
+            let token = Token { role: role::METADATA, context: id };
+            for sector in 0..u64::from(descriptor.sectors) {
+                let address = descriptor.metadata + sector * METADATA_BYTES as u64;
+                ports.link.write(Direction::Up, address, &[0; METADATA_BYTES], token, ports.sink);
+            }
+        }
+        self.finish(now, id, Status::SUCCESS, ports);
+    }
+
+    /// Ask the host for a write's data, page by page.
+    fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
+        let command = &mut self.commands[id as usize];
+        let (offset, bytes) = command.descriptor.extent();
+        command.bytes_missing = bytes;
+        let (buffer, request) = (command.descriptor.buffer, command.request);
+        let token = Token { role: role::READ_DATA, context: id };
+        let mut asked = 0;
+        while asked < bytes {
+            let piece = PAGE_BYTES.min(bytes - asked);
+            let packet = Packet::read(buffer + u64::from(asked), piece, self.page_reads.request_bytes_max(), token);
+            // The last piece arrives last; the request's time is its time.
+            let request = request.filter(|_| asked + piece == bytes);
+            let packet = packet.user_data(offset + u64::from(asked), request);
+            self.page_reads.request(packet, ports.link, ports.sink);
+            asked += piece;
+        }
+    }
+
+    /// Data of a write has come. All of it goes to the chips, which acknowledge it, or is acknowledged by the cache
+    /// because they are busy.
+    fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+        let id = packet.token.context;
+        let command = &mut self.commands[id as usize];
+        command.bytes_missing -= packet.bytes;
+        if command.bytes_missing > 0 {
+            return;
+        }
+        let (offset, bytes) = command.descriptor.extent();
+        let chips_are_busy = parts(offset, bytes).any(|(page, _)| self.lanes.is_busy(page));
+        let cached = chips_are_busy && self.cache.is_on() && !self.late;
+        if !cached {
+            command.pages_missing = parts(offset, bytes).count() as u32;
+        }
+        for (page, range) in parts(offset, bytes) {
+            self.store(now, page, range, (!cached).then_some(id), ports);
+        }
+        if cached {
+            self.counts.cached_writes += 1;
+            self.finish(now, id, Status::SUCCESS, ports);
+        }
+    }
+
+    /// Hand a part of a page on to its lane, unless it replaces one that still waits there for nobody.
+    fn store(&mut self, now: Time, page: u64, range: Range<u32>, command: Option<u32>, ports: &mut Ports) {
+        let offset = page * u64::from(PAGE_BYTES) + u64::from(range.start);
+        let bytes = range.end - range.start;
+        if !self.cache.write(now, page, range, command.is_none()) {
+            self.counts.absorbed_pages += 1;
+            return;
+        }
+        if let Some(lane) = self.lanes.push(Job { page, offset, bytes, command }) {
+            self.program(now, lane, ports);
+        }
+    }
+
+    /// Let a lane program its next page.
+    fn program(&mut self, now: Time, lane: u32, ports: &mut Ports) {
+        let Some(job) = self.lanes.start(lane) else { return };
+        self.cache.on_start(job.page);
+        let timing = ports.media.write(now, job.offset, job.bytes);
+        if let Some(id) = job.command {
+            ports.sink.charge_late(self.commands[id as usize].request, Stage::MediaWait, timing.started);
+            ports.sink.at(timing.acknowledged_at, Event::Controller { kind: timer::ACKNOWLEDGED, context: id });
+        }
+        ports.sink.at(timing.programmed_at, Event::Controller { kind: timer::PROGRAMMED, context: lane });
+    }
+
+    /// The chips acknowledge a page of a command.
+    fn on_acknowledged(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let command = &mut self.commands[id as usize];
+        command.pages_missing -= 1;
+        if command.pages_missing == 0 {
+            ports.sink.charge_late(command.request, Stage::Media, now);
+            self.finish(now, id, Status::SUCCESS, ports);
+        }
+    }
+
+    fn on_programmed(&mut self, now: Time, lane: u32, ports: &mut Ports) {
+        let job = self.lanes.end(lane).expect("a lane ends what it has started");
+        self.cache.on_programmed(job.page);
+        self.program(now, lane, ports);
+        self.go_on(now, ports);
+    }
+
+    /// Write the record of a command, and tell the host.
+    fn finish(&mut self, now: Time, id: u32, status: Status, ports: &mut Ports) {
+        let command = self.commands.remove(id as usize);
+        let address = self.area.record(self.records);
+        self.records = self.records.wrapping_add(1);
+        self.counts.commands += 1;
+        self.counts.interrupts += 1;
+        let record = Record { sequence: self.records, id: command.descriptor.id, status };
+        let token = Token { role: role::RECORD, context: id };
+        ports.link.write(Direction::Up, address, &record.encode(), token, ports.sink);
+        let token = Token { role: role::INTERRUPT, context: 0 };
+        ports.link.write(Direction::Up, MSI_BASE, &0u32.to_le_bytes(), token, ports.sink);
+        self.exchange(now, ports);
+    }
+}
+
+impl Descriptor {
+    /// First byte on the device, and length in bytes.
+    fn extent(&self) -> (u64, u32) {
+        (self.sector * u64::from(SECTOR_BYTES), self.sectors * SECTOR_BYTES)
+    }
+}
+
+/// The parts of pages that a command touches.
+fn parts(offset: u64, bytes: u32) -> impl Iterator<Item = (u64, Range<u32>)> {
+    let page_bytes = u64::from(PAGE_BYTES);
+    let end = offset + u64::from(bytes);
+    (offset / page_bytes..end.div_ceil(page_bytes)).map(move |page| {
+        let first = page * page_bytes;
+        let from = offset.max(first) - first;
+        let to = end.min(first + page_bytes) - first;
+        (page, from as u32..to as u32)
+    })
+}

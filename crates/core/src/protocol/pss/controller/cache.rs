@@ -1,0 +1,204 @@
+//! The DRAM of the card: writes that wait for their chips, pages that have been stored lately, pages read ahead.
+//!
+//! "Write caching is used to absorb the latency introduced during bursts of write commands. The same DRAM-based cache is
+//! used for fast responses of previously stored pages, or for read prefetching when possible." (PSS, section 2)
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use super::super::spec::PAGE_BYTES;
+use crate::time::Time;
+
+/// What the cache holds of a page.
+#[derive(Clone, Debug)]
+struct Page {
+    /// Bytes of the page, and when they are there.
+    range: Range<u32>,
+    ready_at: Time,
+    /// Writes of it that are not in the cells yet.
+    writes: u32,
+    /// The bytes of the last of these, if it has yet to go to the chips.
+    queued: Option<Range<u32>>,
+    /// Whether it stands in the line of those that may go.
+    listed: bool,
+}
+
+/// Pages by number.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    capacity: u32,
+    /// Pages' worth of writes that have been let in and are not in the cells yet.
+    reserved: u32,
+    pages: BTreeMap<u64, Page>,
+    /// Pages that are in the cells, the oldest first, among others that have been written again since.
+    stored: VecDeque<u64>,
+}
+
+impl Cache {
+    /// An empty cache for so many pages; with 0 there is none.
+    pub fn new(capacity: u32) -> Cache {
+        Cache { capacity, reserved: 0, pages: BTreeMap::new(), stored: VecDeque::new() }
+    }
+
+    /// Whether there is a cache.
+    pub fn is_on(&self) -> bool {
+        self.capacity > 0
+    }
+
+    /// Pages' worth of writes that may still come in.
+    pub fn room(&self) -> u32 {
+        if self.is_on() { self.capacity.saturating_sub(self.reserved) } else { u32::MAX }
+    }
+
+    /// Let a write of so many pages in, if there is room; one larger than the cache comes in alone.
+    pub fn reserve(&mut self, pages: u32) -> bool {
+        let fits = pages <= self.room() || self.reserved == 0;
+        if fits && self.is_on() {
+            self.reserved += pages;
+        }
+        fits
+    }
+
+    /// Data of a write that was let in. False if it replaces data that was still waiting, so that the chips need not be
+    /// written for it; `may_replace` unless somebody waits until they are.
+    pub fn write(&mut self, now: Time, page: u64, range: Range<u32>, may_replace: bool) -> bool {
+        if !self.is_on() {
+            return true;
+        }
+        let entry = self.pages.entry(page).or_insert_with(|| Page::new(range.clone(), now));
+        if may_replace && entry.queued.as_ref().is_some_and(|queued| covers(queued, &range)) {
+            self.reserved -= 1;
+            return false;
+        }
+        entry.writes += 1;
+        entry.queued = Some(range.clone());
+        if !covers(&entry.range, &range) {
+            (entry.range, entry.ready_at) = (range, now);
+        }
+        self.evict();
+        true
+    }
+
+    /// A page's data goes to the chips.
+    pub fn on_start(&mut self, page: u64) {
+        if let Some(entry) = self.pages.get_mut(&page)
+            && entry.writes == 1
+        {
+            entry.queued = None;
+        }
+    }
+
+    /// It is in the cells.
+    pub fn on_programmed(&mut self, page: u64) {
+        let Some(entry) = self.pages.get_mut(&page) else { return };
+        entry.writes -= 1;
+        self.reserved -= 1;
+        self.list(page);
+    }
+
+    /// A page is being read ahead.
+    pub fn prefetch(&mut self, page: u64, ready_at: Time) {
+        self.pages.insert(page, Page::new(0..PAGE_BYTES, ready_at));
+        self.list(page);
+    }
+
+    /// Whether anything of a page is here.
+    pub fn holds(&self, page: u64) -> bool {
+        self.pages.contains_key(&page)
+    }
+
+    /// When all of a part of a page is here; none if that is not to be.
+    pub fn find(&self, page: u64, range: &Range<u32>) -> Option<Time> {
+        let entry = self.pages.get(&page)?;
+        covers(&entry.range, range).then_some(entry.ready_at)
+    }
+
+    fn list(&mut self, page: u64) {
+        if let Some(entry) = self.pages.get_mut(&page).filter(|entry| entry.writes == 0 && !entry.listed) {
+            entry.listed = true;
+            self.stored.push_back(page);
+        }
+        self.evict();
+    }
+
+    /// Let the oldest pages go until those that are left fit, or all of them wait for their chips.
+    fn evict(&mut self) {
+        while self.pages.len() > self.capacity as usize
+            && let Some(page) = self.stored.pop_front()
+        {
+            match self.pages.get_mut(&page) {
+                Some(entry) if entry.writes > 0 => entry.listed = false,
+                _ => drop(self.pages.remove(&page)),
+            }
+        }
+    }
+}
+
+impl Page {
+    fn new(range: Range<u32>, ready_at: Time) -> Page {
+        Page { range, ready_at, writes: 0, queued: None, listed: false }
+    }
+}
+
+fn covers(outer: &Range<u32>, inner: &Range<u32>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: Range<u32> = 0..PAGE_BYTES;
+
+    fn write(cache: &mut Cache, page: u64) -> bool {
+        assert!(cache.reserve(1));
+        cache.write(Time::ZERO, page, PAGE, true)
+    }
+
+    #[test]
+    fn writes_come_in_until_the_cache_is_full_and_again_once_one_is_in_the_cells() {
+        let mut cache = Cache::new(2);
+        assert!(write(&mut cache, 1) && write(&mut cache, 2));
+        assert!(!cache.reserve(1));
+        cache.on_start(1);
+        assert!(!cache.reserve(1), "data that is being programmed is still held");
+        cache.on_programmed(1);
+        assert!(cache.reserve(1) && !cache.reserve(1));
+    }
+
+    #[test]
+    fn a_page_that_is_written_again_before_its_turn_is_programmed_once() {
+        let mut cache = Cache::new(2);
+        assert!(write(&mut cache, 1));
+        assert!(!write(&mut cache, 1));
+        assert_eq!(cache.room(), 1);
+        cache.on_start(1);
+        assert!(write(&mut cache, 1), "the chips have the older data already");
+    }
+
+    #[test]
+    fn stored_pages_are_found_until_newer_ones_need_their_place() {
+        let mut cache = Cache::new(2);
+        for page in [1, 2, 3] {
+            write(&mut cache, page);
+            cache.on_start(page);
+            cache.on_programmed(page);
+        }
+        assert_eq!([1, 2, 3].map(|page| cache.find(page, &PAGE).is_some()), [false, true, true]);
+    }
+
+    #[test]
+    fn a_part_of_a_page_does_not_stand_for_the_whole() {
+        let mut cache = Cache::new(2);
+        assert!(cache.reserve(1) && cache.write(Time::ZERO, 1, 0..512, true));
+        assert!(cache.find(1, &(0..512)).is_some() && cache.find(1, &PAGE).is_none());
+        assert!(write(&mut cache, 1), "the whole page is not on its way yet");
+    }
+
+    #[test]
+    fn without_a_cache_everything_passes_and_nothing_is_found() {
+        let mut cache = Cache::new(0);
+        assert!((0..100).all(|page| write(&mut cache, page)));
+        assert_eq!(cache.find(1, &PAGE), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! The card's processors: what their firmware takes for each command.
+
+use crate::time::{Span, Time};
+
+/// Cores that take commands in their order, each the next one as soon as it is free.
+#[derive(Clone, Debug)]
+pub struct Firmware {
+    free_at: Vec<Time>,
+    command: Span,
+}
+
+impl Firmware {
+    /// `cores` cores, at least one, that need `command` for each command.
+    pub fn new(cores: u16, command: Span) -> Firmware {
+        Firmware { free_at: vec![Time::ZERO; usize::from(cores.max(1))], command }
+    }
+
+    /// A command comes in; when the firmware is done with it.
+    pub fn work(&mut self, now: Time) -> Time {
+        let first = self.free_at.iter_mut().min().expect("a card has a core");
+        *first = now.max(*first) + self.command;
+        *first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_cores_take_two_commands_at_a_time() {
+        let mut firmware = Firmware::new(2, Span::from_us(10));
+        let done: Vec<f64> = (0..4).map(|_| firmware.work(Time::ZERO).since(Time::ZERO).as_us()).collect();
+        assert_eq!(done, [10.0, 10.0, 20.0, 20.0]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Pages on their way into the chips.
+//!
+//! Sectors go round the channels first and then round the banks, so that a page of eight sectors takes one bank of
+//! every channel, and the next page the other: sequential writes keep all banks programming ("maximizes sequential
+//! write performance", PSS, section 2). The banks of a page are its *lane*. A chip has one buffer, so a lane takes the
+//! next page when it has programmed the last.
+
+use std::collections::VecDeque;
+
+use super::super::spec::PAGE_BYTES;
+use crate::config;
+
+/// A part of a page that is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    pub page: u64,
+    /// First byte on the device, and length.
+    pub offset: u64,
+    pub bytes: u32,
+    /// The command that waits for it, unless the cache has answered for it.
+    pub command: Option<u32>,
+}
+
+/// The banks of one page.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    programming: Option<Job>,
+    queue: VecDeque<Job>,
+}
+
+/// All of them.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    lanes: Vec<Lane>,
+}
+
+impl Lanes {
+    /// The lanes of a memory: as many pages as its banks take side by side.
+    pub fn new(media: &config::Media) -> Lanes {
+        let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
+        let lanes = (banks * u64::from(media.stripe_bytes) / u64::from(PAGE_BYTES)).clamp(1, banks);
+        Lanes { lanes: vec![Lane::default(); lanes as usize] }
+    }
+
+    /// The lane of a page.
+    pub fn of(&self, page: u64) -> u32 {
+        (page % self.lanes.len() as u64) as u32
+    }
+
+    /// Whether a page would have to wait.
+    pub fn is_busy(&self, page: u64) -> bool {
+        self.lanes[self.of(page) as usize].programming.is_some()
+    }
+
+    /// A page is to be written: its lane, if that has nothing else to do.
+    pub fn push(&mut self, job: Job) -> Option<u32> {
+        let number = self.of(job.page);
+        let lane = &mut self.lanes[number as usize];
+        lane.queue.push_back(job);
+        lane.programming.is_none().then_some(number)
+    }
+
+    /// The next page of a lane, which now programs it.
+    pub fn start(&mut self, lane: u32) -> Option<Job> {
+        let lane = &mut self.lanes[lane as usize];
+        lane.programming = lane.queue.pop_front();
+        lane.programming
+    }
+
+    /// The page that a lane has programmed.
+    pub fn end(&mut self, lane: u32) -> Option<Job> {
+        self.lanes[lane as usize].programming.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lanes(channels: u16, banks_per_channel: u16, stripe_bytes: u32) -> usize {
+        let media = config::Media { channels, banks_per_channel, stripe_bytes, ..config::Media::default() };
+        Lanes::new(&media).lanes.len()
+    }
+
+    #[test]
+    fn a_page_takes_one_bank_of_every_channel_of_the_card_and_the_next_page_the_other() {
+        assert_eq!(lanes(8, 2, 512), 2);
+        assert_eq!(lanes(32, 2, 512), 8, "four cards");
+        assert_eq!(lanes(1, 8, 4096), 8, "a page a bank");
+        assert_eq!(lanes(1, 2, 512), 1, "a page over both banks, several times");
+        assert_eq!(lanes(1, 8, 16384), 8, "no more pages at once than banks");
+    }
+
+    #[test]
+    fn a_lane_takes_one_page_at_a_time_in_their_order() {
+        let mut lanes = Lanes::new(&config::Media {
+            channels: 8,
+            banks_per_channel: 2,
+            stripe_bytes: 512,
+            ..config::Media::default()
+        });
+        let job = |page| Job { page, offset: page * 4096, bytes: 4096, command: None };
+        assert_eq!(lanes.push(job(2)), Some(0));
+        assert_eq!(lanes.start(0), Some(job(2)));
+        assert_eq!((lanes.push(job(4)), lanes.push(job(3))), (None, Some(1)));
+        assert!(lanes.is_busy(6) && !lanes.is_busy(5));
+        assert_eq!(
+            (lanes.end(0), lanes.start(0), lanes.end(0), lanes.start(0)),
+            (Some(job(2)), Some(job(4)), Some(job(4)), None)
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! The PSS block driver: descriptors in the shared area, and the records of their completion.
+
+use std::collections::VecDeque;
+
+use super::role;
+use super::spec::{
+    Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, RECORD_BYTES, Record, SECTOR_BYTES, TAIL_REGISTER,
+};
+use crate::config;
+use crate::link::Link;
+use crate::link::packet::{Direction, Packet, Token};
+use crate::report::Stage;
+use crate::report::stage::Ledger;
+use crate::sink::{RequestId, Sink};
+use crate::time::{Span, Time};
+use crate::workload::Op;
+
+/// The driver.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    area: Area,
+    /// Descriptors added, and records taken, so far (modulo 2^32).
+    tail: u32,
+    taken: u32,
+    free_ids: Vec<u16>,
+    /// Parts of large requests that found no free descriptor.
+    waiting: VecDeque<RequestId>,
+    /// Requests by descriptor.
+    requests: Vec<Option<RequestId>>,
+    /// Buffers for data and metadata, one of each a descriptor.
+    buffers: u64,
+    metadata: u64,
+    metadata_stride: u64,
+    max_transfer_bytes: u32,
+    mmio_write: Span,
+    pub doorbells: u64,
+}
+
+impl Driver {
+    /// A driver with its shared area in host memory.
+    pub fn new(drive: &config::Drive, sink: &mut Sink) -> Driver {
+        let entries = drive.pss.descriptors;
+        let max_transfer_bytes = drive.pss.max_transfer_kib * 1024;
+        let metadata_stride = u64::from(max_transfer_bytes / SECTOR_BYTES) * METADATA_BYTES as u64;
+        let area = Area {
+            descriptors: sink.memory.allocate(u64::from(entries) * DESCRIPTOR_BYTES as u64),
+            records: sink.memory.allocate(u64::from(entries) * RECORD_BYTES as u64),
+            entries,
+        };
+        Driver {
+            area,
+            tail: 0,
+            taken: 0,
+            free_ids: (0..entries).rev().map(|id| id as u16).collect(),
+            waiting: VecDeque::new(),
+            requests: vec![None; entries as usize],
+            buffers: sink.memory.reserve(u64::from(entries) * u64::from(max_transfer_bytes)),
+            metadata: sink.memory.reserve(u64::from(entries) * metadata_stride),
+            metadata_stride,
+            max_transfer_bytes,
+            mmio_write: drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz),
+            doorbells: 0,
+        }
+    }
+
+    /// The shared area.
+    pub fn area(&self) -> Area {
+        self.area
+    }
+
+    /// Largest transfer of one descriptor.
+    pub fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    /// Processor time to submit a request: the register is written uncached.
+    pub fn submit_work(&self, ledger: &mut Ledger) {
+        ledger.spend(Stage::Driver, self.mmio_write);
+    }
+
+    /// Add a request's descriptor and tell the card, or let it wait for a free descriptor.
+    pub fn submit(&mut self, request: RequestId, link: &mut Link, sink: &mut Sink) {
+        let Some(id) = self.free_ids.pop() else { return self.waiting.push_back(request) };
+        self.requests[usize::from(id)] = Some(request);
+        let buffer = self.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
+        sink.requests[request as usize].buffer = buffer;
+        sink.prepare_buffer(request);
+        let io = sink.requests[request as usize].io;
+        let descriptor = Descriptor {
+            write: io.op == Op::Write,
+            id,
+            sectors: io.bytes / SECTOR_BYTES,
+            sector: io.offset / u64::from(SECTOR_BYTES),
+            buffer,
+            metadata: self.metadata + u64::from(id) * self.metadata_stride,
+        };
+        sink.memory.write(self.area.descriptor(self.tail), &descriptor.encode());
+        sink.bind(0, (self.tail % self.area.entries) as usize, request);
+        self.tail = self.tail.wrapping_add(1);
+        self.doorbells += 1;
+        let token = Token { role: role::TAIL, context: 0 };
+        link.write(Direction::Down, TAIL_REGISTER, &self.tail.to_le_bytes(), token, sink);
+    }
+
+    /// A record has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
+    pub fn on_record_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, sink: &mut Sink) {
+        if polling {
+            return self.reap(now, Stage::CompletionEntry, link, sink);
+        }
+        let record = read_record(packet.address, sink);
+        let request = self.requests[usize::from(record.id)];
+        sink.charge(request, Stage::CompletionEntry, now);
+    }
+
+    /// The interrupt handler has run: it takes all records that are there.
+    pub fn on_handled(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
+        self.reap(now, Stage::Interrupt, link, sink);
+    }
+
+    fn reap(&mut self, now: Time, stage: Stage, link: &mut Link, sink: &mut Sink) {
+        while let Some(record) = self.next_record(sink) {
+            let Some(request) = self.requests.get_mut(usize::from(record.id)).and_then(Option::take) else {
+                panic!("the card has completed a descriptor that was not under way");
+            };
+            self.free_ids.push(record.id);
+            sink.charge(Some(request), stage, now);
+            sink.complete(request);
+        }
+        while !self.free_ids.is_empty()
+            && let Some(request) = self.waiting.pop_front()
+        {
+            sink.charge(Some(request), Stage::Queued, now);
+            self.submit(request, link, sink);
+        }
+    }
+
+    fn next_record(&mut self, sink: &Sink) -> Option<Record> {
+        let expected = self.taken.wrapping_add(1);
+        let record = read_record(self.area.record(self.taken), sink);
+        if record.sequence != expected {
+            return None;
+        }
+        self.taken = expected;
+        Some(record)
+    }
+}
+
+fn read_record(address: u64, sink: &Sink) -> Record {
+    let mut bytes = [0; RECORD_BYTES];
+    sink.memory.read(address, &mut bytes);
+    Record::decode(bytes)
+}
