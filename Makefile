@@ -7,7 +7,7 @@ help:
 	@echo 'make test       format, lints and all tests; what a change must pass'
 	@echo 'make snapshots  renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench      speed against the budgets'
-	@echo 'make bench-serve  a served drive beside nbdkit, by fio'
+	@echo 'make bench-serve  a served drive beside two bare threads, and beside nbdkit by fio'
 	@echo 'make kill       a server killed 200 times under load loses nothing'
 	@echo 'make reproduce  published results beside simulated ones'
 	@echo 'make pss-hour   the PSS card under random writes for a simulated hour'
@@ -39,6 +39,7 @@ bench:
 	cargo bench -p phaselink --bench budgets
 
 bench-serve: build
+	cargo bench -p phaselink-serve --bench shm
 	benches/serve.sh target/release/phaselink
 
 kill:

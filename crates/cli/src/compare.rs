@@ -18,16 +18,16 @@ use crate::progress::Progress;
 use crate::{input, output};
 
 /// What is compared when no drive is named, slowest first.
-const DRIVES_DEFAULT: [&str; 4] = ["nvme", "nvme-polled", "dc-express-block", "dc-express"];
+const DRIVES_DEFAULT: [&str; 5] = ["nvme", "nvme-polled", "dc-express-block", "capi", "dc-express"];
 /// More cells than this are a mistake, or work for a script.
 const CELLS_MAX: usize = 10_000;
 
 const EXAMPLES: &str = "\
-Without a drive, the four that come with the program are compared: the same memory behind the same
+Without a drive, five that come with the program are compared: the same memory behind the same
 link in the same host, so that all differences are those of the interface and its software.
 
 Examples:
-  phaselink compare                                     the four drives of DC Express
+  phaselink compare                                     the memory of DC Express behind five interfaces
   phaselink compare --media dram --link gen4-x4         the same over another memory and link
   phaselink compare nvme my-drive.toml --bs 4k,64k      two drives of your choice
   phaselink compare --iodepth 1,2,4,8,16,32 --json      for a script";

@@ -34,6 +34,7 @@ macro_rules! papers {
 /// All of them.
 const PAPERS: &[Paper] = papers! {
     "dc-express-fast14"
+    "capi-pcm-openpower"
     "moneta-talk-2011"
     "nvme-model-nvmsa16"
     "pss-ibm-nvmw14"

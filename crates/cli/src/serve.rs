@@ -14,12 +14,13 @@ use phaselink_core::config::{Problem, Problems};
 use phaselink_core::report::{self, units};
 use phaselink_core::time::Span;
 use phaselink_serve::device::{self, Device, Stop};
-use phaselink_serve::nbd::Served;
+use phaselink_serve::nbd;
 use phaselink_serve::nbd::export::Export;
 use phaselink_serve::nbd::socket::Listener;
 use phaselink_serve::nbd::uri::Uri;
 use phaselink_serve::record::Record;
 use phaselink_serve::server::{Server, Summary};
+use phaselink_serve::shm::{Served, Share};
 use phaselink_serve::store::Store;
 use phaselink_serve::wall::Wait;
 use phaselink_serve::{metrics, report as served};
@@ -34,6 +35,7 @@ const EXAMPLES: &str = "\
 Examples:
   phaselink serve nvme --nbd 'nbd+unix:///?socket=nvme.sock'
   phaselink serve nvme --nbd nbd://127.0.0.1:10809/disk --store disk.phaselink --timing off
+  phaselink serve dc-express --shm fast.sock
   phaselink serve dc-express --nbd 'nbd+unix:///?socket=x.sock' --run 'nbdinfo \"$uri\"'
 
 Ctrl-C or SIGTERM ends the server and prints what it has served.";
@@ -46,8 +48,11 @@ pub struct Arguments {
     #[arg(value_name = "DRIVE")]
     drive: String,
     /// Serve over NBD at nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT; may be given more than once
-    #[arg(long, value_name = "URI", required = true)]
+    #[arg(long, value_name = "URI", required_unless_present = "shm")]
     nbd: Vec<String>,
+    /// Serve in shared memory at the socket PATH[,offset=SIZE][,size=SIZE][,readonly]; may be given more than once
+    #[arg(long, value_name = "PATH")]
+    shm: Vec<String>,
     /// Keep the bytes in this file, which is made if it is missing [default: in memory]
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
@@ -105,7 +110,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let (summary, command) = thread::scope(|scope| {
         let device = &server.device;
         scope.spawn(|| status::show(device));
-        let uri = server.nbd[0].listener.uri().to_string();
+        let uri = addresses(&server).next().unwrap_or_default();
         let command = arguments.run.as_ref().map(|text| scope.spawn(move || run_command(text, &uri, &device.stop)));
         let summary = server.run();
         (summary, command.map(|command| command.join().unwrap_or(false)))
@@ -125,6 +130,10 @@ impl Arguments {
     fn server(&self) -> Result<Server, Problems> {
         let drive = input::drive(&self.drive, &self.flags.resolve()?)?;
         let geometry = device::geometry(&drive);
+        if self.timing == Timing::On && !self.nbd.is_empty() && !self.shm.is_empty() {
+            let found = "--nbd and --shm together: the model has one host";
+            return Err(Problem::new("serve", None, found, "either of them, or --timing off").into());
+        }
         let uris = input::all(self.nbd.iter().map(|text| Uri::parse(text).map_err(Problems::from)))?;
         let store = match &self.store {
             Some(path) => Store::open(path, geometry)?,
@@ -132,10 +141,16 @@ impl Arguments {
         };
         let listening = uris.iter().map(|uri| {
             let export = Export { name: uri.export.clone(), geometry };
-            Ok(Served { listener: Listener::bind(uri)?, export })
+            Ok(nbd::Served { listener: Listener::bind(uri)?, export })
         });
+        let nbd = input::all(listening)?;
+        let shm = input::all(self.shm.iter().map(|text| {
+            let share = Share::parse(text).map_err(Problems::from)?;
+            Served::bind(&share, geometry).map_err(Problems::from)
+        }))?;
         Ok(Server {
-            nbd: input::all(listening)?,
+            nbd,
+            shm,
             metrics: self.metrics.as_deref().map(metrics::bind).transpose()?,
             device: Device {
                 drive: Arc::new(drive),
@@ -196,14 +211,20 @@ fn record(path: &Path) -> Result<Arc<Record>, Problem> {
         .map_err(|error| Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), ""))
 }
 
+/// Where clients find the drive.
+fn addresses(server: &Server) -> impl Iterator<Item = String> {
+    let nbd = server.nbd.iter().map(|one| one.listener.uri().to_string());
+    nbd.chain(server.shm.iter().map(|one| one.share.to_string()))
+}
+
 /// Say on standard error what is served, once connections are taken.
 fn announce(server: &Server) -> io::Result<()> {
     let Device { drive, store, .. } = &server.device;
     let timing = if server.timing { "on" } else { "off" };
     let mut stderr = io::stderr().lock();
     writeln!(stderr, "{}, {}, timing {timing}", drive.name, words::size(store.geometry().capacity_bytes))?;
-    for one in &server.nbd {
-        writeln!(stderr, "serving {}", one.listener.uri())?;
+    for address in addresses(server) {
+        writeln!(stderr, "serving {address}")?;
     }
     if let Some(address) = server.metrics.as_ref().and_then(|listener| listener.local_addr().ok()) {
         writeln!(stderr, "metrics http://{address}/metrics")?;

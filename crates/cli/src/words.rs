@@ -126,6 +126,7 @@ pub fn interface(drive: &Drive) -> String {
         Interface::DcExpress => "DC Express",
         Interface::Moneta => "Moneta",
         Interface::Pss => "PSS",
+        Interface::Capi => "CAPI",
     };
     let wait = match drive.host.wait {
         Wait::Sleep if drive.interface == Interface::Moneta && drive.moneta.spin_up_to_bytes > 0 => {

@@ -34,7 +34,7 @@ use crate::host::{Done, Host};
 use crate::link::packet::{Direction, Kind, Packet};
 use crate::link::{Arrival, Link};
 use crate::media::Media;
-use crate::protocol::{self, Controller, Driver, Ports, Settled, dc_express, moneta, nvme, pss};
+use crate::protocol::{self, Controller, Driver, Ports, Settled, capi, dc_express, moneta, nvme, pss};
 use crate::recorder::Recorder;
 use crate::report::record::Burst;
 use crate::report::trace::Trace;
@@ -342,6 +342,7 @@ impl Engine {
             (dc_express::role::POLL, Some(number)) => {
                 self.sink.trace.assign("queue read", packet.sampled_at, number);
             }
+            (capi::role::ELEMENT, Some(number)) => self.sink.trace.assign("fetch element", packet.sampled_at, number),
             (nvme::role::FETCH, Some(number)) => self.sink.trace.assign("fetch command", packet.sampled_at, number),
             (pss::role::DESCRIPTORS, Some(number)) => {
                 self.sink.trace.assign("read descriptors", packet.sampled_at, number);

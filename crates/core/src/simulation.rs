@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::config::{Drive, Interface, Problems};
 use crate::data::check::BLOCK_BYTES;
 use crate::engine::Engine;
+use crate::protocol::capi::spec as capi;
 use crate::report::Outcome;
 use crate::report::trace::Trace;
 use crate::time::Span;
@@ -34,8 +35,13 @@ impl Drive {
             ),
             // Requests beyond the tags or descriptors wait in the driver.
             Interface::Moneta | Interface::Pss => (1, u32::from(u16::MAX), 512),
+            // What the AFU has no place for waits for the next element.
+            Interface::Capi => (1, 1 << 16, capi::LINE_BYTES),
         };
-        let write_block_bytes = if self.interface == Interface::Pss { 512 } else { nvme.block_bytes };
+        let write_block_bytes = match self.interface {
+            Interface::Pss | Interface::Capi => block_bytes,
+            _ => nvme.block_bytes,
+        };
         let capacity_bytes = self.media.capacity_mib << 20;
         Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes }
     }

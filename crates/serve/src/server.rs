@@ -13,6 +13,7 @@ use phaselink_core::report::Outcome;
 
 use crate::device::Device;
 use crate::nbd::{self, Served};
+use crate::shm;
 use crate::tally::Tally;
 use crate::wall::{Clock, Wait, Wall, span};
 use crate::{metrics, report};
@@ -27,6 +28,8 @@ pub struct Server {
     pub seed: u64,
     /// Addresses of NBD; none if there are none.
     pub nbd: Vec<Served>,
+    /// Sockets of shared memory; none if there are none.
+    pub shm: Vec<shm::Served>,
     pub metrics: Option<TcpListener>,
 }
 
@@ -48,11 +51,13 @@ impl Server {
         let modelled = thread::scope(|scope| {
             let metrics = self.metrics.as_ref();
             let metrics = metrics.map(|listener| scope.spawn(|| self.stopping(metrics::serve(listener, &self.device))));
-            let nbd = scope.spawn(|| self.stopping(self.serve_nbd()));
+            let nbd = (!self.nbd.is_empty()).then(|| scope.spawn(|| self.stopping(self.serve_nbd())));
+            let shm = (!self.shm.is_empty()).then(|| scope.spawn(|| self.stopping(self.serve_shm())));
             if let Some(metrics) = metrics {
                 joined(metrics)?;
             }
-            joined(nbd)
+            let modelled = [nbd.map(joined), shm.map(joined)].into_iter().flatten().collect::<io::Result<Vec<_>>>()?;
+            Ok::<_, io::Error>(modelled.into_iter().flatten().next())
         })?;
         self.device.store.flush()?;
         let tally = self.device.tallies.sum();
@@ -67,6 +72,16 @@ impl Server {
         }
         let mut wall = Wall::new(Engine::new(&self.device.drive, self.seed), Clock::start());
         nbd::timed::serve(&self.device, &self.nbd, &mut wall, self.wait)?;
+        Ok(Some(wall.engine().outcome(&self.device.drive, self.seed)))
+    }
+
+    /// The same for shared memory.
+    fn serve_shm(&self) -> io::Result<Option<Outcome>> {
+        if !self.timing {
+            return shm::lean::serve(&self.device, &self.shm, self.wait).map(|()| None);
+        }
+        let mut wall = Wall::new(Engine::new(&self.device.drive, self.seed), Clock::start());
+        shm::timed::serve(&self.device, &self.shm, &mut wall, self.wait)?;
         Ok(Some(wall.engine().outcome(&self.device.drive, self.seed)))
     }
 

@@ -1,6 +1,7 @@
 //! The core's engine on the wall clock.
 //!
-//! A [`Wall`] stamps what arrives with its clock, injects it, and runs the engine up to the clock; it never runs ahead.
+//! A [`Wall`] stamps what arrives with its clock, injects it, and runs the engine up to the clock; it runs ahead only by
+//! the *lead* that its caller allows, who then has the results early and hands them over when they are due.
 //! What completes is handed back no earlier than the model says. How much later is the *lag*, which a served latency
 //! is never printed without: a loop that cannot keep up with its model shows there, and nowhere else.
 //!
@@ -65,6 +66,8 @@ pub struct Wall {
     /// How far the model's time is behind the clock for good, and how much of it since a request was last not under way.
     held: Span,
     held_under_way: Span,
+    /// How far the engine may be ahead of the clock while requests are under way.
+    lead: Span,
 }
 
 /// Events after which a loop looks up from catching up: some ten milliseconds of work.
@@ -85,13 +88,14 @@ impl Wall {
             under_way: 0,
             held: Span::ZERO,
             held_under_way: Span::ZERO,
+            lead: Span::ZERO,
         }
     }
 
-    /// Something arrives from outside, now; the model's time of that.
+    /// Something arrives from outside, now; the model's time of that. Where the engine is ahead, it is the engine's.
     pub fn arrive(&mut self, input: Input) -> Time {
         self.advance();
-        let now = self.now();
+        let now = self.now().max(self.engine.now());
         if matches!(input, Input::Request { .. }) {
             if self.under_way == 0 {
                 self.held_under_way = Span::ZERO;
@@ -106,14 +110,19 @@ impl Wall {
     pub fn advance(&mut self) {
         let now = self.now();
         if !self.engine.run_some_until(now, EVENTS_MAX) {
-            let behind = now.since(self.engine.now());
-            self.held += behind;
-            self.held_under_way += behind;
+            self.hold(now);
         }
     }
 
+    /// There is more to do than can be done at once: the model's time is held back to where the engine is.
+    fn hold(&mut self, now: Time) {
+        let behind = now.since(self.engine.now());
+        self.held += behind;
+        self.held_under_way += behind;
+    }
+
     /// The model's time: the clock's, less what it has been held back.
-    fn now(&self) -> Time {
+    pub fn now(&self) -> Time {
         Time::ZERO + self.clock.now().since(Time::ZERO + self.held)
     }
 
@@ -127,6 +136,37 @@ impl Wall {
         Some(done)
     }
 
+    /// The requests that arrive next are to be known as completed this long before they are.
+    pub fn lead_by(&mut self, lead: Span) {
+        self.lead = if self.under_way == 0 { lead } else { self.lead.max(lead) };
+    }
+
+    /// Let everything happen that is due by now, or by the lead from now while requests are under way, up to the next
+    /// injected request that is done. The caller owes a call of [`Wall::hand_over`] for it.
+    pub fn run_ahead(&mut self) -> Option<Completed> {
+        if self.under_way == 0 {
+            self.advance();
+            return None;
+        }
+        let now = self.now();
+        for _ in 0..EVENTS_MAX {
+            if let Some(done) = self.engine.take_completed() {
+                return Some(done);
+            }
+            let next = self.engine.next_at().filter(|next| *next <= now + self.lead)?;
+            self.engine.run_until(next);
+        }
+        self.hold(now);
+        None
+    }
+
+    /// A result that was due at `due` is handed over now: its lag ends.
+    pub fn hand_over(&mut self, due: Time) {
+        self.under_way -= 1;
+        self.last_lag = self.now().since(due) + self.held_under_way;
+        self.lag.record(self.last_lag);
+    }
+
     /// How long nothing happens unless something arrives. While no request is under way, the device's own looking for
     /// work is no reason to wake up early.
     pub fn idle_for(&self) -> Duration {
@@ -134,7 +174,7 @@ impl Wall {
             return IDLE_MAX;
         }
         let next = self.engine.next_at().unwrap_or(Time::NEVER);
-        let ahead = next.as_ps().saturating_sub(self.now().as_ps());
+        let ahead = next.as_ps().saturating_sub((self.now() + self.lead).as_ps());
         Duration::from_nanos(ahead / 1000).min(IDLE_MAX)
     }
 

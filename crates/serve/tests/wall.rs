@@ -121,3 +121,37 @@ fn a_model_that_cannot_catch_up_is_held_back_and_requests_under_way_are_charged_
     wall.take_completed().expect("it is long done");
     assert!(wall.lag().max() > Span::from_ms(2_999), "{:?}", wall.lag().max());
 }
+
+#[test]
+fn with_a_lead_a_result_is_known_that_much_early_and_with_no_lag_if_handed_over_when_due() {
+    let drive = Drive::shipped("dc-express").unwrap();
+    let (mut engine, thread) = engine(&drive);
+    let io = Io { op: Op::Read, offset: 0, bytes: 512 };
+    let start = Time::ZERO + Span::from_us(10);
+    engine.inject(start, Input::Request { thread, io, token: 0 });
+    let expected = drain_one(engine.clone()).at;
+
+    let (engine, thread) = self::engine(&drive);
+    let lead = Span::from_ns(600);
+    let mut wall = Wall::new(engine, Clock::Set(start));
+    assert_eq!(wall.run_ahead(), None);
+    wall.lead_by(lead);
+    assert_eq!(wall.arrive(Input::Request { thread, io, token: 0 }), start);
+    let known = Time::ZERO + expected.since(Time::ZERO + lead);
+    *wall.clock_mut() = Clock::Set(Time::ZERO + known.since(Time::ZERO + Span::from_ps(1)));
+    assert_eq!(wall.run_ahead(), None, "not a picosecond sooner");
+    *wall.clock_mut() = Clock::Set(known);
+    assert_eq!(wall.run_ahead(), Some(Completed { token: 0, at: expected }));
+    wall.hand_over(known);
+    assert_eq!((wall.lag().count(), wall.last_lag()), (1, Span::ZERO));
+}
+
+fn drain_one(mut engine: Engine) -> Completed {
+    loop {
+        let next = engine.next_at().expect("a request is under way");
+        engine.run_until(next);
+        if let Some(done) = engine.take_completed() {
+            return done;
+        }
+    }
+}

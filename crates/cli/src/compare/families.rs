@@ -7,13 +7,24 @@ use phaselink_core::report::{DirectionOutcome, Stage};
 const FAMILIES: [(&str, &[Stage]); 9] = [
     (
         "queueing",
-        &[Stage::Queued, Stage::MediaWait, Stage::LinkWait, Stage::CoreWait, Stage::Timeout, Stage::RequestQueue],
+        &[
+            Stage::Queued,
+            Stage::MediaWait,
+            Stage::LinkWait,
+            Stage::CoreWait,
+            Stage::Timeout,
+            Stage::RequestQueue,
+            Stage::Translation,
+        ],
     ),
-    ("command fetch", &[Stage::Driver, Stage::Doorbell, Stage::PollWait, Stage::Fetch, Stage::Parse]),
+    ("command fetch", &[Stage::Driver, Stage::Doorbell, Stage::PollWait, Stage::Fetch, Stage::Parse, Stage::Psl]),
     ("firmware", &[Stage::Firmware]),
     ("incomplete tags", &[Stage::Mark, Stage::Check]),
     ("memory", &[Stage::Media]),
-    ("data transfer", &[Stage::HostRead, Stage::Ring, Stage::Transfer, Stage::Propagation, Stage::Settle]),
+    (
+        "data transfer",
+        &[Stage::HostRead, Stage::Claim, Stage::Ring, Stage::Transfer, Stage::Propagation, Stage::Settle],
+    ),
     ("completion", &[Stage::CompletionEntry, Stage::Poll]),
     ("interrupt and wake-up", &[Stage::Interrupt, Stage::ContextSwitch]),
     ("copy", &[Stage::Copy]),

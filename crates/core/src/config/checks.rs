@@ -43,6 +43,8 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         nvme_blocks,
         dc_express_fetch,
         dc_express_polls,
+        capi_buffer,
+        refresh,
     ];
     checks.iter().filter_map(|check| check(drive)).collect()
 }
@@ -58,6 +60,7 @@ fn wait(drive: &Drive) -> Option<Broken> {
         Interface::DcExpress => (false, "interface is \"dc-express\", which has no interrupts"),
         Interface::Moneta => (true, ""),
         Interface::Pss => (true, ""),
+        Interface::Capi => (false, "interface is \"capi\", which has no interrupts"),
     };
     broken_if(
         drive.host.wait == Wait::Sleep && !interrupts,
@@ -299,5 +302,30 @@ fn dc_express_polls(drive: &Drive) -> Option<Broken> {
         &["dc_express.polls_in_flight", "dc_express.queue_entries"],
         format!("dc_express.polls_in_flight is {polls} with dc_express.queue_entries {queue}"),
         String::from("dc_express.polls_in_flight up to dc_express.queue_entries"),
+    )
+}
+
+/// A write is done once all of it is in the buffer.
+fn capi_buffer(drive: &Drive) -> Option<Broken> {
+    let (buffer, transfer) = (drive.capi.buffer_kib, drive.capi.max_transfer_kib);
+    broken_if(
+        transfer > buffer,
+        &["capi.buffer_kib", "capi.max_transfer_kib"],
+        format!("capi.max_transfer_kib is {transfer} with capi.buffer_kib {buffer}"),
+        String::from("capi.max_transfer_kib up to capi.buffer_kib"),
+    )
+}
+
+fn refresh(drive: &Drive) -> Option<Broken> {
+    let (refresh, interval) = (drive.root_complex.refresh, drive.root_complex.refresh_interval);
+    broken_if(
+        refresh > interval,
+        &["root_complex.refresh_ns", "root_complex.refresh_interval_ns"],
+        format!(
+            "root_complex.refresh_ns is {} with root_complex.refresh_interval_ns {}",
+            refresh.as_ns(),
+            interval.as_ns()
+        ),
+        String::from("a refresh no longer than the interval"),
     )
 }

@@ -5,7 +5,9 @@ use serde_json::{Map, Value as Json};
 use super::origin::Sources;
 use super::overrides::Override;
 use super::problem::Problems;
-use super::schema::{DcExpress, Host, Interface, Link, Media, Moneta, Nvme, Power, Pss, RootComplex, Stack, Wait};
+use super::schema::{
+    Capi, DcExpress, Host, Interface, Link, Media, Moneta, Nvme, Power, Pss, RootComplex, Stack, Wait,
+};
 use super::section::{self, Section, any, section};
 use super::{explain, presets, reader, shipped};
 
@@ -16,7 +18,7 @@ section! {
         name => name: String = String::new(), any();
         /// What the drive is, in one line
         summary => summary: String = String::new(), any();
-        /// Protocol between host and device: `nvme`, `dc-express`, `moneta` or `pss`
+        /// Protocol between host and device: `nvme`, `dc-express`, `moneta`, `pss` or `capi`
         interface => interface: Interface = Interface::Nvme, any();
     }
 }
@@ -49,6 +51,7 @@ pub struct Drive {
     pub dc_express: DcExpress,
     pub moneta: Moneta,
     pub pss: Pss,
+    pub capi: Capi,
     /// Keys whose value in effect is a fitted one.
     pub fitted: Vec<Fitted>,
     pub(super) sources: Sources,
@@ -108,6 +111,7 @@ impl Drive {
             Some(("dc_express", _)) => self.interface == Interface::DcExpress,
             Some(("moneta", _)) => self.interface == Interface::Moneta,
             Some(("pss", _)) => self.interface == Interface::Pss,
+            Some(("capi", _)) => self.interface == Interface::Capi,
             Some(("host", key)) if key.starts_with("interrupt") => self.host.wait == Wait::Sleep,
             _ => true,
         })
@@ -144,6 +148,7 @@ impl Drive {
             dc_express: DcExpress::default(),
             moneta: Moneta::default(),
             pss: Pss::default(),
+            capi: Capi::default(),
             fitted: Vec::new(),
             sources: Sources::default(),
         }
@@ -153,7 +158,7 @@ impl Drive {
         Header { name: self.name.clone(), summary: self.summary.clone(), interface: self.interface }
     }
 
-    pub(super) fn sections(&self) -> [&dyn Section; 10] {
+    pub(super) fn sections(&self) -> [&dyn Section; 11] {
         [
             &self.link,
             &self.host,
@@ -165,10 +170,11 @@ impl Drive {
             &self.dc_express,
             &self.moneta,
             &self.pss,
+            &self.capi,
         ]
     }
 
-    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 10] {
+    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 11] {
         [
             &mut self.link,
             &mut self.host,
@@ -180,6 +186,7 @@ impl Drive {
             &mut self.dc_express,
             &mut self.moneta,
             &mut self.pss,
+            &mut self.capi,
         ]
     }
 }
@@ -197,6 +204,7 @@ impl PartialEq for Drive {
             && self.dc_express == other.dc_express
             && self.moneta == other.moneta
             && self.pss == other.pss
+            && self.capi == other.capi
             && self.fitted == other.fitted
     }
 }

@@ -36,6 +36,12 @@ pub const ALL: &[Shipped] = shipped! {
     "pss"
     "pss-4-cards"
     "ssd-raid"
+    "capi"
+    "capi-pcm-legacy"
+    "capi-pcm-next"
+    "pcie-pcm-legacy"
+    "pcie-pcm-next"
+    "nvme-ssd-gen3"
 };
 
 /// Their names.

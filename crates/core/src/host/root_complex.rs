@@ -17,6 +17,8 @@ pub struct RootComplex {
     write: Span,
     iommu_miss: Span,
     iommu_miss_ratio: f64,
+    refresh: Span,
+    refresh_interval: Span,
     late_write: Span,
     late_write_ratio: f64,
     read_completion_boundary_bytes: u32,
@@ -43,6 +45,7 @@ impl RootComplex {
             Placement::RemoteCache => config.cache_read.scale(uncore_ratio) + config.remote,
             Placement::RemoteDram => config.dram_read + config.remote,
         };
+        let in_dram = matches!(config.placement, Placement::Dram | Placement::RemoteDram);
         let remote = matches!(config.placement, Placement::RemoteCache | Placement::RemoteDram);
         let remote_write = if remote { config.remote } else { Span::ZERO };
         RootComplex {
@@ -50,6 +53,8 @@ impl RootComplex {
             write: config.write.scale(uncore_ratio) + remote_write,
             iommu_miss: config.iommu_miss,
             iommu_miss_ratio: if config.iommu { config.iommu_miss_ratio } else { 0.0 },
+            refresh: if in_dram { config.refresh } else { Span::ZERO },
+            refresh_interval: config.refresh_interval,
             late_write: config.late_write,
             late_write_ratio: config.late_write_ratio,
             read_completion_boundary_bytes: drive.link.read_completion_boundary_bytes,
@@ -165,7 +170,8 @@ impl RootComplex {
 
     /// Memory is looked at; the answer starts after the latency of the access, which the first request has begun.
     pub fn on_look(&mut self, now: Time, id: PacketId, sink: &mut Sink) {
-        let latency = self.read + self.translation(sink.packets[id as usize].serial(), 0);
+        let serial = sink.packets[id as usize].serial();
+        let latency = self.read + self.translation(serial, 0) + self.refreshing(serial);
         let flight = &mut sink.packets[id as usize];
         flight.packet.sampled_at = now;
         let at = (flight.first_arrival + latency).max(now);
@@ -198,6 +204,15 @@ impl RootComplex {
             true => self.iommu_miss,
             false => Span::ZERO,
         }
+    }
+
+    /// What is left of a refresh that a read from DRAM meets. Its rank is anywhere between two of them.
+    fn refreshing(&self, serial: u64) -> Span {
+        if self.refresh.is_zero() {
+            return Span::ZERO;
+        }
+        let since = self.refresh_interval.scale(self.draw(serial, 0, 3));
+        if since < self.refresh { self.refresh - since } else { Span::ZERO }
     }
 
     fn late(&self, serial: u64, index: u32) -> Span {

@@ -123,8 +123,7 @@ fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     match parts.drive.interface {
         Interface::Nvme => nvme::form(parts, workload, class),
         Interface::DcExpress => dc_express::form(parts, workload, class),
-        Interface::Moneta => Form::of_data(parts, workload, class),
-        Interface::Pss => Form::of_data(parts, workload, class),
+        Interface::Moneta | Interface::Pss | Interface::Capi => Form::of_data(parts, workload, class),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Protocols: each a folder with its two halves, the driver (host side) and the controller (device side), which meet
 //! at the link. A new protocol is one more folder and one more line in each list below.
 
+pub mod capi;
 pub mod dc_express;
 pub mod moneta;
 pub mod nvme;
@@ -41,6 +42,7 @@ pub enum Driver {
     DcExpress(dc_express::driver::Driver),
     Moneta(moneta::driver::Driver),
     Pss(pss::driver::Driver),
+    Capi(capi::driver::Driver),
 }
 
 /// The device's half.
@@ -50,6 +52,7 @@ pub enum Controller {
     DcExpress(dc_express::endpoint::Endpoint),
     Moneta(moneta::controller::Controller),
     Pss(pss::controller::Controller),
+    Capi(capi::afu::Afu),
 }
 
 /// Both halves of a drive's protocol, set up and connected.
@@ -62,10 +65,16 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
         let (driver, controller) = moneta::connect(drive, sink);
         return (Driver::Moneta(driver), Controller::Moneta(controller));
     }
+    if drive.interface == Interface::Capi {
+        let (driver, afu) = capi::connect(drive, seed, sink);
+        return (Driver::Capi(driver), Controller::Capi(afu));
+    }
     let mut nvme = nvme::controller::Controller::new(drive);
     let nvme_driver = nvme::driver::Driver::new(drive, &mut nvme, sink);
     match drive.interface {
-        Interface::Nvme | Interface::Moneta | Interface::Pss => (Driver::Nvme(nvme_driver), Controller::Nvme(nvme)),
+        Interface::Nvme | Interface::Moneta | Interface::Pss | Interface::Capi => {
+            (Driver::Nvme(nvme_driver), Controller::Nvme(nvme))
+        }
         Interface::DcExpress => {
             let mut endpoint = dc_express::endpoint::Endpoint::new(drive, nvme);
             let driver = dc_express::driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, sink);
@@ -79,7 +88,7 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
 pub fn stages(drive: &config::Drive) -> Vec<config::Stage> {
     let mut stages = drive.stack.stages.clone();
     stages.extend(match drive.interface {
-        Interface::Nvme | Interface::DcExpress | Interface::Pss => Vec::new(),
+        Interface::Nvme | Interface::DcExpress | Interface::Pss | Interface::Capi => Vec::new(),
         Interface::Moneta => moneta::driver::stages(drive),
     });
     stages
@@ -105,6 +114,7 @@ impl Driver {
             // All of it is in the stages of its driver.
             (Driver::Moneta(_), _) => {}
             (Driver::Pss(driver), _) => driver.submit_work(ledger),
+            (Driver::Capi(driver), _) => driver.submit_work(ledger),
         }
     }
 
@@ -116,6 +126,8 @@ impl Driver {
             (Driver::DcExpress(driver), Op::Write) => driver.nvme.complete_work(ledger),
             (Driver::Moneta(driver), _) => driver.complete_work(io, ledger),
             (Driver::Pss(_), _) => {}
+            // Seeing its status is all.
+            (Driver::Capi(_), _) => {}
         }
     }
 
@@ -143,6 +155,7 @@ impl Driver {
             Driver::DcExpress(driver) => driver.submit(now, request, link, sink),
             Driver::Moneta(driver) => driver.submit(request, link, sink),
             Driver::Pss(driver) => driver.submit(request, link, sink),
+            Driver::Capi(driver) => driver.submit(request, link, sink),
         }
     }
 
@@ -153,6 +166,7 @@ impl Driver {
             }
             Driver::Moneta(driver) => driver.max_transfer_bytes(),
             Driver::Pss(driver) => driver.max_transfer_bytes(),
+            Driver::Capi(driver) => driver.max_transfer_bytes(),
         }
     }
 
@@ -163,7 +177,9 @@ impl Driver {
             (Driver::DcExpress(driver), dc_express::role::DATA) => {
                 driver.on_data_settled(now, settled, link, sink);
             }
-            (_, nvme::role::DATA | moneta::role::DATA | pss::role::DATA) if first + count == packet.count() => {
+            (_, nvme::role::DATA | moneta::role::DATA | pss::role::DATA | capi::role::DATA)
+                if first + count == packet.count() =>
+            {
                 sink.charge(packet.request, Stage::Settle, now);
             }
             (
@@ -171,6 +187,7 @@ impl Driver {
                 nvme::role::COMPLETION,
             ) => nvme.on_entry_settled(now, packet, polling, link, sink),
             (Driver::Pss(driver), pss::role::RECORD) => driver.on_record_settled(now, packet, polling, link, sink),
+            (Driver::Capi(driver), capi::role::STATUS) => driver.on_status_settled(now, packet, link, sink),
             _ => {}
         }
     }
@@ -188,6 +205,7 @@ impl Driver {
                 driver.on_handled(now, link, sink);
                 None
             }
+            Driver::Capi(_) => None,
         }
     }
 
@@ -201,7 +219,7 @@ impl Driver {
     /// The driver's timer has fired.
     pub fn on_timer(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
         match self {
-            Driver::Nvme(_) | Driver::Moneta(_) | Driver::Pss(_) => {}
+            Driver::Nvme(_) | Driver::Moneta(_) | Driver::Pss(_) | Driver::Capi(_) => {}
             Driver::DcExpress(driver) => driver.on_timer(now, link, sink),
         }
     }
@@ -223,6 +241,7 @@ impl Driver {
                 ("foreign_tags", driver.foreign_tags),
             ],
             Driver::Pss(driver) => vec![("doorbells", driver.doorbells)],
+            Driver::Capi(driver) => vec![("doorbells", driver.doorbells)],
         }
     }
 }
@@ -235,6 +254,7 @@ impl Controller {
             (Controller::DcExpress(endpoint), Kind::Completion) => endpoint.on_answer(now, packet, payload, ports),
             (Controller::Moneta(moneta), _) => moneta.on_packet(now, packet, payload, ports),
             (Controller::Pss(pss), Kind::Completion) => pss.on_answer(now, packet, payload, ports),
+            (Controller::Capi(afu), Kind::Completion) => afu.on_answer(now, packet, payload, ports),
             (controller, _) => {
                 controller.on_register_write(now, packet.address, payload.u32(), ports);
             }
@@ -267,6 +287,7 @@ impl Controller {
             Controller::DcExpress(endpoint) => endpoint.on_register_write(now, address, value, ports),
             Controller::Moneta(moneta) => moneta.on_register_write(now, address, value.into(), ports),
             Controller::Pss(pss) => pss.on_register_write(now, address, value, ports),
+            Controller::Capi(afu) => afu.on_register_write(now, address, value, ports),
         }
     }
 
@@ -277,6 +298,7 @@ impl Controller {
             Controller::DcExpress(endpoint) => endpoint.on_timer(now, timer, ports),
             Controller::Moneta(moneta) => moneta.on_timer(now, timer, ports),
             Controller::Pss(pss) => pss.on_timer(now, timer, ports),
+            Controller::Capi(afu) => afu.on_timer(now, timer, ports),
         }
     }
 
@@ -294,6 +316,7 @@ impl Controller {
                 ];
             }
             Controller::Pss(pss) => return pss.counts.named().to_vec(),
+            Controller::Capi(afu) => return afu.counters(),
         };
         let reads = endpoint.map(|endpoint| endpoint.counts).unwrap_or_default();
         let mut counters =
@@ -340,6 +363,16 @@ pub fn packet_name(packet: &Packet) -> &'static str {
         (pss::role::READ_DATA, Kind::MemoryRead) => "read data",
         (pss::role::METADATA, _) => "metadata",
         (pss::role::RECORD, _) => "completion record",
+        (capi::role::DOORBELL, _) => "doorbell",
+        (capi::role::ELEMENT, Kind::MemoryRead) => "fetch element",
+        (capi::role::ELEMENT, _) => "element",
+        (capi::role::PAYLOAD, Kind::MemoryRead) => "read lines",
+        (capi::role::PAYLOAD | capi::role::DATA, _) => "lines",
+        (capi::role::CLAIM, Kind::MemoryRead) => "claim lines",
+        (capi::role::CLAIM, _) => "claimed",
+        (capi::role::PAGE_TABLE, Kind::MemoryRead) => "read page table",
+        (capi::role::PAGE_TABLE, _) => "page table",
+        (capi::role::STATUS, _) => "status",
         _ => "data",
     }
 }

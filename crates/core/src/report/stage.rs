@@ -44,6 +44,10 @@ stages! {
     PollWait = "poll wait" in Host,
     /// The queue read that brings the command to the device.
     Fetch = "fetch" in Link,
+    /// Commands of the accelerator pass the processor service layer.
+    Psl = "psl" in Device,
+    /// An address that the device cannot translate: the page table is read.
+    Translation = "translation" in Link,
     /// The command waits for, and passes, the controller's parser.
     Parse = "parse" in Device,
     /// The request waits in the device until there is a buffer for it.
@@ -58,6 +62,8 @@ stages! {
     Media = "media" in Media,
     /// Data crosses the device, between memory controllers and the buffers of the link.
     Ring = "ring" in Device,
+    /// The host gives up its copies of the lines that the device is going to write.
+    Claim = "claim" in Link,
     /// Data packets wait for the wire or for credits.
     LinkWait = "link wait" in Link,
     /// Data packets are on the wire.

@@ -103,7 +103,7 @@ impl AsFd for Listener {
 }
 
 /// A server that was killed leaves the name of its socket behind: one that nobody answers at is taken over.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();

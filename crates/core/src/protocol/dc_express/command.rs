@@ -1,15 +1,27 @@
-//! The read command of DC Express: one 64-byte entry of a ring in host memory (section 4.1: "one 64 B command").
+//! The command of DC Express: one 64-byte entry of a ring in host memory (section 4.1: "one 64 B command").
 //!
-//! The paper does not print a layout; this one holds what its text needs.
+//! The paper does not print a layout; this one holds what its text needs. Its device takes reads alone, as the modelled
+//! one does; served in shared memory, where there is no NVMe beside it, the ring takes the other operations too.
 
 /// Bytes of a command.
 pub const COMMAND_BYTES: usize = 64;
 
-const READ: u8 = 1;
+/// What a command asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Read = 1,
+    /// Store what is in the buffer.
+    Write = 2,
+    /// What has been written before survives the device's end.
+    Flush = 3,
+    /// A read that is answered at once, whatever the model says: it measures the way between host and device.
+    Probe = 4,
+}
 
-/// A read, as the host puts it into the ring.
+/// A command, as the host puts it into the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
+    pub operation: Operation,
     /// Alternates between 1 and 2 each time the ring wraps, so that the endpoint knows a new entry from an old one.
     pub pass: u8,
     /// Receive buffer, and which attempt at reading into it this is.
@@ -28,7 +40,7 @@ impl Command {
     /// The command as it stands in the ring.
     pub fn encode(&self) -> [u8; COMMAND_BYTES] {
         let mut bytes = [0; COMMAND_BYTES];
-        bytes[0] = READ;
+        bytes[0] = self.operation as u8;
         bytes[1] = self.pass;
         bytes[2..4].copy_from_slice(&self.slot.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.bytes.to_le_bytes());
@@ -39,11 +51,12 @@ impl Command {
         bytes
     }
 
-    /// The command that these bytes hold, unless they are no read.
+    /// The command that these bytes hold, unless they are none.
     pub fn decode(bytes: &[u8; COMMAND_BYTES]) -> Option<Command> {
         let words = bytes.as_chunks::<8>().0;
         let word = |place: usize| u64::from_le_bytes(words[place]);
-        (bytes[0] == READ).then(|| Command {
+        Some(Command {
+            operation: Operation::decode(bytes[0])?,
             pass: bytes[1],
             slot: (word(0) >> 16) as u16,
             attempt: bytes[32],
@@ -52,6 +65,13 @@ impl Command {
             buffer: word(2),
             tag: word(3),
         })
+    }
+}
+
+impl Operation {
+    fn decode(code: u8) -> Option<Operation> {
+        let all = [Operation::Read, Operation::Write, Operation::Flush, Operation::Probe];
+        all.into_iter().find(|operation| *operation as u8 == code)
     }
 }
 
@@ -70,6 +90,7 @@ mod tests {
     #[test]
     fn a_command_reads_back_and_an_empty_slot_is_none() {
         let command = Command {
+            operation: Operation::Read,
             pass: 2,
             slot: 513,
             attempt: 3,
@@ -80,5 +101,9 @@ mod tests {
         };
         assert_eq!(Command::decode(&command.encode()), Some(command));
         assert_eq!(Command::decode(&[0; COMMAND_BYTES]), None);
+        for operation in [Operation::Write, Operation::Flush, Operation::Probe] {
+            let command = Command { operation, ..command };
+            assert_eq!(Command::decode(&command.encode()), Some(command));
+        }
     }
 }

@@ -8,7 +8,7 @@ mod buffers;
 
 use std::collections::VecDeque;
 
-use super::command::{COMMAND_BYTES, Command, FIRST_PASS, next_pass};
+use super::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
 use super::endpoint::{Endpoint, MODE_DOORBELL};
 use super::{ReadName, doorbell, role};
 use crate::config::{self, TagChoice};
@@ -161,7 +161,8 @@ impl Driver {
         let tag = if sink.data.is_some() { self.mark(number, slot, sink) } else { self.own_tag() };
         let queue = &mut self.queues[number];
         queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot").tag = tag;
-        let command = Command { pass: queue.pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag };
+        let (operation, pass) = (Operation::Read, queue.pass);
+        let command = Command { operation, pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag };
         sink.memory.write(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, &command.encode());
         sink.bind(self.first_binding + number, queue.tail as usize, request);
         queue.tail += 1;

@@ -7,7 +7,7 @@
 
 use slab::Slab;
 
-use super::command::{COMMAND_BYTES, Command, FIRST_PASS, next_pass};
+use super::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
 use super::predict::Predictor;
 use super::tails::Tails;
 use super::{ReadName, doorbell_queue, role};
@@ -267,7 +267,8 @@ impl Endpoint {
             if ahead > entries / 2 {
                 continue;
             }
-            let new = Command::decode(entry).filter(|command| ahead == 0 && command.pass == queue.pass);
+            let reads = Command::decode(entry).filter(|command| command.operation == Operation::Read);
+            let new = reads.filter(|command| ahead == 0 && command.pass == queue.pass);
             let Some(command) = new else { break };
             self.accept(now, poll.queue, command, sampled, ports);
             found += 1;

@@ -1,0 +1,49 @@
+//! The way to a device: a socket that says when either side has gone, and the memory.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::SendFlags;
+
+use crate::handshake::{self, Hello, WELCOME_BYTES, Welcome};
+use crate::memory::Memory;
+
+/// What the queues of a client share.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: UnixStream,
+    pub memory: Memory,
+    pub welcome: Welcome,
+}
+
+impl Connection {
+    pub fn open(path: &Path, hello: &Hello) -> io::Result<Connection> {
+        let socket = UnixStream::connect(path)?;
+        handshake::send(socket.as_fd(), &hello.encode(), None)?;
+        let mut message = [0; WELCOME_BYTES];
+        let (bytes, fd) = handshake::receive(socket.as_fd(), &mut message)?;
+        let welcome = Welcome::decode(&message[..bytes])?;
+        let fd = fd.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the server gave no memory"))?;
+        let memory = Memory::open(&fd, welcome.layout.memory_bytes())?;
+        Ok(Connection { socket, memory, welcome })
+    }
+
+    /// Wake the device.
+    pub fn ring(&self) {
+        // A socket that takes no more has enough rings in it, and one that is broken shows at the next time-out.
+        let _ = rustix::net::send(&self.socket, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Whether the device is still there.
+    pub fn check(&self) -> io::Result<()> {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            // The server says nothing more, so that anything here is the end.
+            Ok(1..) => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the device has gone")),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The same for C: `include/phaselink.h` has the declarations and what they mean. Errors are negative error numbers.
+
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+use std::slice;
+
+use crate::{Client, Options, Queue, Slot};
+
+/// An error as C has it; what has no number of its own counts as a failure of the device.
+fn number(error: &io::Error) -> c_int {
+    let kinds = [
+        (io::ErrorKind::InvalidInput, 22),
+        (io::ErrorKind::ReadOnlyFilesystem, 30),
+        (io::ErrorKind::StorageFull, 28),
+        (io::ErrorKind::BrokenPipe, 32),
+        (io::ErrorKind::ResourceBusy, 16),
+        (io::ErrorKind::PermissionDenied, 13),
+        (io::ErrorKind::Unsupported, 95),
+    ];
+    let named = kinds.into_iter().find(|(kind, _)| *kind == error.kind()).map(|(_, number)| number);
+    -error.raw_os_error().or(named).unwrap_or(5)
+}
+
+fn result(done: io::Result<()>) -> c_int {
+    done.map_or_else(|error| number(&error), |()| 0)
+}
+
+/// Connect; see the header.
+///
+/// # Safety
+/// `path` is a string that ends in a zero, and `client` a place for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_connect(
+    path: *const c_char,
+    queues: u32,
+    depth: u32,
+    writes: c_int,
+    client: *mut *mut Client,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let path = unsafe { CStr::from_ptr(path) };
+    let options = Options { queues, depth, writes: writes != 0, ..Options::default() };
+    match Client::connect(Path::new(OsStr::from_bytes(path.to_bytes())), &options) {
+        Err(error) => number(&error),
+        Ok(connected) => {
+            // SAFETY: the caller's promise.
+            unsafe { *client = Box::into_raw(Box::new(connected)) };
+            0
+        }
+    }
+}
+
+/// Bytes of the drive; see the header.
+///
+/// # Safety
+/// `client` is one that [`phaselink_connect`] made and [`phaselink_close`] has not had.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_capacity(client: *const Client) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { &*client }.capacity_bytes()
+}
+
+/// Bytes of a block; see the header.
+///
+/// # Safety
+/// As [`phaselink_capacity`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_block(client: *const Client) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { &*client }.block_bytes()
+}
+
+/// The next queue, or null; see the header.
+///
+/// # Safety
+/// As [`phaselink_capacity`], and no other thread uses the client meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_queue(client: *mut Client) -> *mut Queue {
+    // SAFETY: the caller's promise.
+    let queue = unsafe { &mut *client }.take_queue();
+    queue.map_or(ptr::null_mut(), |queue| Box::into_raw(Box::new(queue)))
+}
+
+/// Give a client back; see the header.
+///
+/// # Safety
+/// As [`phaselink_queue`]. The client is gone afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_close(client: *mut Client) {
+    if !client.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(client) });
+    }
+}
+
+/// Give a queue back; see the header.
+///
+/// # Safety
+/// `queue` is one that [`phaselink_queue`] made, and gone afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_queue_close(queue: *mut Queue) {
+    if !queue.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(queue) });
+    }
+}
+
+/// Read and wait; see the header.
+///
+/// # Safety
+/// `queue` is one that [`phaselink_queue`] made and that no other thread uses, and `into` has room for `bytes`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_read(queue: *mut Queue, offset: u64, into: *mut u8, bytes: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    let (queue, into) = unsafe { (&mut *queue, slice::from_raw_parts_mut(into, bytes)) };
+    result(queue.read(offset, into))
+}
+
+/// Write and wait; see the header.
+///
+/// # Safety
+/// As [`phaselink_read`], with `bytes` bytes at `from`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_write(queue: *mut Queue, offset: u64, from: *const u8, bytes: usize) -> c_int {
+    // SAFETY: the caller's promise.
+    let (queue, from) = unsafe { (&mut *queue, slice::from_raw_parts(from, bytes)) };
+    result(queue.write(offset, from))
+}
+
+/// Flush and wait; see the header.
+///
+/// # Safety
+/// `queue` is one that [`phaselink_queue`] made and that no other thread uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_flush(queue: *mut Queue) -> c_int {
+    // SAFETY: the caller's promise.
+    result(unsafe { &mut *queue }.flush())
+}
+
+/// Start a read; see the header.
+///
+/// # Safety
+/// As [`phaselink_flush`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_submit_read(queue: *mut Queue, offset: u64, bytes: u32) -> c_int {
+    // SAFETY: the caller's promise.
+    submitted(unsafe { &mut *queue }.submit_read(offset, bytes))
+}
+
+/// Start a write; see the header.
+///
+/// # Safety
+/// As [`phaselink_write`]; the bytes are the caller's again when this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_submit_write(queue: *mut Queue, offset: u64, from: *const u8, bytes: u32) -> c_int {
+    // SAFETY: the caller's promise.
+    let (queue, from) = unsafe { (&mut *queue, slice::from_raw_parts(from, bytes as usize)) };
+    submitted(queue.submit_write(offset, from))
+}
+
+/// Whether a slot is complete; see the header.
+///
+/// # Safety
+/// As [`phaselink_read`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_complete(queue: *mut Queue, slot: c_int, into: *mut u8, bytes: usize) -> c_int {
+    // SAFETY: the caller's promise; with no bytes, the pointer may be null and is not used.
+    let (queue, into) = unsafe {
+        let into = if bytes == 0 { &mut [][..] } else { slice::from_raw_parts_mut(into, bytes) };
+        (&mut *queue, into)
+    };
+    let slot = Slot::from_number(u16::try_from(slot).unwrap_or(u16::MAX));
+    queue.complete(slot, into).map_or_else(|error| number(&error), c_int::from)
+}
+
+fn submitted(slot: io::Result<Option<Slot>>) -> c_int {
+    match slot {
+        Ok(Some(slot)) => slot.number().into(),
+        Ok(None) => -16,
+        Err(error) => number(&error),
+    }
+}

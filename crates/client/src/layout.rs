@@ -1,0 +1,136 @@
+//! Where things are in the memory that a client shares with the device.
+//!
+//! ```text
+//!   queue 0                                            queue 1 ...
+//!   mode word | ring of commands | status words | buffers
+//! ```
+//!
+//! Every part starts at a cache line of its own, so that no two writers share one.
+
+use phaselink_core::protocol::dc_express::command::COMMAND_BYTES;
+
+use crate::chunk::{CHUNK_BYTES, WORD_BYTES};
+
+/// Bytes that go between two processors together.
+const LINE_BYTES: u64 = 64;
+/// Beginnings of queues are multiples of a page.
+const PAGE_BYTES: u64 = 4096;
+/// Buffers lie so much further apart than they are long: at a distance of a power of two, their first lines would all
+/// compete for the same few places of a cache. Five chunks (640 bytes) put 512-byte reads side by side in it.
+const STAGGER_BYTES: u64 = 5 * CHUNK_BYTES as u64;
+
+/// What a client may ask for.
+pub const QUEUES_MAX: u32 = 16;
+/// Entries of a ring; one less can be under way.
+pub const ENTRIES_MAX: u32 = 1024;
+/// The longest transfer, and the shortest.
+pub const TRANSFER_BYTES_MAX: u32 = 128 << 10;
+/// A disk sector: offsets and lengths are multiples of it.
+pub const TRANSFER_BYTES_MIN: u32 = 512;
+/// Memory of one client.
+pub const MEMORY_BYTES_MAX: u64 = 256 << 20;
+
+/// The shape of a client's memory; both sides compute all places from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub queues: u32,
+    /// Commands of a ring.
+    pub entries: u32,
+    /// The longest transfer.
+    pub transfer_bytes: u32,
+}
+
+impl Layout {
+    /// Whether a server gives this.
+    pub fn is_allowed(&self) -> bool {
+        (1..=QUEUES_MAX).contains(&self.queues)
+            && (2..=ENTRIES_MAX).contains(&self.entries)
+            && (TRANSFER_BYTES_MIN..=TRANSFER_BYTES_MAX).contains(&self.transfer_bytes)
+            && self.transfer_bytes.is_multiple_of(TRANSFER_BYTES_MIN)
+            && self.memory_bytes() <= MEMORY_BYTES_MAX
+    }
+
+    /// Commands under way in a queue: fewer than entries, so that the device never finds its own tail.
+    pub fn slots(&self) -> u32 {
+        self.entries - 1
+    }
+
+    /// All of it.
+    pub fn memory_bytes(&self) -> u64 {
+        u64::from(self.queues) * self.queue_bytes()
+    }
+
+    /// Where a queue's host reads whether to ring.
+    pub fn mode_word(&self, queue: u32) -> u64 {
+        u64::from(queue) * self.queue_bytes()
+    }
+
+    /// Where an entry of a ring is.
+    pub fn entry(&self, queue: u32, index: u32) -> u64 {
+        self.mode_word(queue) + LINE_BYTES + u64::from(index) * COMMAND_BYTES as u64
+    }
+
+    /// Where the status of what was last asked with a slot is.
+    pub fn status(&self, queue: u32, slot: u32) -> u64 {
+        self.entry(queue, self.entries) + u64::from(slot) * LINE_BYTES
+    }
+
+    /// Where a slot's buffer is.
+    pub fn buffer(&self, queue: u32, slot: u32) -> u64 {
+        let first = self.status(queue, self.slots()).next_multiple_of(CHUNK_BYTES as u64);
+        first + u64::from(slot) * self.stride_bytes()
+    }
+
+    fn stride_bytes(&self) -> u64 {
+        u64::from(self.transfer_bytes) + STAGGER_BYTES
+    }
+
+    fn queue_bytes(&self) -> u64 {
+        let (entries, slots) = (u64::from(self.entries), u64::from(self.slots()));
+        let fixed = LINE_BYTES + entries * COMMAND_BYTES as u64 + slots * LINE_BYTES;
+        (fixed.next_multiple_of(CHUNK_BYTES as u64) + slots * self.stride_bytes()).next_multiple_of(PAGE_BYTES)
+    }
+}
+
+/// Words of so many bytes.
+pub fn words(bytes: u32) -> usize {
+    bytes as usize / WORD_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_and_the_last_buffer_ends_within_the_memory() {
+        for (queues, entries, transfer_bytes) in [(1, 2, 512), (3, 33, 4096), (2, 64, 128 << 10)] {
+            let layout = Layout { queues, entries, transfer_bytes };
+            assert!(layout.is_allowed());
+            for queue in 0..queues {
+                assert!(layout.entry(queue, entries - 1) + 64 <= layout.status(queue, 0));
+                assert!(layout.status(queue, layout.slots() - 1) + 64 <= layout.buffer(queue, 0));
+                assert_eq!(layout.buffer(queue, 0) % 128, 0);
+                let end = layout.buffer(queue, layout.slots() - 1) + u64::from(transfer_bytes);
+                assert!(end <= layout.mode_word(queue + 1));
+            }
+            assert_eq!(layout.mode_word(queues), layout.memory_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_or_no_multiple_of_a_sector_is_not_allowed() {
+        let fine = Layout { queues: 1, entries: 64, transfer_bytes: 4096 };
+        assert!(fine.is_allowed());
+        for wrong in [
+            Layout { queues: 0, ..fine },
+            Layout { queues: 17, ..fine },
+            Layout { entries: 1, ..fine },
+            Layout { entries: u32::MAX, ..fine },
+            Layout { transfer_bytes: 4095, ..fine },
+            Layout { transfer_bytes: 256 << 10, ..fine },
+            Layout { queues: 16, entries: 1024, transfer_bytes: 128 << 10 },
+        ] {
+            assert!(!wrong.is_allowed(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A DC Express device in shared memory, from user space: no system call and no interrupt between a thread and its data.
+//!
+//! `phaselink serve DRIVE --shm PATH` is the device. A [`Client`] connects to the socket at that path, is handed memory
+//! of its own, and has a [`Queue`] for each of its threads:
+//!
+//! ```no_run
+//! use phaselink_client::{Client, Options};
+//!
+//! let mut client = Client::connect("disk.sock".as_ref(), &Options::default())?;
+//! let mut queue = client.take_queue().expect("one was asked for");
+//! let mut sector = [0; 512];
+//! queue.read(4096, &mut sector)?;
+//! queue.write(4096, &sector)?;
+//! queue.flush()?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Threads that wait spin, and give way to others after some microseconds. `include/phaselink.h` is the same for C.
+//!
+//! The modules below are what the two sides share; [`chunk`] has the order of memory accesses on which all rests.
+
+pub mod chunk;
+mod connection;
+mod ffi;
+pub mod handshake;
+pub mod layout;
+pub mod memory;
+mod queue;
+pub mod status;
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use connection::Connection;
+use handshake::{Hello, VERSION};
+use layout::Layout;
+
+pub use queue::{Queue, Slot};
+
+/// Probes of each length by which the device measures the way: enough for a median.
+const PROBES: usize = 64;
+/// Lengths of these probes: a sector, and a page. The device draws a line through both.
+pub const PROBE_BYTES: [u32; 2] = [512, 4096];
+
+/// What a client would like.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Queues: one for each thread, up to 16.
+    pub queues: u32,
+    /// Commands that can be under way in each, up to 1023.
+    pub depth: u32,
+    /// The longest transfer in bytes, 512 to 131072; longer requests are split.
+    pub transfer_bytes: u32,
+    /// Whether to write. A server may refuse that.
+    pub writes: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { queues: 1, depth: 63, transfer_bytes: layout::TRANSFER_BYTES_MAX, writes: true }
+    }
+}
+
+/// A connection to a device. Its queues stay usable without it, and the connection ends with the last of them.
+#[derive(Debug)]
+pub struct Client {
+    connection: Arc<Connection>,
+    queues: VecDeque<Queue>,
+}
+
+impl Client {
+    /// Connect to the device whose socket is at `path`.
+    ///
+    /// # Errors
+    /// If there is none, or it refuses.
+    pub fn connect(path: &Path, options: &Options) -> io::Result<Client> {
+        let Options { queues, depth, transfer_bytes, writes } = *options;
+        let layout = Layout { queues, entries: depth.saturating_add(1), transfer_bytes };
+        let connection = Arc::new(Connection::open(path, &Hello { version: VERSION, layout, writes })?);
+        // Tags that nobody can foresee keep data from being made to end in them.
+        let seed = RandomState::new().hash_one(path);
+        let queue = |number: u32| Queue::new(Arc::clone(&connection), number, seed.wrapping_add(number.into()));
+        let mut client = Client { queues: (0..connection.welcome.layout.queues).map(queue).collect(), connection };
+        if client.connection.welcome.probes {
+            client.probe()?;
+        }
+        Ok(client)
+    }
+
+    /// Bytes of the drive that this client sees.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.connection.welcome.capacity_bytes
+    }
+
+    /// Offsets and lengths are multiples of it.
+    pub fn block_bytes(&self) -> u32 {
+        self.connection.welcome.block_bytes
+    }
+
+    /// Whether the device takes writes.
+    pub fn can_write(&self) -> bool {
+        self.connection.welcome.writes
+    }
+
+    /// The next queue, for a thread of its own.
+    pub fn take_queue(&mut self) -> Option<Queue> {
+        self.queues.pop_front()
+    }
+
+    fn probe(&mut self) -> io::Result<()> {
+        let Some(queue) = self.queues.front_mut() else { return Ok(()) };
+        for bytes in PROBE_BYTES {
+            let mut into = vec![0; bytes.min(queue.transfer_bytes_max()) as usize];
+            for _ in 0..=PROBES {
+                queue.probe(&mut into)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Memory that two processes share, as atomic words.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, SealFlags};
+
+use crate::chunk::WORD_BYTES;
+
+/// A mapping of a sealed memory file. Its size is fixed for good, so that no access can fail.
+#[derive(Debug)]
+pub struct Memory {
+    map: MmapRaw,
+}
+
+impl Memory {
+    /// New memory of zeros, with the descriptor by which another process finds it.
+    ///
+    /// # Errors
+    /// If the system has none left.
+    pub fn create(bytes: u64) -> io::Result<(Memory, OwnedFd)> {
+        let fd = rustix::fs::memfd_create("phaselink", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        rustix::fs::ftruncate(&fd, bytes)?;
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let memory = Memory::open(&fd, bytes)?;
+        Ok((memory, fd))
+    }
+
+    /// The memory behind a descriptor.
+    ///
+    /// # Errors
+    /// If it has another size, or one that could change.
+    pub fn open(fd: &OwnedFd, bytes: u64) -> io::Result<Memory> {
+        let size = rustix::fs::fstat(fd)?.st_size as u64;
+        let is_fixed = rustix::fs::fcntl_get_seals(fd)?.contains(SealFlags::SHRINK);
+        if size != bytes || !is_fixed {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the shared memory is not what was agreed upon"));
+        }
+        let length = usize::try_from(bytes).map_err(io::Error::other)?;
+        let map = MmapOptions::new().len(length).map_raw(&fd.as_fd())?;
+        Ok(Memory { map })
+    }
+
+    /// The `count` words from `offset` on.
+    ///
+    /// # Panics
+    /// If they do not lie within the memory, or do not begin at a word: the layout is the caller's.
+    #[inline]
+    pub fn words(&self, offset: u64, count: usize) -> &[AtomicU64] {
+        let end = offset + (count * WORD_BYTES) as u64;
+        assert!(end <= self.map.len() as u64 && offset.is_multiple_of(WORD_BYTES as u64), "{count} words at {offset}");
+        let first = self.map.as_ptr().wrapping_add(offset as usize).cast::<AtomicU64>();
+        // SAFETY: the words lie within the mapping, which begins at a page and lives as long as `self`, and are aligned.
+        // The file is sealed against becoming shorter, so that they stay. Everything in this process reaches them as
+        // atomics, by this method alone; what another process does to them can only change their values.
+        unsafe { std::slice::from_raw_parts(first, count) }
+    }
+
+    /// The word at `offset`.
+    ///
+    /// # Panics
+    /// As [`Memory::words`].
+    #[inline]
+    pub fn word(&self, offset: u64) -> &AtomicU64 {
+        &self.words(offset, 1)[0]
+    }
+}

@@ -1,0 +1,330 @@
+//! A queue pair of one thread: commands into the ring, data by its tags, writes by their status.
+
+use std::hint;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation, next_pass};
+use phaselink_core::protocol::dc_express::endpoint::MODE_DOORBELL;
+use phaselink_core::protocol::dc_express::tags::TagSource;
+
+use crate::chunk::{self, COMMAND_WORDS, Tag};
+use crate::connection::Connection;
+use crate::layout::words;
+use crate::status::Status;
+
+/// Looks at a slot in vain before the clock is asked, and whoever else wants the processor: some microseconds.
+const LOOKS: u32 = 1024;
+/// A read that takes longer may be stuck: beyond what a device takes whose thread has not been put aside.
+const TIMEOUT: Duration = Duration::from_millis(1);
+/// Time-outs double up to this: the device is slow, not the tag wrong.
+const TIMEOUT_MAX: Duration = Duration::from_secs(1);
+
+/// A place of a queue that a command uses until it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u16);
+
+impl Slot {
+    /// The slot of this number, of which [`Queue::complete`] checks that something is under way in it.
+    pub fn from_number(number: u16) -> Slot {
+        Slot(number)
+    }
+
+    /// Its number, below the depth of the queue.
+    pub fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// A command under way.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    operation: Operation,
+    offset: u64,
+    bytes: u32,
+    tag: Tag,
+    looks: u32,
+    /// Since when the clock has been asked, and what it may show before something is wrong.
+    waiting: Option<Instant>,
+    timeout: Duration,
+}
+
+/// A queue pair. It belongs to one thread at a time; each thread takes one of its own.
+#[derive(Debug)]
+pub struct Queue {
+    connection: Arc<Connection>,
+    number: u32,
+    tail: u32,
+    pass: u8,
+    free: Vec<u16>,
+    asked: Vec<Option<Asked>>,
+    /// By slot: how often it has been used, so that a status is known from an old one.
+    attempts: Vec<u8>,
+    tags: TagSource,
+    collisions: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(connection: Arc<Connection>, number: u32, seed: u64) -> Queue {
+        let welcome = &connection.welcome;
+        let slots = welcome.layout.slots() as u16;
+        Queue {
+            number,
+            tail: 0,
+            pass: FIRST_PASS,
+            free: (0..slots).rev().collect(),
+            asked: vec![None; slots.into()],
+            attempts: vec![0; slots.into()],
+            tags: TagSource::random(welcome.tag_width, seed),
+            collisions: 0,
+            connection,
+        }
+    }
+
+    /// Commands that can be under way.
+    pub fn depth(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// The longest transfer of one command.
+    pub fn transfer_bytes_max(&self) -> u32 {
+        self.connection.welcome.layout.transfer_bytes
+    }
+
+    /// Reads whose data ended in the tag, and that were read again with another one.
+    pub fn collisions(&self) -> u64 {
+        self.collisions
+    }
+
+    /// Use this tag for the next reads, to see what happens to data that ends in it.
+    #[doc(hidden)]
+    pub fn replace_tags(&mut self, tags: TagSource) {
+        self.tags = tags;
+    }
+
+    /// Start a read; none if the queue is full.
+    ///
+    /// # Errors
+    /// If it is longer than [`Queue::transfer_bytes_max`], or no whole number of sectors.
+    pub fn submit_read(&mut self, offset: u64, bytes: u32) -> io::Result<Option<Slot>> {
+        self.submit(Operation::Read, offset, bytes, &[])
+    }
+
+    /// Start a write; none if the queue is full.
+    ///
+    /// # Errors
+    /// As [`Queue::submit_read`].
+    pub fn submit_write(&mut self, offset: u64, data: &[u8]) -> io::Result<Option<Slot>> {
+        let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        self.submit(Operation::Write, offset, bytes, data)
+    }
+
+    /// Start a flush of everything that has been completed so far; none if the queue is full.
+    ///
+    /// # Errors
+    /// None yet.
+    pub fn submit_flush(&mut self) -> io::Result<Option<Slot>> {
+        self.submit(Operation::Flush, 0, 0, &[])
+    }
+
+    /// Whether the command in `slot` is complete. If so, data of a read has been copied to `into`, as much as fits, and
+    /// the slot is free.
+    ///
+    /// # Errors
+    /// What the device says of this command, whose slot is then free; or that the device has gone.
+    pub fn complete(&mut self, slot: Slot, into: &mut [u8]) -> io::Result<bool> {
+        let Some(asked) = self.asked.get(usize::from(slot.0)).copied().flatten() else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing is under way in this slot"));
+        };
+        if matches!(asked.operation, Operation::Read | Operation::Probe) {
+            let buffer = self.buffer(slot.0, asked.bytes);
+            if !chunk::is_complete(buffer, asked.tag) {
+                return self.look_closer(slot.0);
+            }
+            chunk::copy_out(buffer, into);
+            self.release(slot.0);
+            return Ok(true);
+        }
+        match self.status(slot.0) {
+            None => self.look_closer(slot.0),
+            Some(status) => {
+                self.release(slot.0);
+                status.result().map(|()| true)
+            }
+        }
+    }
+
+    /// Read, and wait for it.
+    ///
+    /// # Errors
+    /// What the device says, or that it has gone.
+    pub fn read(&mut self, offset: u64, into: &mut [u8]) -> io::Result<()> {
+        let step = self.transfer_bytes_max() as usize;
+        for (at, piece) in (offset..).step_by(step).zip(into.chunks_mut(step)) {
+            self.run(Operation::Read, at, piece.len() as u32, &[], piece)?;
+        }
+        Ok(())
+    }
+
+    /// Write, and wait for it.
+    ///
+    /// # Errors
+    /// As [`Queue::read`].
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let step = self.transfer_bytes_max() as usize;
+        for (at, piece) in (offset..).step_by(step).zip(data.chunks(step)) {
+            self.run(Operation::Write, at, piece.len() as u32, piece, &mut [])?;
+        }
+        Ok(())
+    }
+
+    /// Everything written so far survives the end of the machine when this returns.
+    ///
+    /// # Errors
+    /// As [`Queue::read`].
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.run(Operation::Flush, 0, 0, &[], &mut [])
+    }
+
+    /// A read that no model delays, by which the device measures the way.
+    pub(crate) fn probe(&mut self, into: &mut [u8]) -> io::Result<()> {
+        self.run(Operation::Probe, 0, into.len() as u32, &[], into)
+    }
+
+    fn run(&mut self, operation: Operation, offset: u64, bytes: u32, data: &[u8], into: &mut [u8]) -> io::Result<()> {
+        let full = || io::Error::new(io::ErrorKind::ResourceBusy, "the queue is full");
+        let slot = self.submit(operation, offset, bytes, data)?.ok_or_else(full)?;
+        while !self.complete(slot, into)? {
+            hint::spin_loop();
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, operation: Operation, offset: u64, bytes: u32, data: &[u8]) -> io::Result<Option<Slot>> {
+        let welcome = &self.connection.welcome;
+        if bytes > welcome.layout.transfer_bytes || !bytes.is_multiple_of(welcome.block_bytes) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the length is too large, or no multiple of a block",
+            ));
+        }
+        let Some(slot) = self.free.pop() else { return Ok(None) };
+        chunk::copy_in(self.buffer(slot, bytes), data);
+        let tag = self.tag(welcome.tag_width);
+        let asked = Asked { operation, offset, bytes, tag, looks: 0, waiting: None, timeout: TIMEOUT };
+        self.asked[usize::from(slot)] = Some(asked);
+        self.enqueue(slot, asked);
+        Ok(Some(Slot(slot)))
+    }
+
+    fn tag(&self, width: phaselink_core::protocol::dc_express::tags::TagWidth) -> Tag {
+        Tag { value: self.tags.current().expect("random tags never run out"), width }
+    }
+
+    /// Put the command of `slot` into the ring.
+    fn enqueue(&mut self, slot: u16, asked: Asked) {
+        let Asked { operation, offset, bytes, tag, .. } = asked;
+        if matches!(operation, Operation::Read | Operation::Probe) {
+            chunk::mark(self.buffer(slot, bytes), tag);
+        }
+        let attempt = &mut self.attempts[usize::from(slot)];
+        *attempt = attempt.wrapping_add(1);
+        let (pass, attempt, tag) = (self.pass, *attempt, tag.value);
+        let connection = &*self.connection;
+        let layout = connection.welcome.layout;
+        let buffer = layout.buffer(self.number, slot.into());
+        let command = Command { operation, pass, slot, attempt, offset, bytes, buffer, tag };
+        let entry = connection.memory.words(layout.entry(self.number, self.tail), COMMAND_WORDS);
+        chunk::publish(entry, &command.encode());
+        self.tail += 1;
+        if self.tail == layout.entries {
+            (self.tail, self.pass) = (0, next_pass(self.pass));
+        }
+        if connection.welcome.doorbells {
+            self.ring_if_asked();
+        }
+    }
+
+    /// A device that is about to sleep says so, and looks once more: either it sees the command, or this sees the word.
+    fn ring_if_asked(&self) {
+        fence(Ordering::SeqCst);
+        let mode = self.connection.memory.word(self.connection.welcome.layout.mode_word(self.number));
+        if mode.load(Ordering::Relaxed) == u64::from(MODE_DOORBELL) {
+            self.connection.ring();
+        }
+    }
+
+    /// A command is still not complete: after many looks, see whether something is wrong with it.
+    #[inline]
+    fn look_closer(&mut self, slot: u16) -> io::Result<bool> {
+        let asked = self.asked[usize::from(slot)].as_mut().expect("checked by the caller");
+        asked.looks += 1;
+        if asked.looks.is_multiple_of(LOOKS) { self.on_many_looks(slot) } else { Ok(false) }
+    }
+
+    #[cold]
+    fn on_many_looks(&mut self, slot: u16) -> io::Result<bool> {
+        let asked = self.asked[usize::from(slot)].as_mut().expect("checked by the caller");
+        let since = *asked.waiting.get_or_insert_with(Instant::now);
+        if since.elapsed() < asked.timeout {
+            thread::yield_now();
+            return Ok(false);
+        }
+        self.on_timeout(slot)
+    }
+
+    /// A read takes too long: it was refused, its data ends in the tag, or the device is slow or gone.
+    fn on_timeout(&mut self, slot: u16) -> io::Result<bool> {
+        let status = self.status(slot);
+        let asked = self.asked[usize::from(slot)].as_mut().expect("checked by the caller");
+        asked.waiting = None;
+        match status {
+            Some(Status::Fine) if asked.operation != Operation::Read => Ok(false),
+            Some(Status::Fine) => {
+                // The status is behind the data, so that the tags are looked at for the last time here.
+                let asked = *asked;
+                if !chunk::is_complete(self.buffer(slot, asked.bytes), asked.tag) {
+                    self.retry(slot, asked);
+                }
+                Ok(false)
+            }
+            Some(status) => {
+                self.release(slot);
+                status.result().map(|()| false)
+            }
+            None => {
+                asked.timeout = (asked.timeout * 2).min(TIMEOUT_MAX);
+                self.connection.check().map(|()| false)
+            }
+        }
+    }
+
+    /// The data ends in the tag: read again with another one.
+    fn retry(&mut self, slot: u16, asked: Asked) {
+        self.collisions += 1;
+        self.tags.renew();
+        let asked = Asked { tag: self.tag(asked.tag.width), looks: 0, ..asked };
+        self.asked[usize::from(slot)] = Some(asked);
+        self.enqueue(slot, asked);
+    }
+
+    fn release(&mut self, slot: u16) {
+        self.asked[usize::from(slot)] = None;
+        self.free.push(slot);
+    }
+
+    fn buffer(&self, slot: u16, bytes: u32) -> &[AtomicU64] {
+        let layout = &self.connection.welcome.layout;
+        self.connection.memory.words(layout.buffer(self.number, slot.into()), words(bytes))
+    }
+
+    #[inline]
+    fn status(&self, slot: u16) -> Option<Status> {
+        let place = self.connection.welcome.layout.status(self.number, slot.into());
+        let word = self.connection.memory.word(place).load(Ordering::Acquire);
+        Status::of(word, self.attempts[usize::from(slot)])
+    }
+}

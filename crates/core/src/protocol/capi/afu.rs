@@ -1,0 +1,355 @@
+//! The device's half: the accelerator (AFU) that fetches work elements and moves lines, behind the processor service
+//! layer (PSL).
+//!
+//! It owes the host that every command of an element is answered by one status, and that the status of a read goes out
+//! behind its lines. A write is done once its lines are in the AFU's buffer (CAPI: 2.9 us over either memory).
+
+use slab::Slab;
+
+use super::buffer::WriteBuffer;
+use super::driver::Areas;
+use super::role;
+use super::spec::{
+    COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, STATUS_BYTES, Status, decode_element,
+};
+use crate::config;
+use crate::link::packet::{Direction, Packet, Payload, Token};
+use crate::protocol::reads::Reads;
+use crate::protocol::{Ports, start_read};
+use crate::random::Random;
+use crate::report::Stage;
+use crate::sink::{Event, RequestId, Timer};
+use crate::time::{Span, Time};
+
+/// Timers: a command of the AFU has passed the PSL, or something in the AFU is ready.
+mod timer {
+    pub const FETCH: u8 = 0;
+    pub const PAYLOAD: u8 = 1;
+    pub const CLAIM: u8 = 2;
+    pub const DATA: u8 = 3;
+    pub const STATUS: u8 = 4;
+    /// The lines of a read are there.
+    pub const READ: u8 = 5;
+    /// The lines of a write are in the buffer.
+    pub const WRITTEN: u8 = 6;
+    /// A command is understood, and wants its lines from the host, or only its status.
+    pub const PARSED: u8 = 7;
+}
+
+/// Bytes of a request for ownership that stand for each line in the answer (assumed: a tag).
+const CLAIM_BYTES: u32 = 4;
+/// Bits of a context that number a command; the others say what it wanted of the PSL.
+const NUMBER_BITS: u32 = 24;
+
+/// An element as the AFU sees it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Element {
+    /// Round of use that was done last, and when the present one was rung and its fetch went out.
+    round: u32,
+    rung: Time,
+    fetched: Time,
+    is_busy: bool,
+    left: u8,
+}
+
+/// A command between its fetch and its status.
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    command: Command,
+    element: u16,
+    place: u8,
+    request: Option<RequestId>,
+    status: Status,
+}
+
+/// What the AFU has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub commands: u64,
+    pub elements: u64,
+    pub refused: u64,
+    pub translation_misses: u64,
+}
+
+/// The accelerator with its PSL.
+#[derive(Clone, Debug)]
+pub struct Afu {
+    areas: Areas,
+    elements: Vec<Element>,
+    active: Slab<Active>,
+    reads: Reads,
+    buffer: WriteBuffer,
+    psl: Span,
+    claim_lines: bool,
+    translation_miss_ratio: f64,
+    random: Random,
+    parse: Span,
+    parser_free_at: Time,
+    capacity_lines: u64,
+    max_transfer_bytes: u32,
+    pub counts: Counts,
+}
+
+impl Afu {
+    /// An idle AFU that has been told where the host keeps its elements.
+    pub(super) fn new(drive: &config::Drive, areas: Areas, seed: u64) -> Afu {
+        let capi = &drive.capi;
+        Afu {
+            areas,
+            elements: vec![Element::default(); capi.elements.into()],
+            active: Slab::new(),
+            reads: Reads::new(drive.link.read_tags, LINE_BYTES),
+            buffer: WriteBuffer::new(u64::from(capi.buffer_kib) * 1024),
+            psl: capi.psl,
+            claim_lines: capi.claim_lines,
+            translation_miss_ratio: capi.translation_miss_ratio,
+            random: Random::stream(seed, "capi translation"),
+            parse: capi.parse,
+            parser_free_at: Time::ZERO,
+            capacity_lines: (drive.media.capacity_mib << 20) / u64::from(LINE_BYTES),
+            max_transfer_bytes: capi.max_transfer_kib * 1024,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What has been counted, by name.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("commands", self.counts.commands),
+            ("elements", self.counts.elements),
+            ("refused", self.counts.refused),
+            ("translation_misses", self.counts.translation_misses),
+        ]
+    }
+
+    /// The host rings: the element is fetched. What is at no register, names no element, or one that is under way, is
+    /// ignored.
+    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
+        let Some(element) = self.elements.get_mut(value as usize).filter(|_| address == DOORBELL_REGISTER) else {
+            return;
+        };
+        if !std::mem::replace(&mut element.is_busy, true) {
+            element.rung = now;
+            self.issue(now, timer::FETCH, value, ports);
+        }
+    }
+
+    /// A command of the AFU enters the PSL.
+    fn issue(&self, now: Time, kind: u8, context: u32, ports: &mut Ports) {
+        ports.sink.after(now, self.psl, Event::Controller { kind, context });
+    }
+
+    /// One of the timers has fired.
+    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        match timer.kind {
+            timer::READ => self.on_read(now, timer.context, ports),
+            timer::WRITTEN => self.issue(now, timer::STATUS, timer.context, ports),
+            timer::PARSED => self.on_parsed(now, timer.context, ports),
+            _ => self.on_passed(now, timer, ports),
+        }
+    }
+
+    /// A command has passed the PSL: to the link with it, or first a look into the page table.
+    fn on_passed(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        ports.sink.charge(self.request(timer), Stage::Psl, now);
+        // Lines that have been claimed have been translated.
+        let is_translated = timer.kind == timer::DATA && self.claim_lines;
+        if is_translated || !self.misses() {
+            return self.perform(now, timer, ports);
+        }
+        self.counts.translation_misses += 1;
+        let token = Token { role: role::PAGE_TABLE, context: u32::from(timer.kind) << NUMBER_BITS | timer.context };
+        self.reads.request(Packet::read(self.areas.elements, LINE_BYTES, LINE_BYTES, token), ports.link, ports.sink);
+    }
+
+    fn misses(&mut self) -> bool {
+        self.translation_miss_ratio > 0.0 && self.random.unit() < self.translation_miss_ratio
+    }
+
+    /// The request whose time a command takes: none for an element, whose time is that of all its requests, and for the
+    /// status of a read, which passes while its lines travel.
+    fn request(&self, timer: Timer) -> Option<RequestId> {
+        if timer.kind == timer::FETCH {
+            return None;
+        }
+        let active = &self.active[timer.context as usize];
+        let is_behind_lines = timer.kind == timer::STATUS && active.command.operation == Operation::Read;
+        active.request.filter(|_| !is_behind_lines)
+    }
+
+    /// What the PSL sends to the host.
+    fn perform(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        match timer.kind {
+            timer::FETCH => self.fetch(now, timer.context, ports),
+            timer::PAYLOAD => self.read_lines(timer.context, ports),
+            timer::CLAIM => self.claim(timer.context, ports),
+            timer::DATA => self.send_lines(now, timer.context, ports),
+            timer::STATUS => self.send_status(timer.context, ports),
+            other => unreachable!("the AFU has no command {other}"),
+        }
+    }
+
+    fn fetch(&mut self, now: Time, number: u32, ports: &mut Ports) {
+        self.elements[number as usize].fetched = now;
+        let address = self.areas.elements + u64::from(number) * u64::from(LINE_BYTES);
+        let token = Token { role: role::ELEMENT, context: number };
+        self.reads.request(Packet::read(address, LINE_BYTES, LINE_BYTES, token), ports.link, ports.sink);
+    }
+
+    /// The host answers a read.
+    pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        let Token { role, context } = packet.token;
+        if role != role::CLAIM {
+            self.reads.answered(packet.bytes, ports.link, ports.sink);
+        }
+        match role {
+            role::ELEMENT => self.on_element(now, context, payload, ports),
+            role::PAYLOAD => self.on_lines(now, context, ports),
+            role::CLAIM => {
+                ports.sink.charge(self.active[context as usize].request, Stage::Claim, now);
+                self.issue(now, timer::DATA, context, ports);
+            }
+            role::PAGE_TABLE => {
+                let number = context & ((1 << NUMBER_BITS) - 1);
+                let timer = Timer { kind: (context >> NUMBER_BITS) as u8, context: number };
+                ports.sink.charge(self.request(timer), Stage::Translation, now);
+                self.perform(now, timer, ports);
+            }
+            other => unreachable!("the AFU reads nothing of role {other}"),
+        }
+    }
+
+    /// An element is here: its commands are parsed one after the other. One that has been done already is not done
+    /// again.
+    fn on_element(&mut self, now: Time, number: u32, payload: &Payload, ports: &mut Ports) {
+        let element = &mut self.elements[number as usize];
+        let (round, commands) = decode_element(&payload.bytes()[..LINE_BYTES as usize]);
+        let commands: smallvec::SmallVec<[Command; COMMANDS_MAX]> = commands.collect();
+        if round == element.round || commands.is_empty() {
+            element.is_busy = false;
+            return;
+        }
+        (element.round, element.left) = (round, commands.len() as u8);
+        let (rung, fetched) = (element.rung, element.fetched);
+        self.counts.elements += 1;
+        for (place, command) in commands.into_iter().enumerate() {
+            let request = ports.sink.bound(number as usize, place);
+            ports.sink.charge(request, Stage::Doorbell, rung);
+            ports.sink.charge(request, Stage::Psl, rung + self.psl);
+            ports.sink.charge(request, Stage::Translation, fetched);
+            ports.sink.charge(request, Stage::Fetch, now);
+            ports.sink.accepted = request;
+            let status = self.check(&command);
+            let active = Active { command, element: number as u16, place: place as u8, request, status };
+            self.parser_free_at = self.parser_free_at.max(now) + self.parse;
+            self.start(self.parser_free_at, active, ports);
+        }
+    }
+
+    /// Whether a command asks for something that there is.
+    fn check(&self, command: &Command) -> Status {
+        let Command { operation, line, lines, .. } = *command;
+        let is_known = operation != Operation::Unknown;
+        let is_there = line + u64::from(lines) <= self.capacity_lines;
+        let is_small = u32::from(lines) * LINE_BYTES <= self.max_transfer_bytes;
+        if is_known && lines > 0 && is_there && is_small { Status::Done } else { Status::Refused }
+    }
+
+    /// A command is understood at `parsed`. As the parser works in order, a read can be given to the media now, as of
+    /// then.
+    fn start(&mut self, parsed: Time, active: Active, ports: &mut Ports) {
+        ports.sink.charge(active.request, Stage::Parse, parsed);
+        let id = self.active.insert(active) as u32;
+        assert!(id < 1 << NUMBER_BITS, "there are no more commands than elements hold");
+        let (offset, bytes) = active.extent();
+        let (kind, at) = match (active.status, active.command.operation) {
+            (Status::Done, Operation::Read) => {
+                (timer::READ, start_read(parsed, offset, bytes, LINE_BYTES, active.request, ports))
+            }
+            _ => (timer::PARSED, parsed),
+        };
+        ports.sink.at(at, Event::Controller { kind, context: id });
+    }
+
+    /// A write asks for its lines; what is refused, for nothing.
+    fn on_parsed(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        match self.active[id as usize].status {
+            Status::Done => self.issue(now, timer::PAYLOAD, id, ports),
+            Status::Refused => {
+                self.counts.refused += 1;
+                self.issue(now, timer::STATUS, id, ports);
+            }
+        }
+    }
+
+    fn read_lines(&mut self, id: u32, ports: &mut Ports) {
+        let active = &self.active[id as usize];
+        let (offset, bytes) = active.extent();
+        let token = Token { role: role::PAYLOAD, context: id };
+        let packet = Packet::read(active.command.buffer, bytes, LINE_BYTES, token).user_data(offset, active.request);
+        self.reads.request(packet, ports.link, ports.sink);
+    }
+
+    /// The lines of a write are here: done, once the buffer has room for them.
+    fn on_lines(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let active = self.active[id as usize];
+        let (offset, bytes) = active.extent();
+        let admitted = self.buffer.admit(now, bytes);
+        let timing = ports.media.write(admitted, offset, bytes);
+        self.buffer.leave(timing.buffered_at, bytes);
+        ports.sink.charge(active.request, Stage::MediaWait, admitted);
+        ports.sink.at(admitted, Event::Controller { kind: timer::WRITTEN, context: id });
+    }
+
+    /// The lines of a read are here: the host's copies of those lines have to go before they can be written.
+    fn on_read(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let kind = if self.claim_lines { timer::CLAIM } else { timer::DATA };
+        self.issue(now, kind, id, ports);
+    }
+
+    /// Ask for the ownership of a read's lines, each in a packet; the answers come together.
+    fn claim(&mut self, id: u32, ports: &mut Ports) {
+        let command = self.active[id as usize].command;
+        let token = Token { role: role::CLAIM, context: id };
+        let bytes = u32::from(command.lines) * CLAIM_BYTES;
+        ports.link.send(Packet::read(command.buffer, bytes, CLAIM_BYTES, token), ports.sink);
+    }
+
+    /// Write a read's lines, which the PSL acknowledges at once, as it owns them: its status may follow.
+    fn send_lines(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let active = self.active[id as usize];
+        let (offset, bytes) = active.extent();
+        let token = Token { role: role::DATA, context: id };
+        let packet = Packet::write(Direction::Up, active.command.buffer, bytes, LINE_BYTES, token);
+        ports.link.send(packet.user_data(offset, active.request), ports.sink);
+        ports.sink.after(now, self.psl, Event::Controller { kind: timer::STATUS, context: id });
+    }
+
+    /// Tell the host. Strict ordering keeps the status behind its lines.
+    fn send_status(&mut self, id: u32, ports: &mut Ports) {
+        let active = self.active.remove(id as usize);
+        self.counts.commands += 1;
+        let element = &mut self.elements[usize::from(active.element)];
+        element.left -= 1;
+        element.is_busy = element.left > 0;
+        let line = self.areas.statuses + u64::from(active.element) * u64::from(LINE_BYTES);
+        let mut status = [0; STATUS_BYTES];
+        status[..4].copy_from_slice(&element.round.to_le_bytes());
+        status[4..].copy_from_slice(&(active.status as u32).to_le_bytes());
+        let token = Token { role: role::STATUS, context: u32::from(active.element) << 8 | u32::from(active.place) };
+        ports.link.write(
+            Direction::Up,
+            line + u64::from(active.place) * STATUS_BYTES as u64,
+            &status,
+            token,
+            ports.sink,
+        );
+    }
+}
+
+impl Active {
+    /// First byte on the device, and length in bytes.
+    fn extent(&self) -> (u64, u32) {
+        (self.command.line * u64::from(LINE_BYTES), u32::from(self.command.lines) * LINE_BYTES)
+    }
+}

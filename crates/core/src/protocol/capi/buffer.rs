@@ -1,0 +1,65 @@
+//! The AFU's buffer for writes: what is in it counts as written, and leaves it for the row buffers of the memory.
+
+use std::collections::BTreeMap;
+
+use crate::time::Time;
+
+/// Bytes that are in the buffer, by when they leave it.
+#[derive(Clone, Debug)]
+pub(super) struct WriteBuffer {
+    bytes_free: u64,
+    leaving: BTreeMap<Time, u64>,
+}
+
+impl WriteBuffer {
+    /// An empty buffer.
+    pub fn new(bytes: u64) -> WriteBuffer {
+        WriteBuffer { bytes_free: bytes, leaving: BTreeMap::new() }
+    }
+
+    /// Take in `bytes`, now or as soon as there is room: when. As the memory knows when it takes each write, nothing
+    /// that comes later changes that.
+    ///
+    /// # Panics
+    /// If they are more than the whole buffer.
+    pub fn admit(&mut self, now: Time, bytes: u32) -> Time {
+        let mut at = now;
+        while let Some(entry) = self.leaving.first_entry() {
+            if *entry.key() > at && self.bytes_free >= u64::from(bytes) {
+                break;
+            }
+            at = at.max(*entry.key());
+            self.bytes_free += entry.remove();
+        }
+        self.bytes_free = self.bytes_free.checked_sub(bytes.into()).expect("no write is larger than the buffer");
+        at
+    }
+
+    /// What has been admitted leaves at `at`.
+    pub fn leave(&mut self, at: Time, bytes: u32) {
+        *self.leaving.entry(at).or_insert(0) += u64::from(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(us: u64) -> Time {
+        Time::ZERO + crate::time::Span::from_us(us)
+    }
+
+    #[test]
+    fn a_write_waits_until_enough_of_those_before_it_have_left() {
+        let mut buffer = WriteBuffer::new(256);
+        for leaves in [20, 10] {
+            assert_eq!(buffer.admit(us(1), 128), us(1));
+            buffer.leave(us(leaves), 128);
+        }
+        assert_eq!(buffer.admit(us(2), 128), us(10));
+        buffer.leave(us(30), 128);
+        assert_eq!(buffer.admit(us(20), 128), us(20));
+        buffer.leave(us(40), 128);
+        assert_eq!(buffer.admit(us(21), 256), us(40));
+    }
+}

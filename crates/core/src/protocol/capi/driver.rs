@@ -1,0 +1,152 @@
+//! The host's half: threads write commands into work elements, ring, and look at the status lines.
+
+use std::collections::VecDeque;
+
+use super::role;
+use super::spec::{COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, encode_element};
+use crate::config;
+use crate::link::Link;
+use crate::link::packet::{Direction, Packet, Token};
+use crate::report::Stage;
+use crate::report::stage::Ledger;
+use crate::sink::{RequestId, Sink};
+use crate::time::{Span, Time};
+use crate::workload::Op;
+
+/// An element as the driver sees it.
+#[derive(Clone, Debug, Default)]
+struct Element {
+    requests: [Option<RequestId>; COMMANDS_MAX],
+    under_way: u8,
+    round: u32,
+}
+
+/// The driver.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    elements: Vec<Element>,
+    free: Vec<u16>,
+    /// Requests that gather for the next element.
+    waiting: VecDeque<RequestId>,
+    commands_per_element: usize,
+    pub(super) areas: Areas,
+    max_transfer_bytes: u32,
+    fill: Span,
+    mmio_write: Span,
+    pub doorbells: u64,
+    pub commands: u64,
+}
+
+/// Where elements, their status lines and data buffers lie: what the host tells the AFU when it attaches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Areas {
+    pub elements: u64,
+    pub statuses: u64,
+    buffers: u64,
+}
+
+impl Driver {
+    /// A driver with its elements allocated.
+    pub fn new(drive: &config::Drive, sink: &mut Sink) -> Driver {
+        let capi = &drive.capi;
+        let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
+        let max_transfer_bytes = capi.max_transfer_kib * 1024;
+        let lines = u64::from(capi.elements) * u64::from(LINE_BYTES);
+        let areas = Areas {
+            elements: sink.memory.allocate(lines),
+            statuses: sink.memory.allocate(lines),
+            buffers: sink
+                .memory
+                .reserve(u64::from(capi.elements) * COMMANDS_MAX as u64 * u64::from(max_transfer_bytes)),
+        };
+        Driver {
+            elements: vec![Element::default(); capi.elements.into()],
+            free: (0..capi.elements).rev().collect(),
+            waiting: VecDeque::new(),
+            commands_per_element: capi.commands_per_element.into(),
+            areas,
+            max_transfer_bytes,
+            fill: capi.fill.scale(ratio),
+            mmio_write: drive.host.mmio_write.scale(ratio),
+            doorbells: 0,
+            commands: 0,
+        }
+    }
+
+    /// Largest request that one command carries.
+    pub fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    /// Charge the processor time of submitting a request: writing its command, and ringing, if that is left to it
+    /// alone; else its share of the doorbell that the thread rings which finds a place free.
+    pub fn submit_work(&self, ledger: &mut Ledger) {
+        let rings =
+            if self.free.is_empty() { self.mmio_write / self.commands_per_element as u64 } else { self.mmio_write };
+        ledger.spend(Stage::Driver, self.fill + rings);
+    }
+
+    /// Take a request: at once if the AFU has a place for an element, else with others in the next one.
+    pub fn submit(&mut self, request: RequestId, link: &mut Link, sink: &mut Sink) {
+        self.waiting.push_back(request);
+        if let Some(element) = self.free.pop() {
+            self.send(element, link, sink);
+        }
+    }
+
+    /// Fill a free element with what waits, and ring.
+    fn send(&mut self, number: u16, link: &mut Link, sink: &mut Sink) {
+        let count = self.waiting.len().min(self.commands_per_element);
+        let requests: Vec<RequestId> = self.waiting.drain(..count).collect();
+        let commands: Vec<Command> = requests
+            .iter()
+            .enumerate()
+            .map(|(place, request)| self.command(usize::from(number), place, *request, sink))
+            .collect();
+        let element = &mut self.elements[usize::from(number)];
+        element.round = element.round.wrapping_add(1);
+        element.under_way = count as u8;
+        let line = encode_element(element.round, &commands);
+        sink.memory.write(self.areas.elements + u64::from(number) * u64::from(LINE_BYTES), &line);
+        self.doorbells += 1;
+        self.commands += count as u64;
+        let token = Token { role: role::DOORBELL, context: 0 };
+        link.write(Direction::Down, DOORBELL_REGISTER, &u32::from(number).to_le_bytes(), token, sink);
+    }
+
+    /// A request as command number `place` of an element, with a buffer.
+    fn command(&mut self, number: usize, place: usize, id: RequestId, sink: &mut Sink) -> Command {
+        self.elements[number].requests[place] = Some(id);
+        let slot = (number * COMMANDS_MAX + place) as u64;
+        let buffer = self.areas.buffers + slot * u64::from(self.max_transfer_bytes);
+        sink.requests[id as usize].buffer = buffer;
+        sink.prepare_buffer(id);
+        sink.bind(number, place, id);
+        let now = sink.now();
+        sink.charge_late(Some(id), Stage::Queued, now);
+        let io = sink.requests[id as usize].io;
+        Command {
+            operation: if io.op == Op::Read { Operation::Read } else { Operation::Write },
+            buffer,
+            line: io.offset / u64::from(LINE_BYTES),
+            lines: (io.bytes / LINE_BYTES) as u16,
+        }
+    }
+
+    /// A status has come into the line that the threads watch.
+    pub fn on_status_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, sink: &mut Sink) {
+        let (number, place) = (packet.token.context >> 8, packet.token.context & 0xff);
+        let element = self.elements.get_mut(number as usize);
+        let Some(element) = element.filter(|element| element.under_way > 0) else { return };
+        let Some(request) = element.requests.get_mut(place as usize).and_then(Option::take) else { return };
+        element.under_way -= 1;
+        let is_done = element.under_way == 0;
+        sink.charge(Some(request), Stage::CompletionEntry, now);
+        sink.complete(request);
+        match is_done {
+            true if self.waiting.is_empty() => self.free.push(number as u16),
+            true => self.send(number as u16, link, sink),
+            false => {}
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The thread that talks to sockets: clients come, ring the device, and go.
+//!
+//! It never waits for one client: a greeting comes whole or not at all, and soon. The device thread hears of changes
+//! through an [`Inbox`], which costs it one look at a flag.
+
+use std::io;
+use std::mem;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use phaselink_client::handshake::{self, HELLO_BYTES, Hello, Refusal, VERSION, Welcome};
+use phaselink_client::memory::Memory;
+use phaselink_core::protocol::dc_express::tags::TagWidth;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::RecvFlags;
+
+use super::peer::Peer;
+use super::{CLIENTS_MAX, Served};
+use crate::device::Device;
+use crate::tally::locked;
+
+/// A client that has not said what it wants by then is sent away.
+const GREETING_MAX: Duration = Duration::from_secs(1);
+
+/// What happens to the clients of a device thread.
+#[derive(Debug)]
+pub enum Change {
+    Came(Box<Peer>),
+    Gone(u64),
+}
+
+/// Changes that the device thread has not seen yet.
+#[derive(Debug)]
+pub struct Inbox {
+    changes: Mutex<Vec<Change>>,
+    changed: AtomicBool,
+    device: Thread,
+}
+
+impl Inbox {
+    /// One for this thread.
+    pub fn new(device: Thread) -> Inbox {
+        Inbox { changes: Mutex::default(), changed: AtomicBool::new(false), device }
+    }
+
+    /// What has changed since the last look.
+    #[inline]
+    pub fn take(&self) -> Vec<Change> {
+        if !self.changed.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        self.changed.store(false, Ordering::Relaxed);
+        mem::take(&mut locked(&self.changes))
+    }
+
+    fn put(&self, change: Change) {
+        locked(&self.changes).push(change);
+        self.changed.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        self.device.unpark();
+    }
+}
+
+/// A socket whose client has not said anything yet, and the place of what it came to.
+struct Guest {
+    socket: UnixStream,
+    place: usize,
+    since: Instant,
+}
+
+/// The thread's own state.
+pub struct Keeper<'a> {
+    pub device: &'a Device,
+    pub served: &'a [Served],
+    pub inbox: &'a Inbox,
+    /// What clients are told: whether to ring, and whether to probe.
+    pub doorbells: bool,
+    pub probes: bool,
+}
+
+#[derive(Default)]
+struct Sockets {
+    guests: Vec<Guest>,
+    clients: Vec<(u64, UnixStream)>,
+    clients_ever: u64,
+}
+
+impl Keeper<'_> {
+    /// Keep clients until the device is told to stop.
+    ///
+    /// # Errors
+    /// If the system cannot wait for sockets.
+    pub fn run(&self) -> io::Result<()> {
+        let mut sockets = Sockets::default();
+        let ended = loop {
+            if self.device.stop.is_requested() {
+                break Ok(());
+            }
+            if let Err(error) = self.look(&mut sockets) {
+                break Err(error);
+            }
+        };
+        self.device.stop.request();
+        self.inbox.wake();
+        ended
+    }
+
+    fn look(&self, sockets: &mut Sockets) -> io::Result<()> {
+        let guests = sockets.guests.iter().map(|guest| guest.socket.as_fd());
+        let clients = sockets.clients.iter().map(|(_, socket)| socket.as_fd());
+        let fds = self.served.iter().map(AsFd::as_fd).chain(guests).chain(clients).chain([self.device.stop.as_fd()]);
+        let mut polled: Vec<PollFd> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };
+        match rustix::event::poll(&mut polled, Some(&timeout).filter(|_| !sockets.guests.is_empty())) {
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            other => other?,
+        };
+        let ready: Vec<bool> = polled.iter().map(|fd| !fd.revents().is_empty()).collect();
+        let (_, ready) = ready.split_at(self.served.len());
+        let (guests, clients) = ready.split_at(sockets.guests.len());
+        self.serve_clients(sockets, clients);
+        self.greet(sockets, guests);
+        self.accept(sockets);
+        Ok(())
+    }
+
+    /// What a client sends is a ring; its end is its end.
+    fn serve_clients(&self, sockets: &mut Sockets, ready: &[bool]) {
+        let mut ready = ready.iter();
+        sockets.clients.retain(|(number, socket)| {
+            if ready.next() != Some(&true) {
+                return true;
+            }
+            let mut rings = [0; 64];
+            let is_there = match rustix::net::recv(socket, &mut rings[..], RecvFlags::DONTWAIT) {
+                Ok((bytes, _)) => bytes > 0,
+                Err(error) => matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
+            };
+            match is_there {
+                true => self.inbox.wake(),
+                false => self.inbox.put(Change::Gone(*number)),
+            }
+            is_there
+        });
+    }
+
+    fn greet(&self, sockets: &mut Sockets, ready: &[bool]) {
+        for (guest, ready) in mem::take(&mut sockets.guests).into_iter().zip(ready) {
+            match ready {
+                // A client that says nothing sensible, or does not listen, is sent away.
+                true => drop(self.welcome(guest, sockets)),
+                false if guest.since.elapsed() < GREETING_MAX => sockets.guests.push(guest),
+                false => {}
+            }
+        }
+    }
+
+    /// Give a client memory of its own.
+    fn welcome(&self, guest: Guest, sockets: &mut Sockets) -> io::Result<()> {
+        let Guest { socket, place, .. } = guest;
+        let mut message = [0; HELLO_BYTES];
+        let (bytes, _) = handshake::receive(socket.as_fd(), &mut message)?;
+        let hello = Hello::decode(&message[..bytes]).ok_or(io::ErrorKind::InvalidData)?;
+        let welcome = match self.grant(&hello, place, sockets) {
+            Ok(welcome) => welcome,
+            refused => return handshake::send(socket.as_fd(), &Welcome::encode(refused), None),
+        };
+        let (memory, fd) = Memory::create(welcome.layout.memory_bytes())?;
+        handshake::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
+        let number = sockets.clients_ever;
+        sockets.clients_ever += 1;
+        let peer = Peer::new(number, memory, welcome.layout, self.served[place].part);
+        self.inbox.put(Change::Came(Box::new(peer)));
+        sockets.clients.push((number, socket));
+        Ok(())
+    }
+
+    fn grant(&self, hello: &Hello, place: usize, sockets: &Sockets) -> Result<Welcome, Refusal> {
+        let part = self.served[place].part;
+        let refusal = match hello {
+            hello if hello.version != VERSION => Refusal::Version,
+            hello if !hello.layout.is_allowed() => Refusal::Layout,
+            hello if hello.writes && !part.writes => Refusal::ReadOnly,
+            _ if sockets.clients.len() >= CLIENTS_MAX => Refusal::Full,
+            _ => {
+                return Ok(Welcome {
+                    capacity_bytes: part.bytes,
+                    block_bytes: part.block_bytes,
+                    tag_width: TagWidth::from_bits(self.device.drive.dc_express.tag_bits).unwrap_or(TagWidth::Bits32),
+                    layout: hello.layout,
+                    writes: hello.writes,
+                    doorbells: self.doorbells,
+                    probes: self.probes,
+                });
+            }
+        };
+        Err(refusal)
+    }
+
+    fn accept(&self, sockets: &mut Sockets) {
+        for (place, served) in self.served.iter().enumerate() {
+            // A connection that fails before it is made is the client's loss, and so is one too many.
+            let Ok((socket, _)) = served.listener.accept() else { continue };
+            if sockets.guests.len() < CLIENTS_MAX && socket.set_nonblocking(true).is_ok() {
+                sockets.guests.push(Guest { socket, place, since: Instant::now() });
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Timing off: the device thread polls the rings and does what it finds, straight on the store.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phaselink_client::layout::TRANSFER_BYTES_MAX;
+use phaselink_client::status::Status;
+use phaselink_core::protocol::dc_express::command::Operation;
+
+use super::Served;
+use super::crowd::Crowd;
+use super::keeper::{Inbox, Keeper};
+use super::peer::{Order, Taken, action};
+use crate::device::Device;
+use crate::tally::{Tally, locked};
+use crate::wall::{Wait, span};
+
+/// Commands of one queue in a row; then it is the next one's turn.
+const BATCH: u32 = 32;
+/// One order in so many has its latency measured: looking at the clock costs a good part of what an order does.
+const MEASURED_EVERY: u64 = 64;
+/// Orders after which the counts are shown to others.
+const COUNTED_EVERY: u64 = 1 << 16;
+
+/// The device thread.
+struct Lean<'a> {
+    device: &'a Device,
+    crowd: Crowd<'a>,
+    space: Vec<u8>,
+    counts: Tally,
+    orders: u64,
+    tally: Arc<Mutex<Tally>>,
+}
+
+/// Serve until the device is told to stop.
+///
+/// # Errors
+/// If the system gives no thread, or cannot wait for sockets.
+pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
+    let inbox = Inbox::new(thread::current());
+    let keeper = Keeper { device, served, inbox: &inbox, doorbells: wait == Wait::Block, probes: false };
+    thread::scope(|scope| {
+        let builder = thread::Builder::new().name(String::from("shm keeper"));
+        let keeper = builder.spawn_scoped(scope, || keeper.run())?;
+        let tally = device.tallies.open();
+        let crowd = Crowd::new(&inbox, wait);
+        let space = vec![0; TRANSFER_BYTES_MAX as usize];
+        Lean { device, crowd, space, counts: Tally::default(), orders: 0, tally: Arc::clone(&tally) }.run();
+        device.tallies.close(&tally);
+        keeper.join().unwrap_or_else(|_| Err(io::Error::other("the keeper of sockets has failed")))
+    })
+}
+
+impl Lean<'_> {
+    fn run(&mut self) {
+        while !self.device.stop.is_requested() {
+            self.crowd.update(|_| ());
+            if self.round() {
+                self.crowd.busy();
+            } else if self.crowd.idle(Duration::MAX) {
+                self.show_counts();
+            }
+        }
+        self.show_counts();
+    }
+
+    /// Look at every queue; whether anything was there.
+    #[inline]
+    fn round(&mut self) -> bool {
+        let mut found = false;
+        for place in 0..self.crowd.peers.len() {
+            for queue in 0..self.crowd.peers[place].queues() {
+                found |= self.serve_queue(place, queue);
+            }
+        }
+        found
+    }
+
+    #[inline]
+    fn serve_queue(&mut self, place: usize, queue: u32) -> bool {
+        for number in 0..BATCH {
+            match self.crowd.peers[place].take(queue) {
+                Taken::Nothing => return number > 0,
+                Taken::Refused => self.counts.errors += 1,
+                Taken::Order(order) => self.perform(place, &order),
+            }
+        }
+        true
+    }
+
+    #[inline]
+    fn perform(&mut self, place: usize, order: &Order) {
+        if let Some(record) = &self.device.record {
+            record.note(action(order.operation), order.offset, order.bytes.into());
+        }
+        let is_measured = self.orders.is_multiple_of(MEASURED_EVERY);
+        let started = is_measured.then(Instant::now);
+        let status = self.crowd.peers[place].perform(order, &self.device.store, &mut self.space);
+        self.count(order, status, started);
+        self.orders += 1;
+        if self.orders.is_multiple_of(COUNTED_EVERY) {
+            self.show_counts();
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, order: &Order, status: Status, started: Option<Instant>) {
+        self.counts.errors += u64::from(status != Status::Fine);
+        let direction = match order.operation {
+            Operation::Read | Operation::Probe => &mut self.counts.read,
+            Operation::Write => &mut self.counts.write,
+            Operation::Flush => return self.counts.flushes += 1,
+        };
+        match started {
+            Some(started) => direction.count(order.bytes, span(started.elapsed())),
+            None => {
+                direction.ios += 1;
+                direction.bytes += u64::from(order.bytes);
+            }
+        }
+    }
+
+    fn show_counts(&mut self) {
+        let counts = std::mem::take(&mut self.counts);
+        locked(&self.tally).merge(&counts);
+    }
+}

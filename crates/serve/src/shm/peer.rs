@@ -1,0 +1,190 @@
+//! A client as the device sees it: memory that says anything, and what may be made of it.
+
+use std::sync::atomic::Ordering;
+
+use phaselink_client::chunk::{self, COMMAND_WORDS};
+use phaselink_client::layout::{Layout, words};
+use phaselink_client::memory::Memory;
+use phaselink_client::status::Status;
+use phaselink_core::protocol::dc_express::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
+
+use super::share::Part;
+use super::way::Way;
+use crate::store::Store;
+
+/// One ring, as far as it has been read.
+#[derive(Clone, Copy, Debug)]
+struct Ring {
+    head: u32,
+    pass: u8,
+    /// Orders that have been taken and not been answered: no more than slots.
+    under_way: u32,
+    /// The model's thread that asks for this client's.
+    thread: u16,
+}
+
+/// A client.
+#[derive(Debug)]
+pub struct Peer {
+    /// Never used again, so that what completes after its client has gone finds nobody.
+    pub number: u64,
+    pub way: Way,
+    memory: Memory,
+    layout: Layout,
+    part: Part,
+    rings: Vec<Ring>,
+}
+
+/// A command that has been checked, with its place on the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    pub operation: Operation,
+    pub offset: u64,
+    pub bytes: u32,
+    pub queue: u32,
+    slot: u16,
+    attempt: u8,
+}
+
+/// What a look at a ring has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    Nothing,
+    /// A command that is not obeyed; it has been answered if it said where.
+    Refused,
+    Order(Order),
+}
+
+impl Peer {
+    /// A client with memory of this layout and a part of the drive.
+    pub fn new(number: u64, memory: Memory, layout: Layout, part: Part) -> Peer {
+        let ring = Ring { head: 0, pass: FIRST_PASS, under_way: 0, thread: 0 };
+        Peer { number, way: Way::default(), memory, layout, part, rings: vec![ring; layout.queues as usize] }
+    }
+
+    /// How many queues it has.
+    #[inline]
+    pub fn queues(&self) -> u32 {
+        self.layout.queues
+    }
+
+    /// The next command of a queue, if there is one and room for it.
+    #[inline]
+    pub fn take(&mut self, queue: u32) -> Taken {
+        let ring = &mut self.rings[queue as usize];
+        if ring.under_way >= self.layout.slots() {
+            return Taken::Nothing;
+        }
+        let entry = self.memory.words(self.layout.entry(queue, ring.head), COMMAND_WORDS);
+        let Some(bytes) = chunk::take(entry, ring.pass) else { return Taken::Nothing };
+        ring.head += 1;
+        if ring.head == self.layout.entries {
+            (ring.head, ring.pass) = (0, next_pass(ring.pass));
+        }
+        match self.check(queue, &bytes) {
+            Ok(order) => {
+                self.rings[queue as usize].under_way += 1;
+                Taken::Order(order)
+            }
+            Err(status) => {
+                self.refuse(queue, &bytes, status);
+                Taken::Refused
+            }
+        }
+    }
+
+    /// Whether a queue has a command, for a device that is about to sleep.
+    pub fn has_command(&self, queue: u32) -> bool {
+        let ring = &self.rings[queue as usize];
+        chunk::take(self.memory.words(self.layout.entry(queue, ring.head), COMMAND_WORDS), ring.pass).is_some()
+    }
+
+    /// The order that a private copy of a command is.
+    #[inline]
+    fn check(&self, queue: u32, bytes: &[u8; COMMAND_BYTES]) -> Result<Order, Status> {
+        let command = Command::decode(bytes).ok_or(Status::Invalid)?;
+        let Command { operation, slot, attempt, offset, bytes, buffer, .. } = command;
+        let is_own = u32::from(slot) < self.layout.slots() && buffer == self.layout.buffer(queue, slot.into());
+        if !is_own {
+            return Err(Status::Invalid);
+        }
+        let order = Order { operation, offset: self.part.start, bytes, queue, slot, attempt };
+        match operation {
+            Operation::Flush if bytes == 0 => return Ok(order),
+            Operation::Flush => return Err(Status::Invalid),
+            Operation::Write if !self.part.writes => return Err(Status::ReadOnly),
+            _ => {}
+        }
+        let block = u64::from(self.part.block_bytes);
+        let is_whole = bytes > 0 && offset.is_multiple_of(block) && u64::from(bytes).is_multiple_of(block);
+        let end = offset.checked_add(bytes.into()).filter(|end| *end <= self.part.bytes);
+        if !is_whole || bytes > self.layout.transfer_bytes || end.is_none() {
+            return Err(Status::Invalid);
+        }
+        Ok(Order { offset: self.part.start + offset, ..order })
+    }
+
+    /// Say no, in the slot that the command names, if it is one.
+    #[cold]
+    fn refuse(&self, queue: u32, bytes: &[u8; COMMAND_BYTES], status: Status) {
+        // Any operation reads back the rest of the command.
+        let mut named = *bytes;
+        named[0] = Operation::Read as u8;
+        let Some(Command { slot, attempt, .. }) = Command::decode(&named) else { return };
+        if u32::from(slot) < self.layout.slots() {
+            self.answer(queue, slot, attempt, status);
+        }
+    }
+
+    /// Do what an order says, answer it, and forget it. `space` has room for the largest transfer.
+    #[inline]
+    pub fn perform(&mut self, order: &Order, store: &Store, space: &mut [u8]) -> Status {
+        let Order { operation, offset, bytes, queue, slot, attempt } = *order;
+        let buffer = self.memory.words(self.layout.buffer(queue, slot.into()), words(bytes));
+        let space = &mut space[..bytes as usize];
+        let done = match operation {
+            Operation::Read | Operation::Probe => store.read(offset, space).map(|()| chunk::deliver(buffer, space)),
+            Operation::Write => {
+                chunk::copy_out(buffer, space);
+                store.write(offset, space)
+            }
+            Operation::Flush => store.flush(),
+        };
+        let status = done.map_or_else(|error| Status::of_error(&error), |()| Status::Fine);
+        self.answer(queue, slot, attempt, status);
+        self.rings[queue as usize].under_way -= 1;
+        status
+    }
+
+    #[inline]
+    fn answer(&self, queue: u32, slot: u16, attempt: u8, status: Status) {
+        let word = self.memory.word(self.layout.status(queue, slot.into()));
+        word.store(status.word(attempt), Ordering::Release);
+    }
+
+    /// Tell the hosts whether to ring.
+    pub fn tell_mode(&self, mode: u8) {
+        for queue in 0..self.queues() {
+            self.memory.word(self.layout.mode_word(queue)).store(mode.into(), Ordering::SeqCst);
+        }
+    }
+
+    /// The model's thread for a queue.
+    pub fn thread(&self, queue: u32) -> u16 {
+        self.rings[queue as usize].thread
+    }
+
+    /// Let a queue's requests be those of this thread of the model.
+    pub fn set_thread(&mut self, queue: u32, thread: u16) {
+        self.rings[queue as usize].thread = thread;
+    }
+}
+
+/// fio's word for an operation, in traces.
+pub fn action(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Read | Operation::Probe => "read",
+        Operation::Write => "write",
+        Operation::Flush => "datasync",
+    }
+}

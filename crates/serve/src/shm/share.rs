@@ -1,0 +1,161 @@
+//! A socket, and what those who connect to it may do.
+
+use std::fmt;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use phaselink_core::config::Problem;
+
+use crate::nbd::socket::bind_unix;
+use crate::store::Geometry;
+
+/// A part of the drive and how it may be used, as on the command line: `PATH[,offset=SIZE][,size=SIZE][,readonly]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub path: PathBuf,
+    /// First byte of the drive that clients see, as their byte 0.
+    pub start: u64,
+    /// How much they see; none for all that follows.
+    pub bytes: Option<u64>,
+    pub writes: bool,
+}
+
+/// What a client may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub start: u64,
+    pub bytes: u64,
+    pub block_bytes: u32,
+    pub writes: bool,
+}
+
+/// A share whose socket waits for clients. The socket's name goes when this does.
+#[derive(Debug)]
+pub struct Served {
+    pub listener: UnixListener,
+    pub share: Share,
+    pub part: Part,
+}
+
+impl Share {
+    /// Read a share as it is typed.
+    ///
+    /// # Errors
+    /// If there is no path, or a word that is not known.
+    pub fn parse(text: &str) -> Result<Share, Problem> {
+        let allowed = "PATH[,offset=SIZE][,size=SIZE][,readonly], with SIZE as in 4096, 64k, 16m, 1g";
+        let problem = |found: String| Problem::new("--shm", None, found, allowed);
+        let mut words = text.split(',');
+        let path = words.next().filter(|path| !path.is_empty());
+        let path = path.ok_or_else(|| problem(format!("{text} has no path")))?;
+        let mut share = Share { path: path.into(), start: 0, bytes: None, writes: true };
+        for word in words {
+            let number = |text| size(text).ok_or_else(|| problem(format!("{text} is no size")));
+            match word.split_once('=') {
+                Some(("offset", text)) => share.start = number(text)?,
+                Some(("size", text)) => share.bytes = Some(number(text)?),
+                None if word == "readonly" => share.writes = false,
+                _ => return Err(problem(format!("{word} is not known"))),
+            }
+        }
+        Ok(share)
+    }
+
+    /// The part of this drive that the share stands for.
+    ///
+    /// # Errors
+    /// If it reaches beyond the drive, is empty, or divides a block.
+    pub fn part(&self, geometry: Geometry) -> Result<Part, Problem> {
+        let Geometry { capacity_bytes, block_bytes } = geometry;
+        let bytes = self.bytes.unwrap_or(capacity_bytes.saturating_sub(self.start));
+        let end = self.start.checked_add(bytes).filter(|end| *end <= capacity_bytes);
+        let block = u64::from(block_bytes);
+        match end {
+            Some(_) if bytes > 0 && self.start.is_multiple_of(block) && bytes.is_multiple_of(block) => {
+                Ok(Part { start: self.start, bytes, block_bytes, writes: self.writes })
+            }
+            _ => Err(Problem::new(
+                "--shm",
+                None,
+                format!("{self}: {bytes} bytes from {} on", self.start),
+                format!("blocks of {block_bytes} bytes within {capacity_bytes}"),
+            )),
+        }
+    }
+}
+
+impl Served {
+    /// Wait for clients at the share's socket.
+    ///
+    /// # Errors
+    /// If the share does not fit the drive, or its path is taken.
+    pub fn bind(share: &Share, geometry: Geometry) -> Result<Served, Problem> {
+        let part = share.part(geometry)?;
+        let bound = bind_unix(&share.path).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(Served { listener, share: share.clone(), part })
+        });
+        bound.map_err(|error| Problem::new("--shm", None, format!("{share} cannot be served: {error}"), ""))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // A name that somebody has removed already is as good as removed.
+        let _ = fs::remove_file(&self.share.path);
+    }
+}
+
+impl AsFd for Served {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shm:{}", self.path.display())
+    }
+}
+
+fn size(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['k', 'm', 'g', 'K', 'M', 'G']);
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 1,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DRIVE: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+
+    #[test]
+    fn a_share_is_a_path_and_what_may_be_done_there() {
+        let share = Share::parse("x.sock,offset=64k,size=4096,readonly").unwrap();
+        assert_eq!(share, Share { path: "x.sock".into(), start: 65536, bytes: Some(4096), writes: false });
+        let part = share.part(DRIVE).unwrap();
+        assert_eq!(part, Part { start: 65536, bytes: 4096, block_bytes: 512, writes: false });
+        let rest = Share::parse("x,offset=1024").unwrap().part(DRIVE).unwrap();
+        assert_eq!((rest.bytes, rest.writes), ((1 << 20) - 1024, true));
+    }
+
+    #[test]
+    fn what_is_no_share_or_no_part_of_the_drive_is_refused() {
+        for text in ["", ",readonly", "x,write", "x,size=", "x,size=4kk", "x,offset=-1", "x,size=99999999999g"] {
+            assert!(Share::parse(text).is_err(), "{text}");
+        }
+        for text in ["x,offset=1m", "x,offset=1", "x,size=2m", "x,size=100", "x,size=0", "x,offset=9999999999g,size=1g"]
+        {
+            assert!(Share::parse(text).unwrap().part(DRIVE).is_err(), "{text}");
+        }
+    }
+}

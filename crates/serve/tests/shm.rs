@@ -1,0 +1,367 @@
+//! A served device in shared memory, from the other side: what clients get, and what they cannot do to each other.
+
+use std::env;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use phaselink_client::handshake::{self, Hello, VERSION, WELCOME_BYTES, Welcome};
+use phaselink_client::layout::Layout;
+use phaselink_client::memory::Memory;
+use phaselink_client::{Client, Options, Queue};
+use phaselink_core::config::Drive;
+use phaselink_core::protocol::dc_express::tags::{TagSource, TagWidth};
+use phaselink_core::random::mix;
+use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::server::{Server, Summary};
+use phaselink_serve::shm::{Served, Share};
+use phaselink_serve::store::{Geometry, Store};
+use phaselink_serve::wall::Wait;
+
+const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+const HALF: u64 = 512 << 10;
+
+/// A server that runs until this goes.
+struct Running {
+    paths: Vec<PathBuf>,
+    device: Device,
+    thread: Option<JoinHandle<io::Result<Summary>>>,
+    /// Both sides spin: one such test at a time.
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// Serve shares, each at a socket of its own: what stands behind the path on the command line.
+fn serve(test: &str, shares: &[&str], timing: bool, wait: Wait) -> Running {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = |number: usize| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}{number}.sock"));
+    let paths: Vec<PathBuf> = (0..shares.len()).map(path).collect();
+    let bound = shares.iter().zip(&paths).map(|(share, path)| {
+        let share = Share::parse(&format!("{}{share}", path.display())).unwrap();
+        Served::bind(&share, GEOMETRY).unwrap()
+    });
+    // An idle DC Express endpoint polls, which takes a busy machine more time than it models.
+    let drive = if timing { "nvme-polled" } else { "dc-express" };
+    let device = Device {
+        drive: Arc::new(Drive::shipped(drive).unwrap()),
+        store: Arc::new(Store::in_memory(GEOMETRY).unwrap()),
+        tallies: Arc::default(),
+        record: None,
+        stop: Arc::new(Stop::new().unwrap()),
+    };
+    let shm = bound.collect();
+    let server = Server { device: device.clone(), timing, wait, seed: 1, nbd: Vec::new(), shm, metrics: None };
+    let thread = Some(thread::spawn(move || server.run()));
+    Running { paths, device, thread, _alone: alone }
+}
+
+impl Running {
+    fn client(&self, share: usize, options: &Options) -> Client {
+        Client::connect(&self.paths[share], options).unwrap()
+    }
+
+    fn queue(&self, share: usize) -> Queue {
+        self.client(share, &Options::default()).take_queue().unwrap()
+    }
+
+    fn finish(mut self) -> Summary {
+        self.device.stop.request();
+        self.thread.take().unwrap().join().unwrap().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.device.stop.request();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn random_bytes(seed: u64, bytes: usize) -> Vec<u8> {
+    (0..bytes as u64 / 8).flat_map(|word| mix(seed << 32 | word).to_le_bytes()).collect()
+}
+
+/// Write and read at random in a part of the drive, and compare everything with what it should be.
+fn exercise(queue: &mut Queue, bytes: usize, rounds: u64, seed: u64) {
+    let mut expected = vec![0; bytes];
+    queue.write(0, &expected).unwrap();
+    for round in 0..rounds {
+        let draw = mix(seed << 40 | round);
+        let length = (1 + (draw % 64) as usize) * 512;
+        let offset = (draw >> 8) as usize % (bytes - length) / 512 * 512;
+        if draw >> 40 & 3 == 0 {
+            let data = random_bytes(draw, length);
+            queue.write(offset as u64, &data).unwrap();
+            expected[offset..offset + length].copy_from_slice(&data);
+        }
+        let mut found = vec![0; length];
+        queue.read(offset as u64, &mut found).unwrap();
+        assert!(found == expected[offset..offset + length], "round {round}: {length} bytes at {offset}");
+    }
+    queue.flush().unwrap();
+    let mut found = vec![0; bytes];
+    queue.read(0, &mut found).unwrap();
+    assert!(found == expected);
+}
+
+#[test]
+fn what_is_written_is_read_with_timing_and_without_spinning_and_asleep() {
+    for (timing, wait) in [(false, Wait::Spin), (false, Wait::Block), (true, Wait::Spin), (true, Wait::Block)] {
+        let server = serve("plain", &[""], timing, wait);
+        let mut queue = server.queue(0);
+        exercise(&mut queue, 64 << 10, 20, 1);
+        thread::sleep(Duration::from_millis(5));
+        exercise(&mut queue, 64 << 10, 10, 2);
+        let summary = server.finish();
+        assert_eq!((summary.tally.errors, summary.tally.flushes), (0, 2));
+        assert!(summary.tally.read.ios >= 30);
+        assert_eq!(summary.tally.lag.count() > 30, timing);
+    }
+}
+
+#[test]
+fn many_commands_are_under_way_at_once_and_each_slot_gets_its_own_data() {
+    let server = serve("deep", &[""], false, Wait::Spin);
+    let mut client = server.client(0, &Options { depth: 7, transfer_bytes: 4096, ..Options::default() });
+    let mut queue = client.take_queue().unwrap();
+    let data = random_bytes(3, 1 << 16);
+    queue.write(0, &data).unwrap();
+    for round in 0..40 {
+        let offsets: Vec<usize> = (0..7).map(|slot| mix(round << 8 | slot) as usize % 15 * 4096).collect();
+        let slots: Vec<_> = offsets.iter().map(|at| queue.submit_read(*at as u64, 4096).unwrap().unwrap()).collect();
+        assert_eq!(queue.submit_read(0, 512).unwrap(), None, "the queue is full");
+        for (slot, at) in slots.into_iter().zip(offsets).rev() {
+            let mut found = [0; 4096];
+            while !queue.complete(slot, &mut found).unwrap() {}
+            assert!(found == data[at..at + 4096]);
+        }
+    }
+}
+
+#[test]
+fn data_that_ends_in_the_tag_is_read_again_with_another_tag() {
+    let server = serve("collision", &[""], false, Wait::Spin);
+    let mut queue = server.queue(0);
+    let tags = TagSource::random(TagWidth::Bits32, 5);
+    let mut data = random_bytes(4, 1024);
+    data[252..256].copy_from_slice(&(tags.current().unwrap() as u32).to_le_bytes());
+    queue.write(0, &data).unwrap();
+    queue.replace_tags(tags);
+    let mut found = vec![0; 1024];
+    queue.read(0, &mut found).unwrap();
+    assert_eq!(queue.collisions(), 1);
+    assert!(found == data);
+    queue.read(0, &mut found).unwrap();
+    assert_eq!(queue.collisions(), 1, "the new tag stays");
+}
+
+#[test]
+fn clients_see_their_own_range_and_write_only_where_they_may() {
+    let server = serve("ranges", &[",size=512k", ",offset=512k", ",readonly"], false, Wait::Spin);
+    let (mut first, mut second) = (server.queue(0), server.queue(1));
+    exercise(&mut first, HALF as usize, 20, 1);
+    exercise(&mut second, HALF as usize, 20, 2);
+    let refused = Client::connect(&server.paths[2], &Options::default()).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+    let mut client = server.client(2, &Options { writes: false, ..Options::default() });
+    assert!(!client.can_write() && client.capacity_bytes() == 1 << 20);
+    let mut whole = client.take_queue().unwrap();
+    assert_eq!(whole.write(0, &[1; 512]).unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
+    let (mut all, mut part) = (vec![0; 1 << 20], vec![0; HALF as usize]);
+    whole.read(0, &mut all).unwrap();
+    first.read(0, &mut part).unwrap();
+    assert!(all[..HALF as usize] == part);
+    second.read(0, &mut part).unwrap();
+    assert!(all[HALF as usize..] == part);
+    for offset in [HALF, HALF - 512, u64::MAX - 511, 1] {
+        let error = first.read(offset, &mut [0; 1024]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{offset}");
+        assert_eq!(first.write(offset, &[7; 1024]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+    second.read(0, &mut part).unwrap();
+    assert!(all[HALF as usize..] == part, "nothing has reached the neighbour");
+}
+
+#[test]
+fn two_clients_with_two_threads_each_do_not_disturb_each_other() {
+    let server = serve("two", &[",size=256k", ",offset=256k,size=256k"], false, Wait::Spin);
+    thread::scope(|scope| {
+        for share in 0..2 {
+            let mut client = server.client(share, &Options { queues: 2, ..Options::default() });
+            let (mut writer, mut reader) = (client.take_queue().unwrap(), client.take_queue().unwrap());
+            assert!(client.take_queue().is_none());
+            scope.spawn(move || exercise(&mut writer, 128 << 10, 60, share as u64));
+            scope.spawn(move || (0..200).for_each(|_| reader.read(128 << 10, &mut [0; 4096]).unwrap()));
+        }
+    });
+}
+
+/// A connection without a client library: memory to be filled with anything.
+fn raw(path: &Path, layout: Layout) -> (UnixStream, Memory) {
+    let socket = UnixStream::connect(path).unwrap();
+    let hello = Hello { version: VERSION, layout, writes: true };
+    handshake::send(socket.as_fd(), &hello.encode(), None).unwrap();
+    let mut message = [0; WELCOME_BYTES];
+    let (bytes, fd) = handshake::receive(socket.as_fd(), &mut message).unwrap();
+    assert_eq!(Welcome::decode(&message[..bytes]).unwrap().layout, layout);
+    let memory = Memory::open(&fd.unwrap(), layout.memory_bytes()).unwrap();
+    (socket, memory)
+}
+
+#[test]
+fn garbage_in_all_of_its_memory_harms_nobody_but_the_client_itself() {
+    for timing in [false, true] {
+        let server = serve("garbage", &[",size=512k", ",offset=512k"], timing, Wait::Spin);
+        let mut neighbour = server.queue(0);
+        let layout = Layout { queues: 2, entries: 8, transfer_bytes: 1024 };
+        for round in 0..if timing { 2 } else { 6 } {
+            let (socket, memory) = raw(&server.paths[1], layout);
+            for (place, word) in (0..).zip(memory.words(0, layout.memory_bytes() as usize / 8)) {
+                let draw = mix(round << 32 | place);
+                // Operations, marks of a pass and slots that are nearly right find more than pure noise does.
+                let value = if draw & 3 == 0 { draw } else { draw & 0x0000_0c00_0007_0007 | 0x0100 };
+                word.store(value, Ordering::Relaxed);
+            }
+            exercise(&mut neighbour, 64 << 10, 10, round);
+            drop(socket);
+        }
+        exercise(&mut server.queue(1), 64 << 10, 10, 1);
+        assert!(server.finish().tally.errors > 0);
+    }
+}
+
+#[test]
+fn every_byte_of_a_command_may_be_wrong_and_the_next_command_is_served() {
+    use phaselink_client::chunk;
+    use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation, next_pass};
+    let server = serve("bytes", &[",size=512k"], false, Wait::Spin);
+    let layout = Layout { queues: 1, entries: 4, transfer_bytes: 512 };
+    let (_socket, memory) = raw(&server.paths[0], layout);
+    let (mut index, mut pass) = (0, FIRST_PASS);
+    let mut attempt = 0u8;
+    for place in (0..64).filter(|place| *place != 1) {
+        for wrong in [0, 1, 0x80, 0xff] {
+            for is_wrong in [true, false] {
+                attempt = attempt.wrapping_add(1);
+                let buffer = layout.buffer(0, 0);
+                let command = Command {
+                    operation: Operation::Write,
+                    pass,
+                    slot: 0,
+                    attempt,
+                    offset: 0,
+                    bytes: 512,
+                    buffer,
+                    tag: 0,
+                };
+                let mut bytes = command.encode();
+                if is_wrong {
+                    bytes[place] = wrong;
+                }
+                chunk::publish(memory.words(layout.entry(0, index), 8), &bytes);
+                index = (index + 1) % 4;
+                pass = if index == 0 { next_pass(pass) } else { pass };
+                // A refusal may be for another slot or attempt, and an odd one none at all: the right command is answered.
+                let status = memory.word(layout.status(0, 0));
+                while !is_wrong && status.load(Ordering::Acquire) >> 8 != u64::from(attempt) {
+                    thread::yield_now();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn greetings_that_are_none_are_sent_away_and_others_served() {
+    let server = serve("greeting", &[""], false, Wait::Spin);
+    let silent = UnixStream::connect(&server.paths[0]).unwrap();
+    for message in [&[0; 32][..], b"x", &[0xff; 500]] {
+        let socket = UnixStream::connect(&server.paths[0]).unwrap();
+        handshake::send(socket.as_fd(), message, None).unwrap();
+        let mut answer = [0; 64];
+        // The connection ends, with a reset if the server has left bytes unread.
+        assert!(handshake::receive(socket.as_fd(), &mut answer).map_or(0, |(bytes, _)| bytes) == 0);
+    }
+    for options in [Options { depth: u32::MAX, ..Options::default() }, Options { queues: 17, ..Options::default() }] {
+        let refused = Client::connect(&server.paths[0], &options).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
+    exercise(&mut server.queue(0), 64 << 10, 5, 1);
+    drop(silent);
+}
+
+#[test]
+fn a_client_whose_device_ends_is_told() {
+    let server = serve("end", &[""], false, Wait::Spin);
+    let mut queue = server.queue(0);
+    server.finish();
+    assert_eq!(queue.read(0, &mut [0; 512]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+}
+
+/// Not a test of its own: the other process of the next one.
+#[test]
+fn a_client_that_reads_and_writes_until_it_is_killed() {
+    let Some(path) = env::var_os("SHM_VICTIM") else { return };
+    let mut queue = Client::connect(path.as_ref(), &Options::default()).unwrap().take_queue().unwrap();
+    for round in 0.. {
+        queue.write(HALF, &random_bytes(round, 4096)).unwrap();
+        queue.read(HALF, &mut [0; 4096]).unwrap();
+        if round == 10 {
+            fs::write(env::var_os("SHM_READY").unwrap(), "").unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_client_killed_at_any_moment_is_forgotten_and_others_are_served() {
+    let server = serve("killed", &[""], false, Wait::Spin);
+    let mut queue = server.queue(0);
+    let ready = Path::new(env!("CARGO_TARGET_TMPDIR")).join("victim.ready");
+    for round in 0..3 {
+        let _ = fs::remove_file(&ready);
+        let mut victim = Command::new(env::current_exe().unwrap())
+            .args(["a_client_that_reads_and_writes_until_it_is_killed", "--exact"])
+            .envs([("SHM_VICTIM", &server.paths[0]), ("SHM_READY", &ready)])
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while !ready.exists() {
+            thread::sleep(Duration::from_millis(2));
+        }
+        exercise(&mut queue, 64 << 10, 10, round);
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        exercise(&mut queue, 64 << 10, 10, round);
+    }
+}
+
+#[test]
+fn the_c_header_compiles_and_a_program_in_c_reads_what_it_has_written() {
+    let server = serve("c", &[""], false, Wait::Spin);
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("roundtrip");
+    let libraries = env::current_exe().unwrap().parent().unwrap().to_owned();
+    let compiled = Command::new("cc")
+        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-o"])
+        .arg(&program)
+        .arg(client.join("tests/roundtrip.c"))
+        .arg("-I")
+        .arg(client.join("include"))
+        .arg("-L")
+        .arg(&libraries)
+        .arg("-lphaselink_client")
+        .status();
+    let Ok(compiled) = compiled else { return println!("there is no C compiler here") };
+    assert!(compiled.success());
+    let ran = Command::new(&program).arg(&server.paths[0]).env("LD_LIBRARY_PATH", &libraries).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
