@@ -94,7 +94,7 @@ fn served(timing: bool, work: impl FnOnce(Client)) -> io::Result<Summary> {
     let share = Share { path: path.clone(), start: 0, bytes: None, writes: true };
     let problem = |problem| io::Error::other(format!("{problem}"));
     let device = Device {
-        drive: Arc::new(Drive::shipped("dc-express").map_err(|problems| io::Error::other(format!("{problems}")))?),
+        drive: Arc::new(Drive::shipped("dc-express").expect("a shipped drive")),
         store: Arc::new(Store::in_memory(geometry).map_err(problem)?),
         tallies: Arc::default(),
         record: None,
