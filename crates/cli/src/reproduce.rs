@@ -35,6 +35,7 @@ macro_rules! papers {
 const PAPERS: &[Paper] = papers! {
     "dc-express-fast14"
     "capi-pcm-openpower"
+    "dc-express-fast14"
     "moneta-talk-2011"
     "nvme-model-nvmsa16"
     "pss-ibm-nvmw14"
