@@ -33,7 +33,6 @@ macro_rules! papers {
 
 /// All of them.
 const PAPERS: &[Paper] = papers! {
-    "dc-express-fast14"
     "capi-pcm-openpower"
     "dc-express-fast14"
     "moneta-talk-2011"

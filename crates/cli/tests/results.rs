@@ -89,7 +89,7 @@ fn the_same_seed_gives_the_same_bytes() {
 fn a_comparison_as_json_has_every_cell_and_every_description() {
     let document = document("compare --ios 200 --bs 512,4k --iodepth 1,8 --json");
     let cells = document["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 4 * 2 * 2);
+    assert_eq!(cells.len(), 5 * 2 * 2);
     for cell in cells {
         for key in
             ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "link_busy_share", "busy_cores", "joules_per_io"]
@@ -101,7 +101,7 @@ fn a_comparison_as_json_has_every_cell_and_every_description() {
         assert!((stages.sum::<f64>() - cell["mean_ns"].as_f64().unwrap()).abs() < 1e-6);
     }
     assert_eq!((&cells[0]["drive"], &cells[0]["bs"], &cells[0]["iodepth"]), (&"nvme".into(), &512.into(), &1.into()));
-    assert_eq!(document["descriptions"].as_array().unwrap().len(), 4);
+    assert_eq!(document["descriptions"].as_array().unwrap().len(), 5);
     assert_eq!(document["descriptions"][3]["media"]["read_ns"], 110);
 }
 
@@ -202,10 +202,8 @@ fn a_timeline_holds_as_many_requests_as_are_asked_for() {
 
 #[test]
 fn papers_are_listed() {
-    assert_eq!(
-        printed("reproduce --list"),
-        "dc-express-fast14\nmoneta-talk-2011\nnvme-model-nvmsa16\npss-ibm-nvmw14\n"
-    );
+    let papers = "capi-pcm-openpower\ndc-express-fast14\nmoneta-talk-2011\nnvme-model-nvmsa16\npss-ibm-nvmw14\n";
+    assert_eq!(printed("reproduce --list"), papers);
 }
 
 #[test]
