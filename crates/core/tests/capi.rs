@@ -160,7 +160,7 @@ proptest! {
             String::from("media.capacity_mib=1"),
         ];
         let drive = drive(name, &set.iter().map(String::as_str).collect::<Vec<_>>());
-        verify(&drive, &format!("rw=randrw {size} iodepth={depth} numjobs={threads} number_ios=100"), 100 * threads);
+        verify(&drive, &format!("rw=randrw {size} iodepth={depth} numjobs={threads} number_ios=100 io_size=1g"), 100 * threads);
     }
 }
 
