@@ -127,11 +127,13 @@ pub fn interface(drive: &Drive) -> String {
         Interface::Moneta => "Moneta",
         Interface::Pss => "PSS",
         Interface::Capi => "CAPI",
+        Interface::Cxl => "CXL.mem",
     };
     let wait = match drive.host.wait {
         Wait::Sleep if drive.interface == Interface::Moneta && drive.moneta.spin_up_to_bytes > 0 => {
             "spinning for small requests, sleeping for large ones"
         }
+        Wait::Spin if drive.interface == Interface::Cxl => "loads and stores",
         Wait::Spin => "spinning",
         Wait::Sleep => "sleeping until the interrupt",
         Wait::Hybrid => "sleeping, then spinning",

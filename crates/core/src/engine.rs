@@ -110,7 +110,7 @@ impl Engine {
     pub fn with_data(drive: &Drive, seed: u64) -> Engine {
         let mut engine = Engine::new(drive, seed);
         engine.sink.memory.keep_buffers();
-        engine.sink.data = Some(Box::new(Data::new(seed, drive.link.max_payload_bytes)));
+        engine.sink.data = Some(Box::new(Data::new(seed, protocol::packet_bytes(drive))));
         engine.controller.keep_tails(drive, seed, &mut engine.sink);
         engine
     }

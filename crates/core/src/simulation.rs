@@ -6,6 +6,7 @@ use crate::config::{Drive, Interface, Problems};
 use crate::data::check::BLOCK_BYTES;
 use crate::engine::Engine;
 use crate::protocol::capi::spec as capi;
+use crate::protocol::cxl;
 use crate::report::Outcome;
 use crate::report::trace::Trace;
 use crate::time::Span;
@@ -37,9 +38,11 @@ impl Drive {
             Interface::Moneta | Interface::Pss => (1, u32::from(u16::MAX), 512),
             // What the AFU has no place for waits for the next element.
             Interface::Capi => (1, 1 << 16, capi::LINE_BYTES),
+            // Lines beyond the fill buffers wait in the core.
+            Interface::Cxl => (1, 1 << 16, cxl::LINE_BYTES),
         };
         let write_block_bytes = match self.interface {
-            Interface::Pss | Interface::Capi => block_bytes,
+            Interface::Pss | Interface::Capi | Interface::Cxl => block_bytes,
             _ => nvme.block_bytes,
         };
         let capacity_bytes = self.media.capacity_mib << 20;

@@ -199,6 +199,15 @@ impl Sink {
         }
     }
 
+    /// The driver has found a part of a request complete whose buffer is a piece of the whole's.
+    pub fn complete_part(&mut self, part: RequestId, whole: RequestId) {
+        self.completed.push_back(part);
+        let request = &self.requests[whole as usize];
+        if let Some(data) = self.data.as_mut().filter(|_| request.parts_left == 1) {
+            data.on_complete(whole, request, &self.memory);
+        }
+    }
+
     /// A write's data has arrived at the device.
     #[inline]
     pub fn store_user_data(&mut self, packet: &Packet) {

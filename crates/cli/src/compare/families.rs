@@ -9,6 +9,7 @@ const FAMILIES: [(&str, &[Stage]); 9] = [
         "queueing",
         &[
             Stage::Queued,
+            Stage::FillBuffer,
             Stage::MediaWait,
             Stage::LinkWait,
             Stage::CoreWait,
@@ -17,7 +18,10 @@ const FAMILIES: [(&str, &[Stage]); 9] = [
             Stage::Translation,
         ],
     ),
-    ("command fetch", &[Stage::Driver, Stage::Doorbell, Stage::PollWait, Stage::Fetch, Stage::Parse, Stage::Psl]),
+    (
+        "command fetch",
+        &[Stage::Driver, Stage::Doorbell, Stage::LineRequest, Stage::PollWait, Stage::Fetch, Stage::Parse, Stage::Psl],
+    ),
     ("firmware", &[Stage::Firmware]),
     ("incomplete tags", &[Stage::Mark, Stage::Check]),
     ("memory", &[Stage::Media]),

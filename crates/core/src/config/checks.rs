@@ -23,6 +23,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
     let checks = [
         wait,
         moneta_wait,
+        cxl_wait,
         zero_copy,
         stages,
         held,
@@ -61,6 +62,8 @@ fn wait(drive: &Drive) -> Option<Broken> {
         Interface::Moneta => (true, ""),
         Interface::Pss => (true, ""),
         Interface::Capi => (false, "interface is \"capi\", which has no interrupts"),
+        // That is told by `cxl_wait`.
+        Interface::Cxl => (true, ""),
     };
     broken_if(
         drive.host.wait == Wait::Sleep && !interrupts,
@@ -78,6 +81,16 @@ fn moneta_wait(drive: &Drive) -> Option<Broken> {
         &["host.wait", "interface"],
         String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),
         String::from("host.wait = \"sleep\", with moneta.spin_up_to_bytes for the requests that spin"),
+    )
+}
+
+/// A core that loads can do nothing else until the line is there.
+fn cxl_wait(drive: &Drive) -> Option<Broken> {
+    broken_if(
+        drive.interface == Interface::Cxl && drive.host.wait != Wait::Spin,
+        &["host.wait", "interface"],
+        String::from("interface is \"cxl\" with a host.wait that is not \"spin\""),
+        String::from("host.wait = \"spin\": a core waits for its loads"),
     )
 }
 

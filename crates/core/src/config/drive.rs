@@ -6,7 +6,7 @@ use super::origin::Sources;
 use super::overrides::Override;
 use super::problem::Problems;
 use super::schema::{
-    Capi, DcExpress, Host, Interface, Link, Media, Moneta, Nvme, Power, Pss, RootComplex, Stack, Wait,
+    Capi, Cxl, DcExpress, Host, Interface, Link, Media, Moneta, Nvme, Power, Pss, RootComplex, Stack, Wait,
 };
 use super::section::{self, Section, any, section};
 use super::{explain, presets, reader, shipped};
@@ -18,7 +18,7 @@ section! {
         name => name: String = String::new(), any();
         /// What the drive is, in one line
         summary => summary: String = String::new(), any();
-        /// Protocol between host and device: `nvme`, `dc-express`, `moneta`, `pss` or `capi`
+        /// Protocol between host and device: `nvme`, `dc-express`, `moneta`, `pss`, `capi` or `cxl`
         interface => interface: Interface = Interface::Nvme, any();
     }
 }
@@ -52,6 +52,7 @@ pub struct Drive {
     pub moneta: Moneta,
     pub pss: Pss,
     pub capi: Capi,
+    pub cxl: Cxl,
     /// Keys whose value in effect is a fitted one.
     pub fitted: Vec<Fitted>,
     pub(super) sources: Sources,
@@ -112,6 +113,7 @@ impl Drive {
             Some(("moneta", _)) => self.interface == Interface::Moneta,
             Some(("pss", _)) => self.interface == Interface::Pss,
             Some(("capi", _)) => self.interface == Interface::Capi,
+            Some(("cxl", _)) => self.interface == Interface::Cxl,
             Some(("host", key)) if key.starts_with("interrupt") => self.host.wait == Wait::Sleep,
             _ => true,
         })
@@ -149,6 +151,7 @@ impl Drive {
             moneta: Moneta::default(),
             pss: Pss::default(),
             capi: Capi::default(),
+            cxl: Cxl::default(),
             fitted: Vec::new(),
             sources: Sources::default(),
         }
@@ -158,7 +161,7 @@ impl Drive {
         Header { name: self.name.clone(), summary: self.summary.clone(), interface: self.interface }
     }
 
-    pub(super) fn sections(&self) -> [&dyn Section; 11] {
+    pub(super) fn sections(&self) -> [&dyn Section; 12] {
         [
             &self.link,
             &self.host,
@@ -171,10 +174,11 @@ impl Drive {
             &self.moneta,
             &self.pss,
             &self.capi,
+            &self.cxl,
         ]
     }
 
-    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 11] {
+    pub(super) fn sections_mut(&mut self) -> [&mut dyn Section; 12] {
         [
             &mut self.link,
             &mut self.host,
@@ -187,6 +191,7 @@ impl Drive {
             &mut self.moneta,
             &mut self.pss,
             &mut self.capi,
+            &mut self.cxl,
         ]
     }
 }
@@ -205,6 +210,7 @@ impl PartialEq for Drive {
             && self.moneta == other.moneta
             && self.pss == other.pss
             && self.capi == other.capi
+            && self.cxl == other.cxl
             && self.fitted == other.fitted
     }
 }

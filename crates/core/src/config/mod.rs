@@ -24,7 +24,7 @@ pub use drive::{Drive, Fitted};
 pub use overrides::Override;
 pub use problem::{Problem, Problems};
 pub use schema::{
-    Acknowledge, Capi, DataPattern, DataPointer, DcExpress, Duplex, Granularity, Host, Interface, Link,
+    Acknowledge, Capi, Cxl, DataPattern, DataPointer, DcExpress, Duplex, Granularity, Host, Interface, Link,
     LinkAcknowledge, LockHeld, Media, Moneta, Nvme, Placement, Power, Pss, ReadMode, RootComplex, Stack, Stage,
     TagChoice, TagPool, Technology, Wait, WearLevelling,
 };

@@ -434,6 +434,22 @@ section! {
     }
 }
 
+section! {
+    /// CXL.mem: loads and stores of the processor, and a memory expander (Compute Express Link Specification).
+    pub struct Cxl ("cxl") {
+        /// Lines of 64 bytes that a core may have under way at once: its fill buffers
+        fill_buffers => fill_buffers: u16 = 16, 1..=256;
+        /// Processor time to issue the loads or stores of one line
+        issue_ns => issue: Span = ns(1), ZERO..=LONGEST;
+        /// Time of a message in the device, port and controller both ways, without buffer and memory
+        controller_ns => controller: Span = ns(40), ZERO..=LONGEST;
+        /// Bytes that the device reads from its memory, or writes to it, at once
+        unit_bytes => unit_bytes: u32 = 256, [64, 128, 256, 512, 1024, 2048, 4096];
+        /// Units that the device's buffer holds of those read, and as many of those written; it is within the persistence domain
+        buffer_units => buffer_units: u32 = 64, 1..=65536;
+    }
+}
+
 /// Whether the two directions of a link are independent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplex {
@@ -574,6 +590,16 @@ pub enum Interface {
     Moneta,
     Pss,
     Capi,
+    Cxl,
 }
 
-names! { Interface { "nvme" => Nvme, "dc-express" => DcExpress, "moneta" => Moneta, "pss" => Pss, "capi" => Capi } }
+names! {
+    Interface {
+        "nvme" => Nvme,
+        "dc-express" => DcExpress,
+        "moneta" => Moneta,
+        "pss" => Pss,
+        "capi" => Capi,
+        "cxl" => Cxl,
+    }
+}

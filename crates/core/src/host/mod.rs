@@ -168,7 +168,7 @@ impl Host {
             workers: Vec::new(),
             wait: config.wait,
             hybrid_sleep_ratio: config.hybrid_sleep_ratio,
-            poll: config.poll.scale(ratio),
+            poll: protocol::poll(drive).scale(ratio),
             context_switch: config.context_switch.scale(ratio),
             interrupt: config.interrupt.scale(ratio),
             idle_exit: config.idle_exit,

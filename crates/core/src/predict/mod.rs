@@ -9,6 +9,7 @@
 //! A protocol adds one file with its [`Form`] and one line in [`form`]; until then, [`Form::of_data`] gives the bounds
 //! that hold for any protocol, and no latency.
 
+mod cxl;
 mod dc_express;
 mod demand;
 mod form;
@@ -123,6 +124,7 @@ fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     match parts.drive.interface {
         Interface::Nvme => nvme::form(parts, workload, class),
         Interface::DcExpress => dc_express::form(parts, workload, class),
+        Interface::Cxl => cxl::form(parts, workload, class),
         Interface::Moneta | Interface::Pss | Interface::Capi => Form::of_data(parts, workload, class),
     }
 }

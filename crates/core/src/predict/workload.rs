@@ -29,6 +29,8 @@ pub enum Arrivals {
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub classes: Vec<Class>,
+    /// Whether requests follow each other's addresses.
+    pub sequential: bool,
     pub threads: u32,
     /// Requests outstanding at most, over all threads.
     pub outstanding: u64,
@@ -48,6 +50,7 @@ impl Workload {
                 Some(ios) => replayed(ios),
                 None => generated(job),
             },
+            sequential: job.pattern == Pattern::Sequential,
             threads: job.threads,
             outstanding: u64::from(job.threads) * u64::from(job.iodepth),
             arrivals: match job.trace.is_some() || has_rate(job) && job.rate_process == RateProcess::Poisson {

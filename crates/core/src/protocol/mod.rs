@@ -2,6 +2,7 @@
 //! at the link. A new protocol is one more folder and one more line in each list below.
 
 pub mod capi;
+pub mod cxl;
 pub mod dc_express;
 pub mod moneta;
 pub mod nvme;
@@ -16,7 +17,7 @@ use crate::memory::HostMemory;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::sink::{Request, RequestId, Sink, Timer};
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::workload::{Io, Op};
 
 /// What a controller can reach: the link to the host, the media, and the sink for what is to happen.
@@ -43,6 +44,7 @@ pub enum Driver {
     Moneta(moneta::driver::Driver),
     Pss(pss::driver::Driver),
     Capi(capi::driver::Driver),
+    Cxl(cxl::driver::Driver),
 }
 
 /// The device's half.
@@ -53,6 +55,7 @@ pub enum Controller {
     Moneta(moneta::controller::Controller),
     Pss(pss::controller::Controller),
     Capi(capi::afu::Afu),
+    Cxl(cxl::device::Device),
 }
 
 /// Both halves of a drive's protocol, set up and connected.
@@ -69,10 +72,14 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
         let (driver, afu) = capi::connect(drive, seed, sink);
         return (Driver::Capi(driver), Controller::Capi(afu));
     }
+    if drive.interface == Interface::Cxl {
+        let (driver, device) = cxl::connect(drive, sink);
+        return (Driver::Cxl(driver), Controller::Cxl(device));
+    }
     let mut nvme = nvme::controller::Controller::new(drive);
     let nvme_driver = nvme::driver::Driver::new(drive, &mut nvme, sink);
     match drive.interface {
-        Interface::Nvme | Interface::Moneta | Interface::Pss | Interface::Capi => {
+        Interface::Nvme | Interface::Moneta | Interface::Pss | Interface::Capi | Interface::Cxl => {
             (Driver::Nvme(nvme_driver), Controller::Nvme(nvme))
         }
         Interface::DcExpress => {
@@ -88,7 +95,7 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
 pub fn stages(drive: &config::Drive) -> Vec<config::Stage> {
     let mut stages = drive.stack.stages.clone();
     stages.extend(match drive.interface {
-        Interface::Nvme | Interface::DcExpress | Interface::Pss | Interface::Capi => Vec::new(),
+        Interface::Nvme | Interface::DcExpress | Interface::Pss | Interface::Capi | Interface::Cxl => Vec::new(),
         Interface::Moneta => moneta::driver::stages(drive),
     });
     stages
@@ -97,6 +104,16 @@ pub fn stages(drive: &config::Drive) -> Vec<config::Stage> {
 /// Largest request whose thread spins in the driver, on a host whose threads sleep otherwise.
 pub fn spin_up_to_bytes(drive: &config::Drive) -> u32 {
     if drive.interface == Interface::Moneta { drive.moneta.spin_up_to_bytes } else { 0 }
+}
+
+/// Time from a completion's arrival in memory to a spinning core having seen it. A load returns by itself.
+pub fn poll(drive: &config::Drive) -> Span {
+    if drive.interface == Interface::Cxl { Span::ZERO } else { drive.host.poll }
+}
+
+/// Most bytes that a racing write can change at once: those of one packet.
+pub fn packet_bytes(drive: &config::Drive) -> u32 {
+    if drive.interface == Interface::Cxl { cxl::LINE_BYTES } else { drive.link.max_payload_bytes }
 }
 
 /// Names of these stages, in the order of [`Stage::stack`].
@@ -115,6 +132,7 @@ impl Driver {
             (Driver::Moneta(_), _) => {}
             (Driver::Pss(driver), _) => driver.submit_work(ledger),
             (Driver::Capi(driver), _) => driver.submit_work(ledger),
+            (Driver::Cxl(driver), _) => driver.submit_work(io.bytes, ledger),
         }
     }
 
@@ -128,6 +146,8 @@ impl Driver {
             (Driver::Pss(_), _) => {}
             // Seeing its status is all.
             (Driver::Capi(_), _) => {}
+            // The load has returned, the store is known to be persistent.
+            (Driver::Cxl(_), _) => {}
         }
     }
 
@@ -156,6 +176,7 @@ impl Driver {
             Driver::Moneta(driver) => driver.submit(request, link, sink),
             Driver::Pss(driver) => driver.submit(request, link, sink),
             Driver::Capi(driver) => driver.submit(request, link, sink),
+            Driver::Cxl(driver) => driver.submit(request, link, sink),
         }
     }
 
@@ -167,6 +188,7 @@ impl Driver {
             Driver::Moneta(driver) => driver.max_transfer_bytes(),
             Driver::Pss(driver) => driver.max_transfer_bytes(),
             Driver::Capi(driver) => driver.max_transfer_bytes(),
+            Driver::Cxl(_) => cxl::LINE_BYTES,
         }
     }
 
@@ -188,6 +210,7 @@ impl Driver {
             ) => nvme.on_entry_settled(now, packet, polling, link, sink),
             (Driver::Pss(driver), pss::role::RECORD) => driver.on_record_settled(now, packet, polling, link, sink),
             (Driver::Capi(driver), capi::role::STATUS) => driver.on_status_settled(now, packet, link, sink),
+            (Driver::Cxl(driver), cxl::role::DATA | cxl::role::DONE) => driver.on_settled(now, packet, link, sink),
             _ => {}
         }
     }
@@ -205,7 +228,7 @@ impl Driver {
                 driver.on_handled(now, link, sink);
                 None
             }
-            Driver::Capi(_) => None,
+            Driver::Capi(_) | Driver::Cxl(_) => None,
         }
     }
 
@@ -219,7 +242,7 @@ impl Driver {
     /// The driver's timer has fired.
     pub fn on_timer(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
         match self {
-            Driver::Nvme(_) | Driver::Moneta(_) | Driver::Pss(_) | Driver::Capi(_) => {}
+            Driver::Nvme(_) | Driver::Moneta(_) | Driver::Pss(_) | Driver::Capi(_) | Driver::Cxl(_) => {}
             Driver::DcExpress(driver) => driver.on_timer(now, link, sink),
         }
     }
@@ -242,6 +265,7 @@ impl Driver {
             ],
             Driver::Pss(driver) => vec![("doorbells", driver.doorbells)],
             Driver::Capi(driver) => vec![("doorbells", driver.doorbells)],
+            Driver::Cxl(driver) => vec![("loads", driver.loads), ("stores", driver.stores)],
         }
     }
 }
@@ -255,6 +279,7 @@ impl Controller {
             (Controller::Moneta(moneta), _) => moneta.on_packet(now, packet, payload, ports),
             (Controller::Pss(pss), Kind::Completion) => pss.on_answer(now, packet, payload, ports),
             (Controller::Capi(afu), Kind::Completion) => afu.on_answer(now, packet, payload, ports),
+            (Controller::Cxl(device), _) => device.on_packet(now, packet, ports),
             (controller, _) => {
                 controller.on_register_write(now, packet.address, payload.u32(), ports);
             }
@@ -288,6 +313,8 @@ impl Controller {
             Controller::Moneta(moneta) => moneta.on_register_write(now, address, value.into(), ports),
             Controller::Pss(pss) => pss.on_register_write(now, address, value, ports),
             Controller::Capi(afu) => afu.on_register_write(now, address, value, ports),
+            // It has no registers beside those of its configuration.
+            Controller::Cxl(_) => {}
         }
     }
 
@@ -299,6 +326,7 @@ impl Controller {
             Controller::Moneta(moneta) => moneta.on_timer(now, timer, ports),
             Controller::Pss(pss) => pss.on_timer(now, timer, ports),
             Controller::Capi(afu) => afu.on_timer(now, timer, ports),
+            Controller::Cxl(device) => device.on_timer(timer.context, ports),
         }
     }
 
@@ -317,6 +345,7 @@ impl Controller {
             }
             Controller::Pss(pss) => return pss.counts.named().to_vec(),
             Controller::Capi(afu) => return afu.counters(),
+            Controller::Cxl(device) => return device.counters(),
         };
         let reads = endpoint.map(|endpoint| endpoint.counts).unwrap_or_default();
         let mut counters =
@@ -373,6 +402,10 @@ pub fn packet_name(packet: &Packet) -> &'static str {
         (capi::role::PAGE_TABLE, Kind::MemoryRead) => "read page table",
         (capi::role::PAGE_TABLE, _) => "page table",
         (capi::role::STATUS, _) => "status",
+        (cxl::role::READ, _) => "MemRd",
+        (cxl::role::DATA, _) => "MemData",
+        (cxl::role::WRITE, _) => "MemWr",
+        (cxl::role::DONE, _) => "Cmp",
         _ => "data",
     }
 }

@@ -36,10 +36,14 @@ stages! {
     Queued = "queued" in Host,
     /// The driver builds and enqueues the command.
     Driver = "driver" in Host,
+    /// A line waits for a fill buffer of its core.
+    FillBuffer = "fill buffers" in Host,
     /// Incomplete tags are written into the receive buffer.
     Mark = "mark tags" in Host,
     /// The doorbell's way to the device.
     Doorbell = "doorbell" in Link,
+    /// A load's request on its way to the device.
+    LineRequest = "line request" in Link,
     /// The command waits in host memory for a queue read to hit it.
     PollWait = "poll wait" in Host,
     /// The queue read that brings the command to the device.

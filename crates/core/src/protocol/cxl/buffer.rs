@@ -1,0 +1,284 @@
+//! The device's buffer: lines of units that have been read, and units that stores have yet to fill.
+//!
+//! The memory is read and written in units that may be longer than a line, so that it can correct a unit as a whole. A
+//! line that has gone to the host is the host's: its caches keep it, the buffer does not. Stores gather in their unit,
+//! which goes to the memory once all of its lines are written, or once its place is needed, the oldest first; then what
+//! it lacks is read before. That is how Optane modules behave (Yang et al., "An Empirical Guide to the Behavior and Use
+//! of Scalable Persistent Memory", FAST 2020, section 2.1; Xiang et al., "Characterizing the Performance of Intel Optane
+//! Persistent Memory", EuroSys 2022); that this device does as they do is assumed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::LINE_BYTES;
+use crate::config;
+use crate::media::Media;
+use crate::time::Time;
+
+/// Lines of a unit, a bit each.
+type Lines = u64;
+
+/// When the line of a load leaves its wait for the memory, and when it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    pub started: Time,
+    pub ready_at: Time,
+}
+
+/// A unit that has been read.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    lines: Lines,
+    ready_at: Time,
+}
+
+/// A unit that stores gather in.
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    lines: Lines,
+    admitted_at: Time,
+    /// Its place in the order of admission.
+    serial: u64,
+}
+
+/// What has been counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub unit_reads: u64,
+    pub unit_writes: u64,
+    /// Units that had to be read before they could be written.
+    pub unit_merges: u64,
+    pub buffer_hits: u64,
+}
+
+impl Counts {
+    /// By name.
+    pub fn named(&self) -> [(&'static str, u64); 4] {
+        [
+            ("unit_reads", self.unit_reads),
+            ("unit_writes", self.unit_writes),
+            ("unit_merges", self.unit_merges),
+            ("buffer_hits", self.buffer_hits),
+        ]
+    }
+}
+
+/// The buffer, by unit.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    unit_bytes: u32,
+    capacity: usize,
+    reads: BTreeMap<u64, Read>,
+    /// Units that have been read, the oldest first, among others whose lines have all gone since.
+    read_order: VecDeque<u64>,
+    writes: BTreeMap<u64, Written>,
+    write_order: BTreeMap<u64, u64>,
+    next_serial: u64,
+    /// Places for written units that are free, and instants at which others will be.
+    places_free: usize,
+    leaving: BTreeMap<Time, usize>,
+    pub counts: Counts,
+}
+
+impl Buffer {
+    /// An empty buffer.
+    pub fn new(config: &config::Cxl) -> Buffer {
+        Buffer {
+            unit_bytes: config.unit_bytes,
+            capacity: config.buffer_units as usize,
+            reads: BTreeMap::new(),
+            read_order: VecDeque::new(),
+            writes: BTreeMap::new(),
+            write_order: BTreeMap::new(),
+            next_serial: 0,
+            places_free: config.buffer_units as usize,
+            leaving: BTreeMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Load the line at `offset`, asked for at `now`. Calls come in the order of `now`.
+    pub fn read(&mut self, now: Time, offset: u64, media: &mut Media) -> Fetched {
+        let (unit, line) = self.place(offset);
+        let written = self.writes.get(&unit).map_or(0, |written| written.lines);
+        if written & line > 0 {
+            self.counts.buffer_hits += 1;
+            return Fetched { started: now, ready_at: now };
+        }
+        if let Some(ready_at) = self.take(unit, line) {
+            self.counts.buffer_hits += 1;
+            return Fetched { started: now, ready_at: ready_at.max(now) };
+        }
+        self.counts.unit_reads += 1;
+        let timing = media.read(now, unit * u64::from(self.unit_bytes), self.unit_bytes, self.unit_bytes);
+        self.keep(unit, self.whole() & !line & !written, timing.last_at);
+        Fetched { started: timing.started, ready_at: timing.last_at }
+    }
+
+    /// Store the line at `offset`, which has come at `now`: when it is in the buffer.
+    pub fn write(&mut self, now: Time, offset: u64, media: &mut Media) -> Time {
+        let (unit, line) = self.place(offset);
+        self.take(unit, line);
+        if !self.writes.contains_key(&unit) {
+            let admitted_at = self.admit(now, media);
+            self.writes.insert(unit, Written { lines: 0, admitted_at, serial: self.next_serial });
+            self.write_order.insert(self.next_serial, unit);
+            self.next_serial += 1;
+        }
+        let whole = self.whole();
+        let written = self.writes.get_mut(&unit).expect("it has just been looked up");
+        written.lines |= line;
+        let admitted_at = written.admitted_at.max(now);
+        if written.lines == whole {
+            self.send(admitted_at, unit, media);
+        }
+        admitted_at
+    }
+
+    /// Number of a unit, and the bit of its line.
+    fn place(&self, offset: u64) -> (u64, Lines) {
+        let unit_bytes = u64::from(self.unit_bytes);
+        (offset / unit_bytes, 1 << (offset % unit_bytes / u64::from(LINE_BYTES)))
+    }
+
+    /// All lines of a unit.
+    fn whole(&self) -> Lines {
+        Lines::MAX >> (Lines::BITS - self.unit_bytes / LINE_BYTES)
+    }
+
+    /// Take a line of a unit that has been read: when it is there, if it is.
+    fn take(&mut self, unit: u64, line: Lines) -> Option<Time> {
+        let read = self.reads.get_mut(&unit).filter(|read| read.lines & line > 0)?;
+        let ready_at = read.ready_at;
+        read.lines &= !line;
+        if read.lines == 0 {
+            self.reads.remove(&unit);
+        }
+        Some(ready_at)
+    }
+
+    /// Keep the lines of a unit that nobody has asked for yet; the oldest unit makes room.
+    fn keep(&mut self, unit: u64, lines: Lines, ready_at: Time) {
+        if lines == 0 {
+            self.reads.remove(&unit);
+            return;
+        }
+        if self.reads.insert(unit, Read { lines, ready_at }).is_none() {
+            self.read_order.push_back(unit);
+        }
+        while self.reads.len() > self.capacity || self.read_order.len() > 2 * self.capacity {
+            let oldest = self.read_order.pop_front().expect("what is kept stands in the order");
+            self.reads.remove(&oldest);
+        }
+    }
+
+    /// A place for one more written unit: when there is one.
+    fn admit(&mut self, now: Time, media: &mut Media) -> Time {
+        let mut at = now;
+        loop {
+            while let Some(entry) = self.leaving.first_entry().filter(|entry| *entry.key() <= at) {
+                self.places_free += entry.remove();
+            }
+            if self.places_free > 0 {
+                self.places_free -= 1;
+                return at;
+            }
+            if self.leaving.is_empty() {
+                let (_, unit) = self.write_order.first_key_value().expect("every place is taken by a unit");
+                self.send(at, *unit, media);
+            }
+            at = at.max(*self.leaving.first_key_value().expect("a unit is leaving").0);
+        }
+    }
+
+    /// Write a unit to the memory, which takes over what its row buffers hold. The lines that it lacks come from there.
+    fn send(&mut self, now: Time, unit: u64, media: &mut Media) {
+        let written = self.writes.remove(&unit).expect("a unit that is sent has been written");
+        self.write_order.remove(&written.serial);
+        let offset = unit * u64::from(self.unit_bytes);
+        let mut from = now.max(written.admitted_at);
+        if written.lines != self.whole() {
+            self.counts.unit_merges += 1;
+            from = media.read(from, offset, self.unit_bytes, self.unit_bytes).last_at;
+        }
+        self.counts.unit_writes += 1;
+        let timing = media.write(from, offset, self.unit_bytes);
+        *self.leaving.entry(timing.buffered_at).or_insert(0) += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::{Geometry, Timing};
+    use crate::time::Span;
+
+    const PROGRAM: Span = Span::from_us(10);
+
+    fn at(ns: u64) -> Time {
+        Time::ZERO + Span::from_ns(ns)
+    }
+
+    /// 304 ns and two bytes a nanosecond to read, one bank.
+    fn media() -> Media {
+        let timing = Timing { program: PROGRAM, ..Timing::default() };
+        Media::new(&Geometry { channels: 1, banks_per_channel: 1, stripe_bytes: 256, timing })
+    }
+
+    fn buffer(units: u32) -> Buffer {
+        Buffer::new(&config::Cxl { unit_bytes: 256, buffer_units: units, ..config::Cxl::default() })
+    }
+
+    #[test]
+    fn the_first_line_of_a_unit_reads_it_and_the_others_wait_for_that_each_once() {
+        let (mut buffer, mut media) = (buffer(4), media());
+        let whole = at(304 + 128);
+        assert_eq!(buffer.read(at(0), 64, &mut media).ready_at, whole);
+        assert_eq!(buffer.read(at(10), 0, &mut media).ready_at, whole);
+        assert_eq!(buffer.read(at(500), 128, &mut media).ready_at, at(500));
+        assert!(buffer.read(at(600), 64, &mut media).ready_at > at(1000), "it has gone to the host");
+        assert_eq!(buffer.counts, Counts { unit_reads: 2, buffer_hits: 2, ..Counts::default() });
+    }
+
+    #[test]
+    fn a_unit_goes_to_the_memory_once_it_is_whole_and_is_not_read_before() {
+        let (mut buffer, mut media) = (buffer(4), media());
+        for line in 0..4 {
+            assert_eq!(buffer.write(at(line), line * 64, &mut media), at(line));
+        }
+        assert_eq!(buffer.counts, Counts { unit_writes: 1, ..Counts::default() });
+        assert_eq!(media.activity().reads, 0);
+    }
+
+    #[test]
+    fn a_store_waits_for_the_oldest_unit_to_leave_once_all_places_are_taken() {
+        let (mut buffer, mut media) = (buffer(2), media());
+        assert_eq!(buffer.write(at(0), 0, &mut media), at(0));
+        assert_eq!(buffer.write(at(1), 256, &mut media), at(1));
+        assert_eq!(buffer.write(at(2), 300, &mut media), at(2), "its unit has a place");
+        // The first unit is read and merged, then crosses the bus behind its command.
+        let merged = at(2 + 304 + 128 + 194 + 128);
+        assert_eq!(buffer.write(at(2), 512, &mut media), merged);
+        assert_eq!(buffer.counts, Counts { unit_writes: 1, unit_merges: 1, ..Counts::default() });
+        assert!(buffer.write(at(3), 1024, &mut media) > at(10_000), "the bank programs the first");
+    }
+
+    #[test]
+    fn a_load_finds_what_has_been_stored_and_not_what_was_read_before() {
+        let (mut buffer, mut media) = (buffer(4), media());
+        buffer.read(at(0), 0, &mut media);
+        buffer.write(at(500), 64, &mut media);
+        assert_eq!(buffer.read(at(510), 64, &mut media).ready_at, at(510));
+        assert_eq!(buffer.read(at(520), 128, &mut media).ready_at, at(520), "other lines of the unit are still there");
+    }
+
+    #[test]
+    fn a_unit_as_long_as_a_line_is_kept_nowhere() {
+        let mut buffer = Buffer::new(&config::Cxl { unit_bytes: 64, buffer_units: 1, ..config::Cxl::default() });
+        let mut media = media();
+        for line in 0..9 {
+            buffer.read(at(line * 1000), line * 64, &mut media);
+        }
+        assert!(buffer.reads.is_empty() && buffer.read_order.is_empty());
+        assert_eq!(buffer.counts.unit_reads, 9);
+    }
+}

@@ -1,0 +1,134 @@
+//! The host's half: cores whose loads and stores go out line by line, as many at a time as a core has fill buffers.
+
+use std::collections::VecDeque;
+
+use super::{LINE_BYTES, role};
+use crate::config;
+use crate::link::Link;
+use crate::link::packet::{Direction, Packet, Token};
+use crate::report::Stage;
+use crate::report::stage::Ledger;
+use crate::sink::{Request, RequestId, Sink};
+use crate::time::{Span, Time};
+use crate::workload::Op;
+
+/// Addresses apart at which buffers begin: the largest request.
+const BUFFER_BYTES: u64 = 1 << 32;
+
+/// A core, as far as its misses go.
+#[derive(Clone, Debug)]
+struct Core {
+    /// Numbers of its free fill buffers, counted over all cores.
+    free: Vec<u32>,
+    /// Lines that wait for one.
+    waiting: VecDeque<RequestId>,
+}
+
+/// All cores.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    cores: Vec<Core>,
+    /// The line in each fill buffer.
+    lines: Vec<Option<RequestId>>,
+    fill_buffers: u32,
+    issue: Span,
+    /// Where the buffers of applications begin.
+    buffers: u64,
+    pub loads: u64,
+    pub stores: u64,
+}
+
+impl Driver {
+    /// Cores with all fill buffers free.
+    pub fn new(drive: &config::Drive, sink: &mut Sink) -> Driver {
+        let (cores, fill_buffers) = (u32::from(drive.host.cores), u32::from(drive.cxl.fill_buffers));
+        let lines = cores * fill_buffers;
+        let core = |number| Core {
+            free: (number * fill_buffers..(number + 1) * fill_buffers).rev().collect(),
+            waiting: VecDeque::new(),
+        };
+        Driver {
+            cores: (0..cores).map(core).collect(),
+            lines: vec![None; lines as usize],
+            fill_buffers,
+            issue: drive.cxl.issue.scale(drive.host.nominal_ghz / drive.host.core_ghz),
+            buffers: sink.memory.reserve(1 << 60),
+            loads: 0,
+            stores: 0,
+        }
+    }
+
+    /// Charge the processor time of issuing as many of a request's lines as can be under way at once; that of the others
+    /// passes while the core waits.
+    pub fn submit_work(&self, bytes: u32, ledger: &mut Ledger) {
+        ledger.spend(Stage::Driver, self.issue * u64::from((bytes / LINE_BYTES).min(self.fill_buffers)));
+    }
+
+    /// Take a line: at once if a fill buffer of its thread's core is free.
+    pub fn submit(&mut self, line: RequestId, link: &mut Link, sink: &mut Sink) {
+        self.prepare(line, sink);
+        let core = usize::from(sink.requests[line as usize].thread) % self.cores.len();
+        self.cores[core].waiting.push_back(line);
+        self.issue(core, link, sink);
+    }
+
+    /// Let a line have its place in the buffer of the application, which every request has for itself.
+    fn prepare(&self, line: RequestId, sink: &mut Sink) {
+        let Request { io, parent, .. } = sink.requests[line as usize];
+        let whole = parent.unwrap_or(line);
+        let start = sink.requests[whole as usize].io.offset;
+        let buffer = self.buffers + u64::from(whole) * BUFFER_BYTES;
+        if io.offset == start {
+            sink.requests[whole as usize].buffer = buffer;
+            sink.prepare_buffer(whole);
+        }
+        sink.requests[line as usize].buffer = buffer + (io.offset - start);
+    }
+
+    /// Send the next line of a core, if it finds a fill buffer.
+    fn issue(&mut self, core: usize, link: &mut Link, sink: &mut Sink) {
+        let Core { free, waiting } = &mut self.cores[core];
+        if waiting.is_empty() {
+            return;
+        }
+        let Some(place) = free.pop() else { return };
+        let line = waiting.pop_front().expect("a line waits");
+        self.send(line, place, link, sink);
+    }
+
+    fn send(&mut self, line: RequestId, place: u32, link: &mut Link, sink: &mut Sink) {
+        self.lines[place as usize] = Some(line);
+        let now = sink.now();
+        sink.charge(Some(line), Stage::FillBuffer, now);
+        let Request { io, buffer: address, .. } = sink.requests[line as usize];
+        let packet = match io.op {
+            Op::Read => {
+                self.loads += 1;
+                let packet = Packet::read(address, io.bytes, LINE_BYTES, Token { role: role::READ, context: place });
+                Packet { direction: Direction::Down, device_offset: io.offset, request: Some(line), ..packet }
+            }
+            Op::Write => {
+                self.stores += 1;
+                let token = Token { role: role::WRITE, context: place };
+                Packet::write(Direction::Down, address, io.bytes, LINE_BYTES, token).user_data(io.offset, Some(line))
+            }
+        };
+        link.send(packet, sink);
+    }
+
+    /// Data of a load or the completion of a store has come to its core.
+    pub fn on_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, sink: &mut Sink) {
+        let place = packet.token.context;
+        let line = self.lines.get_mut(place as usize).and_then(Option::take);
+        let stage = if packet.token.role == role::DATA { Stage::Settle } else { Stage::CompletionEntry };
+        sink.charge(line, stage, now);
+        let Some(line) = line else { return };
+        match sink.requests[line as usize].parent {
+            None => sink.complete(line),
+            Some(whole) => sink.complete_part(line, whole),
+        }
+        let core = (place / self.fill_buffers) as usize;
+        self.cores[core].free.push(place);
+        self.issue(core, link, sink);
+    }
+}
