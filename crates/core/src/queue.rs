@@ -44,13 +44,17 @@ impl<E: Copy> Queue<E> {
         if at >= self.far_from {
             return self.push_far(at, event);
         }
-        let mut place = self.near.len();
         self.near.push((at, event));
-        while place > 0 && self.near[place - 1].0 <= at {
-            self.near[place] = self.near[place - 1];
-            place -= 1;
+        let mut places = self.near.iter_mut().rev();
+        let mut place = places.next().expect("an entry has just been added");
+        for later in places {
+            if later.0 > at {
+                break;
+            }
+            *place = *later;
+            place = later;
         }
-        self.near[place] = (at, event);
+        *place = (at, event);
         if self.near.len() > NEAR_MAX {
             self.spill();
         }

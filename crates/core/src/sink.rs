@@ -12,7 +12,7 @@ use crate::report::stage::Ledger;
 use crate::report::trace::Trace;
 use crate::table::Table;
 use crate::time::{Span, Time};
-use crate::workload::Io;
+use crate::workload::{Io, Next, Op};
 
 const _: () = assert!(size_of::<Event>() == 8);
 
@@ -83,6 +83,35 @@ pub struct Request {
     pub number: u64,
     pub parts_left: u32,
     pub ledger: Ledger,
+}
+
+impl Default for Request {
+    /// A place for a request, to be [opened](Request::open).
+    fn default() -> Request {
+        Request {
+            io: Io { op: Op::Read, offset: 0, bytes: 0 },
+            thread: 0,
+            token: None,
+            buffer: 0,
+            issued: Time::ZERO,
+            submitted: Time::ZERO,
+            visible: Time::NEVER,
+            parent: None,
+            number: 0,
+            parts_left: 0,
+            ledger: Ledger::default(),
+        }
+    }
+}
+
+impl Request {
+    /// A new request in the place of one that is done: number `number`, wanted at `due`, issued at `now`.
+    pub fn open(&mut self, number: u64, next: Next, now: Time, thread: u16, token: Option<u32>) {
+        (self.number, self.io, self.thread, self.token) = (number, next.io, thread, token);
+        (self.issued, self.submitted, self.visible) = (now, now, Time::NEVER);
+        (self.buffer, self.parent, self.parts_left) = (0, None, 0);
+        self.ledger.open(next.due);
+    }
 }
 
 /// Events to come, and the tables that components share.
