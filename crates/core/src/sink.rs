@@ -24,7 +24,7 @@ pub type RequestId = u32;
 /// Everything that can happen. [`crate::engine::Engine::route`] says who hears of it.
 ///
 /// Kept to eight bytes, as events are copied more than anything else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Event {
     /// A thread looks for something to do.
     Thread(u16),
@@ -39,6 +39,7 @@ pub enum Event {
     /// Its handler has run.
     Handled { vector: u16 },
     /// A driver's own timer.
+    #[default]
     Driver,
     /// A wire looks at what waits for it.
     Wire(u8),
