@@ -116,7 +116,10 @@ impl Credits {
     /// If more is spent than [`sendable`](Self::sendable) has granted.
     #[inline]
     pub fn spend(&mut self, packets: u32, data_each: u32, first_return: Time, every: Span) {
-        let last_at = first_return + every * u64::from(packets - 1);
+        let mut last_at = first_return;
+        if packets > 1 {
+            last_at += every * u64::from(packets - 1);
+        }
         self.returning.push_back(Run { first_at: first_return, last_at, every, packets, data_each });
         self.take(packets, data_each);
     }

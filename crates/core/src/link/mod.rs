@@ -39,6 +39,8 @@ pub struct InFlight {
     payload_each: u32,
     payload_last: u32,
     header: u32,
+    /// Data credits of each packet; the last one takes as many.
+    data_credits: u32,
     /// Wire time likewise.
     each: Span,
     last: Span,
@@ -361,6 +363,7 @@ impl Link {
         flight.class = class_of(flight.packet.kind);
         flight.queue = if flight.packet.behind_writes { Class::Posted } else { flight.class };
         self.measure(flight);
+        flight.data_credits = data_credits(flight.payload_each);
         (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
         (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
         flight.watched = false;
@@ -438,6 +441,12 @@ impl Link {
         for class in self.wires[wire].turns() {
             let Some(id) = self.wires[wire].head(class) else { continue };
             let flight = &mut sink.packets[id as usize];
+            if flight.count == 1
+                && let Some(at) = self.start_single(now, wire, flight)
+            {
+                self.wires[wire].take(class);
+                return self.follow(wire, id, Some(at), sink);
+            }
             let granted = self.granted(now, flight);
             if granted > 0 {
                 self.wires[wire].take(class);
@@ -458,7 +467,7 @@ impl Link {
     fn granted(&mut self, now: Time, flight: &InFlight) -> u32 {
         let left = flight.count - flight.sent;
         match self.credits(flight.packet.direction, flight.class) {
-            Some(credits) => credits.sendable(now, left, data_credits(flight.payload_each), flight.each),
+            Some(credits) => credits.sendable(now, left, flight.data_credits, flight.each),
             None => left,
         }
     }
@@ -481,7 +490,7 @@ impl Link {
             (flight.started, flight.posted_until) = (started, self.posted_until);
         }
         flight.sent += count;
-        let data = data_credits(flight.payload_each);
+        let data = flight.data_credits;
         let mut arrival = None;
         if self.per_packet || ends_burst {
             flight.arrives_at = self.arrival(&flight.packet, end);
@@ -501,9 +510,9 @@ impl Link {
         arrival
     }
 
-    /// The same for a burst of one packet on an idle wire, which nothing can cut and nothing follows: what nearly all
-    /// commands, answers and completion entries are. When it arrives; nothing if it has to wait for credits.
-    #[inline]
+    /// The same for a burst of one packet, which nothing can cut: what nearly all commands, answers and completion
+    /// entries are. When it arrives; nothing if it has to wait for credits.
+    #[inline(always)] // Where a burst is sent, and where it is served, all that this asks for is at hand.
     fn start_single(&mut self, now: Time, wire: usize, flight: &mut InFlight) -> Option<Time> {
         let (direction, class, time) = (flight.packet.direction, flight.class, flight.last);
         if self.errors[direction as usize].possible() || self.granted(now, flight) == 0 {
@@ -513,7 +522,7 @@ impl Link {
         (flight.started, flight.posted_until) = (started, self.posted_until);
         (flight.sent, flight.watched) = (1, !self.per_packet);
         flight.arrives_at = self.arrival(&flight.packet, started + time);
-        self.spend(direction, class, 1, data_credits(flight.payload_last), started, time);
+        self.spend(direction, class, 1, flight.data_credits, started, time);
         self.wires[wire].occupy_single(flight.queue, started + time);
         Some(flight.arrives_at)
     }
@@ -544,7 +553,10 @@ impl Link {
             // The receiver takes packets out of its buffer one after the other.
             let last_return = &mut self.last_return[direction as usize];
             first_return = first_return.max(*last_return + accept);
-            *last_return = first_return + each.max(accept) * u64::from(count - 1);
+            *last_return = first_return;
+            if count > 1 {
+                *last_return += each.max(accept) * u64::from(count - 1);
+            }
         }
         if let Some(credits) = self.credits(direction, class) {
             credits.spend(count, data, first_return, each.max(accept));
