@@ -187,7 +187,11 @@ impl Link {
             posted_until: Time::ZERO,
             posted_before: Time::ZERO,
             round_trip: one_way * 2 + rate.time(DLLP_BYTES),
-            acknowledge: acknowledgements(if acknowledged { Span::from_ps(dllp_ps.round() as u64) } else { Span::ZERO }),
+            acknowledge: acknowledgements(if acknowledged {
+                Span::from_ps(dllp_ps.round() as u64)
+            } else {
+                Span::ZERO
+            }),
             accept: [root_accept, Span::ZERO],
             posted: [posted.clone(), posted],
             last_return: [Time::ZERO; 2],
