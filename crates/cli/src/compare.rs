@@ -17,17 +17,18 @@ use crate::ending::{Ending, Failure};
 use crate::progress::Progress;
 use crate::{input, output};
 
-/// What is compared when no drive is named, slowest first.
-const DRIVES_DEFAULT: [&str; 5] = ["nvme", "nvme-polled", "dc-express-block", "capi", "dc-express"];
+/// What is compared when no drive is named: every interface over the same memory, slowest first at 512 bytes.
+const DRIVES_DEFAULT: [&str; 8] =
+    ["pss-block", "nvme", "moneta-block", "nvme-polled", "dc-express-block", "capi", "dc-express", "cxl"];
 /// More cells than this are a mistake, or work for a script.
 const CELLS_MAX: usize = 10_000;
 
 const EXAMPLES: &str = "\
-Without a drive, five that come with the program are compared: the same memory behind the same
+Without a drive, eight that come with the program are compared: the same memory behind the same
 link in the same host, so that all differences are those of the interface and its software.
 
 Examples:
-  phaselink compare                                     the memory of DC Express behind five interfaces
+  phaselink compare                                     the memory of DC Express behind all interfaces
   phaselink compare --media dram --link gen4-x4         the same over another memory and link
   phaselink compare nvme my-drive.toml --bs 4k,64k      two drives of your choice
   phaselink compare --iodepth 1,2,4,8,16,32 --json      for a script";

@@ -131,12 +131,12 @@ pub fn interface(drive: &Drive) -> String {
     };
     let wait = match drive.host.wait {
         Wait::Sleep if drive.interface == Interface::Moneta && drive.moneta.spin_up_to_bytes > 0 => {
-            "spinning for small requests, sleeping for large ones"
+            format!("spinning up to {}", size(drive.moneta.spin_up_to_bytes.into()))
         }
-        Wait::Spin if drive.interface == Interface::Cxl => "loads and stores",
-        Wait::Spin => "spinning",
-        Wait::Sleep => "sleeping until the interrupt",
-        Wait::Hybrid => "sleeping, then spinning",
+        Wait::Spin if drive.interface == Interface::Cxl => String::from("loads and stores"),
+        Wait::Spin => String::from("spinning"),
+        Wait::Sleep => String::from("sleeping until the interrupt"),
+        Wait::Hybrid => String::from("sleeping, then spinning"),
     };
     format!("{protocol}, {wait}, {}", software(drive))
 }

@@ -89,19 +89,30 @@ fn the_same_seed_gives_the_same_bytes() {
 fn a_comparison_as_json_has_every_cell_and_every_description() {
     let document = document("compare --ios 200 --bs 512,4k --iodepth 1,8 --json");
     let cells = document["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 5 * 2 * 2);
+    assert_eq!(cells.len(), 8 * 2 * 2);
     for cell in cells {
-        for key in
-            ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "link_busy_share", "busy_cores", "joules_per_io"]
-        {
+        for key in [
+            "iops",
+            "bytes_per_s",
+            "mean_ns",
+            "p50_ns",
+            "p99_ns",
+            "link_busy_share",
+            "busy_cores",
+            "joules_per_io",
+            "memory_joules_per_io",
+        ] {
             assert!(cell[key].is_number(), "{key} in {cell}");
         }
         assert!(cell["p99_9_ns"].is_null(), "200 requests do not know 99.9 %");
         let stages = cell["stages"].as_array().unwrap().iter().map(|stage| stage["mean_ns"].as_f64().unwrap());
         assert!((stages.sum::<f64>() - cell["mean_ns"].as_f64().unwrap()).abs() < 1e-6);
     }
-    assert_eq!((&cells[0]["drive"], &cells[0]["bs"], &cells[0]["iodepth"]), (&"nvme".into(), &512.into(), &1.into()));
-    assert_eq!(document["descriptions"].as_array().unwrap().len(), 5);
+    assert_eq!(
+        (&cells[0]["drive"], &cells[0]["bs"], &cells[0]["iodepth"]),
+        (&"pss-block".into(), &512.into(), &1.into())
+    );
+    assert_eq!(document["descriptions"].as_array().unwrap().len(), 8);
     assert_eq!(document["descriptions"][3]["media"]["read_ns"], 110);
 }
 

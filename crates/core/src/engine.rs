@@ -401,6 +401,7 @@ impl Engine {
                 downstream: self.link.used(Direction::Down),
                 cpu,
                 awake_share: self.root_complex.awake_share(now),
+                memory_j: self.media.joules(&drive.media),
                 counters,
                 events: self.sink.events,
                 finished: self.host.finished(),

@@ -33,6 +33,8 @@ pub struct Parts {
     pub downstream: WireUse,
     pub cpu: CpuUse,
     pub awake_share: f64,
+    /// Energy of the memory in joules, if it is known.
+    pub memory_j: Option<f64>,
     pub counters: Vec<(&'static str, u64)>,
     pub events: u64,
     pub finished: bool,
@@ -128,5 +130,9 @@ impl Counted {
 fn energy(drive: &Drive, parts: &Parts, elapsed: Span) -> Energy {
     let model = PowerModel::from(drive);
     let busy_cores = if elapsed.is_zero() { 0.0 } else { parts.cpu.busy().as_s() / elapsed.as_s() };
-    Energy { server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share), idle_w: drive.power.idle_w }
+    Energy {
+        server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share),
+        idle_w: drive.power.idle_w,
+        memory_j: parts.memory_j,
+    }
 }

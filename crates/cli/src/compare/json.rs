@@ -45,6 +45,7 @@ fn entry(comparison: &Comparison, group: &Group, drive: &Drive, cell: &Cell) -> 
         (String::from("link_busy_share"), json!(cell.link_busy())),
         (String::from("busy_cores"), json!(outcome.busy_cores())),
         (String::from("joules_per_io"), json!(outcome.joules_per_io())),
+        (String::from("memory_joules_per_io"), json!(outcome.memory_joules_per_io())),
         (String::from("stages"), stages(cell)),
     ]);
     Value::Object(entry)

@@ -1,7 +1,7 @@
 //! What stands out in a comparison, said in words. Every figure is computed from the results.
 
 use phaselink_core::config::Drive;
-use phaselink_core::report::units;
+use phaselink_core::report::{Stage, units};
 use phaselink_core::time::Span;
 
 use super::families::savings_ns;
@@ -132,6 +132,14 @@ fn limit(cell: &Cell) -> String {
     match (cell.link_busy(), core) {
         (link, _) if link >= FULL => format!("limited by the link ({:.0} % busy)", 100.0 * link),
         (_, core) if core >= FULL => format!("limited by its core ({:.0} % busy)", 100.0 * core),
+        (link, _) if waits_for_fill_buffers(cell) => {
+            format!("limited by the fill buffers of its core (link {:.0} % busy)", 100.0 * link)
+        }
         (link, core) => format!("with the link {:.0} % and its core {:.0} % busy", 100.0 * link, 100.0 * core),
     }
+}
+
+/// Whether lines wait for a fill buffer for most of their time.
+fn waits_for_fill_buffers(cell: &Cell) -> bool {
+    cell.figures.stages.get(Stage::FillBuffer) > cell.figures.stages.total() / 2
 }

@@ -276,6 +276,10 @@ section! {
         gap_write_interval => gap_write_interval: u32 = 100, 1..=1 << 30;
         /// Writes that a line endures, or 0 for no limit
         endurance_cycles => endurance_cycles: u64 = 0, 0..=1 << 50;
+        /// Energy of a bit that is read, cells and row buffer, or 0 if unknown
+        read_pj_per_bit => read_pj_per_bit: f64 = 0.0, 0.0..=1e9;
+        /// Energy of a bit that is written, likewise
+        write_pj_per_bit => write_pj_per_bit: f64 = 0.0, 0.0..=1e9;
     }
 }
 

@@ -11,11 +11,12 @@
 //! of bank and bus; this module joins the pieces of a request into one answer. What only some
 //! memories have is in [`Details`]: [`chip`] tells the chips of a bank apart, [`cells`] makes the
 //! time of a write depend on its data, [`wear`] moves lines about, [`housekeeping`] pauses
-//! everything. [`lifetime`] says for how long a memory lasts.
+//! everything. `energy` counts joules, [`lifetime`] says for how long a memory lasts.
 
 pub mod cells;
 pub mod chip;
 pub mod ecc;
+mod energy;
 pub mod geometry;
 pub mod housekeeping;
 pub mod lifetime;

@@ -53,6 +53,7 @@ fn phaselink(outcome: &Outcome, description: Value) -> Value {
             "server_w": outcome.energy.server_w,
             "idle_w": outcome.energy.idle_w,
             "joules_per_io": outcome.joules_per_io(),
+            "memory_joules_per_io": outcome.memory_joules_per_io(),
         },
         "counters": counters,
         "description": description,

@@ -115,11 +115,13 @@ pub struct CpuUse {
     pub context_switches: u64,
 }
 
-/// Power of the whole server during the run.
+/// Power of the whole server during the run, and the energy of the device's memory, which is not part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Energy {
     pub server_w: f64,
     pub idle_w: f64,
+    /// Joules of all accesses to the memory, if it is known what they take.
+    pub memory_j: Option<f64>,
 }
 
 impl DirectionOutcome {
@@ -194,6 +196,11 @@ impl Outcome {
     /// Energy of the whole server for each request; zero if none was served.
     pub fn joules_per_io(&self) -> f64 {
         per(self.energy.server_w, self.iops())
+    }
+
+    /// Energy of the device's memory for each request, if it is known; zero if none was served.
+    pub fn memory_joules_per_io(&self) -> Option<f64> {
+        Some(per(per(self.energy.memory_j?, self.elapsed.as_s()), self.iops()))
     }
 
     /// End of the run.

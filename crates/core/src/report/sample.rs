@@ -34,7 +34,7 @@ pub(super) fn outcome() -> Outcome {
             interrupts: 1010,
             context_switches: 2020,
         },
-        energy: Energy { server_w: 101.0, idle_w: 80.0 },
+        energy: Energy { server_w: 101.0, idle_w: 80.0, memory_j: Some(2e-5) },
         stack_stages: vec!["system call".to_string(), "block layer".to_string()],
         counters: vec![("queue reads", 12_345), ("tag collisions", 0)],
         events: 54_321,

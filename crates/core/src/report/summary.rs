@@ -143,6 +143,9 @@ pub(super) fn host(outcome: &Outcome) -> Table {
     table.row(["server power".to_string(), units::quantity(outcome.energy.server_w, "W")]);
     table.row(["  of it idle".to_string(), units::quantity(outcome.energy.idle_w, "W")]);
     table.row(["energy per request".to_string(), units::quantity(outcome.joules_per_io(), "J")]);
+    if let Some(joules) = outcome.memory_joules_per_io() {
+        table.row(["  and in the memory".to_string(), units::quantity(joules, "J")]);
+    }
     table
 }
 

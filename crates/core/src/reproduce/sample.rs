@@ -40,7 +40,7 @@ pub fn outcome_of(latencies_ns: &[u64]) -> Outcome {
         counters: vec![("queue_reads", 2 * read.ios)],
         jobs: vec![JobOutcome { read, ..JobOutcome::default() }],
         cpu: CpuUse { cores: 1, spinning: elapsed / 2, ..CpuUse::default() },
-        energy: Energy { server_w: 100.0, idle_w: 80.0 },
+        energy: Energy { server_w: 100.0, idle_w: 80.0, memory_j: None },
         stack_stages: vec![String::from("read() call")],
         events: 0,
         finished: true,

@@ -1,0 +1,47 @@
+//! What reads and writes cost the memory in energy, by the bit.
+
+use super::Media;
+use crate::config;
+
+/// Bits of a byte, and joules of a picojoule.
+const BITS: f64 = 8.0;
+const PJ: f64 = 1e-12;
+
+impl Media {
+    /// Energy of all accesses so far in joules, those that move lines for wear levelling included; none if the description
+    /// does not say what a bit takes. Standby and refresh are not in it.
+    pub fn joules(&self, config: &config::Media) -> Option<f64> {
+        let (read_pj, write_pj) = (config.read_pj_per_bit, config.write_pj_per_bit);
+        if read_pj == 0.0 && write_pj == 0.0 {
+            return None;
+        }
+        let moved = self.wear().map_or(0.0, |wear| self.activity().gap_moves as f64 * f64::from(wear.line_bytes()));
+        let (read, written) = (self.activity().read_bytes as f64 + moved, self.activity().written_bytes as f64 + moved);
+        // A write that programs only what differs has to read first.
+        let (read, programmed) = match config.write_difference {
+            true => (read + written, written * config.difference_ratio),
+            false => (read, written),
+        };
+        Some((read * read_pj + programmed * write_pj) * BITS * PJ)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Time;
+
+    #[test]
+    fn each_bit_takes_its_energy_and_cells_that_stay_as_they_are_none() {
+        let mut config = config::Media { read_pj_per_bit: 2.0, write_pj_per_bit: 16.0, ..config::Media::default() };
+        let mut media = Media::of(&config, 1);
+        media.read(Time::ZERO, 0, 1000, 1);
+        media.write(Time::ZERO, 4096, 500);
+        assert_eq!(media.joules(&config), Some((16_000.0 + 64_000.0) * PJ));
+        config.write_difference = true;
+        config.difference_ratio = 0.25;
+        assert_eq!(media.joules(&config), Some((16_000.0 + 8_000.0 + 16_000.0) * PJ));
+        (config.read_pj_per_bit, config.write_pj_per_bit) = (0.0, 0.0);
+        assert_eq!(media.joules(&config), None);
+    }
+}
