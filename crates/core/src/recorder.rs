@@ -111,6 +111,7 @@ impl Recorder {
             downstream: parts.downstream,
             cpu: parts.cpu,
             energy: energy(drive, &parts, elapsed),
+            memory_j: parts.memory_j,
             stack_stages: crate::protocol::stage_names(drive),
             counters: parts.counters,
             events: parts.events,
@@ -130,9 +131,5 @@ impl Counted {
 fn energy(drive: &Drive, parts: &Parts, elapsed: Span) -> Energy {
     let model = PowerModel::from(drive);
     let busy_cores = if elapsed.is_zero() { 0.0 } else { parts.cpu.busy().as_s() / elapsed.as_s() };
-    Energy {
-        server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share),
-        idle_w: drive.power.idle_w,
-        memory_j: parts.memory_j,
-    }
+    Energy { server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share), idle_w: drive.power.idle_w }
 }

@@ -83,6 +83,7 @@ fn outcome(uri: &Uri, jobs: &[Job], seed: u64, measured: &[(usize, Measured)], f
         downstream: WireUse::default(),
         cpu: CpuUse::default(),
         energy: Energy::default(),
+        memory_j: None,
         stack_stages: Vec::new(),
         counters: vec![("errors", errors)],
         events: 0,

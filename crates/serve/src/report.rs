@@ -21,6 +21,7 @@ pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
         downstream: WireUse::default(),
         cpu: CpuUse::default(),
         energy: Energy::default(),
+        memory_j: None,
         stack_stages: Vec::new(),
         counters: Vec::new(),
         events: 0,

@@ -44,6 +44,8 @@ pub struct Outcome {
     pub downstream: WireUse,
     pub cpu: CpuUse,
     pub energy: Energy,
+    /// Joules of all accesses to the device's memory, which are no part of the server's, if it is known what they take.
+    pub memory_j: Option<f64>,
     /// Names of the stack's stages, in the order of [`Stage::stack`].
     pub stack_stages: Vec<String>,
     /// Protocol counters by name: queue reads, wasted queue reads, tag collisions, interrupts, …
@@ -115,13 +117,11 @@ pub struct CpuUse {
     pub context_switches: u64,
 }
 
-/// Power of the whole server during the run, and the energy of the device's memory, which is not part of it.
+/// Power of the whole server during the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Energy {
     pub server_w: f64,
     pub idle_w: f64,
-    /// Joules of all accesses to the memory, if it is known what they take.
-    pub memory_j: Option<f64>,
 }
 
 impl DirectionOutcome {
@@ -200,7 +200,7 @@ impl Outcome {
 
     /// Energy of the device's memory for each request, if it is known; zero if none was served.
     pub fn memory_joules_per_io(&self) -> Option<f64> {
-        Some(per(per(self.energy.memory_j?, self.elapsed.as_s()), self.iops()))
+        Some(per(per(self.memory_j?, self.elapsed.as_s()), self.iops()))
     }
 
     /// End of the run.

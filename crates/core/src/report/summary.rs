@@ -218,6 +218,7 @@ mod tests {
             server power                     101 W
               of it idle                    80.0 W
             energy per request              100 uJ
+              and in the memory            19.8 nJ
 
             counter
             ──────────────────────
