@@ -5,6 +5,7 @@ mod common;
 use common::{close, counter, drive, reads, run, traced};
 use phaselink_core::config::{Drive, Interface};
 use phaselink_core::link::rate::Rate;
+use phaselink_core::predict::{Certainty, predict};
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
@@ -67,6 +68,33 @@ fn a_lone_read_takes_four_commands_and_one_chip_access() {
         let found = mean(&drive, "rw=randread");
         assert!(close(found.as_ns(), expected.as_ns(), 1e-6), "{name}: {} {}", found.as_ns(), expected.as_ns());
     }
+}
+
+#[test]
+fn lone_requests_take_what_is_predicted_stage_by_stage_to_the_picosecond() {
+    let mut exact = 0;
+    for name in ["capi-pcm-legacy", "capi-pcm-next", "capi"] {
+        for set in ["link.lanes=8", "link.lanes=1", "capi.claim_lines=false", "link.granularity=packet"] {
+            let drive = calm(name, &[set]);
+            for job in ["randread bs=128", "randread bs=1k", "randread bs=4k", "randwrite bs=128", "randwrite bs=2k"] {
+                let job = format!("rw={job} number_ios=6");
+                let predicted = predict(&drive, &common::jobs(&drive, &job)).jobs.remove(0);
+                let latency = predicted.latencies[0].as_ref().expect("a closed form");
+                let outcome = run(&drive, &job);
+                let found = outcome.jobs[0].directions().next().expect("requests were counted").1;
+                let context = format!("{name} {set} {job} {:?}", latency.certainty);
+                assert_eq!(found.total.min(), latency.stages.total(), "{context}");
+                assert!(latency.least <= latency.stages.total());
+                if latency.certainty == Certainty::Exact {
+                    exact += 1;
+                    let means: Vec<_> =
+                        found.stages.named(&[]).map(|(stage, span)| (stage, span / found.ios)).collect();
+                    assert_eq!(means, latency.stages.named(&[]).collect::<Vec<_>>(), "{context}");
+                }
+            }
+        }
+    }
+    assert!(exact >= 24, "only {exact} predictions claim to be exact");
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! A protocol adds one file with its [`Form`] and one line in [`form`]; until then, [`Form::of_data`] gives the bounds
 //! that hold for any protocol, and no latency.
 
+mod capi;
 mod cxl;
 mod dc_express;
 mod demand;
@@ -125,7 +126,8 @@ fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         Interface::Nvme => nvme::form(parts, workload, class),
         Interface::DcExpress => dc_express::form(parts, workload, class),
         Interface::Cxl => cxl::form(parts, workload, class),
-        Interface::Moneta | Interface::Pss | Interface::Capi => Form::of_data(parts, workload, class),
+        Interface::Capi => capi::form(parts, workload, class),
+        Interface::Moneta | Interface::Pss => Form::of_data(parts, workload, class),
     }
 }
 

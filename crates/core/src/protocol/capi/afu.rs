@@ -37,7 +37,7 @@ mod timer {
 }
 
 /// Bytes of a request for ownership that stand for each line in the answer (assumed: a tag).
-const CLAIM_BYTES: u32 = 4;
+pub const CLAIM_BYTES: u32 = 4;
 /// Bits of a context that number a command; the others say what it wanted of the PSL.
 const NUMBER_BITS: u32 = 24;
 
