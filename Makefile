@@ -39,7 +39,7 @@ bench:
 	cargo bench -p phaselink --bench budgets
 
 bench-serve: build
-	cargo bench -p phaselink-serve --bench shm
+	cargo bench -p phaselink-serve --bench shm --bench vfio_user
 	benches/serve.sh target/release/phaselink
 
 kill:

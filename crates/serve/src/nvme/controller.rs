@@ -231,7 +231,8 @@ impl Controller {
     /// Interrupt the host for what has been posted since the last time.
     #[inline]
     pub fn signal(&mut self, host: &mut impl Host) {
-        for completion in self.completions.iter_mut().flatten() {
+        let queues = usize::from(self.queues_end);
+        for completion in self.completions[..queues].iter_mut().flatten() {
             if completion.is_news {
                 completion.is_news = false;
                 completion.vector.into_iter().for_each(|vector| host.interrupt(vector));

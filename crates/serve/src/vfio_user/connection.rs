@@ -22,6 +22,9 @@ use crate::nvme::{Host, Unreachable};
 /// others to look after.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Messages of one client in a row: others have their turn.
+const MESSAGES_MAX: u32 = 64;
+
 /// A client.
 #[derive(Debug)]
 pub struct Connection {
@@ -60,21 +63,20 @@ impl Connection {
         })
     }
 
-    /// Answer every message that has come; whether there were any. At the end of the connection, it [is
+    /// Answer the messages that have come; whether there were any. At the end of the connection, it [is
     /// over](Connection::is_over).
     pub fn attend(&mut self) -> bool {
-        let mut any = false;
-        while !self.is_over {
+        for count in 0..MESSAGES_MAX {
             match self.receive() {
-                Ok(None) => break,
-                Ok(Some((message, fds))) => {
-                    any = true;
-                    self.on_message(message, fds);
-                }
+                Ok(None) => return count > 0,
+                Ok(Some((message, fds))) => self.on_message(message, fds),
                 Err(_) => self.is_over = true,
             }
+            if self.is_over {
+                break;
+            }
         }
-        any
+        true
     }
 
     /// Whether the client has gone.
@@ -156,7 +158,7 @@ impl Connection {
                     Ok(payload.to_vec())
                 };
             }
-            if !wait(self.socket.as_fd(), PollFlags::IN, until) {
+            if !wait(self.socket.as_fd(), PollFlags::IN, until) || Instant::now() > until {
                 self.is_over = true;
             }
         }

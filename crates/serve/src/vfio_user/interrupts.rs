@@ -7,10 +7,11 @@ use rustix::fs::OFlags;
 
 use crate::nvme::VECTORS;
 
-/// Kinds of interrupts that VFIO knows (vfio.h, `VFIO_PCI_*_IRQ_INDEX`): by pin, by message, by vector, two others.
+/// Kinds of interrupts that VFIO knows (vfio.h, `VFIO_PCI_*_IRQ_INDEX`): by pin, by message, by vector, errors, requests.
 pub const KINDS: u32 = 5;
 const PIN: u32 = 0;
 const VECTOR: u32 = 2;
+const ERROR: u32 = 3;
 
 /// VFIO_IRQ_SET flags.
 const DATA_NONE: u32 = 1;
@@ -78,6 +79,8 @@ pub fn info(kind: u32) -> (u32, u32) {
     match kind {
         PIN => (EVENTFD | MASKABLE | AUTOMASKED, 1),
         VECTOR => (EVENTFD | NORESIZE, VECTORS.into()),
+        // There are none, but QEMU warns of a device that could not tell it.
+        ERROR => (EVENTFD | NORESIZE, 1),
         _ => (0, 0),
     }
 }
@@ -120,7 +123,8 @@ impl Interrupts {
             let bell = Some(Bell::new(fd));
             match kind {
                 PIN => (self.pin, self.is_pin_masked) = (bell, false),
-                _ => self.vectors[place] = bell,
+                VECTOR => self.vectors[place] = bell,
+                _ => {}
             }
         }
     }
@@ -133,6 +137,7 @@ impl Interrupts {
             match setting.kind {
                 _ if !is_meant => {}
                 PIN => self.raise_pin(),
+                ERROR => {}
                 _ => self.vectors[(setting.start + place) as usize].iter().for_each(Bell::ring),
             }
         }

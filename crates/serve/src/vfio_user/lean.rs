@@ -18,8 +18,10 @@ use crate::wall::{Wait, span};
 
 /// Commands of one queue in a row, with one interrupt for all of them; then it is the next one's turn.
 const BATCH: u32 = 32;
-/// Rounds after which the sockets are looked at: that costs a system call, and a round a few loads.
-const ATTENDED_EVERY: u32 = 64;
+/// Rounds after which the sockets are looked at: that costs a system call, and a round a few loads. A client that has just
+/// said something says more soon.
+pub const ATTENDED_EVERY: u32 = 512;
+pub const ATTENDED_AGAIN: u32 = 16;
 /// Rounds in vain before the thread gives way for a moment, so that whoever shares its processor gets on too.
 const ROUNDS: u32 = 1024;
 /// Longest sleep: a stop wakes the thread before that.
@@ -68,8 +70,9 @@ impl Lean<'_> {
             let mut found = self.round();
             rounds += 1;
             if rounds >= ATTENDED_EVERY || self.wait == Wait::Block {
-                rounds = 0;
-                found |= self.attend();
+                let any = self.attend();
+                rounds = if any { ATTENDED_EVERY - ATTENDED_AGAIN } else { 0 };
+                found |= any;
             }
             idle = if found { 0 } else { idle + 1 };
             if idle >= ROUNDS || idle > 0 && self.wait == Wait::Block {

@@ -26,15 +26,13 @@ use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Io, Op};
 
 use super::front::{self, Front, Served};
-use super::lean::note;
+use super::lean::{ATTENDED_AGAIN, ATTENDED_EVERY, SLEEP_MAX, note};
 use crate::device::Device;
 use crate::nvme::order::Action;
 use crate::nvme::{Order, TRANSFER_BYTES_MAX, Taken};
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, Wall};
 
-/// Rounds after which sockets are looked at.
-const ATTENDED_EVERY: u32 = 16;
 /// Rounds in vain before the thread gives way for a moment.
 const ROUNDS: u32 = 1024;
 
@@ -113,8 +111,9 @@ impl Timed<'_> {
             let mut found = self.complete() | self.look();
             rounds += 1;
             if rounds >= ATTENDED_EVERY || self.wait == Wait::Block {
-                rounds = 0;
-                found |= self.attend();
+                let any = self.attend();
+                rounds = if any { ATTENDED_EVERY - ATTENDED_AGAIN } else { 0 };
+                found |= any;
             }
             idle = if found { 0 } else { idle + 1 };
             if idle >= ROUNDS || idle > 0 && self.wait == Wait::Block {
@@ -142,7 +141,7 @@ impl Timed<'_> {
         if self.fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
             return Ok(());
         }
-        let time = if is_alone { super::lean::SLEEP_MAX } else { self.wall.idle_for() };
+        let time = if is_alone { SLEEP_MAX } else { self.wall.idle_for() };
         front::sleep(&self.fronts, self.device, time.max(Duration::from_micros(1)))
     }
 
