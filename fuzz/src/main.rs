@@ -10,7 +10,8 @@ use std::{env, fs, io};
 
 use phaselink_fuzz::{ALL, Target, find, hunt};
 
-const USAGE: &str = "usage: phaselink-fuzz [--inputs N] [--seed N] [--replay FILE | --seeds FOLDER | --list] [TARGET...]";
+const USAGE: &str =
+    "usage: phaselink-fuzz [--inputs N] [--seed N] [--replay FILE | --seeds FOLDER | --list] [TARGET...]";
 
 /// The command line.
 struct Wanted {

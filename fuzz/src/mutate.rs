@@ -26,8 +26,18 @@ const NUMBERS: [u64; 14] = [
 
 /// Numbers in text at which readers go wrong.
 const WORDS: [&str; 12] = [
-    "0", "-1", "1e308", "nan", "inf", "18446744073709551615", "18446744073709551616", "9223372036854775807", "0.0", "100%",
-    "\"\"", "[]",
+    "0",
+    "-1",
+    "1e308",
+    "nan",
+    "inf",
+    "18446744073709551615",
+    "18446744073709551616",
+    "9223372036854775807",
+    "0.0",
+    "100%",
+    "\"\"",
+    "[]",
 ];
 
 /// A source of inputs.
@@ -117,7 +127,8 @@ impl<'a> Mutator<'a> {
         let word: &[u8] = match self.random.random() {
             true => WORDS[self.random.random_range(0..WORDS.len())].as_bytes(),
             false => {
-                let words: Vec<&[u8]> = self.other().split(|byte| !is_word(byte)).filter(|word| !word.is_empty()).collect();
+                let words: Vec<&[u8]> =
+                    self.other().split(|byte| !is_word(byte)).filter(|word| !word.is_empty()).collect();
                 if words.is_empty() { b"" } else { words[self.random.random_range(0..words.len())] }
             }
         };
@@ -154,4 +165,3 @@ impl<'a> Mutator<'a> {
         *input = lines.concat();
     }
 }
-

@@ -51,6 +51,9 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
     .map(|text| text.as_bytes().to_vec())
     .to_vec();
-    seeds.push(b"[global]\nbs=4k\nruntime=10ms\ntime_based\nramp_time=1ms\n[x]\nnumjobs=3\nstonewall\n[y]\niodepth=16\n".to_vec());
+    seeds.push(
+        b"[global]\nbs=4k\nruntime=10ms\ntime_based\nramp_time=1ms\n[x]\nnumjobs=3\nstonewall\n[y]\niodepth=16\n"
+            .to_vec(),
+    );
     seeds
 }

@@ -137,7 +137,8 @@ fn sessions() -> Vec<Vec<u8>> {
 fn handshakes() -> Vec<Vec<u8>> {
     let write = request(command::WRITE, 0, 0, 512);
     let flags = 3u32.to_be_bytes();
-    let lists = [option(option::LIST, b""), option(option::INFO, &[0; 6]), option(77, b"?"), option(option::ABORT, b"")];
+    let lists =
+        [option(option::LIST, b""), option(option::INFO, &[0; 6]), option(77, b"?"), option(option::ABORT, b"")];
     vec![
         [&[255][..], &greeting(true), &write].concat(),
         [&[0][..], &greeting(false), &write].concat(),

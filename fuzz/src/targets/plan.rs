@@ -59,7 +59,8 @@ fn reproduction(input: &[u8]) {
 fn sweeps() -> Vec<Vec<u8>> {
     vec![
         include_bytes!("../../../examples/lanes-and-latency.sweep.toml").to_vec(),
-        b"drive = 'nvme'\njob = { rw = 'randrw', number_ios = 5 }\n[[axis]]\nkey = 'job.iodepth'\nrange = [1, 9, 4]\n".to_vec(),
+        b"drive = 'nvme'\njob = { rw = 'randrw', number_ios = 5 }\n[[axis]]\nkey = 'job.iodepth'\nrange = [1, 9, 4]\n"
+            .to_vec(),
         b"job = { rw = 'read', number_ios = 5 }\n[[axis]]\nkey = 'drive'\nvalues = ['nvme', 'moneta']\n".to_vec(),
     ]
 }
@@ -73,5 +74,7 @@ fn reproductions() -> Vec<Vec<u8>> {
             ]
         };
     }
-    [paper!("capi-pcm-openpower"), paper!("pss-ibm-nvmw14")].map(|[plan, expected]| [plan, BORDER, expected].concat().into()).to_vec()
+    [paper!("capi-pcm-openpower"), paper!("pss-ibm-nvmw14")]
+        .map(|[plan, expected]| [plan, BORDER, expected].concat().into())
+        .to_vec()
 }

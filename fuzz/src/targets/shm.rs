@@ -65,7 +65,8 @@ struct Pair {
 impl Pair {
     fn new(script: &mut Script<'_>) -> Pair {
         let [queues, entries, blocks, part] = [(); 4].map(|()| u32::from(script.byte()));
-        let layout = Layout { queues: 1 + queues % 3, entries: 2 + entries % 7, transfer_bytes: 512 * (1 + blocks % 8) };
+        let layout =
+            Layout { queues: 1 + queues % 3, entries: 2 + entries % 7, transfer_bytes: 512 * (1 + blocks % 8) };
         let start = u64::from(part & 1) * 4096;
         let part = Part { start, bytes: 16 << 10, block_bytes: BLOCK_BYTES, writes: part & 2 == 0 };
         let (device, fd) = Memory::create(layout.memory_bytes()).expect("memory");
@@ -144,13 +145,17 @@ impl Pair {
         assert_eq!(status, Status::Fine, "{order:?}");
         let mut held = vec![0; order.bytes as usize];
         self.store.read(order.offset, &mut held).expect("memory");
-        assert!(order.bytes == 0 || held == self.space[..order.bytes as usize], "{order:?}: other bytes than asked for");
+        assert!(
+            order.bytes == 0 || held == self.space[..order.bytes as usize],
+            "{order:?}: other bytes than asked for"
+        );
         assert!(words(order.bytes) <= words(self.layout.transfer_bytes));
     }
 }
 
 fn conversations() -> Vec<Vec<u8>> {
-    let publish = |code: u8, slot: u8, offset: u8, blocks: u8| [&[0, 0, code, slot, offset, blocks, 0][..], &[9; 8]].concat();
+    let publish =
+        |code: u8, slot: u8, offset: u8, blocks: u8| [&[0, 0, code, slot, offset, blocks, 0][..], &[9; 8]].concat();
     let do_it = [2, 0, 3];
     let write = [&publish(1, 0, 2, 1)[..], &do_it].concat();
     let read = [&publish(0, 0, 2, 1)[..], &do_it].concat();
