@@ -3,10 +3,12 @@
 mod drive;
 mod job;
 mod nbd;
+mod nvme;
 mod plan;
 mod shm;
 mod store;
 mod trace;
+mod vfio_user;
 mod word;
 
 use crate::Target;
@@ -17,6 +19,9 @@ pub const ALL: &[Target] = &[
     nbd::HANDSHAKE,
     shm::COMMANDS,
     shm::GREETING,
+    vfio_user::MESSAGES,
+    nvme::HOST,
+    nvme::ADMIN,
     store::HEADER,
     drive::FILE,
     drive::RUN,
