@@ -121,6 +121,7 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![
         [&[0][..], &fine].concat(),
         [&[0][..], &fine, &state(2, b"old"), &state(3, b"new")].concat(),
+        [&[0][..], &fine, &[0], &state(u64::MAX, b"last")].concat(),
         [&[2][..], &fine].concat(),
         [&[3][..], &[0; 4], &fine].concat(),
         [&[4 | 8 | 16][..], &[0, 0, 1], &fine, &state(2, b"")].concat(),
