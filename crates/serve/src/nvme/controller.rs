@@ -328,7 +328,7 @@ impl Controller {
     /// Answer those who wait for events, and let go of answers that have found no room.
     #[inline]
     fn tell(&mut self, host: &mut impl Host) {
-        while let Some((command_id, result)) = self.events.next() {
+        while let Some((command_id, result)) = self.events.take() {
             self.answer(0, command_id, Status::SUCCESS, result, host);
         }
         for queue in self.queues() {
