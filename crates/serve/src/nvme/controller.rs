@@ -180,7 +180,11 @@ impl Controller {
     }
 
     /// Execute the 64 bytes of a command as if they had been in a queue: the admin queue, if `queue` is 0. Any bytes
-    /// will do; nothing else is needed, so that this is a place to begin for whoever feeds it random ones.
+    /// will do, so that this is a place to begin for whoever feeds it random ones. An order belongs to the queue of this
+    /// generation, the first of which is 1.
+    ///
+    /// # Panics
+    /// If no queue can have this number.
     #[inline]
     pub fn execute(&mut self, queue: u16, generation: u32, bytes: &Bytes, host: &mut impl Host) -> Taken {
         let command = Command::decode(bytes);
