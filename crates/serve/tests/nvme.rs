@@ -566,6 +566,40 @@ fn doorbells_that_make_no_sense_are_told_once_until_the_log_has_been_read() {
 }
 
 #[test]
+fn what_is_told_between_commands_interrupts_too() {
+    let mut bench = Bench::new();
+    let wait = Fields { opcode: admin::ASYNC_EVENT_REQUEST, ..Fields::default() };
+    bench.admin = bench.submit(bench.admin, wait);
+    // More answers than there is room for: the last one is held.
+    for place in 0..ENTRIES {
+        let at = (QUEUE + u64::from(place) * 64) as usize;
+        bench.machine.memory[at..at + 64].copy_from_slice(&transfer(opcode::READ, 0, 1, [DATA, 0]).bytes());
+    }
+    bench.machine.doorbells[1].0 = ENTRIES - 1;
+    let mut orders = Vec::new();
+    for _ in 0..ENTRIES - 1 {
+        let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
+        orders.push(order);
+    }
+    bench.machine.doorbells[1].0 = 0;
+    let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
+    orders.push(order);
+    for order in &orders {
+        bench.controller.perform(order, &mut bench.machine, &bench.store, &mut bench.space);
+    }
+    bench.step();
+    bench.machine.interrupts.clear();
+    bench.machine.doorbells[1].1 = 4;
+    bench.controller.update(&mut bench.machine, &bench.store);
+    assert_eq!(bench.machine.interrupts, [1]);
+    bench.machine.registers.strange_doorbell = true;
+    bench.controller.update(&mut bench.machine, &bench.store);
+    assert_eq!(bench.machine.interrupts, [1, 0]);
+    bench.controller.update(&mut bench.machine, &bench.store);
+    assert_eq!(bench.machine.interrupts, [1, 0]);
+}
+
+#[test]
 fn shadow_doorbells_are_followed_and_the_host_is_asked_to_ring_before_a_sleep() {
     let mut bench = Bench::new();
     let (shadow, events) = (LISTS, LISTS + PAGE);

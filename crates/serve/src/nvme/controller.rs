@@ -28,6 +28,8 @@ pub struct Controller {
     pub(super) events: Events,
     pub(super) journal: Journal,
     pub(super) shadow: Option<Shadow>,
+    /// Something has been posted since the host was last interrupted.
+    has_news: bool,
     /// Submission queues so far.
     pub(super) generations: u32,
     /// One more than the highest number of a queue that is there.
@@ -65,6 +67,7 @@ impl Controller {
             events: Events::default(),
             journal: Journal::default(),
             shadow: None,
+            has_news: false,
             generations: 0,
             queues_end: 0,
             under_way: vec![0; QUEUE_PAIRS_MAX + 1],
@@ -119,6 +122,7 @@ impl Controller {
             self.interrupt_again(host);
         }
         self.tell(host);
+        self.signal(host);
     }
 
     /// Section 3.7.2: queues, features and events are gone; the journal and the data stay.
@@ -180,7 +184,11 @@ impl Controller {
     }
 
     /// Execute the 64 bytes of a command as if they had been in a queue: the admin queue, if `queue` is 0. Any bytes
-    /// will do; nothing else is needed, so that this is a place to begin for whoever feeds it random ones.
+    /// will do, so that this is a place to begin for whoever feeds it random ones. An order belongs to the queue of this
+    /// generation, the first of which is 1.
+    ///
+    /// # Panics
+    /// If no queue can have this number.
     #[inline]
     pub fn execute(&mut self, queue: u16, generation: u32, bytes: &Bytes, host: &mut impl Host) -> Taken {
         let command = Command::decode(bytes);
@@ -231,6 +239,9 @@ impl Controller {
     /// Interrupt the host for what has been posted since the last time.
     #[inline]
     pub fn signal(&mut self, host: &mut impl Host) {
+        if !std::mem::take(&mut self.has_news) {
+            return;
+        }
         let queues = usize::from(self.queues_end);
         for completion in self.completions[..queues].iter_mut().flatten() {
             if completion.is_news {
@@ -246,9 +257,9 @@ impl Controller {
             self.look_at_head(queue, host);
             if let Some(completion) = &mut self.completions[usize::from(queue)] {
                 completion.is_news |= completion.has_unseen();
+                self.has_news |= completion.is_news;
             }
         }
-        self.signal(host);
     }
 
     /// Before the one who drives the controller sleeps: ask the host to ring its register for the next command. Whether
@@ -266,7 +277,8 @@ impl Controller {
                 host.poke(shadow.events + number as u64 * 8 + 4, completion.head());
             }
         }
-        self.queues().any(|queue| self.look(queue, host))
+        self.release_held(host);
+        self.queues().fold(self.has_news, |any, queue| self.look(queue, host) | any)
     }
 
     /// See the doorbell of a queue; whether it has commands.
@@ -320,7 +332,9 @@ impl Controller {
         if rung.is_some_and(|head| completion.ring(head).is_err()) {
             self.events.raise(Event::StrangeDoorbellValue);
         }
-        if completion.release(host).is_err() {
+        let released = completion.release(host);
+        self.has_news |= completion.is_news;
+        if released.is_err() {
             self.fail(host);
         }
     }
@@ -328,9 +342,14 @@ impl Controller {
     /// Answer those who wait for events, and let go of answers that have found no room.
     #[inline]
     fn tell(&mut self, host: &mut impl Host) {
-        while let Some((command_id, result)) = self.events.next() {
+        while let Some((command_id, result)) = self.events.take() {
             self.answer(0, command_id, Status::SUCCESS, result, host);
         }
+        self.release_held(host);
+    }
+
+    #[inline]
+    fn release_held(&mut self, host: &mut impl Host) {
         for queue in self.queues() {
             if self.completions[usize::from(queue)].as_ref().is_some_and(CompletionQueue::is_holding) {
                 self.look_at_head(queue, host);
@@ -351,7 +370,9 @@ impl Controller {
             status,
         };
         let Some(completion) = &mut self.completions[usize::from(submission.completion_queue)] else { return };
-        if let Err(Unreachable) = completion.post(entry, host) {
+        let posted = completion.post(entry, host);
+        self.has_news |= completion.is_news;
+        if let Err(Unreachable) = posted {
             self.fail(host);
         }
     }

@@ -80,7 +80,7 @@ impl Events {
     }
 
     /// The next event that can be told: the command to answer, and dword 0 of the answer.
-    pub fn next(&mut self) -> Option<(u16, u32)> {
+    pub fn take(&mut self) -> Option<(u16, u32)> {
         if self.pending.is_empty() || self.requests.is_empty() {
             return None;
         }

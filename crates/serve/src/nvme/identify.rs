@@ -83,7 +83,9 @@ impl Identity {
             cns::NVM_ACTIVE_NAMESPACES => active_namespaces(namespace, &mut page)?,
             // Nothing in it is limited further, or protected.
             cns::NVM_CONTROLLER => {}
-            cns::NVM_NAMESPACE => drop(existing(namespace)?),
+            cns::NVM_NAMESPACE => {
+                existing(namespace)?;
+            }
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(page)

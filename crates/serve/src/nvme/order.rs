@@ -67,48 +67,35 @@ impl Order {
     ) -> Result<Order, Status> {
         command.check_flags()?;
         let entry = &command.entry;
-        let mut order = Order {
-            queue,
-            generation,
-            command_id: entry.command_id,
-            action: Action::Flush,
-            offset: 0,
-            bytes: 0,
-            runs: Runs::new(),
-        };
-        let force = command.dwords[2] & FORCE_UNIT_ACCESS != 0;
-        order.action = match entry.opcode {
-            opcode::READ => Action::Read,
-            opcode::WRITE => Action::Write { force },
-            opcode::COMPARE => Action::Compare,
-            opcode::WRITE_ZEROES => Action::Zero { keep_space: command.dwords[2] & DEALLOCATE == 0, force },
-            opcode::FLUSH if entry.namespace_id == ALL_NAMESPACES => return Ok(order),
-            opcode::FLUSH | opcode::DATASET_MANAGEMENT => Action::Flush,
-            _ => return Err(Status::INVALID_OPCODE),
-        };
-        if entry.namespace_id != NAMESPACE {
+        let action = action(command)?;
+        let may_be_all = action == Action::Flush && entry.namespace_id == ALL_NAMESPACES;
+        if entry.namespace_id != NAMESPACE && !may_be_all {
             return Err(Status::INVALID_NAMESPACE);
         }
-        match entry.opcode {
-            opcode::FLUSH => return Ok(order),
-            opcode::DATASET_MANAGEMENT => {
-                order.action = Action::Deallocate(ranges(command, identity, host)?);
-                return Ok(order);
+        let mut order =
+            Order { queue, generation, command_id: entry.command_id, action, offset: 0, bytes: 0, runs: Runs::new() };
+        match &mut order.action {
+            Action::Flush => {}
+            Action::Deallocate(parts) => *parts = ranges(command, identity, host)?,
+            Action::Zero { .. } => order.set_place(command, identity)?,
+            Action::Read | Action::Write { .. } | Action::Compare => {
+                order.set_place(command, identity)?;
+                if order.bytes > TRANSFER_BYTES_MAX {
+                    return Err(Status::INVALID_FIELD);
+                }
+                order.runs = prp::runs(entry.prp1, entry.prp2, order.bytes, host)?;
             }
-            _ => {}
-        }
-        let bytes = u64::from(entry.blocks) << identity.block_shift;
-        let moves_data = !matches!(order.action, Action::Zero { .. });
-        if moves_data && bytes > TRANSFER_BYTES_MAX.into() {
-            return Err(Status::INVALID_FIELD);
-        }
-        order.offset = place(entry.slba, entry.blocks, identity)?;
-        // A command has up to 65,536 blocks of up to 64 KiB: one byte too many in the extreme.
-        order.bytes = u32::try_from(bytes).map_err(|_| Status::INVALID_FIELD)?;
-        if moves_data {
-            order.runs = prp::runs(entry.prp1, entry.prp2, order.bytes, host)?;
         }
         Ok(order)
+    }
+
+    #[inline]
+    fn set_place(&mut self, command: &Command, identity: &Identity) -> Result<(), Status> {
+        let blocks = command.entry.blocks;
+        self.offset = place(command.entry.slba, blocks, identity)?;
+        // Up to 65,536 blocks of up to 64 KiB: one byte too many in the extreme.
+        self.bytes = u32::try_from(u64::from(blocks) << identity.block_shift).map_err(|_| Status::INVALID_FIELD)?;
+        Ok(())
     }
 
     /// What the order is in a model; nothing if it is none that drives are modelled with.
@@ -212,6 +199,21 @@ impl Order {
             true => store.flush_range(self.offset, self.bytes.into()).map_err(|_| Status::WRITE_FAULT),
             false => Ok(()),
         }
+    }
+}
+
+/// What an opcode asks for; the ranges of a deallocation are read later.
+#[inline]
+fn action(command: &Command) -> Result<Action, Status> {
+    let force = command.dwords[2] & FORCE_UNIT_ACCESS != 0;
+    match command.entry.opcode {
+        opcode::READ => Ok(Action::Read),
+        opcode::WRITE => Ok(Action::Write { force }),
+        opcode::COMPARE => Ok(Action::Compare),
+        opcode::WRITE_ZEROES => Ok(Action::Zero { keep_space: command.dwords[2] & DEALLOCATE == 0, force }),
+        opcode::FLUSH => Ok(Action::Flush),
+        opcode::DATASET_MANAGEMENT => Ok(Action::Deallocate(Vec::new())),
+        _ => Err(Status::INVALID_OPCODE),
     }
 }
 

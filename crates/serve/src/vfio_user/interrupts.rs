@@ -100,8 +100,9 @@ impl Interrupts {
             _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.is_empty() => self.release(kind, start, end),
             _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.len() == count as usize => self.assign(kind, start, fds),
             _ if flags & !(DATA_NONE | DATA_BOOL) == ACTION_TRIGGER => self.trigger(setting),
-            _ if flags & ACTION_MASK != 0 && kind == PIN => self.is_pin_masked = true,
-            _ if flags & ACTION_UNMASK != 0 && kind == PIN => {
+            _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_MASK => self.is_pin_masked = true,
+            // Not by a descriptor: QEMU then unmasks by itself.
+            _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_UNMASK => {
                 self.is_pin_masked = false;
                 return Ok(Outcome::Unmasked);
             }
@@ -173,5 +174,78 @@ impl Bell {
         if !self.may_block || matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(1)) {
             let _ = rustix::io::write(&self.fd, &1_u64.to_ne_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::EventfdFlags;
+
+    use super::*;
+
+    fn eventfd() -> (OwnedFd, OwnedFd) {
+        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        (fd.try_clone().unwrap(), fd)
+    }
+
+    fn heard(fd: &OwnedFd) -> u64 {
+        let mut bytes = [0; 8];
+        rustix::io::read(fd, &mut bytes).map_or(0, |_| u64::from_ne_bytes(bytes))
+    }
+
+    fn setting(flags: u32, kind: u32, start: u32, count: u32) -> Setting<'static> {
+        Setting { flags, kind, start, count, data: &[] }
+    }
+
+    #[test]
+    fn the_pin_speaks_once_until_it_is_unmasked_and_not_at_all_while_the_host_masks_it() {
+        let mut interrupts = Interrupts::default();
+        let (mine, theirs) = eventfd();
+        interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, PIN, 0, 1), vec![theirs]).unwrap();
+        interrupts.raise(3, 1);
+        assert_eq!(heard(&mine), 0);
+        interrupts.raise(3, 0);
+        interrupts.raise(0, 0);
+        assert_eq!(heard(&mine), 1);
+        let unmask = setting(DATA_NONE | ACTION_UNMASK, PIN, 0, 1);
+        assert_eq!(interrupts.set(&unmask, Vec::new()), Ok(Outcome::Unmasked));
+        interrupts.raise(0, 0);
+        assert_eq!(heard(&mine), 1);
+    }
+
+    #[test]
+    fn a_vector_rings_its_own_descriptor_and_the_pin_is_silent_while_there_are_any() {
+        let mut interrupts = Interrupts::default();
+        let (pin, pins) = eventfd();
+        let (mine, theirs) = eventfd();
+        interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, PIN, 0, 1), vec![pins]).unwrap();
+        interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, VECTOR, 2, 1), vec![theirs]).unwrap();
+        interrupts.raise(2, 0);
+        interrupts.raise(1, 0);
+        assert_eq!((heard(&mine), heard(&pin)), (1, 0));
+        interrupts.set(&setting(DATA_NONE | ACTION_TRIGGER, VECTOR, 2, 1), Vec::new()).unwrap();
+        assert_eq!(heard(&mine), 1);
+        // The vector is taken back.
+        interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, VECTOR, 2, 1), Vec::new()).unwrap();
+        interrupts.raise(2, 0);
+        assert_eq!((heard(&mine), heard(&pin)), (0, 1));
+    }
+
+    #[test]
+    fn what_there_is_not_cannot_be_set() {
+        let mut interrupts = Interrupts::default();
+        for (flags, kind, start, count) in [
+            (DATA_NONE | ACTION_TRIGGER, VECTOR, 33, 1),
+            (DATA_NONE | ACTION_TRIGGER, VECTOR, u32::MAX, 2),
+            (DATA_EVENTFD | ACTION_UNMASK, PIN, 0, 1),
+            (ACTION_MASK, VECTOR, 0, 1),
+            (DATA_NONE | ACTION_TRIGGER, 7, 0, 1),
+            (0, PIN, 0, 1),
+        ] {
+            assert_eq!(interrupts.set(&setting(flags, kind, start, count), Vec::new()), Err(Nonsense), "{flags:x}");
+        }
+        let (_, one) = eventfd();
+        let two = setting(DATA_EVENTFD | ACTION_TRIGGER, VECTOR, 0, 2);
+        assert_eq!(interrupts.set(&two, vec![one]), Err(Nonsense));
     }
 }

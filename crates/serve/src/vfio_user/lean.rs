@@ -130,12 +130,11 @@ impl Lean<'_> {
             }
             count += 1;
         }
-        if count > 0 {
-            self.signal(place);
-        }
+        self.signal(place);
         count > 0
     }
 
+    #[inline]
     fn signal(&mut self, place: usize) {
         let Front { controller, client, .. } = &mut self.fronts[place];
         client.iter_mut().for_each(|client| controller.signal(client));

@@ -35,7 +35,8 @@ impl Mapping {
         let found = rustix::fs::fstat(fd)?;
         let is_file = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
         let end = offset.checked_add(bytes).filter(|_| bytes > 0);
-        if !is_file || !end.is_some_and(|end| end <= found.st_size as u64) {
+        let is_long_enough = end.is_some_and(|end| end <= found.st_size as u64);
+        if !(is_file && is_long_enough) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let mut options = MmapOptions::new();

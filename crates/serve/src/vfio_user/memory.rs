@@ -75,6 +75,8 @@ impl Memory {
         if self.regions.len() >= REGIONS_MAX {
             return Err(Refusal::TooMany);
         }
+        // What may not be read cannot be mapped: the client does it.
+        let fd = fd.filter(|_| readable);
         let mapping =
             fd.map(|fd| Mapping::new(fd, offset, bytes, writable)).transpose().map_err(|_| Refusal::Invalid)?;
         let place = self.regions.partition_point(|region| region.start < start);

@@ -274,12 +274,14 @@ impl Session {
             BAR_REGISTERS if offset < REGISTER_BYTES => self.registers.write(offset, from),
             BAR_REGISTERS => self.ring(offset - REGISTER_BYTES, from),
             BAR_VECTORS => self.vectors[offset as usize..][..from.len()].copy_from_slice(from),
-            CONFIGURATION => {
-                if self.configuration.write(offset, from) {
-                    self.reset();
-                }
-            }
+            CONFIGURATION => self.configure(offset, from),
             _ => {}
+        }
+    }
+
+    fn configure(&mut self, offset: u64, from: &[u8]) {
+        if self.configuration.write(offset, from) {
+            self.reset();
         }
     }
 

@@ -178,20 +178,23 @@ impl Timed<'_> {
         let mut found = false;
         for place in 0..self.fronts.len() {
             for queue in self.fronts[place].controller.queues() {
-                let front = &mut self.fronts[place];
-                let Some(client) = &mut front.client else { break };
-                match front.controller.take(queue, client) {
-                    Taken::Nothing => continue,
-                    Taken::Answered(status) => {
-                        front.controller.signal(client);
-                        locked(&self.tally).errors += u64::from(status != Status::SUCCESS);
-                    }
-                    Taken::Order(order) => self.accept(place, queue, order),
-                }
-                found = true;
+                found |= self.look_at(place, queue);
             }
+            let Front { controller, client, .. } = &mut self.fronts[place];
+            client.iter_mut().for_each(|client| controller.signal(client));
         }
         found
+    }
+
+    fn look_at(&mut self, place: usize, queue: u16) -> bool {
+        let Front { controller, client, .. } = &mut self.fronts[place];
+        let Some(client) = client else { return false };
+        match controller.take(queue, client) {
+            Taken::Nothing => return false,
+            Taken::Answered(status) => locked(&self.tally).errors += u64::from(status != Status::SUCCESS),
+            Taken::Order(order) => self.accept(place, queue, order),
+        }
+        true
     }
 
     /// An order has been found: what no drive is modelled with is done at once, the rest goes into the model.
@@ -207,7 +210,6 @@ impl Timed<'_> {
         let Front { controller, client, .. } = &mut self.fronts[place];
         let Some(client) = client else { return };
         let status = controller.perform(order, client, &self.device.store, &mut self.space);
-        controller.signal(client);
         let mut tally = locked(&self.tally);
         tally.errors += u64::from(status != Status::SUCCESS);
         match order.action {

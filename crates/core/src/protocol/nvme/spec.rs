@@ -62,7 +62,6 @@ impl Status {
     pub const INVALID_LOG_PAGE: Status = Status(0x0109);
     pub const INVALID_QUEUE_DELETION: Status = Status(0x010c);
     pub const FEATURE_NOT_SAVEABLE: Status = Status(0x010d);
-    pub const FEATURE_NOT_CHANGEABLE: Status = Status(0x010e);
     pub const FEATURE_NOT_OF_NAMESPACE: Status = Status(0x010f);
     pub const WRITE_FAULT: Status = Status(0x0280);
     pub const UNRECOVERED_READ_ERROR: Status = Status(0x0281);
