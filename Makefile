@@ -1,6 +1,6 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit snapshots bench bench-serve kill reproduce pss-hour ecc docs clean
+.PHONY: help build test format-check lint unit snapshots bench bench-serve kill fuzz reproduce pss-hour ecc docs clean
 
 help:
 	@echo 'make build      the program, optimised: target/release/phaselink'
@@ -9,6 +9,7 @@ help:
 	@echo 'make bench      speed against the budgets'
 	@echo 'make bench-serve  a served drive beside two bare threads, and beside nbdkit by fio'
 	@echo 'make kill       a server killed 200 times under load loses nothing'
+	@echo 'make fuzz       every reader of bytes under libFuzzer, for a minute each'
 	@echo 'make reproduce  published results beside simulated ones'
 	@echo 'make pss-hour   the PSS card under random writes for a simulated hour'
 	@echo 'make ecc        32 million damaged sectors, decoded and compared with the truth'
@@ -39,11 +40,14 @@ bench:
 	cargo bench -p phaselink --bench budgets
 
 bench-serve: build
-	cargo bench -p phaselink-serve --bench shm
+	cargo bench -p phaselink-serve --bench shm --bench vfio_user
 	benches/serve.sh target/release/phaselink
 
 kill:
 	KILL_ROUNDS=200 cargo test -p phaselink --test kill -- --nocapture
+
+fuzz:
+	fuzz/fuzz.sh
 
 reproduce:
 	cargo run --release -- reproduce

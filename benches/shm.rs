@@ -102,7 +102,16 @@ fn served(timing: bool, work: impl FnOnce(Client)) -> io::Result<Summary> {
     };
     let stop = Arc::clone(&device.stop);
     let shm = vec![Served::bind(&share, geometry).map_err(problem)?];
-    let server = Server { device, timing, wait: Wait::Spin, seed: 1, nbd: Vec::new(), shm, metrics: None };
+    let server = Server {
+        device,
+        timing,
+        wait: Wait::Spin,
+        seed: 1,
+        nbd: Vec::new(),
+        shm,
+        vfio_user: Vec::new(),
+        metrics: None,
+    };
     thread::scope(|scope| {
         let server = scope.spawn(|| server.run());
         let options = Options { depth: 32, transfer_bytes: 4096, ..Options::default() };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::{Args, ValueEnum};
-use phaselink_core::config::{Problem, Problems};
+use phaselink_core::config::{Drive, Interface, Problem, Problems};
 use phaselink_core::report::{self, units};
 use phaselink_core::time::Span;
 use phaselink_serve::device::{self, Device, Stop};
@@ -23,7 +23,7 @@ use phaselink_serve::server::{Server, Summary};
 use phaselink_serve::shm::{Served, Share};
 use phaselink_serve::store::Store;
 use phaselink_serve::wall::Wait;
-use phaselink_serve::{metrics, report as served};
+use phaselink_serve::{metrics, report as served, vfio_user};
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
@@ -36,6 +36,7 @@ Examples:
   phaselink serve nvme --nbd 'nbd+unix:///?socket=nvme.sock'
   phaselink serve nvme --nbd nbd://127.0.0.1:10809/disk --store disk.phaselink --timing off
   phaselink serve dc-express --shm fast.sock
+  phaselink serve nvme --vfio-user nvme.sock --timing off
   phaselink serve dc-express --nbd 'nbd+unix:///?socket=x.sock' --run 'nbdinfo \"$uri\"'
 
 Ctrl-C or SIGTERM ends the server and prints what it has served.";
@@ -48,11 +49,15 @@ pub struct Arguments {
     #[arg(value_name = "DRIVE")]
     drive: String,
     /// Serve over NBD at nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT; may be given more than once
-    #[arg(long, value_name = "URI", required_unless_present = "shm")]
+    #[arg(long, value_name = "URI", required_unless_present_any = ["shm", "vfio_user"])]
     nbd: Vec<String>,
     /// Serve in shared memory at the socket PATH[,offset=SIZE][,size=SIZE][,readonly]; may be given more than once
     #[arg(long, value_name = "PATH")]
     shm: Vec<String>,
+    /// Serve an NVMe device over vfio-user at the socket PATH, or at PATH/cntrl if PATH is a directory; may be given more
+    /// than once
+    #[arg(long, value_name = "PATH")]
+    vfio_user: Vec<PathBuf>,
     /// Keep the bytes in this file, which is made if it is missing [default: in memory]
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
@@ -130,10 +135,7 @@ impl Arguments {
     fn server(&self) -> Result<Server, Problems> {
         let drive = input::drive(&self.drive, &self.flags.resolve()?)?;
         let geometry = device::geometry(&drive);
-        if self.timing == Timing::On && !self.nbd.is_empty() && !self.shm.is_empty() {
-            let found = "--nbd and --shm together: the model has one host";
-            return Err(Problem::new("serve", None, found, "either of them, or --timing off").into());
-        }
+        self.check_fronts(&drive)?;
         let uris = input::all(self.nbd.iter().map(|text| Uri::parse(text).map_err(Problems::from)))?;
         let store = match &self.store {
             Some(path) => Store::open(path, geometry)?,
@@ -148,9 +150,15 @@ impl Arguments {
             let share = Share::parse(text).map_err(Problems::from)?;
             Served::bind(&share, geometry).map_err(Problems::from)
         }))?;
+        let vfio_user =
+            self.vfio_user.iter().enumerate().map(|(number, path)| {
+                vfio_user::Served::bind(path, &drive.name, geometry, number).map_err(Problems::from)
+            });
+        let vfio_user = input::all(vfio_user)?;
         Ok(Server {
             nbd,
             shm,
+            vfio_user,
             metrics: self.metrics.as_deref().map(metrics::bind).transpose()?,
             device: Device {
                 drive: Arc::new(drive),
@@ -163,6 +171,28 @@ impl Arguments {
             wait: if self.wait == Idle::Spin { Wait::Spin } else { Wait::Block },
             seed: self.seed,
         })
+    }
+
+    /// With timing on, the model is one host's, and its device is the one that hosts speak to.
+    fn check_fronts(&self, drive: &Drive) -> Result<(), Problem> {
+        let fronts = [
+            ("--nbd", !self.nbd.is_empty()),
+            ("--shm", !self.shm.is_empty()),
+            ("--vfio-user", !self.vfio_user.is_empty()),
+        ];
+        let given: Vec<&str> = fronts.iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| *flag).collect();
+        if self.timing == Timing::Off {
+            return Ok(());
+        }
+        if given.len() > 1 {
+            let found = format!("{} together: the model has one host", given.join(" and "));
+            return Err(Problem::new("serve", None, found, "one of them, or --timing off"));
+        }
+        if !self.vfio_user.is_empty() && drive.interface != Interface::Nvme {
+            let found = format!("--vfio-user: hosts speak NVMe, and {} does not", drive.name);
+            return Err(Problem::new("serve", None, found, "a drive with interface nvme, or --timing off"));
+        }
+        Ok(())
     }
 
     fn lag_tolerance(&self) -> Span {
@@ -214,7 +244,8 @@ fn record(path: &Path) -> Result<Arc<Record>, Problem> {
 /// Where clients find the drive.
 fn addresses(server: &Server) -> impl Iterator<Item = String> {
     let nbd = server.nbd.iter().map(|one| one.listener.uri().to_string());
-    nbd.chain(server.shm.iter().map(|one| one.share.to_string()))
+    let shm = server.shm.iter().map(|one| one.share.to_string());
+    nbd.chain(shm).chain(server.vfio_user.iter().map(vfio_user::Served::address))
 }
 
 /// Say on standard error what is served, once connections are taken.

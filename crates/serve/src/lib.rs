@@ -7,16 +7,19 @@
 //! - [`store`] holds the bytes, in a file or in memory.
 //! - [`wall`] drives the core's engine by a clock and records its lag.
 //! - [`shm`] serves DC Express to user space through shared memory.
+//! - [`vfio_user`] serves [`nvme`] to virtual machines and user-space drivers.
 //! - [`nbd`] serves them over NBD, and [`bench`] loads what is served.
 
 pub mod bench;
 pub mod device;
 pub mod metrics;
 pub mod nbd;
+pub mod nvme;
 pub mod record;
 pub mod report;
 pub mod server;
 pub mod shm;
 pub mod store;
 pub mod tally;
+pub mod vfio_user;
 pub mod wall;

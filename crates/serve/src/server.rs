@@ -16,7 +16,7 @@ use crate::nbd::{self, Served};
 use crate::shm;
 use crate::tally::Tally;
 use crate::wall::{Clock, Wait, Wall, span};
-use crate::{metrics, report};
+use crate::{metrics, report, vfio_user};
 
 /// What is served, where and how.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub struct Server {
     pub nbd: Vec<Served>,
     /// Sockets of shared memory; none if there are none.
     pub shm: Vec<shm::Served>,
+    /// Sockets of NVMe over vfio-user; none if there are none.
+    pub vfio_user: Vec<vfio_user::Served>,
     pub metrics: Option<TcpListener>,
 }
 
@@ -53,10 +55,12 @@ impl Server {
             let metrics = metrics.map(|listener| scope.spawn(|| self.stopping(metrics::serve(listener, &self.device))));
             let nbd = (!self.nbd.is_empty()).then(|| scope.spawn(|| self.stopping(self.serve_nbd())));
             let shm = (!self.shm.is_empty()).then(|| scope.spawn(|| self.stopping(self.serve_shm())));
+            let vfio_user = (!self.vfio_user.is_empty()).then(|| scope.spawn(|| self.stopping(self.serve_vfio_user())));
             if let Some(metrics) = metrics {
                 joined(metrics)?;
             }
-            let modelled = [nbd.map(joined), shm.map(joined)].into_iter().flatten().collect::<io::Result<Vec<_>>>()?;
+            let modelled = [nbd.map(joined), shm.map(joined), vfio_user.map(joined)];
+            let modelled = modelled.into_iter().flatten().collect::<io::Result<Vec<_>>>()?;
             Ok::<_, io::Error>(modelled.into_iter().flatten().next())
         })?;
         self.device.store.flush()?;
@@ -83,6 +87,17 @@ impl Server {
         let mut wall = Wall::new(Engine::new(&self.device.drive, self.seed), Clock::start());
         shm::timed::serve(&self.device, &self.shm, &mut wall, self.wait)?;
         Ok(Some(wall.engine().outcome(&self.device.drive, self.seed)))
+    }
+
+    /// The same for NVMe, whose hosts bring their own software.
+    fn serve_vfio_user(&self) -> io::Result<Option<Outcome>> {
+        if !self.timing {
+            return vfio_user::lean::serve(&self.device, &self.vfio_user, self.wait).map(|()| None);
+        }
+        let drive = vfio_user::timed::behind_the_doorbell(&self.device.drive);
+        let mut wall = Wall::new(Engine::new(&drive, self.seed), Clock::start());
+        vfio_user::timed::serve(&self.device, &self.vfio_user, &mut wall, self.wait)?;
+        Ok(Some(wall.engine().outcome(&drive, self.seed)))
     }
 
     /// Whatever has ended a front-end, the others end with it.

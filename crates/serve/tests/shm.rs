@@ -57,7 +57,16 @@ fn serve(test: &str, shares: &[&str], timing: bool, wait: Wait) -> Running {
         stop: Arc::new(Stop::new().unwrap()),
     };
     let shm = bound.collect();
-    let server = Server { device: device.clone(), timing, wait, seed: 1, nbd: Vec::new(), shm, metrics: None };
+    let server = Server {
+        device: device.clone(),
+        timing,
+        wait,
+        seed: 1,
+        nbd: Vec::new(),
+        shm,
+        vfio_user: Vec::new(),
+        metrics: None,
+    };
     let thread = Some(thread::spawn(move || server.run()));
     Running { paths, device, thread, _alone: alone }
 }

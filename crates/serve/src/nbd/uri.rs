@@ -74,8 +74,8 @@ fn decode(text: &str) -> Option<String> {
     while let Some(byte) = rest.next() {
         bytes.push(match byte {
             b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                (digit(rest.next())? << 4 | digit(rest.next())?) as u8
             }
             byte => byte,
         });
@@ -83,11 +83,21 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// Write as `%41` what would be read as something else.
+fn encode(text: &str) -> String {
+    let has_meaning = |character: char| matches!(character, '%' | '?' | '#') || character.is_ascii_control();
+    let encoded = |character: char| match has_meaning(character) {
+        true => format!("%{:02x}", u32::from(character)),
+        false => character.to_string(),
+    };
+    text.chars().map(encoded).collect()
+}
+
 impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Uri { place, export } = self;
-        match place {
-            Place::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", path.display()),
+        let export = encode(&self.export);
+        match &self.place {
+            Place::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", encode(&path.to_string_lossy())),
             Place::Tcp(address) => write!(f, "nbd://{address}/{export}"),
         }
     }
@@ -109,6 +119,15 @@ mod tests {
     }
 
     #[test]
+    fn what_has_a_meaning_in_an_address_is_printed_so_that_it_reads_back() {
+        for text in ["nbd+unix:///a%3fsocket=b?socket=100%25%3f", "nbd://[::1]:10809/%2541%23%0a"] {
+            let uri = Uri::parse(text).unwrap();
+            assert_eq!(uri.to_string(), text);
+            assert_eq!(Uri::parse(&uri.to_string()).unwrap(), uri);
+        }
+    }
+
+    #[test]
     fn an_address_that_other_machines_reach_is_refused() {
         for text in ["nbd://0.0.0.0/", "nbd://192.168.1.1:10809/", "nbd://[::]/"] {
             let problem = Uri::parse(text).unwrap_err().to_string();
@@ -118,8 +137,16 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused() {
-        let wrong =
-            ["", "nbd", "http://x", "nbd+unix:///x", "nbd+unix:///?socket=", "nbd://a b/", "nbd+unix:///%f?socket=x"];
+        let wrong = [
+            "",
+            "nbd",
+            "http://x",
+            "nbd+unix:///x",
+            "nbd+unix:///?socket=",
+            "nbd://a b/",
+            "nbd+unix:///%f?socket=x",
+            "nbd+unix:///%+f?socket=x",
+        ];
         for text in wrong {
             assert!(Uri::parse(text).is_err(), "{text}");
         }

@@ -83,7 +83,8 @@ fn load(file: &File, place: usize) -> Result<Slot, Refusal> {
     if head == [0; HEAD_BYTES] {
         return Ok(Slot::Empty);
     }
-    if length > STATE_BYTES_MAX as u64 || sequence % 2 != place as u64 {
+    // Behind the highest number none is left for what is saved next.
+    if length > STATE_BYTES_MAX as u64 || sequence % 2 != place as u64 || sequence == u64::MAX {
         return Ok(Slot::Damaged);
     }
     let mut bytes = vec![0; length as usize];

@@ -463,6 +463,7 @@ impl Controller {
         self.commands_done += 1;
         let queue = &self.queues[usize::from(command.queue)];
         let entry = CompletionEntry {
+            result: 0,
             submission_head: queue.head as u16,
             submission_queue: command.queue.wrapping_add(1),
             command_id: command.entry.command_id,

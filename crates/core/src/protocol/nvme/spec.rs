@@ -16,9 +16,28 @@ pub mod opcode {
     pub const FLUSH: u8 = 0x00;
     pub const WRITE: u8 = 0x01;
     pub const READ: u8 = 0x02;
+    pub const COMPARE: u8 = 0x05;
+    pub const WRITE_ZEROES: u8 = 0x08;
+    pub const DATASET_MANAGEMENT: u8 = 0x09;
 }
 
-/// Status codes: type in the high byte, code in the low one (Base Specification 2.0, section 3.3.3.2.1).
+/// Opcodes of the admin command set (Base Specification 2.0, figure 138).
+pub mod admin {
+    pub const DELETE_SUBMISSION_QUEUE: u8 = 0x00;
+    pub const CREATE_SUBMISSION_QUEUE: u8 = 0x01;
+    pub const GET_LOG_PAGE: u8 = 0x02;
+    pub const DELETE_COMPLETION_QUEUE: u8 = 0x04;
+    pub const CREATE_COMPLETION_QUEUE: u8 = 0x05;
+    pub const IDENTIFY: u8 = 0x06;
+    pub const ABORT: u8 = 0x08;
+    pub const SET_FEATURES: u8 = 0x09;
+    pub const GET_FEATURES: u8 = 0x0a;
+    pub const ASYNC_EVENT_REQUEST: u8 = 0x0c;
+    pub const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
+}
+
+/// Status codes: type in the high byte, code in the low one (Base Specification 2.0, section 3.3.3.2.1). The bits above
+/// those that the type needs are the field's own: [`Status::FOR_GOOD`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(pub u16);
 
@@ -26,9 +45,40 @@ impl Status {
     pub const SUCCESS: Status = Status(0x0000);
     pub const INVALID_OPCODE: Status = Status(0x0001);
     pub const INVALID_FIELD: Status = Status(0x0002);
+    pub const DATA_TRANSFER_ERROR: Status = Status(0x0004);
+    pub const INTERNAL_ERROR: Status = Status(0x0006);
+    pub const ABORT_REQUESTED: Status = Status(0x0007);
+    pub const INVALID_NAMESPACE: Status = Status(0x000b);
+    pub const COMMAND_SEQUENCE_ERROR: Status = Status(0x000c);
     pub const INVALID_SGL_LENGTH: Status = Status(0x000f);
-    pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
     pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
+    pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
+    pub const CAPACITY_EXCEEDED: Status = Status(0x0081);
+    pub const COMPLETION_QUEUE_INVALID: Status = Status(0x0100);
+    pub const INVALID_QUEUE_ID: Status = Status(0x0101);
+    pub const INVALID_QUEUE_SIZE: Status = Status(0x0102);
+    pub const ASYNC_EVENT_LIMIT_EXCEEDED: Status = Status(0x0105);
+    pub const INVALID_INTERRUPT_VECTOR: Status = Status(0x0108);
+    pub const INVALID_LOG_PAGE: Status = Status(0x0109);
+    pub const INVALID_QUEUE_DELETION: Status = Status(0x010c);
+    pub const FEATURE_NOT_SAVEABLE: Status = Status(0x010d);
+    pub const FEATURE_NOT_OF_NAMESPACE: Status = Status(0x010f);
+    pub const WRITE_FAULT: Status = Status(0x0280);
+    pub const UNRECOVERED_READ_ERROR: Status = Status(0x0281);
+    pub const COMPARE_FAILURE: Status = Status(0x0285);
+
+    /// Do Not Retry: the same command would fail again (figure 92).
+    pub const FOR_GOOD: u16 = 1 << 14;
+
+    /// The same, and the host is told not to try again.
+    pub const fn for_good(self) -> Status {
+        Status(self.0 | Status::FOR_GOOD)
+    }
+
+    /// Type and code alone.
+    pub const fn kind(self) -> Status {
+        Status(self.0 & 0x07ff)
+    }
 }
 
 /// PSDT field of command dword 0, in its byte: the data pointer is a scatter-gather segment (Base Specification 2.0,
@@ -89,6 +139,8 @@ impl SubmissionEntry {
 /// The controller's answer to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionEntry {
+    /// What the command returns beside its status (dword 0).
+    pub result: u32,
     /// How far the controller has read the submission queue.
     pub submission_head: u16,
     pub submission_queue: u16,
@@ -102,6 +154,7 @@ impl CompletionEntry {
     /// The entry as it stands in the queue.
     pub fn encode(&self) -> [u8; COMPLETION_ENTRY_BYTES] {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
+        bytes[..4].copy_from_slice(&self.result.to_le_bytes());
         bytes[8..10].copy_from_slice(&self.submission_head.to_le_bytes());
         bytes[10..12].copy_from_slice(&self.submission_queue.to_le_bytes());
         bytes[12..14].copy_from_slice(&self.command_id.to_le_bytes());
@@ -113,6 +166,7 @@ impl CompletionEntry {
     pub fn decode(bytes: &[u8; COMPLETION_ENTRY_BYTES]) -> CompletionEntry {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         CompletionEntry {
+            result: u32::from(u16_at(0)) | u32::from(u16_at(2)) << 16,
             submission_head: u16_at(8),
             submission_queue: u16_at(10),
             command_id: u16_at(12),
@@ -166,6 +220,7 @@ mod tests {
     #[test]
     fn a_completion_entry_carries_its_phase_below_its_status() {
         let entry = CompletionEntry {
+            result: 0x0102_0304,
             submission_head: 3,
             submission_queue: 1,
             command_id: 7,
@@ -173,6 +228,7 @@ mod tests {
             status: Status::LBA_OUT_OF_RANGE,
         };
         let bytes = entry.encode();
+        assert_eq!(&bytes[..4], &[4, 3, 2, 1]);
         assert_eq!(&bytes[14..16], &[0x01, 0x01]);
         assert_eq!(CompletionEntry::decode(&bytes), entry);
     }

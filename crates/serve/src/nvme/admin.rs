@@ -1,0 +1,245 @@
+//! Admin commands (Base Specification 2.0, section 5).
+
+use phaselink_core::protocol::nvme::spec::{PAGE_BYTES, Status, admin};
+
+use super::command::Command;
+use super::controller::{Controller, Shadow};
+use super::events::Event;
+use super::features;
+use super::host::Host;
+use super::order::{copy_in, copy_out};
+use super::queues::{CompletionQueue, SubmissionQueue};
+use super::{QUEUE_ENTRIES_MAX, VECTORS, identify};
+
+/// Powers of two of the sizes of entries that a host has to have set before it creates queues.
+const ENTRY_SIZES: (u32, u32) = (6, 4);
+/// SV, in dword 10 of Set Features: keep the value across resets.
+const SAVE: u32 = 1 << 31;
+/// Longest log page that is handed out at a time; hosts ask for parts of what is longer.
+const LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// What an admin command has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done, with dword 0 of the answer.
+    Done(u32),
+    /// It waits for an event.
+    Later,
+}
+
+impl Controller {
+    /// Do an admin command.
+    pub(super) fn administer(&mut self, command: &Command, host: &mut impl Host) -> Result<Answer, Status> {
+        command.check_flags()?;
+        let done = |()| Answer::Done(0);
+        match command.entry.opcode {
+            admin::IDENTIFY => self.identify(command, host).map(done),
+            admin::GET_LOG_PAGE => self.get_log_page(command, host).map(done),
+            admin::SET_FEATURES => self.set_feature(command, host).map(Answer::Done),
+            admin::GET_FEATURES => self.get_feature(command, host).map(Answer::Done),
+            admin::CREATE_COMPLETION_QUEUE => self.create_completion_queue(command, host).map(done),
+            admin::CREATE_SUBMISSION_QUEUE => self.create_submission_queue(command, host).map(done),
+            admin::DELETE_SUBMISSION_QUEUE => self.delete_submission_queue(command).map(done),
+            admin::DELETE_COMPLETION_QUEUE => self.delete_completion_queue(command).map(done),
+            admin::ABORT => Ok(Answer::Done(self.abort(command, host))),
+            admin::ASYNC_EVENT_REQUEST => self.events.request(command.entry.command_id).map(|()| Answer::Later),
+            admin::DOORBELL_BUFFER_CONFIG => self.share_doorbells(command, host).map(done),
+            _ => Err(Status::INVALID_OPCODE),
+        }
+    }
+
+    fn identify(&self, command: &Command, host: &mut impl Host) -> Result<(), Status> {
+        let [first, second, ..] = command.dwords;
+        let page = self.identity.answer(first as u8, (second >> 24) as u8, command.entry.namespace_id)?;
+        copy_out(command, host, &page[..])
+    }
+
+    /// Any part of a page from any word on; what is asked beyond its end is zeros.
+    fn get_log_page(&mut self, command: &Command, host: &mut impl Host) -> Result<(), Status> {
+        let [first, second, low, high, ..] = command.dwords;
+        let log = first as u8;
+        let page = self.journal.page(log)?;
+        let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
+        let offset = u64::from(low) | u64::from(high) << 32;
+        if !offset.is_multiple_of(4) || offset > page.len() as u64 || words * 4 > LOG_BYTES_MAX {
+            return Err(Status::INVALID_FIELD);
+        }
+        let mut part = page[offset as usize..].to_vec();
+        part.resize((words * 4) as usize, 0);
+        copy_out(command, host, &part)?;
+        // RAE keeps the event that led here from being told again.
+        if first >> 15 & 1 == 0 {
+            self.events.read(log);
+        }
+        Ok(())
+    }
+
+    fn get_feature(&self, command: &Command, host: &mut impl Host) -> Result<u32, Status> {
+        let [first, select, ..] = command.dwords;
+        // Only current values: ONCS offers no others.
+        if first >> 8 & 7 != 0 {
+            return Err(Status::INVALID_FIELD);
+        }
+        let value = self.features.get(first as u8, select)?;
+        if first as u8 == features::HOST_BEHAVIOR {
+            copy_out(command, host, &self.features.host_behavior)?;
+        }
+        Ok(value)
+    }
+
+    fn set_feature(&mut self, command: &Command, host: &mut impl Host) -> Result<u32, Status> {
+        let [first, value, ..] = command.dwords;
+        let feature = first as u8;
+        if !features::ALL.contains(&feature) {
+            return Err(Status::INVALID_FIELD);
+        }
+        if first & SAVE != 0 {
+            return Err(Status::FEATURE_NOT_SAVEABLE);
+        }
+        // None of them is a namespace's, so that naming one is wrong (section 5.27).
+        if !matches!(command.entry.namespace_id, 0 | u32::MAX) {
+            return Err(Status::FEATURE_NOT_OF_NAMESPACE);
+        }
+        if feature == features::HOST_BEHAVIOR {
+            let mut structure = [0; features::HOST_BEHAVIOR_BYTES];
+            copy_in(command, host, &mut structure)?;
+            self.features.host_behavior = structure;
+            return Ok(0);
+        }
+        let has_queues = self.has_io_queues();
+        let result = self.features.set(feature, value, has_queues)?;
+        self.look_at_temperature();
+        Ok(result)
+    }
+
+    fn look_at_temperature(&mut self) {
+        let was_warm = std::mem::replace(&mut self.journal.is_warm, self.features.is_warm());
+        if self.journal.is_warm && !was_warm && self.features.tells_temperature() {
+            self.events.raise(Event::Temperature);
+        }
+    }
+
+    /// Section 5.4.
+    fn create_completion_queue(&mut self, command: &Command, host: &mut impl Host) -> Result<(), Status> {
+        let [first, second, ..] = command.dwords;
+        let (_, completion_queues) = self.features.queue_pairs();
+        let queue = new_queue_id(first, completion_queues, |queue| self.completions[queue].is_some())?;
+        let (_, entry_size) = host.registers().entry_sizes();
+        let entries = queue_entries(first, entry_size == ENTRY_SIZES.1)?;
+        check_queue_memory(command)?;
+        let vector = (second >> 1 & 1 == 1).then_some((second >> 16) as u16);
+        if vector.is_some_and(|vector| vector >= VECTORS) {
+            return Err(Status::INVALID_INTERRUPT_VECTOR);
+        }
+        host.clear_doorbells(queue, false, true);
+        self.completions[usize::from(queue)] = Some(CompletionQueue::new(command.entry.prp1, entries, vector));
+        self.count_queues();
+        Ok(())
+    }
+
+    /// Section 5.5.
+    fn create_submission_queue(&mut self, command: &Command, host: &mut impl Host) -> Result<(), Status> {
+        let [first, second, ..] = command.dwords;
+        let (submission_queues, completion_queues) = self.features.queue_pairs();
+        let queue = new_queue_id(first, submission_queues, |queue| self.submissions[queue].is_some())?;
+        let (entry_size, _) = host.registers().entry_sizes();
+        let entries = queue_entries(first, entry_size == ENTRY_SIZES.0)?;
+        check_queue_memory(command)?;
+        let answers = (second >> 16) as u16;
+        if answers == 0 || u32::from(answers) > completion_queues {
+            return Err(Status::INVALID_QUEUE_ID);
+        }
+        let completion = self.completions[usize::from(answers)].as_mut().ok_or(Status::COMPLETION_QUEUE_INVALID)?;
+        completion.users += 1;
+        host.clear_doorbells(queue, true, false);
+        self.generations = self.generations.wrapping_add(1);
+        self.submissions[usize::from(queue)] =
+            Some(SubmissionQueue::new(command.entry.prp1, entries, answers, self.generations));
+        self.under_way[usize::from(queue)] = 0;
+        self.count_queues();
+        Ok(())
+    }
+
+    /// Section 5.7. What is under way is answered to nobody.
+    fn delete_submission_queue(&mut self, command: &Command) -> Result<(), Status> {
+        let queue = (command.dwords[0] & 0xffff) as usize;
+        let deleted = self.submissions.get_mut(queue).filter(|_| queue != 0).and_then(Option::take);
+        let deleted = deleted.ok_or(Status::INVALID_QUEUE_ID)?;
+        if let Some(completion) = &mut self.completions[usize::from(deleted.completion_queue)] {
+            completion.users -= 1;
+        }
+        self.count_queues();
+        Ok(())
+    }
+
+    /// Section 5.6: its submission queues go first.
+    fn delete_completion_queue(&mut self, command: &Command) -> Result<(), Status> {
+        let queue = (command.dwords[0] & 0xffff) as usize;
+        let place = self.completions.get_mut(queue).filter(|_| queue != 0).ok_or(Status::INVALID_QUEUE_ID)?;
+        match place {
+            None => Err(Status::INVALID_QUEUE_ID),
+            Some(completion) if completion.users > 0 => Err(Status::INVALID_QUEUE_DELETION),
+            Some(_) => {
+                *place = None;
+                self.count_queues();
+                Ok(())
+            }
+        }
+    }
+
+    /// Section 5.1: 1 if nothing was aborted. Only what waits for an event can be.
+    fn abort(&mut self, command: &Command, host: &mut impl Host) -> u32 {
+        let (queue, command_id) = (command.dwords[0] as u16, (command.dwords[0] >> 16) as u16);
+        if queue != 0 || !self.events.cancel(command_id) {
+            return 1;
+        }
+        self.answer(0, command_id, Status::ABORT_REQUESTED, 0, host);
+        0
+    }
+
+    /// Doorbell Buffer Config (section 5.8): two pages that the host writes its doorbells into, and reads from which
+    /// values on to ring.
+    fn share_doorbells(&mut self, command: &Command, host: &mut impl Host) -> Result<(), Status> {
+        let (doorbells, events) = (command.entry.prp1, command.entry.prp2);
+        if !doorbells.is_multiple_of(PAGE_BYTES) || !events.is_multiple_of(PAGE_BYTES) {
+            return Err(Status::INVALID_PRP_OFFSET);
+        }
+        // Memory that can only be reached by asking is not looked at all the time.
+        if host.peek(doorbells).is_none() || host.peek(events).is_none() {
+            return Err(Status::INVALID_FIELD);
+        }
+        self.shadow = Some(Shadow { doorbells, events });
+        Ok(())
+    }
+}
+
+/// The number of a queue to be created: from 1 to as many as the host has been given, and not in use.
+fn new_queue_id(first: u32, queues: u32, is_used: impl Fn(usize) -> bool) -> Result<u16, Status> {
+    let queue = first & 0xffff;
+    match (1..=queues).contains(&queue) && !is_used(queue as usize) {
+        true => Ok(queue as u16),
+        false => Err(Status::INVALID_QUEUE_ID),
+    }
+}
+
+/// Two entries at least, since a queue is full when one is left.
+fn queue_entries(first: u32, is_size_set: bool) -> Result<u32, Status> {
+    let entries = (first >> 16) + 1;
+    match is_size_set && (2..=QUEUE_ENTRIES_MAX).contains(&entries) {
+        true => Ok(entries),
+        false => Err(Status::INVALID_QUEUE_SIZE),
+    }
+}
+
+/// Queues are contiguous (CAP.CQR, PC) and begin at a page.
+fn check_queue_memory(command: &Command) -> Result<(), Status> {
+    if command.dwords[1] & 1 == 0 {
+        return Err(Status::INVALID_FIELD);
+    }
+    if !command.entry.prp1.is_multiple_of(PAGE_BYTES) {
+        return Err(Status::INVALID_PRP_OFFSET);
+    }
+    Ok(())
+}
+
+const _: () = assert!(identify::BYTES as u64 == PAGE_BYTES);

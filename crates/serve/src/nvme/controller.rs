@@ -1,0 +1,393 @@
+//! The controller: its life from enabling to shutting down, and the way of a command from its queue to its answer.
+
+use std::ops::Range;
+
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status};
+
+use super::QUEUE_PAIRS_MAX;
+use super::admin::Answer;
+use super::command::{Bytes, Command};
+use super::events::{Event, Events};
+use super::features::Features;
+use super::host::{Host, Unreachable};
+use super::identify::Identity;
+use super::logs::Journal;
+use super::order::Order;
+use super::queues::{CompletionQueue, SubmissionQueue};
+use crate::store::Store;
+
+/// A controller without its registers, which are the [`Host`]'s.
+#[derive(Debug)]
+pub struct Controller {
+    pub(super) identity: Identity,
+    is_enabled: bool,
+    /// By number; the admin queue is 0.
+    pub(super) submissions: Vec<Option<SubmissionQueue>>,
+    pub(super) completions: Vec<Option<CompletionQueue>>,
+    pub(super) features: Features,
+    pub(super) events: Events,
+    pub(super) journal: Journal,
+    pub(super) shadow: Option<Shadow>,
+    /// Something has been posted since the host was last interrupted.
+    has_news: bool,
+    /// Submission queues so far.
+    pub(super) generations: u32,
+    /// One more than the highest number of a queue that is there.
+    queues_end: u16,
+    /// Orders of each submission queue that have not been obeyed: no more than it has entries.
+    pub(super) under_way: Vec<u32>,
+}
+
+/// Where the host keeps its doorbells in its own memory (Base Specification 2.0, annex B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shadow {
+    pub doorbells: u64,
+    pub events: u64,
+}
+
+/// What a look at a queue has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    Nothing,
+    /// A command that has been answered, or waits for an event.
+    Answered(Status),
+    /// A command to be obeyed, now or later.
+    Order(Order),
+}
+
+impl Controller {
+    /// A controller that has just been powered on.
+    pub fn new(identity: Identity) -> Controller {
+        Controller {
+            identity,
+            is_enabled: false,
+            submissions: vec![None; QUEUE_PAIRS_MAX + 1],
+            completions: vec![None; QUEUE_PAIRS_MAX + 1],
+            features: Features::default(),
+            events: Events::default(),
+            journal: Journal::default(),
+            shadow: None,
+            has_news: false,
+            generations: 0,
+            queues_end: 0,
+            under_way: vec![0; QUEUE_PAIRS_MAX + 1],
+        }
+    }
+
+    /// The client has gone, or the power: only the journal stays.
+    pub fn power_off(&mut self) {
+        self.disable();
+    }
+
+    /// Numbers of the queues to look at, the admin queue first; not all of them need to be there.
+    #[inline]
+    pub fn queues(&self) -> Range<u16> {
+        0..self.queues_end
+    }
+
+    /// See which queues there are.
+    pub(super) fn count_queues(&mut self) {
+        let mut pairs = self.submissions.iter().zip(&self.completions);
+        let last = pairs.rposition(|(submission, completion)| submission.is_some() || completion.is_some());
+        self.queues_end = last.map_or(0, |last| last as u16 + 1);
+    }
+
+    pub(super) fn has_io_queues(&self) -> bool {
+        let others = self.submissions[1..].iter().any(Option::is_some);
+        others || self.completions[1..].iter().any(Option::is_some)
+    }
+
+    /// Do what the registers ask for: reset, enable, shut down, tell of doorbells that make no sense.
+    #[inline]
+    pub fn update(&mut self, host: &mut impl Host, store: &Store) {
+        let registers = host.registers();
+        if registers.reset {
+            registers.reset = false;
+            registers.set_ready(false);
+            self.disable();
+        }
+        let registers = host.registers();
+        if registers.is_enabled() != self.is_enabled {
+            self.enable(host);
+        }
+        let registers = host.registers();
+        if registers.wants_shutdown() != registers.is_shut_down() && !registers.is_fatal() {
+            self.shut_down(host, store);
+        }
+        let registers = host.registers();
+        if std::mem::take(&mut registers.strange_doorbell) {
+            self.events.raise(Event::StrangeDoorbell);
+        }
+        if std::mem::take(&mut host.registers().recheck) {
+            self.interrupt_again(host);
+        }
+        self.tell(host);
+        self.signal(host);
+    }
+
+    /// Section 3.7.2: queues, features and events are gone; the journal and the data stay.
+    fn disable(&mut self) {
+        self.is_enabled = false;
+        self.drop_queues();
+        self.features = Features::default();
+        self.events = Events::default();
+        self.shadow = None;
+    }
+
+    /// Section 3.5.1: the admin queue is where the registers say.
+    fn enable(&mut self, host: &mut impl Host) {
+        self.is_enabled = host.registers().is_enabled();
+        if !self.is_enabled {
+            return;
+        }
+        let registers = host.registers();
+        let [(submission, submission_entries), (completion, completion_entries)] = registers.admin_queues();
+        if !registers.is_configuration_valid() || submission_entries < 2 || completion_entries < 2 {
+            return registers.set_fatal();
+        }
+        registers.set_ready(true);
+        for queue in 0..=QUEUE_PAIRS_MAX as u16 {
+            host.clear_doorbells(queue, true, true);
+        }
+        self.generations = self.generations.wrapping_add(1);
+        let mut answers = CompletionQueue::new(completion, completion_entries, Some(0));
+        answers.users = 1;
+        self.completions[0] = Some(answers);
+        self.submissions[0] = Some(SubmissionQueue::new(submission, submission_entries, 0, self.generations));
+        self.count_queues();
+    }
+
+    /// Section 3.6: what has been written is durable when the host hears that it may switch off. A host that takes its
+    /// wish back hears that too.
+    fn shut_down(&mut self, host: &mut impl Host, store: &Store) {
+        let wants = host.registers().wants_shutdown();
+        let is_safe = !wants || store.flush().is_ok();
+        match is_safe {
+            true => host.registers().set_shut_down(wants),
+            false => host.registers().set_fatal(),
+        }
+    }
+
+    /// The next command of a queue, if there is one and room for its answer. An admin command is done at once.
+    #[inline]
+    pub fn take(&mut self, queue: u16, host: &mut impl Host) -> Taken {
+        if !self.look(queue, host) || !self.has_room(queue, host) {
+            return Taken::Nothing;
+        }
+        let Some(submission) = &mut self.submissions[usize::from(queue)] else { return Taken::Nothing };
+        let generation = submission.generation;
+        let Ok(bytes) = submission.fetch(host) else {
+            self.fail(host);
+            return Taken::Nothing;
+        };
+        self.execute(queue, generation, &bytes, host)
+    }
+
+    /// Execute the 64 bytes of a command as if they had been in a queue: the admin queue, if `queue` is 0. Any bytes
+    /// will do, so that this is a place to begin for whoever feeds it random ones. An order belongs to the queue of this
+    /// generation, the first of which is 1.
+    ///
+    /// # Panics
+    /// If no queue can have this number.
+    #[inline]
+    pub fn execute(&mut self, queue: u16, generation: u32, bytes: &Bytes, host: &mut impl Host) -> Taken {
+        let command = Command::decode(bytes);
+        let id = command.entry.command_id;
+        if queue > 0 {
+            return match Order::check(&command, queue, generation, &self.identity, host) {
+                Ok(order) => {
+                    self.under_way[usize::from(queue)] += 1;
+                    Taken::Order(order)
+                }
+                Err(status) => self.refuse(queue, &command, status, host),
+            };
+        }
+        match self.administer(&command, host) {
+            Ok(Answer::Done(result)) => self.answer(queue, id, Status::SUCCESS, result, host),
+            Ok(Answer::Later) => {}
+            Err(status) => return self.refuse(queue, &command, status, host),
+        }
+        Taken::Answered(Status::SUCCESS)
+    }
+
+    #[cold]
+    fn refuse(&mut self, queue: u16, command: &Command, status: Status, host: &mut impl Host) -> Taken {
+        let entry = &command.entry;
+        self.journal.note_failure(queue, entry.command_id, status, entry.namespace_id, entry.slba);
+        self.answer(queue, entry.command_id, status.for_good(), 0, host);
+        Taken::Answered(status)
+    }
+
+    /// Obey an order and answer it, unless its queue has gone meanwhile. `space` has room for the largest transfer.
+    #[inline]
+    pub fn perform(&mut self, order: &Order, host: &mut impl Host, store: &Store, space: &mut [u8]) -> Status {
+        let Order { queue, generation, command_id, .. } = *order;
+        let is_there = self.submissions[usize::from(queue)].as_ref().is_some_and(|it| it.generation == generation);
+        if !is_there {
+            return Status::ABORT_REQUESTED;
+        }
+        self.under_way[usize::from(queue)] -= 1;
+        let done = order.obey(self.features.write_cache, host, store, space, &mut self.journal);
+        let status = done.err().unwrap_or(Status::SUCCESS);
+        if status != Status::SUCCESS {
+            self.journal.note_failure(queue, command_id, status, 1, order.offset >> self.identity.block_shift);
+        }
+        self.answer(queue, command_id, status, 0, host);
+        status
+    }
+
+    /// Interrupt the host for what has been posted since the last time.
+    #[inline]
+    pub fn signal(&mut self, host: &mut impl Host) {
+        if !std::mem::take(&mut self.has_news) {
+            return;
+        }
+        let queues = usize::from(self.queues_end);
+        for completion in self.completions[..queues].iter_mut().flatten() {
+            if completion.is_news {
+                completion.is_news = false;
+                completion.vector.into_iter().for_each(|vector| host.interrupt(vector));
+            }
+        }
+    }
+
+    /// Interrupts by pin have been unmasked: they are due for everything that the host has not seen.
+    fn interrupt_again(&mut self, host: &mut impl Host) {
+        for queue in self.queues() {
+            self.look_at_head(queue, host);
+            if let Some(completion) = &mut self.completions[usize::from(queue)] {
+                completion.is_news |= completion.has_unseen();
+                self.has_news |= completion.is_news;
+            }
+        }
+    }
+
+    /// Before the one who drives the controller sleeps: ask the host to ring its register for the next command. Whether
+    /// one has come before it could see that.
+    pub fn ask_to_ring(&mut self, host: &mut impl Host) -> bool {
+        let Some(shadow) = self.shadow else { return false };
+        for (number, submission) in self.submissions.iter().enumerate() {
+            let Some(submission) = submission else { continue };
+            let at = shadow.events + number as u64 * 8;
+            host.poke(at, submission.tail());
+        }
+        for (number, completion) in self.completions.iter().enumerate() {
+            let Some(completion) = completion else { continue };
+            if completion.is_full() || completion.is_holding() {
+                host.poke(shadow.events + number as u64 * 8 + 4, completion.head());
+            }
+        }
+        self.release_held(host);
+        self.queues().fold(self.has_news, |any, queue| self.look(queue, host) | any)
+    }
+
+    /// See the doorbell of a queue; whether it has commands.
+    #[inline]
+    fn look(&mut self, queue: u16, host: &mut impl Host) -> bool {
+        let Some(submission) = &mut self.submissions[usize::from(queue)] else { return false };
+        let rung = match self.shadow.filter(|_| queue > 0) {
+            None => Some(host.doorbells(queue).0),
+            Some(shadow) => host.peek(shadow.doorbells + u64::from(queue) * 8),
+        };
+        if rung.is_some_and(|tail| submission.ring(tail).is_err()) {
+            self.events.raise(Event::StrangeDoorbellValue);
+        }
+        let submission = self.submissions[usize::from(queue)].as_mut();
+        let is_busy = submission.is_some_and(|submission| !submission.is_empty());
+        if queue == 0 && is_busy {
+            self.keep_admin_ringing(host);
+        }
+        is_busy
+    }
+
+    /// The admin queue's register is always rung: there is nothing to gain from sharing that one.
+    fn keep_admin_ringing(&self, host: &mut impl Host) {
+        let (Some(shadow), Some(submission)) = (self.shadow, &self.submissions[0]) else { return };
+        host.poke(shadow.events, submission.tail());
+    }
+
+    /// Whether a queue's next command could be answered.
+    #[inline]
+    fn has_room(&mut self, queue: u16, host: &mut impl Host) -> bool {
+        let Some(submission) = &self.submissions[usize::from(queue)] else { return false };
+        let answers = submission.completion_queue;
+        if self.under_way[usize::from(queue)] >= submission.entries {
+            return false;
+        }
+        let is_short = |completion: &CompletionQueue| completion.is_full() || completion.is_holding();
+        if !self.completions[usize::from(answers)].as_ref().is_none_or(is_short) {
+            return true;
+        }
+        self.look_at_head(answers, host);
+        self.completions[usize::from(answers)].as_ref().is_some_and(|completion| !is_short(completion))
+    }
+
+    /// See how far the host has read a completion queue, and post what has waited for that.
+    fn look_at_head(&mut self, queue: u16, host: &mut impl Host) {
+        let Some(completion) = &mut self.completions[usize::from(queue)] else { return };
+        let rung = match self.shadow.filter(|_| queue > 0) {
+            None => Some(host.doorbells(queue).1),
+            Some(shadow) => host.peek(shadow.doorbells + u64::from(queue) * 8 + 4),
+        };
+        if rung.is_some_and(|head| completion.ring(head).is_err()) {
+            self.events.raise(Event::StrangeDoorbellValue);
+        }
+        let released = completion.release(host);
+        self.has_news |= completion.is_news;
+        if released.is_err() {
+            self.fail(host);
+        }
+    }
+
+    /// Answer those who wait for events, and let go of answers that have found no room.
+    #[inline]
+    fn tell(&mut self, host: &mut impl Host) {
+        while let Some((command_id, result)) = self.events.take() {
+            self.answer(0, command_id, Status::SUCCESS, result, host);
+        }
+        self.release_held(host);
+    }
+
+    #[inline]
+    fn release_held(&mut self, host: &mut impl Host) {
+        for queue in self.queues() {
+            if self.completions[usize::from(queue)].as_ref().is_some_and(CompletionQueue::is_holding) {
+                self.look_at_head(queue, host);
+            }
+        }
+    }
+
+    /// Post the answer to a command of a submission queue.
+    #[inline]
+    pub(super) fn answer(&mut self, queue: u16, command_id: u16, status: Status, result: u32, host: &mut impl Host) {
+        let Some(submission) = &self.submissions[usize::from(queue)] else { return };
+        let entry = CompletionEntry {
+            result,
+            submission_head: submission.head as u16,
+            submission_queue: queue,
+            command_id,
+            phase: false,
+            status,
+        };
+        let Some(completion) = &mut self.completions[usize::from(submission.completion_queue)] else { return };
+        let posted = completion.post(entry, host);
+        self.has_news |= completion.is_news;
+        if let Err(Unreachable) = posted {
+            self.fail(host);
+        }
+    }
+
+    /// A queue's memory has gone: nothing can be said to the host but that.
+    #[cold]
+    fn fail(&mut self, host: &mut impl Host) {
+        host.registers().set_fatal();
+        self.drop_queues();
+    }
+
+    fn drop_queues(&mut self) {
+        self.submissions.fill(None);
+        self.completions.fill(None);
+        self.under_way.fill(0);
+        self.count_queues();
+    }
+}

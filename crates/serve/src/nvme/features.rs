@@ -1,0 +1,183 @@
+//! Features: what a host may set and ask for (Base Specification 2.0, section 5.27; NVM Command Set Specification 1.0,
+//! section 4.1.3). None is saved across resets.
+
+use phaselink_core::protocol::nvme::spec::Status;
+
+use super::{QUEUE_PAIRS_MAX, TEMPERATURE_KELVIN, VECTORS};
+
+/// Feature identifiers (figure 317).
+mod id {
+    pub const ARBITRATION: u8 = 0x01;
+    pub const POWER: u8 = 0x02;
+    pub const TEMPERATURE: u8 = 0x04;
+    pub const ERROR_RECOVERY: u8 = 0x05;
+    pub const WRITE_CACHE: u8 = 0x06;
+    pub const QUEUES: u8 = 0x07;
+    pub const COALESCING: u8 = 0x08;
+    pub const VECTOR: u8 = 0x09;
+    pub const ATOMICITY: u8 = 0x0a;
+    pub const EVENTS: u8 = 0x0b;
+    pub const HOST_BEHAVIOR: u8 = 0x16;
+}
+
+/// Those that are supported.
+pub const ALL: [u8; 11] = [
+    id::ARBITRATION,
+    id::POWER,
+    id::TEMPERATURE,
+    id::ERROR_RECOVERY,
+    id::WRITE_CACHE,
+    id::QUEUES,
+    id::COALESCING,
+    id::VECTOR,
+    id::ATOMICITY,
+    id::EVENTS,
+    id::HOST_BEHAVIOR,
+];
+/// Host Behavior Support: the only one that has a structure in memory (figure 355).
+pub const HOST_BEHAVIOR: u8 = id::HOST_BEHAVIOR;
+/// Bytes of that structure.
+pub const HOST_BEHAVIOR_BYTES: usize = 512;
+
+/// A number of queues that asks for too many (section 5.27.1.5).
+const QUEUES_INVALID: u32 = 0xffff;
+
+/// What the host has set.
+#[derive(Clone, Debug)]
+pub struct Features {
+    arbitration: u32,
+    over_kelvin: u16,
+    under_kelvin: u16,
+    error_recovery: u32,
+    /// With it, writes are durable from the next flush on; without it, at once.
+    pub write_cache: bool,
+    coalescing: u32,
+    coalescing_disabled: u64,
+    atomicity: u32,
+    events: u32,
+    pub host_behavior: [u8; HOST_BEHAVIOR_BYTES],
+    queues: u32,
+}
+
+impl Default for Features {
+    fn default() -> Features {
+        let most = QUEUE_PAIRS_MAX as u32 - 1;
+        Features {
+            arbitration: 0,
+            over_kelvin: u16::MAX,
+            under_kelvin: 0,
+            error_recovery: 0,
+            write_cache: true,
+            coalescing: 0,
+            coalescing_disabled: 0,
+            atomicity: 0,
+            events: 0,
+            host_behavior: [0; HOST_BEHAVIOR_BYTES],
+            queues: most | most << 16,
+        }
+    }
+}
+
+impl Features {
+    /// The value of a feature; `select` is dword 11.
+    ///
+    /// # Errors
+    /// Invalid Field for a feature that is not there, or a part of it that is not.
+    pub fn get(&self, feature: u8, select: u32) -> Result<u32, Status> {
+        match feature {
+            id::ARBITRATION => Ok(self.arbitration),
+            // One power state.
+            id::POWER => Ok(0),
+            id::TEMPERATURE => self.threshold(select),
+            id::ERROR_RECOVERY => Ok(self.error_recovery),
+            id::WRITE_CACHE => Ok(self.write_cache.into()),
+            id::QUEUES => Ok(self.queues),
+            id::COALESCING => Ok(self.coalescing),
+            id::VECTOR => {
+                let vector = vector(select)?;
+                Ok(vector | ((self.coalescing_disabled >> vector & 1) as u32) << 16)
+            }
+            id::ATOMICITY => Ok(self.atomicity),
+            id::EVENTS => Ok(self.events),
+            id::HOST_BEHAVIOR => Ok(0),
+            _ => Err(Status::INVALID_FIELD),
+        }
+    }
+
+    /// Set a feature to dword 11; dword 0 of the answer. Coalescing and arbitration are remembered and not acted upon, as
+    /// the specification allows: interrupts come at once, and queues take turns.
+    ///
+    /// # Errors
+    /// As [`Features::get`]; Command Sequence Error for a number of queues while there are some.
+    pub fn set(&mut self, feature: u8, value: u32, has_queues: bool) -> Result<u32, Status> {
+        match feature {
+            id::ARBITRATION => self.arbitration = value,
+            id::POWER if value & 0x1f != 0 => return Err(Status::INVALID_FIELD),
+            id::POWER => {}
+            id::TEMPERATURE => self.set_threshold(value)?,
+            id::ERROR_RECOVERY => self.error_recovery = value & 0xffff,
+            id::WRITE_CACHE => self.write_cache = value & 1 == 1,
+            id::QUEUES => return self.set_queues(value, has_queues),
+            id::COALESCING => self.coalescing = value & 0xffff,
+            id::VECTOR => {
+                let bit = 1 << vector(value)?;
+                self.coalescing_disabled = self.coalescing_disabled & !bit | if value >> 16 & 1 == 1 { bit } else { 0 };
+            }
+            id::ATOMICITY => self.atomicity = value & 1,
+            id::EVENTS => self.events = value,
+            _ => return Err(Status::INVALID_FIELD),
+        }
+        Ok(0)
+    }
+
+    fn set_queues(&mut self, value: u32, has_queues: bool) -> Result<u32, Status> {
+        let (submission, completion) = (value & 0xffff, value >> 16);
+        if has_queues {
+            return Err(Status::COMMAND_SEQUENCE_ERROR);
+        }
+        if submission == QUEUES_INVALID || completion == QUEUES_INVALID {
+            return Err(Status::INVALID_FIELD);
+        }
+        let most = QUEUE_PAIRS_MAX as u32 - 1;
+        self.queues = submission.min(most) | completion.min(most) << 16;
+        Ok(self.queues)
+    }
+
+    /// Queues of either kind that the host may create, counted from 1.
+    pub fn queue_pairs(&self) -> (u32, u32) {
+        ((self.queues & 0xffff) + 1, (self.queues >> 16) + 1)
+    }
+
+    /// Whether the temperature is beyond a threshold.
+    pub fn is_warm(&self) -> bool {
+        TEMPERATURE_KELVIN >= self.over_kelvin || TEMPERATURE_KELVIN <= self.under_kelvin
+    }
+
+    /// Whether the host wants to be told of that (figure 326).
+    pub fn tells_temperature(&self) -> bool {
+        self.events >> 1 & 1 == 1
+    }
+
+    fn threshold(&self, select: u32) -> Result<u32, Status> {
+        match (select >> 16 & 15, select >> 20 & 3) {
+            (0, 0) => Ok(self.over_kelvin.into()),
+            (0, 1) => Ok(self.under_kelvin.into()),
+            _ => Err(Status::INVALID_FIELD),
+        }
+    }
+
+    /// The composite temperature is the only one; 15 stands for all there are.
+    fn set_threshold(&mut self, value: u32) -> Result<(), Status> {
+        match (value >> 16 & 15, value >> 20 & 3) {
+            (0 | 15, 0) => self.over_kelvin = value as u16,
+            (0 | 15, 1) => self.under_kelvin = value as u16,
+            _ => return Err(Status::INVALID_FIELD),
+        }
+        Ok(())
+    }
+}
+
+fn vector(value: u32) -> Result<u32, Status> {
+    let vector = value & 0xffff;
+    if vector < u32::from(VECTORS) { Ok(vector) } else { Err(Status::INVALID_FIELD) }
+}

@@ -1,0 +1,48 @@
+//! What an NVMe controller asks of whoever connects it to a host: memory, doorbells, interrupts, registers.
+
+use super::registers::Registers;
+
+/// An address that leads nowhere, or not where it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreachable;
+
+/// The host as the controller reaches it. Whatever it holds may change at any time; nothing that is read twice has to be
+/// the same.
+pub trait Host {
+    /// Copy the memory from `address` on.
+    ///
+    /// # Errors
+    /// If part of it is not there.
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable>;
+
+    /// Let the memory from `address` on be `from`.
+    ///
+    /// # Errors
+    /// If part of it is not there, or not to be written.
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable>;
+
+    /// The same for a completion entry: its last word, with the phase, becomes visible after everything else.
+    ///
+    /// # Errors
+    /// As [`Host::write`].
+    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable>;
+
+    /// The word at `address`, a multiple of 4, if it can be looked at for nothing: what was written before it is seen
+    /// after it.
+    fn peek(&mut self, address: u64) -> Option<u32>;
+
+    /// Set such a word; later looks at memory come after it.
+    fn poke(&mut self, address: u64, value: u32);
+
+    /// The doorbells of a queue pair as written last: submission tail, completion head.
+    fn doorbells(&self, queue: u16) -> (u32, u32);
+
+    /// The doorbells of a queue that begins anew are zero again: the tail's, the head's, or both.
+    fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool);
+
+    /// Tell the host that an interrupt vector has something for it.
+    fn interrupt(&mut self, vector: u16);
+
+    /// The registers.
+    fn registers(&mut self) -> &mut Registers;
+}

@@ -1,0 +1,56 @@
+//! The NVMe controller as a real host's driver meets it: registers, admin commands, queues in the host's memory.
+//!
+//! Nothing here has a socket, a thread or a clock. What connects it to a host is a [`Host`](host::Host), the bytes are a
+//! [`Store`](crate::store::Store), and whoever drives it asks queue by queue:
+//!
+//! ```text
+//!   update(host, store)     what registers and doorbells ask for: enable, reset, shut down, interrupts that are due
+//!   take(queue, host)       the next command: an admin command is done at once, any other becomes an Order
+//!   perform(order, ...)     move the bytes and post the answer: at once, or when a model says so
+//!   signal(host)            one interrupt for all that has been posted meanwhile
+//! ```
+//!
+//! A host can write anything anywhere at any time. So each command is copied once, and only the copy is checked and
+//! obeyed; a page list is read once; whatever is wrong has the status that the specification asks for, and a host that
+//! takes its memory away has commands fail, or, where that was a queue's, a controller that is fatal until it is reset.
+//! An order that outlives its queue answers nobody.
+//!
+//! The layouts are the core's ([`spec`](phaselink_core::protocol::nvme::spec)), as far as its own controller has them too.
+
+pub mod admin;
+pub mod command;
+pub mod controller;
+pub mod events;
+pub mod features;
+pub mod host;
+pub mod identify;
+pub mod logs;
+pub mod order;
+pub mod prp;
+pub mod queues;
+pub mod registers;
+
+pub use controller::{Controller, Taken};
+pub use host::{Host, Unreachable};
+pub use identify::Identity;
+pub use order::Order;
+
+/// VS: 2.0.
+const VERSION: u32 = 0x0002_0000;
+/// Entries of a queue; CAP.MQES counts from 0.
+pub const QUEUE_ENTRIES_MAX: u32 = 1024;
+/// Queue pairs for commands, beside the admin queue.
+pub const QUEUE_PAIRS_MAX: usize = 32;
+/// Interrupt vectors: one for each queue pair.
+pub const VECTORS: u16 = QUEUE_PAIRS_MAX as u16 + 1;
+/// MDTS: a power of two of pages.
+const TRANSFER_PAGES_SHIFT: u8 = 5;
+/// Largest transfer of a command.
+pub const TRANSFER_BYTES_MAX: u32 = 4096 << TRANSFER_PAGES_SHIFT;
+/// ACL and AERL count these from 0.
+const ABORTS_MAX: u8 = 4;
+const EVENTS_MAX: u8 = 4;
+/// Entries of the error log.
+const LOGGED_ERRORS: usize = 16;
+/// The temperature that is told: 27 degrees (assumed; nothing here is warm).
+const TEMPERATURE_KELVIN: u16 = 300;

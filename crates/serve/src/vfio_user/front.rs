@@ -1,0 +1,127 @@
+//! An address where one client at a time finds a controller.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use phaselink_core::config::Problem;
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::connection::Connection;
+use crate::device::Device;
+use crate::nbd::socket::bind_unix;
+use crate::nvme::{Controller, Identity};
+use crate::store::{Geometry, Store};
+
+/// Name of the socket within a directory, where SPDK's clients look for it.
+const SOCKET_IN_DIRECTORY: &str = "cntrl";
+
+/// A socket, and who its controller says it is.
+#[derive(Debug)]
+pub struct Served {
+    listener: UnixListener,
+    path: PathBuf,
+    identity: Identity,
+}
+
+impl Served {
+    /// Wait for clients at `path`, or at `cntrl` within it if it is a directory. `number` tells several fronts of a drive
+    /// from each other.
+    ///
+    /// # Errors
+    /// If the path is taken, or the drive has blocks that NVMe has not.
+    pub fn bind(path: &Path, name: &str, geometry: Geometry, number: usize) -> Result<Served, Problem> {
+        let identity = Identity::new(name, geometry, number)?;
+        let path = if path.is_dir() { path.join(SOCKET_IN_DIRECTORY) } else { path.to_path_buf() };
+        let bound = bind_unix(&path).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        match bound {
+            Ok(listener) => Ok(Served { listener, path, identity }),
+            Err(error) => {
+                let found = format!("{} cannot be served: {error}", path.display());
+                Err(Problem::new("--vfio-user", None, found, ""))
+            }
+        }
+    }
+
+    /// The address, as it is announced.
+    pub fn address(&self) -> String {
+        format!("vfio-user:{}", self.path.display())
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // A name that somebody has removed already is as good as removed.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A controller, with its client if there is one.
+#[derive(Debug)]
+pub struct Front<'a> {
+    served: &'a Served,
+    pub controller: Controller,
+    pub client: Option<Connection>,
+    /// Clients so far.
+    pub clients_ever: u64,
+    is_mappable: bool,
+}
+
+impl Front<'_> {
+    /// Nobody has come yet. `is_mappable` says whether clients may ring without telling.
+    pub fn new(served: &Served, is_mappable: bool) -> Front<'_> {
+        Front {
+            served,
+            controller: Controller::new(served.identity.clone()),
+            client: None,
+            clients_ever: 0,
+            is_mappable,
+        }
+    }
+
+    /// Look after the socket: let a client in, answer what it says, let it go. Whether there was anything.
+    pub fn attend(&mut self, store: &Store) -> bool {
+        let Some(client) = &mut self.client else { return self.accept() };
+        let any = client.attend();
+        self.controller.update(client, store);
+        if client.is_over() {
+            self.client = None;
+            self.controller.power_off();
+        }
+        any
+    }
+
+    /// While one client is there, others wait in the socket.
+    fn accept(&mut self) -> bool {
+        // A connection that fails before it is made is the client's loss.
+        let Ok((socket, _)) = self.served.listener.accept() else { return false };
+        self.client = Connection::new(socket, self.is_mappable).ok();
+        self.clients_ever += 1;
+        true
+    }
+
+    fn polled(&self) -> PollFd<'_> {
+        let fd = self.client.as_ref().map_or(self.served.listener.as_fd(), AsFd::as_fd);
+        PollFd::from_borrowed_fd(fd, PollFlags::IN)
+    }
+}
+
+/// Sleep until something comes through a socket, the device is to stop, or the time is over.
+///
+/// # Errors
+/// If the system cannot wait for sockets.
+pub fn sleep(fronts: &[Front], device: &Device, time: std::time::Duration) -> io::Result<()> {
+    let stop: BorrowedFd = device.stop.as_fd();
+    let mut polled: Vec<PollFd> = fronts.iter().map(Front::polled).collect();
+    polled.push(PollFd::from_borrowed_fd(stop, PollFlags::IN));
+    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    match rustix::event::poll(&mut polled, Some(&timeout)) {
+        Err(rustix::io::Errno::INTR) => Ok(()),
+        other => other.map(drop).map_err(io::Error::from),
+    }
+}

@@ -1,0 +1,251 @@
+//! Interrupts: event descriptors that the client has given, by kind and vector.
+
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::OFlags;
+
+use crate::nvme::VECTORS;
+
+/// Kinds of interrupts that VFIO knows (vfio.h, `VFIO_PCI_*_IRQ_INDEX`): by pin, by message, by vector, errors, requests.
+pub const KINDS: u32 = 5;
+const PIN: u32 = 0;
+const VECTOR: u32 = 2;
+const ERROR: u32 = 3;
+
+/// VFIO_IRQ_SET flags.
+const DATA_NONE: u32 = 1;
+const DATA_BOOL: u32 = 1 << 1;
+const DATA_EVENTFD: u32 = 1 << 2;
+const ACTION_MASK: u32 = 1 << 3;
+const ACTION_UNMASK: u32 = 1 << 4;
+const ACTION_TRIGGER: u32 = 1 << 5;
+
+/// VFIO_IRQ_INFO flags.
+const EVENTFD: u32 = 1;
+const MASKABLE: u32 = 1 << 1;
+const AUTOMASKED: u32 = 1 << 2;
+const NORESIZE: u32 = 1 << 3;
+
+/// What the client asks for, as it stands in the message.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    pub flags: u32,
+    pub kind: u32,
+    pub start: u32,
+    pub count: u32,
+    /// For `DATA_BOOL`: which of them.
+    pub data: &'a [u8],
+}
+
+/// What a setting leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Fine,
+    /// The pin may speak again.
+    Unmasked,
+}
+
+/// That a setting makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nonsense;
+
+/// Where interrupts go.
+#[derive(Debug)]
+pub struct Interrupts {
+    vectors: Vec<Option<Bell>>,
+    pin: Option<Bell>,
+    /// The pin has spoken, or the client does not listen: it is to say so before the pin speaks again.
+    is_pin_masked: bool,
+}
+
+/// A descriptor to write to.
+#[derive(Debug)]
+struct Bell {
+    fd: OwnedFd,
+    /// Writing might wait for the client: it is asked first whether it would.
+    may_block: bool,
+}
+
+impl Default for Interrupts {
+    fn default() -> Interrupts {
+        let vectors = (0..VECTORS).map(|_| None).collect();
+        Interrupts { vectors, pin: None, is_pin_masked: false }
+    }
+}
+
+/// Flags and number of the interrupts of a kind.
+pub fn info(kind: u32) -> (u32, u32) {
+    match kind {
+        PIN => (EVENTFD | MASKABLE | AUTOMASKED, 1),
+        VECTOR => (EVENTFD | NORESIZE, VECTORS.into()),
+        // There are none, but QEMU warns of a device that could not tell it.
+        ERROR => (EVENTFD | NORESIZE, 1),
+        _ => (0, 0),
+    }
+}
+
+impl Interrupts {
+    /// Do what the client asks for, with the descriptors that came along.
+    ///
+    /// # Errors
+    /// If it makes no sense; nothing has changed then.
+    pub fn set(&mut self, setting: &Setting, fds: Vec<OwnedFd>) -> Result<Outcome, Nonsense> {
+        let Setting { flags, kind, start, count, .. } = *setting;
+        let (_, available) = info(kind);
+        let end = start.checked_add(count).filter(|end| *end <= available).ok_or(Nonsense)?;
+        match flags {
+            // No data and no interrupts: let go of all of them.
+            _ if flags == DATA_NONE | ACTION_TRIGGER && count == 0 => self.release(kind, 0, available),
+            _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.is_empty() => self.release(kind, start, end),
+            _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.len() == count as usize => self.assign(kind, start, fds),
+            _ if flags & !(DATA_NONE | DATA_BOOL) == ACTION_TRIGGER => self.trigger(setting),
+            _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_MASK => self.is_pin_masked = true,
+            // Not by a descriptor: QEMU then unmasks by itself.
+            _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_UNMASK => {
+                self.is_pin_masked = false;
+                return Ok(Outcome::Unmasked);
+            }
+            _ => return Err(Nonsense),
+        }
+        Ok(Outcome::Fine)
+    }
+
+    fn release(&mut self, kind: u32, start: u32, end: u32) {
+        match kind {
+            PIN => self.pin = None,
+            VECTOR => self.vectors[start as usize..end as usize].fill_with(|| None),
+            _ => {}
+        }
+    }
+
+    fn assign(&mut self, kind: u32, start: u32, fds: Vec<OwnedFd>) {
+        for (place, fd) in (start as usize..).zip(fds) {
+            let bell = Some(Bell::new(fd));
+            match kind {
+                PIN => (self.pin, self.is_pin_masked) = (bell, false),
+                VECTOR => self.vectors[place] = bell,
+                _ => {}
+            }
+        }
+    }
+
+    /// The client wants to hear interrupts, to test the way.
+    fn trigger(&mut self, setting: &Setting) {
+        for place in 0..setting.count {
+            let is_meant =
+                setting.flags & DATA_BOOL == 0 || setting.data.get(place as usize).is_some_and(|it| *it != 0);
+            match setting.kind {
+                _ if !is_meant => {}
+                PIN => self.raise_pin(),
+                ERROR => {}
+                _ => self.vectors[(setting.start + place) as usize].iter().for_each(Bell::ring),
+            }
+        }
+    }
+
+    /// Interrupt by this vector, or by the pin if the client has no vectors; `masked` are the pin's bits of INTMS.
+    pub fn raise(&mut self, vector: u16, masked: u32) {
+        match &self.vectors[usize::from(vector % VECTORS)] {
+            Some(bell) => bell.ring(),
+            None if self.vectors.iter().all(Option::is_none) && masked & 1 == 0 => self.raise_pin(),
+            None => {}
+        }
+    }
+
+    fn raise_pin(&mut self) {
+        if let Some(pin) = self.pin.as_ref().filter(|_| !self.is_pin_masked) {
+            pin.ring();
+            self.is_pin_masked = true;
+        }
+    }
+}
+
+impl Bell {
+    fn new(fd: OwnedFd) -> Bell {
+        let flags = rustix::fs::fcntl_getfl(&fd).unwrap_or(OFlags::empty());
+        Bell { fd, may_block: !flags.contains(OFlags::NONBLOCK) }
+    }
+
+    /// A descriptor that is no event counter, or a counter that is full, is the client's affair.
+    fn ring(&self) {
+        let mut polled = [PollFd::new(&self.fd, PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !self.may_block || matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(1)) {
+            let _ = rustix::io::write(&self.fd, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::EventfdFlags;
+
+    use super::*;
+
+    fn eventfd() -> (OwnedFd, OwnedFd) {
+        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        (fd.try_clone().unwrap(), fd)
+    }
+
+    fn heard(fd: &OwnedFd) -> u64 {
+        let mut bytes = [0; 8];
+        rustix::io::read(fd, &mut bytes).map_or(0, |_| u64::from_ne_bytes(bytes))
+    }
+
+    fn setting(flags: u32, kind: u32, start: u32, count: u32) -> Setting<'static> {
+        Setting { flags, kind, start, count, data: &[] }
+    }
+
+    #[test]
+    fn the_pin_speaks_once_until_it_is_unmasked_and_not_at_all_while_the_host_masks_it() {
+        let mut interrupts = Interrupts::default();
+        let (mine, theirs) = eventfd();
+        interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, PIN, 0, 1), vec![theirs]).unwrap();
+        interrupts.raise(3, 1);
+        assert_eq!(heard(&mine), 0);
+        interrupts.raise(3, 0);
+        interrupts.raise(0, 0);
+        assert_eq!(heard(&mine), 1);
+        let unmask = setting(DATA_NONE | ACTION_UNMASK, PIN, 0, 1);
+        assert_eq!(interrupts.set(&unmask, Vec::new()), Ok(Outcome::Unmasked));
+        interrupts.raise(0, 0);
+        assert_eq!(heard(&mine), 1);
+    }
+
+    #[test]
+    fn a_vector_rings_its_own_descriptor_and_the_pin_is_silent_while_there_are_any() {
+        let mut interrupts = Interrupts::default();
+        let (pin, pins) = eventfd();
+        let (mine, theirs) = eventfd();
+        interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, PIN, 0, 1), vec![pins]).unwrap();
+        interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, VECTOR, 2, 1), vec![theirs]).unwrap();
+        interrupts.raise(2, 0);
+        interrupts.raise(1, 0);
+        assert_eq!((heard(&mine), heard(&pin)), (1, 0));
+        interrupts.set(&setting(DATA_NONE | ACTION_TRIGGER, VECTOR, 2, 1), Vec::new()).unwrap();
+        assert_eq!(heard(&mine), 1);
+        // The vector is taken back.
+        interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, VECTOR, 2, 1), Vec::new()).unwrap();
+        interrupts.raise(2, 0);
+        assert_eq!((heard(&mine), heard(&pin)), (0, 1));
+    }
+
+    #[test]
+    fn what_there_is_not_cannot_be_set() {
+        let mut interrupts = Interrupts::default();
+        for (flags, kind, start, count) in [
+            (DATA_NONE | ACTION_TRIGGER, VECTOR, 33, 1),
+            (DATA_NONE | ACTION_TRIGGER, VECTOR, u32::MAX, 2),
+            (DATA_EVENTFD | ACTION_UNMASK, PIN, 0, 1),
+            (ACTION_MASK, VECTOR, 0, 1),
+            (DATA_NONE | ACTION_TRIGGER, 7, 0, 1),
+            (0, PIN, 0, 1),
+        ] {
+            assert_eq!(interrupts.set(&setting(flags, kind, start, count), Vec::new()), Err(Nonsense), "{flags:x}");
+        }
+        let (_, one) = eventfd();
+        let two = setting(DATA_EVENTFD | ACTION_TRIGGER, VECTOR, 0, 2);
+        assert_eq!(interrupts.set(&two, vec![one]), Err(Nonsense));
+    }
+}

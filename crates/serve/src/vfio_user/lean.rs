@@ -1,0 +1,192 @@
+//! Timing off: the device thread looks at the queues and does what it finds, straight on the store.
+
+use std::hint;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::workload::Op;
+
+use super::front::{self, Front, Served};
+use crate::device::Device;
+use crate::nvme::order::Action;
+use crate::nvme::{Order, TRANSFER_BYTES_MAX, Taken};
+use crate::tally::{Tally, locked};
+use crate::wall::{Wait, span};
+
+/// Commands of one queue in a row, with one interrupt for all of them; then it is the next one's turn.
+const BATCH: u32 = 32;
+/// Rounds after which the sockets are looked at: that costs a system call, and a round a few loads. A client that has just
+/// said something says more soon.
+pub const ATTENDED_EVERY: u32 = 512;
+pub const ATTENDED_AGAIN: u32 = 16;
+/// Rounds in vain before the thread gives way for a moment, so that whoever shares its processor gets on too.
+const ROUNDS: u32 = 1024;
+/// Longest sleep: a stop wakes the thread before that.
+pub const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// One order in so many has its latency measured: looking at the clock costs a good part of what an order does.
+const MEASURED_EVERY: u64 = 64;
+/// Orders after which the counts are shown to others.
+const COUNTED_EVERY: u64 = 1 << 16;
+
+/// The device thread.
+struct Lean<'a> {
+    device: &'a Device,
+    fronts: Vec<Front<'a>>,
+    wait: Wait,
+    space: Vec<u8>,
+    counts: Tally,
+    orders: u64,
+    tally: Arc<Mutex<Tally>>,
+}
+
+/// Serve until the device is told to stop.
+///
+/// # Errors
+/// If the system cannot wait for sockets.
+pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
+    let tally = device.tallies.open();
+    let mut lean = Lean {
+        device,
+        fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
+        wait,
+        space: vec![0; TRANSFER_BYTES_MAX as usize],
+        counts: Tally::default(),
+        orders: 0,
+        tally: Arc::clone(&tally),
+    };
+    let ended = lean.run();
+    lean.show_counts();
+    device.tallies.close(&tally);
+    ended
+}
+
+impl Lean<'_> {
+    fn run(&mut self) -> io::Result<()> {
+        let (mut rounds, mut idle) = (0, 0);
+        while !self.device.stop.is_requested() {
+            let mut found = self.round();
+            rounds += 1;
+            if rounds >= ATTENDED_EVERY || self.wait == Wait::Block {
+                let any = self.attend();
+                rounds = if any { ATTENDED_EVERY - ATTENDED_AGAIN } else { 0 };
+                found |= any;
+            }
+            idle = if found { 0 } else { idle + 1 };
+            if idle >= ROUNDS || idle > 0 && self.wait == Wait::Block {
+                idle = 0;
+                self.pass_time()?;
+            } else if idle > 0 {
+                hint::spin_loop();
+            }
+        }
+        Ok(())
+    }
+
+    fn attend(&mut self) -> bool {
+        let store = &self.device.store;
+        self.fronts.iter_mut().fold(false, |any, front| front.attend(store) | any)
+    }
+
+    /// There is nothing to do for now.
+    fn pass_time(&mut self) -> io::Result<()> {
+        self.show_counts();
+        let is_alone = self.fronts.iter().all(|front| front.client.is_none());
+        if self.wait == Wait::Spin && !is_alone {
+            thread::yield_now();
+            return Ok(());
+        }
+        let ask = |front: &mut Front| front.client.as_mut().is_some_and(|client| front.controller.ask_to_ring(client));
+        if self.fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
+            return Ok(());
+        }
+        front::sleep(&self.fronts, self.device, SLEEP_MAX)
+    }
+
+    /// Look at every queue; whether anything was there.
+    #[inline]
+    fn round(&mut self) -> bool {
+        let mut found = false;
+        for place in 0..self.fronts.len() {
+            for queue in self.fronts[place].controller.queues() {
+                found |= self.serve_queue(place, queue);
+            }
+        }
+        found
+    }
+
+    #[inline]
+    fn serve_queue(&mut self, place: usize, queue: u16) -> bool {
+        let mut count = 0;
+        while count < BATCH {
+            let front = &mut self.fronts[place];
+            let Some(client) = &mut front.client else { return false };
+            match front.controller.take(queue, client) {
+                Taken::Nothing => break,
+                Taken::Answered(status) => self.counts.errors += u64::from(status != Status::SUCCESS),
+                Taken::Order(order) => self.perform(place, &order),
+            }
+            count += 1;
+        }
+        self.signal(place);
+        count > 0
+    }
+
+    #[inline]
+    fn signal(&mut self, place: usize) {
+        let Front { controller, client, .. } = &mut self.fronts[place];
+        client.iter_mut().for_each(|client| controller.signal(client));
+    }
+
+    #[inline]
+    fn perform(&mut self, place: usize, order: &Order) {
+        let Front { controller, client, .. } = &mut self.fronts[place];
+        let Some(client) = client else { return };
+        note(self.device, order);
+        let is_measured = self.orders.is_multiple_of(MEASURED_EVERY);
+        let started = is_measured.then(Instant::now);
+        let status = controller.perform(order, client, &self.device.store, &mut self.space);
+        count(&mut self.counts, order, status, started);
+        self.orders += 1;
+        if self.orders.is_multiple_of(COUNTED_EVERY) {
+            self.show_counts();
+        }
+    }
+
+    fn show_counts(&mut self) {
+        let counts = std::mem::take(&mut self.counts);
+        locked(&self.tally).merge(&counts);
+    }
+}
+
+/// Record an order, if that is wanted.
+#[inline]
+pub(super) fn note(device: &Device, order: &Order) {
+    let Some(record) = &device.record else { return };
+    match &order.action {
+        Action::Deallocate(parts) => {
+            parts.iter().for_each(|(offset, bytes)| record.note(order.word(), *offset, *bytes));
+        }
+        _ => record.note(order.word(), order.offset, order.bytes.into()),
+    }
+}
+
+#[inline]
+fn count(counts: &mut Tally, order: &Order, status: Status, started: Option<Instant>) {
+    counts.errors += u64::from(status != Status::SUCCESS);
+    let direction = match order.action {
+        Action::Read | Action::Compare => counts.direction(Op::Read),
+        Action::Write { .. } => counts.direction(Op::Write),
+        Action::Flush => return counts.flushes += 1,
+        Action::Zero { .. } | Action::Deallocate(_) => return counts.discards += 1,
+    };
+    match started {
+        Some(started) => direction.count(order.bytes, span(started.elapsed())),
+        None => {
+            direction.ios += 1;
+            direction.bytes += u64::from(order.bytes);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! A client's memory mapped into this process: the only `unsafe` code of this front-end.
+//!
+//! The client may write anything there at any time, also while it is copied; so nothing here makes a reference to it but
+//! to single words as atomics, and what is copied out may be torn. Whoever reads it checks its own copy.
+//!
+//! A client may also make the file behind the memory shorter, which turns an access into a signal. A handler then puts
+//! private pages of zeros in the place of the whole mapping: the client has lost its memory, and the server goes on.
+//! Files that are sealed against that never get there.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+/// Mappings at a time, over all clients.
+pub const MAPPINGS_MAX: usize = 1024;
+
+/// Memory of a client.
+#[derive(Debug)]
+pub struct Mapping {
+    map: MmapRaw,
+    writable: bool,
+    guard: Guard,
+}
+
+impl Mapping {
+    /// Map `bytes` of the file behind `fd` from `offset` on.
+    ///
+    /// # Errors
+    /// If that is no file, it is shorter, the system refuses it, or too many are mapped already.
+    pub fn new(fd: &OwnedFd, offset: u64, bytes: u64, writable: bool) -> io::Result<Mapping> {
+        let found = rustix::fs::fstat(fd)?;
+        let is_file = rustix::fs::FileType::from_raw_mode(found.st_mode).is_file();
+        let end = offset.checked_add(bytes).filter(|_| bytes > 0);
+        let is_long_enough = end.is_some_and(|end| end <= found.st_size as u64);
+        if !(is_file && is_long_enough) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut options = MmapOptions::new();
+        options.offset(offset).len(usize::try_from(bytes).map_err(io::Error::other)?);
+        let map = match writable {
+            true => options.map_raw(fd.as_raw_fd())?,
+            false => options.map_raw_read_only(fd.as_raw_fd())?,
+        };
+        let guard = Guard::new(map.as_ptr() as usize, map.len())?;
+        Ok(Mapping { map, writable, guard })
+    }
+
+    /// Copy the bytes from `offset` on.
+    ///
+    /// # Panics
+    /// If they reach beyond the end, as in every other method.
+    #[inline]
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
+        self.check(offset, into.len());
+        // SAFETY: the range lies within the mapping, which lives as long as `self`, and to which no reference exists but
+        // to atomic words. `into` is a reference, and so not part of it. What another process writes meanwhile makes
+        // the copy wrong and nothing else, as every value of a byte is one.
+        unsafe { ptr::copy_nonoverlapping(self.map.as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
+    }
+
+    /// Let the bytes from `offset` on be `from`; whether they may be.
+    #[inline]
+    pub fn write(&self, offset: usize, from: &[u8]) -> bool {
+        self.check(offset, from.len());
+        if self.writable {
+            // SAFETY: as in `read`, and the mapping is writable.
+            unsafe { ptr::copy_nonoverlapping(from.as_ptr(), self.map.as_mut_ptr().add(offset), from.len()) }
+        }
+        self.writable
+    }
+
+    /// The same, with the last word becoming visible after the others.
+    #[inline]
+    pub fn post(&self, offset: usize, entry: &[u8; 16]) -> bool {
+        let (&first, last) = entry.split_first_chunk::<12>().expect("an entry is longer");
+        let last = u32::from_le_bytes(last.try_into().expect("four bytes are left"));
+        match self.word(offset + 12).filter(|_| self.writable) {
+            Some(word) => {
+                self.write(offset, &first);
+                word.store(last.to_le(), Ordering::Release);
+                true
+            }
+            None => self.write(offset, entry),
+        }
+    }
+
+    /// The word at `offset`, if it stands where words do; what was written before it is seen after it.
+    #[inline]
+    pub fn load(&self, offset: usize) -> Option<u32> {
+        self.word(offset).map(|word| u32::from_le(word.load(Ordering::Acquire)))
+    }
+
+    /// Set such a word; what is looked at afterwards is looked at after that.
+    pub fn store(&self, offset: usize, value: u32) {
+        if let Some(word) = self.word(offset).filter(|_| self.writable) {
+            word.store(value.to_le(), Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> Option<&AtomicU32> {
+        self.check(offset, 4);
+        // SAFETY: the offset lies within the mapping.
+        let word = unsafe { self.map.as_ptr().add(offset) }.cast::<AtomicU32>();
+        // SAFETY: the word is aligned, lies within the mapping, which lives as long as the reference, and is otherwise
+        // reached as bytes by copies of this process's one device thread and by other processes.
+        word.is_aligned().then(|| unsafe { &*word })
+    }
+
+    #[inline]
+    fn check(&self, offset: usize, bytes: usize) {
+        let end = offset.checked_add(bytes);
+        assert!(end.is_some_and(|end| end <= self.map.len()), "{bytes} bytes at {offset}");
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // Before the addresses become somebody else's.
+        self.guard.release();
+    }
+}
+
+/// A mapping that the handler knows: its first address, 0 for none, and its length.
+struct Place {
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+static PLACES: [Place; MAPPINGS_MAX] =
+    [const { Place { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; MAPPINGS_MAX];
+
+/// The place that a mapping has in the handler's list.
+#[derive(Debug)]
+struct Guard {
+    place: usize,
+}
+
+impl Guard {
+    fn new(start: usize, bytes: usize) -> io::Result<Guard> {
+        install();
+        // A mapping within a file begins in the middle of a page, and the system maps the whole of it.
+        let first = start & !(PAGE_BYTES - 1);
+        for (place, entry) in PLACES.iter().enumerate() {
+            if entry.start.compare_exchange(0, first, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                entry.bytes.store(start + bytes - first, Ordering::Release);
+                return Ok(Guard { place });
+            }
+        }
+        Err(io::ErrorKind::QuotaExceeded.into())
+    }
+
+    fn release(&self) {
+        PLACES[self.place].bytes.store(0, Ordering::Release);
+        PLACES[self.place].start.store(0, Ordering::Release);
+    }
+}
+
+const PAGE_BYTES: usize = 4096;
+
+/// What was done about the signal before.
+static PREVIOUS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
+fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // SAFETY: both structures are plain data, for which zeros are valid; the handler calls nothing but what POSIX
+        // allows in handlers, and `mmap`, which on Linux is a bare system call.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let mut previous: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_bus_error as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+            if libc::sigaction(libc::SIGBUS, &action, &mut previous) == 0 {
+                PREVIOUS[0].store(previous.sa_sigaction, Ordering::Release);
+                PREVIOUS[1].store(previous.sa_flags as usize, Ordering::Release);
+            }
+        }
+    });
+}
+
+/// The memory at an address cannot be had: if it is a client's, zeros take its place, and the access is done again.
+extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the system hands over a valid structure, and the signal is one that has an address.
+    let address = unsafe { (*information).si_addr() } as usize;
+    for place in &PLACES {
+        let (start, bytes) = (place.start.load(Ordering::Acquire), place.bytes.load(Ordering::Acquire));
+        if start != 0 && (start..start + bytes).contains(&address) {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+            // SAFETY: the range is a mapping of this process's, owned by a `Mapping`, which reaches it by address alone.
+            let mapped = unsafe { libc::mmap(start as *mut libc::c_void, bytes, protection, flags, -1, 0) };
+            if mapped != libc::MAP_FAILED {
+                return;
+            }
+        }
+    }
+    // Not a client's: as it was before. The access is done again, and finds that.
+    // SAFETY: as in `install`.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = PREVIOUS[0].load(Ordering::Acquire);
+        action.sa_flags = PREVIOUS[1].load(Ordering::Acquire) as libc::c_int;
+        libc::sigaction(libc::SIGBUS, &action, ptr::null_mut());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::MemfdFlags;
+
+    use super::*;
+
+    fn memory(bytes: u64) -> OwnedFd {
+        let fd = rustix::fs::memfd_create("client", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&fd, bytes).unwrap();
+        fd
+    }
+
+    #[test]
+    fn memory_whose_file_is_cut_off_is_zeros_from_then_on_and_the_process_lives() {
+        let fd = memory(3 << 12);
+        let mapping = Mapping::new(&fd, 1 << 12, 2 << 12, true).unwrap();
+        assert!(mapping.write(100, &[7; 8000]));
+        rustix::fs::ftruncate(&fd, 1 << 12).unwrap();
+        let mut bytes = [1; 8000];
+        mapping.read(100, &mut bytes);
+        assert_eq!(bytes, [0; 8000]);
+        assert!(mapping.write(0, &[3; 8192]) && mapping.load(0) == Some(0x0303_0303));
+    }
+
+    #[test]
+    fn what_is_shorter_than_it_says_or_no_file_is_refused() {
+        assert!(Mapping::new(&memory(4096), 1, 4096, true).is_err());
+        assert!(Mapping::new(&memory(4096), u64::MAX, 4096, true).is_err());
+        assert!(Mapping::new(&memory(4096), 0, 0, true).is_err());
+        let (pipe, _) = rustix::pipe::pipe().unwrap();
+        assert!(Mapping::new(&pipe, 0, 1, false).is_err());
+    }
+
+    #[test]
+    fn memory_that_is_not_to_be_written_stays_as_it_is() {
+        let mapping = Mapping::new(&memory(4096), 0, 4096, false).unwrap();
+        assert!(!mapping.write(0, &[1]) && !mapping.post(0, &[1; 16]));
+        mapping.store(0, 1);
+        assert_eq!(mapping.load(0), Some(0));
+        assert_eq!(mapping.load(1), None);
+    }
+}

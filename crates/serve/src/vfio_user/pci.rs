@@ -1,0 +1,187 @@
+//! The PCI configuration space of the device (PCI Express Base Specification 6.0, section 7.5).
+
+use crate::nvme::VECTORS;
+use crate::nvme::identify::VENDOR;
+
+/// Bytes of the space; beyond the first 256 there are no capabilities.
+pub const CONFIGURATION_BYTES: u64 = 4096;
+/// BAR 0: registers, and a page of doorbells.
+pub const REGISTERS_BYTES: u64 = 0x2000;
+/// BAR 4: the table of interrupt vectors, and their pending bits in its second half.
+pub const VECTORS_BYTES: u64 = 0x1000;
+const PENDING_START: u32 = 0x800;
+
+/// Offsets in the space.
+mod at {
+    pub const COMMAND: usize = 0x04;
+    pub const STATUS: usize = 0x06;
+    pub const CLASS: usize = 0x09;
+    pub const BAR0: usize = 0x10;
+    pub const BAR4: usize = 0x20;
+    pub const SUBSYSTEM: usize = 0x2c;
+    pub const CAPABILITIES: usize = 0x34;
+    pub const INTERRUPT: usize = 0x3c;
+    pub const POWER: usize = 0x40;
+    pub const VECTORS: usize = 0x50;
+    pub const EXPRESS: usize = 0x60;
+}
+
+/// An NVMe device: "PL" in the numbers that nobody has given out (assumed, as the vendor).
+const DEVICE: u16 = 0x0001;
+/// Mass storage, non-volatile memory, NVM Express.
+const CLASS: [u8; 3] = [0x02, 0x08, 0x01];
+/// A memory BAR of 64 bits, in its lowest bits.
+const BAR_64_BITS: u8 = 0b100;
+/// Identifiers of capabilities.
+const CAPABILITY_POWER: u8 = 0x01;
+const CAPABILITY_EXPRESS: u8 = 0x10;
+const CAPABILITY_VECTORS: u8 = 0x11;
+/// Function-level reset: offered in Device Capabilities, asked for in Device Control.
+const RESET_OFFERED: u8 = 1 << 4;
+const RESET_WANTED: u8 = 1 << 7;
+
+const HEADER_BYTES: usize = 256;
+
+/// The space, and which bits of it a host may change.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    bytes: [u8; HEADER_BYTES],
+    writable: [u8; HEADER_BYTES],
+}
+
+impl Default for Configuration {
+    fn default() -> Configuration {
+        let mut space = Configuration { bytes: [0; HEADER_BYTES], writable: [0; HEADER_BYTES] };
+        space.put_header();
+        space.put_power();
+        space.put_vectors();
+        space.put_express();
+        space
+    }
+}
+
+impl Configuration {
+    fn put_header(&mut self) {
+        self.put(0, &VENDOR.to_le_bytes());
+        self.put(2, &DEVICE.to_le_bytes());
+        // There are capabilities.
+        self.put(at::STATUS, &[1 << 4]);
+        self.put(at::CLASS, &CLASS);
+        self.put(at::BAR0, &[BAR_64_BITS]);
+        self.put(at::BAR4, &[BAR_64_BITS]);
+        self.put(at::SUBSYSTEM, &VENDOR.to_le_bytes());
+        self.put(at::SUBSYSTEM + 2, &DEVICE.to_le_bytes());
+        self.put(at::CAPABILITIES, &[at::POWER as u8]);
+        // Pin A.
+        self.put(at::INTERRUPT + 1, &[1]);
+        // Memory space, bus master, parity, system errors, no interrupts by pin.
+        self.allow(at::COMMAND, &[0x46, 0x05]);
+        self.allow(at::BAR0, &bar_mask(REGISTERS_BYTES));
+        self.allow(at::BAR4, &bar_mask(VECTORS_BYTES));
+        self.allow(at::INTERRUPT, &[0xff]);
+    }
+
+    /// Version 3, without any power to save; no soft reset on the way back from D3.
+    fn put_power(&mut self) {
+        self.put(at::POWER, &[CAPABILITY_POWER, at::VECTORS as u8, 3, 0, 1 << 3]);
+        self.allow(at::POWER + 4, &[0b11]);
+    }
+
+    /// MSI-X (section 7.7.2).
+    fn put_vectors(&mut self) {
+        self.put(at::VECTORS, &[CAPABILITY_VECTORS, at::EXPRESS as u8]);
+        self.put(at::VECTORS + 2, &(VECTORS - 1).to_le_bytes());
+        self.put(at::VECTORS + 4, &4_u32.to_le_bytes());
+        self.put(at::VECTORS + 8, &(PENDING_START | 4).to_le_bytes());
+        // Enable, and mask all.
+        self.allow(at::VECTORS + 3, &[0xc0]);
+    }
+
+    /// An endpoint of version 2, with function-level reset.
+    fn put_express(&mut self) {
+        self.put(at::EXPRESS, &[CAPABILITY_EXPRESS, 0, 2]);
+        self.put(at::EXPRESS + 7, &[RESET_OFFERED]);
+        // Device Control: everything but the reset, which is no state.
+        self.allow(at::EXPRESS + 8, &[0xff, 0x7f]);
+        // Link Capabilities and Status: one lane at 2.5 GT/s, as nothing is carried by it.
+        self.put(at::EXPRESS + 12, &[0x11]);
+        self.put(at::EXPRESS + 18, &[0x11]);
+    }
+
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn allow(&mut self, at: usize, bits: &[u8]) {
+        self.writable[at..at + bits.len()].copy_from_slice(bits);
+    }
+
+    /// What a host reads from `offset` on.
+    pub fn read(&self, offset: u64, into: &mut [u8]) {
+        for (at, byte) in (offset..).zip(into) {
+            *byte = usize::try_from(at).ok().and_then(|at| self.bytes.get(at)).copied().unwrap_or(0);
+        }
+    }
+
+    /// A host writes from `offset` on; whether it asks for a reset of the function.
+    pub fn write(&mut self, offset: u64, from: &[u8]) -> bool {
+        let mut reset = false;
+        for (at, byte) in (offset..).zip(from) {
+            let Some(at) = usize::try_from(at).ok().filter(|at| *at < HEADER_BYTES) else { break };
+            reset |= at == at::EXPRESS + 9 && byte & RESET_WANTED != 0;
+            let writable = self.writable[at];
+            self.bytes[at] = self.bytes[at] & !writable | byte & writable;
+        }
+        reset
+    }
+}
+
+/// Address bits of a BAR of 64 bits: all but those below its size.
+fn bar_mask(bytes: u64) -> [u8; 8] {
+    (!(bytes - 1)).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(space: &Configuration, at: usize) -> u32 {
+        let mut bytes = [0; 4];
+        space.read(at as u64, &mut bytes);
+        u32::from_le_bytes(bytes)
+    }
+
+    #[test]
+    fn the_list_of_capabilities_leads_through_power_vectors_and_express_to_its_end() {
+        let space = Configuration::default();
+        let mut at = word(&space, at::CAPABILITIES) as usize & 0xff;
+        let mut found = Vec::new();
+        while at != 0 {
+            let head = word(&space, at);
+            found.push(head as u8);
+            at = (head >> 8) as usize & 0xff;
+        }
+        assert_eq!(found, [CAPABILITY_POWER, CAPABILITY_VECTORS, CAPABILITY_EXPRESS]);
+        assert_eq!(word(&space, 8) >> 8, 0x010802);
+    }
+
+    #[test]
+    fn a_bar_tells_its_size_to_whoever_writes_ones() {
+        let mut space = Configuration::default();
+        assert!(!space.write(at::BAR0 as u64, &[0xff; 8]));
+        assert_eq!((word(&space, at::BAR0), word(&space, at::BAR0 + 4)), (0xffff_e004, 0xffff_ffff));
+    }
+
+    #[test]
+    fn only_what_is_writable_changes_and_a_reset_is_heard() {
+        let mut space = Configuration::default();
+        space.write(0, &[0xff; 64]);
+        assert_eq!(word(&space, 0), u32::from(VENDOR) | u32::from(DEVICE) << 16);
+        assert_eq!(word(&space, at::COMMAND), 0x0010_0546);
+        assert!(space.write(at::EXPRESS as u64 + 8, &[0, RESET_WANTED]));
+        assert_eq!(word(&space, at::EXPRESS + 8) & 0xffff, 0);
+        // Beyond the end there is nothing to read, and nothing to break.
+        space.write(u64::MAX - 1, &[1]);
+        space.read(4090, &mut [0; 16]);
+    }
+}

@@ -1,0 +1,407 @@
+//! Answers to a client's messages: one message in, at most one reply out, no socket.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+use phaselink_client::memory::Memory as Page;
+use serde_json::{Value, json};
+
+use super::interrupts::{self, Interrupts, Outcome, Setting};
+use super::memory::{Memory, REGIONS_MAX, Refusal, Wanted};
+use super::pci::{CONFIGURATION_BYTES, Configuration, REGISTERS_BYTES, VECTORS_BYTES};
+use super::wire::{DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, TRANSFER_BYTES_MAX, command};
+use crate::nvme::QUEUE_PAIRS_MAX;
+use crate::nvme::registers::{REGISTER_BYTES, Registers};
+
+/// The protocol's version: 0.1.
+const MAJOR: u16 = 0;
+const MINOR: u16 = 1;
+
+/// Regions that VFIO knows of a PCI device (vfio.h): six BARs, the ROM, the configuration space, VGA.
+const REGIONS: u32 = 9;
+const BAR_REGISTERS: u32 = 0;
+const BAR_VECTORS: u32 = 4;
+const CONFIGURATION: u32 = 7;
+
+/// VFIO_REGION_INFO flags.
+const REGION_READ: u32 = 1;
+const REGION_WRITE: u32 = 1 << 1;
+const REGION_MMAP: u32 = 1 << 2;
+const REGION_CAPS: u32 = 1 << 3;
+/// Bytes of that structure, and of the capability behind it that says which part of a region can be mapped.
+const REGION_INFO_BYTES: u32 = 32;
+const SPARSE_BYTES: u32 = 32;
+const SPARSE_ID: u16 = 1;
+
+/// VFIO_DEVICE flags: can be reset, is a PCI device.
+const DEVICE_FLAGS: u32 = 1 | 1 << 1;
+
+/// VFIO_USER_DMA_MAP flags.
+const MAP_READ: u32 = 1;
+const MAP_WRITE: u32 = 1 << 1;
+/// VFIO_DMA_UNMAP flags.
+const UNMAP_ALL: u32 = 1 << 1;
+
+/// A refused message: its error number.
+type Refused = i32;
+
+/// What goes back to the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub bytes: Vec<u8>,
+    /// The descriptor of the doorbells goes with it.
+    pub with_doorbells: bool,
+}
+
+/// A client as far as the protocol goes, with the state of the device that it sees.
+#[derive(Debug)]
+pub struct Session {
+    has_version: bool,
+    /// The client's `max_data_xfer_size`.
+    pub transfer_bytes_max: usize,
+    pub registers: Registers,
+    configuration: Configuration,
+    /// The table of vectors, which clients keep for themselves and only store here.
+    vectors: Vec<u8>,
+    /// Registers and doorbells as a file, of which only the page with the doorbells is used.
+    doorbells: Page,
+    doorbells_fd: OwnedFd,
+    /// Whether clients may map that page: then they need no message to ring, and cannot wake anybody.
+    is_mappable: bool,
+    pub memory: Memory,
+    pub interrupts: Interrupts,
+}
+
+impl Session {
+    /// A device that nobody has spoken to.
+    ///
+    /// # Errors
+    /// If the system has no memory file left.
+    pub fn new(is_mappable: bool) -> io::Result<Session> {
+        let (doorbells, doorbells_fd) = Page::create(REGISTERS_BYTES)?;
+        Ok(Session {
+            has_version: false,
+            transfer_bytes_max: TRANSFER_BYTES_MAX,
+            registers: Registers::default(),
+            configuration: Configuration::default(),
+            vectors: vec![0; VECTORS_BYTES as usize],
+            doorbells,
+            doorbells_fd,
+            is_mappable,
+            memory: Memory::default(),
+            interrupts: Interrupts::default(),
+        })
+    }
+
+    /// The descriptor that a reply may take along.
+    pub fn doorbells_fd(&self) -> &OwnedFd {
+        &self.doorbells_fd
+    }
+
+    /// The doorbells of a queue pair: submission tail, completion head.
+    #[inline]
+    pub fn doorbells(&self, queue: u16) -> (u32, u32) {
+        // On machines that store the high byte first, the halves would be exchanged; NVMe hosts are none.
+        let both = self.doorbells.word(doorbell_at(queue)).load(Ordering::Acquire);
+        (both as u32, (both >> 32) as u32)
+    }
+
+    /// Let doorbells be `value` where `mask` has ones.
+    pub fn set_doorbells(&self, queue: u16, mask: u64, value: u64) {
+        let word = self.doorbells.word(doorbell_at(queue));
+        let merge = |old: u64| Some(old & !mask | value & mask);
+        // Somebody who keeps writing there may have the last word.
+        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, merge);
+    }
+
+    /// Answer one message, header and payload, with the descriptors that came along. Any bytes will do.
+    pub fn on_message(&mut self, message: &[u8], fds: Vec<OwnedFd>) -> Option<Reply> {
+        let (header, payload) = message.split_first_chunk::<HEADER_BYTES>()?;
+        let header = Header::decode(header);
+        let answer = self.answer(&header, Fields(payload), fds);
+        if header.is_posted() {
+            return None;
+        }
+        Some(match answer {
+            Ok(answer) => {
+                let head = header.reply(answer.payload.len()).encode();
+                Reply { bytes: [&head[..], &answer.payload].concat(), with_doorbells: answer.with_doorbells }
+            }
+            Err(error) => Reply { bytes: header.refusal(error).encode().to_vec(), with_doorbells: false },
+        })
+    }
+
+    fn answer(&mut self, header: &Header, payload: Fields, fds: Vec<OwnedFd>) -> Result<Answer, Refused> {
+        if header.is_reply() || !self.has_version && header.command != command::VERSION {
+            return Err(libc::EINVAL);
+        }
+        match header.command {
+            command::VERSION => self.agree(payload),
+            command::DMA_MAP => self.map(payload, &fds),
+            command::DMA_UNMAP => self.unmap(payload),
+            command::DEVICE_GET_INFO => device_info(payload),
+            command::DEVICE_GET_REGION_INFO => self.region_info(payload),
+            command::DEVICE_GET_IRQ_INFO => interrupt_info(payload),
+            command::DEVICE_SET_IRQS => self.set_interrupts(payload, fds),
+            command::REGION_READ => self.region_read(payload),
+            command::REGION_WRITE => self.region_write(payload),
+            command::REGION_WRITE_MULTI => self.region_write_multi(payload),
+            command::DEVICE_RESET => {
+                self.reset();
+                Ok(Answer::default())
+            }
+            // Region descriptors for interrupts by the kernel are optional, and so is migration.
+            _ => Err(libc::ENOTSUP),
+        }
+    }
+
+    /// Versions: the same major one, and the smaller minor one. What a client says about itself it may leave out, and
+    /// then nothing is said back.
+    fn agree(&mut self, mut payload: Fields) -> Result<Answer, Refused> {
+        let (major, minor) = payload.u16().zip(payload.u16()).ok_or(libc::EINVAL)?;
+        if major != MAJOR {
+            return Err(libc::ENOTSUP);
+        }
+        let mut answer = [major.to_le_bytes(), minor.min(MINOR).to_le_bytes()].concat();
+        let said = payload.0.split(|byte| *byte == 0).next().unwrap_or_default();
+        if !said.is_empty() {
+            let said: Value = serde_json::from_slice(said).map_err(|_| libc::EINVAL)?;
+            let wanted = said["capabilities"]["max_data_xfer_size"].as_u64().unwrap_or(u64::MAX);
+            self.transfer_bytes_max = wanted.clamp(1, TRANSFER_BYTES_MAX as u64) as usize;
+            answer.extend(capabilities(&said).to_string().bytes());
+            answer.push(0);
+        }
+        self.has_version = true;
+        Ok(answer.into())
+    }
+
+    fn map(&mut self, mut payload: Fields, fds: &[OwnedFd]) -> Result<Answer, Refused> {
+        let mut read = || Some((payload.u32()?, payload.u32()?, payload.u64()?, payload.u64()?, payload.u64()?));
+        let (_, flags, offset, start, bytes) = read().ok_or(libc::EINVAL)?;
+        let (readable, writable) = (flags & MAP_READ != 0, flags & MAP_WRITE != 0);
+        let wanted = Wanted { start, bytes, offset, readable, writable };
+        self.memory.map(&wanted, fds.first()).map_err(error_number)?;
+        Ok(Answer::default())
+    }
+
+    fn unmap(&mut self, payload: Fields) -> Result<Answer, Refused> {
+        let mut fields = payload;
+        let mut read = || Some((fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?));
+        let (_, flags, start, bytes) = read().ok_or(libc::EINVAL)?;
+        match flags {
+            0 => self.memory.unmap(start, bytes).map_err(error_number)?,
+            UNMAP_ALL if start == 0 && bytes == 0 => self.memory.clear(),
+            // Nobody keeps track of what has been written: there is no migration.
+            _ => return Err(libc::EINVAL),
+        }
+        Ok(payload.0[..24].to_vec().into())
+    }
+
+    fn region_info(&self, mut payload: Fields) -> Result<Answer, Refused> {
+        let mut read = || Some((payload.u32()?, payload.u32()?, payload.u32()?));
+        let (room, _, region) = read().ok_or(libc::EINVAL)?;
+        let bytes = region_bytes(region).ok_or(libc::EINVAL)?;
+        let is_mappable = self.is_mappable && region == BAR_REGISTERS;
+        let flags = match (bytes, is_mappable) {
+            (0, _) => 0,
+            (_, false) => REGION_READ | REGION_WRITE,
+            (_, true) => REGION_READ | REGION_WRITE | REGION_MMAP | REGION_CAPS,
+        };
+        let needed = REGION_INFO_BYTES + if is_mappable { SPARSE_BYTES } else { 0 };
+        let capability_at = if is_mappable { REGION_INFO_BYTES } else { 0 };
+        let mut answer: Vec<u8> =
+            [needed, flags, region, capability_at].into_iter().flat_map(u32::to_le_bytes).collect();
+        answer.extend([bytes, 0].into_iter().flat_map(u64::to_le_bytes));
+        // A client without room asks again, with as much as it is told here.
+        if is_mappable && room >= needed {
+            answer.extend([SPARSE_ID, 1].into_iter().flat_map(u16::to_le_bytes));
+            answer.extend([0, 1, 0_u32].into_iter().flat_map(u32::to_le_bytes));
+            answer.extend([REGISTER_BYTES, REGISTERS_BYTES - REGISTER_BYTES].into_iter().flat_map(u64::to_le_bytes));
+        }
+        Ok(Answer { payload: answer, with_doorbells: is_mappable })
+    }
+
+    fn set_interrupts(&mut self, mut payload: Fields, fds: Vec<OwnedFd>) -> Result<Answer, Refused> {
+        let mut read = || Some([payload.u32()?, payload.u32()?, payload.u32()?, payload.u32()?, payload.u32()?]);
+        let [_, flags, kind, start, count] = read().ok_or(libc::EINVAL)?;
+        let setting = Setting { flags, kind, start, count, data: payload.0 };
+        match self.interrupts.set(&setting, fds) {
+            Ok(Outcome::Fine) => {}
+            Ok(Outcome::Unmasked) => self.registers.recheck = true,
+            Err(interrupts::Nonsense) => return Err(libc::EINVAL),
+        }
+        Ok(Answer::default())
+    }
+
+    fn region_read(&mut self, mut payload: Fields) -> Result<Answer, Refused> {
+        let access = Access::read(&mut payload)?;
+        let mut answer = access.encode();
+        let from = answer.len();
+        answer.resize(from + access.count as usize, 0);
+        let (offset, into) = (access.offset, &mut answer[from..]);
+        match access.region {
+            // Doorbells are for writing.
+            BAR_REGISTERS => self.registers.read(offset, into),
+            BAR_VECTORS => into.copy_from_slice(&self.vectors[offset as usize..][..into.len()]),
+            CONFIGURATION => self.configuration.read(offset, into),
+            _ => {}
+        }
+        Ok(answer.into())
+    }
+
+    fn region_write(&mut self, mut payload: Fields) -> Result<Answer, Refused> {
+        let access = Access::read(&mut payload)?;
+        let from = payload.bytes(access.count as usize).ok_or(libc::EINVAL)?;
+        self.write(&access, from);
+        Ok(access.encode().into())
+    }
+
+    /// Several writes at once, of up to 8 bytes each, in order; those behind one that makes no sense are not done.
+    fn region_write_multi(&mut self, mut payload: Fields) -> Result<Answer, Refused> {
+        let count = payload.u64().ok_or(libc::EINVAL)?;
+        for _ in 0..count {
+            let access = Access::read(&mut payload)?;
+            let from = payload.bytes(8).ok_or(libc::EINVAL)?;
+            self.write(&access, from.get(..access.count as usize).ok_or(libc::EINVAL)?);
+        }
+        Ok(count.to_le_bytes().to_vec().into())
+    }
+
+    fn write(&mut self, access: &Access, from: &[u8]) {
+        let offset = access.offset;
+        match access.region {
+            BAR_REGISTERS if offset < REGISTER_BYTES => self.registers.write(offset, from),
+            BAR_REGISTERS => self.ring(offset - REGISTER_BYTES, from),
+            BAR_VECTORS => self.vectors[offset as usize..][..from.len()].copy_from_slice(from),
+            CONFIGURATION => self.configure(offset, from),
+            _ => {}
+        }
+    }
+
+    fn configure(&mut self, offset: u64, from: &[u8]) {
+        if self.configuration.write(offset, from) {
+            self.reset();
+        }
+    }
+
+    /// Doorbells are 4 bytes apart and 4 bytes long (NVMe over PCIe Transport Specification 1.0, section 3.1.2.1);
+    /// anything else has no effect.
+    fn ring(&mut self, offset: u64, from: &[u8]) {
+        let (words, rest) = from.as_chunks::<4>();
+        if !offset.is_multiple_of(4) || !rest.is_empty() {
+            return;
+        }
+        for (number, word) in (offset / 4..).zip(words) {
+            let value = u64::from(u32::from_le_bytes(*word));
+            match u16::try_from(number / 2) {
+                Ok(queue) if usize::from(queue) <= QUEUE_PAIRS_MAX => {
+                    let shift = number % 2 * 32;
+                    self.set_doorbells(queue, 0xffff_ffff << shift, value << shift);
+                }
+                _ => self.registers.strange_doorbell = true,
+            }
+        }
+    }
+
+    /// As after power-on, but for the client's memory and interrupts.
+    fn reset(&mut self) {
+        self.registers.reset_device();
+        self.configuration = Configuration::default();
+        self.vectors.fill(0);
+    }
+}
+
+/// Payload of a reply.
+#[derive(Debug, Default)]
+struct Answer {
+    payload: Vec<u8>,
+    with_doorbells: bool,
+}
+
+impl From<Vec<u8>> for Answer {
+    fn from(payload: Vec<u8>) -> Answer {
+        Answer { payload, with_doorbells: false }
+    }
+}
+
+/// Which bytes of a region a message is about; they lie within it.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    offset: u64,
+    region: u32,
+    count: u32,
+}
+
+impl Access {
+    fn read(payload: &mut Fields) -> Result<Access, Refused> {
+        let mut read = || Some((payload.u64()?, payload.u32()?, payload.u32()?));
+        let (offset, region, count) = read().ok_or(libc::EINVAL)?;
+        let bytes = region_bytes(region).ok_or(libc::EINVAL)?;
+        match offset.checked_add(count.into()) {
+            Some(end) if end <= bytes => Ok(Access { offset, region, count }),
+            _ => Err(libc::EINVAL),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let Access { offset, region, count } = self;
+        [&offset.to_le_bytes()[..], &region.to_le_bytes(), &count.to_le_bytes()].concat()
+    }
+}
+
+/// Bytes of a region; none of one that does not exist.
+fn region_bytes(region: u32) -> Option<u64> {
+    match region {
+        BAR_REGISTERS => Some(REGISTERS_BYTES),
+        BAR_VECTORS => Some(VECTORS_BYTES),
+        CONFIGURATION => Some(CONFIGURATION_BYTES),
+        _ => (region < REGIONS).then_some(0),
+    }
+}
+
+/// What the server can do, of what the client has offered to do.
+fn capabilities(said: &Value) -> Value {
+    let mut capabilities = json!({
+        "max_msg_fds": DESCRIPTORS_MAX,
+        "max_data_xfer_size": TRANSFER_BYTES_MAX,
+        "max_dma_maps": REGIONS_MAX,
+        "pgsizes": 4096,
+    });
+    if said["capabilities"]["write_multiple"] == true {
+        capabilities["write_multiple"] = true.into();
+    }
+    json!({ "capabilities": capabilities })
+}
+
+fn device_info(mut payload: Fields) -> Result<Answer, Refused> {
+    let room = payload.u32().ok_or(libc::EINVAL)?;
+    if room < 16 {
+        return Err(libc::EINVAL);
+    }
+    let answer = [16, DEVICE_FLAGS, REGIONS, interrupts::KINDS];
+    Ok(answer.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>().into())
+}
+
+fn interrupt_info(mut payload: Fields) -> Result<Answer, Refused> {
+    let mut read = || Some((payload.u32()?, payload.u32()?, payload.u32()?));
+    let (_, _, kind) = read().ok_or(libc::EINVAL)?;
+    if kind >= interrupts::KINDS {
+        return Err(libc::EINVAL);
+    }
+    let (flags, count) = interrupts::info(kind);
+    Ok([16, flags, kind, count].into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>().into())
+}
+
+fn error_number(refusal: Refusal) -> Refused {
+    match refusal {
+        Refusal::Invalid => libc::EINVAL,
+        Refusal::Exists => libc::EEXIST,
+        Refusal::TooMany => libc::ENOSPC,
+        Refusal::Missing => libc::ENOENT,
+    }
+}
+
+fn doorbell_at(queue: u16) -> u64 {
+    REGISTER_BYTES + u64::from(queue) * 8
+}

@@ -1,0 +1,232 @@
+//! Timing on: the device thread has the model, and answers when that says.
+//!
+//! A real host has its own driver, which takes the place of the modelled one. So the request is cut at the doorbell: the
+//! model's host has a software stack without stages, register writes, interrupts and wake-ups that take no time, and a
+//! thread that spins without delay ([`behind_the_doorbell`]). What is left, and counted, begins when this thread finds
+//! the command: the doorbell's packet, the controller's fetch and parsing, the media, data on the link, the completion
+//! entry on its way into memory. At that instant of the model the data is moved, the entry posted and the interrupt sent.
+//!
+//! Not counted, and on top of it: the time from the host's doorbell to this thread's seeing it, the copying of data, and
+//! the way of the interrupt through the system into the virtual machine. The lag is how much later than the model's
+//! instant this thread came to a completion.
+//!
+//! Admin commands, flushes and deallocations cost no modelled time. Queues of real hosts take turns in the model's
+//! queue pairs.
+
+use std::hint;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use phaselink_core::config::{Drive, Wait as Waiting};
+use phaselink_core::engine::{Completed, Input};
+use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::time::{Span, Time};
+use phaselink_core::workload::{Io, Op};
+
+use super::front::{self, Front, Served};
+use super::lean::{ATTENDED_AGAIN, ATTENDED_EVERY, SLEEP_MAX, note};
+use crate::device::Device;
+use crate::nvme::order::Action;
+use crate::nvme::{Order, TRANSFER_BYTES_MAX, Taken};
+use crate::tally::{Tally, locked};
+use crate::wall::{Wait, Wall};
+
+/// Rounds in vain before the thread gives way for a moment.
+const ROUNDS: u32 = 1024;
+
+/// An order in the model.
+struct UnderWay {
+    place: usize,
+    /// Which client of that front: orders of one that has gone are nobody's.
+    client: u64,
+    order: Order,
+    arrived: Time,
+}
+
+/// The device thread.
+struct Timed<'a> {
+    device: &'a Device,
+    wall: &'a mut Wall,
+    fronts: Vec<Front<'a>>,
+    wait: Wait,
+    threads: Vec<u16>,
+    orders: Vec<Option<UnderWay>>,
+    free: Vec<u32>,
+    space: Vec<u8>,
+    tally: Arc<Mutex<Tally>>,
+}
+
+/// The drive in a host whose software takes no time.
+pub fn behind_the_doorbell(drive: &Drive) -> Drive {
+    let mut drive = drive.clone();
+    drive.stack.stages.clear();
+    drive.stack.copy_bytes_per_ns = 0.0;
+    let host = &mut drive.host;
+    host.wait = Waiting::Spin;
+    for cost in [
+        &mut host.poll,
+        &mut host.mmio_write,
+        &mut host.context_switch,
+        &mut host.interrupt,
+        &mut host.idle_exit,
+        &mut host.interrupt_handler,
+        &mut host.wake,
+    ] {
+        *cost = Span::ZERO;
+    }
+    drive
+}
+
+/// Serve until the device is told to stop.
+///
+/// # Errors
+/// If the system cannot wait for sockets.
+pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) -> io::Result<()> {
+    let limits = device.drive.limits();
+    let threads = (0..limits.queue_pairs).map(|_| wall.engine_mut().add_client(limits.queue_slots())).collect();
+    let tally = device.tallies.open();
+    let mut timed = Timed {
+        device,
+        wall,
+        fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
+        wait,
+        threads,
+        orders: Vec::new(),
+        free: Vec::new(),
+        space: vec![0; TRANSFER_BYTES_MAX as usize],
+        tally: Arc::clone(&tally),
+    };
+    let ended = timed.run();
+    device.tallies.close(&tally);
+    ended
+}
+
+impl Timed<'_> {
+    fn run(&mut self) -> io::Result<()> {
+        let (mut rounds, mut idle) = (0, 0);
+        while !self.device.stop.is_requested() {
+            self.wall.advance();
+            let mut found = self.complete() | self.look();
+            rounds += 1;
+            if rounds >= ATTENDED_EVERY || self.wait == Wait::Block {
+                let any = self.attend();
+                rounds = if any { ATTENDED_EVERY - ATTENDED_AGAIN } else { 0 };
+                found |= any;
+            }
+            idle = if found { 0 } else { idle + 1 };
+            if idle >= ROUNDS || idle > 0 && self.wait == Wait::Block {
+                idle = 0;
+                self.pass_time()?;
+            } else if idle > 0 {
+                hint::spin_loop();
+            }
+        }
+        Ok(())
+    }
+
+    fn attend(&mut self) -> bool {
+        let store = &self.device.store;
+        self.fronts.iter_mut().fold(false, |any, front| front.attend(store) | any)
+    }
+
+    fn pass_time(&mut self) -> io::Result<()> {
+        let is_alone = self.fronts.iter().all(|front| front.client.is_none());
+        if self.wait == Wait::Spin && !is_alone {
+            thread::yield_now();
+            return Ok(());
+        }
+        let ask = |front: &mut Front| front.client.as_mut().is_some_and(|client| front.controller.ask_to_ring(client));
+        if self.fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
+            return Ok(());
+        }
+        let time = if is_alone { SLEEP_MAX } else { self.wall.idle_for() };
+        front::sleep(&self.fronts, self.device, time.max(Duration::from_micros(1)))
+    }
+
+    /// Answer what the model has completed; whether anything was.
+    fn complete(&mut self) -> bool {
+        let mut any = false;
+        while let Some(done) = self.wall.take_completed() {
+            any = true;
+            self.on_completed(done);
+        }
+        any
+    }
+
+    fn on_completed(&mut self, done: Completed) {
+        let UnderWay { place, client, order, arrived } =
+            self.orders[done.token as usize].take().expect("an order completes once");
+        self.free.push(done.token);
+        let front = &mut self.fronts[place];
+        let is_there = front.clients_ever == client;
+        let Some(connection) = front.client.as_mut().filter(|_| is_there) else { return };
+        let status = front.controller.perform(&order, connection, &self.device.store, &mut self.space);
+        front.controller.signal(connection);
+        let mut tally = locked(&self.tally);
+        match order.action {
+            Action::Zero { .. } => tally.discards += 1,
+            _ => tally.direction(order.op().unwrap_or(Op::Read)).count(order.bytes, done.at.since(arrived)),
+        }
+        tally.errors += u64::from(status != Status::SUCCESS);
+        tally.lag.record(self.wall.last_lag());
+    }
+
+    /// Look at every queue; whether anything was there.
+    fn look(&mut self) -> bool {
+        let mut found = false;
+        for place in 0..self.fronts.len() {
+            for queue in self.fronts[place].controller.queues() {
+                found |= self.look_at(place, queue);
+            }
+            let Front { controller, client, .. } = &mut self.fronts[place];
+            client.iter_mut().for_each(|client| controller.signal(client));
+        }
+        found
+    }
+
+    fn look_at(&mut self, place: usize, queue: u16) -> bool {
+        let Front { controller, client, .. } = &mut self.fronts[place];
+        let Some(client) = client else { return false };
+        match controller.take(queue, client) {
+            Taken::Nothing => return false,
+            Taken::Answered(status) => locked(&self.tally).errors += u64::from(status != Status::SUCCESS),
+            Taken::Order(order) => self.accept(place, queue, order),
+        }
+        true
+    }
+
+    /// An order has been found: what no drive is modelled with is done at once, the rest goes into the model.
+    fn accept(&mut self, place: usize, queue: u16, order: Order) {
+        note(self.device, &order);
+        match order.op() {
+            Some(op) => self.submit(place, queue, op, order),
+            None => self.perform(place, &order),
+        }
+    }
+
+    fn perform(&mut self, place: usize, order: &Order) {
+        let Front { controller, client, .. } = &mut self.fronts[place];
+        let Some(client) = client else { return };
+        let status = controller.perform(order, client, &self.device.store, &mut self.space);
+        let mut tally = locked(&self.tally);
+        tally.errors += u64::from(status != Status::SUCCESS);
+        match order.action {
+            Action::Flush => tally.flushes += 1,
+            _ => tally.discards += 1,
+        }
+    }
+
+    fn submit(&mut self, place: usize, queue: u16, op: Op, order: Order) {
+        let token = self.free.pop().unwrap_or_else(|| {
+            self.orders.push(None);
+            self.orders.len() as u32 - 1
+        });
+        let io = Io { op, offset: order.offset, bytes: order.bytes };
+        let thread = self.threads[(place + usize::from(queue) - 1) % self.threads.len()];
+        let arrived = self.wall.arrive(Input::Request { thread, io, token });
+        let client = self.fronts[place].clients_ever;
+        self.orders[token as usize] = Some(UnderWay { place, client, order, arrived });
+    }
+}

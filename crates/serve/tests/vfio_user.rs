@@ -1,0 +1,334 @@
+//! A served NVMe device over vfio-user, from the other side: what QEMU with Linux and what SPDK do to it, and worse.
+
+// The benchmark uses the rest of it.
+#[allow(dead_code)]
+#[path = "common/vfio_client.rs"]
+mod vfio_client;
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use phaselink_client::memory::Memory;
+use phaselink_core::config::Drive;
+use phaselink_core::protocol::nvme::spec::opcode;
+use phaselink_core::time::Span;
+use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::server::{Server, Summary};
+use phaselink_serve::store::{Geometry, Store};
+use phaselink_serve::vfio_user::Served;
+use phaselink_serve::vfio_user::session::Session;
+use phaselink_serve::vfio_user::wire::{Header, command};
+use phaselink_serve::wall::Wait;
+use proptest::prelude::*;
+use rustix::event::EventfdFlags;
+use vfio_client::{Client, Driver, ISLAND, PAGE, RAM, RAM_BYTES, Rings, u32_at, words};
+
+const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+
+/// A server that runs until this goes.
+struct Running {
+    path: PathBuf,
+    device: Device,
+    thread: Option<JoinHandle<io::Result<Summary>>>,
+    /// The server spins: one such test at a time.
+    _alone: MutexGuard<'static, ()>,
+}
+
+fn serve(test: &str, timing: bool, wait: Wait) -> Running {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.vfio"));
+    let device = Device {
+        drive: Arc::new(Drive::shipped("nvme").unwrap()),
+        store: Arc::new(Store::in_memory(GEOMETRY).unwrap()),
+        tallies: Arc::default(),
+        record: None,
+        stop: Arc::new(Stop::new().unwrap()),
+    };
+    let served = Served::bind(&path, "nvme", GEOMETRY, 0).unwrap();
+    let path = if path.is_dir() { path.join("cntrl") } else { path };
+    let server = Server {
+        device: device.clone(),
+        timing,
+        wait,
+        seed: 1,
+        nbd: Vec::new(),
+        shm: Vec::new(),
+        vfio_user: vec![served],
+        metrics: None,
+    };
+    let thread = Some(thread::spawn(move || server.run()));
+    Running { path, device, thread, _alone: alone }
+}
+
+impl Running {
+    fn finish(mut self) -> Summary {
+        self.device.stop.request();
+        self.thread.take().unwrap().join().unwrap().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.device.stop.request();
+        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
+    (0..bytes).map(|place| (place * 31 + place / 251 + seed) as u8).collect()
+}
+
+fn eventfds(count: usize) -> Vec<OwnedFd> {
+    (0..count).map(|_| rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()).collect()
+}
+
+fn count(fd: &OwnedFd) -> u64 {
+    let mut bytes = [0; 8];
+    rustix::io::read(fd, &mut bytes).map_or(0, |_| u64::from_ne_bytes(bytes))
+}
+
+const QEMU: &str = r#"{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":1048576,"write_multiple":true}}"#;
+
+/// QEMU attaches: versions, regions asked twice, interrupts, memory.
+fn attach(path: &Path) -> Client {
+    let client = Client::connect(path);
+    let answer = client.agree(QEMU);
+    assert_eq!((&answer[..4], answer.last()), (&[0; 4][..], Some(&0)));
+    let json: serde_json::Value = serde_json::from_slice(&answer[4..answer.len() - 1]).unwrap();
+    assert_eq!(json["capabilities"]["write_multiple"], true);
+    let info = client.ask(command::DEVICE_GET_INFO, &words(&[16, 0, 0, 0]), &[]).unwrap().0;
+    assert_eq!((u32_at(&info, 8), u32_at(&info, 12)), (9, 5));
+    for region in 0..9 {
+        let (short, _) = client.region_info(region, 32);
+        let (long, fds) = client.region_info(region, u32_at(&short, 0));
+        assert_eq!(u32_at(&long, 0) as usize, long.len());
+        assert_eq!(u32_at(&long, 4) & 4 != 0, !fds.is_empty());
+    }
+    for kind in 0..5 {
+        let info = client.ask(command::DEVICE_GET_IRQ_INFO, &words(&[16, 0, kind, 0]), &[]).unwrap().0;
+        assert_eq!(u32_at(&info, 12), [1, 0, 33, 1, 0][kind as usize]);
+    }
+    client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
+    client
+}
+
+#[test]
+fn what_linux_does_under_qemu_works_with_interrupts_and_the_data_is_right() {
+    let server = serve("linux", false, Wait::Spin);
+    let client = attach(&server.path);
+    let class = client.region_read(7, 8, 4).unwrap();
+    assert_eq!(&class[1..], [2, 8, 1]);
+    let fds = eventfds(2);
+    client.set_vectors(&[fds[0].as_fd(), fds[1].as_fd()]).unwrap();
+    let mut driver = Driver::start(client, RAM, Rings::Messages);
+    driver.bring_up(1);
+    assert!(count(&fds[0]) > 0 && count(&fds[1]) == 0);
+    let data = pattern(8192, 3);
+    driver.write(5, &data);
+    assert!(count(&fds[1]) > 0);
+    assert_eq!(driver.read(5, 8192), data);
+    // Around the ring more than once.
+    for round in 0..100 {
+        driver.write(round * 16, &pattern(8192, round as usize));
+    }
+    for round in 0..100 {
+        assert_eq!(driver.read(round * 16, 8192), pattern(8192, round as usize), "round {round}");
+    }
+    let summary = server.finish();
+    assert_eq!((summary.tally.write.ios, summary.tally.read.ios, summary.tally.errors), (101, 101, 0));
+}
+
+#[test]
+fn spdk_rings_through_the_page_and_finds_the_socket_in_its_directory() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("spdk.vfio");
+    fs::create_dir_all(&directory).unwrap();
+    let server = serve("spdk", false, Wait::Spin);
+    let client = Client::connect(&server.path);
+    assert_eq!(client.agree(""), [0; 4]);
+    // Room for everything at once, padded with zeros.
+    let (info, mut fds) = client.region_info(0, 128);
+    assert_eq!((u32_at(&info, 4), u32_at(&info, 12)), (15, 32));
+    assert_eq!((u32_at(&info, 32), u32_at(&info, 40), u32_at(&info, 48), u32_at(&info, 56)), (0x1_0001, 1, 4096, 4096));
+    let page = Memory::open(&fds.remove(0), 0x2000).unwrap();
+    client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
+    let mut driver = Driver::start(client, RAM, Rings::Page(page));
+    driver.bring_up(0);
+    let data = pattern(4096, 9);
+    driver.write(0, &data);
+    assert_eq!(driver.read(0, 4096), data);
+    let whole = driver.client.region_read(0, 0, 8).unwrap();
+    assert_eq!(u32_at(&whole, 0), driver.client.register(0));
+    driver.client.set_register(0x14, 1 | 6 << 16 | 4 << 20 | 1 << 14);
+    while driver.client.register(0x1c) >> 2 & 3 != 2 {}
+}
+
+#[test]
+fn memory_without_a_descriptor_is_asked_for() {
+    let server = serve("island", false, Wait::Spin);
+    let client = attach(&server.path);
+    client.map(ISLAND, 0, RAM_BYTES, None).unwrap();
+    let mut driver = Driver::start(client, ISLAND, Rings::Messages);
+    driver.bring_up(0);
+    let data = pattern(8192, 1);
+    driver.write(7, &data);
+    assert_eq!(driver.read(7, 8192), data);
+}
+
+#[test]
+fn a_device_that_sleeps_is_woken_by_messages_and_shares_no_doorbells() {
+    let server = serve("block", false, Wait::Block);
+    let client = attach(&server.path);
+    assert_eq!(u32_at(&client.region_info(0, 64).0, 4), 3);
+    let mut driver = Driver::start(client, RAM, Rings::Messages);
+    driver.bring_up(0);
+    driver.write(1, &pattern(512, 4));
+    assert_eq!(driver.read(1, 512), pattern(512, 4));
+}
+
+#[test]
+fn a_client_that_has_gone_leaves_its_data_to_the_next_one() {
+    let server = serve("again", false, Wait::Spin);
+    for round in 0..3 {
+        let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+        driver.bring_up(0);
+        if round > 0 {
+            assert_eq!(driver.read(64, 4096), pattern(4096, round - 1));
+        }
+        driver.write(64, &pattern(4096, round));
+        // A command that nobody waits for, and in one round half a message behind it.
+        driver.transfer(opcode::READ, 0, 8);
+        if round == 1 {
+            (&driver.client.socket).write_all(&[1, 2, 3]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn the_device_can_be_reset_and_brought_up_again() {
+    let server = serve("reset", false, Wait::Spin);
+    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+    driver.bring_up(0);
+    driver.write(0, &pattern(512, 8));
+    driver.client.ask(command::DEVICE_RESET, &[], &[]).unwrap();
+    assert_eq!(driver.client.register(0x14), 0);
+    let Driver { client, .. } = driver;
+    let mut driver = Driver::start(client, RAM, Rings::Messages);
+    driver.bring_up(0);
+    assert_eq!(driver.read(0, 512), pattern(512, 8));
+}
+
+#[test]
+fn with_timing_on_answers_come_no_earlier_than_modelled() {
+    let server = serve("timed", true, Wait::Spin);
+    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+    driver.bring_up(0);
+    driver.write(8, &pattern(4096, 2));
+    for _ in 0..20 {
+        let started = Instant::now();
+        assert_eq!(driver.read(8, 4096), pattern(4096, 2));
+        // The link alone takes 2 us for so much, and the memory longer than that.
+        assert!(started.elapsed() > Duration::from_micros(3));
+    }
+    let summary = server.finish();
+    assert_eq!((summary.tally.read.ios, summary.tally.lag.count(), summary.outcome.ios()), (20, 21, 21));
+    // The software that the model has for this drive takes 5 us by itself: it is not counted here.
+    let median = summary.tally.read.latency.percentile(50.0);
+    assert!((Span::from_us(3)..Span::from_us(9)).contains(&median), "{median:?}");
+}
+
+#[test]
+fn memory_is_mapped_and_taken_away_as_often_as_firmware_likes() {
+    let server = serve("maps", false, Wait::Spin);
+    let client = attach(&server.path);
+    for _ in 0..50 {
+        client.unmap(RAM, RAM_BYTES).unwrap();
+        client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
+    }
+    assert_eq!(client.map(RAM + PAGE, 0, PAGE, None), Err(17));
+    assert_eq!(client.unmap(RAM, PAGE), Err(22));
+    assert_eq!(client.unmap(ISLAND, PAGE), Err(2));
+    // Longer than its file.
+    assert_eq!(client.map(ISLAND, PAGE, RAM_BYTES, Some(client.ram.as_fd())), Err(22));
+    let all = [&words(&[24, 2])[..], &[0; 16]].concat();
+    client.ask(command::DMA_UNMAP, &all, &[]).unwrap();
+    assert_eq!(client.unmap(RAM, RAM_BYTES), Err(2));
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
+    let server = serve("nonsense", false, Wait::Spin);
+    let client = attach(&server.path);
+    for (command, payload) in [
+        (99, vec![]),
+        (command::REGION_READ, Client::access(0, 0x1fff, 2)),
+        (command::REGION_READ, Client::access(9, 0, 4)),
+        (command::REGION_READ, Client::access(0, u64::MAX, 4)),
+        (command::REGION_WRITE, Client::access(0, 0, 4)),
+        (command::REGION_WRITE_MULTI, vec![255; 8]),
+        (command::DEVICE_SET_IRQS, words(&[20, 36, 2, 33, 1])),
+        (command::DEVICE_SET_IRQS, words(&[20, 36, 2, u32::MAX, 2])),
+        (command::DEVICE_GET_INFO, vec![1]),
+        (command::DEVICE_GET_REGION_INFO, words(&[32, 0, 9, 0])),
+        (command::DMA_MAP, vec![0; 31]),
+    ] {
+        assert!(client.ask(command, &payload, &[]).is_err(), "{command}");
+    }
+    assert_eq!(client.register(8), 0x0002_0000);
+    // Two writes in one message.
+    let one = |offset: u64, value: u32| [&Client::access(0, offset, 4)[..], &words(&[value, 0])].concat();
+    let multi = [&2_u64.to_le_bytes()[..], &one(0x24, 0x1f_001f), &one(0x28, 0x5000)].concat();
+    client.ask(command::REGION_WRITE_MULTI, &multi, &[]).unwrap();
+    assert_eq!((client.register(0x24), client.register(0x28)), (0x1f_001f, 0x5000));
+    // A message of no length is the end of it, and the next client is served.
+    (&client.socket).write_all(&[0; 16]).unwrap();
+    assert!(client.next().is_err());
+    attach(&server.path);
+}
+
+#[test]
+fn the_first_message_has_to_be_a_version_that_both_know() {
+    let mut session = Session::new(true).unwrap();
+    let mut refusal = |command, payload: &[u8]| {
+        let message = [&Header::request(1, command, payload.len()).encode()[..], payload].concat();
+        let reply = session.on_message(&message, Vec::new()).unwrap();
+        Header::decode(reply.bytes.first_chunk().unwrap()).is_refusal()
+    };
+    assert!(refusal(command::DEVICE_RESET, &[]));
+    assert!(refusal(command::VERSION, &[1, 0, 0, 0]));
+    assert!(refusal(command::VERSION, &[0, 0, 1]));
+    assert!(refusal(command::VERSION, b"\0\0\x01\0{nonsense\0"));
+    assert!(!refusal(command::VERSION, &[0, 0, 9, 0]));
+    assert!(!refusal(command::DEVICE_RESET, &[]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whatever comes through the socket, with its length right or not: an answer or none, and never a panic.
+    #[test]
+    fn random_messages_do_no_harm(
+        messages in prop::collection::vec((0_u16..20, any::<u32>(), prop::collection::vec(any::<u8>(), 0..64), 0_u64..9), 1..40)
+    ) {
+        let mut session = Session::new(true).unwrap();
+        session.on_message(&[&Header::request(0, command::VERSION, 4).encode()[..], &[0; 4]].concat(), Vec::new());
+        for (number, flags, mut payload, small) in messages {
+            // Half of them have numbers that are not far off.
+            if flags & 1 == 0 && payload.len() >= 16 {
+                payload[..16].fill(0);
+                payload[0] = small as u8 * 4;
+                payload[4] = flags as u8 & 0x3f;
+                payload[8] = small as u8;
+                payload[12] = (flags >> 8) as u8 & 15;
+            }
+            let mut message = [&Header::request(3, number, payload.len()).encode()[..], &payload].concat();
+            message[8] = (flags >> 16) as u8 & 0x3f;
+            session.on_message(&message, Vec::new());
+        }
+    }
+}

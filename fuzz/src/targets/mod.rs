@@ -1,0 +1,43 @@
+//! The targets, one file each.
+
+mod drive;
+mod job;
+mod nbd;
+mod nvme;
+mod plan;
+mod shm;
+mod store;
+mod trace;
+mod vfio_user;
+mod word;
+
+use crate::Target;
+
+/// All of them.
+pub const ALL: &[Target] = &[
+    nbd::SESSION,
+    nbd::HANDSHAKE,
+    shm::COMMANDS,
+    shm::GREETING,
+    vfio_user::MESSAGES,
+    nvme::HOST,
+    nvme::ADMIN,
+    store::HEADER,
+    drive::FILE,
+    drive::RUN,
+    job::FILE,
+    trace::FILE,
+    plan::SWEEP,
+    plan::REPRODUCTION,
+    word::WORD,
+];
+
+/// The target of this name.
+pub fn find(name: &str) -> Option<&'static Target> {
+    ALL.iter().find(|target| target.name == name)
+}
+
+/// Text as a file may hold it: what is no UTF-8 is replaced, as programs refuse it before any reader sees it.
+fn text(input: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(input)
+}

@@ -1,0 +1,149 @@
+//! What an NBD client sends, from the greeting to its last request.
+
+use phaselink_serve::nbd::export::{Command, Export};
+use phaselink_serve::nbd::session::{Session, Wanted, apply};
+use phaselink_serve::nbd::wire::{self, REQUEST_BYTES, Request, command, flag, option};
+use phaselink_serve::store::{Geometry, Store};
+
+use crate::Target;
+use crate::script::Script;
+
+const CAPACITY_BYTES: u64 = 64 << 10;
+
+/// Requests of a client whose handshake is over: structured replies, if the first byte is odd. The second byte is how
+/// much comes in one piece.
+pub const SESSION: Target = Target { name: "nbd-session", run: session, seeds: sessions, quick: 3000 };
+
+/// The same from the first byte of the connection on.
+pub const HANDSHAKE: Target = Target { name: "nbd-handshake", run: handshake, seeds: handshakes, quick: 3000 };
+
+fn session(input: &[u8]) {
+    let mut script = Script::new(input);
+    let is_structured = script.byte() % 2 == 1;
+    let piece_bytes = 1 + usize::from(script.byte()) * 16;
+    let mut peer = Peer::new();
+    peer.receive(&greeting(is_structured), usize::MAX);
+    assert!(!peer.session.is_closed(), "a fair handshake is accepted");
+    peer.receive(script.bytes(usize::MAX), piece_bytes);
+}
+
+fn handshake(input: &[u8]) {
+    let mut script = Script::new(input);
+    let piece_bytes = 1 + usize::from(script.byte()) * 16;
+    Peer::new().receive(script.bytes(usize::MAX), piece_bytes);
+}
+
+/// The server's side of one connection, and what its bytes ought to be.
+struct Peer {
+    session: Session,
+    export: Export,
+    store: Store,
+    expected: Vec<u8>,
+}
+
+impl Peer {
+    fn new() -> Peer {
+        let geometry = Geometry { capacity_bytes: CAPACITY_BYTES, block_bytes: 512 };
+        let store = Store::in_memory(geometry).expect("64 KiB");
+        let export = Export { name: String::from("disk"), geometry };
+        Peer { session: Session::begin(), export, store, expected: vec![0; CAPACITY_BYTES as usize] }
+    }
+
+    /// Bytes come, a piece at a time.
+    fn receive(&mut self, bytes: &[u8], piece_bytes: usize) {
+        let mut rest = bytes;
+        while !rest.is_empty() && !self.session.is_closed() {
+            let room = self.session.room();
+            assert!(!room.is_empty(), "a session that is open takes bytes");
+            let (piece, later) = rest.split_at(room.len().min(piece_bytes).min(rest.len()));
+            room[..piece.len()].copy_from_slice(piece);
+            self.session.input.filled(piece.len());
+            rest = later;
+            self.work();
+        }
+    }
+
+    fn work(&mut self) {
+        let mut errors = 0;
+        while let Some(wanted) = self.session.next(&self.export, &mut errors) {
+            let end = wanted.offset + u64::from(wanted.bytes);
+            assert!(end <= CAPACITY_BYTES && end % 512 == 0 && wanted.offset % 512 == 0, "{wanted:?}");
+            let queued = self.session.output.data().len();
+            self.serve(&wanted);
+            assert!(self.session.output.data().len() > queued, "each request is answered");
+        }
+        let output = self.session.output.data().len();
+        self.session.output.consume(output);
+    }
+
+    fn serve(&mut self, wanted: &Wanted) {
+        let Wanted { command, cookie, offset, bytes } = *wanted;
+        let range = offset as usize..offset as usize + bytes as usize;
+        if command == Command::Read {
+            assert!(self.session.answer_read(cookie, offset, bytes, &self.store));
+            return assert!(self.session.output.data().ends_with(&self.expected[range]), "{wanted:?}");
+        }
+        let data = self.session.input.data()[..command.payload_bytes(bytes)].to_vec();
+        self.session.input.consume(data.len());
+        match command {
+            Command::Write { .. } => self.expected[range].copy_from_slice(&data),
+            Command::Trim { .. } | Command::Zero { .. } => self.expected[range].fill(0),
+            Command::Read | Command::Flush => {}
+        }
+        let status = apply(wanted, &data, &self.store);
+        self.session.answer(cookie, status);
+    }
+}
+
+fn option(number: u32, data: &[u8]) -> Vec<u8> {
+    let head = [&wire::OPTION_MAGIC.to_be_bytes()[..], &number.to_be_bytes(), &(data.len() as u32).to_be_bytes()];
+    [&head.concat(), data].concat()
+}
+
+/// All that a client says before its first request.
+fn greeting(is_structured: bool) -> Vec<u8> {
+    let mut bytes = 3u32.to_be_bytes().to_vec();
+    if is_structured {
+        bytes.extend(option(option::STRUCTURED_REPLY, b""));
+    }
+    bytes.extend(option(option::GO, &[0, 0, 0, 4, b'd', b'i', b's', b'k', 0, 1, 0, 3]));
+    bytes
+}
+
+fn request(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
+    let head: [u8; REQUEST_BYTES] = Request { flags, command, cookie: 7, offset, length }.encode();
+    let data = if command == command::WRITE { vec![0xa5; length as usize] } else { Vec::new() };
+    [&head[..], &data].concat()
+}
+
+fn sessions() -> Vec<Vec<u8>> {
+    let all = [
+        request(command::WRITE, flag::FUA, 4096, 1024),
+        request(command::READ, flag::DF, 4096, 512),
+        request(command::TRIM, 0, 4608, 512),
+        request(command::WRITE_ZEROES, flag::NO_HOLE, 0, 8192),
+        request(command::READ, 0, 0, 16384),
+        request(command::FLUSH, 0, 0, 0),
+        request(command::READ, 0, CAPACITY_BYTES, 512),
+        request(99, 0xffff, u64::MAX, u32::MAX),
+        request(command::DISCONNECT, 0, 0, 0),
+    ];
+    let mut seeds: Vec<Vec<u8>> = all.iter().map(|request| [&[1, 255][..], request].concat()).collect();
+    seeds.push([&[0, 1][..], &all.concat()].concat());
+    seeds.push([&[1, 255][..], &all.concat()].concat());
+    seeds
+}
+
+fn handshakes() -> Vec<Vec<u8>> {
+    let write = request(command::WRITE, 0, 0, 512);
+    let flags = 3u32.to_be_bytes();
+    let lists =
+        [option(option::LIST, b""), option(option::INFO, &[0; 6]), option(77, b"?"), option(option::ABORT, b"")];
+    vec![
+        [&[255][..], &greeting(true), &write].concat(),
+        [&[0][..], &greeting(false), &write].concat(),
+        [&[9][..], &flags, &option(option::EXPORT_NAME, b"disk"), &write].concat(),
+        [&[255][..], &flags, &lists.concat()].concat(),
+        [&[255][..], &flags, &option(option::GO, &[b'x'; 9000])].concat(),
+    ]
+}

@@ -1,0 +1,378 @@
+//! What a host does to the NVMe controller: registers, doorbells, commands, and its memory under the controller's hands.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
+use phaselink_serve::nvme::registers::Registers;
+use phaselink_serve::nvme::{
+    Controller, Host, Identity, Order, QUEUE_PAIRS_MAX, TRANSFER_BYTES_MAX, Taken, Unreachable,
+};
+use phaselink_serve::store::{Geometry, Store};
+
+use crate::Target;
+use crate::script::Script;
+
+/// Steps of a host and of whoever drives the controller, behind a fair start with one queue pair.
+pub const HOST: Target = Target { name: "nvme", run: host, seeds: hosts, quick: 2000 };
+
+/// Admin commands, 64 bytes each.
+pub const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators, quick: 2000 };
+
+const GEOMETRY: Geometry = Geometry { capacity_bytes: 64 << 10, block_bytes: 512 };
+const PAGE: u64 = 4096;
+const MEMORY_BYTES: usize = 32 * PAGE as usize;
+/// Where a fair driver has its queues; the rest of the memory is for lists and data.
+const ADMIN_QUEUE: u64 = PAGE;
+const ADMIN_ANSWERS: u64 = 2 * PAGE;
+const QUEUE: u64 = 3 * PAGE;
+const ANSWERS: u64 = 4 * PAGE;
+const DATA: u64 = 8 * PAGE;
+const ENTRIES: u32 = 16;
+
+/// Offsets of registers, and CC with entry sizes and EN.
+const CC: u64 = 0x14;
+const CSTS: u64 = 0x1c;
+const AQA: u64 = 0x24;
+const ASQ: u64 = 0x28;
+const ACQ: u64 = 0x30;
+const ENABLED: u32 = 1 | 6 << 16 | 4 << 20;
+
+fn host(input: &[u8]) {
+    let mut script = Script::new(input);
+    let mut bench = Bench::new();
+    while !script.is_over() {
+        bench.step(&mut script);
+    }
+    bench.start_again();
+}
+
+fn administer(input: &[u8]) {
+    let mut bench = Bench::new();
+    for command in input.chunks(64) {
+        let mut bytes = [0; 64];
+        bytes[..command.len()].copy_from_slice(command);
+        let _ = bench.controller.execute(0, 0, &bytes, &mut bench.machine);
+        bench.machine.doorbells[0].1 = bench.machine.doorbells[0].1.wrapping_add(1) % ENTRIES;
+        bench.controller.update(&mut bench.machine, &bench.store);
+    }
+    bench.start_again();
+}
+
+/// The host: an array, doorbells, registers.
+struct Machine {
+    memory: Vec<u8>,
+    doorbells: [(u32, u32); QUEUE_PAIRS_MAX + 1],
+    registers: Registers,
+}
+
+impl Machine {
+    fn range(&self, address: u64, bytes: usize) -> Result<Range<usize>, Unreachable> {
+        let start = usize::try_from(address).map_err(|_| Unreachable)?;
+        let end = start.checked_add(bytes).filter(|end| *end <= self.memory.len()).ok_or(Unreachable)?;
+        Ok(start..end)
+    }
+}
+
+impl Host for Machine {
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
+        let range = self.range(address, into.len())?;
+        into.copy_from_slice(&self.memory[range]);
+        Ok(())
+    }
+
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
+        let range = self.range(address, from.len())?;
+        self.memory[range].copy_from_slice(from);
+        Ok(())
+    }
+
+    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
+        self.write(address, entry)
+    }
+
+    fn peek(&mut self, address: u64) -> Option<u32> {
+        let mut word = [0; 4];
+        self.read(address, &mut word).ok().map(|()| u32::from_le_bytes(word))
+    }
+
+    fn poke(&mut self, address: u64, value: u32) {
+        let _ = self.write(address, &value.to_le_bytes());
+    }
+
+    fn doorbells(&self, queue: u16) -> (u32, u32) {
+        self.doorbells[usize::from(queue)]
+    }
+
+    fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool) {
+        let pair = &mut self.doorbells[usize::from(queue)];
+        *pair = (if tail { 0 } else { pair.0 }, if head { 0 } else { pair.1 });
+    }
+
+    fn interrupt(&mut self, vector: u16) {
+        assert!(usize::from(vector) <= QUEUE_PAIRS_MAX, "vector {vector}");
+    }
+
+    fn registers(&mut self) -> &mut Registers {
+        &mut self.registers
+    }
+}
+
+/// A host with its driver, and the controller.
+struct Bench {
+    machine: Machine,
+    controller: Controller,
+    store: Store,
+    space: Vec<u8>,
+    orders: VecDeque<Order>,
+}
+
+impl Bench {
+    /// An enabled controller with one queue pair.
+    fn new() -> Bench {
+        let machine = Machine {
+            memory: vec![0; MEMORY_BYTES],
+            doorbells: [(0, 0); QUEUE_PAIRS_MAX + 1],
+            registers: Registers::default(),
+        };
+        let mut bench = Bench {
+            machine,
+            controller: Controller::new(Identity::new("fuzz", GEOMETRY, 0).expect("a fair geometry")),
+            store: Store::in_memory(GEOMETRY).expect("64 KiB"),
+            space: vec![0; TRANSFER_BYTES_MAX as usize],
+            orders: VecDeque::new(),
+        };
+        bench.enable();
+        let size = (ENTRIES - 1) << 16 | 1;
+        bench.submit(0, &command(admin::CREATE_COMPLETION_QUEUE, 0, ANSWERS, [size, 1 | 1 << 1 | 1 << 16]));
+        bench.submit(0, &command(admin::CREATE_SUBMISSION_QUEUE, 0, QUEUE, [size, 1 | 1 << 16]));
+        bench.work();
+        bench
+    }
+
+    fn set(&mut self, register: u64, value: u32) {
+        self.machine.registers.write(register, &value.to_le_bytes());
+        self.controller.update(&mut self.machine, &self.store);
+    }
+
+    fn enable(&mut self) {
+        self.set(CC, 0);
+        self.set(AQA, (ENTRIES - 1) | (ENTRIES - 1) << 16);
+        for (register, value) in [(ASQ, ADMIN_QUEUE as u32), (ASQ + 4, 0), (ACQ, ADMIN_ANSWERS as u32), (ACQ + 4, 0)] {
+            self.set(register, value);
+        }
+        self.set(CC, ENABLED);
+        let mut status = [0; 4];
+        self.machine.registers.read(CSTS, &mut status);
+        assert_eq!(status, [1, 0, 0, 0], "a fair start is answered by a controller that is ready");
+    }
+
+    /// Whatever has happened, a controller that is reset is a new one.
+    fn start_again(&mut self) {
+        self.orders.clear();
+        self.enable();
+        self.machine.memory[ADMIN_ANSWERS as usize..][..PAGE as usize].fill(0);
+        self.submit(0, &command(admin::IDENTIFY, 0, DATA, [1, 0]));
+        self.work();
+        let bytes = self.machine.memory[ADMIN_ANSWERS as usize..].first_chunk().expect("an entry");
+        let answer = CompletionEntry::decode(bytes);
+        assert_eq!((answer.command_id, answer.status.kind(), answer.phase), (7, Status::SUCCESS, true));
+    }
+
+    /// Put a command where a fair driver would, by the doorbell as it stands.
+    fn submit(&mut self, queue: u16, bytes: &[u8; 64]) {
+        let ring = if queue == 0 { ADMIN_QUEUE } else { QUEUE };
+        let tail = self.machine.doorbells[usize::from(queue)].0 % ENTRIES;
+        let at = (ring + u64::from(tail) * 64) as usize;
+        self.machine.memory[at..at + 64].copy_from_slice(bytes);
+        self.machine.doorbells[usize::from(queue)].0 = (tail + 1) % ENTRIES;
+    }
+
+    /// Find what has been rung for; the orders are kept.
+    fn work(&mut self) {
+        self.controller.update(&mut self.machine, &self.store);
+        for queue in self.controller.queues() {
+            // A host that rings while it is looked at is looked at again later.
+            for _ in 0..2 * ENTRIES {
+                match self.controller.take(queue, &mut self.machine) {
+                    Taken::Nothing => break,
+                    Taken::Answered(_) => {}
+                    Taken::Order(order) => self.keep(order),
+                }
+            }
+        }
+        self.controller.signal(&mut self.machine);
+    }
+
+    fn keep(&mut self, order: Order) {
+        let end = order.offset.checked_add(u64::from(order.bytes));
+        assert!(end.is_some_and(|end| end <= GEOMETRY.capacity_bytes), "{order:?}");
+        self.orders.push_back(order);
+    }
+
+    fn perform(&mut self) {
+        if let Some(order) = self.orders.pop_front() {
+            let _ = self.controller.perform(&order, &mut self.machine, &self.store, &mut self.space);
+        }
+    }
+
+    /// One step, as the script says.
+    fn step(&mut self, script: &mut Script<'_>) {
+        match script.byte() % 10 {
+            0 => {
+                let fields = io_command(script);
+                self.submit(1, &fields);
+            }
+            1 => {
+                let fields = admin_command(script);
+                self.submit(0, &fields);
+            }
+            2 => {
+                let queue = u16::from(script.byte() % 2);
+                let mut bytes = [0; 64];
+                let given = script.bytes(64);
+                bytes[..given.len()].copy_from_slice(given);
+                self.submit(queue, &bytes);
+            }
+            3 => {
+                let register = u64::from(script.byte()) & !3;
+                let value = script.number(4) as u32;
+                self.set(register, value);
+            }
+            4 => self.scribble(script),
+            5 => self.ring(script),
+            6 => self.perform(),
+            7 => drop(self.controller.ask_to_ring(&mut self.machine)),
+            8 => {
+                // The answers have been read: there is room for more.
+                for pair in &mut self.machine.doorbells[..2] {
+                    pair.1 = (pair.1 + 1) % ENTRIES;
+                }
+            }
+            _ => self.work(),
+        }
+    }
+
+    /// Any word of memory: a list, a queue, shadow doorbells.
+    fn scribble(&mut self, script: &mut Script<'_>) {
+        let at = script.number(2) as usize * 8 % MEMORY_BYTES;
+        let word = if script.byte() % 2 == 0 { address(script) } else { script.number(8) };
+        self.machine.memory[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+
+    fn ring(&mut self, script: &mut Script<'_>) {
+        let queue = usize::from(script.byte()) % self.machine.doorbells.len();
+        let value = script.number(2) as u32;
+        match script.byte() % 2 {
+            0 => self.machine.doorbells[queue].0 = value,
+            _ => self.machine.doorbells[queue].1 = value,
+        }
+    }
+}
+
+/// An address in the host's memory or just outside, most often the beginning of a page.
+fn address(script: &mut Script<'_>) -> u64 {
+    let (page, within) = (u64::from(script.byte()), u64::from(script.byte()));
+    page % 34 * PAGE + if within < 192 { 0 } else { within << 4 }
+}
+
+/// A command with these first two of dwords 10 to 15, its number, and one address.
+fn command(opcode: u8, namespace: u32, prp: u64, dwords: [u32; 2]) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes[0] = opcode;
+    bytes[2] = 7;
+    bytes[4..8].copy_from_slice(&namespace.to_le_bytes());
+    bytes[24..32].copy_from_slice(&prp.to_le_bytes());
+    for (place, dword) in dwords.iter().enumerate() {
+        bytes[40 + place * 4..][..4].copy_from_slice(&dword.to_le_bytes());
+    }
+    bytes
+}
+
+/// A command that is nearly right.
+fn io_command(script: &mut Script<'_>) -> [u8; 64] {
+    let all = [
+        opcode::FLUSH,
+        opcode::WRITE,
+        opcode::READ,
+        opcode::COMPARE,
+        opcode::WRITE_ZEROES,
+        opcode::DATASET_MANAGEMENT,
+        opcode::READ,
+        opcode::WRITE,
+    ];
+    let opcode = all[usize::from(script.byte()) % all.len()];
+    let (block, blocks) = (u32::from(script.byte()), u32::from(script.byte()));
+    let mut bytes = command(opcode, 1, address(script), [block % 132, 0]);
+    bytes[32..40].copy_from_slice(&address(script).to_le_bytes());
+    bytes[48..52].copy_from_slice(&(blocks % 132).to_le_bytes());
+    spoil(&mut bytes, script);
+    bytes
+}
+
+fn admin_command(script: &mut Script<'_>) -> [u8; 64] {
+    let all = [
+        admin::DELETE_SUBMISSION_QUEUE,
+        admin::CREATE_SUBMISSION_QUEUE,
+        admin::GET_LOG_PAGE,
+        admin::DELETE_COMPLETION_QUEUE,
+        admin::CREATE_COMPLETION_QUEUE,
+        admin::IDENTIFY,
+        admin::ABORT,
+        admin::SET_FEATURES,
+        admin::GET_FEATURES,
+        admin::ASYNC_EVENT_REQUEST,
+        admin::DOORBELL_BUFFER_CONFIG,
+    ];
+    let opcode = all[usize::from(script.byte()) % all.len()];
+    let (low, high, more) = (script.byte(), script.byte(), script.byte());
+    let namespace = u32::from(script.byte() % 3);
+    let dwords = [u32::from(low % 40) | u32::from(high % 32) << 16, u32::from(more)];
+    let mut bytes = command(opcode, namespace, address(script), dwords);
+    bytes[32..40].copy_from_slice(&address(script).to_le_bytes());
+    spoil(&mut bytes, script);
+    bytes
+}
+
+/// Now and then, one byte is any.
+fn spoil(bytes: &mut [u8; 64], script: &mut Script<'_>) {
+    let place = usize::from(script.byte());
+    if place < bytes.len() {
+        bytes[place] = script.byte();
+    }
+}
+
+const FAIR: u8 = 255;
+
+fn hosts() -> Vec<Vec<u8>> {
+    let io = |operation: u8, block: u8, blocks: u8| [0, operation, block, blocks, 8, 0, 9, 0, FAIR, 9, 6, 8].to_vec();
+    let list = [[4, 0, 18, 0, 10, 0], [4, 1, 18, 0, 11, 0]].concat();
+    let admin = |operation: u8, low: u8, high: u8, more: u8| {
+        [1, operation, low, high, more, 0, 12, 0, 13, 0, FAIR, 9, 8].to_vec()
+    };
+    let all_io = [io(1, 0, 7), io(2, 0, 15), io(0, 0, 0), io(3, 0, 7), io(4, 8, 100), io(5, 0, 0)].concat();
+    let features =
+        [admin(7, 7, 0, 5), admin(8, 11, 0, 0), admin(9, 0, 0, 0), admin(2, 1, 15, 0), admin(5, 0, 0, 0)].concat();
+    let queues =
+        [admin(4, 2, 15, 1), admin(1, 2, 15, 1), admin(0, 2, 0, 0), admin(3, 2, 0, 0), admin(6, 1, 0, 0)].concat();
+    let reset = [[3, CC as u8, 0, 0, 0, 0, 9], [3, CC as u8, 1, 0, 0x46, 0, 9]].concat();
+    vec![
+        [&list[..], &io(2, 0, 31), &io(1, 0, 31)].concat(),
+        [&all_io[..], &features].concat(),
+        [&queues[..], &admin(10, 0, 0, 0), &all_io].concat(),
+        [&all_io[..], &reset, &[5, 1, 3, 0, 0, 9], &queues].concat(),
+    ]
+}
+
+fn administrators() -> Vec<Vec<u8>> {
+    let mut identify: Vec<Vec<u8>> =
+        [0, 1, 2, 3, 5, 6, 8].map(|cns| command(admin::IDENTIFY, 1, DATA, [cns, 0]).to_vec()).to_vec();
+    identify.extend([1, 2, 3, 5].map(|page| command(admin::GET_LOG_PAGE, 0, DATA, [page | 127 << 16, 0]).to_vec()));
+    identify.extend([1, 2, 4, 7, 11, 22].map(|id| command(admin::SET_FEATURES, 0, DATA, [id, 3]).to_vec()));
+    identify.extend([1, 2, 4, 7, 11, 22].map(|id| command(admin::GET_FEATURES, 0, DATA, [id, 0]).to_vec()));
+    identify.push(command(admin::DOORBELL_BUFFER_CONFIG, 0, DATA, [0, 0]).to_vec());
+    identify
+        .push([command(admin::ASYNC_EVENT_REQUEST, 0, 0, [0, 0]), command(admin::ABORT, 0, 0, [7 << 16, 0])].concat());
+    identify.push([command(admin::DELETE_SUBMISSION_QUEUE, 0, 0, [1, 0]), command(4, 0, 0, [1, 0])].concat());
+    identify
+}

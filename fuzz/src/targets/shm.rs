@@ -1,0 +1,184 @@
+//! What a client writes into the memory that it shares with the device.
+
+use std::sync::atomic::Ordering;
+
+use phaselink_client::chunk::{self, COMMAND_WORDS};
+use phaselink_client::handshake::{Hello, VERSION, Welcome};
+use phaselink_client::layout::{Layout, words};
+use phaselink_client::memory::Memory;
+use phaselink_client::status::Status;
+use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation, next_pass};
+use phaselink_serve::shm::peer::{Order, Peer, Taken};
+use phaselink_serve::shm::share::Part;
+use phaselink_serve::store::{Geometry, Store};
+
+use crate::Target;
+use crate::script::Script;
+
+const CAPACITY_BYTES: u64 = 64 << 10;
+const BLOCK_BYTES: u32 = 512;
+
+/// Steps of a client and of the device: commands that are nearly right, words anywhere, looks at the ring, transfers.
+pub const COMMANDS: Target = Target { name: "shm", run: commands, seeds: conversations, quick: 3000 };
+
+/// The messages with which both sides begin.
+pub const GREETING: Target = Target { name: "shm-greeting", run: greeting, seeds: greetings, quick: 20_000 };
+
+fn greeting(input: &[u8]) {
+    if let Some(hello) = Hello::decode(input) {
+        // Bits that say nothing are all that may differ.
+        assert_eq!(Hello::decode(&hello.encode()), Some(hello));
+        let _ = hello.layout.is_allowed();
+    }
+    if let Ok(welcome) = Welcome::decode(input) {
+        assert!(welcome.layout.is_allowed());
+        assert_eq!(Welcome::decode(&Welcome::encode(Ok(welcome))).ok(), Some(welcome));
+    }
+}
+
+fn commands(input: &[u8]) {
+    let mut script = Script::new(input);
+    let mut pair = Pair::new(&mut script);
+    while !script.is_over() {
+        match script.byte() % 4 {
+            0 => pair.publish(&mut script),
+            1 => pair.scribble(&mut script),
+            2 => pair.take(&mut script),
+            _ => pair.perform(),
+        }
+    }
+}
+
+/// A client and the device, with the memory between them seen from both sides.
+struct Pair {
+    layout: Layout,
+    part: Part,
+    host: Memory,
+    device: Peer,
+    store: Store,
+    /// Of each queue, where the client writes its next command.
+    tails: Vec<(u32, u8)>,
+    orders: Vec<Order>,
+    space: Vec<u8>,
+}
+
+impl Pair {
+    fn new(script: &mut Script<'_>) -> Pair {
+        let [queues, entries, blocks, part] = [(); 4].map(|()| u32::from(script.byte()));
+        let layout =
+            Layout { queues: 1 + queues % 3, entries: 2 + entries % 7, transfer_bytes: 512 * (1 + blocks % 8) };
+        let start = u64::from(part & 1) * 4096;
+        let part = Part { start, bytes: 16 << 10, block_bytes: BLOCK_BYTES, writes: part & 2 == 0 };
+        let (device, fd) = Memory::create(layout.memory_bytes()).expect("memory");
+        let host = Memory::open(&fd, layout.memory_bytes()).expect("the same memory");
+        let store = Store::in_memory(Geometry { capacity_bytes: CAPACITY_BYTES, block_bytes: BLOCK_BYTES });
+        Pair {
+            layout,
+            part,
+            host,
+            device: Peer::new(0, device, layout, part),
+            store: store.expect("64 KiB"),
+            tails: vec![(0, FIRST_PASS); layout.queues as usize],
+            orders: Vec::new(),
+            space: vec![0; layout.transfer_bytes as usize],
+        }
+    }
+
+    /// A command, of which each part may be wrong.
+    fn publish(&mut self, script: &mut Script<'_>) {
+        let queue = u32::from(script.byte()) % self.layout.queues;
+        let [code, slot, offset, blocks, wrong] = [(); 5].map(|()| script.byte());
+        let (tail, pass) = self.tails[queue as usize];
+        let mut command = Command {
+            operation: [Operation::Read, Operation::Write, Operation::Flush, Operation::Probe][usize::from(code % 4)],
+            pass,
+            slot: u16::from(slot) % self.layout.slots() as u16,
+            attempt: slot,
+            offset: u64::from(offset % 64) * 512,
+            bytes: u32::from(blocks % 16) * 512,
+            buffer: self.layout.buffer(queue, u32::from(slot) % self.layout.slots()),
+            tag: script.number(8),
+        };
+        match wrong % 8 {
+            1 => command.slot = script.number(2) as u16,
+            2 => command.buffer = script.number(8),
+            3 => command.offset = script.number(8),
+            4 => command.bytes = script.number(4) as u32,
+            5 => command.pass = script.byte(),
+            _ => {}
+        }
+        let mut bytes = command.encode();
+        if wrong & 0x80 != 0 {
+            bytes[0] = script.byte();
+        }
+        chunk::publish(self.host.words(self.layout.entry(queue, tail), COMMAND_WORDS), &bytes);
+        let next = tail + 1;
+        self.tails[queue as usize] = if next == self.layout.entries { (0, next_pass(pass)) } else { (next, pass) };
+    }
+
+    /// Any word, anywhere.
+    fn scribble(&mut self, script: &mut Script<'_>) {
+        let words = self.layout.memory_bytes() / 8;
+        let place = script.number(3) % words;
+        self.host.word(place * 8).store(script.number(8), Ordering::Release);
+    }
+
+    fn take(&mut self, script: &mut Script<'_>) {
+        let queue = u32::from(script.byte()) % self.layout.queues;
+        let _ = self.device.has_command(queue);
+        let Taken::Order(order) = self.device.take(queue) else { return };
+        let end = order.offset + u64::from(order.bytes);
+        assert!(order.offset >= self.part.start && end <= self.part.start + self.part.bytes, "{order:?}");
+        assert!(order.bytes <= self.layout.transfer_bytes && order.bytes.is_multiple_of(BLOCK_BYTES), "{order:?}");
+        assert!(self.part.writes || order.operation != Operation::Write, "{order:?}");
+        self.orders.push(order);
+        let most = self.layout.queues * self.layout.slots();
+        assert!(self.orders.len() <= most as usize, "more under way than slots");
+    }
+
+    fn perform(&mut self) {
+        if self.orders.is_empty() {
+            return;
+        }
+        let order = self.orders.remove(0);
+        let status = self.device.perform(&order, &self.store, &mut self.space);
+        assert_eq!(status, Status::Fine, "{order:?}");
+        let mut held = vec![0; order.bytes as usize];
+        self.store.read(order.offset, &mut held).expect("memory");
+        assert!(
+            order.bytes == 0 || held == self.space[..order.bytes as usize],
+            "{order:?}: other bytes than asked for"
+        );
+        assert!(words(order.bytes) <= words(self.layout.transfer_bytes));
+    }
+}
+
+fn conversations() -> Vec<Vec<u8>> {
+    let publish =
+        |code: u8, slot: u8, offset: u8, blocks: u8| [&[0, 0, code, slot, offset, blocks, 0][..], &[9; 8]].concat();
+    let do_it = [2, 0, 3];
+    let write = [&publish(1, 0, 2, 1)[..], &do_it].concat();
+    let read = [&publish(0, 0, 2, 1)[..], &do_it].concat();
+    let flush = [&publish(2, 1, 0, 0)[..], &do_it].concat();
+    let wrong = [&[0, 1, 0, 1, 2, 1, 2][..], &[7; 16], &do_it].concat();
+    let scribble = [&[1, 64, 0, 0][..], &[1; 8], &do_it].concat();
+    vec![
+        [&[0, 4, 1, 0][..], &write, &read, &flush, &read].concat(),
+        [&[2, 0, 7, 1][..], &write, &wrong, &scribble, &read].concat(),
+        [&[1, 6, 0, 2][..], &write, &scribble, &wrong].concat(),
+    ]
+}
+
+fn greetings() -> Vec<Vec<u8>> {
+    let layout = Layout { queues: 2, entries: 64, transfer_bytes: 4096 };
+    let hello = Hello { version: VERSION, layout, writes: true };
+    let mut welcome = Welcome::encode(Err(phaselink_client::handshake::Refusal::Full)).to_vec();
+    let mut granted = welcome.clone();
+    granted[12] = 0;
+    granted[16..20].copy_from_slice(&[0, 0, 1, 0]);
+    for (at, number) in (24..).step_by(4).zip([512u32, 32, 2, 64, 4096, 7]) {
+        granted[at..at + 4].copy_from_slice(&number.to_le_bytes());
+    }
+    welcome.truncate(60);
+    vec![hello.encode().to_vec(), welcome, granted]
+}

@@ -1,0 +1,38 @@
+//! What is typed: addresses, parts of a drive, values of keys, lines that a sweep has kept.
+
+use phaselink_core::config::Override;
+use phaselink_core::sweep::{Hash, state};
+use phaselink_serve::nbd::uri::Uri;
+use phaselink_serve::shm::Share;
+
+use super::text;
+use crate::Target;
+
+/// Any words, read as each of these.
+pub const WORD: Target = Target { name: "word", run, seeds, quick: 10_000 };
+
+fn run(input: &[u8]) {
+    let text = text(input);
+    if let Ok(uri) = Uri::parse(&text) {
+        assert_eq!(Uri::parse(&uri.to_string()).ok(), Some(uri));
+    }
+    let _ = Share::parse(&text);
+    let _ = Override::parse(&text);
+    let _ = Hash::parse(&text);
+    let _ = state::parse_line(&text);
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    [
+        "nbd+unix:///disk?socket=/tmp/a%20b.sock",
+        "nbd://127.0.0.1:10809/disk",
+        "nbd://[::1]:0/",
+        "nbd://localhost",
+        "a.sock,offset=4k,size=1m,readonly",
+        "media.read_ns=300",
+        "link.generation=3",
+        "0123456789abcdef0123456789abcdef",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
