@@ -153,7 +153,7 @@ fn data_that_ends_in_the_tag_is_read_again_with_another_tag() {
     let mut queue = server.queue(0);
     let tags = TagSource::random(TagWidth::Bits32, 5);
     let mut data = random_bytes(4, 1024);
-    data[252..256].copy_from_slice(&(tags.current().unwrap() as u32).to_le_bytes());
+    data[508..512].copy_from_slice(&(tags.current().unwrap() as u32).to_le_bytes());
     queue.write(0, &data).unwrap();
     queue.replace_tags(tags);
     let mut found = vec![0; 1024];
@@ -252,7 +252,7 @@ fn every_byte_of_a_command_may_be_wrong_and_the_next_command_is_served() {
         for wrong in [0, 1, 0x80, 0xff] {
             for is_wrong in [true, false] {
                 attempt = attempt.wrapping_add(1);
-                let buffer = layout.buffer(0, 0);
+                let buffer = layout.places(0).buffer(0);
                 let command = Command {
                     operation: Operation::Write,
                     pass,
@@ -267,11 +267,11 @@ fn every_byte_of_a_command_may_be_wrong_and_the_next_command_is_served() {
                 if is_wrong {
                     bytes[place] = wrong;
                 }
-                chunk::publish(memory.words(layout.entry(0, index), 8), &bytes);
+                chunk::publish(memory.words(layout.places(0).entry(index), 8), &bytes);
                 index = (index + 1) % 4;
                 pass = if index == 0 { next_pass(pass) } else { pass };
                 // A refusal may be for another slot or attempt, and an odd one none at all: the right command is answered.
-                let status = memory.word(layout.status(0, 0));
+                let status = memory.word(layout.places(0).status(0));
                 while !is_wrong && status.load(Ordering::Acquire) >> 8 != u64::from(attempt) {
                     thread::yield_now();
                 }

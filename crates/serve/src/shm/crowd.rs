@@ -56,9 +56,9 @@ impl Crowd<'_> {
         self.looks = 0;
     }
 
-    /// Nothing was found, and nothing is due for `span`. True after [`LOOKS`] such rounds: time for housekeeping.
+    /// Nothing was found, and nothing is due for the `span`. True after [`LOOKS`] such rounds: time for housekeeping.
     #[inline]
-    pub fn idle(&mut self, span: Duration) -> bool {
+    pub fn idle(&mut self, span: impl FnOnce() -> Duration) -> bool {
         self.looks += 1;
         if self.looks < LOOKS {
             hint::spin_loop();
@@ -68,7 +68,7 @@ impl Crowd<'_> {
         match self.wait {
             _ if self.peers.is_empty() => thread::park_timeout(SLEEP_MAX),
             Wait::Spin => thread::yield_now(),
-            Wait::Block => self.sleep(span),
+            Wait::Block => self.sleep(span()),
         }
         true
     }

@@ -1,5 +1,6 @@
 //! Timing off: the device thread polls the rings and does what it finds, straight on the store.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -19,6 +20,9 @@ use crate::wall::{Wait, span};
 
 /// Commands of one queue in a row; then it is the next one's turn.
 const BATCH: u32 = 32;
+/// Orders that are taken before the first of them is done, so that the ways of their data through the machine overlap:
+/// their lines together are about what a processor waits for at a time.
+const AHEAD: usize = 4;
 /// One order in so many has its latency measured: looking at the clock costs a good part of what an order does.
 const MEASURED_EVERY: u64 = 64;
 /// Orders after which the counts are shown to others.
@@ -29,6 +33,8 @@ struct Lean<'a> {
     device: &'a Device,
     crowd: Crowd<'a>,
     space: Vec<u8>,
+    /// Orders that have been taken, empty between queues.
+    ahead: VecDeque<Order>,
     counts: Tally,
     orders: u64,
     tally: Arc<Mutex<Tally>>,
@@ -47,7 +53,8 @@ pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
         let tally = device.tallies.open();
         let crowd = Crowd::new(&inbox, wait);
         let space = vec![0; TRANSFER_BYTES_MAX as usize];
-        Lean { device, crowd, space, counts: Tally::default(), orders: 0, tally: Arc::clone(&tally) }.run();
+        let (ahead, counts) = (VecDeque::with_capacity(AHEAD), Tally::default());
+        Lean { device, crowd, space, ahead, counts, orders: 0, tally: Arc::clone(&tally) }.run();
         device.tallies.close(&tally);
         keeper.join().unwrap_or_else(|_| Err(io::Error::other("the keeper of sockets has failed")))
     })
@@ -59,7 +66,7 @@ impl Lean<'_> {
             self.crowd.update(|_| ());
             if self.round() {
                 self.crowd.busy();
-            } else if self.crowd.idle(Duration::MAX) {
+            } else if self.crowd.idle(|| Duration::MAX) {
                 self.show_counts();
             }
         }
@@ -80,14 +87,29 @@ impl Lean<'_> {
 
     #[inline]
     fn serve_queue(&mut self, place: usize, queue: u32) -> bool {
-        for number in 0..BATCH {
-            match self.crowd.peers[place].take(queue) {
-                Taken::Nothing => return number > 0,
-                Taken::Refused => self.counts.errors += 1,
-                Taken::Order(order) => self.perform(place, &order),
-            }
+        let mut left = BATCH;
+        loop {
+            self.take_ahead(place, queue, &mut left);
+            let Some(order) = self.ahead.pop_front() else { return left < BATCH };
+            self.perform(place, &order);
         }
-        true
+    }
+
+    /// Take orders, no more than are `left`, until there are as many as may be ahead.
+    #[inline]
+    fn take_ahead(&mut self, place: usize, queue: u32, left: &mut u32) {
+        let peer = &mut self.crowd.peers[place];
+        while self.ahead.len() < AHEAD && *left > 0 {
+            match peer.take(queue) {
+                Taken::Nothing => return,
+                Taken::Refused => self.counts.errors += 1,
+                Taken::Order(order) => {
+                    peer.prefetch(&order, &self.device.store);
+                    self.ahead.push_back(order);
+                }
+            }
+            *left -= 1;
+        }
     }
 
     #[inline]

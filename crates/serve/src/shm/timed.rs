@@ -11,6 +11,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use phaselink_client::PROBE_BYTES;
 use phaselink_client::layout::TRANSFER_BYTES_MAX;
 use phaselink_client::status::Status;
 use phaselink_core::engine::{Completed, Input};
@@ -88,7 +89,7 @@ impl Timed<'_> {
             if self.complete() | self.look() {
                 self.crowd.busy();
             } else {
-                self.crowd.idle(self.wall.idle_for());
+                self.crowd.idle(|| self.wall.idle_for());
             }
         }
     }
@@ -110,22 +111,25 @@ impl Timed<'_> {
             let order = self.orders[done.token as usize].as_ref().expect("an order completes once");
             self.ahead.push((Time::ZERO + done.at.since(Time::ZERO).saturating_sub(order.way), done));
         }
+        if self.ahead.is_empty() {
+            return false;
+        }
         let now = self.wall.now();
         let before = self.ahead.len();
         for place in (0..before).rev() {
             if self.ahead[place].0 <= now {
                 let (due, done) = self.ahead.swap_remove(place);
-                self.hand_over(due, done);
+                self.hand_over(due, now, done);
             }
         }
         self.ahead.len() < before
     }
 
-    fn hand_over(&mut self, due: Time, done: Completed) {
+    fn hand_over(&mut self, due: Time, now: Time, done: Completed) {
         let UnderWay { peer, order, arrived, .. } =
             self.orders[done.token as usize].take().expect("an order completes once");
         self.free.push(done.token);
-        self.wall.hand_over(due);
+        self.wall.hand_over(due, now);
         let Some(peer) = self.crowd.find(peer) else { return };
         let status = peer.perform(&order, &self.device.store, &mut self.space);
         let mut tally = locked(&self.tally);
@@ -170,6 +174,8 @@ impl Timed<'_> {
         }
         let (number, way, thread) = (peer.number, peer.way.span(order.bytes), peer.thread(order.queue));
         self.submit(number, order, way, thread);
+        // Probes find their bytes in the processor's cache, and so must what takes the way that they have measured.
+        self.device.store.prefetch(order.offset, order.bytes.min(PROBE_BYTES[1]));
     }
 
     fn submit(&mut self, peer: u64, order: Order, way: Span, thread: u16) {
