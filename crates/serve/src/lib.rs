@@ -11,6 +11,7 @@
 
 pub mod bench;
 pub mod device;
+pub mod flusher;
 pub mod metrics;
 pub mod nbd;
 pub mod record;

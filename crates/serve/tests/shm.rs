@@ -39,6 +39,10 @@ struct Running {
 
 /// Serve shares, each at a socket of its own: what stands behind the path on the command line.
 fn serve(test: &str, shares: &[&str], timing: bool, wait: Wait) -> Running {
+    serve_store(test, shares, timing, wait, Store::in_memory(GEOMETRY).unwrap())
+}
+
+fn serve_store(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Store) -> Running {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let path = |number: usize| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}{number}.sock"));
@@ -47,11 +51,9 @@ fn serve(test: &str, shares: &[&str], timing: bool, wait: Wait) -> Running {
         let share = Share::parse(&format!("{}{share}", path.display())).unwrap();
         Served::bind(&share, GEOMETRY).unwrap()
     });
-    // An idle DC Express endpoint polls, which takes a busy machine more time than it models.
-    let drive = if timing { "nvme-polled" } else { "dc-express" };
     let device = Device {
-        drive: Arc::new(Drive::shipped(drive).unwrap()),
-        store: Arc::new(Store::in_memory(GEOMETRY).unwrap()),
+        drive: Arc::new(Drive::shipped("dc-express").unwrap()),
+        store: Arc::new(store),
         tallies: Arc::default(),
         record: None,
         stop: Arc::new(Stop::new().unwrap()),
@@ -144,6 +146,31 @@ fn many_commands_are_under_way_at_once_and_each_slot_gets_its_own_data() {
             while !queue.complete(slot, &mut found).unwrap() {}
             assert!(found == data[at..at + 4096]);
         }
+    }
+}
+
+#[test]
+fn a_flush_of_a_file_is_answered_and_reads_go_on_meanwhile() {
+    for timing in [false, true] {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("flushed.store");
+        let _ = fs::remove_file(&path);
+        let store = Store::open(&path, GEOMETRY).unwrap();
+        let server = serve_store("flush", &[""], timing, Wait::Spin, store);
+        let (mut queue, mut neighbour) = (server.queue(0), server.queue(0));
+        let data = random_bytes(8, 64 << 10);
+        queue.write(0, &data).unwrap();
+        let slots: Vec<_> = (0..3).map(|_| queue.submit_flush().unwrap().unwrap()).collect();
+        let mut found = vec![0; data.len()];
+        neighbour.read(0, &mut found).unwrap();
+        assert!(found == data);
+        for slot in slots {
+            while !queue.complete(slot, &mut []).unwrap() {}
+        }
+        let summary = server.finish();
+        assert_eq!((summary.tally.flushes, summary.tally.errors), (3, 0));
+        let mut kept = vec![0; data.len()];
+        Store::open(&path, GEOMETRY).unwrap().read(0, &mut kept).unwrap();
+        assert!(kept == data);
     }
 }
 

@@ -15,6 +15,7 @@ use super::crowd::Crowd;
 use super::keeper::{Inbox, Keeper};
 use super::peer::{Order, Taken, action};
 use crate::device::Device;
+use crate::flusher::Flusher;
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, span};
 
@@ -51,7 +52,9 @@ pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
         let builder = thread::Builder::new().name(String::from("shm keeper"));
         let keeper = builder.spawn_scoped(scope, || keeper.run())?;
         let tally = device.tallies.open();
-        let crowd = Crowd::new(&inbox, wait);
+        let thread = thread::current();
+        let flusher = Flusher::of_store(scope, &device.store, move || thread.unpark())?;
+        let crowd = Crowd::new(&inbox, flusher, wait);
         let space = vec![0; TRANSFER_BYTES_MAX as usize];
         let (ahead, counts) = (VecDeque::with_capacity(AHEAD), Tally::default());
         Lean { device, crowd, space, ahead, counts, orders: 0, tally: Arc::clone(&tally) }.run();
@@ -64,6 +67,10 @@ impl Lean<'_> {
     fn run(&mut self) {
         while !self.device.stop.is_requested() {
             self.crowd.update(|_| ());
+            while let Some(status) = self.crowd.answer_flush() {
+                self.counts.flushes += 1;
+                self.counts.errors += u64::from(status != Status::Fine);
+            }
             if self.round() {
                 self.crowd.busy();
             } else if self.crowd.idle(|| Duration::MAX) {
@@ -117,6 +124,9 @@ impl Lean<'_> {
         if let Some(record) = &self.device.record {
             record.note(action(order.operation), order.offset, order.bytes.into());
         }
+        if order.operation == Operation::Flush {
+            return self.crowd.flush(place, *order);
+        }
         let is_measured = self.orders.is_multiple_of(MEASURED_EVERY);
         let started = is_measured.then(Instant::now);
         let status = self.crowd.peers[place].perform(order, &self.device.store, &mut self.space);
@@ -130,11 +140,8 @@ impl Lean<'_> {
     #[inline]
     fn count(&mut self, order: &Order, status: Status, started: Option<Instant>) {
         self.counts.errors += u64::from(status != Status::Fine);
-        let direction = match order.operation {
-            Operation::Read | Operation::Probe => &mut self.counts.read,
-            Operation::Write => &mut self.counts.write,
-            Operation::Flush => return self.counts.flushes += 1,
-        };
+        let is_write = order.operation == Operation::Write;
+        let direction = if is_write { &mut self.counts.write } else { &mut self.counts.read };
         match started {
             Some(started) => direction.count(order.bytes, span(started.elapsed())),
             None => {

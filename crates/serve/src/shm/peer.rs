@@ -1,5 +1,6 @@
 //! A client as the device sees it: memory that says anything, and what may be made of it.
 
+use std::io;
 use std::sync::atomic::Ordering;
 
 use phaselink_client::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
@@ -159,10 +160,13 @@ impl Peer {
         }
     }
 
-    /// Do what an order says, answer it, and forget it. `space` has room for the largest transfer.
+    /// Move the data of an order, answer it, and forget it. `space` has room for the largest transfer.
+    ///
+    /// # Panics
+    /// If it is a flush: [`Crowd::flush`](super::crowd::Crowd::flush) sees to these.
     #[inline]
     pub fn perform(&mut self, order: &Order, store: &Store, space: &mut [u8]) -> Status {
-        let Order { operation, offset, bytes, queue, slot, attempt } = *order;
+        let Order { operation, offset, bytes, queue, slot, .. } = *order;
         let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
         let space = &mut space[..bytes as usize];
         let done = match operation {
@@ -171,11 +175,17 @@ impl Peer {
                 chunk::copy_out(buffer, space);
                 store.write(offset, space)
             }
-            Operation::Flush => store.flush(),
+            Operation::Flush => unreachable!("a flush moves no data"),
         };
+        self.finish(order, done)
+    }
+
+    /// Answer an order, and forget it.
+    #[inline]
+    pub fn finish(&mut self, order: &Order, done: io::Result<()>) -> Status {
         let status = done.map_or_else(|error| Status::of_error(&error), |()| Status::Fine);
-        self.answer(queue, slot, attempt, status);
-        self.rings[queue as usize].under_way -= 1;
+        self.answer(order.queue, order.slot, order.attempt, status);
+        self.rings[order.queue as usize].under_way -= 1;
         status
     }
 

@@ -24,6 +24,7 @@ use super::crowd::Crowd;
 use super::keeper::{Inbox, Keeper};
 use super::peer::{Order, Taken, action};
 use crate::device::Device;
+use crate::flusher::Flusher;
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, Wall};
 
@@ -64,10 +65,12 @@ pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) ->
         let builder = thread::Builder::new().name(String::from("shm keeper"));
         let keeper = builder.spawn_scoped(scope, || keeper.run())?;
         let tally = device.tallies.open();
+        let thread = thread::current();
+        let flusher = Flusher::of_store(scope, &device.store, move || thread.unpark())?;
         let mut timed = Timed {
             device,
             wall,
-            crowd: Crowd::new(&inbox, wait),
+            crowd: Crowd::new(&inbox, flusher, wait),
             threads,
             queues_ever: 0,
             orders: Vec::new(),
@@ -86,6 +89,11 @@ impl Timed<'_> {
     fn run(&mut self) {
         while !self.device.stop.is_requested() {
             self.update();
+            while let Some(status) = self.crowd.answer_flush() {
+                let mut tally = locked(&self.tally);
+                tally.flushes += 1;
+                tally.errors += u64::from(status != Status::Fine);
+            }
             if self.complete() | self.look() {
                 self.crowd.busy();
             } else {
@@ -166,11 +174,7 @@ impl Timed<'_> {
             record.note(action(order.operation), order.offset, order.bytes.into());
         }
         if order.operation == Operation::Flush {
-            let status = peer.perform(&order, &self.device.store, &mut self.space);
-            let mut tally = locked(&self.tally);
-            tally.flushes += 1;
-            tally.errors += u64::from(status != Status::Fine);
-            return;
+            return self.crowd.flush(place, order);
         }
         let (number, way, thread) = (peer.number, peer.way.span(order.bytes), peer.thread(order.queue));
         self.submit(number, order, way, thread);

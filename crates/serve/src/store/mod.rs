@@ -92,6 +92,11 @@ impl Store {
         self.geometry
     }
 
+    /// Whether the bytes end with the process, so that flushing them is nothing.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.backing, Backing::Memory { .. })
+    }
+
     /// Copy the bytes from `offset` on.
     ///
     /// # Errors
