@@ -392,3 +392,20 @@ fn the_c_header_compiles_and_a_program_in_c_reads_what_it_has_written() {
     let ran = Command::new(&program).arg(&server.paths[0]).env("LD_LIBRARY_PATH", &libraries).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
+
+#[test]
+fn a_program_in_python_reads_what_it_has_written_with_timing_and_without() {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/python");
+    let library = env::current_exe().unwrap().parent().unwrap().join("libphaselink_client.so");
+    for timing in [false, true] {
+        let server = serve("python", &[""], timing, Wait::Spin);
+        let mut program = Command::new("python3");
+        program.arg(python.join("test_roundtrip.py")).arg(&server.paths[0]);
+        let ran = program.env("PHASELINK_CLIENT", &library).env("PYTHONDONTWRITEBYTECODE", "1").output();
+        if ran.is_err() && env::var_os("CI").is_none() {
+            return println!("skipped: there is no python3 here");
+        }
+        let ran = ran.unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
+}

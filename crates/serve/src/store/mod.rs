@@ -21,6 +21,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, RwLock};
+use std::thread;
+use std::time::Duration;
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use phaselink_core::config::Problem;
@@ -279,6 +281,10 @@ impl Store {
     }
 }
 
+/// Looks at a lock that is taken, and the pause between two.
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
 /// A store in memory may use large pages up to here. Beyond, a drive of which little is written would take much more
 /// memory than it holds.
 const LARGE_PAGES_BYTES_MAX: u64 = 1 << 30;
@@ -352,11 +358,15 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, Refusal> {
     Ok(Store { geometry, map, backing: Backing::File(Box::new(backing)) })
 }
 
-/// The lock goes with the open file, so that it ends with the process, however that ends.
+/// The lock goes with the open file, so that it ends with the process, however that ends. A process that is just being
+/// started has the descriptors of the one that starts it for a moment, so that a lock may be a moment late to end.
 fn lock(file: &File) -> Result<(), Refusal> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(Refusal::new("another server has this store", "one server a store")),
-        Err(TryLockError::Error(error)) => Err(error.into()),
+    for _ in 0..LOCK_ATTEMPTS {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
     }
+    Err(Refusal::new("another server has this store", "one server a store"))
 }
