@@ -290,7 +290,7 @@ impl Engine {
                 self.sink.trace.keep_burst(burst, number);
             }
             let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
-            if last {
+            if last && matches!(self.controller, Controller::Moneta(_)) {
                 self.on_delivered(now, arrival.packet);
             }
             if is_settled {
@@ -313,7 +313,6 @@ impl Engine {
     }
 
     /// The device hears that its data has been received, if it cares.
-    #[inline]
     fn on_delivered(&mut self, now: Time, id: PacketId) {
         let Engine { link, controller, media, sink, .. } = self;
         let Controller::Moneta(moneta) = controller else { return };

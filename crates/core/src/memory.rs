@@ -75,7 +75,7 @@ impl HostMemory {
     /// Fill `into` from `address`; memory that holds nothing reads as zeros.
     pub fn read(&self, address: u64, into: &mut [u8]) {
         match self.range(address, into.len()) {
-            Some(range) => into.copy_from_slice(&self.bytes[range]),
+            Some(range) => copy(into, &self.bytes[range]),
             None if self.is_sparse(address, into.len()) => self.sparse.read(address, into),
             None => match &self.buffers {
                 Some(buffers) if address >= BUFFERS => buffers.read(address, into),
@@ -87,7 +87,7 @@ impl HostMemory {
     /// Write `from` to `address`; memory that holds nothing forgets it.
     pub fn write(&mut self, address: u64, from: &[u8]) {
         if let Some(range) = self.range(address, from.len()) {
-            self.bytes[range].copy_from_slice(from);
+            copy(&mut self.bytes[range], from);
         } else if self.is_sparse(address, from.len()) {
             self.sparse.write(address, from);
         } else if let Some(buffers) = self.buffers.as_mut().filter(|_| address >= BUFFERS) {
@@ -113,5 +113,14 @@ impl HostMemory {
         let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
         let end = start.checked_add(bytes)?;
         (end <= self.bytes.len()).then_some(start..end)
+    }
+}
+
+/// Copy bytes; those of a command, which are nearly all that is ever copied, without a call.
+#[inline]
+fn copy(into: &mut [u8], from: &[u8]) {
+    match (<&mut [u8; 64]>::try_from(&mut *into), <&[u8; 64]>::try_from(from)) {
+        (Ok(into), Ok(from)) => *into = *from,
+        _ => into.copy_from_slice(from),
     }
 }

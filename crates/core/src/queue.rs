@@ -14,8 +14,9 @@ const NEAR_MAX: usize = 64;
 /// Events by instant; those of one instant come out in the order in which they went in.
 #[derive(Clone, Debug)]
 pub struct Queue<E> {
-    /// The soonest events, latest first.
-    near: Vec<(Time, E)>,
+    /// The soonest events, latest first, and how many there are.
+    near: [(Time, E); NEAR_MAX],
+    near_count: usize,
     /// All events later than those, and at the same instant those that went in later.
     far: BinaryHeap<Entry<E>>,
     /// Instant of the heap's first event.
@@ -31,9 +32,10 @@ struct Entry<E> {
     event: E,
 }
 
-impl<E> Default for Queue<E> {
+impl<E: Copy + Default> Default for Queue<E> {
     fn default() -> Queue<E> {
-        Queue { near: Vec::with_capacity(NEAR_MAX + 1), far: BinaryHeap::new(), far_from: Time::NEVER, sequence: 0 }
+        let near = [(Time::NEVER, E::default()); NEAR_MAX];
+        Queue { near, near_count: 0, far: BinaryHeap::new(), far_from: Time::NEVER, sequence: 0 }
     }
 }
 
@@ -41,21 +43,26 @@ impl<E: Copy> Queue<E> {
     /// Add an event.
     #[inline]
     pub fn push(&mut self, at: Time, event: E) {
+        if self.near_count == NEAR_MAX {
+            self.spill();
+        }
         if at >= self.far_from {
             return self.push_far(at, event);
         }
-        let mut place = self.near.len();
-        self.near.push((at, event));
-        while place > 0 && self.near[place - 1].0 <= at {
-            self.near[place] = self.near[place - 1];
-            place -= 1;
+        let mut places = self.near[..=self.near_count].iter_mut().rev();
+        self.near_count += 1;
+        let mut place = places.next().expect("the list has room");
+        for later in places {
+            if later.0 > at {
+                break;
+            }
+            *place = *later;
+            place = later;
         }
-        self.near[place] = (at, event);
-        if self.near.len() > NEAR_MAX {
-            self.spill();
-        }
+        *place = (at, event);
     }
 
+    #[cold]
     fn push_far(&mut self, at: Time, event: E) {
         self.sequence += 1;
         self.far.push(Entry { at, sequence: self.sequence, event });
@@ -63,7 +70,7 @@ impl<E: Copy> Queue<E> {
 
     /// Instant of the next event.
     pub fn next_at(&self) -> Option<Time> {
-        match self.near.last() {
+        match self.near[..self.near_count].last() {
             Some(&(at, _)) => Some(at),
             None => self.far.peek().map(|entry| entry.at),
         }
@@ -72,11 +79,15 @@ impl<E: Copy> Queue<E> {
     /// The next event, if it comes no later than `until`.
     #[inline]
     pub fn pop(&mut self, until: Time) -> Option<(Time, E)> {
-        if self.near.is_empty() && !self.far.is_empty() {
+        if self.near_count == 0 {
             self.refill();
         }
-        let &next = self.near.last().filter(|(at, _)| *at <= until)?;
-        self.near.pop();
+        let place = self.near_count.checked_sub(1)?;
+        let next = self.near[place];
+        if next.0 > until {
+            return None;
+        }
+        self.near_count = place;
         Some(next)
     }
 
@@ -88,7 +99,8 @@ impl<E: Copy> Queue<E> {
             let (at, event) = self.near[place];
             self.push_far(at, event);
         }
-        self.near.drain(..NEAR_MAX / 2);
+        self.near.copy_within(NEAR_MAX / 2.., 0);
+        self.near_count = NEAR_MAX / 2;
         self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
     }
 
@@ -96,8 +108,11 @@ impl<E: Copy> Queue<E> {
     #[cold]
     fn refill(&mut self) {
         let count = self.far.len().min(NEAR_MAX / 2);
-        self.near.extend((0..count).filter_map(|_| self.far.pop()).map(|entry| (entry.at, entry.event)));
-        self.near.reverse();
+        for place in (0..count).rev() {
+            let first = self.far.pop().expect("the heap holds as many");
+            self.near[place] = (first.at, first.event);
+        }
+        self.near_count = count;
         self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
     }
 }

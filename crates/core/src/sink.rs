@@ -12,7 +12,7 @@ use crate::report::stage::Ledger;
 use crate::report::trace::Trace;
 use crate::table::Table;
 use crate::time::{Span, Time};
-use crate::workload::Io;
+use crate::workload::{Io, Next, Op};
 
 const _: () = assert!(size_of::<Event>() == 8);
 
@@ -24,7 +24,7 @@ pub type RequestId = u32;
 /// Everything that can happen. [`crate::engine::Engine::route`] says who hears of it.
 ///
 /// Kept to eight bytes, as events are copied more than anything else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Event {
     /// A thread looks for something to do.
     Thread(u16),
@@ -39,6 +39,7 @@ pub enum Event {
     /// Its handler has run.
     Handled { vector: u16 },
     /// A driver's own timer.
+    #[default]
     Driver,
     /// A wire looks at what waits for it.
     Wire(u8),
@@ -83,6 +84,35 @@ pub struct Request {
     pub number: u64,
     pub parts_left: u32,
     pub ledger: Ledger,
+}
+
+impl Default for Request {
+    /// A place for a request, to be [opened](Request::open).
+    fn default() -> Request {
+        Request {
+            io: Io { op: Op::Read, offset: 0, bytes: 0 },
+            thread: 0,
+            token: None,
+            buffer: 0,
+            issued: Time::ZERO,
+            submitted: Time::ZERO,
+            visible: Time::NEVER,
+            parent: None,
+            number: 0,
+            parts_left: 0,
+            ledger: Ledger::default(),
+        }
+    }
+}
+
+impl Request {
+    /// A new request in the place of one that is done: number `number`, wanted at `due`, issued at `now`.
+    pub fn open(&mut self, number: u64, next: Next, now: Time, thread: u16, token: Option<u32>) {
+        (self.number, self.io, self.thread, self.token) = (number, next.io, thread, token);
+        (self.issued, self.submitted, self.visible) = (now, now, Time::NEVER);
+        (self.buffer, self.parent, self.parts_left) = (0, None, 0);
+        self.ledger.open(next.due);
+    }
 }
 
 /// Events to come, and the tables that components share.

@@ -46,6 +46,16 @@ impl<T> Table<T> {
         }
     }
 
+    /// What is in a place, which is vacated.
+    #[inline]
+    pub fn take(&mut self, place: u32) -> T
+    where
+        T: Copy,
+    {
+        self.vacate(place);
+        self.places[place as usize]
+    }
+
     /// Let the place be used again. Its owner must not look at it any more.
     pub fn vacate(&mut self, place: u32) {
         let latest = || self.vacant.iter().rev().take(VACANT_CHECKED);

@@ -16,7 +16,6 @@ use std::collections::VecDeque;
 
 use crate::config::{self, Wait};
 use crate::protocol::{self, Driver};
-use crate::report::stage::Ledger;
 use crate::report::{CpuUse, Stage};
 use crate::sink::{Event, Request, RequestId, Sink};
 use crate::time::{Span, Time};
@@ -411,20 +410,9 @@ impl Host {
         this.next = None;
         this.issued_bytes = u32::MAX;
         this.outstanding += 1;
-        let id = sink.requests.insert(Request {
-            number: sink.issued,
-            io: next.io,
-            thread,
-            token: this.tokens.pop_front(),
-            buffer: 0,
-            issued: begin,
-            submitted: begin,
-            visible: Time::NEVER,
-            parent: None,
-            parts_left: 0,
-            ledger: Ledger::new(next.due),
-        });
+        let id = sink.requests.occupy();
         let request = &mut sink.requests[id as usize];
+        request.open(sink.issued, next, begin, thread, this.tokens.pop_front());
         let ledger = &mut request.ledger;
         if sink.trace.is_on() {
             ledger.keep_steps();

@@ -10,10 +10,11 @@ use crate::time::{Span, Time};
 /// Data credits are counted in units of 16 bytes (PCI Express Base Specification 6.0, section 2.6.1).
 const DATA_CREDIT_BYTES: u32 = 16;
 
-/// Packets whose credits come back one by one, `every` apart.
+/// Packets whose credits come back one by one, `every` apart, from the first to the last.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first_at: Time,
+    last_at: Time,
     every: Span,
     packets: u32,
     data_each: u32,
@@ -48,12 +49,13 @@ impl Credits {
             if run.first_at > now {
                 return;
             }
-            let back = returned_by(run, now);
+            let all = run.last_at <= now;
+            let back = if all { run.packets } else { returned_by(run, now) };
             self.headers_free += back;
             self.data_free += back * run.data_each;
-            run.packets -= back;
-            run.first_at += run.every * u64::from(back);
-            if run.packets > 0 {
+            if !all {
+                run.packets -= back;
+                run.first_at += run.every * u64::from(back);
                 return;
             }
             self.returning.pop_front();
@@ -114,8 +116,11 @@ impl Credits {
     /// If more is spent than [`sendable`](Self::sendable) has granted.
     #[inline]
     pub fn spend(&mut self, packets: u32, data_each: u32, first_return: Time, every: Span) {
-        let run = Run { first_at: first_return, every, packets, data_each };
-        self.returning.push_back(run);
+        let mut last_at = first_return;
+        if packets > 1 {
+            last_at += every * u64::from(packets - 1);
+        }
+        self.returning.push_back(Run { first_at: first_return, last_at, every, packets, data_each });
         self.take(packets, data_each);
     }
 
@@ -148,6 +153,7 @@ impl Credits {
     pub fn unspend(&mut self, packets: u32) {
         let run = self.returning.back_mut().expect("a train in flight has a run of returns");
         run.packets -= packets;
+        run.last_at = run.last_at - run.every * u64::from(packets);
         self.headers_free += packets;
         self.data_free += packets * run.data_each;
         if run.packets == 0 {
@@ -160,21 +166,16 @@ impl Credits {
     pub fn hold(&mut self, from: Time, until: Time) {
         self.refresh(self.asked_at);
         for run in self.returning.iter_mut() {
-            let last_at = run.first_at + run.every * u64::from(run.packets - 1);
-            if last_at >= from && run.first_at < until {
-                run.first_at = until;
+            if run.last_at >= from && run.first_at < until {
+                (run.first_at, run.last_at) = (until, until);
                 run.every = Span::ZERO;
             }
         }
     }
 }
 
-/// Packets of a run whose credits are back at `now`, when the first one's are.
+/// Packets of a run whose credits are back at `now`, when the first one's are and the last one's are not.
 fn returned_by(run: &Run, now: Time) -> u32 {
-    let last_at = run.first_at + run.every * u64::from(run.packets - 1);
-    if last_at <= now {
-        return run.packets;
-    }
     (now.since(run.first_at).as_ps() / run.every.as_ps() + 1) as u32
 }
 

@@ -39,6 +39,8 @@ pub struct InFlight {
     payload_each: u32,
     payload_last: u32,
     header: u32,
+    /// Data credits of each packet; the last one takes as many.
+    data_credits: u32,
     /// Wire time likewise.
     each: Span,
     last: Span,
@@ -132,6 +134,8 @@ pub struct Link {
     wire_times: Vec<Span>,
     overhead: Overhead,
     accounting: Accounting,
+    /// Whether that is a real link's.
+    real: bool,
     one_way: Span,
     /// From the arrival of the device's posted writes to their being in memory. Bursts are handed over then, so that one
     /// event stands for both instants.
@@ -141,8 +145,8 @@ pub struct Link {
     posted_before: Time,
     /// There and back, with the packet that answers.
     round_trip: Span,
-    /// Wire time of acknowledgement traffic for one packet without and with flow-control updates.
-    acknowledge: Span,
+    /// Wire time of the acknowledgements and flow-control updates for one packet, by kind.
+    acknowledge: [Span; 3],
     /// Time for which each receiver holds a posted packet's credits, by direction.
     accept: [Span; 2],
     posted: [Credits; 2],
@@ -167,6 +171,7 @@ impl Link {
         let acknowledged = config.dllps && config.generation < 6 && config.acknowledge == LinkAcknowledge::Pipelined;
         let dllp_ps = rate.time(DLLP_BYTES).as_ps() as f64 / ack_factor(config.lanes, config.max_payload_bytes);
         let used = WireUse { bytes_per_ns: rate.bytes_per_ns(), ..WireUse::default() };
+        let accounting = Accounting::new(config, rate.time(DLLP_BYTES));
         let errors = |stream| Errors::new(config.bit_error_rate, Random::stream(seed, stream));
         Link {
             wires: [Wire::default(), Wire::default()],
@@ -175,13 +180,18 @@ impl Link {
             rate,
             wire_times: (0..=PACKET_BYTES_MAX).map(|bytes| rate.time(bytes)).collect(),
             overhead: Overhead::new(config),
-            accounting: Accounting::new(config, rate.time(DLLP_BYTES)),
+            accounting,
+            real: accounting == Accounting::REAL,
             one_way,
             settle,
             posted_until: Time::ZERO,
             posted_before: Time::ZERO,
             round_trip: one_way * 2 + rate.time(DLLP_BYTES),
-            acknowledge: if acknowledged { Span::from_ps(dllp_ps.round() as u64) } else { Span::ZERO },
+            acknowledge: acknowledgements(if acknowledged {
+                Span::from_ps(dllp_ps.round() as u64)
+            } else {
+                Span::ZERO
+            }),
             accept: [root_accept, Span::ZERO],
             posted: [posted.clone(), posted],
             last_return: [Time::ZERO; 2],
@@ -219,8 +229,7 @@ impl Link {
 
     /// What packets of this kind cost the wire that carries their acknowledgements and credits, each.
     pub fn acknowledgement(&self, kind: Kind) -> Span {
-        // An acknowledgement for every packet; a flow-control update too, unless credits are infinite.
-        self.acknowledge * if kind == Kind::Completion { 1 } else { 2 }
+        self.acknowledge[kind as usize]
     }
 
     /// Wire time of one of the device's packets with this payload of user data.
@@ -358,13 +367,14 @@ impl Link {
         flight.class = class_of(flight.packet.kind);
         flight.queue = if flight.packet.behind_writes { Class::Posted } else { flight.class };
         self.measure(flight);
+        flight.data_credits = data_credits(flight.payload_each);
         (flight.sent, flight.arrived, flight.settled) = (0, 0, 0);
         (flight.arrives_at, flight.first_arrival) = (Time::NEVER, Time::NEVER);
         flight.watched = false;
     }
 
     /// Find what the packets of a burst take on the wire.
-    #[inline]
+    #[inline(always)] // Every burst is measured when it is sent.
     fn measure(&self, flight: &mut InFlight) {
         let overhead = self.overhead.of(flight.packet.direction, flight.packet.kind);
         flight.count = flight.packet.count();
@@ -376,7 +386,7 @@ impl Link {
             flight.payload_last = flight.packet.payload_bytes() - flight.payload_each * (flight.count - 1);
             flight.last = self.wire_times[(flight.payload_last + overhead) as usize];
         }
-        if self.accounting != Accounting::REAL {
+        if !self.real {
             self.account_as_model(flight);
         }
     }
@@ -435,6 +445,12 @@ impl Link {
         for class in self.wires[wire].turns() {
             let Some(id) = self.wires[wire].head(class) else { continue };
             let flight = &mut sink.packets[id as usize];
+            if flight.count == 1
+                && let Some(at) = self.start_single(now, wire, flight)
+            {
+                self.wires[wire].take(class);
+                return self.follow(wire, id, Some(at), sink);
+            }
             let granted = self.granted(now, flight);
             if granted > 0 {
                 self.wires[wire].take(class);
@@ -455,7 +471,7 @@ impl Link {
     fn granted(&mut self, now: Time, flight: &InFlight) -> u32 {
         let left = flight.count - flight.sent;
         match self.credits(flight.packet.direction, flight.class) {
-            Some(credits) => credits.sendable(now, left, data_credits(flight.payload_each), flight.each),
+            Some(credits) => credits.sendable(now, left, flight.data_credits, flight.each),
             None => left,
         }
     }
@@ -478,7 +494,7 @@ impl Link {
             (flight.started, flight.posted_until) = (started, self.posted_until);
         }
         flight.sent += count;
-        let data = data_credits(flight.payload_each);
+        let data = flight.data_credits;
         let mut arrival = None;
         if self.per_packet || ends_burst {
             flight.arrives_at = self.arrival(&flight.packet, end);
@@ -498,9 +514,9 @@ impl Link {
         arrival
     }
 
-    /// The same for a burst of one packet on an idle wire, which nothing can cut and nothing follows: what nearly all
-    /// commands, answers and completion entries are. When it arrives; nothing if it has to wait for credits.
-    #[inline]
+    /// The same for a burst of one packet, which nothing can cut: what nearly all commands, answers and completion
+    /// entries are. When it arrives; nothing if it has to wait for credits.
+    #[inline(always)] // Where a burst is sent, and where it is served, all that this asks for is at hand.
     fn start_single(&mut self, now: Time, wire: usize, flight: &mut InFlight) -> Option<Time> {
         let (direction, class, time) = (flight.packet.direction, flight.class, flight.last);
         if self.errors[direction as usize].possible() || self.granted(now, flight) == 0 {
@@ -510,7 +526,7 @@ impl Link {
         (flight.started, flight.posted_until) = (started, self.posted_until);
         (flight.sent, flight.watched) = (1, !self.per_packet);
         flight.arrives_at = self.arrival(&flight.packet, started + time);
-        self.spend(direction, class, 1, data_credits(flight.payload_last), started, time);
+        self.spend(direction, class, 1, flight.data_credits, started, time);
         self.wires[wire].occupy_single(flight.queue, started + time);
         Some(flight.arrives_at)
     }
@@ -541,7 +557,10 @@ impl Link {
             // The receiver takes packets out of its buffer one after the other.
             let last_return = &mut self.last_return[direction as usize];
             first_return = first_return.max(*last_return + accept);
-            *last_return = first_return + each.max(accept) * u64::from(count - 1);
+            *last_return = first_return;
+            if count > 1 {
+                *last_return += each.max(accept) * u64::from(count - 1);
+            }
         }
         if let Some(credits) = self.credits(direction, class) {
             credits.spend(count, data, first_return, each.max(accept));
@@ -580,18 +599,23 @@ impl Link {
     #[inline]
     fn account(&mut self, arrival: Arrival, flight: &InFlight) {
         let packet = &flight.packet;
-        let before = arrival.count - 1;
-        let (payload_last, last) = match arrival.first + arrival.count == flight.count {
+        let (mut payload, mut time) = match arrival.first + arrival.count == flight.count {
             true => (flight.payload_last, flight.last),
             false => (flight.payload_each, flight.each),
         };
-        let (payload, time) = (flight.payload_each * before + payload_last, flight.each * u64::from(before) + last);
-        let owed = self.acknowledgement(packet.kind) * u64::from(arrival.count);
+        let mut owed = self.acknowledgement(packet.kind);
+        if arrival.count > 1 {
+            payload += flight.payload_each * (arrival.count - 1);
+            time += flight.each * u64::from(arrival.count - 1);
+            owed = owed * u64::from(arrival.count);
+        }
         let opposite = packet.direction.opposite();
         let wire = self.wire_of(opposite);
         self.wires[wire].owe(owed);
-        let awaited = if packet.user_data { Span::ZERO } else { self.accounting.awaited };
-        self.acknowledging[opposite as usize] += owed + awaited * u64::from(arrival.count);
+        self.acknowledging[opposite as usize] += owed;
+        if !self.real && !packet.user_data {
+            self.acknowledging[opposite as usize] += self.accounting.awaited * u64::from(arrival.count);
+        }
         let used = &mut self.used[packet.direction as usize];
         match packet.user_data {
             true => used.data_bytes += u64::from(payload),
@@ -614,6 +638,15 @@ impl Link {
         ledger.spend(Stage::Transfer, wire_time);
         ledger.until(Stage::Propagation, arrived);
     }
+}
+
+/// What a packet of each kind is answered with: an acknowledgement, and a flow-control update unless credits are
+/// infinite, as they are for completions.
+fn acknowledgements(dllp: Span) -> [Span; 3] {
+    [Kind::MemoryWrite, Kind::MemoryRead, Kind::Completion].map(|kind| match kind {
+        Kind::MemoryWrite | Kind::MemoryRead => dllp * 2,
+        Kind::Completion => dllp,
+    })
 }
 
 /// Bits of one of a burst's packets.

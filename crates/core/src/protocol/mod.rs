@@ -389,6 +389,13 @@ pub fn completed(part: RequestId, sink: &mut Sink) -> Option<RequestId> {
     (request.parts_left == 0).then_some(whole)
 }
 
+/// The queue, of so many, in which a thread's requests go.
+fn queue_of(thread: u16, queues: usize) -> usize {
+    let thread = usize::from(thread);
+    // Nearly always there are queues enough, and a division takes long.
+    if thread < queues { thread } else { thread % queues }
+}
+
 /// Start the media on a read, and find when its data can start to flow to the host without a pause.
 fn start_read(
     now: Time,

@@ -55,6 +55,9 @@ impl Reads {
 
     /// A burst of more requests than there are tags takes all of them.
     fn tags(&self, bytes: u32) -> u32 {
-        bytes.div_ceil(self.request_bytes_max).clamp(1, self.tags)
+        if bytes <= self.request_bytes_max {
+            return 1;
+        }
+        bytes.div_ceil(self.request_bytes_max).min(self.tags)
     }
 }

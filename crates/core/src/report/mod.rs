@@ -1,6 +1,7 @@
 //! What a run gives back: counts, latency histograms, the stage ledger, link and processor use.
 
 mod fio;
+mod histogram;
 pub mod html;
 pub mod json;
 pub mod ladder;

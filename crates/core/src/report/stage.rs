@@ -180,7 +180,8 @@ pub struct Ledger {
     cursor: Time,
     times: StageTimes,
     /// Every step with its stage and its end, if somebody wants to see them.
-    steps: Option<Vec<(Stage, Time)>>,
+    keeps_steps: bool,
+    steps: Vec<(Stage, Time)>,
 }
 
 impl Ledger {
@@ -191,7 +192,9 @@ impl Ledger {
 
     /// Start again, at this instant.
     pub fn open(&mut self, start: Time) {
-        *self = Ledger::new(start);
+        (self.start, self.cursor, self.times) = (start, start, StageTimes::default());
+        self.keeps_steps = false;
+        self.steps.clear();
     }
 
     /// Charge the time from the cursor to `until` to `stage` and move the cursor there.
@@ -216,22 +219,28 @@ impl Ledger {
 
     /// Keep the steps from now on.
     pub fn keep_steps(&mut self) {
-        self.steps = Some(Vec::new());
+        self.keeps_steps = true;
     }
 
     /// The steps that were kept: stage, start and end of each that took any time.
     pub fn steps(&self) -> impl Iterator<Item = (Stage, Time, Time)> + '_ {
         let mut from = self.start;
-        self.steps.iter().flat_map(|steps| steps.iter()).filter_map(move |&(stage, to)| {
+        self.steps.iter().filter_map(move |&(stage, to)| {
             let start = std::mem::replace(&mut from, to);
             (start < to).then_some((stage, start, to))
         })
     }
 
+    #[inline]
     fn note(&mut self, stage: Stage) {
-        if let Some(steps) = &mut self.steps {
-            steps.push((stage, self.cursor));
+        if self.keeps_steps {
+            self.keep(stage);
         }
+    }
+
+    #[cold]
+    fn keep(&mut self, stage: Stage) {
+        self.steps.push((stage, self.cursor));
     }
 
     /// Where the next charge starts.

@@ -250,7 +250,7 @@ impl Afu {
     fn check(&self, command: &Command) -> Status {
         let Command { operation, line, lines, .. } = *command;
         let is_known = operation != Operation::Unknown;
-        let is_there = line + u64::from(lines) <= self.capacity_lines;
+        let is_there = line.saturating_add(lines.into()) <= self.capacity_lines;
         let is_small = u32::from(lines) * LINE_BYTES <= self.max_transfer_bytes;
         if is_known && lines > 0 && is_there && is_small { Status::Done } else { Status::Refused }
     }

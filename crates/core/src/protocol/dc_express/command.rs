@@ -73,8 +73,13 @@ impl Command {
 impl Operation {
     #[inline]
     fn decode(code: u8) -> Option<Operation> {
-        let all = [Operation::Read, Operation::Write, Operation::Flush, Operation::Probe];
-        all.into_iter().find(|operation| *operation as u8 == code)
+        match code {
+            1 => Some(Operation::Read),
+            2 => Some(Operation::Write),
+            3 => Some(Operation::Flush),
+            4 => Some(Operation::Probe),
+            _ => None,
+        }
     }
 }
 

@@ -15,8 +15,8 @@ use crate::config::{self, TagChoice};
 use crate::link::Link;
 use crate::link::packet::{Direction, Token};
 use crate::link::rate::Rate;
-use crate::protocol::Settled;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
+use crate::protocol::{Settled, queue_of};
 use crate::random::Random;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
@@ -142,7 +142,7 @@ impl Driver {
         if io.op == Op::Write {
             return self.nvme.submit(request, link, sink);
         }
-        let number = usize::from(thread) % self.queues.len();
+        let number = queue_of(thread, self.queues.len());
         let queue = &mut self.queues[number];
         let Some(slot) = queue.free_slots.pop() else { return queue.waiting.push_back(request) };
         queue.reads[usize::from(slot)] = Some(Read::new(request, 0));

@@ -5,8 +5,6 @@
 //! overlap, several of them are in flight. When nothing more is known to be queued, the endpoint reads at
 //! the moment at which it *expects* a command, or continuously if it expects none.
 
-use slab::Slab;
-
 use super::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
 use super::predict::Predictor;
 use super::tails::Tails;
@@ -17,6 +15,7 @@ use crate::protocol::nvme::controller::Controller as NvmeController;
 use crate::protocol::{Ports, start_read};
 use crate::report::Stage;
 use crate::sink::{Event, RequestId, Sink, Timer};
+use crate::table::Table;
 use crate::time::{Span, Time};
 
 /// Timers of the endpoint; those of NVMe come before.
@@ -101,7 +100,7 @@ struct Queue {
 }
 
 /// A read between its arrival and its data.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Read {
     command: Command,
     queue: u16,
@@ -113,8 +112,8 @@ struct Read {
 pub struct Endpoint {
     pub nvme: NvmeController,
     queues: Vec<Queue>,
-    polls: Slab<Poll>,
-    reads: Slab<Read>,
+    polls: Table<Poll>,
+    reads: Table<Read>,
     parser_free_at: Time,
     parse: Span,
     turnaround: Span,
@@ -148,8 +147,8 @@ impl Endpoint {
         Endpoint {
             nvme,
             queues: Vec::new(),
-            polls: Slab::new(),
-            reads: Slab::new(),
+            polls: Table::default(),
+            reads: Table::default(),
             parser_free_at: Time::ZERO,
             parse: config.parse,
             turnaround: config.turnaround,
@@ -241,7 +240,7 @@ impl Endpoint {
             return self.nvme.on_answer(now, packet, payload, ports);
         }
         self.nvme.reads.answered(packet.bytes, ports.link, ports.sink);
-        let poll = self.polls.remove(packet.token.context as usize);
+        let poll = self.polls.take(packet.token.context);
         let queue = &mut self.queues[usize::from(poll.queue)];
         let place = queue.in_flight.iter().position(|&index| index == poll.index).expect("a read in flight");
         queue.in_flight.swap_remove(place);
@@ -412,7 +411,7 @@ impl Endpoint {
         self.counts.queue_reads += 1;
         let wanted = if queue.overlap > 0 { self.fetch_entries } else { 1 };
         let count = wanted.min(queue.entries - index);
-        let context = self.polls.insert(Poll { queue: number, index, count, issued: now }) as u32;
+        let context = self.polls.insert(Poll { queue: number, index, count, issued: now });
         let address = queue.base + u64::from(index) * COMMAND_BYTES as u64;
         let token = Token { role: role::POLL, context };
         let bytes = count * COMMAND_BYTES as u32;
@@ -436,14 +435,14 @@ impl Endpoint {
         }
         let (offset, bytes) = (command.offset, command.bytes);
         let start = start_read(parsed, offset, bytes, self.max_payload_bytes, request, ports);
-        let context = self.reads.insert(read) as u32;
+        let context = self.reads.insert(read);
         ports.sink.at(start, Event::Controller { kind: timer::DATA_READY, context });
         start
     }
 
     /// The data starts to flow. No order is asked for: the host checks every packet.
     fn send_data(&mut self, id: u32, ports: &mut Ports) {
-        let Read { command, queue, request } = self.reads.remove(id as usize);
+        let Read { command, queue, request } = self.reads.take(id);
         let name = ReadName { queue, slot: command.slot, attempt: command.attempt };
         let token = Token { role: role::DATA, context: name.pack() };
         let packet = Packet::write(Direction::Up, command.buffer, command.bytes, self.max_payload_bytes, token);

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use slab::Slab;
 use smallvec::SmallVec;
 
 use super::role;
@@ -17,6 +16,7 @@ use crate::protocol::reads::Reads;
 use crate::protocol::{Ports, start_read};
 use crate::report::Stage;
 use crate::sink::{Event, RequestId, Timer};
+use crate::table::Table;
 use crate::time::{Span, Time};
 
 /// Timers of the controller.
@@ -77,8 +77,8 @@ struct Fetch {
 #[derive(Clone, Debug)]
 pub struct Controller {
     queues: Vec<Queue>,
-    commands: Slab<Command>,
-    fetches: Slab<Fetch>,
+    commands: Table<Command>,
+    fetches: Table<Fetch>,
     pub reads: Reads,
     parser_free_at: Time,
     parse: Span,
@@ -100,8 +100,8 @@ impl Controller {
     pub fn new(drive: &config::Drive) -> Controller {
         Controller {
             queues: Vec::new(),
-            commands: Slab::new(),
-            fetches: Slab::new(),
+            commands: Table::default(),
+            fetches: Table::default(),
             reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
             parser_free_at: Time::ZERO,
             parse: drive.nvme.parse,
@@ -234,10 +234,10 @@ impl Controller {
             let end = if this.tail > this.fetched { this.tail } else { this.entries };
             let count = (end - this.fetched).min(self.fetch_entries);
             let first = this.fetched;
-            this.fetched = (first + count) % this.entries;
-            let fetch = self.fetches.insert(Fetch { queue, first, count });
+            this.fetched = wrapped(first + count, this.entries);
+            let context = self.fetches.insert(Fetch { queue, first, count });
             let address = this.submission_base + u64::from(first) * SUBMISSION_ENTRY_BYTES as u64;
-            let token = Token { role: role::FETCH, context: fetch as u32 };
+            let token = Token { role: role::FETCH, context };
             let bytes = count * SUBMISSION_ENTRY_BYTES as u32;
             self.reads.request(
                 Packet::read(address, bytes, self.reads.request_bytes_max(), token),
@@ -261,23 +261,23 @@ impl Controller {
 
     /// Entries have arrived: parse them one after the other.
     fn on_fetched(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-        let fetch = self.fetches.remove(packet.token.context as usize);
+        let fetch = self.fetches.take(packet.token.context);
         let entries = self.queues[usize::from(fetch.queue)].entries;
         for place in 0..fetch.count {
-            let slot = (fetch.first + place) % entries;
+            let slot = wrapped(fetch.first + place, entries);
             let request = ports.sink.bound(fetch.queue.into(), slot as usize);
             ports.sink.charge(request, Stage::Fetch, now);
             ports.sink.accepted = request;
             let entry = SubmissionEntry::decode(&payload.bytes().as_chunks().0[place as usize]);
             self.accept(now, entry, fetch.queue, request, ports);
         }
-        self.queues[usize::from(fetch.queue)].head = (fetch.first + fetch.count) % entries;
+        self.queues[usize::from(fetch.queue)].head = wrapped(fetch.first + fetch.count, entries);
     }
 
     /// Take a command in: it goes through the parser in its turn.
     fn accept(&mut self, now: Time, entry: SubmissionEntry, queue: u16, request: Option<RequestId>, ports: &mut Ports) {
         let command = Command { entry, queue, request, pages: SmallVec::new(), waits: 0, bytes_missing: 0 };
-        let context = self.commands.insert(command) as u32;
+        let context = self.commands.insert(command);
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
         self.start(self.parser_free_at, context, ports);
     }
@@ -458,7 +458,8 @@ impl Controller {
 
     /// Post the completion entry. Strict ordering keeps it behind its data.
     fn finish(&mut self, id: u32, status: Status, ports: &mut Ports) {
-        let command = self.commands.remove(id as usize);
+        self.commands.vacate(id);
+        let command = &self.commands[id as usize];
         self.commands_done += 1;
         let queue = &self.queues[usize::from(command.queue)];
         let entry = CompletionEntry {
@@ -468,9 +469,10 @@ impl Controller {
             phase: false,
             status,
         };
+        let number = command.queue;
         match queue.full() && self.completion_doorbells {
-            true => self.hold(command.queue, entry, ports),
-            false => self.post(command.queue, entry, ports),
+            true => self.hold(number, entry, ports),
+            false => self.post(number, entry, ports),
         }
     }
 
@@ -478,7 +480,7 @@ impl Controller {
         let queue = &mut self.queues[usize::from(number)];
         let address = queue.completion_base + u64::from(queue.completion_tail) * COMPLETION_ENTRY_BYTES as u64;
         let bytes = CompletionEntry { phase: queue.phase, ..entry }.encode();
-        queue.completion_tail = (queue.completion_tail + 1) % queue.entries;
+        queue.completion_tail = wrapped(queue.completion_tail + 1, queue.entries);
         queue.phase ^= queue.completion_tail == 0;
         let token = Token { role: role::COMPLETION, context: number.into() };
         ports.link.write(Direction::Up, address, &bytes, token, ports.sink);
@@ -509,8 +511,13 @@ impl Controller {
 impl Queue {
     /// Whether another completion entry would overwrite one that the host has not read (section 3.3.1.2.2).
     fn full(&self) -> bool {
-        (self.completion_tail + 1) % self.entries == self.completion_head
+        wrapped(self.completion_tail + 1, self.entries) == self.completion_head
     }
+}
+
+/// The entry behind the last of a ring is the first.
+fn wrapped(slot: u32, entries: u32) -> u32 {
+    if slot < entries { slot } else { slot - entries }
 }
 
 /// First byte on the device, and length in bytes.

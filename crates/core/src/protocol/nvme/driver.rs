@@ -12,6 +12,7 @@ use crate::config::{self, DataPointer};
 use crate::link::Link;
 use crate::link::packet::{Direction, Packet, Token};
 use crate::memory::HostMemory;
+use crate::protocol::queue_of;
 use crate::report::Stage;
 use crate::report::stage::Ledger;
 use crate::sink::{RequestId, Sink};
@@ -45,7 +46,8 @@ struct Queue {
 pub struct Driver {
     queues: Vec<Queue>,
     max_transfer_bytes: u32,
-    block_bytes: u32,
+    /// Logarithm of the block size.
+    block_shift: u32,
     data_pointer: DataPointer,
     mmio_write: Span,
     shadow: Option<Pages>,
@@ -72,7 +74,7 @@ impl Driver {
         Driver {
             queues,
             max_transfer_bytes,
-            block_bytes: drive.nvme.block_bytes,
+            block_shift: drive.nvme.block_bytes.trailing_zeros(),
             data_pointer: drive.nvme.data_pointer,
             mmio_write,
             shadow,
@@ -88,7 +90,7 @@ impl Driver {
 
     /// Processor time to submit a request of `thread`: the doorbell is an uncached write, unless the shadow will do.
     pub fn submit_work(&self, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
-        let number = usize::from(thread) % self.queues.len();
+        let number = queue_of(thread, self.queues.len());
         let tail = self.queues[number].tail;
         let rings = self.shadow.is_none_or(|pages| pages.needs_ring(number as u16, tail, tail + 1, memory));
         ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
@@ -103,7 +105,7 @@ impl Driver {
     /// Enqueue a request's command and ring the doorbell.
     pub fn submit(&mut self, request: RequestId, link: &mut Link, sink: &mut Sink) {
         let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
-        let number = usize::from(thread) % self.queues.len();
+        let number = queue_of(thread, self.queues.len());
         let queue = &mut self.queues[number];
         let Some(id) = queue.free_ids.pop().or_else(|| queue.fresh_id()) else {
             return queue.waiting.push_back(request);
@@ -124,13 +126,13 @@ impl Driver {
             namespace_id: 1,
             prp1,
             prp2,
-            slba: io.offset / u64::from(self.block_bytes),
-            blocks: io.bytes / self.block_bytes,
+            slba: io.offset >> self.block_shift,
+            blocks: io.bytes >> self.block_shift,
         };
         let slot = queue.tail;
         sink.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, &entry.encode());
         sink.bind(number, slot as usize, request);
-        queue.tail = (slot + 1) % queue.entries;
+        queue.tail = if slot + 1 == queue.entries { 0 } else { slot + 1 };
         let tail = queue.tail;
         self.announce(number as u16, slot, tail, link, sink);
     }
@@ -251,7 +253,7 @@ impl Queue {
         if entry.phase != self.phase {
             return None;
         }
-        self.completion_head = (self.completion_head + 1) % self.entries;
+        self.completion_head = if self.completion_head + 1 == self.entries { 0 } else { self.completion_head + 1 };
         self.phase ^= self.completion_head == 0;
         Some(entry)
     }
