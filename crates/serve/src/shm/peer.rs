@@ -63,8 +63,7 @@ pub enum Taken {
 impl Peer {
     /// A client with memory of this layout and a part of the drive.
     pub fn new(number: u64, memory: Memory, layout: Layout, part: Part) -> Peer {
-        let ring =
-            |queue| Ring { places: layout.places(queue), head: 0, pass: FIRST_PASS, under_way: 0, thread: 0 };
+        let ring = |queue| Ring { places: layout.places(queue), head: 0, pass: FIRST_PASS, under_way: 0, thread: 0 };
         Peer { number, way: Way::default(), memory, layout, part, rings: (0..layout.queues).map(ring).collect() }
     }
 
