@@ -8,7 +8,7 @@
 //!    store words 1..8 of a command      (relaxed)
 //!    store word 0, with the pass        (release) ──> load word 0                      (acquire)
 //!                                                     load words 1..8                  (relaxed)
-//!                                                     for each chunk: store words 0..15 (relaxed)
+//!                                                     for each chunk: store words 0..63 (relaxed)
 //!    load every tail until it is no tag (acquire) <──                 store the tail   (release)
 //!    load the data                      (relaxed)
 //! ```

@@ -23,7 +23,7 @@ use crate::wall::{Wait, span};
 const BATCH: u32 = 32;
 /// Orders that are taken before the first of them is done, so that the ways of their data through the machine overlap:
 /// their lines together are about what a processor waits for at a time.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 /// One order in so many has its latency measured: looking at the clock costs a good part of what an order does.
 const MEASURED_EVERY: u64 = 64;
 /// Orders after which the counts are shown to others.
