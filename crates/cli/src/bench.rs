@@ -6,27 +6,27 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 use phaselink_core::config::Problem;
 use phaselink_core::report::{self, Outcome, units};
-use phaselink_serve::bench;
-use phaselink_serve::nbd::uri::Uri;
+use phaselink_serve::bench::{self, Target};
 use serde_json::json;
 
 use crate::ending::{Ending, Failure};
 use crate::interrupt;
-use crate::output::{self, Target};
+use crate::output;
 use crate::run::workload::WorkloadFlags;
 
 const EXAMPLES: &str = "\
 Examples:
   phaselink bench 'nbd+unix:///?socket=disk.sock' --runtime 10s     4 KiB random reads for ten seconds
   phaselink bench nbd://127.0.0.1/ jobs.fio                         a fio job file
+  phaselink bench shm:fast.sock --bs 512 --iodepth 32               the same through shared memory
 
 Writes overwrite what the server holds.";
 
-/// Load a served drive over NBD with jobs in the terms of fio, and measure it.
+/// Load a served drive over NBD or through shared memory with jobs in the terms of fio, and measure it.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Where it is served, as in nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT
+    /// Where it is served, as in shm:PATH, nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT
     #[arg(value_name = "TARGET")]
     target: String,
     /// fio job files
@@ -44,16 +44,16 @@ pub struct Arguments {
 
 /// Run the command.
 pub fn command(arguments: Arguments) -> Result<Ending, Failure> {
-    let uri = Uri::parse(&arguments.target)?;
-    let unreachable = |error: std::io::Error| Problem::new(uri.to_string(), None, error.to_string(), "");
-    let limits = bench::limits(&uri).map_err(unreachable)?;
+    let target = Target::parse(&arguments.target)?;
+    let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");
+    let limits = target.limits().map_err(unreachable)?;
     let workload = arguments.workload.with_files(arguments.jobs).resolve(&limits)?;
-    let target = arguments.json.iter().flatten().next().map(|path| Target::create(path)).transpose()?;
+    let file = arguments.json.iter().flatten().next().map(|path| output::Target::create(path)).transpose()?;
     let stopped = interrupt::flag();
-    let outcome = bench::run(&uri, &workload.jobs, arguments.seed, &stopped).map_err(unreachable)?;
-    let document = report::json(&outcome, json!({ "target": uri.to_string() }));
-    if let Some(target) = target {
-        target.write(&output::json_text(&document))?;
+    let outcome = bench::run(&target, &workload.jobs, arguments.seed, &stopped).map_err(unreachable)?;
+    let document = report::json(&outcome, json!({ "target": target.to_string() }));
+    if let Some(file) = file {
+        file.write(&output::json_text(&document))?;
     }
     match arguments.json {
         Some(None) => output::print_json(&document)?,

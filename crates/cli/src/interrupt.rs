@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one asks a command to stop, the second ends the process.
+//! Ctrl-C and SIGTERM: the first one asks a command to stop, the second ends the process.
 
 use std::process;
 use std::sync::Arc;
@@ -6,16 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ending::INTERRUPTED;
 
-/// A flag that Ctrl-C sets. A second Ctrl-C ends the process at once.
+/// Call `stop` at the first signal. A second one ends the process at once.
+pub fn on_first(stop: impl Fn() + Send + 'static) {
+    let asked = AtomicBool::new(false);
+    let handler = move || {
+        if asked.swap(true, Ordering::Relaxed) {
+            process::exit(INTERRUPTED.into());
+        }
+        stop();
+    };
+    // Where no handler can be set, a signal ends the process as it does any other.
+    let _ = ctrlc::set_handler(handler);
+}
+
+/// A flag that the first signal sets.
 pub fn flag() -> Arc<AtomicBool> {
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
-    let handler = move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            process::exit(INTERRUPTED.into());
-        }
-    };
-    // Where no handler can be set, Ctrl-C ends the process as it does any other.
-    let _ = ctrlc::set_handler(handler);
+    on_first(move || flag.store(true, Ordering::Relaxed));
     stopped
 }

@@ -27,9 +27,9 @@ use phaselink_serve::{metrics, report as served, vfio_user};
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
-use crate::ending::{Ending, Failure, INTERRUPTED};
+use crate::ending::{Ending, Failure};
 use crate::output::{self, Target};
-use crate::{input, words};
+use crate::{input, interrupt, words};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -110,7 +110,8 @@ fn positive(text: &str) -> Result<f64, String> {
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let server = arguments.server()?;
     let target = arguments.json.iter().flatten().next().map(|path| Target::create(path)).transpose()?;
-    stop_on_signal(&server.device.stop);
+    let stop = Arc::clone(&server.device.stop);
+    interrupt::on_first(move || stop.request());
     announce(&server)?;
     let (summary, command) = thread::scope(|scope| {
         let device = &server.device;
@@ -261,19 +262,6 @@ fn announce(server: &Server) -> io::Result<()> {
         writeln!(stderr, "metrics http://{address}/metrics")?;
     }
     Ok(())
-}
-
-/// Ctrl-C and SIGTERM stop the server; a second one ends the process at once.
-fn stop_on_signal(stop: &Arc<Stop>) {
-    let stop = Arc::clone(stop);
-    let handler = move || {
-        if stop.is_requested() {
-            process::exit(INTERRUPTED.into());
-        }
-        stop.request();
-    };
-    // Where no handler can be set, a signal ends the process as it does any other.
-    let _ = ctrlc::set_handler(handler);
 }
 
 /// Run a shell command, and stop the server when it is done; whether it has worked.

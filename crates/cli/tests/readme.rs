@@ -1,23 +1,27 @@
 //! The examples of the front page: every command in a block marked `console` is run, and prints what the page shows.
 //!
-//! A block marked `file=NAME` is a file that later commands find. A line `...` stands for any number of lines. With
+//! A block marked `file=NAME` is a file that later commands find. A line `...` stands for any number of lines. A block
+//! marked `needs=PROGRAM,...` is left out where one of these is missing, but never where `CI` is in the environment. With
 //! `UPDATE_EXPECT=1` in the environment the page is written anew with what the commands print now.
 #![cfg(unix)]
 
 mod common;
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
 use common::{ROOT, Ran, directory};
 
-/// Run a command of the page; `phaselink` is the built program, and `drives/` and `examples/` are there.
+/// Run a command of the page; `phaselink` is the built program, and what the page names of the repository is there.
 fn shell(command: &str, here: &Path) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-    let output = Command::new("sh").args(["-c", command]).current_dir(here).env("PATH", path).output().unwrap();
-    let ran = Ran::from(output);
+    let library = here.join("target/release/libphaselink_client.so");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(here).env("PATH", path).env("PHASELINK_CLIENT", library);
+    let ran = Ran::from(shell.output().unwrap());
     ran.stdout + &ran.stderr
 }
 
@@ -47,8 +51,27 @@ fn rerun(block: &[&str], here: &Path) -> Vec<String> {
     lines
 }
 
+/// Whether what a block needs is here, by the words behind its opening fence.
+fn has_what_it_needs(kind: &str) -> bool {
+    let needs = kind.split_once("needs=").map_or("", |(_, programs)| programs);
+    let has = |program: &str| {
+        let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+        found.is_ok_and(|output| output.status.success())
+    };
+    let missing = needs.split(',').find(|program| !program.is_empty() && !has(program));
+    if let Some(program) = missing {
+        eprintln!("skipped: a block of README.md needs {program}");
+    }
+    missing.is_none() || std::env::var_os("CI").is_some()
+}
+
 fn prepared_directory() -> std::path::PathBuf {
     let here = directory("readme");
+    // Tests have their libraries beside them, whatever they are built for.
+    let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    fs::create_dir(here.join("target")).unwrap();
+    symlink(built, here.join("target/release")).unwrap();
+    symlink(fs::canonicalize(Path::new(ROOT).join("crates")).unwrap(), here.join("crates")).unwrap();
     for folder in ["drives", "examples"] {
         fs::create_dir(here.join(folder)).unwrap();
         for entry in fs::read_dir(Path::new(ROOT).join(folder)).unwrap().map(Result::unwrap) {
@@ -71,8 +94,8 @@ fn every_command_of_the_front_page_prints_what_the_page_shows() {
         if let Some((_, name)) = kind.split_once("file=") {
             fs::write(here.join(name), block.join("\n") + "\n").unwrap();
         }
-        match kind {
-            "console" => renewed.extend(rerun(&block, &here)),
+        match kind.split(' ').next() {
+            Some("console") if has_what_it_needs(kind) => renewed.extend(rerun(&block, &here)),
             _ => renewed.extend(block.iter().map(|line| line.to_string())),
         }
         renewed.push(String::from("```"));

@@ -96,6 +96,31 @@ fn prometheus_gets_counts_and_latencies() {
 }
 
 #[test]
+fn jobs_run_through_shared_memory_and_what_does_not_fit_there_is_told() {
+    for timing in ["on", "off"] {
+        let here = directory("bench-shm");
+        let mut server = Running::start(&here, &["--shm", "a.sock", "--timing", timing, "--lag-tolerance-us", "1e9"]);
+        let target = server.told("serving ");
+        let bench = |arguments: &str| -> Ran {
+            let mut command = program();
+            command.current_dir(&here).args(["bench", &target]).args(arguments.split_whitespace());
+            command.output().unwrap().into()
+        };
+        let ran = bench("--rw randrw --bs 4k --iodepth 8 --numjobs 2 --number-ios 300 --json");
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let ios = |op: &str| document["jobs"][0][op]["total_ios"].as_u64().unwrap();
+        assert_eq!((ran.code, ran.stderr.as_str(), ios("read") + ios("write")), (Some(0), "", 600));
+        assert!(ios("read") > 200 && ios("write") > 200);
+        let ran = bench("--bs 256k --number-ios 1");
+        let told = "error: shm:a.sock: job: a request of 262144 bytes; at most 131072 fit the ring\n";
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), told));
+        let ran = bench("--numjobs 33 --number-ios 1");
+        assert_eq!(ran.code, Some(2), "there are 32 clients: {}", ran.stdout);
+        assert_eq!(server.terminate().code, Some(0));
+    }
+}
+
+#[test]
 fn a_store_that_is_taken_or_an_address_for_everybody_is_wrong_input() {
     let here = directory("refused");
     let first = ["--nbd", "nbd+unix:///?socket=a.sock", "--store", "bytes"];

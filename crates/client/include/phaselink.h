@@ -35,7 +35,9 @@ int phaselink_flush(phaselink_queue_pair *queue);
 /* Start a transfer of up to 128 KiB; the result is its slot. */
 int phaselink_submit_read(phaselink_queue_pair *queue, uint64_t offset, uint32_t bytes);
 int phaselink_submit_write(phaselink_queue_pair *queue, uint64_t offset, const void *from, uint32_t bytes);
-/* 1 if the transfer in the slot is complete (a read's data is then in into, and the slot free), 0 if not yet. */
+/* Start a flush of everything that has been completed so far; the result is its slot. */
+int phaselink_submit_flush(phaselink_queue_pair *queue);
+/* 1 if the command in the slot is complete (a read's data is then in into, and the slot free), 0 if not yet. */
 int phaselink_complete(phaselink_queue_pair *queue, int slot, void *into, size_t bytes);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
 //!    store words 1..8 of a command      (relaxed)
 //!    store word 0, with the pass        (release) ──> load word 0                      (acquire)
 //!                                                     load words 1..8                  (relaxed)
-//!                                                     for each chunk: store words 0..15 (relaxed)
+//!                                                     for each chunk: store words 0..63 (relaxed)
 //!    load every tail until it is no tag (acquire) <──                 store the tail   (release)
 //!    load the data                      (relaxed)
 //! ```
@@ -27,12 +27,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use phaselink_core::protocol::dc_express::command::COMMAND_BYTES;
 use phaselink_core::protocol::dc_express::tags::{self, TagWidth};
 
-/// The unit in which data becomes visible: each chunk has a tail.
-pub const CHUNK_BYTES: usize = 128;
+/// The unit in which data becomes visible: each chunk has a tail. On the link it is a packet's 128 bytes (section 3.1);
+/// here nothing cuts data into packets, and fewer tails are fewer lines that both sides write.
+pub const CHUNK_BYTES: usize = 512;
 /// The same in words.
 pub const CHUNK_WORDS: usize = CHUNK_BYTES / WORD_BYTES;
 /// Bytes of a word.
 pub const WORD_BYTES: usize = 8;
+/// Words of a cache line.
+const LINE_WORDS: usize = 64 / WORD_BYTES;
+/// Bytes that are fetched ahead: a processor waits for some sixteen lines at a time, and follows by itself from there.
+pub const AHEAD_BYTES: usize = 1024;
+const AHEAD_WORDS: usize = AHEAD_BYTES / WORD_BYTES;
 /// Words of a command.
 pub const COMMAND_WORDS: usize = COMMAND_BYTES / WORD_BYTES;
 
@@ -42,6 +48,10 @@ pub trait Word {
     fn load(&self, order: Ordering) -> u64;
     /// Let `value` be the value.
     fn store(&self, value: u64, order: Ordering);
+    /// Fetch the line of this word, ahead of need: a hint.
+    fn prefetch(&self) {}
+    /// The same, to write there.
+    fn prefetch_to_write(&self) {}
 }
 
 impl Word for AtomicU64 {
@@ -53,6 +63,22 @@ impl Word for AtomicU64 {
     #[inline(always)]
     fn store(&self, value: u64, order: Ordering) {
         AtomicU64::store(self, value, order);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn prefetch(&self) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, which reads nothing that a program could see.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self).cast()) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn prefetch_to_write(&self) {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(self).cast()) }
     }
 }
 
@@ -94,26 +120,55 @@ pub fn is_complete<W: Word>(buffer: &[W], tag: Tag) -> bool {
     chunks.next_back().is_none_or(is_here) && chunks.all(is_here)
 }
 
+/// Fetch the beginning of a buffer, ahead of reading it.
+#[inline]
+pub fn prefetch<W: Word>(buffer: &[W]) {
+    buffer[..buffer.len().min(AHEAD_WORDS)].iter().step_by(LINE_WORDS).for_each(Word::prefetch);
+}
+
+/// The same ahead of writing it.
+#[inline]
+pub fn prefetch_to_write<W: Word>(buffer: &[W]) {
+    buffer[..buffer.len().min(AHEAD_WORDS)].iter().step_by(LINE_WORDS).for_each(Word::prefetch_to_write);
+}
+
 /// The device puts data into a marked buffer: each chunk's last word behind the others.
 ///
 /// # Panics
 /// If the data is no whole number of words or longer than the buffer.
 #[inline]
 pub fn deliver<W: Word>(buffer: &[W], data: &[u8]) {
-    for (chunk, bytes) in buffer[..data.len() / WORD_BYTES].chunks(CHUNK_WORDS).zip(data.chunks(CHUNK_BYTES)) {
-        let (values, rest) = bytes.as_chunks();
-        assert!(rest.is_empty(), "data comes in whole words");
-        let tail = chunk.len() - 1;
-        for (word, value) in chunk[..tail].iter().zip(values) {
-            word.store(u64::from_le_bytes(*value), Ordering::Relaxed);
-        }
-        chunk[tail].store(u64::from_le_bytes(values[tail]), Ordering::Release);
+    assert!(data.len().is_multiple_of(WORD_BYTES), "data comes in whole words");
+    let (chunks, rest) = buffer[..data.len() / WORD_BYTES].as_chunks::<CHUNK_WORDS>();
+    let (pieces, piece) = data.as_chunks::<CHUNK_BYTES>();
+    chunks.iter().zip(pieces).for_each(|(chunk, piece)| deliver_chunk(chunk, piece));
+    if !rest.is_empty() {
+        deliver_chunk(rest, piece);
     }
+}
+
+#[inline(always)]
+fn deliver_chunk<W: Word>(chunk: &[W], piece: &[u8]) {
+    let (values, tail) = (piece.as_chunks().0, chunk.len() - 1);
+    for (word, value) in chunk[..tail].iter().zip(values) {
+        word.store(u64::from_le_bytes(*value), Ordering::Relaxed);
+    }
+    chunk[tail].store(u64::from_le_bytes(values[tail]), Ordering::Release);
 }
 
 /// Copy data whose presence has been seen by an acquire: of a tail, or of a command.
 #[inline]
 pub fn copy_out<W: Word>(buffer: &[W], into: &mut [u8]) {
+    let count = buffer.len().min(into.len() / WORD_BYTES);
+    // Whole chunks apart, whose length is known here: loops over these are unrolled.
+    let (chunks, rest) = buffer[..count].as_chunks::<CHUNK_WORDS>();
+    let (pieces, piece) = into[..count * WORD_BYTES].as_chunks_mut::<CHUNK_BYTES>();
+    chunks.iter().zip(pieces).for_each(|(chunk, piece)| load_words(chunk, piece));
+    load_words(rest, piece);
+}
+
+#[inline(always)]
+fn load_words<W: Word>(buffer: &[W], into: &mut [u8]) {
     for (word, bytes) in buffer.iter().zip(into.as_chunks_mut().0) {
         *bytes = word.load(Ordering::Relaxed).to_le_bytes();
     }

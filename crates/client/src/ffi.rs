@@ -161,6 +161,16 @@ pub unsafe extern "C" fn phaselink_submit_write(queue: *mut Queue, offset: u64, 
     submitted(queue.submit_write(offset, from))
 }
 
+/// Start a flush; see the header.
+///
+/// # Safety
+/// As [`phaselink_flush`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn phaselink_submit_flush(queue: *mut Queue) -> c_int {
+    // SAFETY: the caller's promise.
+    submitted(unsafe { &mut *queue }.submit_flush())
+}
+
 /// Whether a slot is complete; see the header.
 ///
 /// # Safety

@@ -9,15 +9,17 @@
 
 use phaselink_core::protocol::dc_express::command::COMMAND_BYTES;
 
-use crate::chunk::{CHUNK_BYTES, WORD_BYTES};
+use crate::chunk::WORD_BYTES;
 
 /// Bytes that go between two processors together.
 const LINE_BYTES: u64 = 64;
 /// Beginnings of queues are multiples of a page.
 const PAGE_BYTES: u64 = 4096;
 /// Buffers lie so much further apart than they are long: at a distance of a power of two, their first lines would all
-/// compete for the same few places of a cache. Five chunks (640 bytes) put 512-byte reads side by side in it.
-const STAGGER_BYTES: u64 = 5 * CHUNK_BYTES as u64;
+/// compete for the same few places of a cache. 640 bytes put 512-byte reads side by side in it.
+const STAGGER_BYTES: u64 = 640;
+/// Beginnings of buffers are multiples of two lines, which some processors fetch together.
+const BUFFER_ALIGN_BYTES: u64 = 2 * LINE_BYTES;
 
 /// What a client may ask for.
 pub const QUEUES_MAX: u32 = 16;
@@ -40,6 +42,17 @@ pub struct Layout {
     pub transfer_bytes: u32,
 }
 
+/// Where the parts of one queue are, computed once.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    /// Where the queue's host reads whether to ring.
+    pub mode_word: u64,
+    ring: u64,
+    statuses: u64,
+    buffers: u64,
+    stride_bytes: u64,
+}
+
 impl Layout {
     /// Whether a server gives this.
     pub fn is_allowed(&self) -> bool {
@@ -60,25 +73,13 @@ impl Layout {
         u64::from(self.queues) * self.queue_bytes()
     }
 
-    /// Where a queue's host reads whether to ring.
-    pub fn mode_word(&self, queue: u32) -> u64 {
-        u64::from(queue) * self.queue_bytes()
-    }
-
-    /// Where an entry of a ring is.
-    pub fn entry(&self, queue: u32, index: u32) -> u64 {
-        self.mode_word(queue) + LINE_BYTES + u64::from(index) * COMMAND_BYTES as u64
-    }
-
-    /// Where the status of what was last asked with a slot is.
-    pub fn status(&self, queue: u32, slot: u32) -> u64 {
-        self.entry(queue, self.entries) + u64::from(slot) * LINE_BYTES
-    }
-
-    /// Where a slot's buffer is.
-    pub fn buffer(&self, queue: u32, slot: u32) -> u64 {
-        let first = self.status(queue, self.slots()).next_multiple_of(CHUNK_BYTES as u64);
-        first + u64::from(slot) * self.stride_bytes()
+    /// Where the parts of a queue are.
+    pub fn places(&self, queue: u32) -> Places {
+        let mode_word = u64::from(queue) * self.queue_bytes();
+        let ring = mode_word + LINE_BYTES;
+        let statuses = ring + u64::from(self.entries) * COMMAND_BYTES as u64;
+        let buffers = (statuses + u64::from(self.slots()) * LINE_BYTES).next_multiple_of(BUFFER_ALIGN_BYTES);
+        Places { mode_word, ring, statuses, buffers, stride_bytes: self.stride_bytes() }
     }
 
     fn stride_bytes(&self) -> u64 {
@@ -88,7 +89,27 @@ impl Layout {
     fn queue_bytes(&self) -> u64 {
         let (entries, slots) = (u64::from(self.entries), u64::from(self.slots()));
         let fixed = LINE_BYTES + entries * COMMAND_BYTES as u64 + slots * LINE_BYTES;
-        (fixed.next_multiple_of(CHUNK_BYTES as u64) + slots * self.stride_bytes()).next_multiple_of(PAGE_BYTES)
+        (fixed.next_multiple_of(BUFFER_ALIGN_BYTES) + slots * self.stride_bytes()).next_multiple_of(PAGE_BYTES)
+    }
+}
+
+impl Places {
+    /// Where an entry of the ring is.
+    #[inline]
+    pub fn entry(&self, index: u32) -> u64 {
+        self.ring + u64::from(index) * COMMAND_BYTES as u64
+    }
+
+    /// Where the status of what was last asked with a slot is.
+    #[inline]
+    pub fn status(&self, slot: u32) -> u64 {
+        self.statuses + u64::from(slot) * LINE_BYTES
+    }
+
+    /// Where a slot's buffer is.
+    #[inline]
+    pub fn buffer(&self, slot: u32) -> u64 {
+        self.buffers + u64::from(slot) * self.stride_bytes
     }
 }
 
@@ -107,13 +128,14 @@ mod tests {
             let layout = Layout { queues, entries, transfer_bytes };
             assert!(layout.is_allowed());
             for queue in 0..queues {
-                assert!(layout.entry(queue, entries - 1) + 64 <= layout.status(queue, 0));
-                assert!(layout.status(queue, layout.slots() - 1) + 64 <= layout.buffer(queue, 0));
-                assert_eq!(layout.buffer(queue, 0) % 128, 0);
-                let end = layout.buffer(queue, layout.slots() - 1) + u64::from(transfer_bytes);
-                assert!(end <= layout.mode_word(queue + 1));
+                let places = layout.places(queue);
+                assert!(places.entry(entries - 1) + 64 <= places.status(0));
+                assert!(places.status(layout.slots() - 1) + 64 <= places.buffer(0));
+                assert_eq!(places.buffer(0) % 128, 0);
+                let end = places.buffer(layout.slots() - 1) + u64::from(transfer_bytes);
+                assert!(end <= layout.places(queue + 1).mode_word);
             }
-            assert_eq!(layout.mode_word(queues), layout.memory_bytes());
+            assert_eq!(layout.places(queues).mode_word, layout.memory_bytes());
         }
     }
 

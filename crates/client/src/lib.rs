@@ -15,7 +15,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! Threads that wait spin, and give way to others after some microseconds. `include/phaselink.h` is the same for C.
+//! Threads that wait spin, and give way to others after some microseconds. `include/phaselink.h` is the same for C, and
+//! `python/phaselink_client.py` for Python.
 //!
 //! The modules below are what the two sides share; [`chunk`] has the order of memory accesses on which all rests.
 

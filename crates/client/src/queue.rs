@@ -13,13 +13,15 @@ use phaselink_core::protocol::dc_express::tags::TagSource;
 
 use crate::chunk::{self, COMMAND_WORDS, Tag};
 use crate::connection::Connection;
-use crate::layout::words;
+use crate::layout::{Places, words};
 use crate::status::Status;
 
 /// Looks at a slot in vain before the clock is asked, and whoever else wants the processor: some microseconds.
 const LOOKS: u32 = 1024;
 /// A read that takes longer may be stuck: beyond what a device takes whose thread has not been put aside.
 const TIMEOUT: Duration = Duration::from_millis(1);
+/// Commands under way from which on the device is probably ahead of its client's looks.
+const MANY: usize = 8;
 /// Time-outs double up to this: the device is slow, not the tag wrong.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1);
 
@@ -46,6 +48,8 @@ struct Asked {
     offset: u64,
     bytes: u32,
     tag: Tag,
+    /// The slot that was asked for next, if one was.
+    next: Option<u16>,
     looks: u32,
     /// Since when the clock has been asked, and what it may show before something is wrong.
     waiting: Option<Instant>,
@@ -56,11 +60,13 @@ struct Asked {
 #[derive(Debug)]
 pub struct Queue {
     connection: Arc<Connection>,
-    number: u32,
+    places: Places,
     tail: u32,
     pass: u8,
     free: Vec<u16>,
     asked: Vec<Option<Asked>>,
+    /// The slot asked for last.
+    last: u16,
     /// By slot: how often it has been used, so that a status is known from an old one.
     attempts: Vec<u8>,
     tags: TagSource,
@@ -72,11 +78,12 @@ impl Queue {
         let welcome = &connection.welcome;
         let slots = welcome.layout.slots() as u16;
         Queue {
-            number,
+            places: welcome.layout.places(number),
             tail: 0,
             pass: FIRST_PASS,
             free: (0..slots).rev().collect(),
             asked: vec![None; slots.into()],
+            last: 0,
             attempts: vec![0; slots.into()],
             tags: TagSource::random(welcome.tag_width, seed),
             collisions: 0,
@@ -144,6 +151,7 @@ impl Queue {
             if !chunk::is_complete(buffer, asked.tag) {
                 return self.look_closer(slot.0);
             }
+            self.prefetch_next(&asked);
             chunk::copy_out(buffer, into);
             self.release(slot.0);
             return Ok(true);
@@ -214,8 +222,12 @@ impl Queue {
         let Some(slot) = self.free.pop() else { return Ok(None) };
         chunk::copy_in(self.buffer(slot, bytes), data);
         let tag = self.tag(welcome.tag_width);
-        let asked = Asked { operation, offset, bytes, tag, looks: 0, waiting: None, timeout: TIMEOUT };
+        let asked = Asked { operation, offset, bytes, tag, next: None, looks: 0, waiting: None, timeout: TIMEOUT };
         self.asked[usize::from(slot)] = Some(asked);
+        if let Some(last) = &mut self.asked[usize::from(self.last)] {
+            last.next = Some(slot);
+        }
+        self.last = slot;
         self.enqueue(slot, asked);
         Ok(Some(Slot(slot)))
     }
@@ -234,13 +246,12 @@ impl Queue {
         *attempt = attempt.wrapping_add(1);
         let (pass, attempt, tag) = (self.pass, *attempt, tag.value);
         let connection = &*self.connection;
-        let layout = connection.welcome.layout;
-        let buffer = layout.buffer(self.number, slot.into());
+        let buffer = self.places.buffer(slot.into());
         let command = Command { operation, pass, slot, attempt, offset, bytes, buffer, tag };
-        let entry = connection.memory.words(layout.entry(self.number, self.tail), COMMAND_WORDS);
+        let entry = connection.memory.words(self.places.entry(self.tail), COMMAND_WORDS);
         chunk::publish(entry, &command.encode());
         self.tail += 1;
-        if self.tail == layout.entries {
+        if self.tail == connection.welcome.layout.entries {
             (self.tail, self.pass) = (0, next_pass(self.pass));
         }
         if connection.welcome.doorbells {
@@ -251,7 +262,7 @@ impl Queue {
     /// A device that is about to sleep says so, and looks once more: either it sees the command, or this sees the word.
     fn ring_if_asked(&self) {
         fence(Ordering::SeqCst);
-        let mode = self.connection.memory.word(self.connection.welcome.layout.mode_word(self.number));
+        let mode = self.connection.memory.word(self.places.mode_word);
         if mode.load(Ordering::Relaxed) == u64::from(MODE_DOORBELL) {
             self.connection.ring();
         }
@@ -311,20 +322,31 @@ impl Queue {
         self.enqueue(slot, asked);
     }
 
+    /// With many reads under way, the one behind this has probably been done too: fetch its data, for when it is
+    /// looked at. With few, that would take lines from the device that it is still to fill.
+    #[inline]
+    fn prefetch_next(&self, asked: &Asked) {
+        if self.asked.len() - self.free.len() < MANY {
+            return;
+        }
+        let Some(next) = asked.next else { return };
+        if let Some(Asked { operation: Operation::Read, bytes, .. }) = self.asked[usize::from(next)] {
+            chunk::prefetch(self.buffer(next, bytes));
+        }
+    }
+
     fn release(&mut self, slot: u16) {
         self.asked[usize::from(slot)] = None;
         self.free.push(slot);
     }
 
     fn buffer(&self, slot: u16, bytes: u32) -> &[AtomicU64] {
-        let layout = &self.connection.welcome.layout;
-        self.connection.memory.words(layout.buffer(self.number, slot.into()), words(bytes))
+        self.connection.memory.words(self.places.buffer(slot.into()), words(bytes))
     }
 
     #[inline]
     fn status(&self, slot: u16) -> Option<Status> {
-        let place = self.connection.welcome.layout.status(self.number, slot.into());
-        let word = self.connection.memory.word(place).load(Ordering::Acquire);
+        let word = self.connection.memory.word(self.places.status(slot.into())).load(Ordering::Acquire);
         Status::of(word, self.attempts[usize::from(slot)])
     }
 }

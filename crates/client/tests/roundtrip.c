@@ -38,6 +38,11 @@ int main(int count, char **arguments)
     CHECK(done == 1 && memcmp(written, found, sizeof found) == 0);
     CHECK(phaselink_complete(queue, slot, found, sizeof found) == -EINVAL);
     CHECK(phaselink_read(queue, 1 << 20, found, 512) == -EINVAL);
+    slot = phaselink_submit_flush(queue);
+    CHECK(slot >= 0);
+    while ((done = phaselink_complete(queue, slot, NULL, 0)) == 0)
+        ;
+    CHECK(done == 1);
     phaselink_queue_close(queue);
     return 0;
 }

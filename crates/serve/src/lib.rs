@@ -12,6 +12,7 @@
 
 pub mod bench;
 pub mod device;
+pub mod flusher;
 pub mod metrics;
 pub mod nbd;
 pub mod nvme;

@@ -63,6 +63,8 @@ pub struct Wall {
     lag: Latency,
     last_lag: Span,
     under_way: u64,
+    /// Those of them that are done in the model and wait to be handed over.
+    known: u64,
     /// How far the model's time is behind the clock for good, and how much of it since a request was last not under way.
     held: Span,
     held_under_way: Span,
@@ -72,6 +74,10 @@ pub struct Wall {
 
 /// Events after which a loop looks up from catching up: some ten milliseconds of work.
 const EVENTS_MAX: u64 = 1 << 17;
+
+/// The same while no request is under way: some ten microseconds, as whoever asks next should not wait for a device
+/// that has only been looking for work.
+const IDLE_EVENTS_MAX: u64 = 1 << 8;
 
 /// Longest sleep of a loop whose device has nothing to do but look for work: what it does by itself is caught up with
 /// then, in one go.
@@ -86,6 +92,7 @@ impl Wall {
             lag: Latency::default(),
             last_lag: Span::ZERO,
             under_way: 0,
+            known: 0,
             held: Span::ZERO,
             held_under_way: Span::ZERO,
             lead: Span::ZERO,
@@ -94,7 +101,6 @@ impl Wall {
 
     /// Something arrives from outside, now; the model's time of that. Where the engine is ahead, it is the engine's.
     pub fn arrive(&mut self, input: Input) -> Time {
-        self.advance();
         let now = self.now().max(self.engine.now());
         if matches!(input, Input::Request { .. }) {
             if self.under_way == 0 {
@@ -109,7 +115,8 @@ impl Wall {
     /// Let everything happen that is due by now, or as much of it as can be done in one go.
     pub fn advance(&mut self) {
         let now = self.now();
-        if !self.engine.run_some_until(now, EVENTS_MAX) {
+        let events = if self.under_way == 0 { IDLE_EVENTS_MAX } else { EVENTS_MAX };
+        if !self.engine.run_some_until(now, events) {
             self.hold(now);
         }
     }
@@ -143,14 +150,19 @@ impl Wall {
 
     /// Let everything happen that is due by now, or by the lead from now while requests are under way, up to the next
     /// injected request that is done. The caller owes a call of [`Wall::hand_over`] for it.
+    ///
+    /// Once all requests under way are done, the engine waits for the clock: whoever asks next should not find it ahead.
     pub fn run_ahead(&mut self) -> Option<Completed> {
         if self.under_way == 0 {
             self.advance();
+        }
+        if self.under_way == self.known {
             return None;
         }
         let now = self.now();
         for _ in 0..EVENTS_MAX {
             if let Some(done) = self.engine.take_completed() {
+                self.known += 1;
                 return Some(done);
             }
             let next = self.engine.next_at().filter(|next| *next <= now + self.lead)?;
@@ -160,10 +172,11 @@ impl Wall {
         None
     }
 
-    /// A result that was due at `due` is handed over now: its lag ends.
-    pub fn hand_over(&mut self, due: Time) {
+    /// A result that was due at `due` is handed over at `now`: its lag ends.
+    pub fn hand_over(&mut self, due: Time, now: Time) {
         self.under_way -= 1;
-        self.last_lag = self.now().since(due) + self.held_under_way;
+        self.known -= 1;
+        self.last_lag = now.since(due) + self.held_under_way;
         self.lag.record(self.last_lag);
     }
 

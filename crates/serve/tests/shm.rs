@@ -39,6 +39,10 @@ struct Running {
 
 /// Serve shares, each at a socket of its own: what stands behind the path on the command line.
 fn serve(test: &str, shares: &[&str], timing: bool, wait: Wait) -> Running {
+    serve_store(test, shares, timing, wait, Store::in_memory(GEOMETRY).unwrap())
+}
+
+fn serve_store(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Store) -> Running {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let path = |number: usize| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}{number}.sock"));
@@ -47,11 +51,9 @@ fn serve(test: &str, shares: &[&str], timing: bool, wait: Wait) -> Running {
         let share = Share::parse(&format!("{}{share}", path.display())).unwrap();
         Served::bind(&share, GEOMETRY).unwrap()
     });
-    // An idle DC Express endpoint polls, which takes a busy machine more time than it models.
-    let drive = if timing { "nvme-polled" } else { "dc-express" };
     let device = Device {
-        drive: Arc::new(Drive::shipped(drive).unwrap()),
-        store: Arc::new(Store::in_memory(GEOMETRY).unwrap()),
+        drive: Arc::new(Drive::shipped("dc-express").unwrap()),
+        store: Arc::new(store),
         tallies: Arc::default(),
         record: None,
         stop: Arc::new(Stop::new().unwrap()),
@@ -157,12 +159,37 @@ fn many_commands_are_under_way_at_once_and_each_slot_gets_its_own_data() {
 }
 
 #[test]
+fn a_flush_of_a_file_is_answered_and_reads_go_on_meanwhile() {
+    for timing in [false, true] {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("flushed.store");
+        let _ = fs::remove_file(&path);
+        let store = Store::open(&path, GEOMETRY).unwrap();
+        let server = serve_store("flush", &[""], timing, Wait::Spin, store);
+        let (mut queue, mut neighbour) = (server.queue(0), server.queue(0));
+        let data = random_bytes(8, 64 << 10);
+        queue.write(0, &data).unwrap();
+        let slots: Vec<_> = (0..3).map(|_| queue.submit_flush().unwrap().unwrap()).collect();
+        let mut found = vec![0; data.len()];
+        neighbour.read(0, &mut found).unwrap();
+        assert!(found == data);
+        for slot in slots {
+            while !queue.complete(slot, &mut []).unwrap() {}
+        }
+        let summary = server.finish();
+        assert_eq!((summary.tally.flushes, summary.tally.errors), (3, 0));
+        let mut kept = vec![0; data.len()];
+        Store::open(&path, GEOMETRY).unwrap().read(0, &mut kept).unwrap();
+        assert!(kept == data);
+    }
+}
+
+#[test]
 fn data_that_ends_in_the_tag_is_read_again_with_another_tag() {
     let server = serve("collision", &[""], false, Wait::Spin);
     let mut queue = server.queue(0);
     let tags = TagSource::random(TagWidth::Bits32, 5);
     let mut data = random_bytes(4, 1024);
-    data[252..256].copy_from_slice(&(tags.current().unwrap() as u32).to_le_bytes());
+    data[508..512].copy_from_slice(&(tags.current().unwrap() as u32).to_le_bytes());
     queue.write(0, &data).unwrap();
     queue.replace_tags(tags);
     let mut found = vec![0; 1024];
@@ -261,7 +288,7 @@ fn every_byte_of_a_command_may_be_wrong_and_the_next_command_is_served() {
         for wrong in [0, 1, 0x80, 0xff] {
             for is_wrong in [true, false] {
                 attempt = attempt.wrapping_add(1);
-                let buffer = layout.buffer(0, 0);
+                let buffer = layout.places(0).buffer(0);
                 let command = Command {
                     operation: Operation::Write,
                     pass,
@@ -276,11 +303,11 @@ fn every_byte_of_a_command_may_be_wrong_and_the_next_command_is_served() {
                 if is_wrong {
                     bytes[place] = wrong;
                 }
-                chunk::publish(memory.words(layout.entry(0, index), 8), &bytes);
+                chunk::publish(memory.words(layout.places(0).entry(index), 8), &bytes);
                 index = (index + 1) % 4;
                 pass = if index == 0 { next_pass(pass) } else { pass };
                 // A refusal may be for another slot or attempt, and an odd one none at all: the right command is answered.
-                let status = memory.word(layout.status(0, 0));
+                let status = memory.word(layout.places(0).status(0));
                 while !is_wrong && status.load(Ordering::Acquire) >> 8 != u64::from(attempt) {
                     thread::yield_now();
                 }
@@ -373,4 +400,21 @@ fn the_c_header_compiles_and_a_program_in_c_reads_what_it_has_written() {
     assert!(compiled.success());
     let ran = Command::new(&program).arg(&server.paths[0]).env("LD_LIBRARY_PATH", &libraries).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+fn a_program_in_python_reads_what_it_has_written_with_timing_and_without() {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../client/python");
+    let library = env::current_exe().unwrap().parent().unwrap().join("libphaselink_client.so");
+    for timing in [false, true] {
+        let server = serve("python", &[""], timing, Wait::Spin);
+        let mut program = Command::new("python3");
+        program.arg(python.join("test_roundtrip.py")).arg(&server.paths[0]);
+        let ran = program.env("PHASELINK_CLIENT", &library).env("PYTHONDONTWRITEBYTECODE", "1").output();
+        if ran.is_err() && env::var_os("CI").is_none() {
+            return println!("skipped: there is no python3 here");
+        }
+        let ran = ran.unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
 }

@@ -142,7 +142,7 @@ fn with_a_lead_a_result_is_known_that_much_early_and_with_no_lag_if_handed_over_
     assert_eq!(wall.run_ahead(), None, "not a picosecond sooner");
     *wall.clock_mut() = Clock::Set(known);
     assert_eq!(wall.run_ahead(), Some(Completed { token: 0, at: expected }));
-    wall.hand_over(known);
+    wall.hand_over(known, known);
     assert_eq!((wall.lag().count(), wall.last_lag()), (1, Span::ZERO));
 }
 

@@ -168,22 +168,31 @@ impl Session {
     }
 }
 
-/// Do to the store what a request other than a read asks for; `data` is a write's.
+/// Do to the store what a request other than a read asks for; `data` is a write's. What is to be durable is so when
+/// this returns.
 pub fn apply(wanted: &Wanted, data: &[u8], store: &Store) -> Status {
-    let Wanted { command, offset, bytes, .. } = *wanted;
-    let bytes = u64::from(bytes);
-    let done = match command {
-        Command::Read => Ok(()),
-        Command::Write { .. } => store.write(offset, data),
+    let done = change(wanted, data, store).and_then(|()| match wanted.command {
         Command::Flush => store.flush(),
-        // A trim is advice; the space goes, and what is read afterwards is zeros.
-        Command::Trim { .. } => store.zero(offset, bytes, false),
-        Command::Zero { keep_space, .. } => store.zero(offset, bytes, keep_space),
-    };
-    status(done.and_then(|()| if command.is_durable() { store.flush_range(offset, bytes) } else { Ok(()) }))
+        command if command.is_durable() => store.flush_range(wanted.offset, wanted.bytes.into()),
+        _ => Ok(()),
+    });
+    status(done)
 }
 
-fn status(done: std::io::Result<()>) -> Status {
+/// The same without waiting for the disk.
+pub fn change(wanted: &Wanted, data: &[u8], store: &Store) -> std::io::Result<()> {
+    let Wanted { command, offset, bytes, .. } = *wanted;
+    match command {
+        Command::Read | Command::Flush => Ok(()),
+        Command::Write { .. } => store.write(offset, data),
+        // A trim is advice; the space goes, and what is read afterwards is zeros.
+        Command::Trim { .. } => store.zero(offset, bytes.into(), false),
+        Command::Zero { keep_space, .. } => store.zero(offset, bytes.into(), keep_space),
+    }
+}
+
+/// What the client is told.
+pub fn status(done: std::io::Result<()>) -> Status {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match done {
         Ok(()) => Status::Ok,

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
+use std::thread;
 use std::time::Duration;
 
 use phaselink_core::engine::{Completed, Input};
@@ -15,11 +16,12 @@ use phaselink_core::workload::{Io, Op};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::export::Command;
-use super::session::{Session, Wanted, apply};
+use super::session::{Session, Wanted, change, status};
 use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
 use super::{CONNECTIONS_MAX, Served};
 use crate::device::Device;
+use crate::flusher::Flusher;
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, Wall};
 
@@ -58,7 +60,14 @@ struct Server<'a> {
     clients_ever: u64,
     requests: Vec<Option<UnderWay>>,
     free: Vec<u32>,
+    flusher: Flusher<Saved>,
     tally: std::sync::Arc<std::sync::Mutex<Tally>>,
+}
+
+/// A request that waits for the disk.
+struct Saved {
+    client: u64,
+    wanted: Wanted,
 }
 
 /// Serve until the device is told to stop.
@@ -66,23 +75,27 @@ struct Server<'a> {
 /// # Errors
 /// If the system cannot wait for sockets.
 pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) -> io::Result<()> {
-    let limits = device.drive.limits();
-    let threads = (0..limits.queue_pairs).map(|_| wall.engine_mut().add_client(limits.queue_slots())).collect();
-    let mut server = Server {
-        device,
-        served,
-        wall,
-        threads,
-        clients: BTreeMap::new(),
-        clients_ever: 0,
-        requests: Vec::new(),
-        free: Vec::new(),
-        tally: device.tallies.open(),
-    };
-    let ended = server.run(wait);
-    let tally = std::sync::Arc::clone(&server.tally);
-    device.tallies.close(&tally);
-    ended
+    thread::scope(|scope| {
+        let limits = device.drive.limits();
+        let threads = (0..limits.queue_pairs).map(|_| wall.engine_mut().add_client(limits.queue_slots())).collect();
+        // The loop looks for what is done whenever it looks for anything, once a millisecond at least.
+        let flusher = Flusher::of_store(scope, &device.store, || ())?;
+        let mut server = Server {
+            device,
+            served,
+            wall,
+            threads,
+            clients: BTreeMap::new(),
+            clients_ever: 0,
+            requests: Vec::new(),
+            free: Vec::new(),
+            flusher,
+            tally: device.tallies.open(),
+        };
+        let ended = server.run(wait);
+        device.tallies.close(&server.tally);
+        ended
+    })
 }
 
 impl Server<'_> {
@@ -91,6 +104,9 @@ impl Server<'_> {
             self.wall.advance();
             while let Some(done) = self.wall.take_completed() {
                 self.on_completed(done);
+            }
+            while let Some((Saved { client, wanted }, flushed)) = self.flusher.take_done() {
+                self.on_saved(client, &wanted, status(flushed));
             }
             self.look(wait)?;
         }
@@ -169,9 +185,9 @@ impl Server<'_> {
             Command::Read => Op::Read,
             Command::Write { .. } | Command::Zero { .. } => Op::Write,
             Command::Flush | Command::Trim { .. } => {
-                let status = apply(&wanted, &data, &self.device.store);
-                client.session.answer(wanted.cookie, status);
-                return self.count_untimed(wanted.command, status);
+                let status = status(change(&wanted, &data, &self.device.store));
+                self.count_untimed(wanted.command, status);
+                return self.answer(number, wanted, status);
             }
         };
         client.under_way += 1;
@@ -200,15 +216,15 @@ impl Server<'_> {
         let request = self.requests[done.token as usize].take().expect("a request completes once");
         self.free.push(done.token);
         let UnderWay { client: number, wanted, data, arrived } = request;
-        let fine = match wanted.command {
-            Command::Read => self.clients.get_mut(&number).is_none_or(|client| {
-                client.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, &self.device.store)
-            }),
+        let store = &self.device.store;
+        let fine = match (wanted.command, self.clients.get_mut(&number)) {
+            (Command::Read, None) => true,
+            (Command::Read, Some(client)) => {
+                client.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, store)
+            }
             _ => {
-                let status = apply(&wanted, &data, &self.device.store);
-                if let Some(client) = self.clients.get_mut(&number) {
-                    client.session.answer(wanted.cookie, status);
-                }
+                let status = status(change(&wanted, &data, store));
+                self.answer(number, wanted, status);
                 status == Status::Ok
             }
         };
@@ -216,9 +232,35 @@ impl Server<'_> {
         if let Some(client) = self.clients.get_mut(&number) {
             client.under_way -= 1;
             client.bytes_under_way -= data.len().max(wanted.payload_back()) as u64;
-            self.take_requests(number);
-            self.send(number, true);
+            self.go_on(number);
         }
+    }
+
+    /// Answer a request other than a read; one that is to be durable waits for the disk, while others are served.
+    fn answer(&mut self, number: u64, wanted: Wanted, status: Status) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        let waits = wanted.command == Command::Flush || wanted.command.is_durable();
+        if !waits || status != Status::Ok {
+            return client.session.answer(wanted.cookie, status);
+        }
+        client.under_way += 1;
+        self.flusher.ask(Saved { client: number, wanted });
+    }
+
+    /// What a request has written is on the disk, or will never be.
+    fn on_saved(&mut self, number: u64, wanted: &Wanted, status: Status) {
+        locked(&self.tally).errors += u64::from(status != Status::Ok);
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.under_way -= 1;
+            client.session.answer(wanted.cookie, status);
+            self.go_on(number);
+        }
+    }
+
+    /// A client has an answer: it may have room for more requests.
+    fn go_on(&mut self, number: u64) {
+        self.take_requests(number);
+        self.send(number, true);
     }
 
     fn count(&self, wanted: &Wanted, at: Time, arrived: Time, fine: bool) {

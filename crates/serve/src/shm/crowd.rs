@@ -5,10 +5,12 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread;
 use std::time::Duration;
 
+use phaselink_client::status::Status;
 use phaselink_core::protocol::dc_express::endpoint::{MODE_DOORBELL, MODE_POLL};
 
 use super::keeper::{Change, Inbox};
-use super::peer::Peer;
+use super::peer::{Order, Peer};
+use crate::flusher::Flusher;
 use crate::wall::Wait;
 
 /// Looks in vain before the thread gives way for a moment, so that whoever shares its processor gets on too.
@@ -21,14 +23,16 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 pub struct Crowd<'a> {
     pub peers: Vec<Peer>,
     inbox: &'a Inbox,
+    /// Flushes by the number of their client.
+    flusher: Flusher<(u64, Order)>,
     wait: Wait,
     looks: u32,
 }
 
 impl Crowd<'_> {
     /// Nobody yet.
-    pub fn new(inbox: &Inbox, wait: Wait) -> Crowd<'_> {
-        Crowd { peers: Vec::new(), inbox, wait, looks: 0 }
+    pub fn new(inbox: &Inbox, flusher: Flusher<(u64, Order)>, wait: Wait) -> Crowd<'_> {
+        Crowd { peers: Vec::new(), inbox, flusher, wait, looks: 0 }
     }
 
     /// Let those in who have come, after `greet` has seen them, and forget those who have gone.
@@ -50,15 +54,31 @@ impl Crowd<'_> {
         self.peers.iter_mut().find(|peer| peer.number == number)
     }
 
+    /// Flush what the client at `place` has written, for its order; others are served meanwhile.
+    pub fn flush(&mut self, place: usize, order: Order) {
+        self.flusher.ask((self.peers[place].number, order));
+    }
+
+    /// Answer the next flush that is done; what has become of it.
+    #[inline]
+    pub fn answer_flush(&mut self) -> Option<Status> {
+        let ((number, order), flushed) = self.flusher.take_done()?;
+        let status = flushed.as_ref().map_or_else(Status::of_error, |()| Status::Fine);
+        if let Some(peer) = self.find(number) {
+            peer.finish(&order, flushed);
+        }
+        Some(status)
+    }
+
     /// Something was found.
     #[inline]
     pub fn busy(&mut self) {
         self.looks = 0;
     }
 
-    /// Nothing was found, and nothing is due for `span`. True after [`LOOKS`] such rounds: time for housekeeping.
+    /// Nothing was found, and nothing is due for the `span`. True after [`LOOKS`] such rounds: time for housekeeping.
     #[inline]
-    pub fn idle(&mut self, span: Duration) -> bool {
+    pub fn idle(&mut self, span: impl FnOnce() -> Duration) -> bool {
         self.looks += 1;
         if self.looks < LOOKS {
             hint::spin_loop();
@@ -68,7 +88,7 @@ impl Crowd<'_> {
         match self.wait {
             _ if self.peers.is_empty() => thread::park_timeout(SLEEP_MAX),
             Wait::Spin => thread::yield_now(),
-            Wait::Block => self.sleep(span),
+            Wait::Block => self.sleep(span()),
         }
         true
     }

@@ -1,5 +1,6 @@
 //! Timing off: the device thread polls the rings and does what it finds, straight on the store.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -14,11 +15,15 @@ use super::crowd::Crowd;
 use super::keeper::{Inbox, Keeper};
 use super::peer::{Order, Taken, action};
 use crate::device::Device;
+use crate::flusher::Flusher;
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, span};
 
 /// Commands of one queue in a row; then it is the next one's turn.
 const BATCH: u32 = 32;
+/// Orders that are taken before the first of them is done, so that the ways of their data through the machine overlap:
+/// their lines together are about what a processor waits for at a time.
+const AHEAD: usize = 8;
 /// One order in so many has its latency measured: looking at the clock costs a good part of what an order does.
 const MEASURED_EVERY: u64 = 64;
 /// Orders after which the counts are shown to others.
@@ -29,6 +34,8 @@ struct Lean<'a> {
     device: &'a Device,
     crowd: Crowd<'a>,
     space: Vec<u8>,
+    /// Orders that have been taken, empty between queues.
+    ahead: VecDeque<Order>,
     counts: Tally,
     orders: u64,
     tally: Arc<Mutex<Tally>>,
@@ -45,9 +52,12 @@ pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
         let builder = thread::Builder::new().name(String::from("shm keeper"));
         let keeper = builder.spawn_scoped(scope, || keeper.run())?;
         let tally = device.tallies.open();
-        let crowd = Crowd::new(&inbox, wait);
+        let thread = thread::current();
+        let flusher = Flusher::of_store(scope, &device.store, move || thread.unpark())?;
+        let crowd = Crowd::new(&inbox, flusher, wait);
         let space = vec![0; TRANSFER_BYTES_MAX as usize];
-        Lean { device, crowd, space, counts: Tally::default(), orders: 0, tally: Arc::clone(&tally) }.run();
+        let (ahead, counts) = (VecDeque::with_capacity(AHEAD), Tally::default());
+        Lean { device, crowd, space, ahead, counts, orders: 0, tally: Arc::clone(&tally) }.run();
         device.tallies.close(&tally);
         keeper.join().unwrap_or_else(|_| Err(io::Error::other("the keeper of sockets has failed")))
     })
@@ -57,9 +67,13 @@ impl Lean<'_> {
     fn run(&mut self) {
         while !self.device.stop.is_requested() {
             self.crowd.update(|_| ());
+            while let Some(status) = self.crowd.answer_flush() {
+                self.counts.flushes += 1;
+                self.counts.errors += u64::from(status != Status::Fine);
+            }
             if self.round() {
                 self.crowd.busy();
-            } else if self.crowd.idle(Duration::MAX) {
+            } else if self.crowd.idle(|| Duration::MAX) {
                 self.show_counts();
             }
         }
@@ -80,20 +94,38 @@ impl Lean<'_> {
 
     #[inline]
     fn serve_queue(&mut self, place: usize, queue: u32) -> bool {
-        for number in 0..BATCH {
-            match self.crowd.peers[place].take(queue) {
-                Taken::Nothing => return number > 0,
-                Taken::Refused => self.counts.errors += 1,
-                Taken::Order(order) => self.perform(place, &order),
-            }
+        let mut left = BATCH;
+        loop {
+            self.take_ahead(place, queue, &mut left);
+            let Some(order) = self.ahead.pop_front() else { return left < BATCH };
+            self.perform(place, &order);
         }
-        true
+    }
+
+    /// Take orders, no more than are `left`, until there are as many as may be ahead.
+    #[inline]
+    fn take_ahead(&mut self, place: usize, queue: u32, left: &mut u32) {
+        let peer = &mut self.crowd.peers[place];
+        while self.ahead.len() < AHEAD && *left > 0 {
+            match peer.take(queue) {
+                Taken::Nothing => return,
+                Taken::Refused => self.counts.errors += 1,
+                Taken::Order(order) => {
+                    peer.prefetch(&order, &self.device.store);
+                    self.ahead.push_back(order);
+                }
+            }
+            *left -= 1;
+        }
     }
 
     #[inline]
     fn perform(&mut self, place: usize, order: &Order) {
         if let Some(record) = &self.device.record {
             record.note(action(order.operation), order.offset, order.bytes.into());
+        }
+        if order.operation == Operation::Flush {
+            return self.crowd.flush(place, *order);
         }
         let is_measured = self.orders.is_multiple_of(MEASURED_EVERY);
         let started = is_measured.then(Instant::now);
@@ -108,11 +140,8 @@ impl Lean<'_> {
     #[inline]
     fn count(&mut self, order: &Order, status: Status, started: Option<Instant>) {
         self.counts.errors += u64::from(status != Status::Fine);
-        let direction = match order.operation {
-            Operation::Read | Operation::Probe => &mut self.counts.read,
-            Operation::Write => &mut self.counts.write,
-            Operation::Flush => return self.counts.flushes += 1,
-        };
+        let is_write = order.operation == Operation::Write;
+        let direction = if is_write { &mut self.counts.write } else { &mut self.counts.read };
         match started {
             Some(started) => direction.count(order.bytes, span(started.elapsed())),
             None => {

@@ -1,9 +1,10 @@
 //! A client as the device sees it: memory that says anything, and what may be made of it.
 
+use std::io;
 use std::sync::atomic::Ordering;
 
-use phaselink_client::chunk::{self, COMMAND_WORDS};
-use phaselink_client::layout::{Layout, words};
+use phaselink_client::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
+use phaselink_client::layout::{Layout, Places, words};
 use phaselink_client::memory::Memory;
 use phaselink_client::status::Status;
 use phaselink_core::protocol::dc_express::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
@@ -12,9 +13,13 @@ use super::share::Part;
 use super::way::Way;
 use crate::store::Store;
 
-/// One ring, as far as it has been read.
+/// Where many commands wait, the entry so far behind the one that is taken is fetched with it.
+const ENTRIES_AHEAD: u32 = 3;
+
+/// One queue, and how far its ring has been read.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
+    places: Places,
     head: u32,
     pass: u8,
     /// Orders that have been taken and not been answered: no more than slots.
@@ -58,8 +63,8 @@ pub enum Taken {
 impl Peer {
     /// A client with memory of this layout and a part of the drive.
     pub fn new(number: u64, memory: Memory, layout: Layout, part: Part) -> Peer {
-        let ring = Ring { head: 0, pass: FIRST_PASS, under_way: 0, thread: 0 };
-        Peer { number, way: Way::default(), memory, layout, part, rings: vec![ring; layout.queues as usize] }
+        let ring = |queue| Ring { places: layout.places(queue), head: 0, pass: FIRST_PASS, under_way: 0, thread: 0 };
+        Peer { number, way: Way::default(), memory, layout, part, rings: (0..layout.queues).map(ring).collect() }
     }
 
     /// How many queues it has.
@@ -75,12 +80,14 @@ impl Peer {
         if ring.under_way >= self.layout.slots() {
             return Taken::Nothing;
         }
-        let entry = self.memory.words(self.layout.entry(queue, ring.head), COMMAND_WORDS);
+        let entry = self.memory.words(ring.places.entry(ring.head), COMMAND_WORDS);
         let Some(bytes) = chunk::take(entry, ring.pass) else { return Taken::Nothing };
         ring.head += 1;
         if ring.head == self.layout.entries {
             (ring.head, ring.pass) = (0, next_pass(ring.pass));
         }
+        let later = (ring.head + ENTRIES_AHEAD) % self.layout.entries;
+        self.memory.word(ring.places.entry(later)).prefetch();
         match self.check(queue, &bytes) {
             Ok(order) => {
                 self.rings[queue as usize].under_way += 1;
@@ -93,10 +100,26 @@ impl Peer {
         }
     }
 
+    #[inline]
+    fn places(&self, queue: u32) -> &Places {
+        &self.rings[queue as usize].places
+    }
+
+    /// Begin to fetch what performing an order will need: the store's bytes, and the client's lines.
+    #[inline]
+    pub fn prefetch(&self, order: &Order, store: &Store) {
+        let Order { operation, offset, bytes, queue, slot, .. } = *order;
+        if operation == Operation::Read {
+            let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
+            chunk::prefetch_to_write(buffer);
+            store.prefetch(offset, bytes.min(AHEAD_BYTES as u32));
+        }
+    }
+
     /// Whether a queue has a command, for a device that is about to sleep.
     pub fn has_command(&self, queue: u32) -> bool {
         let ring = &self.rings[queue as usize];
-        chunk::take(self.memory.words(self.layout.entry(queue, ring.head), COMMAND_WORDS), ring.pass).is_some()
+        chunk::take(self.memory.words(ring.places.entry(ring.head), COMMAND_WORDS), ring.pass).is_some()
     }
 
     /// The order that a private copy of a command is.
@@ -104,7 +127,7 @@ impl Peer {
     fn check(&self, queue: u32, bytes: &[u8; COMMAND_BYTES]) -> Result<Order, Status> {
         let command = Command::decode(bytes).ok_or(Status::Invalid)?;
         let Command { operation, slot, attempt, offset, bytes, buffer, .. } = command;
-        let is_own = u32::from(slot) < self.layout.slots() && buffer == self.layout.buffer(queue, slot.into());
+        let is_own = u32::from(slot) < self.layout.slots() && buffer == self.places(queue).buffer(slot.into());
         if !is_own {
             return Err(Status::Invalid);
         }
@@ -136,11 +159,14 @@ impl Peer {
         }
     }
 
-    /// Do what an order says, answer it, and forget it. `space` has room for the largest transfer.
+    /// Move the data of an order, answer it, and forget it. `space` has room for the largest transfer.
+    ///
+    /// # Panics
+    /// If it is a flush: [`Crowd::flush`](super::crowd::Crowd::flush) sees to these.
     #[inline]
     pub fn perform(&mut self, order: &Order, store: &Store, space: &mut [u8]) -> Status {
-        let Order { operation, offset, bytes, queue, slot, attempt } = *order;
-        let buffer = self.memory.words(self.layout.buffer(queue, slot.into()), words(bytes));
+        let Order { operation, offset, bytes, queue, slot, .. } = *order;
+        let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
         let space = &mut space[..bytes as usize];
         let done = match operation {
             Operation::Read | Operation::Probe => store.read(offset, space).map(|()| chunk::deliver(buffer, space)),
@@ -148,24 +174,30 @@ impl Peer {
                 chunk::copy_out(buffer, space);
                 store.write(offset, space)
             }
-            Operation::Flush => store.flush(),
+            Operation::Flush => unreachable!("a flush moves no data"),
         };
+        self.finish(order, done)
+    }
+
+    /// Answer an order, and forget it.
+    #[inline]
+    pub fn finish(&mut self, order: &Order, done: io::Result<()>) -> Status {
         let status = done.map_or_else(|error| Status::of_error(&error), |()| Status::Fine);
-        self.answer(queue, slot, attempt, status);
-        self.rings[queue as usize].under_way -= 1;
+        self.answer(order.queue, order.slot, order.attempt, status);
+        self.rings[order.queue as usize].under_way -= 1;
         status
     }
 
     #[inline]
     fn answer(&self, queue: u32, slot: u16, attempt: u8, status: Status) {
-        let word = self.memory.word(self.layout.status(queue, slot.into()));
+        let word = self.memory.word(self.places(queue).status(slot.into()));
         word.store(status.word(attempt), Ordering::Release);
     }
 
     /// Tell the hosts whether to ring.
     pub fn tell_mode(&self, mode: u8) {
         for queue in 0..self.queues() {
-            self.memory.word(self.layout.mode_word(queue)).store(mode.into(), Ordering::SeqCst);
+            self.memory.word(self.places(queue).mode_word).store(mode.into(), Ordering::SeqCst);
         }
     }
 

@@ -11,6 +11,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use phaselink_client::PROBE_BYTES;
 use phaselink_client::layout::TRANSFER_BYTES_MAX;
 use phaselink_client::status::Status;
 use phaselink_core::engine::{Completed, Input};
@@ -23,6 +24,7 @@ use super::crowd::Crowd;
 use super::keeper::{Inbox, Keeper};
 use super::peer::{Order, Taken, action};
 use crate::device::Device;
+use crate::flusher::Flusher;
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, Wall};
 
@@ -63,10 +65,12 @@ pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) ->
         let builder = thread::Builder::new().name(String::from("shm keeper"));
         let keeper = builder.spawn_scoped(scope, || keeper.run())?;
         let tally = device.tallies.open();
+        let thread = thread::current();
+        let flusher = Flusher::of_store(scope, &device.store, move || thread.unpark())?;
         let mut timed = Timed {
             device,
             wall,
-            crowd: Crowd::new(&inbox, wait),
+            crowd: Crowd::new(&inbox, flusher, wait),
             threads,
             queues_ever: 0,
             orders: Vec::new(),
@@ -85,10 +89,15 @@ impl Timed<'_> {
     fn run(&mut self) {
         while !self.device.stop.is_requested() {
             self.update();
+            while let Some(status) = self.crowd.answer_flush() {
+                let mut tally = locked(&self.tally);
+                tally.flushes += 1;
+                tally.errors += u64::from(status != Status::Fine);
+            }
             if self.complete() | self.look() {
                 self.crowd.busy();
             } else {
-                self.crowd.idle(self.wall.idle_for());
+                self.crowd.idle(|| self.wall.idle_for());
             }
         }
     }
@@ -110,22 +119,25 @@ impl Timed<'_> {
             let order = self.orders[done.token as usize].as_ref().expect("an order completes once");
             self.ahead.push((Time::ZERO + done.at.since(Time::ZERO).saturating_sub(order.way), done));
         }
+        if self.ahead.is_empty() {
+            return false;
+        }
         let now = self.wall.now();
         let before = self.ahead.len();
         for place in (0..before).rev() {
             if self.ahead[place].0 <= now {
                 let (due, done) = self.ahead.swap_remove(place);
-                self.hand_over(due, done);
+                self.hand_over(due, now, done);
             }
         }
         self.ahead.len() < before
     }
 
-    fn hand_over(&mut self, due: Time, done: Completed) {
+    fn hand_over(&mut self, due: Time, now: Time, done: Completed) {
         let UnderWay { peer, order, arrived, .. } =
             self.orders[done.token as usize].take().expect("an order completes once");
         self.free.push(done.token);
-        self.wall.hand_over(due);
+        self.wall.hand_over(due, now);
         let Some(peer) = self.crowd.find(peer) else { return };
         let status = peer.perform(&order, &self.device.store, &mut self.space);
         let mut tally = locked(&self.tally);
@@ -162,14 +174,12 @@ impl Timed<'_> {
             record.note(action(order.operation), order.offset, order.bytes.into());
         }
         if order.operation == Operation::Flush {
-            let status = peer.perform(&order, &self.device.store, &mut self.space);
-            let mut tally = locked(&self.tally);
-            tally.flushes += 1;
-            tally.errors += u64::from(status != Status::Fine);
-            return;
+            return self.crowd.flush(place, order);
         }
         let (number, way, thread) = (peer.number, peer.way.span(order.bytes), peer.thread(order.queue));
         self.submit(number, order, way, thread);
+        // Probes find their bytes in the processor's cache, and so must what takes the way that they have measured.
+        self.device.store.prefetch(order.offset, order.bytes.min(PROBE_BYTES[1]));
     }
 
     fn submit(&mut self, peer: u64, order: Order, way: Span, thread: u16) {

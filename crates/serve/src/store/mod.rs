@@ -21,8 +21,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, RwLock};
+use std::thread;
+use std::time::Duration;
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use phaselink_core::config::Problem;
 use rustix::fs::FallocateFlags;
 
@@ -71,6 +73,10 @@ impl Store {
         let map = map.map_err(|error| {
             Problem::new("store", None, format!("no memory for {} bytes: {error}", geometry.capacity_bytes), "")
         })?;
+        if geometry.capacity_bytes <= LARGE_PAGES_BYTES_MAX {
+            // Without large pages, finding a page takes about as long as its bytes do; and that is all.
+            let _ = map.advise(Advice::HugePage);
+        }
         Ok(Store { geometry, map: map.into(), backing: Backing::Memory { state: Mutex::default() } })
     }
 
@@ -86,6 +92,11 @@ impl Store {
     /// Size and block of the device.
     pub fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    /// Whether the bytes end with the process, so that flushing them is nothing.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.backing, Backing::Memory { .. })
     }
 
     /// Copy the bytes from `offset` on.
@@ -109,6 +120,16 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Begin to fetch bytes ahead of a read. A hint.
+    #[inline]
+    pub fn prefetch(&self, offset: u64, bytes: u32) {
+        self.check(offset, bytes.into());
+        let first = self.map.as_ptr().wrapping_add(offset as usize);
+        for line in (0..bytes as usize).step_by(64) {
+            prefetch(first.wrapping_add(line));
+        }
     }
 
     /// Let the bytes from `offset` on be `from`.
@@ -260,6 +281,25 @@ impl Store {
     }
 }
 
+/// Looks at a lock that is taken, and the pause between two.
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// A store in memory may use large pages up to here. Beyond, a drive of which little is written would take much more
+/// memory than it holds.
+const LARGE_PAGES_BYTES_MAX: u64 = 1 << 30;
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn prefetch(byte: *const u8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a hint, which reads nothing that a program could see and never fails.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(byte.cast()) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_byte: *const u8) {}
+
 /// Page of memory, and the unit in which space of a file is accounted for.
 const PAGE_BYTES: u64 = 4096;
 
@@ -318,11 +358,15 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, Refusal> {
     Ok(Store { geometry, map, backing: Backing::File(Box::new(backing)) })
 }
 
-/// The lock goes with the open file, so that it ends with the process, however that ends.
+/// The lock goes with the open file, so that it ends with the process, however that ends. A process that is just being
+/// started has the descriptors of the one that starts it for a moment, so that a lock may be a moment late to end.
 fn lock(file: &File) -> Result<(), Refusal> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(Refusal::new("another server has this store", "one server a store")),
-        Err(TryLockError::Error(error)) => Err(error.into()),
+    for _ in 0..LOCK_ATTEMPTS {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
     }
+    Err(Refusal::new("another server has this store", "one server a store"))
 }

@@ -38,6 +38,7 @@ pub struct Command {
 
 impl Command {
     /// The command as it stands in the ring.
+    #[inline]
     pub fn encode(&self) -> [u8; COMMAND_BYTES] {
         let mut bytes = [0; COMMAND_BYTES];
         bytes[0] = self.operation as u8;
@@ -52,6 +53,7 @@ impl Command {
     }
 
     /// The command that these bytes hold, unless they are none.
+    #[inline]
     pub fn decode(bytes: &[u8; COMMAND_BYTES]) -> Option<Command> {
         let words = bytes.as_chunks::<8>().0;
         let word = |place: usize| u64::from_le_bytes(words[place]);
@@ -69,6 +71,7 @@ impl Command {
 }
 
 impl Operation {
+    #[inline]
     fn decode(code: u8) -> Option<Operation> {
         match code {
             1 => Some(Operation::Read),

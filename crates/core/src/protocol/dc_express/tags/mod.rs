@@ -81,6 +81,7 @@ pub fn tag_bits_min(capacity_bytes: u64, chunk_bytes: u32) -> u32 {
 
 /// The trailing bytes of a chunk as a little-endian number. A chunk shorter than the tag is its own
 /// tail.
+#[inline]
 pub fn tail(chunk: &[u8], width: TagWidth) -> u64 {
     match width {
         TagWidth::Bits8 => chunk.last().map(|&byte| u64::from(byte)),

@@ -1,0 +1,130 @@
+//! Loading a served device: jobs in fio's terms over NBD or through shared memory, measured at the client.
+//!
+//! Each thread of a job has a connection of its own and keeps up to `iodepth` requests under way. Latencies count from
+//! when the job wanted a request, so that a job with a rate pays for what comes late.
+
+mod loader;
+mod nbd;
+mod shm;
+mod target;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use phaselink_core::report::{CpuUse, Energy, JobOutcome, Outcome, WireUse};
+use phaselink_core::time::{Span, Time};
+use phaselink_core::workload::{Generator, Io, Job};
+
+use crate::tally::Tally;
+use crate::wall::Clock;
+use loader::Loader;
+
+pub use target::Target;
+
+/// The way of one thread to the device. Requests are known by their slot, below the job's depth.
+trait Connection: Send {
+    /// Ask for this in a free slot; `data` is a write's.
+    fn ask(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()>;
+
+    /// Send what has been asked, and wait until something has been done, or may have been, or it is `until`.
+    fn wait(&mut self, until: Option<Time>, clock: &Clock) -> io::Result<()>;
+
+    /// Add the slots that are done to `done`, and whether each has succeeded.
+    fn reap(&mut self, done: &mut Vec<(usize, bool)>) -> io::Result<()>;
+
+    /// Part from the server; nothing is under way.
+    fn end(self) -> io::Result<()>;
+}
+
+/// What one thread has measured.
+#[derive(Debug, Default)]
+struct Measured {
+    tally: Tally,
+    last: Time,
+}
+
+/// Run `jobs` against the server at `target` until they are done or `stop` says so.
+///
+/// # Errors
+/// If a connection cannot be made or breaks, or a job asks for transfers that the target does not take.
+pub fn run(target: &Target, jobs: &[Job], seed: u64, stop: &AtomicBool) -> io::Result<Outcome> {
+    let capacity_bytes = target.limits()?.capacity_bytes;
+    let measured = match target {
+        Target::Nbd(uri) => measure(jobs, capacity_bytes, seed, stop, |_| nbd::Line::connect(uri)),
+        Target::Shm(path) => measure(jobs, capacity_bytes, seed, stop, |job| shm::Line::connect(path, job)),
+    }?;
+    Ok(outcome(target, jobs, seed, &measured, !stop.load(Ordering::Relaxed)))
+}
+
+/// Every thread of every job with a connection of its own: what they have measured, with the places of their jobs.
+fn measure<C: Connection>(
+    jobs: &[Job],
+    capacity_bytes: u64,
+    seed: u64,
+    stop: &AtomicBool,
+    connect: impl Fn(&Job) -> io::Result<C>,
+) -> io::Result<Vec<(usize, Measured)>> {
+    let threads = (0..jobs.len()).flat_map(|place| (0..jobs[place].threads).map(move |number| (place, number)));
+    let connected = threads.map(|(place, number)| {
+        let generator = Generator::new(&jobs[place], number, capacity_bytes, seed);
+        Ok((place, Loader::new(connect(&jobs[place])?, &jobs[place], generator)))
+    });
+    let loaders = connected.collect::<io::Result<Vec<_>>>()?;
+    let clock = Clock::start();
+    thread::scope(|scope| {
+        let start = |(place, loader): (usize, Loader<C>)| {
+            let clock = clock.clone();
+            (place, scope.spawn(move || loader.run(&clock, stop)))
+        };
+        let running: Vec<_> = loaders.into_iter().map(start).collect();
+        let joined = running.into_iter().map(|(place, thread)| {
+            let measured = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has failed")))?;
+            Ok((place, measured))
+        });
+        joined.collect()
+    })
+}
+
+/// The longest transfer of a job, in bytes.
+fn longest_bytes(job: &Job) -> u32 {
+    let blocks = job.read_blocks.iter().chain(&job.write_blocks).map(|share| share.bytes);
+    let replayed = job.trace.iter().flat_map(|ios| ios.iter()).map(|entry| entry.io.bytes);
+    blocks.chain(replayed).max().unwrap_or(0)
+}
+
+fn outcome(target: &Target, jobs: &[Job], seed: u64, measured: &[(usize, Measured)], finished: bool) -> Outcome {
+    let errors = measured.iter().map(|(_, measured)| measured.tally.errors).sum();
+    let last = measured.iter().map(|(_, measured)| measured.last).max().unwrap_or(Time::ZERO);
+    Outcome {
+        drive: target.to_string(),
+        seed,
+        elapsed: last.since(Time::ZERO),
+        jobs: jobs.iter().enumerate().map(|(place, job)| job_outcome(place, job, measured)).collect(),
+        upstream: WireUse::default(),
+        downstream: WireUse::default(),
+        cpu: CpuUse::default(),
+        energy: Energy::default(),
+        memory_j: None,
+        stack_stages: Vec::new(),
+        counters: vec![("errors", errors)],
+        events: 0,
+        finished,
+    }
+}
+
+fn job_outcome(place: usize, job: &Job, measured: &[(usize, Measured)]) -> JobOutcome {
+    let (mut sum, mut last) = (Tally::default(), Time::ZERO);
+    for (_, measured) in measured.iter().filter(|(of, _)| *of == place) {
+        sum.merge(&measured.tally);
+        last = last.max(measured.last);
+    }
+    let runtime: Span = last.since(Time::ZERO).saturating_sub(job.ramp_time);
+    JobOutcome {
+        name: job.name.clone(),
+        iodepth: job.iodepth,
+        threads: job.threads,
+        read: sum.read.outcome(runtime),
+        write: sum.write.outcome(runtime),
+    }
+}

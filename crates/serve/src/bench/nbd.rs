@@ -1,0 +1,63 @@
+//! A thread's connection to an NBD server.
+
+use std::io;
+use std::time::Duration;
+
+use phaselink_core::time::{Span, Time};
+use phaselink_core::workload::{Io, Op};
+
+use super::Connection;
+use crate::nbd::client::Client;
+use crate::nbd::uri::Uri;
+use crate::nbd::wire::{Request, command};
+use crate::wall::Clock;
+
+/// Shorter waits are spent looking, as sleeping takes longer.
+const SLEEP_MIN: Span = Span::from_us(60);
+
+/// A connection; a request's slot is its cookie.
+pub struct Line {
+    client: Client,
+    /// By slot: bytes of data in the answer. Slots of writes, and those never used, have none.
+    answer_bytes: Vec<usize>,
+}
+
+impl Line {
+    pub fn connect(uri: &Uri) -> io::Result<Line> {
+        Ok(Line { client: Client::connect(uri)?, answer_bytes: Vec::new() })
+    }
+}
+
+impl Connection for Line {
+    fn ask(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()> {
+        let Io { op, offset, bytes } = io;
+        if slot >= self.answer_bytes.len() {
+            self.answer_bytes.resize(slot + 1, 0);
+        }
+        self.answer_bytes[slot] = if op == Op::Read { bytes as usize } else { 0 };
+        let command = if op == Op::Read { command::READ } else { command::WRITE };
+        self.client.ask(&Request { flags: 0, command, cookie: slot as u64, offset, length: bytes }, data);
+        Ok(())
+    }
+
+    fn wait(&mut self, until: Option<Time>, clock: &Clock) -> io::Result<()> {
+        self.client.send()?;
+        let Some(until) = until else { return self.client.sleep(None) };
+        let left = until.since(clock.now());
+        let timeout = if left > SLEEP_MIN { left.saturating_sub(SLEEP_MIN) } else { Span::ZERO };
+        self.client.sleep(Some(Duration::from_nanos(timeout.as_ps() / 1000)))
+    }
+
+    fn reap(&mut self, done: &mut Vec<(usize, bool)>) -> io::Result<()> {
+        self.client.receive()?;
+        let bytes_of = |cookie: u64| self.answer_bytes.get(cookie as usize).copied().unwrap_or(0);
+        while let Some(answer) = self.client.answer(bytes_of)? {
+            done.push((answer.cookie as usize, answer.error == 0));
+        }
+        Ok(())
+    }
+
+    fn end(self) -> io::Result<()> {
+        self.client.disconnect()
+    }
+}
