@@ -88,7 +88,7 @@ impl Pair {
     fn publish(&mut self, script: &mut Script<'_>) {
         let queue = u32::from(script.byte()) % self.layout.queues;
         let [code, slot, offset, blocks, wrong] = [(); 5].map(|()| script.byte());
-        let (tail, pass) = self.tails[queue as usize];
+        let (places, (tail, pass)) = (self.layout.places(queue), self.tails[queue as usize]);
         let mut command = Command {
             operation: [Operation::Read, Operation::Write, Operation::Flush, Operation::Probe][usize::from(code % 4)],
             pass,
@@ -96,7 +96,7 @@ impl Pair {
             attempt: slot,
             offset: u64::from(offset % 64) * 512,
             bytes: u32::from(blocks % 16) * 512,
-            buffer: self.layout.buffer(queue, u32::from(slot) % self.layout.slots()),
+            buffer: places.buffer(u32::from(slot) % self.layout.slots()),
             tag: script.number(8),
         };
         match wrong % 8 {
@@ -111,7 +111,7 @@ impl Pair {
         if wrong & 0x80 != 0 {
             bytes[0] = script.byte();
         }
-        chunk::publish(self.host.words(self.layout.entry(queue, tail), COMMAND_WORDS), &bytes);
+        chunk::publish(self.host.words(places.entry(tail), COMMAND_WORDS), &bytes);
         let next = tail + 1;
         self.tails[queue as usize] = if next == self.layout.entries { (0, next_pass(pass)) } else { (next, pass) };
     }
