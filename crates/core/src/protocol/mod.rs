@@ -60,32 +60,30 @@ pub enum Controller {
 
 /// Both halves of a drive's protocol, set up and connected.
 pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Controller) {
-    if drive.interface == Interface::Pss {
-        let (driver, controller) = pss::connect(drive, sink);
-        return (Driver::Pss(driver), Controller::Pss(controller));
-    }
-    if drive.interface == Interface::Moneta {
-        let (driver, controller) = moneta::connect(drive, sink);
-        return (Driver::Moneta(driver), Controller::Moneta(controller));
-    }
-    if drive.interface == Interface::Capi {
-        let (driver, afu) = capi::connect(drive, seed, sink);
-        return (Driver::Capi(driver), Controller::Capi(afu));
-    }
-    if drive.interface == Interface::Cxl {
-        let (driver, device) = cxl::connect(drive, sink);
-        return (Driver::Cxl(driver), Controller::Cxl(device));
-    }
-    let mut nvme = nvme::controller::Controller::new(drive);
-    let nvme_driver = nvme::driver::Driver::new(drive, &mut nvme, sink);
     match drive.interface {
-        Interface::Nvme | Interface::Moneta | Interface::Pss | Interface::Capi | Interface::Cxl => {
-            (Driver::Nvme(nvme_driver), Controller::Nvme(nvme))
+        Interface::Nvme => {
+            let (driver, controller) = nvme::connect(drive, sink);
+            (Driver::Nvme(driver), Controller::Nvme(controller))
         }
         Interface::DcExpress => {
-            let mut endpoint = dc_express::endpoint::Endpoint::new(drive, nvme);
-            let driver = dc_express::driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, sink);
+            let (driver, endpoint) = dc_express::connect(drive, seed, sink);
             (Driver::DcExpress(driver), Controller::DcExpress(endpoint))
+        }
+        Interface::Moneta => {
+            let (driver, controller) = moneta::connect(drive, sink);
+            (Driver::Moneta(driver), Controller::Moneta(controller))
+        }
+        Interface::Pss => {
+            let (driver, controller) = pss::connect(drive, sink);
+            (Driver::Pss(driver), Controller::Pss(controller))
+        }
+        Interface::Capi => {
+            let (driver, afu) = capi::connect(drive, seed, sink);
+            (Driver::Capi(driver), Controller::Capi(afu))
+        }
+        Interface::Cxl => {
+            let (driver, device) = cxl::connect(drive, sink);
+            (Driver::Cxl(driver), Controller::Cxl(device))
         }
     }
 }

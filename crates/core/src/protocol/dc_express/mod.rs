@@ -22,6 +22,16 @@ pub mod tags;
 mod tails;
 
 use super::nvme;
+use crate::config;
+use crate::sink::Sink;
+
+/// Driver and endpoint, each with the NVMe half that does its writes.
+pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (driver::Driver, endpoint::Endpoint) {
+    let (nvme_driver, nvme) = nvme::connect(drive, sink);
+    let mut endpoint = endpoint::Endpoint::new(drive, nvme);
+    let driver = driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, sink);
+    (driver, endpoint)
+}
 
 /// What a packet is, in [`crate::link::packet::Token::role`].
 pub mod role {

@@ -23,6 +23,16 @@ pub mod driver;
 pub mod shadow;
 pub mod spec;
 
+use crate::config;
+use crate::sink::Sink;
+
+/// Driver and controller, which has been told of the driver's queues.
+pub fn connect(drive: &config::Drive, sink: &mut Sink) -> (driver::Driver, controller::Controller) {
+    let mut controller = controller::Controller::new(drive);
+    let driver = driver::Driver::new(drive, &mut controller, sink);
+    (driver, controller)
+}
+
 /// What a packet is, in [`crate::link::packet::Token::role`].
 pub mod role {
     pub const DOORBELL: u8 = 0;
