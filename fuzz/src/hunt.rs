@@ -28,7 +28,7 @@ pub fn hunt(target: &Target, mutants: u64, seed: u64, mut progress: impl FnMut(u
     let mut mutator = Mutator::new(&corpus, seed);
     let all = corpus.iter().cloned().map(Some).chain((0..mutants).map(|_| None));
     for input in all {
-        let input = input.unwrap_or_else(|| mutator.next());
+        let input = input.unwrap_or_else(|| mutator.input());
         bag.inputs += 1;
         if !survives(target, &input) {
             bag.crashes.push(input);

@@ -58,7 +58,10 @@ fn main() -> ExitCode {
         Action::Hunt => hunt_one(target, &wanted),
         Action::Replay(file) => fs::read(file).map(|input| (target.run)(&input)),
         Action::WriteSeeds(folder) => write_seeds(target, folder),
-        Action::List => Ok(println!("{}", target.name)),
+        Action::List => {
+            println!("{}", target.name);
+            Ok(())
+        }
     });
     let errors: Vec<io::Error> = done.filter_map(Result::err).collect();
     errors.iter().for_each(|error| eprintln!("{error}"));

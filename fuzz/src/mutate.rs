@@ -58,7 +58,7 @@ impl<'a> Mutator<'a> {
     }
 
     /// The next input: one of the corpus with a few changes, most often one or two.
-    pub fn next(&mut self) -> Vec<u8> {
+    pub fn input(&mut self) -> Vec<u8> {
         let mut input = self.other().to_vec();
         let changes = 1 + self.random.random_range(0u32..64).trailing_zeros().min(6);
         for _ in 0..changes {

@@ -256,7 +256,7 @@ impl Bench {
     /// Any word of memory: a list, a queue, shadow doorbells.
     fn scribble(&mut self, script: &mut Script<'_>) {
         let at = script.number(2) as usize * 8 % MEMORY_BYTES;
-        let word = if script.byte() % 2 == 0 { address(script) } else { script.number(8) };
+        let word = if script.byte().is_multiple_of(2) { address(script) } else { script.number(8) };
         self.machine.memory[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
 

@@ -41,8 +41,8 @@ fn damage(file: &File, script: &mut Script<'_>) {
         _ => script.number(4) % (DATA_START * 2),
     };
     let mut page = header_page();
-    for place in 0..32 {
-        page[place] ^= script.byte();
+    for byte in &mut page[..32] {
+        *byte ^= script.byte();
     }
     if how & 4 == 0 {
         seal(&mut page, HEADER_BYTES - 4);
