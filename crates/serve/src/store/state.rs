@@ -42,7 +42,8 @@ impl Slots {
 
     /// Save `bytes` in the slot that does not hold the present state.
     pub fn save(&mut self, file: &File, bytes: &[u8]) -> io::Result<()> {
-        let sequence = self.sequence + 1;
+        // Only a file that is not of our making has the last number.
+        let sequence = self.sequence.checked_add(1).ok_or(io::ErrorKind::InvalidData)?;
         let start = STATE_STARTS[(sequence % 2) as usize];
         file.write_all_at(&encode(sequence, bytes), start)?;
         file.sync_data()?;
@@ -83,8 +84,7 @@ fn load(file: &File, place: usize) -> Result<Slot, Refusal> {
     if head == [0; HEAD_BYTES] {
         return Ok(Slot::Empty);
     }
-    // Behind the highest number none is left for what is saved next.
-    if length > STATE_BYTES_MAX as u64 || sequence % 2 != place as u64 || sequence == u64::MAX {
+    if length > STATE_BYTES_MAX as u64 || sequence % 2 != place as u64 {
         return Ok(Slot::Damaged);
     }
     let mut bytes = vec![0; length as usize];
