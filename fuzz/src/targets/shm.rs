@@ -141,7 +141,11 @@ impl Pair {
             return;
         }
         let order = self.orders.remove(0);
-        let status = self.device.perform(&order, &self.store, &mut self.space);
+        // Flushes are another thread's, and only answered here.
+        let status = match order.operation {
+            Operation::Flush => self.device.finish(&order, self.store.flush()),
+            _ => self.device.perform(&order, &self.store, &mut self.space),
+        };
         assert_eq!(status, Status::Fine, "{order:?}");
         let mut held = vec![0; order.bytes as usize];
         self.store.read(order.offset, &mut held).expect("memory");
