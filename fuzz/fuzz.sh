@@ -38,7 +38,7 @@ fuzz() {
     seconds=$1 target=$2
     mkdir -p "found/$target" "corpus/$target" crashes
     cargo run --quiet -p phaselink-fuzz -- --seeds "found/$target" "$target"
-    TARGET=$target "$program" -max_total_time="$seconds" -runs="${RUNS:--1}" -max_len=16384 -timeout=10 -rss_limit_mb=4096 \
+    TARGET=$target "$program" -max_total_time="$seconds" -runs="${RUNS:--1}" -max_len=32768 -timeout=10 -rss_limit_mb=4096 \
         -artifact_prefix="crashes/$target-" -print_final_stats=1 "found/$target" "corpus/$target" 2> "found/$target.log" ||
         { tail -n 40 "found/$target.log"; return 1; }
     echo "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' "found/$target.log") inputs," \

@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Longest input; what matters fits, and longer ones only take longer.
-pub const INPUT_BYTES_MAX: usize = 16384;
+pub const INPUT_BYTES_MAX: usize = 32768;
 
 /// Numbers at which readers go wrong.
 const NUMBERS: [u64; 14] = [
