@@ -1,10 +1,13 @@
 //! An address where one client at a time finds a controller.
 
 use std::fs;
+use std::hint;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use phaselink_core::config::Problem;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -14,6 +17,7 @@ use crate::device::Device;
 use crate::nbd::socket::bind_unix;
 use crate::nvme::{Controller, Identity};
 use crate::store::{Geometry, Store};
+use crate::wall::Wait;
 
 /// Name of the socket within a directory, where SPDK's clients look for it.
 const SOCKET_IN_DIRECTORY: &str = "cntrl";
@@ -60,6 +64,13 @@ impl Drop for Served {
         let _ = fs::remove_file(&self.path);
     }
 }
+
+/// Rounds after which the sockets are looked at: that costs a system call, and a round a few loads. A client that has just
+/// said something says more soon.
+const ATTENDED_EVERY: u32 = 512;
+const ATTENDED_AGAIN: u32 = 16;
+/// Rounds in vain before the thread gives way for a moment, so that whoever shares its processor gets on too.
+const IN_VAIN_MAX: u32 = 1024;
 
 /// A controller, with its client if there is one.
 #[derive(Debug)]
@@ -111,11 +122,72 @@ impl Front<'_> {
     }
 }
 
+/// Look after all sockets; whether there was anything.
+pub fn attend(fronts: &mut [Front], store: &Store) -> bool {
+    fronts.iter_mut().fold(false, |any, front| front.attend(store) | any)
+}
+
+/// There is nothing to do for now: give way for a moment, or sleep for up to `time` once no client can ring unheard.
+///
+/// # Errors
+/// If the system cannot wait for sockets.
+pub fn rest(fronts: &mut [Front], device: &Device, wait: Wait, time: Duration) -> io::Result<()> {
+    if wait == Wait::Spin && !is_alone(fronts) {
+        thread::yield_now();
+        return Ok(());
+    }
+    let ask = |front: &mut Front| front.client.as_mut().is_some_and(|client| front.controller.ask_to_ring(client));
+    match fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
+        true => Ok(()),
+        false => sleep(fronts, device, time),
+    }
+}
+
+/// Whether nobody is there.
+pub fn is_alone(fronts: &[Front]) -> bool {
+    fronts.iter().all(|front| front.client.is_none())
+}
+
+/// What the device thread does between its rounds over the queues: when it looks at the sockets, and when it rests.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    since_attended: u32,
+    in_vain: u32,
+}
+
+impl Rounds {
+    /// A round is over: whether it is time to look at the sockets.
+    #[inline]
+    pub fn is_to_attend(&mut self, wait: Wait) -> bool {
+        self.since_attended += 1;
+        self.since_attended >= ATTENDED_EVERY || wait == Wait::Block
+    }
+
+    /// They have been looked at; `any` says whether there was anything.
+    pub fn attended(&mut self, any: bool) {
+        self.since_attended = if any { ATTENDED_EVERY - ATTENDED_AGAIN } else { 0 };
+    }
+
+    /// Whether it is time to rest, after a round that has found something or not.
+    #[inline]
+    pub fn is_to_rest(&mut self, found: bool, wait: Wait) -> bool {
+        self.in_vain = if found { 0 } else { self.in_vain + 1 };
+        if self.in_vain >= IN_VAIN_MAX || self.in_vain > 0 && wait == Wait::Block {
+            self.in_vain = 0;
+            return true;
+        }
+        if self.in_vain > 0 {
+            hint::spin_loop();
+        }
+        false
+    }
+}
+
 /// Sleep until something comes through a socket, the device is to stop, or the time is over.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-pub fn sleep(fronts: &[Front], device: &Device, time: std::time::Duration) -> io::Result<()> {
+fn sleep(fronts: &[Front], device: &Device, time: Duration) -> io::Result<()> {
     let stop: BorrowedFd = device.stop.as_fd();
     let mut polled: Vec<PollFd> = fronts.iter().map(Front::polled).collect();
     polled.push(PollFd::from_borrowed_fd(stop, PollFlags::IN));

@@ -1,15 +1,13 @@
 //! Timing off: the device thread looks at the queues and does what it finds, straight on the store.
 
-use std::hint;
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::workload::Op;
 
-use super::front::{self, Front, Served};
+use super::front::{self, Front, Rounds, Served};
 use crate::device::Device;
 use crate::nvme::order::Action;
 use crate::nvme::{Order, TRANSFER_BYTES_MAX, Taken};
@@ -18,12 +16,6 @@ use crate::wall::{Wait, span};
 
 /// Commands of one queue in a row, with one interrupt for all of them; then it is the next one's turn.
 const BATCH: u32 = 32;
-/// Rounds after which the sockets are looked at: that costs a system call, and a round a few loads. A client that has just
-/// said something says more soon.
-pub const ATTENDED_EVERY: u32 = 512;
-pub const ATTENDED_AGAIN: u32 = 16;
-/// Rounds in vain before the thread gives way for a moment, so that whoever shares its processor gets on too.
-const ROUNDS: u32 = 1024;
 /// Longest sleep: a stop wakes the thread before that.
 pub const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// One order in so many has its latency measured: looking at the clock costs a good part of what an order does.
@@ -65,44 +57,20 @@ pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
 
 impl Lean<'_> {
     fn run(&mut self) -> io::Result<()> {
-        let (mut rounds, mut idle) = (0, 0);
+        let mut rounds = Rounds::default();
         while !self.device.stop.is_requested() {
             let mut found = self.round();
-            rounds += 1;
-            if rounds >= ATTENDED_EVERY || self.wait == Wait::Block {
-                let any = self.attend();
-                rounds = if any { ATTENDED_EVERY - ATTENDED_AGAIN } else { 0 };
+            if rounds.is_to_attend(self.wait) {
+                let any = front::attend(&mut self.fronts, &self.device.store);
+                rounds.attended(any);
                 found |= any;
             }
-            idle = if found { 0 } else { idle + 1 };
-            if idle >= ROUNDS || idle > 0 && self.wait == Wait::Block {
-                idle = 0;
-                self.pass_time()?;
-            } else if idle > 0 {
-                hint::spin_loop();
+            if rounds.is_to_rest(found, self.wait) {
+                self.show_counts();
+                front::rest(&mut self.fronts, self.device, self.wait, SLEEP_MAX)?;
             }
         }
         Ok(())
-    }
-
-    fn attend(&mut self) -> bool {
-        let store = &self.device.store;
-        self.fronts.iter_mut().fold(false, |any, front| front.attend(store) | any)
-    }
-
-    /// There is nothing to do for now.
-    fn pass_time(&mut self) -> io::Result<()> {
-        self.show_counts();
-        let is_alone = self.fronts.iter().all(|front| front.client.is_none());
-        if self.wait == Wait::Spin && !is_alone {
-            thread::yield_now();
-            return Ok(());
-        }
-        let ask = |front: &mut Front| front.client.as_mut().is_some_and(|client| front.controller.ask_to_ring(client));
-        if self.fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
-            return Ok(());
-        }
-        front::sleep(&self.fronts, self.device, SLEEP_MAX)
     }
 
     /// Look at every queue; whether anything was there.

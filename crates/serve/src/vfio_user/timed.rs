@@ -13,10 +13,8 @@
 //! Admin commands, flushes and deallocations cost no modelled time. Queues of real hosts take turns in the model's
 //! queue pairs.
 
-use std::hint;
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
 use phaselink_core::config::{Drive, Wait as Waiting};
@@ -25,16 +23,13 @@ use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Io, Op};
 
-use super::front::{self, Front, Served};
-use super::lean::{ATTENDED_AGAIN, ATTENDED_EVERY, SLEEP_MAX, note};
+use super::front::{self, Front, Rounds, Served};
+use super::lean::{SLEEP_MAX, note};
 use crate::device::Device;
 use crate::nvme::order::Action;
 use crate::nvme::{Order, TRANSFER_BYTES_MAX, Taken};
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, Wall};
-
-/// Rounds in vain before the thread gives way for a moment.
-const ROUNDS: u32 = 1024;
 
 /// An order in the model.
 struct UnderWay {
@@ -105,44 +100,22 @@ pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) ->
 
 impl Timed<'_> {
     fn run(&mut self) -> io::Result<()> {
-        let (mut rounds, mut idle) = (0, 0);
+        let mut rounds = Rounds::default();
         while !self.device.stop.is_requested() {
             self.wall.advance();
             let mut found = self.complete() | self.look();
-            rounds += 1;
-            if rounds >= ATTENDED_EVERY || self.wait == Wait::Block {
-                let any = self.attend();
-                rounds = if any { ATTENDED_EVERY - ATTENDED_AGAIN } else { 0 };
+            if rounds.is_to_attend(self.wait) {
+                let any = front::attend(&mut self.fronts, &self.device.store);
+                rounds.attended(any);
                 found |= any;
             }
-            idle = if found { 0 } else { idle + 1 };
-            if idle >= ROUNDS || idle > 0 && self.wait == Wait::Block {
-                idle = 0;
-                self.pass_time()?;
-            } else if idle > 0 {
-                hint::spin_loop();
+            if rounds.is_to_rest(found, self.wait) {
+                let time = if front::is_alone(&self.fronts) { SLEEP_MAX } else { self.wall.idle_for() };
+                let time = time.max(Duration::from_micros(1));
+                front::rest(&mut self.fronts, self.device, self.wait, time)?;
             }
         }
         Ok(())
-    }
-
-    fn attend(&mut self) -> bool {
-        let store = &self.device.store;
-        self.fronts.iter_mut().fold(false, |any, front| front.attend(store) | any)
-    }
-
-    fn pass_time(&mut self) -> io::Result<()> {
-        let is_alone = self.fronts.iter().all(|front| front.client.is_none());
-        if self.wait == Wait::Spin && !is_alone {
-            thread::yield_now();
-            return Ok(());
-        }
-        let ask = |front: &mut Front| front.client.as_mut().is_some_and(|client| front.controller.ask_to_ring(client));
-        if self.fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
-            return Ok(());
-        }
-        let time = if is_alone { SLEEP_MAX } else { self.wall.idle_for() };
-        front::sleep(&self.fronts, self.device, time.max(Duration::from_micros(1)))
     }
 
     /// Answer what the model has completed; whether anything was.
