@@ -6,7 +6,7 @@ use std::ops::Range;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
 use phaselink_serve::nvme::registers::Registers;
 use phaselink_serve::nvme::{
-    Controller, Host, Identity, Order, QUEUE_PAIRS_MAX, TRANSFER_BYTES_MAX, Taken, Unreachable,
+    ADMIN_COMMANDS, Controller, Host, Identity, Order, QUEUE_PAIRS_MAX, TRANSFER_BYTES_MAX, Taken, Unreachable,
 };
 use phaselink_serve::store::{Geometry, Store};
 
@@ -311,20 +311,7 @@ fn io_command(script: &mut Script<'_>) -> [u8; 64] {
 }
 
 fn admin_command(script: &mut Script<'_>) -> [u8; 64] {
-    let all = [
-        admin::DELETE_SUBMISSION_QUEUE,
-        admin::CREATE_SUBMISSION_QUEUE,
-        admin::GET_LOG_PAGE,
-        admin::DELETE_COMPLETION_QUEUE,
-        admin::CREATE_COMPLETION_QUEUE,
-        admin::IDENTIFY,
-        admin::ABORT,
-        admin::SET_FEATURES,
-        admin::GET_FEATURES,
-        admin::ASYNC_EVENT_REQUEST,
-        admin::DOORBELL_BUFFER_CONFIG,
-    ];
-    let opcode = all[usize::from(script.byte()) % all.len()];
+    let opcode = ADMIN_COMMANDS[usize::from(script.byte()) % ADMIN_COMMANDS.len()];
     let (low, high, more) = (script.byte(), script.byte(), script.byte());
     let namespace = u32::from(script.byte() % 3);
     let dwords = [u32::from(low % 40) | u32::from(high % 32) << 16, u32::from(more)];

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
+use phaselink_core::protocol::nvme::spec::{Status, opcode};
 
-use super::{LOGGED_ERRORS, TEMPERATURE_KELVIN, features};
+use super::{ADMIN_COMMANDS, LOGGED_ERRORS, TEMPERATURE_KELVIN, features};
 
 /// Log identifiers (figure 202).
 pub const SUPPORTED: u8 = 0x00;
@@ -131,20 +131,7 @@ fn firmware() -> Vec<u8> {
 
 /// CSUPP for each command, and LBCC for those that change data (figure 211): admin commands, then the others.
 fn commands() -> Vec<u8> {
-    let administration = [
-        admin::DELETE_SUBMISSION_QUEUE,
-        admin::CREATE_SUBMISSION_QUEUE,
-        admin::GET_LOG_PAGE,
-        admin::DELETE_COMPLETION_QUEUE,
-        admin::CREATE_COMPLETION_QUEUE,
-        admin::IDENTIFY,
-        admin::ABORT,
-        admin::SET_FEATURES,
-        admin::GET_FEATURES,
-        admin::ASYNC_EVENT_REQUEST,
-        admin::DOORBELL_BUFFER_CONFIG,
-    ];
-    let mut page = marked(4096, 4, &administration, 1);
+    let mut page = marked(4096, 4, &ADMIN_COMMANDS, 1);
     let others = marked(1024, 4, &[opcode::FLUSH, opcode::READ, opcode::COMPARE], 1);
     let changes = marked(1024, 4, &[opcode::WRITE, opcode::WRITE_ZEROES, opcode::DATASET_MANAGEMENT], 0b11);
     for (place, (one, other)) in others.iter().zip(&changes).enumerate() {

@@ -30,6 +30,8 @@ pub mod prp;
 pub mod queues;
 pub mod registers;
 
+use phaselink_core::protocol::nvme::spec::admin as opcode;
+
 pub use controller::{Controller, Taken};
 pub use host::{Host, Unreachable};
 pub use identify::Identity;
@@ -54,3 +56,18 @@ const EVENTS_MAX: u8 = 4;
 const LOGGED_ERRORS: usize = 16;
 /// The temperature that is told: 27 degrees (assumed; nothing here is warm).
 const TEMPERATURE_KELVIN: u16 = 300;
+
+/// Opcodes of all admin commands that the controller knows.
+pub const ADMIN_COMMANDS: [u8; 11] = [
+    opcode::DELETE_SUBMISSION_QUEUE,
+    opcode::CREATE_SUBMISSION_QUEUE,
+    opcode::GET_LOG_PAGE,
+    opcode::DELETE_COMPLETION_QUEUE,
+    opcode::CREATE_COMPLETION_QUEUE,
+    opcode::IDENTIFY,
+    opcode::ABORT,
+    opcode::SET_FEATURES,
+    opcode::GET_FEATURES,
+    opcode::ASYNC_EVENT_REQUEST,
+    opcode::DOORBELL_BUFFER_CONFIG,
+];
