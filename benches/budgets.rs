@@ -49,8 +49,8 @@ fn main() {
     println!("{table}");
 }
 
-/// Clock of the core that this thread runs on, as far as others leave it alone: multiplications that wait for each other
-/// take three cycles each on every processor of the last ten years.
+/// Clock of the core that this thread runs on, as far as others leave it alone, if multiplications that wait for each
+/// other take three cycles each, as they do on x86-64. On other processors it serves to compare one hour with another.
 fn clock_ghz() -> f64 {
     const MULTIPLICATIONS: u64 = 20_000_000;
     let start = Instant::now();
