@@ -1,9 +1,13 @@
 //! Simulated time in whole picoseconds.
 //!
 //! A picosecond divides every symbol time of PCI Express generations 1 to 6 closely enough that no
-//! figure of this project rounds visibly, and 64 bits of it last 213 days. [`Time`] is an instant,
-//! [`Span`] a length of time; only the combinations that make sense are defined. Arithmetic
-//! saturates, so that a description near the integer limits cannot wrap around into the past.
+//! figure of this project rounds visibly. [`Time`] is an instant, [`Span`] a length of time; only the
+//! combinations that make sense are defined.
+//!
+//! Additions are made by the million and are not checked. They cannot wrap around into the past all the
+//! same: no run goes on beyond [`Time::NEVER`], which is half of what 64 bits can count, and whatever makes
+//! a span of an operator's numbers, products included, makes [`Span::MAX`] at most, of which it takes four
+//! more to use up the other half.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
@@ -19,8 +23,8 @@ pub struct Span(u64);
 impl Time {
     /// The start of a run.
     pub const ZERO: Time = Time(0);
-    /// Later than every event.
-    pub const NEVER: Time = Time(u64::MAX);
+    /// Later than every event that is handled: 106 days.
+    pub const NEVER: Time = Time(1 << 63);
 
     /// The instant `ps` picoseconds after the start.
     pub const fn from_ps(ps: u64) -> Time {
@@ -46,8 +50,13 @@ impl Time {
 impl Span {
     /// No time at all.
     pub const ZERO: Span = Span(0);
-    /// The longest span.
-    pub const MAX: Span = Span(u64::MAX);
+    /// The longest span that an operator can ask for: 26 days.
+    pub const MAX: Span = Span(1 << 61);
+
+    /// `ps` picoseconds, but not more than [`Span::MAX`].
+    const fn at_most_max(ps: u64) -> Span {
+        if ps < Span::MAX.0 { Span(ps) } else { Span::MAX }
+    }
 
     /// `ps` picoseconds.
     pub const fn from_ps(ps: u64) -> Span {
@@ -56,32 +65,32 @@ impl Span {
 
     /// `ns` whole nanoseconds.
     pub const fn from_ns(ns: u64) -> Span {
-        Span(ns.saturating_mul(1_000))
+        Span::at_most_max(ns.saturating_mul(1_000))
     }
 
     /// `us` whole microseconds.
     pub const fn from_us(us: u64) -> Span {
-        Span(us.saturating_mul(1_000_000))
+        Span::at_most_max(us.saturating_mul(1_000_000))
     }
 
     /// `ms` whole milliseconds.
     pub const fn from_ms(ms: u64) -> Span {
-        Span(ms.saturating_mul(1_000_000_000))
+        Span::at_most_max(ms.saturating_mul(1_000_000_000))
     }
 
     /// `s` whole seconds.
     pub const fn from_s(s: u64) -> Span {
-        Span(s.saturating_mul(1_000_000_000_000))
+        Span::at_most_max(s.saturating_mul(1_000_000_000_000))
     }
 
     /// `ns` nanoseconds, rounded to the nearest picosecond; negative or NaN gives zero.
     pub fn from_ns_f64(ns: f64) -> Span {
-        Span((ns * 1e3).round() as u64)
+        Span::at_most_max((ns * 1e3).round() as u64)
     }
 
     /// `s` seconds, rounded to the nearest picosecond; negative or NaN gives zero.
     pub fn from_s_f64(s: f64) -> Span {
-        Span((s * 1e12).round() as u64)
+        Span::at_most_max((s * 1e12).round() as u64)
     }
 
     /// Length in picoseconds.
@@ -111,7 +120,7 @@ impl Span {
 
     /// The span multiplied by a ratio (a change of clock frequency, say), to the nearest picosecond.
     pub fn scale(self, ratio: f64) -> Span {
-        Span((self.0 as f64 * ratio).round() as u64)
+        Span::at_most_max((self.0 as f64 * ratio).round() as u64)
     }
 
     /// This span less `other`, or zero.
@@ -123,7 +132,7 @@ impl Span {
 impl Add<Span> for Time {
     type Output = Time;
     fn add(self, span: Span) -> Time {
-        Time(self.0.saturating_add(span.0))
+        Time(self.0 + span.0)
     }
 }
 
@@ -143,7 +152,7 @@ impl Sub<Span> for Time {
 impl Add for Span {
     type Output = Span;
     fn add(self, other: Span) -> Span {
-        Span(self.0.saturating_add(other.0))
+        Span(self.0 + other.0)
     }
 }
 
@@ -169,7 +178,7 @@ impl SubAssign for Span {
 impl Mul<u64> for Span {
     type Output = Span;
     fn mul(self, times: u64) -> Span {
-        Span(self.0.saturating_mul(times))
+        Span::at_most_max(self.0.saturating_mul(times))
     }
 }
 
@@ -213,11 +222,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arithmetic_saturates_instead_of_wrapping() {
-        assert_eq!(Time::NEVER + Span::from_ns(1), Time::NEVER);
+    fn nothing_wraps_around_into_the_past() {
         assert_eq!(Time::ZERO - Span::from_ns(1), Time::ZERO);
         assert_eq!(Span::MAX * 2, Span::MAX);
+        assert_eq!([Span::from_s(u64::MAX), Span::from_s_f64(1e300), Span::from_ns(1).scale(1e300)], [Span::MAX; 3]);
         assert_eq!(Span::from_ns_f64(-1.0), Span::ZERO);
+        let furthest = (0..3).fold(Time::NEVER, |at, _| at + Span::MAX);
+        assert!(furthest > Time::NEVER, "three of the longest spans behind the last instant of a run still count up");
     }
 
     #[test]

@@ -118,7 +118,8 @@ impl Stack {
             _ => false,
         };
         if copies && self.copy_ps_per_byte > 0.0 {
-            ledger.spend(Stage::Copy, Span::from_ps((f64::from(bytes) * self.copy_ps_per_byte).round() as u64));
+            let time = Span::from_ps((f64::from(bytes) * self.copy_ps_per_byte).round() as u64);
+            ledger.spend(Stage::Copy, time.min(Span::MAX));
         }
     }
 }

@@ -37,7 +37,7 @@ mod tests {
         assert_eq!(after(109_999), 110_000);
         assert_eq!(after(110_000), 110_000);
         assert_eq!(after(200_001), 210_000);
-        assert_eq!(pauses.after(Time::NEVER), Time::NEVER);
+        assert!(pauses.after(Time::NEVER) >= Time::NEVER);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::{BlockShare, Distribution, Job, Op, Pattern};
 use crate::config::Problem;
-use crate::time::Time;
+use crate::time::Span;
 use std::collections::BTreeMap;
 
 /// Most threads of one run, over all jobs.
@@ -67,7 +67,7 @@ type Finding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<Finding>;
 
 /// Every check of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 17] = [
+const CHECKS: [Check; 18] = [
     threads,
     iodepth,
     mix,
@@ -79,6 +79,7 @@ const CHECKS: [Check; 17] = [
     distribution,
     read_rate,
     write_rate,
+    thinktime,
     thinktime_blocks,
     time,
     end,
@@ -256,9 +257,12 @@ fn thinktime_blocks(job: &Job, _: &Limits) -> Option<Finding> {
 
 fn time(job: &Job, _: &Limits) -> Option<Finding> {
     let (runtime, ramp) = (job.runtime.unwrap_or_default(), job.ramp_time);
-    let wrong = runtime.as_ps().checked_add(ramp.as_ps()).is_none_or(|ps| ps == Time::NEVER.as_ps());
-    let found = format!("ramp_time and runtime together are {ramp} and {runtime}");
-    when(wrong, "runtime", found, "less than 213 days, which 64 bits of picoseconds can count")
+    let wrong = runtime > Span::MAX || ramp > Span::MAX;
+    when(wrong, "runtime", format!("ramp_time and runtime are {ramp} and {runtime}"), "26 days at most")
+}
+
+fn thinktime(job: &Job, _: &Limits) -> Option<Finding> {
+    when(job.thinktime > Span::MAX, "thinktime", format!("thinktime is {}", job.thinktime), "26 days at most")
 }
 
 fn end(job: &Job, _: &Limits) -> Option<Finding> {
