@@ -3,15 +3,16 @@
 //! A receiver drains its packets in order and at a known pace, so the instant at which each credit returns is
 //! known when its packet is sent: returns are kept as runs of equally spaced instants, and a train takes one run.
 
-use std::collections::VecDeque;
-
 use crate::time::{Span, Time};
 
 /// Data credits are counted in units of 16 bytes (PCI Express Base Specification 6.0, section 2.6.1).
 const DATA_CREDIT_BYTES: u32 = 16;
 
+/// Places for runs, a power of two; a receiver advertises fewer headers than that, and every run holds one at least.
+const RUNS: usize = 128;
+
 /// Packets whose credits come back one by one, `every` apart, from the first to the last.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Run {
     first_at: Time,
     last_at: Time,
@@ -20,12 +21,69 @@ struct Run {
     data_each: u32,
 }
 
+/// Runs in the order in which they return.
+#[derive(Clone, Debug)]
+struct Runs {
+    places: [Run; RUNS],
+    /// Runs that have been taken off the front, and put at the back.
+    taken: usize,
+    put: usize,
+}
+
+impl Runs {
+    fn new() -> Runs {
+        Runs { places: [Run::default(); RUNS], taken: 0, put: 0 }
+    }
+
+    #[inline]
+    fn front(&mut self) -> Option<&mut Run> {
+        (self.taken != self.put).then(|| &mut self.places[self.taken % RUNS])
+    }
+
+    fn first(&self) -> Option<&Run> {
+        (self.taken != self.put).then(|| &self.places[self.taken % RUNS])
+    }
+
+    fn back(&mut self) -> Option<&mut Run> {
+        (self.taken != self.put).then(|| &mut self.places[(self.put - 1) % RUNS])
+    }
+
+    #[inline]
+    fn push(&mut self, run: Run) {
+        self.places[self.put % RUNS] = run;
+        self.put += 1;
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Run> {
+        let (taken, put) = (self.taken, self.put);
+        self.places
+            .iter_mut()
+            .enumerate()
+            .filter(move |(place, _)| (place.wrapping_sub(taken)) % RUNS < put - taken)
+            .map(|(_, run)| run)
+    }
+}
+
+/// How a receiver gives credits back.
+#[derive(Clone, Copy, Debug)]
+pub struct Returns {
+    /// Time for which the receiver is busy with one packet.
+    pub accept: Span,
+    /// There and back, with the packet that brings the update.
+    pub round_trip: Span,
+    /// Whether it takes packets out of its buffer one after the other, however long each takes.
+    pub in_turn: bool,
+}
+
 /// What a sender may still send, and when it may send more.
 #[derive(Clone, Debug)]
 pub struct Credits {
     headers_free: u32,
     data_free: u32,
-    returning: VecDeque<Run>,
+    returning: Runs,
+    returns: Returns,
+    /// Before that no further credit returns, as the receiver is busy with what came before.
+    next_turn: Time,
     /// When the sender last asked. Credits that have returned by then are its own, even if they have not been needed
     /// and so not been counted yet.
     asked_at: Time,
@@ -38,44 +96,58 @@ pub fn data_credits(payload_bytes: u32) -> u32 {
 
 impl Credits {
     /// A receiver's initial advertisement.
-    pub fn new(headers: u32, data: u32) -> Credits {
-        Credits { headers_free: headers, data_free: data, returning: VecDeque::new(), asked_at: Time::ZERO }
+    pub fn new(headers: u32, data: u32, returns: Returns) -> Credits {
+        Credits {
+            headers_free: headers,
+            data_free: data,
+            returning: Runs::new(),
+            returns,
+            next_turn: Time::ZERO,
+            asked_at: Time::ZERO,
+        }
     }
 
     /// Take back what has returned by `now`. Left until credits run short, as most packets do not need it.
     #[inline(never)]
     fn refresh(&mut self, now: Time) {
-        while let Some(run) = self.returning.front_mut() {
-            if run.first_at > now {
-                return;
+        let Credits { headers_free, data_free, returning, .. } = self;
+        while let Some(run) = returning.front() {
+            if run.last_at <= now {
+                *headers_free += run.packets;
+                *data_free += run.packets * run.data_each;
+                returning.taken += 1;
+                continue;
             }
-            let all = run.last_at <= now;
-            let back = if all { run.packets } else { returned_by(run, now) };
-            self.headers_free += back;
-            self.data_free += back * run.data_each;
-            if !all {
+            if run.first_at <= now {
+                let back = returned_by(run, now);
+                *headers_free += back;
+                *data_free += back * run.data_each;
                 run.packets -= back;
                 run.first_at += run.every * u64::from(back);
-                return;
             }
-            self.returning.pop_front();
+            return;
+        }
+    }
+
+    /// Whether `packets` may all go now.
+    #[inline]
+    pub fn allow(&mut self, now: Time, packets: u32, data_each: u32) -> bool {
+        self.asked_at = now;
+        self.suffice(packets, data_each) || {
+            self.refresh(now);
+            self.suffice(packets, data_each)
         }
     }
 
     /// How many of `packets`, sent back to back from `now` on and `every` apart, find their credits in time.
-    #[inline]
     pub fn sendable(&mut self, now: Time, packets: u32, data_each: u32, every: Span) -> u32 {
-        self.asked_at = now;
-        if self.suffice(packets, data_each) {
-            return packets;
-        }
-        self.refresh(now);
-        if self.suffice(packets, data_each) {
+        if self.allow(now, packets, data_each) {
             return packets;
         }
         self.sendable_in_time(now, packets, data_each, every)
     }
 
+    #[inline]
     fn suffice(&self, packets: u32, data_each: u32) -> bool {
         self.headers_free >= packets && self.data_free >= packets * data_each
     }
@@ -87,13 +159,13 @@ impl Credits {
         let mut returning = self.returning.clone();
         for sent in 0..packets {
             let at = now + every * u64::from(sent);
-            while let Some(run) = returning.front_mut().filter(|run| run.first_at <= at) {
+            while let Some(run) = returning.front().filter(|run| run.first_at <= at) {
                 headers += 1;
                 data += run.data_each;
                 run.first_at += run.every;
                 run.packets -= 1;
                 if run.packets == 0 {
-                    returning.pop_front();
+                    returning.taken += 1;
                 }
             }
             if headers == 0 || data < data_each {
@@ -107,57 +179,56 @@ impl Credits {
 
     /// When the next credit returns, if any is on its way.
     pub fn next_return(&self) -> Option<Time> {
-        self.returning.front().map(|run| run.first_at)
+        self.returning.first().map(|run| run.first_at)
     }
 
-    /// Spend credits on packets whose credits will return from `first_return` on, `every` apart.
-    ///
-    /// # Panics
-    /// If more is spent than [`sendable`](Self::sendable) has granted.
+    /// Spend credits on packets that go on the wire one after the other, `each` long, the first at `started`, as far as
+    /// [`allow`](Self::allow) has granted them.
     #[inline]
-    pub fn spend(&mut self, packets: u32, data_each: u32, first_return: Time, every: Span) {
-        let mut last_at = first_return;
-        if packets > 1 {
-            last_at += every * u64::from(packets - 1);
+    pub fn spend(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
+        let Returns { accept, round_trip, in_turn } = self.returns;
+        let every = each.max(accept);
+        let first_at = (started + each + accept + round_trip).max(self.next_turn);
+        let last_at = if packets == 1 { first_at } else { first_at + every * u64::from(packets - 1) };
+        if in_turn {
+            self.next_turn = last_at + accept;
         }
-        self.returning.push_back(Run { first_at: first_return, last_at, every, packets, data_each });
-        self.take(packets, data_each);
-    }
-
-    /// Credits of a train may be granted against returns that are still on their way; those are settled first.
-    #[inline]
-    fn take(&mut self, packets: u32, data_each: u32) {
-        if !self.suffice(packets, data_each) {
-            self.take_in_advance(packets, data_each);
-        }
+        self.returning.push(Run { first_at, last_at, every, packets, data_each });
         self.headers_free -= packets;
         self.data_free -= packets * data_each;
     }
 
-    /// Count returns that are still on their way.
-    #[cold]
-    fn take_in_advance(&mut self, packets: u32, data_each: u32) {
+    /// The same on packets whose credits [`sendable`](Self::sendable) has counted on: returns that are still on their way
+    /// are settled first.
+    ///
+    /// # Panics
+    /// If more is spent than it has granted.
+    pub fn spend_in_advance(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
         while !self.suffice(packets, data_each) {
-            let run = self.returning.front_mut().expect("credits spent that were never granted");
+            let run = self.returning.front().expect("credits spent that were never granted");
             self.headers_free += 1;
             self.data_free += run.data_each;
             run.first_at += run.every;
             run.packets -= 1;
             if run.packets == 0 {
-                self.returning.pop_front();
+                self.returning.taken += 1;
             }
         }
+        self.spend(packets, data_each, started, each);
     }
 
     /// Undo the tail of the last [`spend`](Self::spend): its train was cut short after all but `packets` of its packets.
-    pub fn unspend(&mut self, packets: u32) {
-        let run = self.returning.back_mut().expect("a train in flight has a run of returns");
+    pub fn unspend(&mut self, packets: u32, each: Span) {
+        let run = self.returning.back().expect("a train in flight has a run of returns");
         run.packets -= packets;
         run.last_at = run.last_at - run.every * u64::from(packets);
         self.headers_free += packets;
         self.data_free += packets * run.data_each;
         if run.packets == 0 {
-            self.returning.pop_back();
+            self.returning.put -= 1;
+        }
+        if self.returns.in_turn {
+            self.next_turn = self.next_turn - each.max(self.returns.accept) * u64::from(packets);
         }
     }
 
@@ -187,11 +258,17 @@ mod tests {
         Time::ZERO + Span::from_ns(ns)
     }
 
+    /// Credits that return `away` nanoseconds after the end of their packet.
+    fn credits(headers: u32, data: u32, away: u64) -> Credits {
+        let returns = Returns { accept: Span::ZERO, round_trip: Span::from_ns(away), in_turn: true };
+        Credits::new(headers, data, returns)
+    }
+
     #[test]
     fn a_credit_is_back_at_its_instant_and_not_before() {
-        let mut credits = Credits::new(1, 8);
+        let mut credits = credits(1, 8, 424);
         assert_eq!(credits.sendable(at(0), 1, 8, Span::from_ns(76)), 1);
-        credits.spend(1, 8, at(500), Span::from_ns(76));
+        credits.spend(1, 8, at(0), Span::from_ns(76));
         assert_eq!(credits.sendable(at(499), 1, 8, Span::from_ns(76)), 0);
         assert_eq!(credits.next_return(), Some(at(500)));
         assert_eq!(credits.sendable(at(500), 1, 8, Span::from_ns(76)), 1);
@@ -199,32 +276,43 @@ mod tests {
 
     #[test]
     fn a_train_counts_on_credits_that_return_while_it_is_on_the_wire() {
-        let mut credits = Credits::new(2, 16);
-        credits.spend(2, 8, at(100), Span::from_ns(50));
+        let mut credits = credits(2, 16, 50);
+        credits.spend(2, 8, at(0), Span::from_ns(50));
         assert_eq!(credits.sendable(at(100), 4, 8, Span::from_ns(50)), 2);
         assert_eq!(credits.sendable(at(100), 4, 8, Span::from_ns(40)), 1);
     }
 
     #[test]
     fn data_credits_limit_as_header_credits_do() {
-        let mut credits = Credits::new(64, 20);
+        let mut credits = credits(64, 20, 0);
         assert_eq!(credits.sendable(at(0), 4, 8, Span::from_ns(76)), 2);
     }
 
     #[test]
     fn a_cut_train_gives_back_what_it_has_not_used() {
-        let mut credits = Credits::new(8, 64);
-        credits.spend(8, 8, at(500), Span::from_ns(76));
-        credits.unspend(5);
+        let mut credits = credits(8, 64, 424);
+        credits.spend(8, 8, at(0), Span::from_ns(76));
+        credits.unspend(5, Span::from_ns(76));
         assert_eq!(credits.sendable(at(0), 8, 8, Span::from_ns(76)), 5);
     }
 
     #[test]
     fn a_held_receiver_returns_nothing_before_it_lets_go() {
-        let mut credits = Credits::new(4, 32);
-        credits.spend(4, 8, at(500), Span::from_ns(76));
+        let mut credits = credits(4, 32, 424);
+        credits.spend(4, 8, at(0), Span::from_ns(76));
         credits.hold(at(600), at(2_000));
         assert_eq!(credits.sendable(at(1_999), 4, 8, Span::from_ns(76)), 0);
         assert_eq!(credits.sendable(at(2_000), 4, 8, Span::from_ns(76)), 4);
+    }
+
+    #[test]
+    fn a_receiver_that_takes_its_time_gives_credits_back_one_after_the_other() {
+        let returns = Returns { accept: Span::from_ns(100), round_trip: Span::from_ns(400), in_turn: true };
+        let mut credits = Credits::new(2, 16, returns);
+        credits.spend(1, 8, at(0), Span::from_ns(10));
+        credits.spend(1, 8, at(10), Span::from_ns(10));
+        assert_eq!(credits.sendable(at(510), 2, 8, Span::ZERO), 1);
+        assert_eq!(credits.sendable(at(609), 2, 8, Span::ZERO), 1);
+        assert_eq!(credits.sendable(at(610), 2, 8, Span::ZERO), 2);
     }
 }

@@ -32,6 +32,7 @@ impl Default for Payload {
 
 impl Payload {
     /// The first `bytes` bytes, to be written.
+    #[inline(always)]
     pub fn room(&mut self, bytes: usize) -> &mut [u8] {
         if bytes <= INLINE_BYTES {
             self.more = None;
