@@ -184,7 +184,8 @@ impl Engine {
     /// Handle up to `events` events that come no later than `until`; false if there are no more, or if they do not
     /// matter any more because every thread is done. The only loop, so that it and the routing are one piece of code.
     fn handle(&mut self, events: u64, until: Time, for_threads: bool) -> bool {
-        for _ in 0..events {
+        let last = self.sink.events.saturating_add(events);
+        while self.sink.events < last {
             if for_threads && self.host.finished() {
                 return false;
             }
@@ -237,9 +238,9 @@ impl Engine {
             }
             Event::Settle(packet) => {
                 let count = sink.packets[packet as usize].count();
-                self.on_settle(now, packet, 0, count);
+                self.on_settle_late(now, packet, 0, count);
             }
-            Event::SettleOne { place, packet } => self.on_settle(now, packet, place.into(), 1),
+            Event::SettleOne { place, packet } => self.on_settle_late(now, packet, place.into(), 1),
             Event::Interrupt { vector } => host.on_interrupt(now, vector, sink),
             Event::Handled { vector } => {
                 host.on_handled(vector);
@@ -265,6 +266,7 @@ impl Engine {
         self.host.step(now, thread, &self.driver, &mut self.sink);
     }
 
+    #[inline(always)]
     fn on_done(&mut self, now: Time, request: RequestId) {
         let Sink { trace, requests, .. } = &mut self.sink;
         let done = &requests[request as usize];
@@ -352,14 +354,15 @@ impl Engine {
     }
 
     /// Packets are in host memory: an interrupt message goes to a core, anything else may be what the driver waits for.
+    #[inline(always)]
     fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
-        let last = self.root_complex.on_settle(id, first, count, &mut self.sink);
         let packet = self.sink.packets[id as usize].packet;
-        if last {
-            self.sink.packets.vacate(id);
-        }
         if packet.token.role == nvme::role::INTERRUPT {
+            self.sink.packets.vacate(id);
             return self.host.on_message(now, packet.token.context as u16, &mut self.sink);
+        }
+        if self.root_complex.on_settle(id, first, count, &mut self.sink) {
+            self.sink.packets.vacate(id);
         }
         if packet.kind == Kind::Completion {
             let answer = self.sink.take_payload(id);
@@ -371,6 +374,12 @@ impl Engine {
         let settled = Settled { packet, first, count };
         self.driver.on_settled(now, &settled, self.polling, &mut self.link, &mut self.sink);
         self.on_completed(now);
+    }
+
+    /// The same where writes take different times to settle, which is rare.
+    #[cold]
+    fn on_settle_late(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
+        self.on_settle(now, id, first, count);
     }
 
     /// Hand the completions that the driver has found to the threads that wait for them.

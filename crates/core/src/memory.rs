@@ -73,22 +73,37 @@ impl HostMemory {
     }
 
     /// Fill `into` from `address`; memory that holds nothing reads as zeros.
+    #[inline]
     pub fn read(&self, address: u64, into: &mut [u8]) {
-        match self.range(address, into.len()) {
-            Some(range) => copy(into, &self.bytes[range]),
-            None if self.is_sparse(address, into.len()) => self.sparse.read(address, into),
-            None => match &self.buffers {
-                Some(buffers) if address >= BUFFERS => buffers.read(address, into),
-                _ => into.fill(0),
-            },
+        match self.slice(address, into.len()) {
+            Some(bytes) => copy(into, bytes),
+            None => self.read_elsewhere(address, into),
+        }
+    }
+
+    #[inline(never)]
+    fn read_elsewhere(&self, address: u64, into: &mut [u8]) {
+        if self.is_sparse(address, into.len()) {
+            self.sparse.read(address, into);
+        } else if let Some(buffers) = self.buffers.as_ref().filter(|_| address >= BUFFERS) {
+            buffers.read(address, into);
+        } else {
+            into.fill(0);
         }
     }
 
     /// Write `from` to `address`; memory that holds nothing forgets it.
+    #[inline]
     pub fn write(&mut self, address: u64, from: &[u8]) {
-        if let Some(range) = self.range(address, from.len()) {
-            copy(&mut self.bytes[range], from);
-        } else if self.is_sparse(address, from.len()) {
+        match self.slice_mut(address, from.len()) {
+            Some(bytes) => copy(bytes, from),
+            None => self.write_elsewhere(address, from),
+        }
+    }
+
+    #[inline(never)]
+    fn write_elsewhere(&mut self, address: u64, from: &[u8]) {
+        if self.is_sparse(address, from.len()) {
             self.sparse.write(address, from);
         } else if let Some(buffers) = self.buffers.as_mut().filter(|_| address >= BUFFERS) {
             buffers.write(address, from);
@@ -96,31 +111,38 @@ impl HostMemory {
     }
 
     /// The bytes at `address`, if they lie in one piece.
+    #[inline]
     pub fn slice(&self, address: u64, bytes: usize) -> Option<&[u8]> {
-        self.range(address, bytes).map(|range| &self.bytes[range])
+        let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
+        self.bytes.get(start..start.checked_add(bytes)?)
     }
 
     /// The same to write to.
+    #[inline]
     pub fn slice_mut(&mut self, address: u64, bytes: usize) -> Option<&mut [u8]> {
-        self.range(address, bytes).map(|range| &mut self.bytes[range])
+        let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
+        self.bytes.get_mut(start..start.checked_add(bytes)?)
     }
 
     fn is_sparse(&self, address: u64, bytes: usize) -> bool {
         address >= SPARSE && address.checked_add(bytes as u64).is_some_and(|end| end <= self.next_sparse)
     }
-
-    fn range(&self, address: u64, bytes: usize) -> Option<std::ops::Range<usize>> {
-        let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
-        let end = start.checked_add(bytes)?;
-        (end <= self.bytes.len()).then_some(start..end)
-    }
 }
 
-/// Copy bytes; those of a command, which are nearly all that is ever copied, without a call.
+/// Copy bytes, as many as there is room for; commands, completion entries and doorbells, which are nearly all that is
+/// ever copied, without a call.
 #[inline]
-fn copy(into: &mut [u8], from: &[u8]) {
-    match (<&mut [u8; 64]>::try_from(&mut *into), <&[u8; 64]>::try_from(from)) {
-        (Ok(into), Ok(from)) => *into = *from,
-        _ => into.copy_from_slice(from),
+pub fn copy(into: &mut [u8], from: &[u8]) {
+    fn copied<const BYTES: usize>(into: &mut [u8], from: &[u8]) -> bool {
+        match (<&mut [u8; BYTES]>::try_from(into), <&[u8; BYTES]>::try_from(from)) {
+            (Ok(into), Ok(from)) => {
+                *into = *from;
+                true
+            }
+            _ => false,
+        }
+    }
+    if !(copied::<64>(into, from) || copied::<16>(into, from) || copied::<4>(into, from)) {
+        into.copy_from_slice(from);
     }
 }

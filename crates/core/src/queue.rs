@@ -79,10 +79,10 @@ impl<E: Copy> Queue<E> {
     /// The next event, if it comes no later than `until`.
     #[inline]
     pub fn pop(&mut self, until: Time) -> Option<(Time, E)> {
-        if self.near_count == 0 {
-            self.refill();
+        if self.near_count == 0 && !self.refill() {
+            return None;
         }
-        let place = self.near_count.checked_sub(1)?;
+        let place = self.near_count - 1;
         let next = self.near[place];
         if next.0 > until {
             return None;
@@ -104,9 +104,9 @@ impl<E: Copy> Queue<E> {
         self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
     }
 
-    /// Fill the empty list from the heap.
+    /// Fill the empty list from the heap: whether there was anything.
     #[cold]
-    fn refill(&mut self) {
+    fn refill(&mut self) -> bool {
         let count = self.far.len().min(NEAR_MAX / 2);
         for place in (0..count).rev() {
             let first = self.far.pop().expect("the heap holds as many");
@@ -114,6 +114,7 @@ impl<E: Copy> Queue<E> {
         }
         self.near_count = count;
         self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
+        count > 0
     }
 }
 

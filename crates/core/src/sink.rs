@@ -174,12 +174,14 @@ impl Sink {
     }
 
     /// Fill a burst's payload from host memory.
+    #[inline(always)]
     pub fn load(&mut self, packet: PacketId, address: u64, bytes: u32) {
         self.payload(packet);
         self.memory.read(address, self.payloads[packet as usize].room(bytes as usize));
     }
 
     /// The command in `slot` of `queue` carries `request`.
+    #[inline(always)]
     pub fn bind(&mut self, queue: usize, slot: usize, request: RequestId) {
         if self.bindings.len() <= queue {
             self.bindings.resize(queue + 1, Vec::new());

@@ -241,6 +241,7 @@ impl Host {
     }
 
     /// A request's completion can be seen by the host.
+    #[inline(always)]
     pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &Driver, sink: &mut Sink) {
         let Request { thread, submitted, .. } = sink.requests[request as usize];
         sink.requests[request as usize].visible = now;
@@ -390,6 +391,7 @@ impl Host {
     }
 
     /// Walk a request down to the driver: the request, and when it gets there.
+    #[inline(always)]
     fn descend(&mut self, begin: Time, thread: u16, next: Next, driver: &Driver, sink: &mut Sink) -> (RequestId, Time) {
         let mut walk = self.issue(begin, thread, next, sink);
         let request = &mut sink.requests[walk.request as usize];
@@ -403,7 +405,7 @@ impl Host {
     }
 
     /// The application issues a request.
-    #[inline]
+    #[inline(always)]
     fn issue(&mut self, begin: Time, thread: u16, next: Next, sink: &mut Sink) -> Walk {
         sink.issued += 1;
         let this = &mut self.threads[usize::from(thread)];
@@ -458,6 +460,7 @@ impl Host {
         at.max(self.cores[self.threads[usize::from(thread)].core].free_at)
     }
 
+    #[inline(always)]
     fn run(&mut self, thread: u16, work: Work, begin: Time, end: Time, sink: &mut Sink) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Busy;

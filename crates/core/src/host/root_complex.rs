@@ -169,6 +169,7 @@ impl RootComplex {
     }
 
     /// Memory is looked at; the answer starts after the latency of the access, which the first request has begun.
+    #[inline(always)]
     pub fn on_look(&mut self, now: Time, id: PacketId, sink: &mut Sink) {
         let serial = sink.packets[id as usize].serial();
         let latency = self.read + self.translation(serial, 0) + self.refreshing(serial);

@@ -84,6 +84,7 @@ impl Host {
     }
 
     /// A thread has something to do: at once if it holds its core, when its turn comes otherwise.
+    #[inline(always)]
     pub(super) fn rouse(&mut self, now: Time, thread: u16, driver: &Driver, sink: &mut Sink) {
         let this = &mut self.threads[usize::from(thread)];
         match this.state {

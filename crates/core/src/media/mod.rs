@@ -158,7 +158,7 @@ impl Media {
     }
 
     /// The same without check and correction.
-    #[inline]
+    #[inline(always)]
     pub fn read_uncorrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         self.last_call = now;
         self.activity.reads += 1;
@@ -217,7 +217,7 @@ impl Media {
         self.details.wear.as_deref()
     }
 
-    #[inline]
+    #[inline(always)]
     fn read_piece(&mut self, now: Time, piece: Piece, needed: u32) -> Served {
         let when = self.when(now, piece.bank);
         let channel = self.interleave.channel(piece.bank) as usize;

@@ -164,6 +164,7 @@ impl Bank {
         Served { access, first_at: access.bus_until, service: timing.command + transfer, bus_time: transfer }
     }
 
+    #[inline(always)]
     fn access(&mut self, bus: &mut Bus, when: When, before: Span, transfer: Span, after: Span) -> Access {
         let bank_from = self.free_from(when.earliest);
         let bus_from = bus.promise(when.now, bank_from + before, transfer);
@@ -195,12 +196,21 @@ struct Interval {
 impl Bus {
     /// Reserves `length` at or after `ready` and returns its start. Calls come in the order of
     /// `now`, and `ready` is not before it.
+    #[inline(always)]
     pub fn promise(&mut self, now: Time, ready: Time, length: Span) -> Time {
         self.forget_before(now);
-        if self.promised.back().is_none_or(|last| last.until < ready) {
-            let until = ready + length;
-            self.promised.push_back(Interval { from: ready, until });
-            return ready;
+        match self.promised.back_mut() {
+            // Nearly always it comes behind all that was promised, or continues the last of it.
+            Some(last) if (last.from..=last.until).contains(&ready) => {
+                let from = last.until;
+                last.until += length;
+                return from;
+            }
+            Some(last) if ready < last.from => {}
+            _ => {
+                self.promised.push_back(Interval { from: ready, until: ready + length });
+                return ready;
+            }
         }
         let (position, from) = self.first_gap(ready, length);
         let until = from + length;

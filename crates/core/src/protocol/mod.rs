@@ -121,6 +121,7 @@ pub fn stage_names(drive: &config::Drive) -> Vec<String> {
 
 impl Driver {
     /// Charge the processor time of submitting a request.
+    #[inline(always)]
     pub fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
         match (self, io.op) {
             (Driver::Nvme(driver), _) => driver.submit_work(thread, memory, ledger),
@@ -150,6 +151,7 @@ impl Driver {
     }
 
     /// Hand a request to the device, in as many commands as its size needs.
+    #[inline(always)]
     pub fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, sink: &mut Sink) {
         let bytes_max = self.max_transfer_bytes();
         if sink.requests[request as usize].io.bytes <= bytes_max {
@@ -167,6 +169,7 @@ impl Driver {
         }
     }
 
+    #[inline(always)]
     fn submit_command(&mut self, now: Time, request: RequestId, link: &mut Link, sink: &mut Sink) {
         match self {
             Driver::Nvme(driver) => driver.submit(request, link, sink),
@@ -409,6 +412,7 @@ pub fn packet_name(packet: &Packet) -> &'static str {
 }
 
 /// A completed request leaves its driver: itself, or the whole that it was the last part of.
+#[inline(always)]
 pub fn completed(part: RequestId, sink: &mut Sink) -> Option<RequestId> {
     let Some(whole) = sink.requests[part as usize].parent else { return Some(part) };
     let ledger = std::mem::take(&mut sink.requests[part as usize].ledger);
@@ -428,6 +432,7 @@ fn queue_of(thread: u16, queues: usize) -> usize {
 }
 
 /// Start the media on a read, and find when its data can start to flow to the host without a pause.
+#[inline(always)]
 fn start_read(
     now: Time,
     offset: u64,

@@ -27,6 +27,7 @@ impl Reads {
     }
 
     /// Read now, or as soon as tags are free.
+    #[inline(always)]
     pub fn request(&mut self, packet: Packet, link: &mut Link, sink: &mut Sink) {
         let tags = self.tags(packet.bytes);
         if self.waiting.is_empty() && tags <= self.tags_free {
@@ -37,11 +38,15 @@ impl Reads {
     }
 
     /// The answer to a read of `bytes` has arrived.
+    #[inline(always)]
     pub fn answered(&mut self, bytes: u32, link: &mut Link, sink: &mut Sink) {
         self.tags_free += self.tags(bytes);
-        self.issue(link, sink);
+        if !self.waiting.is_empty() {
+            self.issue(link, sink);
+        }
     }
 
+    #[inline(never)]
     fn issue(&mut self, link: &mut Link, sink: &mut Sink) {
         while let Some(packet) = self.waiting.front() {
             let tags = self.tags(packet.bytes);

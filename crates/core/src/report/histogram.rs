@@ -19,16 +19,17 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, value: u64) {
         let class = class(value);
-        if class >= self.counts.len() {
-            self.grow(class);
+        match self.counts.get_mut(class) {
+            Some(count) => *count += 1,
+            None => self.count_new(class),
         }
-        self.counts[class] += 1;
     }
 
-    /// Make room up to the end of the doubling that `class` is in.
+    /// The same for a class that there is no room for: make some, up to the end of the doubling that it is in.
     #[cold]
-    fn grow(&mut self, class: usize) {
+    fn count_new(&mut self, class: usize) {
         self.counts.resize((class + 1).next_multiple_of(DOUBLING), 0);
+        self.counts[class] = 1;
     }
 
     /// Count everything that `other` has counted.
@@ -60,7 +61,7 @@ impl Histogram {
 /// The class of a value.
 #[inline]
 fn class(value: u64) -> usize {
-    let shift = (u64::BITS - 1 - KEPT_BITS).saturating_sub(value.leading_zeros());
+    let shift = u64::BITS - 1 - KEPT_BITS - (value | 1 << KEPT_BITS).leading_zeros();
     (shift as usize) * DOUBLING + (value >> shift) as usize
 }
 

@@ -196,7 +196,8 @@ impl Ledger {
 
     /// Start again, at this instant.
     pub fn open(&mut self, start: Time) {
-        (self.start, self.cursor, self.times) = (start, start, StageTimes::default());
+        (self.start, self.cursor) = (start, start);
+        self.times.0.fill(Span::ZERO);
         self.keeps_steps = false;
         self.steps.clear();
     }

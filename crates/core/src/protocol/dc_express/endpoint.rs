@@ -325,6 +325,7 @@ impl Endpoint {
 
     /// Set the timer for the next anticipatory read, unless it is set: when the endpoint will be ready for one more
     /// command. At depth 1 a single read is in flight; where commands overlap, several are, at the pace of the data.
+    #[inline(always)]
     fn plan_anticipation(&mut self, now: Time, number: usize, ports: &mut Ports) {
         let queue = &mut self.queues[number];
         let allowed = if queue.overlap > 0 { self.polls_in_flight } else { 1 };
@@ -351,6 +352,7 @@ impl Endpoint {
         target.filter(|&at| self.predict && queue.mode == Mode::Poll && at > now)
     }
 
+    #[inline(always)]
     fn expect(&mut self, number: u16, at: Time, sink: &mut Sink) {
         if self.queues[usize::from(number)].expect_at.replace(at) == Some(at) {
             return;
@@ -360,6 +362,7 @@ impl Endpoint {
 
     /// Read the first entry that is not being read yet, if the reads in flight are likely to find something; otherwise
     /// the one that they ask for once more.
+    #[inline(always)]
     fn anticipate(&mut self, now: Time, number: usize, ports: &mut Ports) {
         let queue = &mut self.queues[number];
         queue.anticipate_at = None;

@@ -162,6 +162,7 @@ impl Controller {
             self.advance(now, queue, value, ports);
         }
         match self.queues[usize::from(queue)].watch {
+            Watch::Rung if self.shadow.is_none() => {}
             Watch::Rung => self.watch(queue, Watch::Reading, ports),
             // The event index has done its work: it must be set anew when the shadow has nothing more.
             _ => self.queues[usize::from(queue)].watch = Watch::Reading,
@@ -358,6 +359,7 @@ impl Controller {
 
     /// Learn the pages of a command's buffer (section 4.1.1: two in the entry, more in a list). False if the list must
     /// be read first.
+    #[inline(always)]
     fn find_pages(&mut self, id: u32, ports: &mut Ports) -> bool {
         let command = &mut self.commands[id as usize];
         let (_, bytes) = extent(&command.entry, self.block_bytes);
@@ -457,6 +459,7 @@ impl Controller {
     }
 
     /// Post the completion entry. Strict ordering keeps it behind its data.
+    #[inline(always)]
     fn finish(&mut self, id: u32, status: Status, ports: &mut Ports) {
         self.commands.vacate(id);
         let command = &self.commands[id as usize];
@@ -477,6 +480,7 @@ impl Controller {
         }
     }
 
+    #[inline(always)]
     fn post(&mut self, number: u16, entry: CompletionEntry, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         let address = queue.completion_base + u64::from(queue.completion_tail) * COMPLETION_ENTRY_BYTES as u64;

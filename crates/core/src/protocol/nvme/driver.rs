@@ -180,7 +180,6 @@ impl Driver {
             reaped += 1;
         }
         let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
-        let waiting: Vec<RequestId> = queue.waiting.drain(..freed).collect();
         match self.shadow {
             Some(pages) => sink.memory.write(pages.head(number), &head.to_le_bytes()),
             None if reaped > 0 && self.completion_doorbells => {
@@ -188,7 +187,8 @@ impl Driver {
             }
             None => {}
         }
-        for request in waiting {
+        for _ in 0..freed {
+            let request = self.queues[usize::from(number)].waiting.pop_front().expect("as many wait");
             self.submit(request, link, sink);
         }
     }
