@@ -1,9 +1,9 @@
 //! DC Express in shared memory beside what two threads can do at all, in one run.
 //!
 //! The bare exchange is a request line, data copied from a 64 MiB store into the client's lines, and the client reading
-//! it once its last word has changed: no ring, no tags, no checks. Both sides spin, each on a processor of its own. The
-//! lines of a table are measured in turn, [`ROUNDS`] times, and each shows its best round: what else runs on the machine
-//! only ever adds.
+//! it once its last word has changed: no ring, no tags, no checks. At depth, request lines form a ring, and both sides
+//! fetch ahead and copy as the served drive does. Both sides spin, each on a processor of its own. The lines of a table
+//! are measured in turn, [`ROUNDS`] times, and each shows its best round: what else runs on the machine only ever adds.
 
 use std::hint::{black_box, spin_loop};
 use std::io;
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_client::chunk;
+use phaselink_client::chunk::{self, Word};
+use phaselink_client::memory::Memory;
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::config::Drive;
 use phaselink_core::random::mix;
@@ -26,8 +27,12 @@ use phaselink_serve::wall::{Wait, span};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 const STORE_BYTES: u64 = 64 << 20;
+const GEOMETRY: Geometry = Geometry { capacity_bytes: STORE_BYTES, block_bytes: 512 };
 const RUN: Duration = Duration::from_millis(250);
 const ROUNDS: usize = 5;
+const LINE_BYTES: u64 = 64;
+/// Requests under way at depth.
+const DEPTH: u64 = 32;
 /// Of the device and of its client.
 const PROCESSORS: [usize; 2] = [0, 1];
 
@@ -56,8 +61,9 @@ fn pin(processor: usize) {
     let _ = sched_setaffinity(None, &set);
 }
 
+/// Where a request of so many bytes, a power of two, begins.
 fn offset(number: u64, bytes: usize) -> u64 {
-    mix(number) % (STORE_BYTES / bytes as u64) * bytes as u64
+    mix(number) % STORE_BYTES & !(bytes as u64 - 1)
 }
 
 /// One request at a time.
@@ -74,59 +80,119 @@ fn one_by_one(mut request: impl FnMut(u64)) -> Measured {
     Measured { iops: number as f64 / start.elapsed().as_secs_f64(), latency }
 }
 
-fn bare(store: &[u8], bytes: usize) -> Measured {
-    let line = AtomicU64::new(0);
-    let buffer: Vec<AtomicU64> = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| answer_bare(&line, &buffer, store, &stop));
-        let mut into = vec![0; bytes];
-        let measured = one_by_one(|number| {
-            line.store(number + 1, Ordering::Release);
-            while buffer[bytes / 8 - 1].load(Ordering::Acquire) != number + 1 {
-                spin_loop();
-            }
-            chunk::copy_out(&buffer, &mut into);
-            black_box(&into);
-        });
-        stop.store(true, Ordering::Relaxed);
-        measured
-    })
+/// What the two sides of a bare exchange share: request lines, and a buffer for each request under way.
+struct Bare<'a> {
+    memory: Memory,
+    depth: u64,
+    bytes: usize,
+    store: &'a Store,
+    stop: AtomicBool,
 }
 
-fn answer_bare(line: &AtomicU64, buffer: &[AtomicU64], store: &[u8], stop: &AtomicBool) {
-    pin(PROCESSORS[0]);
-    let (mut last, tail) = (0, buffer.len() - 1);
-    while !stop.load(Ordering::Relaxed) {
-        let asked = line.load(Ordering::Acquire);
-        if asked == last {
-            spin_loop();
-            continue;
-        }
-        last = asked;
-        let at = offset(asked - 1, 8 * buffer.len()) as usize;
-        chunk::copy_in(&buffer[..tail], &store[at..at + 8 * tail]);
-        buffer[tail].store(asked, Ordering::Release);
+impl Bare<'_> {
+    /// For a `depth` and a number of bytes that are powers of two.
+    fn new(store: &Store, depth: u64, bytes: usize) -> io::Result<Bare<'_>> {
+        let (memory, _) = Memory::create(2 * depth * LINE_BYTES + depth * Bare::stride_bytes(bytes))?;
+        Ok(Bare { memory, depth, bytes, store, stop: AtomicBool::new(false) })
     }
+
+    /// As the served drive's, so that the first lines of buffers do not compete for the same places of a cache.
+    fn stride_bytes(bytes: usize) -> u64 {
+        bytes as u64 + 640
+    }
+
+    fn line(&self, number: u64) -> &AtomicU64 {
+        self.memory.word((number & (2 * self.depth - 1)) * LINE_BYTES)
+    }
+
+    /// The buffer of a request, without its last word; and that word.
+    fn buffer(&self, number: u64) -> (&[AtomicU64], &AtomicU64) {
+        let first = 2 * self.depth * LINE_BYTES + (number & (self.depth - 1)) * Bare::stride_bytes(self.bytes);
+        let (tail, body) = self.memory.words(first, self.bytes / 8).split_last().expect("no buffer is empty");
+        (body, tail)
+    }
+
+    fn ask(&self, number: u64) {
+        self.line(number).store(number + 1, Ordering::Release);
+    }
+
+    fn await_data(&self, number: u64, into: &mut [u8]) {
+        let (body, tail) = self.buffer(number);
+        while tail.load(Ordering::Acquire) != number + 1 {
+            spin_loop();
+        }
+        chunk::copy_out(body, into);
+        black_box(into);
+    }
+
+    /// The device: takes up to `ahead` requests, fetching what they need, before it answers the first of them.
+    fn answer(&self, ahead: u64) {
+        pin(PROCESSORS[0]);
+        let (mut seen, mut done) = (0, 0);
+        while !self.stop.load(Ordering::Relaxed) {
+            while seen < done + ahead && self.line(seen).load(Ordering::Acquire) == seen + 1 {
+                if ahead > 1 {
+                    self.store.prefetch(offset(seen, self.bytes), self.bytes.min(chunk::AHEAD_BYTES) as u32);
+                    chunk::prefetch_to_write(self.buffer(seen).0);
+                    self.line(seen + 4).prefetch();
+                }
+                seen += 1;
+            }
+            if done == seen {
+                spin_loop();
+                continue;
+            }
+            let words = self.store.words(offset(done, self.bytes), self.bytes as u32).expect("a store in memory");
+            let (body, tail) = self.buffer(done);
+            AtomicU64::copy_all(words, body);
+            done += 1;
+            tail.store(done, Ordering::Release);
+        }
+    }
+
+    fn run<T>(&self, ahead: u64, client: impl FnOnce() -> T) -> T {
+        thread::scope(|scope| {
+            scope.spawn(|| self.answer(ahead));
+            let measured = client();
+            self.stop.store(true, Ordering::Relaxed);
+            measured
+        })
+    }
+}
+
+fn bare(store: &Store, bytes: usize) -> io::Result<Measured> {
+    let (bare, mut into) = (Bare::new(store, 1, bytes)?, vec![0; bytes]);
+    let exchange = |number| {
+        bare.ask(number);
+        bare.await_data(number, &mut into);
+    };
+    Ok(bare.run(1, || one_by_one(exchange)))
+}
+
+fn bare_deep(store: &Store, bytes: usize) -> io::Result<f64> {
+    let (bare, mut into) = (Bare::new(store, DEPTH, bytes)?, vec![0; bytes]);
+    (0..DEPTH).for_each(|number| bare.ask(number));
+    let exchange = |number| {
+        bare.await_data(number, &mut into);
+        bare.ask(number + DEPTH);
+    };
+    Ok(bare.run(8, || rate(exchange)))
 }
 
 /// Serve while `work` has a queue.
 fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Result<(T, Summary)> {
-    let geometry = Geometry { capacity_bytes: STORE_BYTES, block_bytes: 512 };
     let path: PathBuf = std::env::temp_dir().join(format!("phaselink-bench-{}.sock", std::process::id()));
     let share = Share { path: path.clone(), start: 0, bytes: None, writes: true };
     let problem = |problem| io::Error::other(format!("{problem}"));
-    let store = Store::in_memory(geometry).map_err(problem)?;
-    fill(&store);
     let device = Device {
         drive: Arc::new(Drive::shipped("dc-express").expect("a shipped drive")),
-        store: Arc::new(store),
+        store: Arc::new(store()?),
         tallies: Arc::default(),
         record: None,
         stop: Arc::new(Stop::new()?),
     };
     let stop = Arc::clone(&device.stop);
-    let shm = vec![Served::bind(&share, geometry).map_err(problem)?];
+    let shm = vec![Served::bind(&share, GEOMETRY).map_err(problem)?];
     let server = Server {
         device,
         timing,
@@ -142,7 +208,7 @@ fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Result<(T, Summ
             pin(PROCESSORS[0]);
             server.run()
         });
-        let options = Options { depth: 32, transfer_bytes: 4096, ..Options::default() };
+        let options = Options { depth: DEPTH as u32, transfer_bytes: 4096, ..Options::default() };
         let queue = Client::connect(&path, &options).map(|mut client| client.take_queue().expect("one was asked for"));
         let worked = queue.map(work);
         stop.request();
@@ -151,12 +217,14 @@ fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Result<(T, Summ
     })
 }
 
-/// Every page of the store exists, and is not zero.
-fn fill(store: &Store) {
+/// A store of which every page exists, and is not zero.
+fn store() -> io::Result<Store> {
+    let store = Store::in_memory(GEOMETRY).map_err(|problem| io::Error::other(problem.to_string()))?;
     let data: Vec<u8> = (0..512).flat_map(|word| mix(word).to_le_bytes()).collect();
     for page in 0..STORE_BYTES / 4096 {
-        store.write(page * 4096, &data).expect("memory takes writes");
+        store.write(page * 4096, &data)?;
     }
+    Ok(store)
 }
 
 fn alone(mut queue: Queue, bytes: usize) -> Measured {
@@ -164,31 +232,35 @@ fn alone(mut queue: Queue, bytes: usize) -> Measured {
     one_by_one(|number| queue.read(offset(number, bytes), &mut into).expect("a read"))
 }
 
-/// As many at once as slots, each followed by the next when it is complete: the rate of the median block of requests,
-/// so that a processor taken away for some milliseconds does not count.
+/// Requests a second, of those of the median block: a processor taken away for some milliseconds does not count.
+fn rate(mut request: impl FnMut(u64)) -> f64 {
+    const BLOCK: u64 = 1024;
+    let (mut blocks, start, mut done) = (Latency::default(), Instant::now(), 0);
+    let mut since = start;
+    while since - start < RUN {
+        (done..done + BLOCK).for_each(&mut request);
+        done += BLOCK;
+        let now = Instant::now();
+        blocks.record(span(now - since));
+        since = now;
+    }
+    BLOCK as f64 / blocks.percentile(50.0).as_ns() * 1e9
+}
+
+/// As many at once as slots, each followed by the next when it is complete.
 fn deep(mut queue: Queue, bytes: usize) -> f64 {
-    const BLOCK: u64 = 32 * 32;
-    let (mut into, mut done, start) = (vec![0; bytes], 0u64, Instant::now());
     let ask = |queue: &mut Queue, number| {
         queue.submit_read(offset(number, bytes), bytes as u32).expect("a read").expect("a slot is free")
     };
-    let mut slots: Vec<_> = (0..32).map(|number| ask(&mut queue, number)).collect();
-    let (mut blocks, mut since) = (Latency::default(), start);
-    while since - start < RUN {
-        for slot in &mut slots {
-            while !queue.complete(*slot, &mut into).expect("a read") {
-                spin_loop();
-            }
-            done += 1;
-            *slot = ask(&mut queue, done + 32);
+    let mut slots: Vec<_> = (0..DEPTH).map(|number| ask(&mut queue, number)).collect();
+    let mut into = vec![0; bytes];
+    rate(|number| {
+        let slot = &mut slots[(number % DEPTH) as usize];
+        while !queue.complete(*slot, &mut into).expect("a read") {
+            spin_loop();
         }
-        if done.is_multiple_of(BLOCK) {
-            let now = Instant::now();
-            blocks.record(span(now - since));
-            since = now;
-        }
-    }
-    BLOCK as f64 / blocks.percentile(50.0).as_ns() * 1e9
+        *slot = ask(&mut queue, number + DEPTH);
+    })
 }
 
 fn line(bytes: usize, what: &str, measured: &Measured, note: &str) {
@@ -197,18 +269,24 @@ fn line(bytes: usize, what: &str, measured: &Measured, note: &str) {
     println!("{kind}  p50 {median:>6.0} ns  p99.9 {tail:>7.0} ns  {iops:>10.0} IOPS  {note}");
 }
 
-fn timing_off(store: &[u8], bytes: usize) -> io::Result<()> {
-    let (mut base, mut one, mut many_iops) = (Vec::new(), Vec::new(), 0.0_f64);
+fn deep_line(bytes: usize, what: &str, iops: f64, note: &str) {
+    println!("{:<66}{iops:>10.0} IOPS  {note}", format!("{bytes:>5} B  {what}"));
+}
+
+fn timing_off(store: &Store, bytes: usize) -> io::Result<()> {
+    let (mut base, mut one, mut base_iops, mut iops) = (Vec::new(), Vec::new(), 0.0_f64, 0.0_f64);
     for _ in 0..ROUNDS {
-        base.push(bare(store, bytes));
+        base.push(bare(store, bytes)?);
         one.push(served(false, |queue| alone(queue, bytes))?.0);
-        many_iops = many_iops.max(served(false, |queue| deep(queue, bytes))?.0);
+        base_iops = base_iops.max(bare_deep(store, bytes)?);
+        iops = iops.max(served(false, |queue| deep(queue, bytes))?.0);
     }
     let (base, one) = (best(base), best(one));
     let ratio = one.percentile_ns(50.0) / base.percentile_ns(50.0);
     line(bytes, "bare exchange QD1", &base, "");
     line(bytes, "shared memory QD1", &one, &format!("{ratio:.2}x the bare exchange"));
-    println!("{bytes:>5} B  shared memory QD32                                       {many_iops:>10.0} IOPS");
+    deep_line(bytes, "bare exchange QD32", base_iops, "");
+    deep_line(bytes, "shared memory QD32", iops, &format!("{:.2}x the bare exchange", iops / base_iops));
     Ok(())
 }
 
@@ -228,7 +306,7 @@ fn timing_on(bytes: usize) -> io::Result<()> {
 
 fn main() -> io::Result<()> {
     pin(PROCESSORS[1]);
-    let store: Vec<u8> = (0..STORE_BYTES / 8).flat_map(|word| mix(word).to_le_bytes()).collect();
+    let store = store()?;
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let wants = |word: &str| wanted.is_empty() || wanted.iter().any(|one| one == word);
     for bytes in [512, 4096].into_iter().filter(|_| wants("off")) {

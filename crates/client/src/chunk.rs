@@ -27,6 +27,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use phaselink_core::protocol::dc_express::command::COMMAND_BYTES;
 use phaselink_core::protocol::dc_express::tags::{self, TagWidth};
 
+use crate::wide;
+
 /// The unit in which data becomes visible: each chunk has a tail. On the link it is a packet's 128 bytes (section 3.1);
 /// here nothing cuts data into packets, and fewer tails are fewer lines that both sides write.
 pub const CHUNK_BYTES: usize = 512;
@@ -34,8 +36,9 @@ pub const CHUNK_BYTES: usize = 512;
 pub const CHUNK_WORDS: usize = CHUNK_BYTES / WORD_BYTES;
 /// Bytes of a word.
 pub const WORD_BYTES: usize = 8;
-/// Words of a cache line.
-const LINE_WORDS: usize = 64 / WORD_BYTES;
+/// Bytes of a cache line, and its words.
+pub(crate) const LINE_BYTES: usize = 64;
+const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES;
 /// Bytes that are fetched ahead: a processor waits for some sixteen lines at a time, and follows by itself from there.
 pub const AHEAD_BYTES: usize = 1024;
 const AHEAD_WORDS: usize = AHEAD_BYTES / WORD_BYTES;
@@ -43,7 +46,7 @@ const AHEAD_WORDS: usize = AHEAD_BYTES / WORD_BYTES;
 pub const COMMAND_WORDS: usize = COMMAND_BYTES / WORD_BYTES;
 
 /// A word that two processes share. The second kind is the one with which the order above is checked exhaustively.
-pub trait Word {
+pub trait Word: Sized {
     /// The value.
     fn load(&self, order: Ordering) -> u64;
     /// Let `value` be the value.
@@ -52,6 +55,18 @@ pub trait Word {
     fn prefetch(&self) {}
     /// The same, to write there.
     fn prefetch_to_write(&self) {}
+    /// Copy words out, in any order: their presence has been seen by an acquire.
+    fn load_all(words: &[Self], into: &mut [u8]) {
+        load_words(words, into);
+    }
+    /// Copy into words, in any order: a release makes them visible.
+    fn store_all(words: &[Self], from: &[u8]) {
+        store_words(words, from);
+    }
+    /// Copy words that others may be changing into words, in any order: a release makes them visible.
+    fn copy_all(from: &[Self], into: &[Self]) {
+        copy_words(from, into);
+    }
 }
 
 impl Word for AtomicU64 {
@@ -76,9 +91,35 @@ impl Word for AtomicU64 {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn prefetch_to_write(&self) {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        let word = std::ptr::from_ref(self);
+        // The compiler's own hint becomes one to read unless it may assume that the processor has this one. Those that
+        // do not have it take it for nothing (Intel's manual, volume 2, PREFETCHW).
         // SAFETY: as above.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(std::ptr::from_ref(self).cast()) }
+        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags)) }
+    }
+
+    #[inline]
+    fn load_all(words: &[AtomicU64], into: &mut [u8]) {
+        let lines = words.len().min(into.len() / WORD_BYTES) / LINE_WORDS;
+        // SAFETY: so many lines lie in both, and what is borrowed for writing is no part of what is shared.
+        let done = unsafe { wide::copy(words.as_ptr().cast(), into.as_mut_ptr(), lines) };
+        load_words(&words[done * LINE_WORDS..], &mut into[done * LINE_BYTES..]);
+    }
+
+    #[inline]
+    fn store_all(words: &[AtomicU64], from: &[u8]) {
+        let lines = words.len().min(from.len() / WORD_BYTES) / LINE_WORDS;
+        // SAFETY: so many lines lie in both, and atomics may be written where they are shared.
+        let done = unsafe { wide::copy(from.as_ptr(), words.as_ptr().cast::<u8>().cast_mut(), lines) };
+        store_words(&words[done * LINE_WORDS..], &from[done * LINE_BYTES..]);
+    }
+
+    #[inline]
+    fn copy_all(from: &[AtomicU64], into: &[AtomicU64]) {
+        let lines = from.len().min(into.len()) / LINE_WORDS;
+        // SAFETY: as above; where both overlap, some words are copied before others, and all of them are words.
+        let done = unsafe { wide::copy(from.as_ptr().cast(), into.as_ptr().cast::<u8>().cast_mut(), lines) };
+        copy_words(&from[done * LINE_WORDS..], &into[done * LINE_WORDS..]);
     }
 }
 
@@ -139,53 +180,66 @@ pub fn prefetch_to_write<W: Word>(buffer: &[W]) {
 #[inline]
 pub fn deliver<W: Word>(buffer: &[W], data: &[u8]) {
     assert!(data.len().is_multiple_of(WORD_BYTES), "data comes in whole words");
-    let (chunks, rest) = buffer[..data.len() / WORD_BYTES].as_chunks::<CHUNK_WORDS>();
-    let (pieces, piece) = data.as_chunks::<CHUNK_BYTES>();
-    chunks.iter().zip(pieces).for_each(|(chunk, piece)| deliver_chunk(chunk, piece));
-    if !rest.is_empty() {
-        deliver_chunk(rest, piece);
+    let chunks = buffer[..data.len() / WORD_BYTES].chunks(CHUNK_WORDS);
+    for (chunk, piece) in chunks.zip(data.chunks(CHUNK_BYTES)) {
+        let (tail, body) = chunk.split_last().expect("no chunk is empty");
+        let (rest, last) = piece.split_last_chunk::<WORD_BYTES>().expect("a word for each");
+        W::store_all(body, rest);
+        tail.store(u64::from_le_bytes(*last), Ordering::Release);
     }
 }
 
-#[inline(always)]
-fn deliver_chunk<W: Word>(chunk: &[W], piece: &[u8]) {
-    let (values, tail) = (piece.as_chunks().0, chunk.len() - 1);
-    for (word, value) in chunk[..tail].iter().zip(values) {
-        word.store(u64::from_le_bytes(*value), Ordering::Relaxed);
+/// The same with data that is in shared words itself, which others may be changing.
+///
+/// # Panics
+/// If the data is longer than the buffer.
+#[inline]
+pub fn forward<W: Word>(buffer: &[W], data: &[W]) {
+    for (chunk, piece) in buffer[..data.len()].chunks(CHUNK_WORDS).zip(data.chunks(CHUNK_WORDS)) {
+        let (tail, body) = chunk.split_last().expect("no chunk is empty");
+        let (last, rest) = piece.split_last().expect("a word for each");
+        W::copy_all(rest, body);
+        tail.store(last.load(Ordering::Relaxed), Ordering::Release);
     }
-    chunk[tail].store(u64::from_le_bytes(values[tail]), Ordering::Release);
 }
 
 /// Copy data whose presence has been seen by an acquire: of a tail, or of a command.
 #[inline]
 pub fn copy_out<W: Word>(buffer: &[W], into: &mut [u8]) {
-    let count = buffer.len().min(into.len() / WORD_BYTES);
-    // Whole chunks apart, whose length is known here: loops over these are unrolled.
-    let (chunks, rest) = buffer[..count].as_chunks::<CHUNK_WORDS>();
-    let (pieces, piece) = into[..count * WORD_BYTES].as_chunks_mut::<CHUNK_BYTES>();
-    chunks.iter().zip(pieces).for_each(|(chunk, piece)| load_words(chunk, piece));
-    load_words(rest, piece);
-}
-
-#[inline(always)]
-fn load_words<W: Word>(buffer: &[W], into: &mut [u8]) {
-    for (word, bytes) in buffer.iter().zip(into.as_chunks_mut().0) {
-        *bytes = word.load(Ordering::Relaxed).to_le_bytes();
-    }
+    W::load_all(buffer, into);
 }
 
 /// Copy data that a release will make visible: that of the command it belongs to.
 #[inline]
 pub fn copy_in<W: Word>(buffer: &[W], from: &[u8]) {
-    for (word, bytes) in buffer.iter().zip(from.as_chunks().0) {
+    W::store_all(buffer, from);
+}
+
+#[inline(always)]
+fn load_words<W: Word>(words: &[W], into: &mut [u8]) {
+    for (word, bytes) in words.iter().zip(into.as_chunks_mut().0) {
+        *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+    }
+}
+
+#[inline(always)]
+fn store_words<W: Word>(words: &[W], from: &[u8]) {
+    for (word, bytes) in words.iter().zip(from.as_chunks().0) {
         word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+    }
+}
+
+#[inline(always)]
+fn copy_words<W: Word>(from: &[W], into: &[W]) {
+    for (from, into) in from.iter().zip(into) {
+        into.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }
 
 /// The host puts a command into an entry of the ring.
 #[inline]
 pub fn publish<W: Word>(entry: &[W], command: &[u8; COMMAND_BYTES]) {
-    copy_in(&entry[1..], &command[WORD_BYTES..]);
+    store_words(&entry[1..], &command[WORD_BYTES..]);
     let first = u64::from_le_bytes(command.as_chunks().0[0]);
     entry[0].store(first, Ordering::Release);
 }
@@ -197,7 +251,7 @@ pub fn take<W: Word>(entry: &[W], pass: u8) -> Option<[u8; COMMAND_BYTES]> {
     (first[1] == pass).then(|| {
         let mut command = [0; COMMAND_BYTES];
         command[..WORD_BYTES].copy_from_slice(&first);
-        copy_out(&entry[1..], &mut command[WORD_BYTES..]);
+        load_words(&entry[1..], &mut command[WORD_BYTES..]);
         command
     })
 }

@@ -28,6 +28,7 @@ pub mod layout;
 pub mod memory;
 mod queue;
 pub mod status;
+mod wide;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};

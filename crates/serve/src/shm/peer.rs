@@ -169,7 +169,10 @@ impl Peer {
         let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
         let space = &mut space[..bytes as usize];
         let done = match operation {
-            Operation::Read | Operation::Probe => store.read(offset, space).map(|()| chunk::deliver(buffer, space)),
+            Operation::Read | Operation::Probe => match store.words(offset, bytes) {
+                Some(words) => Ok(chunk::forward(buffer, words)),
+                None => store.read(offset, space).map(|()| chunk::deliver(buffer, space)),
+            },
             Operation::Write => {
                 chunk::copy_out(buffer, space);
                 store.write(offset, space)

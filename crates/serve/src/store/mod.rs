@@ -19,7 +19,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::thread;
 use std::time::Duration;
@@ -120,6 +120,23 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// The words from `offset` on themselves, if they are always in memory; others may change them meanwhile.
+    ///
+    /// # Panics
+    /// Also if they do not begin and end with a word.
+    #[inline]
+    pub fn words(&self, offset: u64, bytes: u32) -> Option<&[AtomicU64]> {
+        self.check(offset, bytes.into());
+        assert!((offset | u64::from(bytes)).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
+        let first = self.map.as_ptr().wrapping_add(offset as usize).cast::<AtomicU64>();
+        match &self.backing {
+            // SAFETY: the words lie within the mapping, which begins at a page and lives as long as `self`, and are
+            // aligned; to what is done to them elsewhere, the same applies as in `copy_out`.
+            Backing::Memory { .. } => Some(unsafe { std::slice::from_raw_parts(first, bytes as usize / 8) }),
+            Backing::File(_) => None,
+        }
     }
 
     /// Begin to fetch bytes ahead of a read. A hint.
