@@ -30,8 +30,9 @@ use phaselink_core::protocol::dc_express::tags::{self, TagWidth};
 use crate::wide;
 
 /// The unit in which data becomes visible: each chunk has a tail. On the link it is a packet's 128 bytes (section 3.1);
-/// here nothing cuts data into packets, and fewer tails are fewer lines that both sides write.
-pub const CHUNK_BYTES: usize = 512;
+/// here nothing cuts data into packets, and a tail is a line that both sides write: with one a page instead of one a
+/// sector, 15 % more pages a second have come from one processor.
+pub const CHUNK_BYTES: usize = 4096;
 /// The same in words.
 pub const CHUNK_WORDS: usize = CHUNK_BYTES / WORD_BYTES;
 /// Bytes of a word.
@@ -161,13 +162,7 @@ pub fn is_complete<W: Word>(buffer: &[W], tag: Tag) -> bool {
     chunks.next_back().is_none_or(is_here) && chunks.all(is_here)
 }
 
-/// Fetch the beginning of a buffer, ahead of reading it.
-#[inline]
-pub fn prefetch<W: Word>(buffer: &[W]) {
-    buffer[..buffer.len().min(AHEAD_WORDS)].iter().step_by(LINE_WORDS).for_each(Word::prefetch);
-}
-
-/// The same ahead of writing it.
+/// Fetch the beginning of a buffer, ahead of writing it.
 #[inline]
 pub fn prefetch_to_write<W: Word>(buffer: &[W]) {
     buffer[..buffer.len().min(AHEAD_WORDS)].iter().step_by(LINE_WORDS).for_each(Word::prefetch_to_write);

@@ -12,7 +12,7 @@ use rustix::net::{
 use crate::layout::Layout;
 
 /// Of this protocol: layout of memory, commands and both messages. Sides of different versions refuse each other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// "phaselnk" in the first eight bytes of either message.
 const MAGIC: u64 = u64::from_le_bytes(*b"phaselnk");
 

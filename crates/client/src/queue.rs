@@ -20,8 +20,6 @@ use crate::status::Status;
 const LOOKS: u32 = 1024;
 /// A read that takes longer may be stuck: beyond what a device takes whose thread has not been put aside.
 const TIMEOUT: Duration = Duration::from_millis(1);
-/// Commands under way from which on the device is probably ahead of its client's looks.
-const MANY: usize = 8;
 /// Time-outs double up to this: the device is slow, not the tag wrong.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1);
 
@@ -42,18 +40,28 @@ impl Slot {
 }
 
 /// A command under way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Asked {
-    operation: Operation,
     offset: u64,
+    tag: u64,
     bytes: u32,
-    tag: Tag,
-    /// The slot that was asked for next, if one was.
-    next: Option<u16>,
+    operation: Operation,
     looks: u32,
-    /// Since when the clock has been asked, and what it may show before something is wrong.
-    waiting: Option<Instant>,
+    /// Once the clock has been asked. Most commands are complete before.
+    late: Option<Box<Late>>,
+}
+
+/// A command that takes long.
+#[derive(Debug)]
+struct Late {
+    since: Instant,
+    /// What the clock may show since then before something is wrong.
     timeout: Duration,
+}
+
+/// Whether data says by itself that it is there.
+fn is_read(operation: Operation) -> bool {
+    matches!(operation, Operation::Read | Operation::Probe)
 }
 
 /// A queue pair. It belongs to one thread at a time; each thread takes one of its own.
@@ -65,8 +73,6 @@ pub struct Queue {
     pass: u8,
     free: Vec<u16>,
     asked: Vec<Option<Asked>>,
-    /// The slot asked for last.
-    last: u16,
     /// By slot: how often it has been used, so that a status is known from an old one.
     attempts: Vec<u8>,
     tags: TagSource,
@@ -82,8 +88,7 @@ impl Queue {
             tail: 0,
             pass: FIRST_PASS,
             free: (0..slots).rev().collect(),
-            asked: vec![None; slots.into()],
-            last: 0,
+            asked: (0..slots).map(|_| None).collect(),
             attempts: vec![0; slots.into()],
             tags: TagSource::random(welcome.tag_width, seed),
             collisions: 0,
@@ -143,15 +148,14 @@ impl Queue {
     /// # Errors
     /// What the device says of this command, whose slot is then free; or that the device has gone.
     pub fn complete(&mut self, slot: Slot, into: &mut [u8]) -> io::Result<bool> {
-        let Some(asked) = self.asked.get(usize::from(slot.0)).copied().flatten() else {
+        let Some(Some(asked)) = self.asked.get(usize::from(slot.0)) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing is under way in this slot"));
         };
-        if matches!(asked.operation, Operation::Read | Operation::Probe) {
+        if is_read(asked.operation) {
             let buffer = self.buffer(slot.0, asked.bytes);
-            if !chunk::is_complete(buffer, asked.tag) {
+            if !chunk::is_complete(buffer, self.tag(asked.tag)) {
                 return self.look_closer(slot.0);
             }
-            self.prefetch_next(&asked);
             chunk::copy_out(buffer, into);
             self.release(slot.0);
             return Ok(true);
@@ -220,31 +224,33 @@ impl Queue {
             ));
         }
         let Some(slot) = self.free.pop() else { return Ok(None) };
-        chunk::copy_in(self.buffer(slot, bytes), data);
-        let tag = self.tag(welcome.tag_width);
-        let asked = Asked { operation, offset, bytes, tag, next: None, looks: 0, waiting: None, timeout: TIMEOUT };
-        self.asked[usize::from(slot)] = Some(asked);
-        if let Some(last) = &mut self.asked[usize::from(self.last)] {
-            last.next = Some(slot);
+        if !data.is_empty() {
+            chunk::copy_in(self.buffer(slot, bytes), data);
         }
-        self.last = slot;
-        self.enqueue(slot, asked);
+        let tag = self.fresh_tag();
+        self.asked[usize::from(slot)] = Some(Asked { offset, tag, bytes, operation, looks: 0, late: None });
+        self.enqueue(slot);
         Ok(Some(Slot(slot)))
     }
 
-    fn tag(&self, width: phaselink_core::protocol::dc_express::tags::TagWidth) -> Tag {
-        Tag { value: self.tags.current().expect("random tags never run out"), width }
+    fn fresh_tag(&self) -> u64 {
+        self.tags.current().expect("random tags never run out")
+    }
+
+    fn tag(&self, value: u64) -> Tag {
+        Tag { value, width: self.connection.welcome.tag_width }
     }
 
     /// Put the command of `slot` into the ring.
-    fn enqueue(&mut self, slot: u16, asked: Asked) {
-        let Asked { operation, offset, bytes, tag, .. } = asked;
-        if matches!(operation, Operation::Read | Operation::Probe) {
-            chunk::mark(self.buffer(slot, bytes), tag);
+    #[inline]
+    fn enqueue(&mut self, slot: u16) {
+        let place = usize::from(slot);
+        let &Asked { offset, tag, bytes, operation, .. } = self.asked[place].as_ref().expect("set by the caller");
+        if is_read(operation) {
+            chunk::mark(self.buffer(slot, bytes), self.tag(tag));
         }
-        let attempt = &mut self.attempts[usize::from(slot)];
-        *attempt = attempt.wrapping_add(1);
-        let (pass, attempt, tag) = (self.pass, *attempt, tag.value);
+        self.attempts[place] = self.attempts[place].wrapping_add(1);
+        let (pass, attempt) = (self.pass, self.attempts[place]);
         let connection = &*self.connection;
         let buffer = self.places.buffer(slot.into());
         let command = Command { operation, pass, slot, attempt, offset, bytes, buffer, tag };
@@ -268,37 +274,40 @@ impl Queue {
         }
     }
 
+    fn asked_mut(&mut self, slot: u16) -> &mut Asked {
+        self.asked[usize::from(slot)].as_mut().expect("checked by the caller")
+    }
+
     /// A command is still not complete: after many looks, see whether something is wrong with it.
     #[inline]
     fn look_closer(&mut self, slot: u16) -> io::Result<bool> {
-        let asked = self.asked[usize::from(slot)].as_mut().expect("checked by the caller");
+        let asked = self.asked_mut(slot);
         asked.looks += 1;
         if asked.looks.is_multiple_of(LOOKS) { self.on_many_looks(slot) } else { Ok(false) }
     }
 
     #[cold]
     fn on_many_looks(&mut self, slot: u16) -> io::Result<bool> {
-        let asked = self.asked[usize::from(slot)].as_mut().expect("checked by the caller");
-        let since = *asked.waiting.get_or_insert_with(Instant::now);
-        if since.elapsed() < asked.timeout {
+        let start = || Box::new(Late { since: Instant::now(), timeout: TIMEOUT });
+        let late = self.asked_mut(slot).late.get_or_insert_with(start);
+        if late.since.elapsed() < late.timeout {
             thread::yield_now();
             return Ok(false);
         }
+        late.since = Instant::now();
         self.on_timeout(slot)
     }
 
     /// A read takes too long: it was refused, its data ends in the tag, or the device is slow or gone.
     fn on_timeout(&mut self, slot: u16) -> io::Result<bool> {
         let status = self.status(slot);
-        let asked = self.asked[usize::from(slot)].as_mut().expect("checked by the caller");
-        asked.waiting = None;
+        let &mut Asked { operation, bytes, tag, ref mut late, .. } = self.asked_mut(slot);
         match status {
-            Some(Status::Fine) if asked.operation != Operation::Read => Ok(false),
+            Some(Status::Fine) if operation != Operation::Read => Ok(false),
             Some(Status::Fine) => {
                 // The status is behind the data, so that the tags are looked at for the last time here.
-                let asked = *asked;
-                if !chunk::is_complete(self.buffer(slot, asked.bytes), asked.tag) {
-                    self.retry(slot, asked);
+                if !chunk::is_complete(self.buffer(slot, bytes), self.tag(tag)) {
+                    self.retry(slot);
                 }
                 Ok(false)
             }
@@ -307,32 +316,22 @@ impl Queue {
                 status.result().map(|()| false)
             }
             None => {
-                asked.timeout = (asked.timeout * 2).min(TIMEOUT_MAX);
+                if let Some(late) = late {
+                    late.timeout = (late.timeout * 2).min(TIMEOUT_MAX);
+                }
                 self.connection.check().map(|()| false)
             }
         }
     }
 
     /// The data ends in the tag: read again with another one.
-    fn retry(&mut self, slot: u16, asked: Asked) {
+    fn retry(&mut self, slot: u16) {
         self.collisions += 1;
         self.tags.renew();
-        let asked = Asked { tag: self.tag(asked.tag.width), looks: 0, ..asked };
-        self.asked[usize::from(slot)] = Some(asked);
-        self.enqueue(slot, asked);
-    }
-
-    /// With many reads under way, the one behind this has probably been done too: fetch its data, for when it is
-    /// looked at. With few, that would take lines from the device that it is still to fill.
-    #[inline]
-    fn prefetch_next(&self, asked: &Asked) {
-        if self.asked.len() - self.free.len() < MANY {
-            return;
-        }
-        let Some(next) = asked.next else { return };
-        if let Some(Asked { operation: Operation::Read, bytes, .. }) = self.asked[usize::from(next)] {
-            chunk::prefetch(self.buffer(next, bytes));
-        }
+        let tag = self.fresh_tag();
+        let asked = self.asked_mut(slot);
+        (asked.tag, asked.looks) = (tag, 0);
+        self.enqueue(slot);
     }
 
     fn release(&mut self, slot: u16) {

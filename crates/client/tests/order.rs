@@ -76,6 +76,8 @@ fn explore(host: fn(&Shared)) {
     let mut model = loom::model::Builder::new();
     // More switches of threads than this show nothing that fewer do not, in a protocol with one hand-over each way.
     model.preemption_bound = Some(2);
+    // Each access of a word is one.
+    model.max_branches = 16 * WORDS;
     model.check(move || {
         let shared = shared();
         let there = Arc::clone(&shared);
