@@ -48,3 +48,37 @@ pub unsafe fn copy(from: *const u8, into: *mut u8, lines: usize) -> usize {
 pub unsafe fn copy(_from: *const u8, _into: *mut u8, _lines: usize) -> usize {
     0
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use crate::chunk;
+
+    fn words(values: impl Iterator<Item = u64>) -> Vec<AtomicU64> {
+        values.map(AtomicU64::new).collect()
+    }
+
+    /// Around every boundary of lines and chunks, and at places that are no beginning of a line.
+    #[test]
+    fn copies_of_every_length_are_whole_and_end_where_they_should() {
+        for count in (1..70).chain(503..522).chain(1015..1034) {
+            let values = || (0..count).map(|word| u64::MAX - word);
+            let bytes: Vec<u8> = values().flat_map(u64::to_le_bytes).collect();
+            for first in 0..9 {
+                let buffers = [(); 3].map(|()| words((0..count + 16).map(|_| 7)));
+                let place = first..first + count as usize;
+                chunk::copy_in(&buffers[0][place.clone()], &bytes);
+                chunk::deliver(&buffers[1][place.clone()], &bytes);
+                chunk::forward(&buffers[2][place.clone()], &words(values()));
+                for buffer in &buffers {
+                    let mut found = vec![0; bytes.len() + 8];
+                    chunk::copy_out(&buffer[place.clone()], &mut found);
+                    assert_eq!(found, [&bytes[..], &[0; 8]].concat(), "{count} words at {first}");
+                    let rest = buffer[..first].iter().chain(&buffer[place.end..]);
+                    assert!(rest.into_iter().all(|word| word.load(std::sync::atomic::Ordering::Relaxed) == 7));
+                }
+            }
+        }
+    }
+}

@@ -29,6 +29,8 @@ impl Word for Modelled {
 }
 
 struct Shared {
+    /// Whether the device's data comes from bytes of its own, or from words that others may be changing.
+    from_words: bool,
     entry: Vec<Modelled>,
     buffer: Vec<Modelled>,
     status: Modelled,
@@ -38,8 +40,13 @@ fn modelled(words: usize) -> Vec<Modelled> {
     (0..words).map(|_| Modelled(AtomicU64::new(0))).collect()
 }
 
-fn shared() -> Arc<Shared> {
-    Arc::new(Shared { entry: modelled(COMMAND_WORDS), buffer: modelled(WORDS), status: Modelled(AtomicU64::new(0)) })
+fn shared(from_words: bool) -> Arc<Shared> {
+    Arc::new(Shared {
+        from_words,
+        entry: modelled(COMMAND_WORDS),
+        buffer: modelled(WORDS),
+        status: Modelled(AtomicU64::new(0)),
+    })
 }
 
 fn data() -> Vec<u8> {
@@ -61,7 +68,7 @@ fn device(shared: &Shared) {
         let found = Command::decode(&bytes).expect("a command is seen whole");
         assert_eq!(found, command(found.operation));
         if found.operation == Operation::Read {
-            chunk::deliver(&shared.buffer, &data());
+            deliver(shared);
         } else {
             let mut found = vec![0; 8 * WORDS];
             chunk::copy_out(&shared.buffer, &mut found);
@@ -72,14 +79,23 @@ fn device(shared: &Shared) {
     }
 }
 
-fn explore(host: fn(&Shared)) {
+fn deliver(shared: &Shared) {
+    if shared.from_words {
+        let words: Vec<_> = (1..=WORDS as u64).map(|word| Modelled(AtomicU64::new(word))).collect();
+        chunk::forward(&shared.buffer, &words);
+    } else {
+        chunk::deliver(&shared.buffer, &data());
+    }
+}
+
+fn explore(from_words: bool, host: fn(&Shared)) {
     let mut model = loom::model::Builder::new();
     // More switches of threads than this show nothing that fewer do not, in a protocol with one hand-over each way.
     model.preemption_bound = Some(2);
     // Each access of a word is one.
     model.max_branches = 16 * WORDS;
     model.check(move || {
-        let shared = shared();
+        let shared = shared(from_words);
         let there = Arc::clone(&shared);
         let device = thread::spawn(move || device(&there));
         host(&shared);
@@ -87,26 +103,33 @@ fn explore(host: fn(&Shared)) {
     });
 }
 
+fn read_until_complete(shared: &Shared) {
+    chunk::mark(&shared.buffer, TAG);
+    chunk::publish(&shared.entry, &command(Operation::Read).encode());
+    for _ in 0..2 {
+        if chunk::is_complete(&shared.buffer, TAG) {
+            let mut found = vec![0; 8 * WORDS];
+            chunk::copy_out(&shared.buffer, &mut found);
+            assert_eq!(found, data());
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
 #[test]
 fn a_read_whose_tags_are_gone_has_all_its_data() {
-    explore(|shared| {
-        chunk::mark(&shared.buffer, TAG);
-        chunk::publish(&shared.entry, &command(Operation::Read).encode());
-        for _ in 0..2 {
-            if chunk::is_complete(&shared.buffer, TAG) {
-                let mut found = vec![0; 8 * WORDS];
-                chunk::copy_out(&shared.buffer, &mut found);
-                assert_eq!(found, data());
-                return;
-            }
-            thread::yield_now();
-        }
-    });
+    explore(false, read_until_complete);
+}
+
+#[test]
+fn a_read_straight_from_shared_words_has_all_its_data_too() {
+    explore(true, read_until_complete);
 }
 
 #[test]
 fn a_status_is_seen_after_all_the_data_it_speaks_of() {
-    explore(|shared| {
+    explore(false, |shared| {
         chunk::mark(&shared.buffer, TAG);
         chunk::publish(&shared.entry, &command(Operation::Read).encode());
         if shared.status.load(Ordering::Acquire) == Status::Fine.word(1) {
@@ -117,7 +140,7 @@ fn a_status_is_seen_after_all_the_data_it_speaks_of() {
 
 #[test]
 fn data_of_a_write_is_seen_with_its_command() {
-    explore(|shared| {
+    explore(false, |shared| {
         chunk::copy_in(&shared.buffer, &data());
         chunk::publish(&shared.entry, &command(Operation::Write).encode());
     });

@@ -79,6 +79,10 @@ const EVENTS_MAX: u64 = 1 << 17;
 /// that has only been looking for work.
 const IDLE_EVENTS_MAX: u64 = 1 << 8;
 
+/// A request that is alone under way is known so much earlier still: what the engine takes for it in a bad hour
+/// (measured: 0.5 to 1.1 us for a read of DC Express), so that this time does not become lag.
+pub const LONE_LEAD: Span = Span::from_us(1);
+
 /// Longest sleep of a loop whose device has nothing to do but look for work: what it does by itself is caught up with
 /// then, in one go.
 const IDLE_MAX: Duration = Duration::from_millis(1);
@@ -148,8 +152,8 @@ impl Wall {
         self.lead = if self.under_way == 0 { lead } else { self.lead.max(lead) };
     }
 
-    /// Let everything happen that is due by now, or by the lead from now while requests are under way, up to the next
-    /// injected request that is done. The caller owes a call of [`Wall::hand_over`] for it.
+    /// Let everything happen that is due by now, or by the lead from now while requests are under way (and by
+    /// [`LONE_LEAD`] more while it is one), up to the next injected request that is done. The caller owes a call of [`Wall::hand_over`] for it.
     ///
     /// Once all requests under way are done, the engine waits for the clock: whoever asks next should not find it ahead.
     pub fn run_ahead(&mut self) -> Option<Completed> {
@@ -160,13 +164,18 @@ impl Wall {
             return None;
         }
         let now = self.now();
+        let lead = if self.under_way == 1 { self.lead + LONE_LEAD } else { self.lead };
+        let until = now + lead;
+        let mut is_through = false;
         for _ in 0..EVENTS_MAX {
             if let Some(done) = self.engine.take_completed() {
                 self.known += 1;
                 return Some(done);
             }
-            let next = self.engine.next_at().filter(|next| *next <= now + self.lead)?;
-            self.engine.run_until(next);
+            if is_through {
+                return None;
+            }
+            is_through = self.engine.run_some_until(until, 1);
         }
         self.hold(now);
         None

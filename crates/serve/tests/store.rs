@@ -3,6 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use phaselink_serve::store::{Geometry, STATE_BYTES_MAX, Store};
 use proptest::prelude::*;
@@ -44,6 +45,16 @@ fn a_new_store_reads_zeros_and_takes_no_space() {
     let metadata = fs::metadata(&path).unwrap();
     assert_eq!(metadata.len(), DATA_START + GEOMETRY.capacity_bytes);
     assert!(metadata.blocks() * 512 < 64 << 10);
+}
+
+#[test]
+fn words_are_lent_where_they_are_always_in_memory_and_not_from_a_file() {
+    let store = Store::in_memory(GEOMETRY).unwrap();
+    store.write(4096, &[0x11; 512]).unwrap();
+    let words = store.words(4096 - 8, 24).unwrap();
+    let found: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
+    assert_eq!(found, [0, 0x1111_1111_1111_1111, 0x1111_1111_1111_1111]);
+    assert!(Store::open(&path("lent"), GEOMETRY).unwrap().words(0, 512).is_none());
 }
 
 #[test]

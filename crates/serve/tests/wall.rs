@@ -6,7 +6,7 @@ use phaselink_core::random::mix;
 use phaselink_core::report::Record;
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Io, Op};
-use phaselink_serve::wall::{Clock, Wall};
+use phaselink_serve::wall::{Clock, LONE_LEAD, Wall};
 
 const REQUESTS: u32 = 200;
 
@@ -125,25 +125,30 @@ fn a_model_that_cannot_catch_up_is_held_back_and_requests_under_way_are_charged_
 #[test]
 fn with_a_lead_a_result_is_known_that_much_early_and_with_no_lag_if_handed_over_when_due() {
     let drive = Drive::shipped("dc-express").unwrap();
-    let (mut engine, thread) = engine(&drive);
-    let io = Io { op: Op::Read, offset: 0, bytes: 512 };
+    let (engine, thread) = engine(&drive);
+    let request = |token| Input::Request { thread, io: Io { op: Op::Read, offset: 0, bytes: 512 }, token };
     let start = Time::ZERO + Span::from_us(10);
-    engine.inject(start, Input::Request { thread, io, token: 0 });
-    let expected = drain_one(engine.clone()).at;
+    // Of two at the same instant, the first is not alone.
+    for expected_lead in [Span::from_ns(600) + LONE_LEAD, Span::from_ns(600)] {
+        let requests = if expected_lead > LONE_LEAD { 1 } else { 2 };
+        let mut alone = engine.clone();
+        (0..requests).for_each(|token| alone.inject(start, request(token)));
+        let expected = drain_one(alone);
 
-    let (engine, thread) = self::engine(&drive);
-    let lead = Span::from_ns(600);
-    let mut wall = Wall::new(engine, Clock::Set(start));
-    assert_eq!(wall.run_ahead(), None);
-    wall.lead_by(lead);
-    assert_eq!(wall.arrive(Input::Request { thread, io, token: 0 }), start);
-    let known = Time::ZERO + expected.since(Time::ZERO + lead);
-    *wall.clock_mut() = Clock::Set(Time::ZERO + known.since(Time::ZERO + Span::from_ps(1)));
-    assert_eq!(wall.run_ahead(), None, "not a picosecond sooner");
-    *wall.clock_mut() = Clock::Set(known);
-    assert_eq!(wall.run_ahead(), Some(Completed { token: 0, at: expected }));
-    wall.hand_over(known, known);
-    assert_eq!((wall.lag().count(), wall.last_lag()), (1, Span::ZERO));
+        let mut wall = Wall::new(engine.clone(), Clock::Set(start));
+        assert_eq!(wall.run_ahead(), None);
+        wall.lead_by(Span::from_ns(600));
+        for token in 0..requests {
+            assert_eq!(wall.arrive(request(token)), start);
+        }
+        let known = Time::ZERO + expected.at.since(Time::ZERO + expected_lead);
+        *wall.clock_mut() = Clock::Set(Time::ZERO + known.since(Time::ZERO + Span::from_ps(1)));
+        assert_eq!(wall.run_ahead(), None, "not a picosecond sooner");
+        *wall.clock_mut() = Clock::Set(known);
+        assert_eq!(wall.run_ahead(), Some(expected));
+        wall.hand_over(known, known);
+        assert_eq!((wall.lag().count(), wall.last_lag()), (1, Span::ZERO));
+    }
 }
 
 fn drain_one(mut engine: Engine) -> Completed {

@@ -170,7 +170,10 @@ impl Peer {
         let space = &mut space[..bytes as usize];
         let done = match operation {
             Operation::Read | Operation::Probe => match store.words(offset, bytes) {
-                Some(words) => Ok(chunk::forward(buffer, words)),
+                Some(words) => {
+                    chunk::forward(buffer, words);
+                    Ok(())
+                }
                 None => store.read(offset, space).map(|()| chunk::deliver(buffer, space)),
             },
             Operation::Write => {

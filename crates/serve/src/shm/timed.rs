@@ -4,8 +4,10 @@
 //! model's, and would come on top; so that it does not, the request is cut at its end: data is handed over by the length
 //! of the way ([`Way`](super::way::Way), measured by probes) before the model's instant, and its client has it at that
 //! instant. To know it that early, the engine runs ahead of the clock by no more than the way, only while requests are
-//! under way, and no further than the next completion. A request that arrives meanwhile is as late in the model as that:
-//! never with one request at a time, and by less than the way with more.
+//! under way, and no further than the next completion; for a request that is alone, by [`LONE_LEAD`] more. A request that
+//! arrives meanwhile is as late in the model as that: never with one request at a time, and by less than the way with more.
+//!
+//! [`LONE_LEAD`]: crate::wall::LONE_LEAD
 
 use std::io;
 use std::sync::{Arc, Mutex};
