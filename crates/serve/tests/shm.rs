@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use phaselink_client::chunk::CHUNK_BYTES;
 use phaselink_client::handshake::{self, Hello, VERSION, WELCOME_BYTES, Welcome};
 use phaselink_client::layout::Layout;
 use phaselink_client::memory::Memory;
@@ -188,11 +189,11 @@ fn data_that_ends_in_the_tag_is_read_again_with_another_tag() {
     let server = serve("collision", &[""], false, Wait::Spin);
     let mut queue = server.queue(0);
     let tags = TagSource::random(TagWidth::Bits32, 5);
-    let mut data = random_bytes(4, 1024);
-    data[508..512].copy_from_slice(&(tags.current().unwrap() as u32).to_le_bytes());
+    let mut data = random_bytes(4, 2 * CHUNK_BYTES);
+    data[CHUNK_BYTES - 4..CHUNK_BYTES].copy_from_slice(&(tags.current().unwrap() as u32).to_le_bytes());
     queue.write(0, &data).unwrap();
     queue.replace_tags(tags);
-    let mut found = vec![0; 1024];
+    let mut found = vec![0; 2 * CHUNK_BYTES];
     queue.read(0, &mut found).unwrap();
     assert_eq!(queue.collisions(), 1);
     assert!(found == data);
