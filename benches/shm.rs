@@ -63,7 +63,7 @@ fn pin(processor: usize) {
 
 /// Where a request of so many bytes, a power of two, begins.
 fn offset(number: u64, bytes: usize) -> u64 {
-    mix(number) % STORE_BYTES & !(bytes as u64 - 1)
+    (mix(number) % STORE_BYTES) & !(bytes as u64 - 1)
 }
 
 /// One request at a time.
