@@ -31,7 +31,7 @@ use crate::wide;
 
 /// The unit in which data becomes visible: each chunk has a tail. On the link it is a packet's 128 bytes (section 3.1);
 /// here nothing cuts data into packets, and a tail is a line that both sides write: with one a page instead of one a
-/// sector, 15 % more pages a second have come from one processor.
+/// sector, pages at depth 32 have come from 0.79 of the rate of two bare threads to 0.91 of it.
 pub const CHUNK_BYTES: usize = 4096;
 /// The same in words.
 pub const CHUNK_WORDS: usize = CHUNK_BYTES / WORD_BYTES;
