@@ -18,11 +18,11 @@ if [ "$(nproc)" -gt 1 ]; then server='taskset -c 0'; client='taskset -c 1'; else
 load="$client fio --name=load --ioengine=nbd --rw=randread --size=512m --time_based --runtime=2 --output-format=terse"
 load="$load --terse-version=3 --uri=\"\$uri\" --bs=BLOCK --iodepth=DEPTH | grep '^3;' | cut -d';' -f8"
 
-measure() { # system, block size, depth
+measure() { # system, block size, depth, --no-sr or nothing
     script=$(echo "$load" | sed "s/BLOCK/$2/; s/DEPTH/$3/")
     case $1 in
-        nbdkit) rm -f "$here/nbdkit.sock"; $server nbdkit --unix "$here/nbdkit.sock" memory 512m --run "$script" ;;
-        phaselink) $server "$program" serve nvme-polled --timing off --set media.capacity_mib=512 \
+        nbdkit) rm -f "$here/nbdkit.sock"; $server nbdkit $4 --unix "$here/nbdkit.sock" memory 512m --run "$script" ;;
+        phaselink) $server "$program" serve nvme-polled --timing off --set media.capacity_mib=512 $4 \
             --nbd "nbd+unix:///?socket=$here/phaselink.sock" --run "$script" --json="$here/result" \
             2> /dev/null | head -1 ;;
     esac
@@ -30,15 +30,21 @@ measure() { # system, block size, depth
 
 median() { sort -n | awk '{ line[NR] = $1 } END { print line[int((NR + 1) / 2)] }'; }
 
-printf '%-8s %5s  %14s  %14s  %5s\n' block depth 'nbdkit IOPS' 'phaselink IOPS' ratio
+row() { # block size, depth, kind of replies, --no-sr or nothing
+    : > "$here/nbdkit"; : > "$here/phaselink"
+    for _ in $(seq "$rounds"); do
+        for system in nbdkit phaselink; do measure $system "$1" "$2" "$4" >> "$here/$system"; done
+    done
+    theirs=$(median < "$here/nbdkit"); ours=$(median < "$here/phaselink")
+    printf '%-8s %5s  %-10s  %14s  %14s  %5s\n' "$1" "$2" "$3" "$theirs" "$ours" \
+        "$(awk "BEGIN { printf \"%.2f\", $ours / $theirs }")"
+}
+
+# Both systems with structured replies, which is what both do unasked, and both with simple ones.
+printf '%-8s %5s  %-10s  %14s  %14s  %5s\n' block depth replies 'nbdkit IOPS' 'phaselink IOPS' ratio
 for block in 512 4096; do
     for depth in 1 32; do
-        : > "$here/nbdkit"; : > "$here/phaselink"
-        for _ in $(seq "$rounds"); do
-            for system in nbdkit phaselink; do measure $system $block $depth >> "$here/$system"; done
-        done
-        theirs=$(median < "$here/nbdkit"); ours=$(median < "$here/phaselink")
-        printf '%-8s %5s  %14s  %14s  %5s\n' $block $depth "$theirs" "$ours" \
-            "$(awk "BEGIN { printf \"%.2f\", $ours / $theirs }")"
+        row $block $depth structured ''
+        row $block $depth simple --no-sr
     done
 done

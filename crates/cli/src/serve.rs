@@ -51,6 +51,9 @@ pub struct Arguments {
     /// Serve over NBD at nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT; may be given more than once
     #[arg(long, value_name = "URI", required_unless_present_any = ["shm", "vfio_user"])]
     nbd: Vec<String>,
+    /// Answer NBD clients with simple replies only, which common clients receive with fewer calls
+    #[arg(long, visible_alias = "no-structured-replies", requires = "nbd")]
+    no_sr: bool,
     /// Serve in shared memory at the socket PATH[,offset=SIZE][,size=SIZE][,readonly]; may be given more than once
     #[arg(long, value_name = "PATH")]
     shm: Vec<String>,
@@ -143,7 +146,7 @@ impl Arguments {
             None => Store::in_memory(geometry)?,
         };
         let listening = uris.iter().map(|uri| {
-            let export = Export { name: uri.export.clone(), geometry };
+            let export = Export { name: uri.export.clone(), geometry, structured_replies: !self.no_sr };
             Ok(nbd::Served { listener: Listener::bind(uri)?, export })
         });
         let nbd = input::all(listening)?;

@@ -18,7 +18,7 @@ struct Server {
 
 impl Server {
     fn new() -> Server {
-        let export = Export { name: "disk".into(), geometry: GEOMETRY };
+        let export = Export { name: "disk".into(), geometry: GEOMETRY, structured_replies: true };
         Server { session: Session::begin(), store: Store::in_memory(GEOMETRY).unwrap(), export, errors: 0 }
     }
 
@@ -124,6 +124,21 @@ fn every_option_has_its_answer_and_unknown_ones_are_unsupported() {
     assert_eq!(asked(&mut server, option::INFO, b"\x00\x00\x00\x09disk\x00\x00"), [reply::INVALID]);
     assert_eq!(asked(&mut server, option::GO, &info_data(b"")), [reply::INFO, reply::INFO, reply::ACK]);
     assert!(!server.session.is_closed());
+}
+
+#[test]
+fn structured_replies_that_are_not_offered_are_unsupported_and_reads_get_simple_ones() {
+    let mut server = Server::new();
+    server.export.structured_replies = false;
+    server.heard();
+    server.say(&[&3u32.to_be_bytes()[..], &option_bytes(option::STRUCTURED_REPLY, b"")].concat());
+    assert_eq!(server.replies(), [reply::UNSUPPORTED]);
+    server.say(&option_bytes(option::GO, &info_data(b"disk")));
+    server.heard();
+    let read = request(command::READ, 0, 512);
+    server.say(&read.encode());
+    let heard = server.heard();
+    assert_eq!((heard.len(), wire::parse_simple_reply(&heard)), (16 + 512, Parsed::Whole((read.cookie, 0), 16)));
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Peer {
     fn new() -> Peer {
         let geometry = Geometry { capacity_bytes: CAPACITY_BYTES, block_bytes: 512 };
         let store = Store::in_memory(geometry).expect("64 KiB");
-        let export = Export { name: String::from("disk"), geometry };
+        let export = Export { name: String::from("disk"), geometry, structured_replies: true };
         Peer { session: Session::begin(), export, store, expected: vec![0; CAPACITY_BYTES as usize] }
     }
 

@@ -1,12 +1,12 @@
 //! What a host does to the NVMe controller: registers, doorbells, commands, and its memory under the controller's hands.
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::io::ErrorKind;
 
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
-use phaselink_serve::nvme::registers::Registers;
+use phaselink_serve::nvme::machine::Machine;
 use phaselink_serve::nvme::{
-    ADMIN_COMMANDS, Controller, Host, Identity, Order, QUEUE_PAIRS_MAX, TRANSFER_BYTES_MAX, Taken, Unreachable,
+    ADMIN_COMMANDS, Controller, Identity, Order, Performed, QUEUE_PAIRS_MAX, TRANSFER_BYTES_MAX, Taken,
 };
 use phaselink_serve::store::{Geometry, Store};
 
@@ -59,65 +59,6 @@ fn administer(input: &[u8]) {
     bench.start_again();
 }
 
-/// The host: an array, doorbells, registers.
-struct Machine {
-    memory: Vec<u8>,
-    doorbells: [(u32, u32); QUEUE_PAIRS_MAX + 1],
-    registers: Registers,
-}
-
-impl Machine {
-    fn range(&self, address: u64, bytes: usize) -> Result<Range<usize>, Unreachable> {
-        let start = usize::try_from(address).map_err(|_| Unreachable)?;
-        let end = start.checked_add(bytes).filter(|end| *end <= self.memory.len()).ok_or(Unreachable)?;
-        Ok(start..end)
-    }
-}
-
-impl Host for Machine {
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
-        let range = self.range(address, into.len())?;
-        into.copy_from_slice(&self.memory[range]);
-        Ok(())
-    }
-
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
-        let range = self.range(address, from.len())?;
-        self.memory[range].copy_from_slice(from);
-        Ok(())
-    }
-
-    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
-        self.write(address, entry)
-    }
-
-    fn peek(&mut self, address: u64) -> Option<u32> {
-        let mut word = [0; 4];
-        self.read(address, &mut word).ok().map(|()| u32::from_le_bytes(word))
-    }
-
-    fn poke(&mut self, address: u64, value: u32) {
-        let _ = self.write(address, &value.to_le_bytes());
-    }
-
-    fn doorbells(&self, queue: u16) -> (u32, u32) {
-        self.doorbells[usize::from(queue)]
-    }
-
-    fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool) {
-        let pair = &mut self.doorbells[usize::from(queue)];
-        *pair = (if tail { 0 } else { pair.0 }, if head { 0 } else { pair.1 });
-    }
-
-    fn interrupt(&mut self, vector: u16) {
-        assert!(usize::from(vector) <= QUEUE_PAIRS_MAX, "vector {vector}");
-    }
-
-    fn registers(&mut self) -> &mut Registers {
-        &mut self.registers
-    }
-}
-
 /// A host with its driver, and the controller.
 struct Bench {
     machine: Machine,
@@ -125,22 +66,20 @@ struct Bench {
     store: Store,
     space: Vec<u8>,
     orders: VecDeque<Order>,
+    /// Those that wait for the disk.
+    unsaved: VecDeque<Order>,
 }
 
 impl Bench {
     /// An enabled controller with one queue pair.
     fn new() -> Bench {
-        let machine = Machine {
-            memory: vec![0; MEMORY_BYTES],
-            doorbells: [(0, 0); QUEUE_PAIRS_MAX + 1],
-            registers: Registers::default(),
-        };
         let mut bench = Bench {
-            machine,
+            machine: Machine::new(MEMORY_BYTES),
             controller: Controller::new(Identity::new("fuzz", GEOMETRY, 0).expect("a fair geometry")),
             store: Store::in_memory(GEOMETRY).expect("64 KiB"),
             space: vec![0; TRANSFER_BYTES_MAX as usize],
             orders: VecDeque::new(),
+            unsaved: VecDeque::new(),
         };
         bench.enable();
         let size = (ENTRIES - 1) << 16 | 1;
@@ -170,6 +109,7 @@ impl Bench {
     /// Whatever has happened, a controller that is reset is a new one.
     fn start_again(&mut self) {
         self.orders.clear();
+        self.unsaved.clear();
         self.enable();
         self.machine.memory[ADMIN_ANSWERS as usize..][..PAGE as usize].fill(0);
         self.submit(0, &command(admin::IDENTIFY, 0, DATA, [1, 0]));
@@ -210,15 +150,26 @@ impl Bench {
         self.orders.push_back(order);
     }
 
+    /// The disk has kept one, or has failed.
+    fn settle(&mut self, script: &mut Script<'_>) {
+        let fails = script.byte() == 0;
+        let Some(order) = self.unsaved.pop_front() else { return };
+        let flushed = if fails { Err(ErrorKind::Other.into()) } else { self.store.flush() };
+        let _ = self.controller.settle(&order, flushed, &mut self.machine);
+    }
+
     fn perform(&mut self) {
         if let Some(order) = self.orders.pop_front() {
-            let _ = self.controller.perform(&order, &mut self.machine, &self.store, &mut self.space);
+            let performed = self.controller.perform(&order, &mut self.machine, &self.store, &mut self.space);
+            if performed == Performed::WaitsForDisk {
+                self.unsaved.push_back(order);
+            }
         }
     }
 
     /// One step, as the script says.
     fn step(&mut self, script: &mut Script<'_>) {
-        match script.byte() % 10 {
+        match script.byte() % 11 {
             0 => {
                 let fields = io_command(script);
                 self.submit(1, &fields);
@@ -249,8 +200,11 @@ impl Bench {
                     pair.1 = (pair.1 + 1) % ENTRIES;
                 }
             }
-            _ => self.work(),
+            9 => self.work(),
+            _ => self.settle(script),
         }
+        let strange = self.machine.interrupts.drain(..).find(|vector| usize::from(*vector) > QUEUE_PAIRS_MAX);
+        assert_eq!(strange, None, "no such vector");
     }
 
     /// Any word of memory: a list, a queue, shadow doorbells.
@@ -332,7 +286,8 @@ fn spoil(bytes: &mut [u8; 64], script: &mut Script<'_>) {
 const FAIR: u8 = 255;
 
 fn hosts() -> Vec<Vec<u8>> {
-    let io = |operation: u8, block: u8, blocks: u8| [0, operation, block, blocks, 8, 0, 9, 0, FAIR, 9, 6, 8].to_vec();
+    let io =
+        |operation: u8, block: u8, blocks: u8| [0, operation, block, blocks, 8, 0, 9, 0, FAIR, 9, 6, 10, 1, 8].to_vec();
     let list = [[4, 0, 18, 0, 10, 0], [4, 1, 18, 0, 11, 0]].concat();
     let admin = |operation: u8, low: u8, high: u8, more: u8| {
         [1, operation, low, high, more, 0, 12, 0, 13, 0, FAIR, 9, 8].to_vec()

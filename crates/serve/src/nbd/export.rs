@@ -8,6 +8,9 @@ use crate::store::Geometry;
 pub struct Export {
     pub name: String,
     pub geometry: Geometry,
+    /// Whether structured replies are offered. They say what part of a read an error concerns; common clients receive
+    /// a simple reply with fewer calls.
+    pub structured_replies: bool,
 }
 
 /// A request that the export takes.

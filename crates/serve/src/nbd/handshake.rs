@@ -110,6 +110,9 @@ impl Handshake {
                 return Progress::Closed(None);
             }
             option::LIST if data.is_empty() => list(export, output),
+            option::STRUCTURED_REPLY if !export.structured_replies => {
+                wire::option_reply(output, option, reply::UNSUPPORTED, b"");
+            }
             option::STRUCTURED_REPLY if data.is_empty() => {
                 self.structured = true;
                 wire::option_reply(output, option, reply::ACK, b"");

@@ -1,7 +1,12 @@
 //! Timing off: every connection has a thread that reads, does and answers, with no hand-over in between.
 //!
-//! What comes in one piece is answered in one piece. A thread looks for more requests for a moment before it sleeps, as
-//! waking up costs more than most requests do; but only while every such thread has a processor to itself.
+//! A thread looks for more requests for a moment before it sleeps, as waking up costs more than most requests do; but
+//! only while every such thread has a processor to itself.
+//!
+//! A thread that is faster than its client would answer every request by itself: each answer costs the client a message
+//! of the kernel's to release, and each look for the next request holds a lock that the client needs to send it. So
+//! requests are left in the socket until the client has read half of the answers that wait for it. A client with one
+//! request under way loses nothing by that, as it reads an answer before it asks again.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -25,8 +30,10 @@ use crate::wall::{Wait, span};
 /// How long a thread looks for the next request before it sleeps: longer than a client takes to follow an answer with
 /// its next request, and short beside the pause of one that has none.
 const LOOK_FOR: Duration = Duration::from_micros(200);
-/// Answers are sent no later than at this many bytes.
-const BATCH_BYTES: usize = 256 << 10;
+/// Answers are sent no later than at this many bytes, or after this many requests: few enough for a client that has
+/// more under way to be reading some answers while others are made.
+const ANSWERS_BYTES_MAX: usize = 256 << 10;
+const ANSWERS_MAX: usize = 8;
 
 /// Connections that are open, and processors that they share.
 #[derive(Debug)]
@@ -117,7 +124,9 @@ impl Connection<'_> {
 
     /// Wait for bytes; false at the end of the connection, or of the server.
     fn receive(&self, session: &mut Session, wait: Wait, crowd: &Crowd) -> io::Result<bool> {
-        let mut looked_since = None;
+        let since = Instant::now();
+        let may_spin = || wait == Wait::Spin && crowd.has_room_to_spin() && since.elapsed() < LOOK_FOR;
+        self.let_client_read(may_spin);
         loop {
             if let Some(bytes) = self.stream.read(session.room())? {
                 session.input.filled(bytes);
@@ -126,14 +135,20 @@ impl Connection<'_> {
             if self.device.stop.is_requested() {
                 return Ok(false);
             }
-            let since = *looked_since.get_or_insert_with(Instant::now);
-            let may_spin = wait == Wait::Spin && crowd.has_room_to_spin();
-            if may_spin && since.elapsed() < LOOK_FOR {
+            if may_spin() {
                 // Whoever else wants this processor gets it.
                 thread::yield_now();
                 continue;
             }
             sleep(vec![PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)], &self.device.stop)?;
+        }
+    }
+
+    /// Wait until half of what the client has not read yet is read.
+    fn let_client_read(&self, may_spin: impl Fn() -> bool) {
+        let unread = self.stream.unread_bytes();
+        while self.stream.unread_bytes() > unread / 2 && may_spin() {
+            thread::yield_now();
         }
     }
 
@@ -144,7 +159,7 @@ impl Connection<'_> {
         while let Some(wanted) = session.next(self.export, &mut errors) {
             errors += u64::from(!self.serve(session, &wanted));
             batch.push(wanted);
-            if session.output.data().len() >= BATCH_BYTES {
+            if batch.len().is_multiple_of(ANSWERS_MAX) || session.output.data().len() >= ANSWERS_BYTES_MAX {
                 self.send(session)?;
             }
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -164,6 +164,18 @@ impl Stream {
             Stream::Unix(stream) => (&mut &*stream).write(from),
             Stream::Tcp(stream) => (&mut &*stream).write(from),
         })
+    }
+}
+
+impl Stream {
+    /// Memory that the system holds for bytes that have been sent and not read. Of TCP it is not known: what the other
+    /// end's system has, its program need not have read.
+    pub fn unread_bytes(&self) -> usize {
+        let Stream::Unix(stream) = self else { return 0 };
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: this request (SIOCOUTQ in unix(7)'s terms) stores one integer, for which `bytes` is the room.
+        let asked = unsafe { libc::ioctl(stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        if asked == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The controller: its life from enabling to shutting down, and the way of a command from its queue to its answer.
 
+use std::io;
 use std::ops::Range;
 
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status};
@@ -53,6 +54,15 @@ pub enum Taken {
     Answered(Status),
     /// A command to be obeyed, now or later.
     Order(Order),
+}
+
+/// How far an order has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Performed {
+    /// To its end.
+    Answered(Status),
+    /// It is done, and is to be durable before it is answered: by [`Controller::settle`].
+    WaitsForDisk,
 }
 
 impl Controller {
@@ -218,16 +228,40 @@ impl Controller {
         Taken::Answered(status)
     }
 
-    /// Obey an order and answer it, unless its queue has gone meanwhile. `space` has room for the largest transfer.
+    /// Obey an order and answer it, unless its answer waits for the disk, or its queue has gone meanwhile. `space` has
+    /// room for the largest transfer.
     #[inline]
-    pub fn perform(&mut self, order: &Order, host: &mut impl Host, store: &Store, space: &mut [u8]) -> Status {
-        let Order { queue, generation, command_id, .. } = *order;
-        let is_there = self.submissions[usize::from(queue)].as_ref().is_some_and(|it| it.generation == generation);
-        if !is_there {
+    pub fn perform(&mut self, order: &Order, host: &mut impl Host, store: &Store, space: &mut [u8]) -> Performed {
+        if !self.is_there(order) {
+            return Performed::Answered(Status::ABORT_REQUESTED);
+        }
+        let done = order.obey(host, store, space, &mut self.journal);
+        if done.is_ok() && order.waits_for_disk(self.features.write_cache) {
+            return Performed::WaitsForDisk;
+        }
+        Performed::Answered(self.conclude(order, done, host))
+    }
+
+    /// The store has been flushed, or could not be, since [`Controller::perform`] said that an order waits for that:
+    /// answer it, unless its queue has gone meanwhile.
+    pub fn settle(&mut self, order: &Order, flushed: io::Result<()>, host: &mut impl Host) -> Status {
+        if !self.is_there(order) {
             return Status::ABORT_REQUESTED;
         }
+        self.conclude(order, flushed.map_err(|_| order.loss()), host)
+    }
+
+    /// Whether the queue of an order is still the one that it was in.
+    #[inline]
+    fn is_there(&self, order: &Order) -> bool {
+        let queue = self.submissions[usize::from(order.queue)].as_ref();
+        queue.is_some_and(|queue| queue.generation == order.generation)
+    }
+
+    #[inline]
+    fn conclude(&mut self, order: &Order, done: Result<(), Status>, host: &mut impl Host) -> Status {
+        let Order { queue, command_id, .. } = *order;
         self.under_way[usize::from(queue)] -= 1;
-        let done = order.obey(self.features.write_cache, host, store, space, &mut self.journal);
         let status = done.err().unwrap_or(Status::SUCCESS);
         if status != Status::SUCCESS {
             self.journal.note_failure(queue, command_id, status, 1, order.offset >> self.identity.block_shift);

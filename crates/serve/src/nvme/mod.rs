@@ -7,6 +7,7 @@
 //!   update(host, store)     what registers and doorbells ask for: enable, reset, shut down, interrupts that are due
 //!   take(queue, host)       the next command: an admin command is done at once, any other becomes an Order
 //!   perform(order, ...)     move the bytes and post the answer: at once, or when a model says so
+//!   settle(order, ...)      post the answer of one that was to be durable first, once the store has been flushed
 //!   signal(host)            one interrupt for all that has been posted meanwhile
 //! ```
 //!
@@ -25,6 +26,7 @@ pub mod features;
 pub mod host;
 pub mod identify;
 pub mod logs;
+pub mod machine;
 pub mod order;
 pub mod prp;
 pub mod queues;
@@ -32,7 +34,7 @@ pub mod registers;
 
 use phaselink_core::protocol::nvme::spec::admin as opcode;
 
-pub use controller::{Controller, Taken};
+pub use controller::{Controller, Performed, Taken};
 pub use host::{Host, Unreachable};
 pub use identify::Identity;
 pub use order::Order;

@@ -117,11 +117,25 @@ impl Order {
         }
     }
 
-    /// Do it. Without a write cache, a write is durable when this returns; `space` has room for the largest transfer.
+    /// Whether the answer says that something is durable: then the store is flushed between [`Order::obey`] and it.
+    #[inline]
+    pub(super) fn waits_for_disk(&self, write_cache: bool) -> bool {
+        match self.action {
+            Action::Flush => true,
+            Action::Write { force } | Action::Zero { force, .. } => force || !write_cache,
+            Action::Read | Action::Compare | Action::Deallocate(_) => false,
+        }
+    }
+
+    /// What the host is told if the disk does not keep what it waits for.
+    pub(super) fn loss(&self) -> Status {
+        if self.action == Action::Flush { Status::INTERNAL_ERROR } else { Status::WRITE_FAULT }
+    }
+
+    /// Do it, as far as the store goes; `space` has room for the largest transfer.
     #[inline]
     pub(super) fn obey(
         &self,
-        write_cache: bool,
         host: &mut impl Host,
         store: &Store,
         space: &mut [u8],
@@ -136,16 +150,14 @@ impl Order {
                 self.compare(host, store, space)?;
                 journal.note_read(self.bytes.into());
             }
-            Action::Write { force } => {
+            Action::Write { .. } => {
                 self.write(host, store, space)?;
-                self.settle(*force || !write_cache, store)?;
                 journal.note_write(self.bytes.into());
             }
-            Action::Zero { keep_space, force } => {
+            Action::Zero { keep_space, .. } => {
                 store.zero(self.offset, self.bytes.into(), *keep_space).map_err(|error| written(&error))?;
-                self.settle(*force || !write_cache, store)?;
             }
-            Action::Flush => store.flush().map_err(|_| Status::INTERNAL_ERROR)?,
+            Action::Flush => {}
             Action::Deallocate(parts) => {
                 for (offset, bytes) in parts {
                     store.zero(*offset, *bytes, false).map_err(|error| written(&error))?;
@@ -192,13 +204,6 @@ impl Order {
             space = others;
         }
         Ok(())
-    }
-
-    fn settle(&self, durable: bool, store: &Store) -> Result<(), Status> {
-        match durable {
-            true => store.flush_range(self.offset, self.bytes.into()).map_err(|_| Status::WRITE_FAULT),
-            false => Ok(()),
-        }
     }
 }
 

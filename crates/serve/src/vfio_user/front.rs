@@ -3,19 +3,22 @@
 use std::fs;
 use std::hint;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
 
 use phaselink_core::config::Problem;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use phaselink_core::protocol::nvme::spec::Status;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
 use super::connection::Connection;
 use crate::device::Device;
+use crate::flusher::Flusher;
 use crate::nbd::socket::bind_unix;
-use crate::nvme::{Controller, Identity};
+use crate::nvme::{Controller, Identity, Order};
 use crate::store::{Geometry, Store};
 use crate::wall::Wait;
 
@@ -122,6 +125,70 @@ impl Front<'_> {
     }
 }
 
+/// An order that is done, and answered once it is durable.
+#[derive(Debug)]
+pub struct Unsaved {
+    place: usize,
+    /// Which client of that front: orders of one that has gone are nobody's.
+    client: u64,
+    pub order: Order,
+    /// When it was taken, if its latency is measured.
+    pub started: Option<Instant>,
+}
+
+/// Flushes for the orders of all fronts; the device thread serves other commands meanwhile.
+#[derive(Debug)]
+pub struct Disk {
+    flusher: Flusher<Unsaved>,
+    /// Wakes the device thread when it sleeps.
+    bell: Arc<OwnedFd>,
+}
+
+impl Disk {
+    /// The disk behind a store.
+    ///
+    /// # Errors
+    /// If the system gives no thread or no descriptor.
+    pub fn new<'scope>(scope: &'scope Scope<'scope, '_>, store: &Arc<Store>) -> io::Result<Disk> {
+        let bell = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let rung = Arc::clone(&bell);
+        let wake = move || {
+            // A counter that is full is readable already.
+            let _ = rustix::io::write(&rung, &1u64.to_ne_bytes());
+        };
+        Ok(Disk { flusher: Flusher::of_store(scope, store, wake)?, bell })
+    }
+
+    /// Let an order of a front be answered when everything up to now is on the disk.
+    pub fn save(&mut self, fronts: &[Front], place: usize, order: Order, started: Option<Instant>) {
+        self.flusher.ask(Unsaved { place, client: fronts[place].clients_ever, order, started });
+    }
+
+    /// Answer the next order that is durable now, or never will be. Nothing if none is.
+    #[inline]
+    pub fn settle(&mut self, fronts: &mut [Front]) -> Option<(Unsaved, Status)> {
+        let (unsaved, flushed) = self.flusher.take_done()?;
+        let front = &mut fronts[unsaved.place];
+        let is_there = front.clients_ever == unsaved.client;
+        let status = match front.client.as_mut().filter(|_| is_there) {
+            None => Status::ABORT_REQUESTED,
+            Some(client) => {
+                let status = front.controller.settle(&unsaved.order, flushed, client);
+                front.controller.signal(client);
+                status
+            }
+        };
+        Some((unsaved, status))
+    }
+
+    /// The thread is awake, and the bell can be rung again.
+    fn silence(&self) {
+        let mut count = [0; 8];
+        // Most often it has not been rung.
+        let _ = rustix::io::read(&self.bell, &mut count);
+    }
+}
+
 /// Look after all sockets; whether there was anything.
 pub fn attend(fronts: &mut [Front], store: &Store) -> bool {
     fronts.iter_mut().fold(false, |any, front| front.attend(store) | any)
@@ -131,7 +198,7 @@ pub fn attend(fronts: &mut [Front], store: &Store) -> bool {
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-pub fn rest(fronts: &mut [Front], device: &Device, wait: Wait, time: Duration) -> io::Result<()> {
+pub fn rest(fronts: &mut [Front], disk: &Disk, device: &Device, wait: Wait, time: Duration) -> io::Result<()> {
     if wait == Wait::Spin && !is_alone(fronts) {
         thread::yield_now();
         return Ok(());
@@ -139,7 +206,7 @@ pub fn rest(fronts: &mut [Front], device: &Device, wait: Wait, time: Duration) -
     let ask = |front: &mut Front| front.client.as_mut().is_some_and(|client| front.controller.ask_to_ring(client));
     match fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
         true => Ok(()),
-        false => sleep(fronts, device, time),
+        false => sleep(fronts, disk, device, time),
     }
 }
 
@@ -183,16 +250,19 @@ impl Rounds {
     }
 }
 
-/// Sleep until something comes through a socket, the device is to stop, or the time is over.
+/// Sleep until something comes through a socket, the disk has done something, the device is to stop, or the time is over.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-fn sleep(fronts: &[Front], device: &Device, time: Duration) -> io::Result<()> {
-    let stop: BorrowedFd = device.stop.as_fd();
+fn sleep(fronts: &[Front], disk: &Disk, device: &Device, time: Duration) -> io::Result<()> {
     let mut polled: Vec<PollFd> = fronts.iter().map(Front::polled).collect();
-    polled.push(PollFd::from_borrowed_fd(stop, PollFlags::IN));
+    for fd in [device.stop.as_fd(), disk.bell.as_fd()] {
+        polled.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    }
     let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-    match rustix::event::poll(&mut polled, Some(&timeout)) {
+    let woken = rustix::event::poll(&mut polled, Some(&timeout));
+    disk.silence();
+    match woken {
         Err(rustix::io::Errno::INTR) => Ok(()),
         other => other.map(drop).map_err(io::Error::from),
     }

@@ -2,15 +2,16 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::workload::Op;
 
-use super::front::{self, Front, Rounds, Served};
+use super::front::{self, Disk, Front, Rounds, Served, Unsaved};
 use crate::device::Device;
 use crate::nvme::order::Action;
-use crate::nvme::{Order, TRANSFER_BYTES_MAX, Taken};
+use crate::nvme::{Order, Performed, TRANSFER_BYTES_MAX, Taken};
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, span};
 
@@ -27,6 +28,7 @@ const COUNTED_EVERY: u64 = 1 << 16;
 struct Lean<'a> {
     device: &'a Device,
     fronts: Vec<Front<'a>>,
+    disk: Disk,
     wait: Wait,
     space: Vec<u8>,
     counts: Tally,
@@ -40,17 +42,21 @@ struct Lean<'a> {
 /// If the system cannot wait for sockets.
 pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
     let tally = device.tallies.open();
-    let mut lean = Lean {
-        device,
-        fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
-        wait,
-        space: vec![0; TRANSFER_BYTES_MAX as usize],
-        counts: Tally::default(),
-        orders: 0,
-        tally: Arc::clone(&tally),
-    };
-    let ended = lean.run();
-    lean.show_counts();
+    let ended = thread::scope(|scope| {
+        let mut lean = Lean {
+            device,
+            fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
+            disk: Disk::new(scope, &device.store)?,
+            wait,
+            space: vec![0; TRANSFER_BYTES_MAX as usize],
+            counts: Tally::default(),
+            orders: 0,
+            tally: Arc::clone(&tally),
+        };
+        let ended = lean.run();
+        lean.show_counts();
+        ended
+    });
     device.tallies.close(&tally);
     ended
 }
@@ -59,7 +65,7 @@ impl Lean<'_> {
     fn run(&mut self) -> io::Result<()> {
         let mut rounds = Rounds::default();
         while !self.device.stop.is_requested() {
-            let mut found = self.round();
+            let mut found = self.settle() | self.round();
             if rounds.is_to_attend(self.wait) {
                 let any = front::attend(&mut self.fronts, &self.device.store);
                 rounds.attended(any);
@@ -67,10 +73,21 @@ impl Lean<'_> {
             }
             if rounds.is_to_rest(found, self.wait) {
                 self.show_counts();
-                front::rest(&mut self.fronts, self.device, self.wait, SLEEP_MAX)?;
+                front::rest(&mut self.fronts, &self.disk, self.device, self.wait, SLEEP_MAX)?;
             }
         }
         Ok(())
+    }
+
+    /// Answer what has become durable; whether anything has.
+    #[inline]
+    fn settle(&mut self) -> bool {
+        let mut any = false;
+        while let Some((Unsaved { order, started, .. }, status)) = self.disk.settle(&mut self.fronts) {
+            count(&mut self.counts, &order, status, started);
+            any = true;
+        }
+        any
     }
 
     /// Look at every queue; whether anything was there.
@@ -94,7 +111,7 @@ impl Lean<'_> {
             match front.controller.take(queue, client) {
                 Taken::Nothing => break,
                 Taken::Answered(status) => self.counts.errors += u64::from(status != Status::SUCCESS),
-                Taken::Order(order) => self.perform(place, &order),
+                Taken::Order(order) => self.perform(place, order),
             }
             count += 1;
         }
@@ -109,14 +126,16 @@ impl Lean<'_> {
     }
 
     #[inline]
-    fn perform(&mut self, place: usize, order: &Order) {
+    fn perform(&mut self, place: usize, order: Order) {
         let Front { controller, client, .. } = &mut self.fronts[place];
         let Some(client) = client else { return };
-        note(self.device, order);
+        note(self.device, &order);
         let is_measured = self.orders.is_multiple_of(MEASURED_EVERY);
         let started = is_measured.then(Instant::now);
-        let status = controller.perform(order, client, &self.device.store, &mut self.space);
-        count(&mut self.counts, order, status, started);
+        match controller.perform(&order, client, &self.device.store, &mut self.space) {
+            Performed::Answered(status) => count(&mut self.counts, &order, status, started),
+            Performed::WaitsForDisk => self.disk.save(&self.fronts, place, order, started),
+        }
         self.orders += 1;
         if self.orders.is_multiple_of(COUNTED_EVERY) {
             self.show_counts();

@@ -15,6 +15,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use phaselink_core::config::{Drive, Wait as Waiting};
@@ -23,11 +24,11 @@ use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Io, Op};
 
-use super::front::{self, Front, Rounds, Served};
+use super::front::{self, Disk, Front, Rounds, Served};
 use super::lean::{SLEEP_MAX, note};
 use crate::device::Device;
 use crate::nvme::order::Action;
-use crate::nvme::{Order, TRANSFER_BYTES_MAX, Taken};
+use crate::nvme::{Order, Performed, TRANSFER_BYTES_MAX, Taken};
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, Wall};
 
@@ -45,6 +46,7 @@ struct Timed<'a> {
     device: &'a Device,
     wall: &'a mut Wall,
     fronts: Vec<Front<'a>>,
+    disk: Disk,
     wait: Wait,
     threads: Vec<u16>,
     orders: Vec<Option<UnderWay>>,
@@ -82,18 +84,21 @@ pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) ->
     let limits = device.drive.limits();
     let threads = (0..limits.queue_pairs).map(|_| wall.engine_mut().add_client(limits.queue_slots())).collect();
     let tally = device.tallies.open();
-    let mut timed = Timed {
-        device,
-        wall,
-        fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
-        wait,
-        threads,
-        orders: Vec::new(),
-        free: Vec::new(),
-        space: vec![0; TRANSFER_BYTES_MAX as usize],
-        tally: Arc::clone(&tally),
-    };
-    let ended = timed.run();
+    let ended = thread::scope(|scope| {
+        let mut timed = Timed {
+            device,
+            wall,
+            fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
+            disk: Disk::new(scope, &device.store)?,
+            wait,
+            threads,
+            orders: Vec::new(),
+            free: Vec::new(),
+            space: vec![0; TRANSFER_BYTES_MAX as usize],
+            tally: Arc::clone(&tally),
+        };
+        timed.run()
+    });
     device.tallies.close(&tally);
     ended
 }
@@ -103,7 +108,7 @@ impl Timed<'_> {
         let mut rounds = Rounds::default();
         while !self.device.stop.is_requested() {
             self.wall.advance();
-            let mut found = self.complete() | self.look();
+            let mut found = self.complete() | self.settle() | self.look();
             if rounds.is_to_attend(self.wait) {
                 let any = front::attend(&mut self.fronts, &self.device.store);
                 rounds.attended(any);
@@ -112,7 +117,7 @@ impl Timed<'_> {
             if rounds.is_to_rest(found, self.wait) {
                 let time = if front::is_alone(&self.fronts) { SLEEP_MAX } else { self.wall.idle_for() };
                 let time = time.max(Duration::from_micros(1));
-                front::rest(&mut self.fronts, self.device, self.wait, time)?;
+                front::rest(&mut self.fronts, &self.disk, self.device, self.wait, time)?;
             }
         }
         Ok(())
@@ -135,15 +140,38 @@ impl Timed<'_> {
         let front = &mut self.fronts[place];
         let is_there = front.clients_ever == client;
         let Some(connection) = front.client.as_mut().filter(|_| is_there) else { return };
-        let status = front.controller.perform(&order, connection, &self.device.store, &mut self.space);
+        let performed = front.controller.perform(&order, connection, &self.device.store, &mut self.space);
         front.controller.signal(connection);
         let mut tally = locked(&self.tally);
         match order.action {
             Action::Zero { .. } => tally.discards += 1,
             _ => tally.direction(order.op().unwrap_or(Op::Read)).count(order.bytes, done.at.since(arrived)),
         }
-        tally.errors += u64::from(status != Status::SUCCESS);
         tally.lag.record(self.wall.last_lag());
+        drop(tally);
+        self.on_performed(place, order, performed);
+    }
+
+    /// An order has been obeyed: what is to be durable waits for the disk, while others are served.
+    fn on_performed(&mut self, place: usize, order: Order, performed: Performed) {
+        match performed {
+            Performed::Answered(status) => self.count_error(status),
+            Performed::WaitsForDisk => self.disk.save(&self.fronts, place, order, None),
+        }
+    }
+
+    fn count_error(&self, status: Status) {
+        locked(&self.tally).errors += u64::from(status != Status::SUCCESS);
+    }
+
+    /// Answer what has become durable; whether anything has.
+    fn settle(&mut self) -> bool {
+        let mut any = false;
+        while let Some((_, status)) = self.disk.settle(&mut self.fronts) {
+            self.count_error(status);
+            any = true;
+        }
+        any
     }
 
     /// Look at every queue; whether anything was there.
@@ -164,7 +192,7 @@ impl Timed<'_> {
         let Some(client) = client else { return false };
         match controller.take(queue, client) {
             Taken::Nothing => return false,
-            Taken::Answered(status) => locked(&self.tally).errors += u64::from(status != Status::SUCCESS),
+            Taken::Answered(status) => self.count_error(status),
             Taken::Order(order) => self.accept(place, queue, order),
         }
         true
@@ -175,20 +203,19 @@ impl Timed<'_> {
         note(self.device, &order);
         match order.op() {
             Some(op) => self.submit(place, queue, op, order),
-            None => self.perform(place, &order),
+            None => self.perform(place, order),
         }
     }
 
-    fn perform(&mut self, place: usize, order: &Order) {
+    fn perform(&mut self, place: usize, order: Order) {
         let Front { controller, client, .. } = &mut self.fronts[place];
         let Some(client) = client else { return };
-        let status = controller.perform(order, client, &self.device.store, &mut self.space);
-        let mut tally = locked(&self.tally);
-        tally.errors += u64::from(status != Status::SUCCESS);
+        let performed = controller.perform(&order, client, &self.device.store, &mut self.space);
         match order.action {
-            Action::Flush => tally.flushes += 1,
-            _ => tally.discards += 1,
+            Action::Flush => locked(&self.tally).flushes += 1,
+            _ => locked(&self.tally).discards += 1,
         }
+        self.on_performed(place, order, performed);
     }
 
     fn submit(&mut self, place: usize, queue: u16, op: Op, order: Order) {

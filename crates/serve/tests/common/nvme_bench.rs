@@ -1,0 +1,220 @@
+//! The NVMe controller alone, on a host that is an array, with a driver that asks what a test wants.
+
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
+use phaselink_serve::nvme::machine::Machine;
+use phaselink_serve::nvme::{Controller, Identity, Order, Performed, TRANSFER_BYTES_MAX, Taken};
+use phaselink_serve::store::{Geometry, Store};
+
+pub const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+pub const BLOCKS: u64 = 2048;
+pub const PAGE: u64 = 4096;
+/// Where things are in the host's memory.
+pub const ADMIN_QUEUE: u64 = PAGE;
+pub const ADMIN_ANSWERS: u64 = 2 * PAGE;
+pub const QUEUE: u64 = 3 * PAGE;
+pub const ANSWERS: u64 = 4 * PAGE;
+pub const LISTS: u64 = 8 * PAGE;
+pub const DATA: u64 = 64 * PAGE;
+pub const MEMORY: usize = 1 << 20;
+pub const ENTRIES: u32 = 16;
+
+/// A queue pair as its driver keeps it.
+#[derive(Clone, Copy)]
+pub struct Pair {
+    pub number: u16,
+    pub commands: u64,
+    pub answers: u64,
+    pub tail: u32,
+    pub head: u32,
+    pub phase: bool,
+}
+
+/// A host with its driver, and the controller.
+pub struct Bench {
+    pub machine: Machine,
+    pub controller: Controller,
+    pub store: Store,
+    pub space: Vec<u8>,
+    pub admin: Pair,
+    pub io: Pair,
+}
+
+/// The fields of a command.
+#[derive(Clone, Copy, Default)]
+pub struct Fields {
+    pub opcode: u8,
+    pub flags: u8,
+    pub id: u16,
+    pub namespace: u32,
+    pub prp: [u64; 2],
+    pub dwords: [u32; 6],
+}
+
+impl Fields {
+    pub fn bytes(&self) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        bytes[..2].copy_from_slice(&[self.opcode, self.flags]);
+        bytes[2..4].copy_from_slice(&self.id.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.namespace.to_le_bytes());
+        for (place, prp) in self.prp.iter().enumerate() {
+            bytes[24 + place * 8..][..8].copy_from_slice(&prp.to_le_bytes());
+        }
+        for (place, dword) in self.dwords.iter().enumerate() {
+            bytes[40 + place * 4..][..4].copy_from_slice(&dword.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+pub fn pair(number: u16, commands: u64, answers: u64) -> Pair {
+    Pair { number, commands, answers, tail: 0, head: 0, phase: true }
+}
+
+impl Bench {
+    /// A controller that has not been enabled.
+    pub fn off() -> Bench {
+        Bench {
+            machine: Machine::new(MEMORY),
+            controller: Controller::new(Identity::new("test", GEOMETRY, 0).unwrap()),
+            store: Store::in_memory(GEOMETRY).unwrap(),
+            space: vec![0; TRANSFER_BYTES_MAX as usize],
+            admin: pair(0, ADMIN_QUEUE, ADMIN_ANSWERS),
+            io: pair(1, QUEUE, ANSWERS),
+        }
+    }
+
+    /// One that has its admin queue.
+    pub fn enabled() -> Bench {
+        let mut bench = Bench::off();
+        bench.enable();
+        bench
+    }
+
+    /// One with a queue pair, too.
+    pub fn new() -> Bench {
+        let mut bench = Bench::enabled();
+        assert_eq!(bench.administer(create_completion_queue(1, ENTRIES)).status, Status::SUCCESS);
+        assert_eq!(bench.administer(create_submission_queue(1, ENTRIES)).status, Status::SUCCESS);
+        bench
+    }
+
+    pub fn enable(&mut self) {
+        self.admin = pair(0, ADMIN_QUEUE, ADMIN_ANSWERS);
+        self.io = pair(1, QUEUE, ANSWERS);
+        self.machine.memory[..LISTS as usize].fill(0);
+        self.set(0x24, (ENTRIES - 1) | (ENTRIES - 1) << 16);
+        self.set(0x28, ADMIN_QUEUE as u32);
+        self.set(0x30, ADMIN_ANSWERS as u32);
+        self.set(0x14, 1 | 6 << 16 | 4 << 20);
+        assert_eq!(self.get(0x1c), 1);
+    }
+
+    pub fn set(&mut self, register: u64, value: u32) {
+        self.machine.registers.write(register, &value.to_le_bytes());
+        self.controller.update(&mut self.machine, &self.store);
+    }
+
+    pub fn get(&self, register: u64) -> u32 {
+        let mut bytes = [0; 4];
+        self.machine.registers.read(register, &mut bytes);
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Do all that has been rung for.
+    pub fn step(&mut self) {
+        self.controller.update(&mut self.machine, &self.store);
+        for queue in self.controller.queues() {
+            loop {
+                match self.controller.take(queue, &mut self.machine) {
+                    Taken::Nothing => break,
+                    Taken::Answered(_) => {}
+                    Taken::Order(order) => drop(self.perform(&order)),
+                }
+            }
+        }
+        self.controller.signal(&mut self.machine);
+        self.controller.update(&mut self.machine, &self.store);
+    }
+
+    /// Obey an order; one that waits for the disk does not wait long.
+    pub fn perform(&mut self, order: &Order) -> Status {
+        match self.controller.perform(order, &mut self.machine, &self.store, &mut self.space) {
+            Performed::Answered(status) => status,
+            Performed::WaitsForDisk => self.controller.settle(order, self.store.flush(), &mut self.machine),
+        }
+    }
+
+    pub fn submit(&mut self, mut pair: Pair, fields: Fields) -> Pair {
+        let at = (pair.commands + u64::from(pair.tail) * 64) as usize;
+        self.machine.memory[at..at + 64].copy_from_slice(&fields.bytes());
+        pair.tail = (pair.tail + 1) % ENTRIES;
+        self.machine.doorbells[usize::from(pair.number)].0 = pair.tail;
+        pair
+    }
+
+    /// The next answer, if it is there.
+    pub fn reap(&mut self, pair: &mut Pair) -> Option<CompletionEntry> {
+        let at = (pair.answers + u64::from(pair.head) * 16) as usize;
+        let entry = CompletionEntry::decode(self.machine.memory[at..].first_chunk().unwrap());
+        if entry.phase != pair.phase {
+            return None;
+        }
+        pair.head = (pair.head + 1) % ENTRIES;
+        pair.phase ^= pair.head == 0;
+        self.machine.doorbells[usize::from(pair.number)].1 = pair.head;
+        Some(CompletionEntry { status: entry.status.kind(), ..entry })
+    }
+
+    pub fn administer(&mut self, fields: Fields) -> CompletionEntry {
+        self.admin = self.submit(self.admin, fields);
+        self.step();
+        let mut pair = self.admin;
+        let answer = self.reap(&mut pair).expect("an answer");
+        self.admin = pair;
+        assert_eq!(answer.command_id, fields.id);
+        answer
+    }
+
+    pub fn ask(&mut self, fields: Fields) -> CompletionEntry {
+        self.io = self.submit(self.io, fields);
+        self.step();
+        let mut pair = self.io;
+        let answer = self.reap(&mut pair).expect("an answer");
+        self.io = pair;
+        answer
+    }
+
+    pub fn identify(&mut self, cns: u32, namespace: u32) -> (Status, Vec<u8>) {
+        self.machine.memory[DATA as usize..][..4096].fill(0xee);
+        let fields = Fields {
+            opcode: admin::IDENTIFY,
+            namespace,
+            prp: [DATA, 0],
+            dwords: [cns, 0, 0, 0, 0, 0],
+            ..Fields::default()
+        };
+        let status = self.administer(fields).status;
+        (status, self.machine.memory[DATA as usize..][..4096].to_vec())
+    }
+}
+
+pub fn create_completion_queue(number: u32, entries: u32) -> Fields {
+    let opcode = admin::CREATE_COMPLETION_QUEUE;
+    let dwords = [number | (entries - 1) << 16, 0b11 | 1 << 16, 0, 0, 0, 0];
+    Fields { opcode, prp: [ANSWERS, 0], dwords, ..Fields::default() }
+}
+
+pub fn create_submission_queue(number: u32, entries: u32) -> Fields {
+    let opcode = admin::CREATE_SUBMISSION_QUEUE;
+    let dwords = [number | (entries - 1) << 16, 1 | 1 << 16, 0, 0, 0, 0];
+    Fields { opcode, prp: [QUEUE, 0], dwords, ..Fields::default() }
+}
+
+pub fn transfer(opcode: u8, slba: u64, blocks: u32, prp: [u64; 2]) -> Fields {
+    let dwords = [slba as u32, (slba >> 32) as u32, blocks - 1, 0, 0, 0];
+    Fields { opcode, namespace: 1, prp, dwords, ..Fields::default() }
+}
+
+pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}

@@ -1,0 +1,233 @@
+//! The NVMe controller between commands: queues, doorbells, interrupts, events, resets, and hosts that keep to nothing.
+
+#[allow(dead_code)]
+#[path = "common/nvme_bench.rs"]
+mod nvme_bench;
+
+use std::io;
+
+use nvme_bench::*;
+use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
+use phaselink_serve::nvme::{Performed, Taken};
+use proptest::prelude::*;
+
+#[test]
+fn a_full_completion_queue_holds_commands_back_until_the_host_has_read() {
+    let mut bench = Bench::new();
+    let mut pair = bench.io;
+    for round in 0..3 {
+        for _ in 0..ENTRIES - 1 {
+            pair = bench.submit(pair, transfer(opcode::READ, 0, 1, [DATA, 0]));
+        }
+        bench.step();
+        // One more than there is room for waits for its turn.
+        pair = bench.submit(pair, transfer(opcode::READ, 0, 1, [DATA, 0]));
+        bench.step();
+        let mut reaped = 0;
+        let mut reader = pair;
+        while bench.reap(&mut reader).is_some() {
+            reaped += 1;
+        }
+        assert_eq!(reaped, ENTRIES - 1, "round {round}");
+        bench.step();
+        assert!(bench.reap(&mut reader).is_some() && bench.reap(&mut reader).is_none());
+        pair = reader;
+    }
+}
+
+#[test]
+fn doorbells_that_make_no_sense_are_told_once_until_the_log_has_been_read() {
+    let mut bench = Bench::new();
+    let wait = Fields { opcode: admin::ASYNC_EVENT_REQUEST, id: 77, ..Fields::default() };
+    for _ in 0..5 {
+        bench.admin = bench.submit(bench.admin, wait);
+    }
+    bench.step();
+    let mut pair = bench.admin;
+    assert_eq!(bench.reap(&mut pair).unwrap().status, Status::ASYNC_EVENT_LIMIT_EXCEEDED);
+    assert!(bench.reap(&mut pair).is_none());
+    bench.machine.doorbells[1].0 = ENTRIES;
+    bench.step();
+    bench.machine.doorbells[1].0 = ENTRIES + 1;
+    bench.step();
+    let told = bench.reap(&mut pair).unwrap();
+    // An error, of a doorbell's value; page 1 says more.
+    assert_eq!((told.command_id, told.status, told.result), (77, Status::SUCCESS, 0x0001_0100));
+    assert!(bench.reap(&mut pair).is_none());
+    bench.admin = pair;
+    let log = Fields {
+        opcode: admin::GET_LOG_PAGE,
+        prp: [DATA, 0],
+        dwords: [1 | 15 << 16, 0, 0, 0, 0, 0],
+        ..Fields::default()
+    };
+    bench.admin = bench.submit(bench.admin, log);
+    bench.step();
+    let mut pair = bench.admin;
+    assert_eq!(bench.reap(&mut pair).unwrap().command_id, 0);
+    assert_eq!(bench.reap(&mut pair).unwrap().command_id, 77);
+    bench.admin = pair;
+    // The queue goes on where it was.
+    bench.machine.doorbells[1].0 = 0;
+    assert_eq!(bench.ask(transfer(opcode::READ, 0, 1, [DATA, 0])).status, Status::SUCCESS);
+    // Aborting a request ends it, and says so.
+    let abort = Fields { opcode: admin::ABORT, id: 9, dwords: [77 << 16, 0, 0, 0, 0, 0], ..Fields::default() };
+    bench.admin = bench.submit(bench.admin, abort);
+    bench.step();
+    let mut pair = bench.admin;
+    let (first, second) = (bench.reap(&mut pair).unwrap(), bench.reap(&mut pair).unwrap());
+    assert_eq!((first.command_id, first.status), (77, Status::ABORT_REQUESTED));
+    assert_eq!((second.command_id, second.result), (9, 0));
+}
+
+#[test]
+fn what_is_told_between_commands_interrupts_too() {
+    let mut bench = Bench::new();
+    let wait = Fields { opcode: admin::ASYNC_EVENT_REQUEST, ..Fields::default() };
+    bench.admin = bench.submit(bench.admin, wait);
+    // More answers than there is room for: the last one is held.
+    for place in 0..ENTRIES {
+        let at = (QUEUE + u64::from(place) * 64) as usize;
+        bench.machine.memory[at..at + 64].copy_from_slice(&transfer(opcode::READ, 0, 1, [DATA, 0]).bytes());
+    }
+    bench.machine.doorbells[1].0 = ENTRIES - 1;
+    let mut orders = Vec::new();
+    for _ in 0..ENTRIES - 1 {
+        let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
+        orders.push(order);
+    }
+    bench.machine.doorbells[1].0 = 0;
+    let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
+    orders.push(order);
+    for order in &orders {
+        bench.perform(order);
+    }
+    bench.step();
+    bench.machine.interrupts.clear();
+    bench.machine.doorbells[1].1 = 4;
+    bench.controller.update(&mut bench.machine, &bench.store);
+    assert_eq!(bench.machine.interrupts, [1]);
+    bench.machine.registers.strange_doorbell = true;
+    bench.controller.update(&mut bench.machine, &bench.store);
+    assert_eq!(bench.machine.interrupts, [1, 0]);
+    bench.controller.update(&mut bench.machine, &bench.store);
+    assert_eq!(bench.machine.interrupts, [1, 0]);
+}
+
+#[test]
+fn shadow_doorbells_are_followed_and_the_host_is_asked_to_ring_before_a_sleep() {
+    let mut bench = Bench::new();
+    let (shadow, events) = (LISTS, LISTS + PAGE);
+    let share = Fields { opcode: admin::DOORBELL_BUFFER_CONFIG, prp: [shadow, events], ..Fields::default() };
+    assert_eq!(bench.administer(Fields { prp: [shadow + 4, events], ..share }).status, Status::INVALID_PRP_OFFSET);
+    assert_eq!(bench.administer(Fields { prp: [1 << 40, events], ..share }).status, Status::INVALID_FIELD);
+    assert_eq!(bench.administer(share).status, Status::SUCCESS);
+    let mut pair = bench.submit(bench.io, transfer(opcode::READ, 0, 1, [DATA, 0]));
+    bench.step();
+    assert!(bench.reap(&mut pair.clone()).is_none(), "the register no longer counts");
+    bench.machine.memory[shadow as usize + 8] = 1;
+    assert!(bench.controller.ask_to_ring(&mut bench.machine));
+    bench.step();
+    assert_eq!(bench.reap(&mut pair).unwrap().status, Status::SUCCESS);
+    assert!(!bench.controller.ask_to_ring(&mut bench.machine));
+    assert_eq!(bench.machine.word(events + 8), 1);
+}
+
+#[test]
+fn what_a_host_has_done_before_a_reset_answers_nobody_after_it() {
+    let mut bench = Bench::new();
+    bench.machine.memory[DATA as usize..][..512].fill(9);
+    bench.io = bench.submit(bench.io, transfer(opcode::READ, 0, 1, [DATA, 0]));
+    let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
+    bench.set(0x14, 0);
+    bench.enable();
+    let status = bench.perform(&order);
+    assert_eq!((status, bench.machine.memory[DATA as usize]), (Status::ABORT_REQUESTED, 9));
+}
+
+#[test]
+fn what_is_to_be_durable_is_answered_when_the_disk_has_kept_it_and_with_an_error_if_not() {
+    let flush = Fields { opcode: opcode::FLUSH, namespace: 1, ..Fields::default() };
+    let write = transfer(opcode::WRITE, 0, 1, [DATA, 0]);
+    let forced = Fields { dwords: [0, 0, 1 << 30, 0, 0, 0], ..write };
+    for (fields, loss) in [(flush, Status::INTERNAL_ERROR), (forced, Status::WRITE_FAULT)] {
+        for (flushed, expected) in [(Ok(()), Status::SUCCESS), (Err(io::ErrorKind::Other.into()), loss)] {
+            let mut bench = Bench::new();
+            let mut pair = bench.submit(bench.io, fields);
+            let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
+            let performed = bench.controller.perform(&order, &mut bench.machine, &bench.store, &mut bench.space);
+            assert_eq!((performed, bench.reap(&mut pair)), (Performed::WaitsForDisk, None));
+            assert_eq!(bench.controller.settle(&order, flushed, &mut bench.machine), expected);
+            assert_eq!(bench.reap(&mut pair).expect("an answer").status, expected);
+        }
+    }
+    let mut bench = Bench::new();
+    bench.io = bench.submit(bench.io, write);
+    let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
+    assert_eq!(bench.perform(&order), Status::SUCCESS);
+    bench.io = bench.submit(bench.io, flush);
+    let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
+    bench.set(0x14, 0);
+    bench.enable();
+    assert_eq!(bench.controller.settle(&order, Ok(()), &mut bench.machine), Status::ABORT_REQUESTED);
+}
+
+#[test]
+fn shutting_down_is_reported_and_a_strange_configuration_is_fatal() {
+    let mut bench = Bench::new();
+    bench.set(0x14, 1 | 6 << 16 | 4 << 20 | 1 << 14);
+    assert_eq!(bench.get(0x1c), 0b1001);
+    bench.set(0x14, 0);
+    assert_eq!(bench.get(0x1c), 0);
+    bench.set(0x14, 1 | 3 << 7);
+    assert_eq!(bench.get(0x1c), 0b10);
+}
+
+#[test]
+fn queues_whose_memory_has_gone_are_fatal_and_a_reset_helps() {
+    let mut bench = Bench::new();
+    let memory = std::mem::replace(&mut bench.machine.memory, vec![0; 64]);
+    bench.machine.doorbells[1].0 = 1;
+    bench.step();
+    assert_eq!(bench.get(0x1c) & 2, 2);
+    bench.machine.memory = memory;
+    bench.set(0x14, 0);
+    bench.enable();
+    assert_eq!(bench.identify(1, 0).0, Status::SUCCESS);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever a host writes: an answer or none, and never a panic.
+    #[test]
+    fn random_commands_and_registers_do_no_harm(
+        steps in prop::collection::vec((0_u8..6, any::<[u8; 32]>(), any::<u32>(), 0_u64..0x80), 1..60)
+    ) {
+        let mut bench = Bench::new();
+        for (kind, noise, value, register) in steps {
+            let mut bytes = [0; 64];
+            bytes[..32].copy_from_slice(&noise);
+            bytes[32..].copy_from_slice(&noise);
+            match kind {
+                0 => bench.machine.registers.write(register, &value.to_le_bytes()),
+                1 => bench.machine.doorbells[value as usize % 3] = (value % 20, value >> 8 & 31),
+                2 => bench.machine.memory[register as usize * 512..][..32].copy_from_slice(&noise),
+                _ => {
+                    // Mostly commands that exist, with numbers that are not far off.
+                    bytes[0] %= 16;
+                    bytes[1] &= 0x3c;
+                    bytes[4..8].copy_from_slice(&(value % 3).to_le_bytes());
+                    for at in [27, 35, 28, 36, 29, 30, 31, 37, 38, 39, 26, 34, 44, 45, 46, 47] {
+                        bytes[at] = if at == 26 || at == 34 { bytes[at] & 15 } else { 0 };
+                    }
+                    let queue = u16::from(kind == 3);
+                    if let Taken::Order(order) = bench.controller.execute(queue, 2, &bytes, &mut bench.machine) {
+                        bench.perform(&order);
+                    }
+                }
+            }
+            bench.step();
+        }
+    }
+}
