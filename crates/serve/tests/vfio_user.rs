@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use phaselink_client::memory::Memory;
 use phaselink_core::config::Drive;
-use phaselink_core::protocol::nvme::spec::opcode;
+use phaselink_core::protocol::nvme::spec::{Status, opcode};
 use phaselink_core::time::Span;
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::server::{Server, Summary};
@@ -40,12 +40,16 @@ struct Running {
 }
 
 fn serve(test: &str, timing: bool, wait: Wait) -> Running {
+    serve_store(test, timing, wait, Store::in_memory(GEOMETRY).unwrap())
+}
+
+fn serve_store(test: &str, timing: bool, wait: Wait, store: Store) -> Running {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.vfio"));
     let device = Device {
         drive: Arc::new(Drive::shipped("nvme").unwrap()),
-        store: Arc::new(Store::in_memory(GEOMETRY).unwrap()),
+        store: Arc::new(store),
         tallies: Arc::default(),
         record: None,
         stop: Arc::new(Stop::new().unwrap()),
@@ -196,6 +200,26 @@ fn a_device_that_sleeps_is_woken_by_messages_and_shares_no_doorbells() {
     driver.bring_up(0);
     driver.write(1, &pattern(512, 4));
     assert_eq!(driver.read(1, 512), pattern(512, 4));
+}
+
+/// The device thread sleeps for up to 100 ms unless it is told that the disk has done its part.
+#[test]
+fn a_flush_of_a_file_is_answered_when_the_disk_is_done_with_timing_and_without() {
+    for (name, timing) in [("disk-lean", false), ("disk-timed", true)] {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.store"));
+        let server = serve_store(name, timing, Wait::Block, Store::open(&path, GEOMETRY).unwrap());
+        let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+        driver.bring_up(0);
+        driver.write(1, &pattern(512, 4));
+        let before = Instant::now();
+        for _ in 0..40 {
+            driver.submit(1, opcode::FLUSH, 1, [0, 0], [0; 6]);
+            assert_eq!(driver.answer(1).status, Status::SUCCESS);
+        }
+        assert!(before.elapsed() < Duration::from_secs(3), "{name}: {:?}", before.elapsed());
+        assert_eq!(server.finish().tally.flushes, 40);
+        fs::remove_file(path).unwrap();
+    }
 }
 
 #[test]

@@ -1,13 +1,16 @@
 //! Timing off: every connection has a thread that reads, does and answers, with no hand-over in between.
 //!
 //! A thread looks for more requests for a moment before it sleeps, as waking up costs more than most requests do; but
-//! only while every such thread has a processor to itself.
+//! only while every such thread has a processor to itself. One that gives way and comes back late shares its processor
+//! with somebody who works: it sleeps for a while then, as those who wake up are let in at once, and those who give way
+//! are not.
 //!
 //! A thread that is faster than its client would answer every request by itself: each answer costs the client a message
 //! of the kernel's to release, and each look for the next request holds a lock that the client needs to send it. So
 //! requests are left in the socket until the client has read half of the answers that wait for it. A client with one
 //! request under way loses nothing by that, as it reads an answer before it asks again.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,6 +33,10 @@ use crate::wall::{Wait, span};
 /// How long a thread looks for the next request before it sleeps: longer than a client takes to follow an answer with
 /// its next request, and short beside the pause of one that has none.
 const LOOK_FOR: Duration = Duration::from_micros(200);
+/// Longer than giving way takes when nobody comes; the shortest turn of a scheduler is longer.
+const AWAY_MIN: Duration = Duration::from_micros(100);
+/// How long a thread sleeps instead of looking once somebody has come: long beside one turn of a scheduler.
+const NO_LOOKING: Duration = Duration::from_millis(100);
 /// Answers are sent no later than at this many bytes, or after this many requests: few enough for a client that has
 /// more under way to be reading some answers while others are made.
 const ANSWERS_BYTES_MAX: usize = 256 << 10;
@@ -83,8 +90,11 @@ fn accept<'scope>(
             let builder = thread::Builder::new().name(String::from("nbd connection"));
             builder.spawn_scoped(scope, move || {
                 let tally = device.tallies.open();
+                let may_look_at = Cell::new(Instant::now());
+                let connection =
+                    Connection { device, export: &one.export, stream: &stream, tally: &tally, may_look_at };
                 // A connection that breaks ends, and nothing else does.
-                let _ = Connection { device, export: &one.export, stream: &stream, tally: &tally }.run(wait, crowd);
+                let _ = connection.run(wait, crowd);
                 device.tallies.close(&tally);
                 crowd.connections.fetch_sub(1, Ordering::Relaxed);
             })?;
@@ -107,6 +117,8 @@ struct Connection<'a> {
     export: &'a Export,
     stream: &'a Stream,
     tally: &'a Arc<Mutex<Tally>>,
+    /// When its thread may look for requests instead of sleeping.
+    may_look_at: Cell<Instant>,
 }
 
 impl Connection<'_> {
@@ -125,8 +137,11 @@ impl Connection<'_> {
     /// Wait for bytes; false at the end of the connection, or of the server.
     fn receive(&self, session: &mut Session, wait: Wait, crowd: &Crowd) -> io::Result<bool> {
         let since = Instant::now();
-        let may_spin = || wait == Wait::Spin && crowd.has_room_to_spin() && since.elapsed() < LOOK_FOR;
-        self.let_client_read(may_spin);
+        let may_look = || {
+            let has_room = wait == Wait::Spin && crowd.has_room_to_spin();
+            has_room && since >= self.may_look_at.get() && since.elapsed() < LOOK_FOR
+        };
+        self.let_client_read(may_look);
         loop {
             if let Some(bytes) = self.stream.read(session.room())? {
                 session.input.filled(bytes);
@@ -135,9 +150,8 @@ impl Connection<'_> {
             if self.device.stop.is_requested() {
                 return Ok(false);
             }
-            if may_spin() {
-                // Whoever else wants this processor gets it.
-                thread::yield_now();
+            if may_look() {
+                self.give_way();
                 continue;
             }
             sleep(vec![PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)], &self.device.stop)?;
@@ -145,10 +159,19 @@ impl Connection<'_> {
     }
 
     /// Wait until half of what the client has not read yet is read.
-    fn let_client_read(&self, may_spin: impl Fn() -> bool) {
+    fn let_client_read(&self, may_look: impl Fn() -> bool) {
         let unread = self.stream.unread_bytes();
-        while self.stream.unread_bytes() > unread / 2 && may_spin() {
-            thread::yield_now();
+        while self.stream.unread_bytes() > unread / 2 && may_look() {
+            self.give_way();
+        }
+    }
+
+    /// Whoever else wants this processor gets it.
+    fn give_way(&self) {
+        let left = Instant::now();
+        thread::yield_now();
+        if left.elapsed() > AWAY_MIN {
+            self.may_look_at.set(left + NO_LOOKING);
         }
     }
 
