@@ -33,10 +33,10 @@ use crate::wall::{Wait, span};
 /// How long a thread looks for the next request before it sleeps: longer than a client takes to follow an answer with
 /// its next request, and short beside the pause of one that has none.
 const LOOK_FOR: Duration = Duration::from_micros(200);
-/// Longer than giving way takes when nobody comes; the shortest turn of a scheduler is longer.
-const AWAY_MIN: Duration = Duration::from_micros(100);
+/// Longer than the machine's own small works take; a turn of Linux's scheduler is longer.
+const AWAY_MIN: Duration = Duration::from_micros(500);
 /// How long a thread sleeps instead of looking once somebody has come: long beside one turn of a scheduler.
-const NO_LOOKING: Duration = Duration::from_millis(100);
+const NO_LOOKING: Duration = Duration::from_millis(20);
 /// Answers are sent no later than at this many bytes, or after this many requests: few enough for a client that has
 /// more under way to be reading some answers while others are made.
 const ANSWERS_BYTES_MAX: usize = 256 << 10;
