@@ -1,6 +1,7 @@
 #!/bin/sh
 # How fast a served drive answers with timing off, beside nbdkit's memory plugin, both measured by fio in one run.
-# The budget is twice nbdkit's rate. Needs fio with its nbd engine, and nbdkit (Debian: fio, nbdkit).
+# The budget is twice nbdkit's rate; what fio's own processor allows is less in some rows. Needs fio with its nbd engine, and
+# nbdkit (Debian: fio, nbdkit).
 # Usage: benches/serve.sh [PROGRAM] [ROUNDS]
 set -eu
 program=${1:-target/release/phaselink}
