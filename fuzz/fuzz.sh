@@ -3,7 +3,7 @@
 #
 # Inputs that reach new code are kept in fuzz/found/, crashes in fuzz/crashes/. Neither belongs in the repository: a
 # crash becomes a test or an input in fuzz/corpus/, and `fuzz.sh keep` copies there the few short inputs that together
-# reach what all reach.
+# reach what all reach, or most of it where that takes more than a few.
 #
 # Stable Rust counts coverage; AddressSanitizer, which also sees what `unsafe` code does to memory, needs a nightly
 # toolchain, and is used when there is one. A C++ compiler builds libFuzzer.
@@ -11,6 +11,7 @@ set -eu
 cd "$(dirname "$0")"
 
 KEPT_BYTES_MAX=1024
+KEPT_FILES_MAX=30
 
 coverage="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing"
@@ -50,7 +51,10 @@ keep() {
     rm -rf "found/$target.kept"
     mkdir -p "found/$target.short" "found/$target.kept" "corpus/$target"
     find "found/$target" "corpus/$target" -type f -size -$((KEPT_BYTES_MAX + 1))c -exec cp {} "found/$target.short" \;
-    TARGET=$target "$program" -merge=1 -max_len=$KEPT_BYTES_MAX "found/$target.kept" "found/$target.short" 2> "found/$target.log"
+    TARGET=$target "$program" -set_cover_merge=1 -use_counters=0 -max_len=$KEPT_BYTES_MAX "found/$target.kept" "found/$target.short" \
+        2> "found/$target.log"
+    # The longest reach most.
+    (cd "found/$target.kept" && ls -S | tail -n +$((KEPT_FILES_MAX + 1)) | xargs -r rm)
     rm -rf "found/$target.short" "corpus/$target"
     mv "found/$target.kept" "corpus/$target"
     echo "$target: $(ls "corpus/$target" | wc -l) inputs kept"

@@ -195,3 +195,22 @@ fn unless_blocked(moved: io::Result<usize>) -> io::Result<Option<usize>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_other_end_has_not_read_counts_until_it_has_read_the_whole_message() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let ours = Stream::Unix(ours);
+        assert_eq!(ours.unread_bytes(), 0);
+        ours.write(&[7; 1000]).unwrap();
+        let unread = ours.unread_bytes();
+        assert!(unread >= 1000);
+        theirs.read_exact(&mut [0; 999]).unwrap();
+        assert_eq!(ours.unread_bytes(), unread);
+        theirs.read_exact(&mut [0; 1]).unwrap();
+        assert_eq!(ours.unread_bytes(), 0);
+    }
+}
