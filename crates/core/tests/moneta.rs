@@ -143,3 +143,12 @@ proptest! {
         prop_assert_eq!(counter(&outcome, "refused"), 0);
     }
 }
+
+/// Else the request is over before its data has come, and its place belongs to the next one.
+#[test]
+fn a_status_is_not_seen_before_the_data_that_was_sent_in_front_of_it_is_in_memory() {
+    let drive = drive("moneta", &["moneta.ring_bytes_per_ns=6"]);
+    let outcome = run(&drive, "rw=randrw bs=4k iodepth=4 numjobs=2 number_ios=20");
+    assert!(outcome.finished);
+    assert_eq!(outcome.ios(), 40);
+}

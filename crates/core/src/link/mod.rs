@@ -420,7 +420,9 @@ impl Link {
     fn arrival(&mut self, packet: &Packet, end: Time) -> Time {
         let at = end + self.one_way;
         if packet.direction == Direction::Down || packet.kind != Kind::MemoryWrite {
-            return at;
+            // What an answer has pushed in front of it is in memory when the processor has the answer.
+            let pushes = packet.behind_writes && packet.kind == Kind::Completion;
+            return if pushes { at.max(self.posted_until) } else { at };
         }
         if !packet.relaxed {
             self.posted_before = self.posted_until;
