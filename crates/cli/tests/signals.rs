@@ -16,7 +16,7 @@ fn endless_run(test: &str, flags: &[&str]) -> Child {
     let report = directory(test);
     let marker = report.join("index.html");
     let mut command = program();
-    command.args(["run", "--runtime", "200d", "--report"]).arg(&report).args(flags);
+    command.args(["run", "--runtime", "20d", "--report"]).arg(&report).args(flags);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for(&marker);
     // Let it get some requests done.

@@ -178,7 +178,7 @@ fn all_wrong_options_of_a_job_are_told_at_once() {
 #[test]
 fn results_that_cannot_be_written_are_told_before_the_run() {
     // The run itself would take days.
-    let lines = errors("run --runtime 200d --json=no/such/directory/x.json");
+    let lines = errors("run --runtime 20d --json=no/such/directory/x.json");
     assert!(lines[0].starts_with("no/such/directory/x.json: cannot be written: "), "{lines:?}");
 }
 
