@@ -162,6 +162,11 @@ pub fn is_complete<W: Word>(buffer: &[W], tag: Tag) -> bool {
     chunks.next_back().is_none_or(is_here) && chunks.all(is_here)
 }
 
+/// Fetch a buffer, ahead of copying it out.
+pub fn prefetch<W: Word>(buffer: &[W]) {
+    buffer.iter().step_by(LINE_WORDS).for_each(Word::prefetch);
+}
+
 /// Fetch the beginning of a buffer, ahead of writing it.
 #[inline]
 pub fn prefetch_to_write<W: Word>(buffer: &[W]) {

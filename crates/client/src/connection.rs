@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::SendFlags;
 
+use crate::clock;
 use crate::handshake::{self, Hello, WELCOME_BYTES, Welcome};
 use crate::memory::Memory;
 
@@ -17,6 +18,8 @@ pub(crate) struct Connection {
     socket: UnixStream,
     pub memory: Memory,
     pub welcome: Welcome,
+    /// What an application's own looks at the clock add to the latency that it measures: one before, and one after.
+    pub looks_ns: u64,
 }
 
 impl Connection {
@@ -28,7 +31,8 @@ impl Connection {
         let welcome = Welcome::decode(&message[..bytes])?;
         let fd = fd.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the server gave no memory"))?;
         let memory = Memory::open(&fd, welcome.layout.memory_bytes())?;
-        Ok(Connection { socket, memory, welcome })
+        let looks_ns = if welcome.timed { 2 * clock::look_ns() } else { 0 };
+        Ok(Connection { socket, memory, welcome, looks_ns })
     }
 
     /// Wake the device.

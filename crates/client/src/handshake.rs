@@ -12,7 +12,7 @@ use rustix::net::{
 use crate::layout::Layout;
 
 /// Of this protocol: layout of memory, commands and both messages. Sides of different versions refuse each other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// "phaselnk" in the first eight bytes of either message.
 const MAGIC: u64 = u64::from_le_bytes(*b"phaselnk");
 
@@ -42,8 +42,8 @@ pub struct Welcome {
     pub writes: bool,
     /// The device may sleep: the mode word says when to ring.
     pub doorbells: bool,
-    /// The device would like to know how long the way is, by probes.
-    pub probes: bool,
+    /// Commands say when they were asked, and statuses when their commands are over.
+    pub timed: bool,
 }
 
 /// Why a client gets nothing.
@@ -82,7 +82,7 @@ impl Welcome {
         put(&mut message[8..], &[VERSION, refusal]);
         if let Ok(welcome) = granted {
             let Layout { queues, entries, transfer_bytes } = welcome.layout;
-            let flags = [welcome.writes, welcome.doorbells, welcome.probes];
+            let flags = [welcome.writes, welcome.doorbells, welcome.timed];
             let flags = (0..).zip(flags).map(|(bit, flag)| u32::from(flag) << bit).sum();
             message[16..24].copy_from_slice(&welcome.capacity_bytes.to_le_bytes());
             let numbers = [welcome.block_bytes, welcome.tag_width.bits(), queues, entries, transfer_bytes, flags];
@@ -114,7 +114,7 @@ impl Welcome {
             layout,
             writes: flags & 1 != 0,
             doorbells: flags & 2 != 0,
-            probes: flags & 4 != 0,
+            timed: flags & 4 != 0,
         })
     }
 }
@@ -195,7 +195,7 @@ mod tests {
             layout: LAYOUT,
             writes: false,
             doorbells: true,
-            probes: true,
+            timed: true,
         };
         assert_eq!(Welcome::decode(&Welcome::encode(Ok(welcome))).unwrap(), welcome);
         let refused = Welcome::decode(&Welcome::encode(Err(Refusal::ReadOnly))).unwrap_err();

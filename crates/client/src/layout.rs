@@ -106,6 +106,12 @@ impl Places {
         self.statuses + u64::from(slot) * LINE_BYTES
     }
 
+    /// Where, beside it, is how many nanoseconds after it was asked this is over.
+    #[inline]
+    pub fn latency(&self, slot: u32) -> u64 {
+        self.status(slot) + WORD_BYTES as u64
+    }
+
     /// Where a slot's buffer is.
     #[inline]
     pub fn buffer(&self, slot: u32) -> u64 {

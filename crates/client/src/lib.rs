@@ -21,6 +21,7 @@
 //! The modules below are what the two sides share; [`chunk`] has the order of memory accesses on which all rests.
 
 pub mod chunk;
+pub mod clock;
 mod connection;
 mod ffi;
 pub mod handshake;
@@ -41,11 +42,6 @@ use handshake::{Hello, VERSION};
 use layout::Layout;
 
 pub use queue::{Queue, Slot};
-
-/// Probes of each length by which the device measures the way: enough for a median.
-const PROBES: usize = 64;
-/// Lengths of these probes: a sector, and a page. The device draws a line through both.
-pub const PROBE_BYTES: [u32; 2] = [512, 4096];
 
 /// What a client would like.
 #[derive(Clone, Debug)]
@@ -85,11 +81,7 @@ impl Client {
         // Tags that nobody can foresee keep data from being made to end in them.
         let seed = RandomState::new().hash_one(path);
         let queue = |number: u32| Queue::new(Arc::clone(&connection), number, seed.wrapping_add(number.into()));
-        let mut client = Client { queues: (0..connection.welcome.layout.queues).map(queue).collect(), connection };
-        if client.connection.welcome.probes {
-            client.probe()?;
-        }
-        Ok(client)
+        Ok(Client { queues: (0..connection.welcome.layout.queues).map(queue).collect(), connection })
     }
 
     /// Bytes of the drive that this client sees.
@@ -110,16 +102,5 @@ impl Client {
     /// The next queue, for a thread of its own.
     pub fn take_queue(&mut self) -> Option<Queue> {
         self.queues.pop_front()
-    }
-
-    fn probe(&mut self) -> io::Result<()> {
-        let Some(queue) = self.queues.front_mut() else { return Ok(()) };
-        for bytes in PROBE_BYTES {
-            let mut into = vec![0; bytes.min(queue.transfer_bytes_max()) as usize];
-            for _ in 0..=PROBES {
-                queue.probe(&mut into)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -12,6 +12,7 @@ use phaselink_core::protocol::dc_express::endpoint::MODE_DOORBELL;
 use phaselink_core::protocol::dc_express::tags::TagSource;
 
 use crate::chunk::{self, COMMAND_WORDS, Tag};
+use crate::clock;
 use crate::connection::Connection;
 use crate::layout::{Places, words};
 use crate::status::Status;
@@ -22,6 +23,8 @@ const LOOKS: u32 = 1024;
 const TIMEOUT: Duration = Duration::from_millis(1);
 /// Time-outs double up to this: the device is slow, not the tag wrong.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1);
+/// Data that is due so soon is copied out, and what is left of the time is waited for: what a page takes to copy.
+const COPY_NS: u64 = 150;
 
 /// A place of a queue that a command uses until it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,10 @@ struct Asked {
     tag: u64,
     bytes: u32,
     operation: Operation,
+    /// When, where the device would like to know.
+    asked_ns: u64,
+    /// Data that is not due yet has been fetched.
+    is_near: bool,
     looks: u32,
     /// Once the clock has been asked. Most commands are complete before.
     late: Option<Box<Late>>,
@@ -57,11 +64,6 @@ struct Late {
     since: Instant,
     /// What the clock may show since then before something is wrong.
     timeout: Duration,
-}
-
-/// Whether data says by itself that it is there.
-fn is_read(operation: Operation) -> bool {
-    matches!(operation, Operation::Read | Operation::Probe)
 }
 
 /// A queue pair. It belongs to one thread at a time; each thread takes one of its own.
@@ -151,7 +153,10 @@ impl Queue {
         let Some(Some(asked)) = self.asked.get(usize::from(slot.0)) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing is under way in this slot"));
         };
-        if is_read(asked.operation) {
+        if self.connection.welcome.timed {
+            return self.complete_in_time(slot.0, into);
+        }
+        if asked.operation == Operation::Read {
             let buffer = self.buffer(slot.0, asked.bytes);
             if !chunk::is_complete(buffer, self.tag(asked.tag)) {
                 return self.look_closer(slot.0);
@@ -167,6 +172,42 @@ impl Queue {
                 status.result().map(|()| true)
             }
         }
+    }
+
+    /// The same where the model says when a command is over. Its data comes as soon as the device can, and its status
+    /// once the model has decided, with the latency; this thread is who waits for the rest of it, so that neither the
+    /// way through real memory nor the copying comes on top.
+    fn complete_in_time(&mut self, slot: u16, into: &mut [u8]) -> io::Result<bool> {
+        let &Asked { tag, bytes, operation, asked_ns, is_near, .. } =
+            self.asked[usize::from(slot)].as_ref().expect("checked by the caller");
+        let (buffer, tag) = (self.buffer(slot, bytes), self.tag(tag));
+        let Some(status) = self.status(slot) else {
+            if operation == Operation::Read && !is_near && chunk::is_complete(buffer, tag) {
+                chunk::prefetch(buffer);
+                self.asked_mut(slot).is_near = true;
+            }
+            return self.look_closer(slot);
+        };
+        if status == Status::Fine {
+            let latency = self.connection.memory.word(self.places.latency(slot.into()));
+            let latency_ns = latency.load(Ordering::Relaxed).saturating_sub(self.connection.looks_ns);
+            let due_ns = asked_ns.saturating_add(latency_ns);
+            let mut now_ns = clock::now_ns();
+            if now_ns.saturating_add(COPY_NS) < due_ns {
+                return Ok(false);
+            }
+            if operation == Operation::Read {
+                if !chunk::is_complete(buffer, tag) {
+                    return self.look_closer(slot);
+                }
+                chunk::copy_out(buffer, into);
+            }
+            while now_ns < due_ns {
+                now_ns = clock::now_ns();
+            }
+        }
+        self.release(slot);
+        status.result().map(|()| true)
     }
 
     /// Read, and wait for it.
@@ -201,11 +242,6 @@ impl Queue {
         self.run(Operation::Flush, 0, 0, &[], &mut [])
     }
 
-    /// A read that no model delays, by which the device measures the way.
-    pub(crate) fn probe(&mut self, into: &mut [u8]) -> io::Result<()> {
-        self.run(Operation::Probe, 0, into.len() as u32, &[], into)
-    }
-
     fn run(&mut self, operation: Operation, offset: u64, bytes: u32, data: &[u8], into: &mut [u8]) -> io::Result<()> {
         let full = || io::Error::new(io::ErrorKind::ResourceBusy, "the queue is full");
         let slot = self.submit(operation, offset, bytes, data)?.ok_or_else(full)?;
@@ -223,14 +259,22 @@ impl Queue {
                 "the length is too large, or no multiple of a block",
             ));
         }
+        let asked_ns = self.now_ns();
         let Some(slot) = self.free.pop() else { return Ok(None) };
         if !data.is_empty() {
             chunk::copy_in(self.buffer(slot, bytes), data);
         }
         let tag = self.fresh_tag();
-        self.asked[usize::from(slot)] = Some(Asked { offset, tag, bytes, operation, looks: 0, late: None });
+        self.asked[usize::from(slot)] =
+            Some(Asked { offset, tag, bytes, operation, asked_ns, is_near: false, looks: 0, late: None });
         self.enqueue(slot);
         Ok(Some(Slot(slot)))
+    }
+
+    /// The instant for a command's stamp, where the device would like one.
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        if self.connection.welcome.timed { clock::now_ns() } else { 0 }
     }
 
     fn fresh_tag(&self) -> u64 {
@@ -245,15 +289,16 @@ impl Queue {
     #[inline]
     fn enqueue(&mut self, slot: u16) {
         let place = usize::from(slot);
-        let &Asked { offset, tag, bytes, operation, .. } = self.asked[place].as_ref().expect("set by the caller");
-        if is_read(operation) {
+        let &Asked { offset, tag, bytes, operation, asked_ns, .. } =
+            self.asked[place].as_ref().expect("set by the caller");
+        if operation == Operation::Read {
             chunk::mark(self.buffer(slot, bytes), self.tag(tag));
         }
         self.attempts[place] = self.attempts[place].wrapping_add(1);
         let (pass, attempt) = (self.pass, self.attempts[place]);
         let connection = &*self.connection;
         let buffer = self.places.buffer(slot.into());
-        let command = Command { operation, pass, slot, attempt, offset, bytes, buffer, tag };
+        let command = Command { operation, pass, slot, attempt, offset, bytes, buffer, tag, asked_ns };
         let entry = connection.memory.words(self.places.entry(self.tail), COMMAND_WORDS);
         chunk::publish(entry, &command.encode());
         self.tail += 1;
@@ -328,9 +373,9 @@ impl Queue {
     fn retry(&mut self, slot: u16) {
         self.collisions += 1;
         self.tags.renew();
-        let tag = self.fresh_tag();
+        let (tag, asked_ns) = (self.fresh_tag(), self.now_ns());
         let asked = self.asked_mut(slot);
-        (asked.tag, asked.looks) = (tag, 0);
+        (asked.tag, asked.asked_ns, asked.is_near, asked.looks) = (tag, asked_ns, false, 0);
         self.enqueue(slot);
     }
 

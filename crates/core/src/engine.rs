@@ -62,6 +62,16 @@ pub struct Completed {
     pub at: Time,
 }
 
+/// What events are handled for, beside the time that they are handled up to.
+#[derive(Clone, Copy)]
+enum Goal {
+    Time,
+    /// Every thread with a job is done.
+    Threads,
+    /// An injected request is done.
+    Completion,
+}
+
 /// A host, a link and a device, and all that is going to happen to them.
 #[derive(Clone, Debug)]
 pub struct Engine {
@@ -167,26 +177,37 @@ impl Engine {
 
     /// Handle every event up to and at `until`.
     pub fn run_until(&mut self, until: Time) {
-        self.handle(u64::MAX, until, false);
+        self.handle(u64::MAX, until, Goal::Time);
     }
 
     /// The same, but no more than `events` of them: whether all that was due has been handled.
     pub fn run_some_until(&mut self, until: Time, events: u64) -> bool {
-        self.handle(events, until, false);
+        self.handle(events, until, Goal::Time);
         self.next_at().is_none_or(|next| next > until)
+    }
+
+    /// The same, but no further than the next injected request that is done, which is returned as well.
+    pub fn run_some_until_completed(&mut self, until: Time, events: u64) -> (bool, Option<Completed>) {
+        self.handle(events, until, Goal::Completion);
+        (self.next_at().is_none_or(|next| next > until), self.take_completed())
     }
 
     /// Handle up to `events` events; false once every thread is done.
     pub fn run(&mut self, events: u64) -> bool {
-        self.handle(events, Time::NEVER, true)
+        self.handle(events, Time::NEVER, Goal::Threads)
     }
 
-    /// Handle up to `events` events that come no later than `until`; false if there are no more, or if they do not
-    /// matter any more because every thread is done. The only loop, so that it and the routing are one piece of code.
-    fn handle(&mut self, events: u64, until: Time, for_threads: bool) -> bool {
+    /// Handle up to `events` events that come no later than `until`; false if there are no more, or if the goal has been
+    /// reached. The only loop, so that it and the routing are one piece of code.
+    fn handle(&mut self, events: u64, until: Time, goal: Goal) -> bool {
         let last = self.sink.events.saturating_add(events);
         while self.sink.events < last {
-            if for_threads && self.host.finished() {
+            let is_reached = match goal {
+                Goal::Time => false,
+                Goal::Threads => self.host.finished(),
+                Goal::Completion => !self.client_completed.is_empty(),
+            };
+            if is_reached {
                 return false;
             }
             let Some((now, event)) = self.sink.pop(until) else { return false };

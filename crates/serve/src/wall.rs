@@ -9,8 +9,9 @@
 //! after a bounded piece of work the model's clock is held back to where the model is: as lag if a request is under way,
 //! and at no cost to anybody if the device was only looking for work.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use phaselink_client::clock;
 use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::report::Latency;
 use phaselink_core::time::{Span, Time};
@@ -18,8 +19,8 @@ use phaselink_core::time::{Span, Time};
 /// What time it is, counted from the start of the run.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// The system's steady clock.
-    Steady(Instant),
+    /// The system's steady clock, since it showed so many nanoseconds.
+    Steady { start_ns: u64 },
     /// A clock that its owner sets, for tests and replays.
     Set(Time),
 }
@@ -27,15 +28,24 @@ pub enum Clock {
 impl Clock {
     /// The steady clock, at zero now.
     pub fn start() -> Clock {
-        Clock::Steady(Instant::now())
+        Clock::Steady { start_ns: clock::now_ns() }
     }
 
     /// The present instant.
     #[inline]
     pub fn now(&self) -> Time {
         match self {
-            Clock::Steady(start) => Time::ZERO + span(start.elapsed()),
+            Clock::Steady { start_ns } => Time::ZERO + Span::from_ns(clock::now_ns().saturating_sub(*start_ns)),
             Clock::Set(now) => *now,
+        }
+    }
+
+    /// The instant at which the system's clock showed so many nanoseconds; none on another clock, or before the start.
+    #[inline]
+    pub fn at_ns(&self, ns: u64) -> Option<Time> {
+        match self {
+            Clock::Steady { start_ns } => Some(Time::ZERO + Span::from_ns(ns.checked_sub(*start_ns)?)),
+            Clock::Set(_) => None,
         }
     }
 }
@@ -63,8 +73,6 @@ pub struct Wall {
     lag: Latency,
     last_lag: Span,
     under_way: u64,
-    /// Those of them that are done in the model and wait to be handed over.
-    known: u64,
     /// How far the model's time is behind the clock for good, and how much of it since a request was last not under way.
     held: Span,
     held_under_way: Span,
@@ -80,8 +88,8 @@ const EVENTS_MAX: u64 = 1 << 17;
 const IDLE_EVENTS_MAX: u64 = 1 << 8;
 
 /// A request that is alone under way is known so much earlier still: what the engine takes for it in a bad hour
-/// (measured: 0.5 to 1.1 us for a read of DC Express), so that this time does not become lag.
-pub const LONE_LEAD: Span = Span::from_us(1);
+/// (measured: 0.8 to 1.5 us for a read of 512 bytes of DC Express, 2.5 us for a page), so that it does not become lag.
+pub const LONE_LEAD: Span = Span::from_us(3);
 
 /// Longest sleep of a loop whose device has nothing to do but look for work: what it does by itself is caught up with
 /// then, in one go.
@@ -96,16 +104,21 @@ impl Wall {
             lag: Latency::default(),
             last_lag: Span::ZERO,
             under_way: 0,
-            known: 0,
             held: Span::ZERO,
             held_under_way: Span::ZERO,
             lead: Span::ZERO,
         }
     }
 
-    /// Something arrives from outside, now; the model's time of that. Where the engine is ahead, it is the engine's.
+    /// Something arrives from outside, now; the model's time of that.
     pub fn arrive(&mut self, input: Input) -> Time {
-        let now = self.now().max(self.engine.now());
+        self.arrive_at(self.now(), input)
+    }
+
+    /// The same for a caller who knows what [`Wall::now`] has been lately. Where the engine is ahead, the model's time is
+    /// the engine's.
+    pub fn arrive_at(&mut self, now: Time, input: Input) -> Time {
+        let now = now.max(self.engine.now());
         if matches!(input, Input::Request { .. }) {
             if self.under_way == 0 {
                 self.held_under_way = Span::ZERO;
@@ -118,7 +131,10 @@ impl Wall {
 
     /// Let everything happen that is due by now, or as much of it as can be done in one go.
     pub fn advance(&mut self) {
-        let now = self.now();
+        self.advance_to(self.now());
+    }
+
+    fn advance_to(&mut self, now: Time) {
         let events = if self.under_way == 0 { IDLE_EVENTS_MAX } else { EVENTS_MAX };
         if !self.engine.run_some_until(now, events) {
             self.hold(now);
@@ -134,7 +150,13 @@ impl Wall {
 
     /// The model's time: the clock's, less what it has been held back.
     pub fn now(&self) -> Time {
-        Time::ZERO + self.clock.now().since(Time::ZERO + self.held)
+        self.model_time(self.clock.now())
+    }
+
+    /// The model's time when the clock shows `now`.
+    #[inline]
+    pub fn model_time(&self, now: Time) -> Time {
+        Time::ZERO + now.since(Time::ZERO + self.held)
     }
 
     /// The next injected request that is done. Its lag ends here: the caller hands the result over at once.
@@ -152,39 +174,27 @@ impl Wall {
         self.lead = if self.under_way == 0 { lead } else { self.lead.max(lead) };
     }
 
-    /// Let everything happen that is due by now, or by the lead from now while requests are under way (and by
-    /// [`LONE_LEAD`] more while it is one), up to the next injected request that is done. The caller owes a call of [`Wall::hand_over`] for it.
+    /// Let everything happen that is due by `now`, which [`Wall::now`] has been lately, or by the lead from then while
+    /// requests are under way (and by [`LONE_LEAD`] more while it is one), up to the next injected request that is done.
+    /// The caller owes a call of [`Wall::hand_over`] for it.
     ///
     /// Once all requests under way are done, the engine waits for the clock: whoever asks next should not find it ahead.
-    pub fn run_ahead(&mut self) -> Option<Completed> {
+    pub fn run_ahead(&mut self, now: Time) -> Option<Completed> {
         if self.under_way == 0 {
-            self.advance();
-        }
-        if self.under_way == self.known {
+            self.advance_to(now);
             return None;
         }
-        let now = self.now();
         let lead = if self.under_way == 1 { self.lead + LONE_LEAD } else { self.lead };
-        let until = now + lead;
-        let mut is_through = false;
-        for _ in 0..EVENTS_MAX {
-            if let Some(done) = self.engine.take_completed() {
-                self.known += 1;
-                return Some(done);
-            }
-            if is_through {
-                return None;
-            }
-            is_through = self.engine.run_some_until(until, 1);
+        let (is_through, done) = self.engine.run_some_until_completed(now + lead, EVENTS_MAX);
+        if !is_through && done.is_none() {
+            self.hold(now);
         }
-        self.hold(now);
-        None
+        done
     }
 
     /// A result that was due at `due` is handed over at `now`: its lag ends.
     pub fn hand_over(&mut self, due: Time, now: Time) {
         self.under_way -= 1;
-        self.known -= 1;
         self.last_lag = now.since(due) + self.held_under_way;
         self.lag.record(self.last_lag);
     }
@@ -210,7 +220,12 @@ impl Wall {
         self.last_lag
     }
 
-    /// The clock, to set it where that is possible.
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The same, to set it where that is possible.
     pub fn clock_mut(&mut self) -> &mut Clock {
         &mut self.clock
     }

@@ -10,16 +10,17 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phaselink_client::chunk::CHUNK_BYTES;
 use phaselink_client::handshake::{self, Hello, VERSION, WELCOME_BYTES, Welcome};
 use phaselink_client::layout::Layout;
 use phaselink_client::memory::Memory;
 use phaselink_client::{Client, Options, Queue};
-use phaselink_core::config::Drive;
+use phaselink_core::config::{Drive, Override, shipped};
 use phaselink_core::protocol::dc_express::tags::{TagSource, TagWidth};
 use phaselink_core::random::mix;
+use phaselink_core::time::Span;
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::server::{Server, Summary};
 use phaselink_serve::shm::{Served, Share};
@@ -44,6 +45,10 @@ fn serve(test: &str, shares: &[&str], timing: bool, wait: Wait) -> Running {
 }
 
 fn serve_store(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Store) -> Running {
+    serve_drive(test, shares, timing, wait, store, Drive::shipped("dc-express").unwrap())
+}
+
+fn serve_drive(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Store, drive: Drive) -> Running {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let path = |number: usize| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}{number}.sock"));
@@ -53,7 +58,7 @@ fn serve_store(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Sto
         Served::bind(&share, GEOMETRY).unwrap()
     });
     let device = Device {
-        drive: Arc::new(Drive::shipped("dc-express").unwrap()),
+        drive: Arc::new(drive),
         store: Arc::new(store),
         tallies: Arc::default(),
         record: None,
@@ -186,7 +191,13 @@ fn a_flush_of_a_file_is_answered_and_reads_go_on_meanwhile() {
 
 #[test]
 fn data_that_ends_in_the_tag_is_read_again_with_another_tag() {
-    let server = serve("collision", &[""], false, Wait::Spin);
+    for timing in [false, true] {
+        collide(timing);
+    }
+}
+
+fn collide(timing: bool) {
+    let server = serve("collision", &[""], timing, Wait::Spin);
     let mut queue = server.queue(0);
     let tags = TagSource::random(TagWidth::Bits32, 5);
     let mut data = random_bytes(4, 2 * CHUNK_BYTES);
@@ -199,6 +210,22 @@ fn data_that_ends_in_the_tag_is_read_again_with_another_tag() {
     assert!(found == data);
     queue.read(0, &mut found).unwrap();
     assert_eq!(queue.collisions(), 1, "the new tag stays");
+}
+
+#[test]
+fn with_timing_a_read_takes_what_the_model_says_and_no_less() {
+    let (shipped, slow) = (shipped::find("dc-express").unwrap(), Override::parse("media.read_ns=2000000").unwrap());
+    let drive = Drive::from_toml(shipped.file, shipped.text, &[slow]).unwrap();
+    let store = Store::in_memory(GEOMETRY).unwrap();
+    let server = serve_drive("slow", &[""], true, Wait::Spin, store, drive);
+    let mut queue = server.queue(0);
+    for bytes in [512, 8192] {
+        let asked = Instant::now();
+        queue.read(0, &mut vec![0; bytes]).unwrap();
+        assert!(asked.elapsed() >= Duration::from_millis(2), "{bytes} bytes after {:?}", asked.elapsed());
+    }
+    let summary = server.finish();
+    assert!(summary.tally.read.latency.max() >= Span::from_ms(2));
 }
 
 #[test]
@@ -278,9 +305,15 @@ fn garbage_in_all_of_its_memory_harms_nobody_but_the_client_itself() {
 
 #[test]
 fn every_byte_of_a_command_may_be_wrong_and_the_next_command_is_served() {
+    for timing in [false, true] {
+        disturb(timing);
+    }
+}
+
+fn disturb(timing: bool) {
     use phaselink_client::chunk;
     use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation, next_pass};
-    let server = serve("bytes", &[",size=512k"], false, Wait::Spin);
+    let server = serve("bytes", &[",size=512k"], timing, Wait::Spin);
     let layout = Layout { queues: 1, entries: 4, transfer_bytes: 512 };
     let (_socket, memory) = raw(&server.paths[0], layout);
     let (mut index, mut pass) = (0, FIRST_PASS);
@@ -299,6 +332,7 @@ fn every_byte_of_a_command_may_be_wrong_and_the_next_command_is_served() {
                     bytes: 512,
                     buffer,
                     tag: 0,
+                    asked_ns: 0,
                 };
                 let mut bytes = command.encode();
                 if is_wrong {

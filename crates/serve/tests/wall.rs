@@ -136,16 +136,16 @@ fn with_a_lead_a_result_is_known_that_much_early_and_with_no_lag_if_handed_over_
         let expected = drain_one(alone);
 
         let mut wall = Wall::new(engine.clone(), Clock::Set(start));
-        assert_eq!(wall.run_ahead(), None);
+        assert_eq!(wall.run_ahead(wall.now()), None);
         wall.lead_by(Span::from_ns(600));
         for token in 0..requests {
             assert_eq!(wall.arrive(request(token)), start);
         }
         let known = Time::ZERO + expected.at.since(Time::ZERO + expected_lead);
         *wall.clock_mut() = Clock::Set(Time::ZERO + known.since(Time::ZERO + Span::from_ps(1)));
-        assert_eq!(wall.run_ahead(), None, "not a picosecond sooner");
+        assert_eq!(wall.run_ahead(wall.now()), None, "not a picosecond sooner");
         *wall.clock_mut() = Clock::Set(known);
-        assert_eq!(wall.run_ahead(), Some(expected));
+        assert_eq!(wall.run_ahead(wall.now()), Some(expected));
         wall.hand_over(known, known);
         assert_eq!((wall.lag().count(), wall.last_lag()), (1, Span::ZERO));
     }

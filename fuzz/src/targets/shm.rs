@@ -90,7 +90,7 @@ impl Pair {
         let [code, slot, offset, blocks, wrong] = [(); 5].map(|()| script.byte());
         let (places, (tail, pass)) = (self.layout.places(queue), self.tails[queue as usize]);
         let mut command = Command {
-            operation: [Operation::Read, Operation::Write, Operation::Flush, Operation::Probe][usize::from(code % 4)],
+            operation: [Operation::Read, Operation::Write, Operation::Flush][usize::from(code % 3)],
             pass,
             slot: u16::from(slot) % self.layout.slots() as u16,
             attempt: slot,
@@ -98,6 +98,7 @@ impl Pair {
             bytes: u32::from(blocks % 16) * 512,
             buffer: places.buffer(u32::from(slot) % self.layout.slots()),
             tag: script.number(8),
+            asked_ns: 0,
         };
         match wrong % 8 {
             1 => command.slot = script.number(2) as u16,
@@ -143,7 +144,7 @@ impl Pair {
         let order = self.orders.remove(0);
         // Flushes are another thread's, and only answered here.
         let status = match order.operation {
-            Operation::Flush => self.device.finish(&order, self.store.flush()),
+            Operation::Flush => self.device.finish(&order, self.store.flush(), 0),
             _ => self.device.perform(&order, &self.store, &mut self.space),
         };
         assert_eq!(status, Status::Fine, "{order:?}");

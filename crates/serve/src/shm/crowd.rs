@@ -65,7 +65,7 @@ impl Crowd<'_> {
         let ((number, order), flushed) = self.flusher.take_done()?;
         let status = flushed.as_ref().map_or_else(Status::of_error, |()| Status::Fine);
         if let Some(peer) = self.find(number) {
-            peer.finish(&order, flushed);
+            peer.finish(&order, flushed, 0);
         }
         Some(status)
     }

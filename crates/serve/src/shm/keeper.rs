@@ -80,9 +80,9 @@ pub struct Keeper<'a> {
     pub device: &'a Device,
     pub served: &'a [Served],
     pub inbox: &'a Inbox,
-    /// What clients are told: whether to ring, and whether to probe.
+    /// What clients are told: whether to ring, and whether a model says when commands are over.
     pub doorbells: bool,
-    pub probes: bool,
+    pub timed: bool,
 }
 
 #[derive(Default)]
@@ -197,7 +197,7 @@ impl Keeper<'_> {
                     layout: hello.layout,
                     writes: hello.writes,
                     doorbells: self.doorbells,
-                    probes: self.probes,
+                    timed: self.timed,
                 });
             }
         };

@@ -47,7 +47,7 @@ struct Lean<'a> {
 /// If the system gives no thread, or cannot wait for sockets.
 pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
     let inbox = Inbox::new(thread::current());
-    let keeper = Keeper { device, served, inbox: &inbox, doorbells: wait == Wait::Block, probes: false };
+    let keeper = Keeper { device, served, inbox: &inbox, doorbells: wait == Wait::Block, timed: false };
     thread::scope(|scope| {
         let builder = thread::Builder::new().name(String::from("shm keeper"));
         let keeper = builder.spawn_scoped(scope, || keeper.run())?;

@@ -23,7 +23,6 @@ pub mod lean;
 pub mod peer;
 pub mod share;
 pub mod timed;
-pub mod way;
 
 /// Clients of one server, over all its sockets; each has at most [`phaselink_client::layout::MEMORY_BYTES_MAX`].
 pub const CLIENTS_MAX: usize = 32;

@@ -10,7 +10,6 @@ use phaselink_client::status::Status;
 use phaselink_core::protocol::dc_express::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
 
 use super::share::Part;
-use super::way::Way;
 use crate::store::Store;
 
 /// Where many commands wait, the entry so far behind the one that is taken is fetched with it.
@@ -33,7 +32,6 @@ struct Ring {
 pub struct Peer {
     /// Never used again, so that what completes after its client has gone finds nobody.
     pub number: u64,
-    pub way: Way,
     memory: Memory,
     layout: Layout,
     part: Part,
@@ -47,6 +45,8 @@ pub struct Order {
     pub offset: u64,
     pub bytes: u32,
     pub queue: u32,
+    /// When the client says that it asked.
+    pub asked_ns: u64,
     slot: u16,
     attempt: u8,
 }
@@ -64,7 +64,7 @@ impl Peer {
     /// A client with memory of this layout and a part of the drive.
     pub fn new(number: u64, memory: Memory, layout: Layout, part: Part) -> Peer {
         let ring = |queue| Ring { places: layout.places(queue), head: 0, pass: FIRST_PASS, under_way: 0, thread: 0 };
-        Peer { number, way: Way::default(), memory, layout, part, rings: (0..layout.queues).map(ring).collect() }
+        Peer { number, memory, layout, part, rings: (0..layout.queues).map(ring).collect() }
     }
 
     /// How many queues it has.
@@ -126,12 +126,12 @@ impl Peer {
     #[inline]
     fn check(&self, queue: u32, bytes: &[u8; COMMAND_BYTES]) -> Result<Order, Status> {
         let command = Command::decode(bytes).ok_or(Status::Invalid)?;
-        let Command { operation, slot, attempt, offset, bytes, buffer, .. } = command;
+        let Command { operation, slot, attempt, offset, bytes, buffer, asked_ns, .. } = command;
         let is_own = u32::from(slot) < self.layout.slots() && buffer == self.places(queue).buffer(slot.into());
         if !is_own {
             return Err(Status::Invalid);
         }
-        let order = Order { operation, offset: self.part.start, bytes, queue, slot, attempt };
+        let order = Order { operation, offset: self.part.start, bytes, queue, asked_ns, slot, attempt };
         match operation {
             Operation::Flush if bytes == 0 => return Ok(order),
             Operation::Flush => return Err(Status::Invalid),
@@ -165,11 +165,24 @@ impl Peer {
     /// If it is a flush: [`Crowd::flush`](super::crowd::Crowd::flush) sees to these.
     #[inline]
     pub fn perform(&mut self, order: &Order, store: &Store, space: &mut [u8]) -> Status {
+        let done = self.transfer(order, store, space);
+        self.finish(order, done, 0)
+    }
+
+    /// Move the data of an order, and do not answer it yet.
+    ///
+    /// # Errors
+    /// Those of the store.
+    ///
+    /// # Panics
+    /// As [`Peer::perform`].
+    #[inline]
+    pub fn transfer(&self, order: &Order, store: &Store, space: &mut [u8]) -> io::Result<()> {
         let Order { operation, offset, bytes, queue, slot, .. } = *order;
         let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
         let space = &mut space[..bytes as usize];
-        let done = match operation {
-            Operation::Read | Operation::Probe => match store.words(offset, bytes) {
+        match operation {
+            Operation::Read => match store.words(offset, bytes) {
                 Some(words) => {
                     chunk::forward(buffer, words);
                     Ok(())
@@ -181,13 +194,14 @@ impl Peer {
                 store.write(offset, space)
             }
             Operation::Flush => unreachable!("a flush moves no data"),
-        };
-        self.finish(order, done)
+        }
     }
 
-    /// Answer an order, and forget it.
+    /// Answer an order, whose client takes it for done `latency_ns` after it was asked, and forget it.
     #[inline]
-    pub fn finish(&mut self, order: &Order, done: io::Result<()>) -> Status {
+    pub fn finish(&mut self, order: &Order, done: io::Result<()>, latency_ns: u64) -> Status {
+        let latency = self.memory.word(self.places(order.queue).latency(order.slot.into()));
+        latency.store(latency_ns, Ordering::Relaxed);
         let status = done.map_or_else(|error| Status::of_error(&error), |()| Status::Fine);
         self.answer(order.queue, order.slot, order.attempt, status);
         self.rings[order.queue as usize].under_way -= 1;
@@ -221,7 +235,7 @@ impl Peer {
 /// fio's word for an operation, in traces.
 pub fn action(operation: Operation) -> &'static str {
     match operation {
-        Operation::Read | Operation::Probe => "read",
+        Operation::Read => "read",
         Operation::Write => "write",
         Operation::Flush => "datasync",
     }

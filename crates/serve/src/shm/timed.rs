@@ -1,11 +1,14 @@
-//! Timing on: the device thread has the model, and hands data over so that the client has it when the model says.
+//! Timing on: the device thread has the model, and tells each client when it has its answer.
 //!
-//! A request enters the modelled host's software when its command is found. Its way through real memory is not the
-//! model's, and would come on top; so that it does not, the request is cut at its end: data is handed over by the length
-//! of the way ([`Way`](super::way::Way), measured by probes) before the model's instant, and its client has it at that
-//! instant. To know it that early, the engine runs ahead of the clock by no more than the way, only while requests are
-//! under way, and no further than the next completion; for a request that is alone, by [`LONE_LEAD`] more. A request that
-//! arrives meanwhile is as late in the model as that: never with one request at a time, and by less than the way with more.
+//! A request enters the model when its command is found. Its way through real memory is not the model's, and would come
+//! on top; so that it does not, a command says when it was asked, and its status how much later it is over: the model's
+//! latency, counted from there. Data moves when the command is found, and is near its client when the status comes; the
+//! client waits for what is left of the latency. So nothing that a machine takes for all this shows in the latency, as
+//! long as it takes less than the model. What it takes longer is the lag.
+//!
+//! For the status to be there in time, the engine runs ahead of the clock by what the command's way has taken, twice: the
+//! answer's is like it. It does so only while requests are under way, and no further than the next completion; for a
+//! request that is alone, by [`LONE_LEAD`] more. A request that arrives meanwhile enters the model where the engine is.
 //!
 //! [`LONE_LEAD`]: crate::wall::LONE_LEAD
 
@@ -13,7 +16,6 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use phaselink_client::PROBE_BYTES;
 use phaselink_client::layout::TRANSFER_BYTES_MAX;
 use phaselink_client::status::Status;
 use phaselink_core::engine::{Completed, Input};
@@ -30,11 +32,22 @@ use crate::flusher::Flusher;
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, Wall};
 
+/// What the engine runs ahead for at most. (Assumed; the limits of two threads are 0.6 us for there and back with a
+/// sector, and 1.4 us with a page.)
+const WAY_AHEAD_MAX: Span = Span::from_us(5);
+/// A command that says it was asked longer ago than this, or later than now, has another clock, and had no way.
+const WAY_MAX: Span = Span::from_ms(10);
+
 /// An order in the model.
 struct UnderWay {
     peer: u64,
     order: Order,
+    /// What has become of its data.
+    done: io::Result<()>,
+    found: Time,
+    /// Its time in the model, where the engine was ahead the engine's.
     arrived: Time,
+    /// From the client's asking to being found.
     way: Span,
 }
 
@@ -48,8 +61,6 @@ struct Timed<'a> {
     queues_ever: usize,
     orders: Vec<Option<UnderWay>>,
     free: Vec<u32>,
-    /// What the engine has completed ahead of time: the token, and when it is due.
-    ahead: Vec<(Time, Completed)>,
     space: Vec<u8>,
     tally: Arc<Mutex<Tally>>,
 }
@@ -62,7 +73,7 @@ pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) ->
     let limits = device.drive.limits();
     let threads = (0..limits.queue_pairs).map(|_| wall.engine_mut().add_client(limits.queue_slots())).collect();
     let inbox = Inbox::new(thread::current());
-    let keeper = Keeper { device, served, inbox: &inbox, doorbells: wait == Wait::Block, probes: true };
+    let keeper = Keeper { device, served, inbox: &inbox, doorbells: wait == Wait::Block, timed: true };
     thread::scope(|scope| {
         let builder = thread::Builder::new().name(String::from("shm keeper"));
         let keeper = builder.spawn_scoped(scope, || keeper.run())?;
@@ -77,7 +88,6 @@ pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) ->
             queues_ever: 0,
             orders: Vec::new(),
             free: Vec::new(),
-            ahead: Vec::new(),
             space: vec![0; TRANSFER_BYTES_MAX as usize],
             tally: Arc::clone(&tally),
         };
@@ -96,7 +106,8 @@ impl Timed<'_> {
                 tally.flushes += 1;
                 tally.errors += u64::from(status != Status::Fine);
             }
-            if self.complete() | self.look() {
+            let now = self.wall.clock().now();
+            if self.look(now) | self.complete(now) {
                 self.crowd.busy();
             } else {
                 self.crowd.idle(|| self.wall.idle_for());
@@ -115,49 +126,42 @@ impl Timed<'_> {
         });
     }
 
-    /// Hand over what is due; whether anything was.
-    fn complete(&mut self) -> bool {
-        while let Some(done) = self.wall.run_ahead() {
-            let order = self.orders[done.token as usize].as_ref().expect("an order completes once");
-            self.ahead.push((Time::ZERO + done.at.since(Time::ZERO).saturating_sub(order.way), done));
+    /// Answer what the model has done; whether there was anything.
+    fn complete(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while let Some(done) = self.wall.run_ahead(self.wall.model_time(now)) {
+            self.answer(done);
+            any = true;
         }
-        if self.ahead.is_empty() {
-            return false;
-        }
-        let now = self.wall.now();
-        let before = self.ahead.len();
-        for place in (0..before).rev() {
-            if self.ahead[place].0 <= now {
-                let (due, done) = self.ahead.swap_remove(place);
-                self.hand_over(due, now, done);
-            }
-        }
-        self.ahead.len() < before
+        any
     }
 
-    fn hand_over(&mut self, due: Time, now: Time, done: Completed) {
-        let UnderWay { peer, order, arrived, .. } =
-            self.orders[done.token as usize].take().expect("an order completes once");
-        self.free.push(done.token);
-        self.wall.hand_over(due, now);
-        let Some(peer) = self.crowd.find(peer) else { return };
-        let status = peer.perform(&order, &self.device.store, &mut self.space);
+    fn answer(&mut self, completed: Completed) {
+        let UnderWay { peer, order, done, found, arrived, way } =
+            self.orders[completed.token as usize].take().expect("an order completes once");
+        self.free.push(completed.token);
+        let latency = completed.at.since(arrived);
+        let Some(peer) = self.crowd.find(peer) else { return self.wall.hand_over(found, found) };
+        let status = peer.finish(&order, done, latency.as_ps() / 1000);
+        // The command came late by its way, and the status will be as late, unless its way was out of the ordinary.
+        let late = self.wall.now().since(found) + way + way.min(WAY_AHEAD_MAX);
+        self.wall.hand_over(found + latency, found + late);
         let mut tally = locked(&self.tally);
         let op = if order.operation == Operation::Write { Op::Write } else { Op::Read };
-        tally.direction(op).count(order.bytes, done.at.since(arrived));
+        tally.direction(op).count(order.bytes, latency);
         tally.errors += u64::from(status != Status::Fine);
         tally.lag.record(self.wall.last_lag());
     }
 
     /// Look at every queue; whether anything was there.
-    fn look(&mut self) -> bool {
+    fn look(&mut self, now: Time) -> bool {
         let mut found = false;
         for place in 0..self.crowd.peers.len() {
             for queue in 0..self.crowd.peers[place].queues() {
                 match self.crowd.peers[place].take(queue) {
                     Taken::Nothing => continue,
                     Taken::Refused => locked(&self.tally).errors += 1,
-                    Taken::Order(order) => self.accept(place, order),
+                    Taken::Order(order) => self.accept(place, order, now),
                 }
                 found = true;
             }
@@ -165,34 +169,31 @@ impl Timed<'_> {
         found
     }
 
-    /// An order has been found: probes and flushes are done at once, the others go into the model.
-    fn accept(&mut self, place: usize, order: Order) {
-        let peer = &mut self.crowd.peers[place];
-        if order.operation == Operation::Probe {
-            peer.perform(&order, &self.device.store, &mut self.space);
-            return peer.way.on_probe(order.bytes, self.wall.now());
-        }
+    /// An order has been found: it goes into the model, and its data moves; but for a flush, which takes what it takes.
+    fn accept(&mut self, place: usize, order: Order, now: Time) {
+        let peer = &self.crowd.peers[place];
         if let Some(record) = &self.device.record {
             record.note(action(order.operation), order.offset, order.bytes.into());
         }
         if order.operation == Operation::Flush {
             return self.crowd.flush(place, order);
         }
-        let (number, way, thread) = (peer.number, peer.way.span(order.bytes), peer.thread(order.queue));
-        self.submit(number, order, way, thread);
-        // Probes find their bytes in the processor's cache, and so must what takes the way that they have measured.
-        self.device.store.prefetch(order.offset, order.bytes.min(PROBE_BYTES[1]));
-    }
-
-    fn submit(&mut self, peer: u64, order: Order, way: Span, thread: u16) {
+        // While lines of store and client are under way, the model begins.
+        peer.prefetch(&order, &self.device.store);
+        let asked = self.wall.clock().at_ns(order.asked_ns).unwrap_or(now);
+        let way = Some(now.since(asked)).filter(|way| *way < WAY_MAX).unwrap_or_default();
+        let found = self.wall.model_time(now);
         let token = self.free.pop().unwrap_or_else(|| {
             self.orders.push(None);
             self.orders.len() as u32 - 1
         });
-        let op = if order.operation == Operation::Write { Op::Write } else { Op::Read };
-        let io = Io { op, offset: order.offset, bytes: order.bytes };
-        self.wall.lead_by(way);
-        let arrived = self.wall.arrive(Input::Request { thread, io, token });
-        self.orders[token as usize] = Some(UnderWay { peer, order, arrived, way });
+        let Order { operation, offset, bytes, queue, .. } = order;
+        let op = if operation == Operation::Write { Op::Write } else { Op::Read };
+        self.wall.lead_by(way.min(WAY_AHEAD_MAX) * 2);
+        let input = Input::Request { thread: peer.thread(queue), io: Io { op, offset, bytes }, token };
+        let arrived = self.wall.arrive_at(found, input);
+        let done = peer.transfer(&order, &self.device.store, &mut self.space);
+        let peer = peer.number;
+        self.orders[token as usize] = Some(UnderWay { peer, order, done, found, arrived, way });
     }
 }

@@ -14,8 +14,6 @@ pub enum Operation {
     Write = 2,
     /// What has been written before survives the device's end.
     Flush = 3,
-    /// A read that is answered at once, whatever the model says: it measures the way between host and device.
-    Probe = 4,
 }
 
 /// A command, as the host puts it into the ring.
@@ -34,6 +32,9 @@ pub struct Command {
     pub buffer: u64,
     /// Incomplete tag that the buffer is marked with.
     pub tag: u64,
+    /// When the host asked, in nanoseconds of a clock that the device can read too; 0 if there is none. In the simulator
+    /// there is none; in shared memory, the device takes the way of the command out of its latency.
+    pub asked_ns: u64,
 }
 
 impl Command {
@@ -49,6 +50,7 @@ impl Command {
         bytes[16..24].copy_from_slice(&self.buffer.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.tag.to_le_bytes());
         bytes[32] = self.attempt;
+        bytes[40..48].copy_from_slice(&self.asked_ns.to_le_bytes());
         bytes
     }
 
@@ -66,6 +68,7 @@ impl Command {
             offset: word(1),
             buffer: word(2),
             tag: word(3),
+            asked_ns: word(5),
         })
     }
 }
@@ -77,7 +80,6 @@ impl Operation {
             1 => Some(Operation::Read),
             2 => Some(Operation::Write),
             3 => Some(Operation::Flush),
-            4 => Some(Operation::Probe),
             _ => None,
         }
     }
@@ -106,10 +108,11 @@ mod tests {
             bytes: 4096,
             buffer: 0x1234_5000,
             tag: 0xdead_beef,
+            asked_ns: 1 << 50,
         };
         assert_eq!(Command::decode(&command.encode()), Some(command));
         assert_eq!(Command::decode(&[0; COMMAND_BYTES]), None);
-        for operation in [Operation::Write, Operation::Flush, Operation::Probe] {
+        for operation in [Operation::Write, Operation::Flush] {
             let command = Command { operation, ..command };
             assert_eq!(Command::decode(&command.encode()), Some(command));
         }
