@@ -134,6 +134,14 @@ impl Wall {
         self.advance_to(self.now());
     }
 
+    /// While no request is under way, let everything happen that is due by `now`, which may be earlier than it is: as
+    /// early as something may still turn out to have arrived.
+    pub fn idle_until(&mut self, now: Time) {
+        if self.under_way == 0 {
+            self.advance_to(now);
+        }
+    }
+
     fn advance_to(&mut self, now: Time) {
         let events = if self.under_way == 0 { IDLE_EVENTS_MAX } else { EVENTS_MAX };
         if !self.engine.run_some_until(now, events) {
@@ -181,7 +189,6 @@ impl Wall {
     /// Once all requests under way are done, the engine waits for the clock: whoever asks next should not find it ahead.
     pub fn run_ahead(&mut self, now: Time) -> Option<Completed> {
         if self.under_way == 0 {
-            self.advance_to(now);
             return None;
         }
         let lead = if self.under_way == 1 { self.lead + LONE_LEAD } else { self.lead };

@@ -44,8 +44,8 @@ struct UnderWay {
     order: Order,
     /// What has become of its data.
     done: io::Result<()>,
-    found: Time,
-    /// Its time in the model, where the engine was ahead the engine's.
+    asked: Time,
+    /// When it entered the model: then, or where the engine was ahead.
     arrived: Time,
     /// From the client's asking to being found.
     way: Span,
@@ -62,6 +62,8 @@ struct Timed<'a> {
     orders: Vec<Option<UnderWay>>,
     free: Vec<u32>,
     space: Vec<u8>,
+    /// Mean of the latest ways.
+    usual_way: Span,
     tally: Arc<Mutex<Tally>>,
 }
 
@@ -89,6 +91,7 @@ pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) ->
             orders: Vec::new(),
             free: Vec::new(),
             space: vec![0; TRANSFER_BYTES_MAX as usize],
+            usual_way: Span::ZERO,
             tally: Arc::clone(&tally),
         };
         timed.run();
@@ -128,24 +131,27 @@ impl Timed<'_> {
 
     /// Answer what the model has done; whether there was anything.
     fn complete(&mut self, now: Time) -> bool {
+        let now = self.wall.model_time(now);
         let mut any = false;
-        while let Some(done) = self.wall.run_ahead(self.wall.model_time(now)) {
+        while let Some(done) = self.wall.run_ahead(now) {
             self.answer(done);
             any = true;
+        }
+        if !any {
+            self.wall.idle_until(Time::ZERO + now.since(Time::ZERO + self.usual_way + self.usual_way / 4));
         }
         any
     }
 
     fn answer(&mut self, completed: Completed) {
-        let UnderWay { peer, order, done, found, arrived, way } =
+        let UnderWay { peer, order, done, asked, arrived, way } =
             self.orders[completed.token as usize].take().expect("an order completes once");
         self.free.push(completed.token);
         let latency = completed.at.since(arrived);
-        let Some(peer) = self.crowd.find(peer) else { return self.wall.hand_over(found, found) };
+        let Some(peer) = self.crowd.find(peer) else { return self.wall.hand_over(asked, asked) };
         let status = peer.finish(&order, done, latency.as_ps() / 1000);
-        // The command came late by its way, and the status will be as late, unless its way was out of the ordinary.
-        let late = self.wall.now().since(found) + way + way.min(WAY_AHEAD_MAX);
-        self.wall.hand_over(found + latency, found + late);
+        // The status takes what the command has taken, unless that was out of the ordinary.
+        self.wall.hand_over(asked + latency, self.wall.now() + way);
         let mut tally = locked(&self.tally);
         let op = if order.operation == Operation::Write { Op::Write } else { Op::Read };
         tally.direction(op).count(order.bytes, latency);
@@ -180,20 +186,21 @@ impl Timed<'_> {
         }
         // While lines of store and client are under way, the model begins.
         peer.prefetch(&order, &self.device.store);
-        let asked = self.wall.clock().at_ns(order.asked_ns).unwrap_or(now);
-        let way = Some(now.since(asked)).filter(|way| *way < WAY_MAX).unwrap_or_default();
-        let found = self.wall.model_time(now);
+        let asked = self.wall.clock().at_ns(order.asked_ns).filter(|asked| now.since(*asked) < WAY_MAX).unwrap_or(now);
+        let way = now.since(asked).min(WAY_AHEAD_MAX);
+        self.usual_way = self.usual_way - self.usual_way / 8 + way / 8;
+        let asked = self.wall.model_time(asked.min(now));
         let token = self.free.pop().unwrap_or_else(|| {
             self.orders.push(None);
             self.orders.len() as u32 - 1
         });
         let Order { operation, offset, bytes, queue, .. } = order;
         let op = if operation == Operation::Write { Op::Write } else { Op::Read };
-        self.wall.lead_by(way.min(WAY_AHEAD_MAX) * 2);
+        self.wall.lead_by(way);
         let input = Input::Request { thread: peer.thread(queue), io: Io { op, offset, bytes }, token };
-        let arrived = self.wall.arrive_at(found, input);
+        let arrived = self.wall.arrive_at(asked, input);
         let done = peer.transfer(&order, &self.device.store, &mut self.space);
         let peer = peer.number;
-        self.orders[token as usize] = Some(UnderWay { peer, order, done, found, arrived, way });
+        self.orders[token as usize] = Some(UnderWay { peer, order, done, asked, arrived, way });
     }
 }
