@@ -25,7 +25,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use phaselink_core::protocol::dc_express::command::COMMAND_BYTES;
-use phaselink_core::protocol::dc_express::tags::{self, TagWidth};
+use phaselink_core::protocol::dc_express::tags::TagWidth;
 
 use crate::wide;
 
@@ -132,15 +132,16 @@ pub struct Tag {
 }
 
 impl Tag {
+    /// A word that ends in the tag, as [`tags::mark`](phaselink_core::protocol::dc_express::tags::mark) makes it.
+    #[inline]
     fn word(self) -> u64 {
-        let mut bytes = [0; WORD_BYTES];
-        tags::mark(&mut bytes, WORD_BYTES, self.value, self.width);
-        u64::from_le_bytes(bytes)
+        self.value << (u64::BITS - self.width.bits())
     }
 
+    /// Whether a word ends in the tag.
     #[inline]
     fn stands_in(self, word: u64) -> bool {
-        tags::tail(&word.to_le_bytes(), self.width) == self.value
+        word >> (u64::BITS - self.width.bits()) == self.value
     }
 }
 
@@ -254,4 +255,23 @@ pub fn take<W: Word>(entry: &[W], pass: u8) -> Option<[u8; COMMAND_BYTES]> {
         load_words(&entry[1..], &mut command[WORD_BYTES..]);
         command
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use phaselink_core::protocol::dc_express::tags;
+
+    use super::*;
+
+    #[test]
+    fn a_tag_stands_where_the_simulator_puts_it() {
+        for width in [TagWidth::Bits8, TagWidth::Bits16, TagWidth::Bits32, TagWidth::Bits64] {
+            let tag = Tag { value: 0x8877_6655_4433_22f1 & (u64::MAX >> (64 - width.bits())), width };
+            let mut bytes = [0; WORD_BYTES];
+            tags::mark(&mut bytes, WORD_BYTES, tag.value, width);
+            assert_eq!(tag.word(), u64::from_le_bytes(bytes));
+            assert!(tag.stands_in(tag.word() | u64::from(width != TagWidth::Bits64)));
+            assert!(!tag.stands_in(tag.word() ^ 1 << 63));
+        }
+    }
 }

@@ -119,6 +119,22 @@ impl Places {
     }
 }
 
+/// Where a command has its stamp, in a word that the simulator leaves free: when the client asked, by its
+/// [`clock`](crate::clock), or 0.
+const STAMP_WORD: usize = 5;
+
+/// Put the stamp into a command.
+#[inline]
+pub fn stamp(command: &mut [u8; COMMAND_BYTES], asked_ns: u64) {
+    command.as_chunks_mut().0[STAMP_WORD] = asked_ns.to_le_bytes();
+}
+
+/// The stamp of a command.
+#[inline]
+pub fn stamped_ns(command: &[u8; COMMAND_BYTES]) -> u64 {
+    u64::from_le_bytes(command.as_chunks().0[STAMP_WORD])
+}
+
 /// Words of so many bytes.
 pub fn words(bytes: u32) -> usize {
     bytes as usize / WORD_BYTES

@@ -14,7 +14,7 @@ use phaselink_core::protocol::dc_express::tags::TagSource;
 use crate::chunk::{self, COMMAND_WORDS, Tag};
 use crate::clock;
 use crate::connection::Connection;
-use crate::layout::{Places, words};
+use crate::layout::{self, Places, words};
 use crate::status::Status;
 
 /// Looks at a slot in vain before the clock is asked, and whoever else wants the processor: some microseconds.
@@ -298,9 +298,11 @@ impl Queue {
         let (pass, attempt) = (self.pass, self.attempts[place]);
         let connection = &*self.connection;
         let buffer = self.places.buffer(slot.into());
-        let command = Command { operation, pass, slot, attempt, offset, bytes, buffer, tag, asked_ns };
+        let command = Command { operation, pass, slot, attempt, offset, bytes, buffer, tag };
         let entry = connection.memory.words(self.places.entry(self.tail), COMMAND_WORDS);
-        chunk::publish(entry, &command.encode());
+        let mut command = command.encode();
+        layout::stamp(&mut command, asked_ns);
+        chunk::publish(entry, &command);
         self.tail += 1;
         if self.tail == connection.welcome.layout.entries {
             (self.tail, self.pass) = (0, next_pass(self.pass));

@@ -56,7 +56,7 @@ fn data() -> Vec<u8> {
 fn command(operation: Operation) -> Command {
     let bytes = 8 * WORDS as u32;
     let (pass, offset, tag) = (FIRST_PASS, 1 << 40, TAG.value);
-    Command { operation, pass, slot: 3, attempt: 1, offset, bytes, buffer: 77, tag, asked_ns: 5 }
+    Command { operation, pass, slot: 3, attempt: 1, offset, bytes, buffer: 77, tag }
 }
 
 /// The device: a look or two at the ring, and what it finds.

@@ -332,7 +332,6 @@ fn disturb(timing: bool) {
                     bytes: 512,
                     buffer,
                     tag: 0,
-                    asked_ns: 0,
                 };
                 let mut bytes = command.encode();
                 if is_wrong {

@@ -8,7 +8,7 @@ use phaselink_client::layout::{Layout, words};
 use phaselink_client::memory::Memory;
 use phaselink_client::status::Status;
 use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation, next_pass};
-use phaselink_serve::shm::peer::{Order, Peer, Taken};
+use phaselink_serve::shm::peer::{self, Order, Peer, Taken};
 use phaselink_serve::shm::share::Part;
 use phaselink_serve::store::{Geometry, Store};
 
@@ -98,7 +98,6 @@ impl Pair {
             bytes: u32::from(blocks % 16) * 512,
             buffer: places.buffer(u32::from(slot) % self.layout.slots()),
             tag: script.number(8),
-            asked_ns: 0,
         };
         match wrong % 8 {
             1 => command.slot = script.number(2) as u16,
@@ -144,7 +143,11 @@ impl Pair {
         let order = self.orders.remove(0);
         // Flushes are another thread's, and only answered here.
         let status = match order.operation {
-            Operation::Flush => self.device.finish(&order, self.store.flush(), 0),
+            Operation::Flush => {
+                let status = peer::status(self.store.flush());
+                self.device.finish(&order, status, 0);
+                status
+            }
             _ => self.device.perform(&order, &self.store, &mut self.space),
         };
         assert_eq!(status, Status::Fine, "{order:?}");

@@ -9,7 +9,7 @@ use phaselink_client::status::Status;
 use phaselink_core::protocol::dc_express::endpoint::{MODE_DOORBELL, MODE_POLL};
 
 use super::keeper::{Change, Inbox};
-use super::peer::{Order, Peer};
+use super::peer::{self, Order, Peer};
 use crate::flusher::Flusher;
 use crate::wall::Wait;
 
@@ -63,9 +63,9 @@ impl Crowd<'_> {
     #[inline]
     pub fn answer_flush(&mut self) -> Option<Status> {
         let ((number, order), flushed) = self.flusher.take_done()?;
-        let status = flushed.as_ref().map_or_else(Status::of_error, |()| Status::Fine);
+        let status = peer::status(flushed);
         if let Some(peer) = self.find(number) {
-            peer.finish(&order, flushed, 0);
+            peer.finish(&order, status, 0);
         }
         Some(status)
     }

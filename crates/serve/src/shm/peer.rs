@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use phaselink_client::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
-use phaselink_client::layout::{Layout, Places, words};
+use phaselink_client::layout::{self, Layout, Places, words};
 use phaselink_client::memory::Memory;
 use phaselink_client::status::Status;
 use phaselink_core::protocol::dc_express::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
@@ -124,9 +124,10 @@ impl Peer {
 
     /// The order that a private copy of a command is.
     #[inline]
-    fn check(&self, queue: u32, bytes: &[u8; COMMAND_BYTES]) -> Result<Order, Status> {
-        let command = Command::decode(bytes).ok_or(Status::Invalid)?;
-        let Command { operation, slot, attempt, offset, bytes, buffer, asked_ns, .. } = command;
+    fn check(&self, queue: u32, command: &[u8; COMMAND_BYTES]) -> Result<Order, Status> {
+        let asked_ns = layout::stamped_ns(command);
+        let command = Command::decode(command).ok_or(Status::Invalid)?;
+        let Command { operation, slot, attempt, offset, bytes, buffer, .. } = command;
         let is_own = u32::from(slot) < self.layout.slots() && buffer == self.places(queue).buffer(slot.into());
         if !is_own {
             return Err(Status::Invalid);
@@ -165,23 +166,21 @@ impl Peer {
     /// If it is a flush: [`Crowd::flush`](super::crowd::Crowd::flush) sees to these.
     #[inline]
     pub fn perform(&mut self, order: &Order, store: &Store, space: &mut [u8]) -> Status {
-        let done = self.transfer(order, store, space);
-        self.finish(order, done, 0)
+        let status = self.transfer(order, store, space);
+        self.finish(order, status, 0);
+        status
     }
 
-    /// Move the data of an order, and do not answer it yet.
-    ///
-    /// # Errors
-    /// Those of the store.
+    /// Move the data of an order, and do not answer it yet: what the answer will be.
     ///
     /// # Panics
     /// As [`Peer::perform`].
     #[inline]
-    pub fn transfer(&self, order: &Order, store: &Store, space: &mut [u8]) -> io::Result<()> {
+    pub fn transfer(&self, order: &Order, store: &Store, space: &mut [u8]) -> Status {
         let Order { operation, offset, bytes, queue, slot, .. } = *order;
         let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
         let space = &mut space[..bytes as usize];
-        match operation {
+        let done = match operation {
             Operation::Read => match store.words(offset, bytes) {
                 Some(words) => {
                     chunk::forward(buffer, words);
@@ -194,18 +193,17 @@ impl Peer {
                 store.write(offset, space)
             }
             Operation::Flush => unreachable!("a flush moves no data"),
-        }
+        };
+        status(done)
     }
 
     /// Answer an order, whose client takes it for done `latency_ns` after it was asked, and forget it.
     #[inline]
-    pub fn finish(&mut self, order: &Order, done: io::Result<()>, latency_ns: u64) -> Status {
+    pub fn finish(&mut self, order: &Order, status: Status, latency_ns: u64) {
         let latency = self.memory.word(self.places(order.queue).latency(order.slot.into()));
         latency.store(latency_ns, Ordering::Relaxed);
-        let status = done.map_or_else(|error| Status::of_error(&error), |()| Status::Fine);
         self.answer(order.queue, order.slot, order.attempt, status);
         self.rings[order.queue as usize].under_way -= 1;
-        status
     }
 
     #[inline]
@@ -230,6 +228,11 @@ impl Peer {
     pub fn set_thread(&mut self, queue: u32, thread: u16) {
         self.rings[queue as usize].thread = thread;
     }
+}
+
+/// What becomes of an order whose store has done this.
+pub fn status(done: io::Result<()>) -> Status {
+    done.map_or_else(|error| Status::of_error(&error), |()| Status::Fine)
 }
 
 /// fio's word for an operation, in traces.

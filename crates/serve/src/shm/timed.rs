@@ -39,11 +39,12 @@ const WAY_AHEAD_MAX: Span = Span::from_us(5);
 const WAY_MAX: Span = Span::from_ms(10);
 
 /// An order in the model.
+#[derive(Clone, Copy)]
 struct UnderWay {
     peer: u64,
     order: Order,
     /// What has become of its data.
-    done: io::Result<()>,
+    status: Status,
     asked: Time,
     /// When it entered the model: then, or where the engine was ahead.
     arrived: Time,
@@ -59,7 +60,8 @@ struct Timed<'a> {
     threads: Vec<u16>,
     /// Queues that have been given a thread of the model, in turn.
     queues_ever: usize,
-    orders: Vec<Option<UnderWay>>,
+    /// By token; which of them are under way, the model knows.
+    orders: Vec<UnderWay>,
     free: Vec<u32>,
     space: Vec<u8>,
     /// Mean of the latest ways.
@@ -144,12 +146,11 @@ impl Timed<'_> {
     }
 
     fn answer(&mut self, completed: Completed) {
-        let UnderWay { peer, order, done, asked, arrived, way } =
-            self.orders[completed.token as usize].take().expect("an order completes once");
+        let UnderWay { peer, order, status, asked, arrived, way } = self.orders[completed.token as usize];
         self.free.push(completed.token);
         let latency = completed.at.since(arrived);
         let Some(peer) = self.crowd.find(peer) else { return self.wall.hand_over(asked, asked) };
-        let status = peer.finish(&order, done, latency.as_ps() / 1000);
+        peer.finish(&order, status, latency.as_ps() / 1000);
         // The status takes what the command has taken, unless that was out of the ordinary.
         self.wall.hand_over(asked + latency, self.wall.now() + way);
         let mut tally = locked(&self.tally);
@@ -190,17 +191,30 @@ impl Timed<'_> {
         let way = now.since(asked).min(WAY_AHEAD_MAX);
         self.usual_way = self.usual_way - self.usual_way / 8 + way / 8;
         let asked = self.wall.model_time(asked.min(now));
-        let token = self.free.pop().unwrap_or_else(|| {
-            self.orders.push(None);
-            self.orders.len() as u32 - 1
-        });
+        let under_way = UnderWay { peer: peer.number, order, status: Status::Fine, asked, arrived: asked, way };
+        let token = keep(under_way, &mut self.orders, &mut self.free);
         let Order { operation, offset, bytes, queue, .. } = order;
         let op = if operation == Operation::Write { Op::Write } else { Op::Read };
         self.wall.lead_by(way);
         let input = Input::Request { thread: peer.thread(queue), io: Io { op, offset, bytes }, token };
         let arrived = self.wall.arrive_at(asked, input);
-        let done = peer.transfer(&order, &self.device.store, &mut self.space);
-        let peer = peer.number;
-        self.orders[token as usize] = Some(UnderWay { peer, order, done, asked, arrived, way });
+        let status = peer.transfer(&order, &self.device.store, &mut self.space);
+        // Nothing is copied here that has just been written: it would wait until the client's lines are.
+        let kept = &mut self.orders[token as usize];
+        (kept.arrived, kept.status) = (arrived, status);
+    }
+}
+
+/// Keep an order at a free place: its token.
+fn keep(order: UnderWay, orders: &mut Vec<UnderWay>, free: &mut Vec<u32>) -> u32 {
+    match free.pop() {
+        Some(token) => {
+            orders[token as usize] = order;
+            token
+        }
+        None => {
+            orders.push(order);
+            orders.len() as u32 - 1
+        }
     }
 }

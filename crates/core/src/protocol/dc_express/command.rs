@@ -32,9 +32,6 @@ pub struct Command {
     pub buffer: u64,
     /// Incomplete tag that the buffer is marked with.
     pub tag: u64,
-    /// When the host asked, in nanoseconds of a clock that the device can read too; 0 if there is none. In the simulator
-    /// there is none; in shared memory, the device takes the way of the command out of its latency.
-    pub asked_ns: u64,
 }
 
 impl Command {
@@ -50,7 +47,6 @@ impl Command {
         bytes[16..24].copy_from_slice(&self.buffer.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.tag.to_le_bytes());
         bytes[32] = self.attempt;
-        bytes[40..48].copy_from_slice(&self.asked_ns.to_le_bytes());
         bytes
     }
 
@@ -68,7 +64,6 @@ impl Command {
             offset: word(1),
             buffer: word(2),
             tag: word(3),
-            asked_ns: word(5),
         })
     }
 }
@@ -108,7 +103,6 @@ mod tests {
             bytes: 4096,
             buffer: 0x1234_5000,
             tag: 0xdead_beef,
-            asked_ns: 1 << 50,
         };
         assert_eq!(Command::decode(&command.encode()), Some(command));
         assert_eq!(Command::decode(&[0; COMMAND_BYTES]), None);

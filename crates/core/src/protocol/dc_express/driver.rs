@@ -162,8 +162,7 @@ impl Driver {
         let queue = &mut self.queues[number];
         queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot").tag = tag;
         let (operation, pass) = (Operation::Read, queue.pass);
-        let command =
-            Command { operation, pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag, asked_ns: 0 };
+        let command = Command { operation, pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag };
         sink.memory.write(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, &command.encode());
         sink.bind(self.first_binding + number, queue.tail as usize, request);
         queue.tail += 1;
