@@ -4,7 +4,6 @@ use super::Parts;
 use super::form::{Certainty, Form, Latency};
 use super::media::Access;
 use super::workload::{Class, Workload};
-use crate::config::Placement;
 use crate::link::packet::{Direction, Packet};
 use crate::protocol::capi::afu::CLAIM_BYTES;
 use crate::protocol::capi::spec::{LINE_BYTES, STATUS_BYTES};
@@ -108,12 +107,11 @@ fn status(parts: &Parts) -> Packet {
 }
 
 fn doubt(parts: &Parts, class: &Class, access: Access) -> Option<&'static str> {
-    let (capi, root) = (&parts.drive.capi, &parts.drive.root_complex);
-    let in_dram = matches!(root.placement, Placement::Dram | Placement::RemoteDram);
+    let capi = &parts.drive.capi;
     let requests = Packet { chunk_bytes: LINE_BYTES, ..parts.read(class.bytes) };
     let doubts = [
         (capi.translation_miss_ratio > 0.0, "addresses that the PSL cannot translate come by chance"),
-        (in_dram && !root.refresh.is_zero(), "reads of host memory wait for its refresh"),
+        (parts.refreshes(), "reads of host memory wait for its refresh"),
         (class.op == Op::Write, "writes wait for room in the AFU's buffer once the memory falls behind"),
         (!parts.flows(&requests, 0), "lines wait for flow-control credits"),
     ];

@@ -4,12 +4,14 @@ use super::Parts;
 use super::demand::Demands;
 use super::media::Access;
 use super::workload::{Class, Workload};
-use crate::config::{Duplex, Wait};
+use crate::config::{Duplex, Placement, Wait};
 use crate::link::packet::Direction;
 use crate::report::stage::Ledger;
 use crate::report::{Stage, StageTimes};
 use crate::time::Span;
 use crate::workload::Op;
+
+const LIE_DIFFERENTLY: &str = "requests lie differently in stripes and program units";
 
 /// How far a latency can be relied upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,28 +69,77 @@ impl Latency {
     /// The latency of a request whose ledger is complete.
     pub fn new(ledger: &Ledger, access: Access, certainty: Certainty) -> Latency {
         let stages = ledger.close(ledger.cursor()).clone();
-        let spared =
-            [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::CoreWait, Stage::LinkWait];
-        let spared: Span = spared.iter().map(|stage| stages.get(*stage)).sum();
-        let least = stages.total() - spared - (access.idle - access.least);
+        let least = stages.total() - spared(&stages) - (access.idle - access.least);
         Latency { stages, certainty, least }
     }
+}
+
+/// What a request among others may be spared.
+fn spared(stages: &StageTimes) -> Span {
+    let spared =
+        [Stage::Poll, Stage::PollWait, Stage::Interrupt, Stage::ContextSwitch, Stage::CoreWait, Stage::LinkWait];
+    spared.iter().map(|stage| stages.get(*stage)).sum()
 }
 
 impl Parts<'_> {
     /// Why a request of any protocol may take longer than its closed form, if it may: one whose posted data is followed
     /// by so many short packets.
     pub fn doubt(&self, access: Access, data_bytes: u32, behind: u32) -> Option<&'static str> {
+        let doubts = [
+            (!access.regular, LIE_DIFFERENTLY),
+            (!self.flows(&self.write(Direction::Up, data_bytes), behind), "data waits for flow-control credits"),
+        ];
+        let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
+        found.or_else(|| self.chance())
+    }
+
+    /// What of link and host makes requests take longer now and then, whatever they carry.
+    pub fn chance(&self) -> Option<&'static str> {
         let (link, root) = (&self.drive.link, &self.drive.root_complex);
         let chance =
             link.bit_error_rate > 0.0 || root.late_write_ratio > 0.0 || root.iommu && root.iommu_miss_ratio > 0.0;
         let doubts = [
             (chance, "errors, late writes and translation misses come by chance"),
-            (!access.regular, "requests lie differently in stripes and program units"),
-            (!self.flows(&self.write(Direction::Up, data_bytes), behind), "data waits for flow-control credits"),
             (link.duplex == Duplex::Shared, "both directions share the wire"),
             (self.drive.host.wait == Wait::Hybrid, "a hybrid wait oversleeps"),
         ];
         doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason)
+    }
+
+    /// Whether reads of host memory meet its refresh.
+    pub fn refreshes(&self) -> bool {
+        let root = &self.drive.root_complex;
+        matches!(root.placement, Placement::Dram | Placement::RemoteDram) && !root.refresh.is_zero()
+    }
+
+    /// The latency of requests that begin at these places, from the ledger of one at each; `at(None)` is the ledger of
+    /// one that takes the least wherever it lies, among others too. Without `offsets`, that is all that is known.
+    pub fn latency_at(
+        &self,
+        offsets: Option<Vec<u64>>,
+        certainty: Certainty,
+        at: impl Fn(Option<u64>) -> Ledger,
+    ) -> Latency {
+        let stages = |offset| {
+            let ledger = at(offset);
+            ledger.close(ledger.cursor()).clone()
+        };
+        let bound = stages(None);
+        let least = bound.total() - spared(&bound);
+        let each: Vec<StageTimes> = offsets.into_iter().flatten().map(|offset| stages(Some(offset))).collect();
+        let alike = !each.is_empty() && each.iter().all(|other| *other == each[0]);
+        let unlike = match certainty {
+            Certainty::Exact => LIE_DIFFERENTLY,
+            Certainty::Mean(why) | Certainty::AtLeast(why) => why,
+        };
+        match (alike, certainty) {
+            (true, _) => Latency { least, stages: each.into_iter().next().unwrap_or_default(), certainty },
+            // What may be shorter than on average has no other bound.
+            (false, Certainty::Mean(_)) => Latency { least, stages: bound, certainty: Certainty::AtLeast(unlike) },
+            (false, _) => {
+                let shortest = each.into_iter().min_by_key(StageTimes::total).unwrap_or(bound);
+                Latency { least, stages: shortest, certainty: Certainty::AtLeast(unlike) }
+            }
+        }
     }
 }

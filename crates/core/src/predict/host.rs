@@ -68,17 +68,33 @@ impl Parts<'_> {
         ledger.spend(Stage::Poll, self.at_clock(self.drive.host.poll));
     }
 
+    /// When the handler of an interrupt has run whose message reaches the root complex at `now`. It runs on the core of
+    /// its thread, which spins, or went to sleep at `since` and has left the core idle.
+    pub fn handled(&self, now: Time, since: Option<Time>) -> Time {
+        let host = &self.drive.host;
+        let free_at = since.map_or(Time::ZERO, |since| since + self.at_clock(host.context_switch));
+        let exit = if since.is_some() && free_at <= now { host.idle_exit } else { Span::ZERO };
+        let delivered = now + self.at_clock(host.interrupt) + exit;
+        // The handler runs when its core is done with the switch away from the thread.
+        delivered.max(free_at) + self.at_clock(host.interrupt_handler)
+    }
+
     /// The thread that went to sleep at `since` is woken by an interrupt whose message has just reached the root
     /// complex: delivery, handler, switch.
     pub fn wake(&self, ledger: &mut Ledger, since: Time) {
-        let host = &self.drive.host;
-        let switch = self.at_clock(host.context_switch);
-        let delivered = ledger.cursor() + self.at_clock(host.interrupt);
-        // The handler runs when its core is done with the switch away from the thread.
-        let handled = delivered.max(since + switch) + self.at_clock(host.interrupt_handler) + self.at_clock(host.wake);
+        let handled = self.handled(ledger.cursor(), Some(since));
         ledger.until(Stage::Interrupt, handled);
-        ledger.spend(Stage::ContextSwitch, switch);
-        if switch.is_zero() {
+        self.rouse(ledger, handled);
+    }
+
+    /// A handler that is at it until `busy_until` wakes the thread whose completion it has just found, and its core
+    /// switches to it.
+    pub fn rouse(&self, ledger: &mut Ledger, busy_until: Time) {
+        let (found, wake) = (ledger.cursor(), self.at_clock(self.drive.host.wake));
+        let stage = if wake.is_zero() { Stage::CoreWait } else { Stage::Interrupt };
+        ledger.until(stage, busy_until.max(found) + wake);
+        ledger.spend(Stage::ContextSwitch, self.at_clock(self.drive.host.context_switch));
+        if ledger.cursor() == found {
             self.see(ledger);
         }
     }

@@ -48,16 +48,24 @@ impl Parts<'_> {
             Op::Write => self.write_idle(offset, bytes),
         };
         let first = idle(workload.offset);
-        let mut offsets =
-            (1..self.places(workload, class)).map(|place| workload.offset + place * u64::from(class.bytes));
-        match self.is_regular(workload, class) && offsets.all(|offset| idle(offset) == first) {
+        match self.places(workload, class).is_some_and(|mut offsets| offsets.all(|offset| idle(offset) == first)) {
             true => Access { idle: first.1, waited: first.0, least: least.min(first.1), regular: true },
             false => Access { idle: least, waited: Span::ZERO, least, regular: false },
         }
     }
 
+    /// Where requests lie differently in the memory: the first byte of one at each such place. None if these are too
+    /// many, or if chance, pauses or gap moves make equal requests take different times.
+    pub fn places(&self, workload: &Workload, class: &Class) -> Option<impl Iterator<Item = u64> + use<>> {
+        let (stripe, unit) = (self.geometry.stripe_bytes, self.timing().program_bytes);
+        let units_repeat = class.op == Op::Read || stripe.is_multiple_of(unit) || unit.is_multiple_of(stripe);
+        let (count, offset, bytes) = (self.place_count(workload, class), workload.offset, u64::from(class.bytes));
+        let are_known = class.aligned && units_repeat && count <= PLACES_MAX && !self.is_interrupted(class.op);
+        are_known.then(|| (0..count).map(move |place| offset + place * bytes))
+    }
+
     /// Requests after which places within a stripe repeat; those that divide it all lie alike.
-    fn places(&self, workload: &Workload, class: &Class) -> u64 {
+    fn place_count(&self, workload: &Workload, class: &Class) -> u64 {
         let (stripe, bytes) = (u64::from(self.geometry.stripe_bytes), u64::from(class.bytes));
         // Which buses a part of a stripe needs depends on its place, where chips are told apart.
         let parts_alike = stripe.is_multiple_of(bytes) && (self.chips.is_none() || stripe == bytes);
@@ -88,12 +96,6 @@ impl Parts<'_> {
             Op::Read => self.read_least(bytes),
             Op::Write => self.write_least(bytes),
         }
-    }
-
-    fn is_regular(&self, workload: &Workload, class: &Class) -> bool {
-        let (stripe, unit) = (self.geometry.stripe_bytes, self.timing().program_bytes);
-        let units_repeat = class.op == Op::Read || stripe.is_multiple_of(unit) || unit.is_multiple_of(stripe);
-        class.aligned && units_repeat && self.places(workload, class) <= PLACES_MAX && !self.is_interrupted(class.op)
     }
 
     /// Whether chance, pauses or gap moves make equal requests take different times.

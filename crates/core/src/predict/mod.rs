@@ -11,6 +11,7 @@
 
 mod capi;
 mod cxl;
+mod data_reads;
 mod dc_express;
 mod demand;
 mod form;
@@ -18,6 +19,7 @@ mod host;
 mod json;
 mod link;
 mod media;
+mod moneta;
 mod nvme;
 mod page;
 mod workload;
@@ -127,7 +129,8 @@ fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         Interface::DcExpress => dc_express::form(parts, workload, class),
         Interface::Cxl => cxl::form(parts, workload, class),
         Interface::Capi => capi::form(parts, workload, class),
-        Interface::Moneta | Interface::Pss => Form::of_data(parts, workload, class),
+        Interface::Moneta => moneta::form(parts, workload, class),
+        Interface::Pss => Form::of_data(parts, workload, class),
     }
 }
 

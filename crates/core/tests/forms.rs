@@ -1,0 +1,119 @@
+//! The closed forms of Moneta and of the PSS card against simulations of lone requests, stage by stage.
+
+mod common;
+
+use common::{drive, jobs, run};
+use phaselink_core::config::{Acknowledge, Drive};
+use phaselink_core::predict::{Certainty, Latency, predict};
+use phaselink_core::report::{DirectionOutcome, Outcome};
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn latency(drive: &Drive, job: &str) -> Option<Latency> {
+    predict(drive, &jobs(drive, job)).jobs.remove(0).latencies.remove(0)
+}
+
+fn figures(outcome: &Outcome) -> &DirectionOutcome {
+    outcome.jobs[0].directions().next().expect("requests were counted").1
+}
+
+/// Whether an exact prediction is met stage by stage; any other is never undercut.
+fn held_to(drive: &Drive, job: &str, latency: &Latency) -> Result<bool, TestCaseError> {
+    let (outcome, total) = (run(drive, job), latency.stages.total());
+    let found = figures(&outcome);
+    if std::env::var("SHOW").is_ok() {
+        println!("{:?} {total} {}..{} {job}", latency.certainty, found.total.min(), found.total.max());
+    }
+    prop_assert!(latency.least <= total && found.total.min() >= total, "{} of {total}, {latency:?}", found.total.min());
+    if latency.certainty != Certainty::Exact {
+        return Ok(false);
+    }
+    let means: Vec<_> = found.stages.named(&outcome.stack_stages).map(|(stage, span)| (stage, span / found.ios)).collect();
+    prop_assert_eq!(means, latency.stages.named(&outcome.stack_stages).collect::<Vec<_>>());
+    prop_assert_eq!((found.total.min(), found.total.max()), (total, total));
+    Ok(true)
+}
+
+/// Requests of which none meets what an earlier one has left to do: the cells of a write that is acknowledged early.
+fn lone(drive: &Drive, rw: &str) -> u32 {
+    if rw == "randwrite" && drive.media.acknowledge == Acknowledge::Early { 1 } else { 4 }
+}
+
+fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = String> {
+    select(values).prop_map(String::from)
+}
+
+/// Links, memories and hosts for any protocol.
+fn any_parts() -> impl Strategy<Value = Vec<String>> {
+    let link = (
+        (1..=6u32, select(&[1u32, 4, 8, 16][..])),
+        one_of(&["link.max_payload_bytes=128", "link.max_payload_bytes=512", "link.max_payload_bytes=4096"]),
+        one_of(&["link.max_read_request_bytes=512", "link.max_read_request_bytes=128", "link.read_completion_boundary_bytes=128"]),
+        one_of(&["link.read_tags=4", "link.read_tags=256", "link.hops=2", "link.one_way_ns=0"]),
+        one_of(&["link.dllps=true", "link.dllps=false", "link.granularity=packet"]),
+    );
+    let rest = (
+        one_of(&["media.preset=pcm-moneta", "media.preset=dram", "media.preset=pcm-lpddr2-nvm", "media.preset=pcm-p5q-card"]),
+        one_of(&["media.channels=3", "media.stripe_bytes=512", "media.stripe_bytes=16384", "media.read_ns=5000"]),
+        one_of(&["root_complex.write_ns=0", "root_complex.dram_read_ns=700", "root_complex.placement=remote-dram", "host.core_ghz=2"]),
+        one_of(&["host.context_switch_ns=0", "host.wake_ns=0", "host.idle_exit_ns=0", "host.interrupt_ns=0", "host.mmio_write_ns=300"]),
+    );
+    (link, rest).prop_map(|(((generation, lanes), payload, reads, tags, other), (media, stripes, root, host))| {
+        let wide = [format!("link.generation={generation}"), format!("link.lanes={lanes}")];
+        wide.into_iter().chain([payload, reads, tags, other, media, stripes, root, host]).collect()
+    })
+}
+
+fn any_moneta() -> impl Strategy<Value = Vec<String>> {
+    let device = (
+        select(&[512u32, 1024, 4096, 8192][..]),
+        1..=9u8,
+        any::<bool>(),
+        any::<bool>(),
+        one_of(&["moneta.ring_bytes_per_ns=4", "moneta.ring_bytes_per_ns=0.3", "moneta.ring_bytes_per_ns=1e4"]),
+        one_of(&["moneta.pipeline_ns=0", "moneta.pipeline_ns=743"]),
+    );
+    let driver = (
+        1..=3u8,
+        one_of(&["moneta.tag_hint=true", "moneta.tag_hint=false", "moneta.interrupt_vectors=1", "moneta.tags=1"]),
+        one_of(&["moneta.tag_pool=locked", "moneta.tag_pool=lock-free"]),
+        one_of(&["moneta.spin_up_to_bytes=0", "moneta.spin_up_to_bytes=4096", "moneta.spin_up_to_bytes=1000000"]),
+        one_of(&["stack.preset=user-space", "stack.preset=linux-2.6-no-op", "stack.preset=linux-2.6-no-scheduler"]),
+        any::<bool>(),
+    );
+    (device, driver).prop_map(|((chunk, buffers, split, fair, ring, pipeline), (words, tags, pool, spin, stack, zero_copy))| {
+        let mut set = vec![
+            format!("moneta.chunk_bytes={chunk}"),
+            format!("moneta.transfer_buffers={buffers}"),
+            format!("moneta.split_queues={split}"),
+            format!("moneta.fair={fair}"),
+            format!("moneta.request_words={words}"),
+        ];
+        if zero_copy && words > 1 {
+            set.extend(["moneta.zero_copy=true".to_string(), "stack.copy_bytes_per_ns=0".to_string()]);
+        }
+        set.extend([ring, pipeline, tags, pool, spin, stack]);
+        set
+    })
+}
+
+fn described(name: &str, sets: &[&[String]]) -> Drive {
+    drive(name, &sets.concat().iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_lone_moneta_request_takes_what_is_predicted_stage_by_stage(
+        name in select(&["moneta", "moneta-block"][..]),
+        parts in any_parts(),
+        moneta in any_moneta(),
+        rw in select(&["randread", "randwrite"][..]),
+        bytes in select(&[512u32, 1024, 4096, 6144, 12_288, 65_536, 262_144, 1 << 20][..]),
+    ) {
+        let drive = described(name, &[&parts, &moneta]);
+        let job = format!("rw={rw} bs={bytes} number_ios={}", lone(&drive, rw));
+        held_to(&drive, &job, &latency(&drive, &job).expect("a closed form"))?;
+    }
+}
