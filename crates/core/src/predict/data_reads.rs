@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use super::Parts;
 use crate::config::Granularity;
-use crate::link::packet::Kind;
+use crate::link::packet::Packet;
 use crate::link::wire::{Class, Wire};
 use crate::report::Stage;
 use crate::report::stage::Ledger;
@@ -27,18 +27,24 @@ pub(super) struct DataRead {
     pub there: Time,
 }
 
+/// A wire of one direction, and what it owes for packets that have arrived from the other, from when on.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    wire: Wire,
+    owed: VecDeque<(Time, Span)>,
+}
+
 /// Reads under way.
 #[derive(Clone, Debug)]
 pub(super) struct DataReads<'a> {
     parts: &'a Parts<'a>,
+    /// Tags that no read holds, and those that come back with answers.
     tags_free: u32,
-    tags_freed: Time,
+    tags_back: VecDeque<(Time, u32)>,
     waiting: VecDeque<(Time, u32)>,
     requested: VecDeque<DataRead>,
-    up_free_at: Time,
-    down: Wire,
-    /// What requests owe the other wire for their acknowledgement and credits, and from when on.
-    owed: VecDeque<(Time, Span)>,
+    up: Way,
+    down: Way,
 }
 
 impl<'a> DataReads<'a> {
@@ -47,12 +53,11 @@ impl<'a> DataReads<'a> {
         DataReads {
             parts,
             tags_free: parts.drive.link.read_tags.into(),
-            tags_freed: Time::ZERO,
+            tags_back: VecDeque::new(),
             waiting: VecDeque::new(),
             requested: VecDeque::new(),
-            up_free_at: Time::ZERO,
-            down: Wire::default(),
-            owed: VecDeque::new(),
+            up: Way::default(),
+            down: Way::default(),
         }
     }
 
@@ -61,56 +66,86 @@ impl<'a> DataReads<'a> {
         self.waiting.push_back((now, bytes));
     }
 
-    /// The next read to be answered.
+    /// The next read to be answered. What goes on a wire first comes first, as the other wire may owe something for it.
     pub fn answer(&mut self) -> Option<DataRead> {
-        self.request();
+        loop {
+            match (self.next_request(), self.next_answer()) {
+                (Some(request), Some(answer)) if request > answer => return self.send_answer(answer),
+                (Some(request), _) => self.send_request(request),
+                (None, Some(answer)) => return self.send_answer(answer),
+                (None, None) => return None,
+            }
+        }
+    }
+
+    /// When the next requests can go on the wire, if there will be tags for them.
+    fn next_request(&self) -> Option<Time> {
+        let &(asked, bytes) = self.waiting.front()?;
+        let (mut free, mut since) = (self.tags_free, Time::ZERO);
+        let mut back = self.tags_back.iter();
+        while free < self.tags(bytes) {
+            let &(at, tags) = back.next()?;
+            (free, since) = (free + tags, at);
+        }
+        Some(asked.max(since).max(self.up.wire.free_at()))
+    }
+
+    fn send_request(&mut self, ready: Time) {
+        let Some((asked, bytes)) = self.waiting.pop_front() else { return };
+        while self.tags_free < self.tags(bytes)
+            && let Some((_, tags)) = self.tags_back.pop_front()
+        {
+            self.tags_free += tags;
+        }
+        self.tags_free -= self.tags(bytes);
+        let requests = self.parts.data_read(bytes);
+        let (requested, end) = self.up.send(ready, Class::NonPosted, self.parts.on_wire(&requests));
+        let arrived = end + self.parts.link.one_way();
+        self.down.owe(arrived, self.parts, &requests);
+        self.requested.push_back(DataRead { bytes, asked, requested, arrived, answered: arrived, there: arrived });
+    }
+
+    /// When the next answer can go on the wire: the host's memory has been asked since the first of its requests.
+    fn next_answer(&self) -> Option<Time> {
+        let read = self.requested.front()?;
+        let requests = self.parts.data_read(read.bytes);
+        let first = read.arrived - (self.parts.on_wire(&requests) - self.parts.link.packet_times(&requests).0);
+        let ready = (first + self.parts.root_complex.read_latency()).max(read.arrived);
+        Some(ready.max(self.down.wire.free_at()))
+    }
+
+    fn send_answer(&mut self, ready: Time) -> Option<DataRead> {
         let mut read = self.requested.pop_front()?;
         let answers = self.parts.data_answer(read.bytes);
-        let first = read.arrived - (self.parts.on_wire(&self.parts.data_read(read.bytes)) - self.each(read.bytes));
-        let ready = (first + self.parts.root_complex.read_latency()).max(read.arrived).max(self.down.free_at());
-        while let Some((_, span)) = self.owed.pop_front_if(|(since, _)| *since <= ready) {
-            self.down.owe(span);
-        }
-        read.answered = self.down.start_at(ready);
-        let end = read.answered + self.parts.on_wire(&answers);
-        self.down.occupy_single(Class::Completion, end);
-        read.there = end + self.parts.link.one_way();
-        (self.tags_free, self.tags_freed) = (self.tags_free + self.tags(read.bytes), read.there);
+        let (answered, end) = self.down.send(ready, Class::Completion, self.parts.on_wire(&answers));
+        (read.answered, read.there) = (answered, end + self.parts.link.one_way());
+        self.up.owe(read.there, self.parts, &answers);
+        self.tags_back.push_back((read.there, self.tags(read.bytes)));
         Some(read)
-    }
-
-    /// Put on the wire what there are tags for.
-    fn request(&mut self) {
-        while let Some(&(asked, bytes)) = self.waiting.front()
-            && self.tags(bytes) <= self.tags_free
-        {
-            self.waiting.pop_front();
-            self.tags_free -= self.tags(bytes);
-            let requests = self.parts.data_read(bytes);
-            let requested = asked.max(self.tags_freed).max(self.up_free_at);
-            self.up_free_at = requested + self.parts.on_wire(&requests);
-            let arrived = self.up_free_at + self.parts.link.one_way();
-            self.owed.push_back((arrived, self.owed_by(requests.count())));
-            self.requested.push_back(DataRead { bytes, asked, requested, arrived, answered: arrived, there: arrived });
-        }
-    }
-
-    /// Wire time of each request of a read but the last.
-    fn each(&self, bytes: u32) -> Span {
-        self.parts.link.packet_times(&self.parts.data_read(bytes)).0
     }
 
     /// A read of more requests than there are tags takes all of them.
     fn tags(&self, bytes: u32) -> u32 {
         self.parts.data_read(bytes).count().min(self.parts.drive.link.read_tags.into())
     }
+}
 
-    /// Wire time that requests owe the other wire once they have arrived. Packet by packet it finds other gaps.
-    fn owed_by(&self, requests: u32) -> Span {
-        match self.parts.drive.link.granularity {
-            Granularity::Packet => Span::ZERO,
-            _ => self.parts.link.acknowledgement(Kind::MemoryRead) * u64::from(requests),
+impl Way {
+    /// Acknowledgements and credits of packets that arrive at `arrived`. Packet by packet they find other gaps.
+    fn owe(&mut self, arrived: Time, parts: &Parts, packet: &Packet) {
+        if parts.drive.link.granularity != Granularity::Packet {
+            self.owed.push_back((arrived, parts.link.acknowledgement(packet.kind) * u64::from(packet.count())));
         }
+    }
+
+    /// Packets that are ready go on the wire, which is free: when they do, and when they have passed.
+    fn send(&mut self, ready: Time, class: Class, length: Span) -> (Time, Time) {
+        while let Some((_, span)) = self.owed.pop_front_if(|(since, _)| *since <= ready) {
+            self.wire.owe(span);
+        }
+        let start = self.wire.start_at(ready);
+        self.wire.occupy_single(class, start + length);
+        (start, start + length)
     }
 }
 

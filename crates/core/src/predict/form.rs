@@ -41,8 +41,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// What is known whatever the protocol: the memory, the software above the driver, and the data on the wire. The
-    /// form of a protocol for which no more is written down yet.
+    /// What is known whatever the protocol: the memory, the software above the driver, and the data on the wire.
     pub fn of_data(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         let mut demands = Form::shared(parts, workload, class, Span::ZERO, false);
         match class.op {

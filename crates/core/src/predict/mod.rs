@@ -6,8 +6,10 @@
 //! et al., "Balanced Job Bound Analysis of Queueing Networks", CACM 1982). Says of every figure whether it is exact, a
 //! mean or a bound. Uses the arithmetic of link, memory and host, so that no cost is written twice, but no event.
 //!
-//! A protocol adds one file with its [`Form`] and one line in [`form`]; until then, [`Form::of_data`] gives the bounds
-//! that hold for any protocol, and no latency.
+//! A protocol adds one file with its [`Form`] and one line in [`form`]; [`Form::of_data`] gives the bounds that hold for
+//! any protocol. Where the pieces or pages of a request meet each other, its form is a recurrence over them, as each
+//! wire, buffer and bank serves in order. CAPI, Moneta and the PSS card have no latency of requests that their drivers
+//! split.
 
 mod capi;
 mod cxl;
@@ -22,6 +24,7 @@ mod media;
 mod moneta;
 mod nvme;
 mod page;
+mod pss;
 mod workload;
 
 #[cfg(test)]
@@ -68,7 +71,7 @@ pub struct JobPrediction {
     pub name: String,
     pub iodepth: u32,
     pub workload: Workload,
-    /// The latency of each of the workload's classes, where the protocol has a closed form.
+    /// The latency of each of the workload's classes, where there is a closed form.
     pub latencies: Vec<Option<Latency>>,
     /// The mean request's demands, the bottleneck first; never empty.
     pub demands: Vec<Demand>,
@@ -130,7 +133,7 @@ fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         Interface::Cxl => cxl::form(parts, workload, class),
         Interface::Capi => capi::form(parts, workload, class),
         Interface::Moneta => moneta::form(parts, workload, class),
-        Interface::Pss => Form::of_data(parts, workload, class),
+        Interface::Pss => pss::form(parts, workload, class),
     }
 }
 
@@ -140,7 +143,7 @@ impl JobPrediction {
         &self.demands[0]
     }
 
-    /// Mean latency of a lone request in nanoseconds, where the protocol has a closed form.
+    /// Mean latency of a lone request in nanoseconds, where there is a closed form.
     pub fn alone_ns(&self) -> Option<f64> {
         self.mean_ns(|latency| latency.stages.total().as_ns())
     }

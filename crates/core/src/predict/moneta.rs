@@ -93,27 +93,34 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// A read's piece holds its buffer from its turn until its data has been received, a write's until it is over the ring.
+/// The least for which a piece holds its buffer: of a read from its turn until its data has been received, of a write
+/// until it is over the ring.
+fn held(parts: &Parts, op: Op, bytes: u32) -> Span {
+    let filled = match op {
+        Op::Read => parts.least(Op::Read, bytes) + parts.sent(&parts.data(bytes)),
+        Op::Write => {
+            let asked = parts.sent(&parts.data_read(bytes)) + parts.host_memory(bytes);
+            asked + parts.sent(&parts.data_answer(bytes))
+        }
+    };
+    filled + over_ring(parts, bytes)
+}
+
 fn demand_buffers(parts: &Parts, demands: &mut Demands, op: Op, bytes: u32) {
-    let held = over_ring(parts, bytes)
-        + match op {
-            Op::Read => parts.least(Op::Read, bytes) + parts.sent(&parts.data(bytes)),
-            Op::Write => {
-                let asked = parts.sent(&parts.data_read(bytes)) + parts.host_memory(bytes);
-                asked + parts.sent(&parts.data_answer(bytes))
-            }
-        };
     let name = match (parts.drive.moneta.split_queues, op) {
         (false, _) => "transfer buffers",
         (true, Op::Read) => "transfer buffers of reads",
         (true, Op::Write) => "transfer buffers of writes",
     };
-    demands.add(name, buffers(parts) as f64, held, 1.0);
+    demands.add(name, buffers(parts) as f64, held(parts, op, bytes), 1.0);
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
-    let certainty = doubt(parts, workload, class).map_or(Certainty::Exact, Certainty::AtLeast);
-    let offsets = parts.places(workload, class).map(|offsets| offsets.collect());
+    let held_up = held_up(parts, class).filter(|_| class.bytes > parts.drive.moneta.chunk_bytes);
+    // Pieces that are held up meet differently in the memory, and may be the sooner for it.
+    let offsets = parts.places(workload, class).filter(|_| held_up.is_none()).map(|offsets| offsets.collect());
+    let doubt = held_up.or_else(|| doubt(parts, workload, class));
+    let certainty = doubt.map_or(Certainty::Exact, Certainty::AtLeast);
     parts.latency_at(offsets, certainty, |offset| {
         let mut ledger = parts.descend(class.op, class.bytes);
         if offset.is_some() {
@@ -203,19 +210,30 @@ fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
     done
 }
 
-/// The least that a request takes in the device, wherever it lies: its data follows itself on the wire.
+/// The least that a request takes in the device, wherever it lies and whatever holds up its pieces: its data follows
+/// itself on the wire, or its last piece waits for a buffer that others have held in turn.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     let (first_bytes, last_bytes) = (first_bytes(parts, class.bytes), last_bytes(parts, class.bytes));
+    let before_last = pieces(parts, class.bytes).count().saturating_sub(1);
+    let in_turn = held(parts, class.op, first_bytes) * (before_last / buffers(parts)) as u64;
+    let lead = held(parts, class.op, first_bytes) - held(parts, class.op, last_bytes);
+    let on_wire = |bytes| match class.op {
+        Op::Read => parts.on_wire(&parts.data(bytes)),
+        Op::Write => parts.on_wire(&parts.data_answer(bytes)),
+    };
+    let behind = on_wire(first_bytes) * (before_last.saturating_sub(1)) as u64 + on_wire(last_bytes);
+    let data: Span = pieces(parts, class.bytes).map(on_wire).sum();
+    let waited = if before_last > 0 { in_turn - lead - behind } else { Span::ZERO };
+    ledger.spend(Stage::RequestQueue, waited);
     if class.op == Op::Write {
-        let answers = pieces(parts, class.bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum();
-        parts.spend_data_reads_least(first_bytes, answers, ledger);
+        parts.spend_data_reads_least(first_bytes, data, ledger);
         ledger.spend(Stage::Ring, over_ring(parts, last_bytes));
         ledger.spend(Stage::Media, parts.least(Op::Write, last_bytes));
         return ledger.cursor();
     }
     ledger.spend(Stage::Media, parts.least(Op::Read, first_bytes));
     ledger.spend(Stage::Ring, over_ring(parts, first_bytes));
-    ledger.spend(Stage::Transfer, pieces(parts, class.bytes).map(|bytes| parts.on_wire(&parts.data(bytes))).sum());
+    ledger.spend(Stage::Transfer, data);
     let left = ledger.cursor();
     receive(parts, ledger);
     left
@@ -253,24 +271,51 @@ fn strays(parts: &Parts, workload: &Workload) -> bool {
     !alone && !kept
 }
 
+/// Why a lone request may take longer in the host.
 fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static str> {
-    let (moneta, link) = (&parts.drive.moneta, &parts.drive.link);
-    let idle = !sleeps(parts, class.bytes) && !parts.drive.host.idle_exit.is_zero();
-    let is_read = class.op == Op::Read;
-    let cut = |packet: Packet| Packet { chunk_bytes: packet.chunk_bytes.min(moneta.chunk_bytes), ..packet };
-    let at_once = (moneta.chunk_bytes * buffers(parts) as u32).min(class.bytes);
-    let flows = match class.op {
-        Op::Read => parts.flows(&cut(parts.data(class.bytes)), 1),
-        Op::Write => parts.flows(&cut(parts.data_read(at_once)), 0),
-    };
+    let moneta = &parts.drive.moneta;
+    let soonest = moneta.pipeline + parts.sent(&word(parts)) + parts.sent(&message(parts));
+    let own_idles = sleeps(parts, class.bytes) && parts.at_clock(parts.drive.host.context_switch) <= soonest;
+    let idle = !own_idles && !parts.drive.host.idle_exit.is_zero();
+    let strays = strays(parts, workload) && (idle || !parts.drive.link.command_payload);
     let words = parts.flows(&word(parts), u32::from(moneta.request_words) - 1);
-    let in_gaps = link.dllps && link.granularity == Granularity::Packet && class.bytes > moneta.chunk_bytes;
     let doubts = [
-        (strays(parts, workload) && (idle || !link.command_payload), "interrupts go to cores that may idle"),
-        (!flows || !words, "packets wait for flow-control credits"),
-        (!is_read && in_gaps, "acknowledgements share the wires"),
-        (!is_read && parts.refreshes(), "reads of host memory wait for its refresh"),
+        (strays, "interrupts go to cores that may idle"),
+        (!words, "request words wait for flow-control credits"),
+    ];
+    let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
+    found.or_else(|| held_up(parts, class))
+}
+
+/// What may hold its data up.
+fn held_up(parts: &Parts, class: &Class) -> Option<&'static str> {
+    let link = &parts.drive.link;
+    let in_gaps = link.dllps && link.granularity == Granularity::Packet && class.bytes > parts.drive.moneta.chunk_bytes;
+    let doubts = [
+        (!flows(parts, class), "data, or requests for it, wait for flow-control credits"),
+        (class.op == Op::Write && in_gaps, "acknowledgements share the wires"),
+        (class.op == Op::Write && parts.refreshes(), "reads of host memory wait for its refresh"),
     ];
     let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
     found.or_else(|| parts.chance())
+}
+
+/// Whether the data of a lone read, or the requests for that of a lone write, never wait for credits.
+fn flows(parts: &Parts, class: &Class) -> bool {
+    let (chunk_bytes, buffers) = (parts.drive.moneta.chunk_bytes, buffers(parts) as u32);
+    let cut = |packet: Packet| Packet { chunk_bytes: packet.chunk_bytes.min(chunk_bytes), ..packet };
+    if class.op == Op::Read {
+        return parts.flows(&cut(parts.data(class.bytes)), 1);
+    }
+    let piece_bytes = first_bytes(parts, class.bytes);
+    let requests = parts.data_read(piece_bytes);
+    let (each, _) = parts.link.packet_times(&requests);
+    let every = each.max(parts.link.accept(Direction::Up));
+    // The credits of a piece are back before its buffer is empty, and other requests follow.
+    let back = every * u64::from(requests.count()) + parts.link.credits_away(Direction::Up, each);
+    let data = parts.host_memory(piece_bytes) + parts.sent(&parts.data_answer(piece_bytes));
+    let in_time = back <= parts.sent(&requests) + data + over_ring(parts, piece_bytes);
+    let at_once = (chunk_bytes * buffers).min(class.bytes);
+    let all = parts.flows(&cut(parts.data_read(class.bytes)), 0);
+    all || parts.flows(&cut(parts.data_read(at_once)), 0) && (in_time || at_once == class.bytes)
 }

@@ -34,7 +34,10 @@ fn what(class: &Class) -> String {
 
 fn alone(class: &Class, latency: Option<&Latency>, stack: &[String]) -> String {
     let Some(latency) = latency else {
-        return format!("A lone {}: there is no closed form of this protocol's latency.\n", what(class));
+        return format!(
+            "A lone {}: no closed form of its latency, as the driver splits it into commands that overlap.\n",
+            what(class)
+        );
     };
     let total = latency.stages.total();
     let certainty = match latency.certainty {

@@ -1,11 +1,11 @@
-//! What holds for a protocol of which nothing but its data is known.
+//! What holds for a request of which nothing but its data is known.
 
 use super::{Form, Parts, page, predict, predict_job};
 use crate::config::Drive;
 use crate::workload::Job;
 
 #[test]
-fn a_protocol_without_a_closed_form_has_bounds_and_no_latency() {
+fn a_request_without_a_closed_form_has_bounds_and_no_latency() {
     let drive = Drive::shipped("nvme-polled").unwrap();
     let job = Job::named("any");
     let bare = predict_job(&Parts::new(&drive), &job, Form::of_data);
@@ -18,5 +18,5 @@ fn a_protocol_without_a_closed_form_has_bounds_and_no_latency() {
         assert!(demand.busy_ns <= whole.busy_ns, "{}", demand.resource);
     }
     prediction.jobs = vec![bare];
-    assert!(page(&prediction).contains("there is no closed form of this protocol's latency"));
+    assert!(page(&prediction).contains("no closed form of its latency"));
 }

@@ -6,7 +6,7 @@
 
 mod cache;
 mod firmware;
-mod lanes;
+pub mod lanes;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -264,7 +264,7 @@ impl Controller {
             self.read(now, id, ports);
             return true;
         }
-        let fits = self.cache.reserve(parts(offset, bytes).count() as u32);
+        let fits = self.cache.reserve(pages(offset, bytes).count() as u32);
         if fits {
             ports.sink.charge(request, Stage::MediaWait, now);
             self.ask_for_data(id, ports);
@@ -303,7 +303,7 @@ impl Controller {
     /// When all of a read is in the cache; none if that is not to be.
     fn cached(&self, offset: u64, bytes: u32) -> Option<Time> {
         let mut ready = Time::ZERO;
-        for (page, range) in parts(offset, bytes) {
+        for (page, range) in pages(offset, bytes) {
             ready = ready.max(self.cache.find(page, &range)?);
         }
         Some(ready)
@@ -398,12 +398,12 @@ impl Controller {
             return;
         }
         let (offset, bytes) = command.descriptor.extent();
-        let chips_are_busy = parts(offset, bytes).any(|(page, _)| self.lanes.is_busy(page));
+        let chips_are_busy = pages(offset, bytes).any(|(page, _)| self.lanes.is_busy(page));
         let cached = chips_are_busy && self.cache.is_on() && !self.late;
         if !cached {
-            command.pages_missing = parts(offset, bytes).count() as u32;
+            command.pages_missing = pages(offset, bytes).count() as u32;
         }
-        for (page, range) in parts(offset, bytes) {
+        for (page, range) in pages(offset, bytes) {
             self.store(now, page, range, (!cached).then_some(id), ports);
         }
         if cached {
@@ -478,7 +478,7 @@ impl Descriptor {
 }
 
 /// The parts of pages that a command touches.
-fn parts(offset: u64, bytes: u32) -> impl Iterator<Item = (u64, Range<u32>)> {
+pub fn pages(offset: u64, bytes: u32) -> impl Iterator<Item = (u64, Range<u32>)> {
     let page_bytes = u64::from(PAGE_BYTES);
     let end = offset + u64::from(bytes);
     (offset / page_bytes..end.div_ceil(page_bytes)).map(move |page| {
