@@ -140,7 +140,10 @@ impl Way {
 
     /// Packets that are ready go on the wire, which is free: when they do, and when they have passed.
     fn send(&mut self, ready: Time, class: Class, length: Span) -> (Time, Time) {
-        while let Some((_, span)) = self.owed.pop_front_if(|(since, _)| *since <= ready) {
+        while let Some(&(since, span)) = self.owed.front()
+            && since <= ready
+        {
+            self.owed.pop_front();
             self.wire.owe(span);
         }
         let start = self.wire.start_at(ready);

@@ -26,10 +26,7 @@ const MESSAGE_BYTES: u32 = 4;
 /// A request over Moneta: its latency unless the driver splits it.
 pub(super) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     let is_whole = class.bytes <= parts.drive.moneta.max_transfer_kib * 1024;
-    Form {
-        latency: is_whole.then(|| latency(parts, workload, class)),
-        demands: demands(parts, workload, class),
-    }
+    Form { latency: is_whole.then(|| latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
 /// The sizes of a request's pieces.
@@ -279,10 +276,8 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static s
     let idle = !own_idles && !parts.drive.host.idle_exit.is_zero();
     let strays = strays(parts, workload) && (idle || !parts.drive.link.command_payload);
     let words = parts.flows(&word(parts), u32::from(moneta.request_words) - 1);
-    let doubts = [
-        (strays, "interrupts go to cores that may idle"),
-        (!words, "request words wait for flow-control credits"),
-    ];
+    let doubts =
+        [(strays, "interrupts go to cores that may idle"), (!words, "request words wait for flow-control credits")];
     let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
     found.or_else(|| held_up(parts, class))
 }

@@ -257,7 +257,9 @@ fn spared(parts: &Parts, workload: &Workload, class: &Class) -> Spared {
     let written = workload.classes.iter().any(|class| class.op == Op::Write);
     match class.op {
         _ if pss.cache_pages == 0 => Spared::Never,
-        Op::Write if acknowledges_early(parts) => Spared::Often("the card's DRAM takes writes that find the chips busy"),
+        Op::Write if acknowledges_early(parts) => {
+            Spared::Often("the card's DRAM takes writes that find the chips busy")
+        }
         Op::Write => Spared::Never,
         Op::Read if ahead && workload.sequential => Spared::Often("pages of a sequence may have been read ahead"),
         Op::Read if !ahead && !written => Spared::Never,
