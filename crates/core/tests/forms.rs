@@ -172,8 +172,8 @@ fn saturated_drives_give_what_their_bottlenecks_allow() {
         ("moneta", "", "bs=256k iodepth=4 numjobs=4 number_ios=200", "wire to host", 0.02),
         ("moneta", "moneta.ring_bytes_per_ns=0.5", "bs=256k iodepth=4 numjobs=4 number_ios=60", "ring", 0.02),
         ("moneta", "moneta.transfer_buffers=1", "bs=256k iodepth=4 number_ios=60", "transfer buffers of reads", 0.25),
-        ("pss", "", "bs=4k iodepth=64 number_ios=8000", "firmware", 0.02),
-        ("pss", "pss.firmware_ns=1000", "bs=4k iodepth=64 number_ios=8000", "media buses", 0.02),
+        ("pss", "", "bs=4k iodepth=64 number_ios=8000", "media buses", 0.02),
+        ("pss", "pss.firmware_ns=60000", "bs=4k iodepth=64 number_ios=8000", "firmware", 0.02),
         ("pss", "pss.cache_pages=0", "rw=randwrite bs=4k iodepth=32 number_ios=3000", "media banks", 0.5),
     ];
     for (name, set, job, bottleneck, share) in cases {
