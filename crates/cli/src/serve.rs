@@ -36,6 +36,7 @@ Examples:
   phaselink serve nvme --nbd 'nbd+unix:///?socket=nvme.sock'
   phaselink serve nvme --nbd nbd://127.0.0.1:10809/disk --store disk.phaselink --timing off
   phaselink serve dc-express --shm fast.sock
+  phaselink serve dc-express --shm fast.sock --nbd 'nbd+unix:///?socket=x.sock'
   phaselink serve nvme --vfio-user nvme.sock --timing off
   phaselink serve dc-express --nbd 'nbd+unix:///?socket=x.sock' --run 'nbdinfo \"$uri\"'
 
@@ -177,22 +178,22 @@ impl Arguments {
         })
     }
 
-    /// With timing on, the model is one host's, and its device is the one that hosts speak to.
+    /// With timing on, hosts over vfio-user bring the software that the model of the others has, and speak NVMe.
     fn check_fronts(&self, drive: &Drive) -> Result<(), Problem> {
-        let fronts = [
-            ("--nbd", !self.nbd.is_empty()),
-            ("--shm", !self.shm.is_empty()),
-            ("--vfio-user", !self.vfio_user.is_empty()),
-        ];
-        let given: Vec<&str> = fronts.iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| *flag).collect();
-        if self.timing == Timing::Off {
+        if self.timing == Timing::Off || self.vfio_user.is_empty() {
             return Ok(());
         }
-        if given.len() > 1 {
-            let found = format!("{} together: the model has one host", given.join(" and "));
-            return Err(Problem::new("serve", None, found, "one of them, or --timing off"));
+        let others = [("--nbd", !self.nbd.is_empty()), ("--shm", !self.shm.is_empty())];
+        let others: Vec<&str> = others.iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| *flag).collect();
+        if !others.is_empty() {
+            let others = others.join(" and ");
+            let found = format!(
+                "{others} and --vfio-user together: hosts over vfio-user bring their own software, which is part of the \
+                 model for the others"
+            );
+            return Err(Problem::new("serve", None, found, "one or the other, or --timing off"));
         }
-        if !self.vfio_user.is_empty() && drive.interface != Interface::Nvme {
+        if drive.interface != Interface::Nvme {
             let found = format!("--vfio-user: hosts speak NVMe, and {} does not", drive.name);
             return Err(Problem::new("serve", None, found, "a drive with interface nvme, or --timing off"));
         }

@@ -121,6 +121,31 @@ fn jobs_run_through_shared_memory_and_what_does_not_fit_there_is_told() {
 }
 
 #[test]
+fn one_modelled_drive_is_loaded_over_nbd_and_in_shared_memory_at_once_and_its_account_has_both() {
+    for wait in ["spin", "block"] {
+        let here = directory("together");
+        let fronts = ["--nbd", "nbd://127.0.0.1:0/", "--shm", "a.sock", "--json", "--lag-tolerance-us", "1e9"];
+        let mut server = Running::start(&here, &[&fronts[..], &["--wait", wait]].concat());
+        let benches = [server.told("serving "), server.told("serving ")].map(|target| {
+            let mut command = program();
+            command.current_dir(&here).args(["bench", &target]);
+            command.args("--rw randrw --bs 4k --iodepth 4 --numjobs 2 --number-ios 100 --json".split_whitespace());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        });
+        for bench in benches {
+            let ran: Ran = bench.wait_with_output().unwrap().into();
+            assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        }
+        let ran = server.terminate();
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        let jobs = document["jobs"].as_array().unwrap().iter();
+        let ios: u64 = jobs.flat_map(|job| ["read", "write"].map(|op| job[op]["total_ios"].as_u64().unwrap())).sum();
+        assert_eq!((ran.code, ios), (Some(0), 400));
+        assert_eq!(document["phaselink"]["lag"]["count"], 400);
+    }
+}
+
+#[test]
 fn a_store_that_is_taken_or_an_address_for_everybody_is_wrong_input() {
     let here = directory("refused");
     let first = ["--nbd", "nbd+unix:///?socket=a.sock", "--store", "bytes"];

@@ -219,9 +219,13 @@ fn a_file_named_as_a_shipped_drive_is_meant_with_its_path() {
 }
 
 #[test]
-fn with_timing_on_a_server_has_one_kind_of_host_and_over_vfio_user_it_speaks_nvme() {
+fn with_timing_on_hosts_over_vfio_user_are_alone_and_speak_nvme() {
     let lines = errors("serve nvme --shm x.sock --vfio-user y.sock");
     assert!(lines[0].contains("--shm and --vfio-user together") && lines[0].contains("--timing off"), "{lines:?}");
+    let lines = errors("serve nvme --shm x.sock --nbd nbd://127.0.0.1:0/ --vfio-user y.sock");
+    assert!(lines[0].contains("--nbd and --shm and --vfio-user together"), "{lines:?}");
+    let lines = errors("serve nvme --shm no/such/folder/x.sock --nbd nbd+unix:///?socket=no/such/folder/y.sock");
+    assert!(lines[0].contains("cannot be"), "both together are fine: {lines:?}");
     let lines = errors("serve dc-express --vfio-user y.sock");
     assert!(lines[0].contains("dc-express does not") && lines[0].contains("--timing off"), "{lines:?}");
     let lines = errors("serve nvme --vfio-user no/such/folder/y.sock");

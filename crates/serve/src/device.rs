@@ -60,10 +60,46 @@ impl Stop {
     pub fn is_requested(&self) -> bool {
         self.flag.load(Ordering::Acquire)
     }
+
+    /// Now, if not before, when what this returns goes: a thread that has it, and fails, leaves no other waiting.
+    pub fn at_the_end(&self) -> AtTheEnd<'_> {
+        AtTheEnd(self)
+    }
+}
+
+/// Requests a stop when it goes.
+#[derive(Debug)]
+#[must_use]
+pub struct AtTheEnd<'a>(&'a Stop);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.request();
+    }
 }
 
 impl AsFd for Stop {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_fails_stops_the_others() {
+        let stop = Stop::new().unwrap();
+        let failed = thread::scope(|scope| {
+            let failing = || {
+                let _stop = stop.at_the_end();
+                panic!("as asked");
+            };
+            scope.spawn(failing).join().is_err()
+        });
+        assert!(failed && stop.is_requested());
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! - [`store`] holds the bytes, in a file or in memory.
 //! - [`wall`] drives the core's engine by a clock and records its lag.
+//! - [`remote`] lets front-ends on other threads ask that engine.
 //! - [`shm`] serves DC Express to user space through shared memory.
 //! - [`vfio_user`] serves [`nvme`] to virtual machines and user-space drivers.
 //! - [`nbd`] serves them over NBD, and [`bench`] loads what is served.
@@ -13,10 +14,12 @@
 pub mod bench;
 pub mod device;
 pub mod flusher;
+pub mod mailbox;
 pub mod metrics;
 pub mod nbd;
 pub mod nvme;
 pub mod record;
+pub mod remote;
 pub mod report;
 pub mod server;
 pub mod shm;

@@ -8,11 +8,14 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Instant;
 
+use phaselink_core::config::Drive;
 use phaselink_core::engine::Engine;
 use phaselink_core::report::Outcome;
 
 use crate::device::Device;
+use crate::nbd::model::Model;
 use crate::nbd::{self, Served};
+use crate::remote::{Exchange, Remote};
 use crate::shm;
 use crate::tally::Tally;
 use crate::wall::{Clock, Wait, Wall, span};
@@ -50,12 +53,19 @@ impl Server {
     /// The first of a front-end that cannot go on, or of the disk. All of them have stopped by then.
     pub fn run(&self) -> io::Result<Summary> {
         let started = Instant::now();
+        // Shared memory and NBD have one host, and so one model.
+        let exchange = &Exchange::new(self.wait)?;
         let modelled = thread::scope(|scope| {
             let metrics = self.metrics.as_ref();
-            let metrics = metrics.map(|listener| scope.spawn(|| self.stopping(metrics::serve(listener, &self.device))));
-            let nbd = (!self.nbd.is_empty()).then(|| scope.spawn(|| self.stopping(self.serve_nbd())));
-            let shm = (!self.shm.is_empty()).then(|| scope.spawn(|| self.stopping(self.serve_shm())));
-            let vfio_user = (!self.vfio_user.is_empty()).then(|| scope.spawn(|| self.stopping(self.serve_vfio_user())));
+            let metrics =
+                metrics.map(|listener| scope.spawn(|| self.until_stopped(|| metrics::serve(listener, &self.device))));
+            let shm = !self.shm.is_empty();
+            let shm = shm.then(|| scope.spawn(|| self.until_stopped(|| self.serve_shm(exchange))));
+            let remote = shm.as_ref().map(|shm| Remote::new(exchange, shm.thread().clone()));
+            let nbd = !self.nbd.is_empty();
+            let nbd = nbd.then(|| scope.spawn(|| self.until_stopped(|| self.serve_nbd(remote))));
+            let vfio_user = !self.vfio_user.is_empty();
+            let vfio_user = vfio_user.then(|| scope.spawn(|| self.until_stopped(|| self.serve_vfio_user())));
             if let Some(metrics) = metrics {
                 joined(metrics)?;
             }
@@ -69,41 +79,49 @@ impl Server {
         Ok(Summary { outcome: modelled.unwrap_or_else(measured), tally })
     }
 
-    /// The model's account of what has been served over NBD, if there is a model.
-    fn serve_nbd(&self) -> io::Result<Option<Outcome>> {
+    /// The model's account of what has been served over NBD, if there is a model of its own: the `remote` one of another
+    /// front-end is asked where there is one.
+    fn serve_nbd(&self, remote: Option<Remote>) -> io::Result<Option<Outcome>> {
         if !self.timing {
             return nbd::lean::serve(&self.device, &self.nbd, self.wait).map(|()| None);
         }
-        let mut wall = Wall::new(Engine::new(&self.device.drive, self.seed), Clock::start());
-        nbd::timed::serve(&self.device, &self.nbd, &mut wall, self.wait)?;
+        if let Some(remote) = remote {
+            return nbd::timed::serve(&self.device, &self.nbd, Model::Remote(remote), self.wait).map(|()| None);
+        }
+        let mut wall = self.wall(&self.device.drive, Clock::start());
+        nbd::timed::serve(&self.device, &self.nbd, Model::own(&mut wall, &self.device.drive), self.wait)?;
         Ok(Some(wall.engine().outcome(&self.device.drive, self.seed)))
     }
 
-    /// The same for shared memory.
-    fn serve_shm(&self) -> io::Result<Option<Outcome>> {
+    /// The same for shared memory, and whoever else asks for its model through `exchange`.
+    fn serve_shm(&self, exchange: &Exchange) -> io::Result<Option<Outcome>> {
         if !self.timing {
             return shm::lean::serve(&self.device, &self.shm, self.wait).map(|()| None);
         }
-        let mut wall = Wall::new(Engine::new(&self.device.drive, self.seed), Clock::start());
-        shm::timed::serve(&self.device, &self.shm, &mut wall, self.wait)?;
+        let mut wall = self.wall(&self.device.drive, exchange.clock().clone());
+        shm::timed::serve(&self.device, &self.shm, &mut wall, exchange, self.wait)?;
         Ok(Some(wall.engine().outcome(&self.device.drive, self.seed)))
     }
 
-    /// The same for NVMe, whose hosts bring their own software.
+    /// The same for NVMe, whose hosts bring their own software, and so have a model of their own.
     fn serve_vfio_user(&self) -> io::Result<Option<Outcome>> {
         if !self.timing {
             return vfio_user::lean::serve(&self.device, &self.vfio_user, self.wait).map(|()| None);
         }
         let drive = vfio_user::timed::behind_the_doorbell(&self.device.drive);
-        let mut wall = Wall::new(Engine::new(&drive, self.seed), Clock::start());
+        let mut wall = self.wall(&drive, Clock::start());
         vfio_user::timed::serve(&self.device, &self.vfio_user, &mut wall, self.wait)?;
         Ok(Some(wall.engine().outcome(&drive, self.seed)))
     }
 
-    /// Whatever has ended a front-end, the others end with it.
-    fn stopping<T>(&self, ended: io::Result<T>) -> io::Result<T> {
-        self.device.stop.request();
-        ended
+    fn wall(&self, drive: &Drive, clock: Clock) -> Wall {
+        Wall::new(Engine::new(drive, self.seed), clock)
+    }
+
+    /// Whatever ends a front-end, the others end with it.
+    fn until_stopped<T>(&self, front: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let _stop = self.device.stop.at_the_end();
+        front()
     }
 }
 

@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 use phaselink_client::clock;
+use phaselink_core::config::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::report::Latency;
 use phaselink_core::time::{Span, Time};
@@ -93,7 +94,7 @@ pub const LONE_LEAD: Span = Span::from_us(3);
 
 /// Longest sleep of a loop whose device has nothing to do but look for work: what it does by itself is caught up with
 /// then, in one go.
-const IDLE_MAX: Duration = Duration::from_millis(1);
+pub const IDLE_MAX: Duration = Duration::from_millis(1);
 
 impl Wall {
     /// The engine at time zero of `clock`.
@@ -108,6 +109,12 @@ impl Wall {
             held_under_way: Span::ZERO,
             lead: Span::ZERO,
         }
+    }
+
+    /// Let the modelled host of `drive`, which the engine is of, have one thread for each of its queue pairs.
+    pub fn add_threads(&mut self, drive: &Drive) -> Vec<u16> {
+        let limits = drive.limits();
+        (0..limits.queue_pairs).map(|_| self.engine.add_client(limits.queue_slots())).collect()
     }
 
     /// Something arrives from outside, now; the model's time of that.
@@ -184,7 +191,7 @@ impl Wall {
 
     /// Let everything happen that is due by `now`, which [`Wall::now`] has been lately, or by the lead from then while
     /// requests are under way (and by [`LONE_LEAD`] more while it is one), up to the next injected request that is done.
-    /// The caller owes a call of [`Wall::hand_over`] for it.
+    /// The caller owes a call of [`Wall::hand_over`] or [`Wall::pass_on`] for it.
     ///
     /// Once all requests under way are done, the engine waits for the clock: whoever asks next should not find it ahead.
     pub fn run_ahead(&mut self, now: Time) -> Option<Completed> {
@@ -204,6 +211,11 @@ impl Wall {
         self.under_way -= 1;
         self.last_lag = now.since(due) + self.held_under_way;
         self.lag.record(self.last_lag);
+    }
+
+    /// A result goes to another thread, which hands it over when it is due and knows its lag.
+    pub fn pass_on(&mut self) {
+        self.under_way -= 1;
     }
 
     /// How long nothing happens unless something arrives. While no request is under way, the device's own looking for

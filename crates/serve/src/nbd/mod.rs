@@ -2,8 +2,8 @@
 //! machine.
 //!
 //! The request is where a real host meets the device: it takes the place of the modelled application's. With timing on,
-//! it goes down the modelled software stack and is answered when the model says ([`timed`]); with timing off, it goes
-//! straight to the store, on the thread that has read it ([`lean`]).
+//! it goes down the modelled software stack and is answered when the model says ([`timed`]), be that on the same thread
+//! or another ([`model`]); with timing off, it goes straight to the store, on the thread that has read it ([`lean`]).
 //!
 //! - [`wire`] has the messages, [`handshake`] and [`session`] their order; these are pure, and never fail on any bytes.
 //! - [`uri`], [`socket`] and [`buffer`] are the way to the client; [`export`] says what requests are acceptable.
@@ -14,6 +14,7 @@ pub mod client;
 pub mod export;
 pub mod handshake;
 pub mod lean;
+pub mod model;
 pub mod session;
 pub mod socket;
 pub mod timed;

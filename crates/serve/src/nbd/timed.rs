@@ -1,8 +1,8 @@
-//! Timing on: one thread has the model and all connections, so that nothing is handed over between them.
+//! Timing on: one thread has all connections and, unless another front-end has it, the model.
 //!
 //! A read, a write or a zeroing (which is a write: the drives have no command for it) enters the modelled host's
 //! software when it has come whole, and bytes move when the model has completed it. Flushes and trims cost no modelled
-//! time, as no drive here models them. Each queue pair of the drive has one modelled thread, which connections share.
+//! time, as no drive here models them. Each queue pair of the drive has one modelled thread, which clients share.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,12 +10,13 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
-use phaselink_core::engine::{Completed, Input};
+use phaselink_core::engine::Completed;
 use phaselink_core::time::Time;
 use phaselink_core::workload::{Io, Op};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::export::Command;
+use super::model::Model;
 use super::session::{Session, Wanted, change, status};
 use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
@@ -23,10 +24,13 @@ use super::{CONNECTIONS_MAX, Served};
 use crate::device::Device;
 use crate::flusher::Flusher;
 use crate::tally::{Tally, locked};
-use crate::wall::{Wait, Wall};
+use crate::wall::Wait;
 
 /// Requests of one client under way; further ones wait in its socket.
 const UNDER_WAY_MAX: usize = 1024;
+
+/// Longest sleep while nobody is there.
+const ALONE_MAX: Duration = Duration::from_millis(100);
 
 /// A connection.
 struct Client {
@@ -34,8 +38,8 @@ struct Client {
     session: Session,
     /// Place of what it uses among the exports.
     export: usize,
-    /// The modelled thread that asks for it.
-    thread: u16,
+    /// Whose turn among the modelled threads it is to ask for it.
+    turn: usize,
     under_way: usize,
     bytes_under_way: u64,
 }
@@ -53,8 +57,7 @@ struct UnderWay {
 struct Server<'a> {
     device: &'a Device,
     served: &'a [Served],
-    wall: &'a mut Wall,
-    threads: Vec<u16>,
+    model: Model<'a>,
     /// By number; numbers are never used again, so that a request whose client has gone finds nobody.
     clients: BTreeMap<u64, Client>,
     clients_ever: u64,
@@ -74,17 +77,15 @@ struct Saved {
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) -> io::Result<()> {
+pub fn serve(device: &Device, served: &[Served], model: Model<'_>, wait: Wait) -> io::Result<()> {
     thread::scope(|scope| {
-        let limits = device.drive.limits();
-        let threads = (0..limits.queue_pairs).map(|_| wall.engine_mut().add_client(limits.queue_slots())).collect();
-        // The loop looks for what is done whenever it looks for anything, once a millisecond at least.
+        // The loop looks for what is done whenever it looks for anything: while clients are there, once a millisecond
+        // at least.
         let flusher = Flusher::of_store(scope, &device.store, || ())?;
         let mut server = Server {
             device,
             served,
-            wall,
-            threads,
+            model,
             clients: BTreeMap::new(),
             clients_ever: 0,
             requests: Vec::new(),
@@ -101,8 +102,8 @@ pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) ->
 impl Server<'_> {
     fn run(&mut self, wait: Wait) -> io::Result<()> {
         while !self.device.stop.is_requested() {
-            self.wall.advance();
-            while let Some(done) = self.wall.take_completed() {
+            self.model.advance(!self.clients.is_empty());
+            while let Some(done) = self.model.take_completed() {
                 self.on_completed(done);
             }
             while let Some((Saved { client, wanted }, flushed)) = self.flusher.take_done() {
@@ -117,18 +118,23 @@ impl Server<'_> {
     fn look(&mut self, wait: Wait) -> io::Result<()> {
         let mut polled: Vec<PollFd> = self.served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect();
         polled.push(PollFd::new(&*self.device.stop, PollFlags::IN));
+        let bell = polled.len();
+        polled.extend(self.model.bell().map(|bell| PollFd::from_borrowed_fd(bell, PollFlags::IN)));
+        let first_client = polled.len();
         polled.extend(self.clients.values().map(Client::polled));
-        let timeout = if wait == Wait::Spin { Duration::ZERO } else { self.wall.idle_for() };
-        let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: self.idle_for(wait).subsec_nanos().into() };
         match rustix::event::poll(&mut polled, Some(&timeout)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
             other => other?,
         };
-        let first_client = self.served.len() + 1;
+        let any = |fds: &[PollFd]| fds.iter().any(|fd| !fd.revents().is_empty());
+        let (accepts, rung) = (any(&polled[..self.served.len()]), any(&polled[bell..first_client]));
         let ready = polled[first_client..].iter().zip(self.clients.keys()).filter(|(fd, _)| !fd.revents().is_empty());
         let ready: Vec<u64> = ready.map(|(_, number)| *number).collect();
-        let accepts = polled[..self.served.len()].iter().any(|fd| !fd.revents().is_empty());
         drop(polled);
+        if rung {
+            self.model.silence();
+        }
         if accepts {
             self.accept();
         }
@@ -136,6 +142,16 @@ impl Server<'_> {
             self.on_ready(number);
         }
         Ok(())
+    }
+
+    /// How long to sleep, unless something comes.
+    fn idle_for(&self, wait: Wait) -> Duration {
+        let is_alone = self.clients.is_empty() && self.free.len() == self.requests.len();
+        match wait {
+            _ if is_alone => ALONE_MAX,
+            Wait::Spin => Duration::ZERO,
+            Wait::Block => self.model.idle_for(),
+        }
     }
 
     fn accept(&mut self) {
@@ -147,9 +163,9 @@ impl Server<'_> {
             }
             let number = self.clients_ever;
             self.clients_ever += 1;
-            let thread = self.threads[(number % self.threads.len() as u64) as usize];
+            let turn = self.model.next_turn();
             let session = Session::begin();
-            let client = Client { stream, session, export, thread, under_way: 0, bytes_under_way: 0 };
+            let client = Client { stream, session, export, turn, under_way: 0, bytes_under_way: 0 };
             self.clients.insert(number, client);
             self.on_ready(number);
         }
@@ -192,13 +208,13 @@ impl Server<'_> {
         };
         client.under_way += 1;
         client.bytes_under_way += data.len().max(wanted.payload_back()) as u64;
-        let thread = client.thread;
+        let turn = client.turn;
         let token = self.free.pop().unwrap_or_else(|| {
             self.requests.push(None);
             self.requests.len() as u32 - 1
         });
         let io = Io { op, offset: wanted.offset, bytes: wanted.bytes };
-        let arrived = self.wall.arrive(Input::Request { thread, io, token });
+        let arrived = self.model.ask(turn, io, token);
         self.requests[token as usize] = Some(UnderWay { client: number, wanted, data, arrived });
     }
 
@@ -272,7 +288,7 @@ impl Server<'_> {
             _ => tally.discards += 1,
         }
         tally.errors += u64::from(!fine);
-        tally.lag.record(self.wall.last_lag());
+        tally.lag.record(self.model.last_lag());
     }
 
     /// Send what there is; a client that has gone, or has had its last answer, is forgotten.

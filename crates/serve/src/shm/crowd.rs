@@ -26,13 +26,15 @@ pub struct Crowd<'a> {
     /// Flushes by the number of their client.
     flusher: Flusher<(u64, Order)>,
     wait: Wait,
+    /// Whether the thread has others to serve than these clients.
+    pub has_others: bool,
     looks: u32,
 }
 
 impl Crowd<'_> {
     /// Nobody yet.
     pub fn new(inbox: &Inbox, flusher: Flusher<(u64, Order)>, wait: Wait) -> Crowd<'_> {
-        Crowd { peers: Vec::new(), inbox, flusher, wait, looks: 0 }
+        Crowd { peers: Vec::new(), inbox, flusher, wait, has_others: false, looks: 0 }
     }
 
     /// Let those in who have come, after `greet` has seen them, and forget those who have gone.
@@ -86,7 +88,7 @@ impl Crowd<'_> {
         }
         self.looks = 0;
         match self.wait {
-            _ if self.peers.is_empty() => thread::park_timeout(SLEEP_MAX),
+            _ if self.peers.is_empty() && !self.has_others => thread::park_timeout(SLEEP_MAX),
             Wait::Spin => thread::yield_now(),
             Wait::Block => self.sleep(span()),
         }

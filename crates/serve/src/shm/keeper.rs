@@ -7,8 +7,6 @@ use std::io;
 use std::mem;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
@@ -21,7 +19,7 @@ use rustix::net::RecvFlags;
 use super::peer::Peer;
 use super::{CLIENTS_MAX, Served};
 use crate::device::Device;
-use crate::tally::locked;
+use crate::mailbox::Mailbox;
 
 /// A client that has not said what it wants by then is sent away.
 const GREETING_MAX: Duration = Duration::from_secs(1);
@@ -36,30 +34,24 @@ pub enum Change {
 /// Changes that the device thread has not seen yet.
 #[derive(Debug)]
 pub struct Inbox {
-    changes: Mutex<Vec<Change>>,
-    changed: AtomicBool,
+    changes: Mailbox<Change>,
     device: Thread,
 }
 
 impl Inbox {
     /// One for this thread.
     pub fn new(device: Thread) -> Inbox {
-        Inbox { changes: Mutex::default(), changed: AtomicBool::new(false), device }
+        Inbox { changes: Mailbox::default(), device }
     }
 
     /// What has changed since the last look.
     #[inline]
     pub fn take(&self) -> Vec<Change> {
-        if !self.changed.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
-        self.changed.store(false, Ordering::Relaxed);
-        mem::take(&mut locked(&self.changes))
+        self.changes.take()
     }
 
     fn put(&self, change: Change) {
-        locked(&self.changes).push(change);
-        self.changed.store(true, Ordering::Relaxed);
+        self.changes.put(change);
         self.wake();
     }
 

@@ -10,6 +10,8 @@
 //! answer's is like it. It does so only while requests are under way, and no further than the next completion; for a
 //! request that is alone, by [`LONE_LEAD`] more. A request that arrives meanwhile enters the model where the engine is.
 //!
+//! Other front-ends can ask the same model, from threads of their own, through an [`Exchange`].
+//!
 //! [`LONE_LEAD`]: crate::wall::LONE_LEAD
 
 use std::io;
@@ -29,6 +31,7 @@ use super::keeper::{Inbox, Keeper};
 use super::peer::{Order, Taken, action};
 use crate::device::Device;
 use crate::flusher::Flusher;
+use crate::remote::{Callers, Exchange};
 use crate::tally::{Tally, locked};
 use crate::wall::{Wait, Wall};
 
@@ -57,9 +60,10 @@ struct Timed<'a> {
     device: &'a Device,
     wall: &'a mut Wall,
     crowd: Crowd<'a>,
+    /// Those who ask for others than the crowd.
+    callers: Callers<'a>,
+    exchange: &'a Exchange,
     threads: Vec<u16>,
-    /// Queues that have been given a thread of the model, in turn.
-    queues_ever: usize,
     /// By token; which of them are under way, the model knows.
     orders: Vec<UnderWay>,
     free: Vec<u32>,
@@ -69,16 +73,17 @@ struct Timed<'a> {
     tally: Arc<Mutex<Tally>>,
 }
 
-/// Serve until the device is told to stop.
+/// Serve until the device is told to stop: those who come to the sockets, and those who ask through `exchange`, whose
+/// clock is the wall's.
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
-pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) -> io::Result<()> {
-    let limits = device.drive.limits();
-    let threads = (0..limits.queue_pairs).map(|_| wall.engine_mut().add_client(limits.queue_slots())).collect();
+pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, exchange: &Exchange, wait: Wait) -> io::Result<()> {
+    let threads = wall.add_threads(&device.drive);
     let inbox = Inbox::new(thread::current());
     let keeper = Keeper { device, served, inbox: &inbox, doorbells: wait == Wait::Block, timed: true };
     thread::scope(|scope| {
+        let _stop = device.stop.at_the_end();
         let builder = thread::Builder::new().name(String::from("shm keeper"));
         let keeper = builder.spawn_scoped(scope, || keeper.run())?;
         let tally = device.tallies.open();
@@ -88,8 +93,9 @@ pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) ->
             device,
             wall,
             crowd: Crowd::new(&inbox, flusher, wait),
+            callers: Callers::new(exchange),
+            exchange,
             threads,
-            queues_ever: 0,
             orders: Vec::new(),
             free: Vec::new(),
             space: vec![0; TRANSFER_BYTES_MAX as usize],
@@ -111,8 +117,9 @@ impl Timed<'_> {
                 tally.flushes += 1;
                 tally.errors += u64::from(status != Status::Fine);
             }
+            let asked = self.listen();
             let now = self.wall.clock().now();
-            if self.look(now) | self.complete(now) {
+            if asked | self.look(now) | self.complete(now) {
                 self.crowd.busy();
             } else {
                 self.crowd.idle(|| self.wall.idle_for());
@@ -122,13 +129,22 @@ impl Timed<'_> {
 
     /// Queues of new clients get threads of the model in turn.
     fn update(&mut self) {
-        let Timed { crowd, threads, queues_ever, .. } = self;
+        let Timed { crowd, threads, exchange, .. } = self;
         crowd.update(|peer| {
             for queue in 0..peer.queues() {
-                peer.set_thread(queue, threads[*queues_ever % threads.len()]);
-                *queues_ever += 1;
+                peer.set_thread(queue, threads[exchange.next_turn() % threads.len()]);
             }
         });
+    }
+
+    /// Let those in who ask from elsewhere; whether there was anything. They come first, as they have asked before now.
+    #[inline]
+    fn listen(&mut self) -> bool {
+        let any = self.callers.listen(self.wall, &self.threads);
+        if any {
+            self.crowd.has_others = self.callers.are_there();
+        }
+        any
     }
 
     /// Answer what the model has done; whether there was anything.
@@ -136,7 +152,9 @@ impl Timed<'_> {
         let now = self.wall.model_time(now);
         let mut any = false;
         while let Some(done) = self.wall.run_ahead(now) {
-            self.answer(done);
+            if !self.callers.answer(&done, self.wall) {
+                self.answer(done);
+            }
             any = true;
         }
         if !any {

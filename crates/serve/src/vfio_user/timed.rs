@@ -81,8 +81,7 @@ pub fn behind_the_doorbell(drive: &Drive) -> Drive {
 /// # Errors
 /// If the system cannot wait for sockets.
 pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) -> io::Result<()> {
-    let limits = device.drive.limits();
-    let threads = (0..limits.queue_pairs).map(|_| wall.engine_mut().add_client(limits.queue_slots())).collect();
+    let threads = wall.add_threads(&device.drive);
     let tally = device.tallies.open();
     let ended = thread::scope(|scope| {
         let mut timed = Timed {

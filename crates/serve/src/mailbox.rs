@@ -1,0 +1,67 @@
+//! What one thread leaves for another, who looks again and again and pays one load for it while there is nothing.
+
+use std::mem;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::tally::locked;
+
+/// Things that have not been taken yet, in the order in which they came. In cache lines of its own, so that nobody
+/// disturbs whoever looks.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct Mailbox<T> {
+    things: Mutex<Vec<T>>,
+    any: AtomicBool,
+}
+
+impl<T> Default for Mailbox<T> {
+    fn default() -> Mailbox<T> {
+        Mailbox { things: Mutex::default(), any: AtomicBool::new(false) }
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// Leave something. Who sleeps has to be woken after that.
+    pub fn put(&self, thing: T) {
+        locked(&self.things).push(thing);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Everything that has come since the last look.
+    #[inline]
+    pub fn take(&self) -> Vec<T> {
+        if !self.any.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        // What is put from here on is either taken now and leaves a sign for nothing, or is found by the next look.
+        self.any.store(false, Ordering::Relaxed);
+        mem::take(&mut locked(&self.things))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn everything_that_threads_leave_is_taken_once_and_in_their_order() {
+        const EACH: u64 = 2000;
+        let mailbox = Mailbox::default();
+        let mut taken = [const { Vec::new() }; 2];
+        thread::scope(|scope| {
+            for thread in 0..2 {
+                let mailbox = &mailbox;
+                scope.spawn(move || (0..EACH).for_each(|thing| mailbox.put((thread, thing))));
+            }
+            while taken.iter().any(|taken: &Vec<u64>| taken.len() < EACH as usize) {
+                mailbox.take().into_iter().for_each(|(thread, thing): (usize, u64)| taken[thread].push(thing));
+                thread::yield_now();
+            }
+        });
+        assert!(taken.iter().all(|taken| taken.iter().copied().eq(0..EACH)));
+        assert!(mailbox.take().is_empty());
+    }
+}
