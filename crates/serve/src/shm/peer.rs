@@ -47,7 +47,8 @@ pub struct Order {
     pub queue: u32,
     /// When the client says that it asked.
     pub asked_ns: u64,
-    slot: u16,
+    /// The place of its buffer.
+    pub slot: u16,
     attempt: u8,
 }
 
