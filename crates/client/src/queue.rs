@@ -23,7 +23,8 @@ const LOOKS: u32 = 1024;
 const TIMEOUT: Duration = Duration::from_millis(1);
 /// Time-outs double up to this: the device is slow, not the tag wrong.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1);
-/// Data that is due so soon is copied out, and what is left of the time is waited for: what a page takes to copy.
+/// Data that is due so soon is copied out, and what is left of the time is waited for: what a page takes to copy
+/// (measured: 70 to 130 ns).
 const COPY_NS: u64 = 150;
 
 /// A place of a queue that a command uses until it is complete.

@@ -134,12 +134,10 @@ impl Callers<'_> {
             Call::Request { asked, turn, io, token } => (asked, turn, io, token),
         };
         let thread = threads[turn % threads.len()];
-        // A device that has only been looking for work catches up, or passes over what it cannot do in one go.
-        wall.idle_until(wall.model_time(asked));
         // Nobody needs the result early: it has a mailbox to go through, and a socket.
         wall.lead_by(Span::ZERO);
         let input = Input::Request { thread, io, token: token | CALLED };
-        let arrived = wall.arrive_at(wall.model_time(asked), input);
+        let arrived = wall.arrive_at(asked, input);
         let place = token as usize;
         if place >= self.requests.len() {
             self.requests.resize(place + 1, None);

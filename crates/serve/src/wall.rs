@@ -119,13 +119,14 @@ impl Wall {
 
     /// Something arrives from outside, now; the model's time of that.
     pub fn arrive(&mut self, input: Input) -> Time {
-        self.arrive_at(self.now(), input)
+        self.arrive_at(self.clock.now(), input)
     }
 
-    /// The same for a caller who knows what [`Wall::now`] has been lately. Where the engine is ahead, the model's time is
-    /// the engine's.
-    pub fn arrive_at(&mut self, now: Time, input: Input) -> Time {
-        let now = now.max(self.engine.now());
+    /// The same for what has arrived when the clock showed `asked`. An idle device catches up with that first, or passes
+    /// over what it cannot do in one go; where the engine is ahead, the model's time is the engine's.
+    pub fn arrive_at(&mut self, asked: Time, input: Input) -> Time {
+        self.idle_until(self.model_time(asked));
+        let now = self.model_time(asked).max(self.engine.now());
         if matches!(input, Input::Request { .. }) {
             if self.under_way == 0 {
                 self.held_under_way = Span::ZERO;
@@ -206,10 +207,10 @@ impl Wall {
         done
     }
 
-    /// A result that was due at `due` is handed over at `now`: its lag ends.
+    /// A result that was due when the clock showed `due` is handed over at `now`: its lag ends.
     pub fn hand_over(&mut self, due: Time, now: Time) {
         self.under_way -= 1;
-        self.last_lag = now.since(due) + self.held_under_way;
+        self.last_lag = now.since(due);
         self.lag.record(self.last_lag);
     }
 

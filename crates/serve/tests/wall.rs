@@ -123,6 +123,17 @@ fn a_model_that_cannot_catch_up_is_held_back_and_requests_under_way_are_charged_
 }
 
 #[test]
+fn a_request_does_not_wait_for_what_an_idle_device_has_missed() {
+    let drive = Drive::shipped("dc-express").unwrap();
+    let (engine, thread) = engine(&drive);
+    let mut wall = Wall::new(engine, Clock::Set(Time::ZERO + Span::from_s(3)));
+    let io = Io { op: Op::Read, offset: 0, bytes: 512 };
+    let arrived = wall.arrive(Input::Request { thread, io, token: 0 });
+    assert!(arrived < Time::ZERO + Span::from_ms(1), "{arrived:?}: three seconds of looking for work were made up");
+    assert_eq!(wall.now(), arrived, "the model is held back to where it is");
+}
+
+#[test]
 fn with_a_lead_a_result_is_known_that_much_early_and_with_no_lag_if_handed_over_when_due() {
     let drive = Drive::shipped("dc-express").unwrap();
     let (engine, thread) = engine(&drive);

@@ -1,14 +1,14 @@
 //! Timing on: the device thread has the model, and tells each client when it has its answer.
 //!
-//! A request enters the model when its command is found. Its way through real memory is not the model's, and would come
-//! on top; so that it does not, a command says when it was asked, and its status how much later it is over: the model's
-//! latency, counted from there. Data moves when the command is found, and is near its client when the status comes; the
+//! The way of a command through real memory is not the model's, and would come on top. So that it does not, a command
+//! says when it was asked, and enters the model as of then; and its status says how much later it is over. Data moves when the command is found, and is near its client when the status comes; the
 //! client waits for what is left of the latency. So nothing that a machine takes for all this shows in the latency, as
 //! long as it takes less than the model. What it takes longer is the lag.
 //!
-//! For the status to be there in time, the engine runs ahead of the clock by what the command's way has taken, twice: the
-//! answer's is like it. It does so only while requests are under way, and no further than the next completion; for a
-//! request that is alone, by [`LONE_LEAD`] more. A request that arrives meanwhile enters the model where the engine is.
+//! For a command to be found in the model's future, an idle engine stays behind the clock by what that usually takes. For
+//! the status to be there in time, the engine runs ahead of the clock by what the command's way has taken, as the
+//! status's is like it: while requests are under way, and no further than the next completion; for a request that is
+//! alone, by [`LONE_LEAD`] more. A request that arrives meanwhile enters the model where the engine is.
 //!
 //! Other front-ends can ask the same model, from threads of their own, through an [`Exchange`].
 //!
@@ -48,6 +48,7 @@ struct UnderWay {
     order: Order,
     /// What has become of its data.
     status: Status,
+    /// On the clock.
     asked: Time,
     /// When it entered the model: then, or where the engine was ahead.
     arrived: Time,
@@ -170,7 +171,7 @@ impl Timed<'_> {
         let Some(peer) = self.crowd.find(peer) else { return self.wall.hand_over(asked, asked) };
         peer.finish(&order, status, latency.as_ps() / 1000);
         // The status takes what the command has taken, unless that was out of the ordinary.
-        self.wall.hand_over(asked + latency, self.wall.now() + way);
+        self.wall.hand_over(asked + latency, self.wall.clock().now() + way);
         let mut tally = locked(&self.tally);
         let op = if order.operation == Operation::Write { Op::Write } else { Op::Read };
         tally.direction(op).count(order.bytes, latency);
@@ -206,9 +207,9 @@ impl Timed<'_> {
         // While lines of store and client are under way, the model begins.
         peer.prefetch(&order, &self.device.store);
         let asked = self.wall.clock().at_ns(order.asked_ns).filter(|asked| now.since(*asked) < WAY_MAX).unwrap_or(now);
+        let asked = asked.min(now);
         let way = now.since(asked).min(WAY_AHEAD_MAX);
         self.usual_way = self.usual_way - self.usual_way / 8 + way / 8;
-        let asked = self.wall.model_time(asked.min(now));
         let under_way = UnderWay { peer: peer.number, order, status: Status::Fine, asked, arrived: asked, way };
         let token = keep(under_way, &mut self.orders, &mut self.free);
         let Order { operation, offset, bytes, queue, .. } = order;
