@@ -1,7 +1,7 @@
 //! CAPI in closed form, in the order of the ladder in [`crate::protocol::capi`].
 
 use super::Parts;
-use super::form::{Certainty, Form, Latency};
+use super::form::{Certainty, Form, Latency, first_reason};
 use super::media::Access;
 use super::workload::{Class, Workload};
 use crate::link::packet::{Direction, Packet};
@@ -115,6 +115,6 @@ fn doubt(parts: &Parts, class: &Class, access: Access) -> Option<&'static str> {
         (class.op == Op::Write, "writes wait for room in the AFU's buffer once the memory falls behind"),
         (!parts.flows(&requests, 0), "lines wait for flow-control credits"),
     ];
-    let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
+    let found = first_reason(&doubts);
     found.or_else(|| parts.doubt(access, class.bytes, 1))
 }

@@ -2,7 +2,7 @@
 
 use super::Parts;
 use super::demand::Demands;
-use super::form::{Certainty, Form, Latency};
+use super::form::{Certainty, Form, Latency, first_reason};
 use super::media::Access;
 use super::nvme::{self, Split};
 use super::workload::{Arrivals, Class, Workload};
@@ -105,7 +105,7 @@ fn certainty(parts: &Parts, workload: &Workload, split: Split, access: Access) -
         (config.doorbell_below_iops > 0, "at low load commands wait for a doorbell"),
         (config.tag_bits < 32, "short tags collide"),
     ];
-    let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
+    let found = first_reason(&doubts);
     match (found.or_else(|| parts.doubt(access, split.each_bytes, 0)), workload.arrivals) {
         (Some(reason), _) => Certainty::AtLeast(reason),
         (None, Arrivals::Random) => Certainty::Mean("a command meets a queue read after half a period, on average"),

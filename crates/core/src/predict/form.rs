@@ -80,6 +80,11 @@ fn spared(stages: &StageTimes) -> Span {
     spared.iter().map(|stage| stages.get(*stage)).sum()
 }
 
+/// The first reason that holds.
+pub(super) fn first_reason(doubts: &[(bool, &'static str)]) -> Option<&'static str> {
+    doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason)
+}
+
 impl Parts<'_> {
     /// Why a request of any protocol may take longer than its closed form, if it may: one whose posted data is followed
     /// by so many short packets.
@@ -88,7 +93,7 @@ impl Parts<'_> {
             (!access.regular, LIE_DIFFERENTLY),
             (!self.flows(&self.write(Direction::Up, data_bytes), behind), "data waits for flow-control credits"),
         ];
-        let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
+        let found = first_reason(&doubts);
         found.or_else(|| self.chance())
     }
 
@@ -102,7 +107,7 @@ impl Parts<'_> {
             (link.duplex == Duplex::Shared, "both directions share the wire"),
             (self.drive.host.wait == Wait::Hybrid, "a hybrid wait oversleeps"),
         ];
-        doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason)
+        first_reason(&doubts)
     }
 
     /// Whether reads of host memory meet its refresh.

@@ -6,7 +6,7 @@
 use super::Parts;
 use super::data_reads::DataReads;
 use super::demand::Demands;
-use super::form::{Certainty, Form, Latency};
+use super::form::{Certainty, Form, Latency, first_reason};
 use super::workload::{Class, Workload};
 use crate::config::Granularity;
 use crate::link::packet::{Direction, Kind, Packet};
@@ -278,7 +278,7 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static s
     let words = parts.flows(&word(parts), u32::from(moneta.request_words) - 1);
     let doubts =
         [(strays, "interrupts go to cores that may idle"), (!words, "request words wait for flow-control credits")];
-    let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
+    let found = first_reason(&doubts);
     found.or_else(|| held_up(parts, class))
 }
 
@@ -291,7 +291,7 @@ fn held_up(parts: &Parts, class: &Class) -> Option<&'static str> {
         (class.op == Op::Write && in_gaps, "acknowledgements share the wires"),
         (class.op == Op::Write && parts.refreshes(), "reads of host memory wait for its refresh"),
     ];
-    let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
+    let found = first_reason(&doubts);
     found.or_else(|| parts.chance())
 }
 

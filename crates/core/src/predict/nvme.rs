@@ -2,7 +2,7 @@
 
 use super::Parts;
 use super::demand::Demands;
-use super::form::{Certainty, Form, Latency};
+use super::form::{Certainty, Form, Latency, first_reason};
 use super::media::Access;
 use super::workload::{Class, Workload};
 use crate::config::{DataPointer, Wait};
@@ -220,6 +220,6 @@ fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&
         (starved, "reads of a write's data wait for flow-control credits"),
         (parts.drive.nvme.shadow_doorbells, "commands may have to wait for a look at the shadow doorbell"),
     ];
-    let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
+    let found = first_reason(&doubts);
     found.or_else(|| parts.doubt(access, data_bytes, 2))
 }

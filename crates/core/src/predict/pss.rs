@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use super::Parts;
 use super::data_reads::DataReads;
 use super::demand::Demands;
-use super::form::{Certainty, Form, Latency};
+use super::form::{Certainty, Form, Latency, first_reason};
 use super::workload::{Class, Workload};
 use crate::config::{Acknowledge, Granularity, ReadMode, Wait};
 use crate::link::credits::data_credits;
@@ -296,7 +296,7 @@ fn doubt(parts: &Parts, class: &Class) -> Option<&'static str> {
         (class.op == Op::Write && in_gaps, "acknowledgements share the wires"),
         (parts.refreshes(), "reads of host memory wait for its refresh"),
     ];
-    let found = doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason);
+    let found = first_reason(&doubts);
     found.or_else(|| parts.chance())
 }
 
