@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{counter, drive, jobs, run};
+use common::{counter, drive, jobs, limited, run};
 use phaselink_core::config::{Acknowledge, Drive};
 use phaselink_core::predict::{Certainty, Latency, predict};
 use phaselink_core::report::{DirectionOutcome, Outcome};
@@ -178,10 +178,7 @@ fn saturated_drives_give_what_their_bottlenecks_allow() {
     ];
     for (name, set, job, bottleneck, share) in cases {
         let drive = drive(name, &set.split_whitespace().collect::<Vec<_>>());
-        let predicted = predict(&drive, &jobs(&drive, job)).jobs.remove(0);
-        assert_eq!(predicted.bottleneck().resource, bottleneck, "{name} {set} {job}");
-        let (found, most) = (run(&drive, job).iops(), predicted.loaded().most_iops);
-        assert!(found <= most * 1.002 && found >= most * (1.0 - share), "{name} {set} {job}: {found} of {most}");
+        limited(&drive, job, bottleneck, 1.0 - share..=1.002);
     }
 }
 

@@ -1,5 +1,8 @@
 //! A served device in shared memory, from the other side: what clients get, and what they cannot do to each other.
 
+#[path = "common/background.rs"]
+mod background;
+
 use std::env;
 use std::fs;
 use std::io;
@@ -8,10 +11,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use background::{Background, alone, device};
 use phaselink_client::chunk::CHUNK_BYTES;
 use phaselink_client::handshake::{self, Hello, VERSION, WELCOME_BYTES, Welcome};
 use phaselink_client::layout::Layout;
@@ -21,7 +24,6 @@ use phaselink_core::config::{Drive, Override, shipped};
 use phaselink_core::protocol::dc_express::tags::{TagSource, TagWidth};
 use phaselink_core::random::mix;
 use phaselink_core::time::Span;
-use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::server::{Server, Summary};
 use phaselink_serve::shm::{Served, Share};
 use phaselink_serve::store::{Geometry, Store};
@@ -33,10 +35,7 @@ const HALF: u64 = 512 << 10;
 /// A server that runs until this goes.
 struct Running {
     paths: Vec<PathBuf>,
-    device: Device,
-    thread: Option<JoinHandle<io::Result<Summary>>>,
-    /// Both sides spin: one such test at a time.
-    _alone: MutexGuard<'static, ()>,
+    server: Background,
 }
 
 /// Serve shares, each at a socket of its own: what stands behind the path on the command line.
@@ -49,34 +48,17 @@ fn serve_store(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Sto
 }
 
 fn serve_drive(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Store, drive: Drive) -> Running {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let alone = alone();
     let path = |number: usize| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}{number}.sock"));
     let paths: Vec<PathBuf> = (0..shares.len()).map(path).collect();
     let bound = shares.iter().zip(&paths).map(|(share, path)| {
         let share = Share::parse(&format!("{}{share}", path.display())).unwrap();
         Served::bind(&share, GEOMETRY).unwrap()
     });
-    let device = Device {
-        drive: Arc::new(drive),
-        store: Arc::new(store),
-        tallies: Arc::default(),
-        record: None,
-        stop: Arc::new(Stop::new().unwrap()),
-    };
+    let device = device(drive, store);
     let shm = bound.collect();
-    let server = Server {
-        device: device.clone(),
-        timing,
-        wait,
-        seed: 1,
-        nbd: Vec::new(),
-        shm,
-        vfio_user: Vec::new(),
-        metrics: None,
-    };
-    let thread = Some(thread::spawn(move || server.run()));
-    Running { paths, device, thread, _alone: alone }
+    let server = Server { device, timing, wait, seed: 1, nbd: Vec::new(), shm, vfio_user: Vec::new(), metrics: None };
+    Running { paths, server: Background::start(server, alone) }
 }
 
 impl Running {
@@ -88,18 +70,8 @@ impl Running {
         self.client(share, &Options::default()).take_queue().unwrap()
     }
 
-    fn finish(mut self) -> Summary {
-        self.device.stop.request();
-        self.thread.take().unwrap().join().unwrap().unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.device.stop.request();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+    fn finish(self) -> Summary {
+        self.server.finish()
     }
 }
 

@@ -1,16 +1,18 @@
 //! One modelled drive over NBD and in shared memory at once: both kinds of clients share its bytes and its time.
 
+#[path = "common/background.rs"]
+mod background;
+
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use background::{Background, alone, device};
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::config::{Drive, Override, shipped};
 use phaselink_core::random::mix;
 use phaselink_core::time::Span;
-use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::nbd;
 use phaselink_serve::nbd::export::Export;
 use phaselink_serve::nbd::socket::Listener;
@@ -28,16 +30,12 @@ const WAITS: [Wait; 2] = [Wait::Spin, Wait::Block];
 struct Running {
     socket: PathBuf,
     uri: Uri,
-    device: Device,
-    thread: Option<JoinHandle<io::Result<Summary>>>,
-    /// Everybody spins: one such test at a time.
-    _alone: MutexGuard<'static, ()>,
+    server: Background,
 }
 
 /// Serve DC Express with its reads taking so long, from one bank, at one address of each kind.
 fn serve(test: &str, read: Duration, wait: Wait) -> Running {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let alone = alone();
     let settings = [format!("media.read_ns={}", read.as_nanos()), String::from("media.banks_per_channel=1")];
     let settings = settings.map(|text| Override::parse(&text).unwrap());
     let drive = shipped::find("dc-express").unwrap();
@@ -45,15 +43,10 @@ fn serve(test: &str, read: Duration, wait: Wait) -> Running {
     let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();
     let uri = listener.uri();
     let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
-    let device = Device {
-        drive: Arc::new(Drive::from_toml(drive.file, drive.text, &settings).unwrap()),
-        store: Arc::new(Store::in_memory(GEOMETRY).unwrap()),
-        tallies: Arc::default(),
-        record: None,
-        stop: Arc::new(Stop::new().unwrap()),
-    };
+    let device =
+        device(Drive::from_toml(drive.file, drive.text, &settings).unwrap(), Store::in_memory(GEOMETRY).unwrap());
     let server = Server {
-        device: device.clone(),
+        device,
         timing: true,
         wait,
         seed: 1,
@@ -62,8 +55,7 @@ fn serve(test: &str, read: Duration, wait: Wait) -> Running {
         vfio_user: Vec::new(),
         metrics: None,
     };
-    let thread = Some(thread::spawn(move || server.run()));
-    Running { socket, uri, device, thread, _alone: alone }
+    Running { socket, uri, server: Background::start(server, alone) }
 }
 
 impl Running {
@@ -75,18 +67,8 @@ impl Running {
         Connection { client: nbd::client::Client::connect(&self.uri).unwrap() }
     }
 
-    fn finish(mut self) -> Summary {
-        self.device.stop.request();
-        self.thread.take().unwrap().join().unwrap().unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.device.stop.request();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+    fn finish(self) -> Summary {
+        self.server.finish()
     }
 }
 

@@ -5,19 +5,20 @@
 #[path = "common/vfio_client.rs"]
 mod vfio_client;
 
+#[path = "common/background.rs"]
+mod background;
+
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use background::{Background, alone, device};
 use phaselink_client::memory::Memory;
 use phaselink_core::config::Drive;
 use phaselink_core::protocol::nvme::spec::{Status, opcode};
 use phaselink_core::time::Span;
-use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::server::{Server, Summary};
 use phaselink_serve::store::{Geometry, Store};
 use phaselink_serve::vfio_user::Served;
@@ -33,10 +34,7 @@ const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 
 /// A server that runs until this goes.
 struct Running {
     path: PathBuf,
-    device: Device,
-    thread: Option<JoinHandle<io::Result<Summary>>>,
-    /// The server spins: one such test at a time.
-    _alone: MutexGuard<'static, ()>,
+    server: Background,
 }
 
 fn serve(test: &str, timing: bool, wait: Wait) -> Running {
@@ -44,20 +42,13 @@ fn serve(test: &str, timing: bool, wait: Wait) -> Running {
 }
 
 fn serve_store(test: &str, timing: bool, wait: Wait, store: Store) -> Running {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.vfio"));
-    let device = Device {
-        drive: Arc::new(Drive::shipped("nvme").unwrap()),
-        store: Arc::new(store),
-        tallies: Arc::default(),
-        record: None,
-        stop: Arc::new(Stop::new().unwrap()),
-    };
+    let device = device(Drive::shipped("nvme").unwrap(), store);
     let served = Served::bind(&path, "nvme", GEOMETRY, 0).unwrap();
     let path = if path.is_dir() { path.join("cntrl") } else { path };
     let server = Server {
-        device: device.clone(),
+        device,
         timing,
         wait,
         seed: 1,
@@ -66,21 +57,12 @@ fn serve_store(test: &str, timing: bool, wait: Wait, store: Store) -> Running {
         vfio_user: vec![served],
         metrics: None,
     };
-    let thread = Some(thread::spawn(move || server.run()));
-    Running { path, device, thread, _alone: alone }
+    Running { path, server: Background::start(server, alone) }
 }
 
 impl Running {
-    fn finish(mut self) -> Summary {
-        self.device.stop.request();
-        self.thread.take().unwrap().join().unwrap().unwrap()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.device.stop.request();
-        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+    fn finish(self) -> Summary {
+        self.server.finish()
     }
 }
 

@@ -2,8 +2,10 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use phaselink_core::config::{Drive, Override, shipped};
+use phaselink_core::predict::{JobPrediction, predict};
 use phaselink_core::report::{DirectionOutcome, Outcome};
 use phaselink_core::simulation::{Simulation, simulate};
 use phaselink_core::time::Span;
@@ -31,6 +33,16 @@ pub fn jobs(drive: &Drive, job: &str) -> Vec<Job> {
 /// Run such a job to its end.
 pub fn run(drive: &Drive, job: &str) -> Outcome {
     simulate(drive, &jobs(drive, job), 1).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// That a job is limited by `bottleneck`, and does such a share of what that allows: what was predicted of it.
+pub fn limited(drive: &Drive, job: &str, bottleneck: &str, shares: RangeInclusive<f64>) -> (JobPrediction, Outcome) {
+    let predicted = predict(drive, &jobs(drive, job)).jobs.remove(0);
+    assert_eq!(predicted.bottleneck().resource, bottleneck, "{} {job}", drive.name);
+    let outcome = run(drive, job);
+    let (found, most) = (outcome.iops(), predicted.loaded().most_iops);
+    assert!(shares.contains(&(found / most)), "{} {job}: {found} of {most}", drive.name);
+    (predicted, outcome)
 }
 
 /// The same with every step recorded.

@@ -1,0 +1,55 @@
+//! A server on a thread of its own, until the test is done with it.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use phaselink_core::config::Drive;
+use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::server::{Server, Summary};
+use phaselink_serve::store::Store;
+
+/// Servers and clients spin: one such test at a time has the processors.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is to be served.
+pub fn device(drive: Drive, store: Store) -> Device {
+    Device {
+        drive: Arc::new(drive),
+        store: Arc::new(store),
+        tallies: Arc::default(),
+        record: None,
+        stop: Arc::new(Stop::new().unwrap()),
+    }
+}
+
+/// A server that runs until this goes.
+pub struct Background {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<io::Result<Summary>>>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Background {
+    pub fn start(server: Server, alone: MutexGuard<'static, ()>) -> Background {
+        let stop = Arc::clone(&server.device.stop);
+        Background { stop, thread: Some(thread::spawn(move || server.run())), _alone: alone }
+    }
+
+    pub fn finish(mut self) -> Summary {
+        self.stop.request();
+        self.thread.take().unwrap().join().unwrap().unwrap()
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop.request();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
