@@ -78,6 +78,8 @@ pub struct Queue {
     asked: Vec<Option<Asked>>,
     /// By slot: how often it has been used, so that a status is known from an old one.
     attempts: Vec<u8>,
+    /// By slot: the tag, and the length in bytes, for which a free buffer is marked already.
+    marked: Vec<Option<(u64, u32)>>,
     tags: TagSource,
     collisions: u64,
 }
@@ -93,6 +95,7 @@ impl Queue {
             free: (0..slots).rev().collect(),
             asked: (0..slots).map(|_| None).collect(),
             attempts: vec![0; slots.into()],
+            marked: vec![None; slots.into()],
             tags: TagSource::random(welcome.tag_width, seed),
             collisions: 0,
             connection,
@@ -163,6 +166,7 @@ impl Queue {
                 return self.look_closer(slot.0);
             }
             chunk::copy_out(buffer, into);
+            self.mark_ahead(slot.0, asked.bytes);
             self.release(slot.0);
             return Ok(true);
         }
@@ -254,7 +258,7 @@ impl Queue {
 
     fn submit(&mut self, operation: Operation, offset: u64, bytes: u32, data: &[u8]) -> io::Result<Option<Slot>> {
         let welcome = &self.connection.welcome;
-        if bytes > welcome.layout.transfer_bytes || !bytes.is_multiple_of(welcome.block_bytes) {
+        if bytes > welcome.layout.transfer_bytes || !layout::is_whole(bytes.into(), welcome.block_bytes) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "the length is too large, or no multiple of a block",
@@ -263,6 +267,7 @@ impl Queue {
         let asked_ns = self.now_ns();
         let Some(slot) = self.free.pop() else { return Ok(None) };
         if !data.is_empty() {
+            self.marked[usize::from(slot)] = None;
             chunk::copy_in(self.buffer(slot, bytes), data);
         }
         let tag = self.fresh_tag();
@@ -282,6 +287,15 @@ impl Queue {
         self.tags.current().expect("random tags never run out")
     }
 
+    /// The next read into this buffer is likely to be as long as the last one. A command is not seen before the mark,
+    /// whose line the device has: marked now, it comes back while the caller looks at its data.
+    #[inline]
+    fn mark_ahead(&mut self, slot: u16, bytes: u32) {
+        let tag = self.fresh_tag();
+        chunk::mark(self.buffer(slot, bytes), self.tag(tag));
+        self.marked[usize::from(slot)] = Some((tag, bytes));
+    }
+
     fn tag(&self, value: u64) -> Tag {
         Tag { value, width: self.connection.welcome.tag_width }
     }
@@ -292,7 +306,7 @@ impl Queue {
         let place = usize::from(slot);
         let &Asked { offset, tag, bytes, operation, asked_ns, .. } =
             self.asked[place].as_ref().expect("set by the caller");
-        if operation == Operation::Read {
+        if operation == Operation::Read && self.marked[place].take() != Some((tag, bytes)) {
             chunk::mark(self.buffer(slot, bytes), self.tag(tag));
         }
         self.attempts[place] = self.attempts[place].wrapping_add(1);

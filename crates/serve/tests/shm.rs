@@ -185,6 +185,24 @@ fn collide(timing: bool) {
 }
 
 #[test]
+fn a_buffer_that_a_write_has_used_is_marked_anew() {
+    let server = serve("marks", &[""], false, Wait::Spin);
+    let mut queue = server.queue(0);
+    let blocks = [1, 2, 3].map(|seed| random_bytes(seed, 512));
+    queue.write(0, &blocks[0]).unwrap();
+    queue.write(512, &blocks[1]).unwrap();
+    let mut found = vec![0; 512];
+    for turn in 0..100 {
+        queue.read(0, &mut found).unwrap();
+        assert!(found == blocks[0], "turn {turn}");
+        queue.write(1024, &blocks[2]).unwrap();
+        queue.read(512, &mut found).unwrap();
+        assert!(found == blocks[1], "turn {turn}: what was in the buffer, or anything else but the data");
+    }
+    server.finish();
+}
+
+#[test]
 fn with_timing_a_read_takes_what_the_model_says_and_no_less() {
     let (shipped, slow) = (shipped::find("dc-express").unwrap(), Override::parse("media.read_ns=2000000").unwrap());
     let drive = Drive::from_toml(shipped.file, shipped.text, &[slow]).unwrap();

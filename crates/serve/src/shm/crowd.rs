@@ -1,6 +1,5 @@
 //! The clients of a device thread, and how that thread passes the time in which they want nothing.
 
-use std::hint;
 use std::sync::atomic::{Ordering, fence};
 use std::thread;
 use std::time::Duration;
@@ -40,6 +39,9 @@ impl Crowd<'_> {
     /// Let those in who have come, after `greet` has seen them, and forget those who have gone.
     #[inline]
     pub fn update(&mut self, mut greet: impl FnMut(&mut Peer)) {
+        if !self.inbox.has_any() {
+            return;
+        }
         for change in self.inbox.take() {
             match change {
                 Change::Came(mut peer) => {
@@ -78,12 +80,12 @@ impl Crowd<'_> {
         self.looks = 0;
     }
 
-    /// Nothing was found, and nothing is due for the `span`. True after [`LOOKS`] such rounds: time for housekeeping.
+    /// Nothing was found, and nothing is due for the `span`. True after [`LOOKS`] such rounds: time for housekeeping. The
+    /// processor is not told to pause between them: the rings are looked at less often then, by what a command waits.
     #[inline]
     pub fn idle(&mut self, span: impl FnOnce() -> Duration) -> bool {
         self.looks += 1;
         if self.looks < LOOKS {
-            hint::spin_loop();
             return false;
         }
         self.looks = 0;

@@ -44,8 +44,13 @@ impl Inbox {
         Inbox { changes: Mailbox::default(), device }
     }
 
-    /// What has changed since the last look.
+    /// Whether anything has changed since the last look.
     #[inline]
+    pub fn has_any(&self) -> bool {
+        self.changes.has_any()
+    }
+
+    /// What has changed since the last look.
     pub fn take(&self) -> Vec<Change> {
         self.changes.take()
     }

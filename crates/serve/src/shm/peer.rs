@@ -87,7 +87,8 @@ impl Peer {
         if ring.head == self.layout.entries {
             (ring.head, ring.pass) = (0, next_pass(ring.pass));
         }
-        let later = (ring.head + ENTRIES_AHEAD) % self.layout.entries;
+        let later = ring.head + ENTRIES_AHEAD;
+        let later = later.checked_sub(self.layout.entries).unwrap_or(later).min(self.layout.slots());
         self.memory.word(ring.places.entry(later)).prefetch();
         match self.check(queue, &bytes) {
             Ok(order) => {
@@ -111,9 +112,9 @@ impl Peer {
     pub fn prefetch(&self, order: &Order, store: &Store) {
         let Order { operation, offset, bytes, queue, slot, .. } = *order;
         if operation == Operation::Read {
+            store.prefetch(offset, bytes.min(AHEAD_BYTES as u32));
             let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
             chunk::prefetch_to_write(buffer);
-            store.prefetch(offset, bytes.min(AHEAD_BYTES as u32));
         }
     }
 
@@ -140,8 +141,8 @@ impl Peer {
             Operation::Write if !self.part.writes => return Err(Status::ReadOnly),
             _ => {}
         }
-        let block = u64::from(self.part.block_bytes);
-        let is_whole = bytes > 0 && offset.is_multiple_of(block) && u64::from(bytes).is_multiple_of(block);
+        let is_whole = |bytes| layout::is_whole(bytes, self.part.block_bytes);
+        let is_whole = bytes > 0 && is_whole(offset) && is_whole(bytes.into());
         let end = offset.checked_add(bytes.into()).filter(|end| *end <= self.part.bytes);
         if !is_whole || bytes > self.layout.transfer_bytes || end.is_none() {
             return Err(Status::Invalid);
