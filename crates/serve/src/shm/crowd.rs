@@ -80,8 +80,8 @@ impl Crowd<'_> {
         self.looks = 0;
     }
 
-    /// Nothing was found, and nothing is due for the `span`. True after [`LOOKS`] such rounds: time for housekeeping. The
-    /// processor is not told to pause between them: the rings are looked at less often then, by what a command waits.
+    /// Nothing was found, and nothing is due for the `span`. True after [`LOOKS`] such rounds: time for housekeeping.
+    /// Between them, the processor is not told to pause: every command would wait half a pause longer.
     #[inline]
     pub fn idle(&mut self, span: impl FnOnce() -> Duration) -> bool {
         self.looks += 1;
