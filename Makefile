@@ -1,20 +1,21 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit snapshots bench bench-serve kill fuzz reproduce pss-hour ecc docs clean
+.PHONY: help build test format-check lint unit snapshots bench bench-model bench-serve kill fuzz reproduce pss-hour ecc docs clean
 
 help:
-	@echo 'make build      the program, optimised: target/release/phaselink'
-	@echo 'make test       format, lints and all tests; what a change must pass'
-	@echo 'make snapshots  renew stored tables and the examples in README.md; look at the difference'
-	@echo 'make bench      speed against the budgets'
+	@echo 'make build        the program, optimised: target/release/phaselink'
+	@echo 'make test         format, lints and all tests; what a change must pass'
+	@echo 'make snapshots    renew stored tables and the examples in README.md; look at the difference'
+	@echo 'make bench        speed against the budgets: bench-model and bench-serve, in this order'
+	@echo 'make bench-model  simulations a second, memory, start-up'
 	@echo 'make bench-serve  a served drive beside two bare threads, and beside nbdkit by fio'
-	@echo 'make kill       a server killed 200 times under load loses nothing'
-	@echo 'make fuzz       every reader of bytes under libFuzzer, for a minute each'
-	@echo 'make reproduce  published results beside simulated ones'
-	@echo 'make pss-hour   the PSS card under random writes for a simulated hour'
-	@echo 'make ecc        32 million damaged sectors, decoded and compared with the truth'
-	@echo 'make docs       documentation of the library, in target/doc'
-	@echo 'make clean      remove what was built'
+	@echo 'make kill         a server killed 200 times under load loses nothing'
+	@echo 'make fuzz         every reader of bytes under libFuzzer, for a minute each'
+	@echo 'make reproduce    published results beside simulated ones'
+	@echo 'make pss-hour     the PSS card under random writes for a simulated hour'
+	@echo 'make ecc          32 million damaged sectors, decoded and compared with the truth'
+	@echo 'make docs         documentation of the library, in target/doc'
+	@echo 'make clean        remove what was built'
 
 build:
 	cargo build --release
@@ -36,7 +37,9 @@ unit:
 snapshots:
 	UPDATE_EXPECT=1 cargo test --workspace
 
-bench:
+bench: bench-model bench-serve
+
+bench-model:
 	cargo bench -p phaselink --bench budgets
 
 bench-serve: build

@@ -1,4 +1,4 @@
-//! The simulator's budgets, measured on this machine: `make bench`.
+//! The simulator's budgets, measured on this machine: `make bench-model`.
 //!
 //! Rates are the best of many short runs, because whatever else the machine does can only make a run slower; the median
 //! stands beside it. One thread simulates; nothing is asserted, the table tells. What the processor can do is measured
