@@ -160,7 +160,8 @@ fn no_answer_comes_before_the_model_says_whoever_else_is_served() {
 
 #[test]
 fn requests_of_both_kinds_wait_for_the_same_bank() {
-    let read = Duration::from_millis(5);
+    // Long beside what a machine that others use may put between the first request and the last.
+    let read = Duration::from_millis(20);
     for wait in WAITS {
         let server = serve("bank", read, wait);
         let (mut queue, mut connection) = (server.queue(), server.connection());
@@ -170,7 +171,7 @@ fn requests_of_both_kinds_wait_for_the_same_bank() {
         (0..4).for_each(|_| drop(connection.answer(512)));
         assert!(start.elapsed() >= read * 5, "five reads after {:?}", start.elapsed());
         let latency_max = server.finish().tally.read.latency.max();
-        assert!(latency_max > Span::from_ms(20), "the last waits for four others: {latency_max:?}");
+        assert!(latency_max > Span::from_ms(60), "the last waits for four others: {latency_max:?}");
     }
 }
 
