@@ -135,8 +135,7 @@ pub fn stamped_ns(command: &[u8; COMMAND_BYTES]) -> u64 {
     u64::from_le_bytes(command.as_chunks().0[STAMP_WORD])
 }
 
-/// Whether bytes are whole blocks. Blocks are powers of two nearly always, and a division takes as long as the rest of
-/// what a command is checked for.
+/// Whether bytes are whole blocks. Blocks are powers of two nearly always, and a mask is cheaper than a division.
 #[inline]
 pub fn is_whole(bytes: u64, block_bytes: u32) -> bool {
     let block = u64::from(block_bytes);
