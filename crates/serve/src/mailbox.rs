@@ -28,16 +28,10 @@ impl<T> Mailbox<T> {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Whether something has come since the last look.
-    #[inline]
-    pub fn has_any(&self) -> bool {
-        self.any.load(Ordering::Relaxed)
-    }
-
     /// Everything that has come since the last look.
     #[inline]
     pub fn take(&self) -> Vec<T> {
-        if !self.has_any() {
+        if !self.any.load(Ordering::Relaxed) {
             return Vec::new();
         }
         // What is put from here on is either taken now and leaves a sign for nothing, or is found by the next look.

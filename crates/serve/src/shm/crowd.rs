@@ -39,9 +39,6 @@ impl Crowd<'_> {
     /// Let those in who have come, after `greet` has seen them, and forget those who have gone.
     #[inline]
     pub fn update(&mut self, mut greet: impl FnMut(&mut Peer)) {
-        if !self.inbox.has_any() {
-            return;
-        }
         for change in self.inbox.take() {
             match change {
                 Change::Came(mut peer) => {

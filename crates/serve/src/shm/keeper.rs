@@ -44,13 +44,8 @@ impl Inbox {
         Inbox { changes: Mailbox::default(), device }
     }
 
-    /// Whether anything has changed since the last look.
-    #[inline]
-    pub fn has_any(&self) -> bool {
-        self.changes.has_any()
-    }
-
     /// What has changed since the last look.
+    #[inline]
     pub fn take(&self) -> Vec<Change> {
         self.changes.take()
     }

@@ -87,8 +87,7 @@ impl Peer {
         if ring.head == self.layout.entries {
             (ring.head, ring.pass) = (0, next_pass(ring.pass));
         }
-        let later = ring.head + ENTRIES_AHEAD;
-        let later = later.checked_sub(self.layout.entries).unwrap_or(later).min(self.layout.slots());
+        let later = (ring.head + ENTRIES_AHEAD) % self.layout.entries;
         self.memory.word(ring.places.entry(later)).prefetch();
         match self.check(queue, &bytes) {
             Ok(order) => {
