@@ -135,13 +135,6 @@ pub fn stamped_ns(command: &[u8; COMMAND_BYTES]) -> u64 {
     u64::from_le_bytes(command.as_chunks().0[STAMP_WORD])
 }
 
-/// Whether bytes are whole blocks. Blocks are powers of two nearly always, and a mask is cheaper than a division.
-#[inline]
-pub fn is_whole(bytes: u64, block_bytes: u32) -> bool {
-    let block = u64::from(block_bytes);
-    if block.is_power_of_two() { bytes & (block - 1) == 0 } else { bytes.is_multiple_of(block) }
-}
-
 /// Words of so many bytes.
 pub fn words(bytes: u32) -> usize {
     bytes as usize / WORD_BYTES
@@ -165,16 +158,6 @@ mod tests {
                 assert!(end <= layout.places(queue + 1).mode_word);
             }
             assert_eq!(layout.places(queues).mode_word, layout.memory_bytes());
-        }
-    }
-
-    #[test]
-    fn blocks_of_every_size_are_told_from_parts_of_them() {
-        for block_bytes in [512, 520, 4096, 12288] {
-            let block = u64::from(block_bytes);
-            for bytes in [0, block, 7 * block, u64::MAX / block * block] {
-                assert!(is_whole(bytes, block_bytes) && !is_whole(bytes ^ 1, block_bytes), "{bytes} of {block_bytes}");
-            }
         }
     }
 

@@ -258,7 +258,7 @@ impl Queue {
 
     fn submit(&mut self, operation: Operation, offset: u64, bytes: u32, data: &[u8]) -> io::Result<Option<Slot>> {
         let welcome = &self.connection.welcome;
-        if bytes > welcome.layout.transfer_bytes || !layout::is_whole(bytes.into(), welcome.block_bytes) {
+        if bytes > welcome.layout.transfer_bytes || !bytes.is_multiple_of(welcome.block_bytes) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "the length is too large, or no multiple of a block",

@@ -81,11 +81,9 @@ impl<T: Send> Flusher<T> {
     /// The next flush that is done.
     #[inline]
     pub fn take_done(&mut self) -> Option<(T, io::Result<()>)> {
-        if self.under_way == 0 { None } else { self.look() }
-    }
-
-    #[cold]
-    fn look(&mut self) -> Option<(T, io::Result<()>)> {
+        if self.under_way == 0 {
+            return None;
+        }
         let at_once = self.at_once.pop().map(|ticket| (ticket, Ok(())));
         let done = at_once.or_else(|| self.done.try_recv().ok())?;
         self.under_way -= 1;

@@ -140,8 +140,8 @@ impl Peer {
             Operation::Write if !self.part.writes => return Err(Status::ReadOnly),
             _ => {}
         }
-        let is_whole = |bytes| layout::is_whole(bytes, self.part.block_bytes);
-        let is_whole = bytes > 0 && is_whole(offset) && is_whole(bytes.into());
+        let block = u64::from(self.part.block_bytes);
+        let is_whole = bytes > 0 && offset.is_multiple_of(block) && u64::from(bytes).is_multiple_of(block);
         let end = offset.checked_add(bytes.into()).filter(|end| *end <= self.part.bytes);
         if !is_whole || bytes > self.layout.transfer_bytes || end.is_none() {
             return Err(Status::Invalid);
