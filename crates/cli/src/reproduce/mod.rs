@@ -25,8 +25,8 @@ macro_rules! papers {
     ($($name:literal)+) => {
         &[$(Paper {
             name: $name,
-            plan: include_str!(concat!("../../../reproductions/", $name, "/plan.toml")),
-            expected: include_str!(concat!("../../../reproductions/", $name, "/expected.csv")),
+            plan: include_str!(concat!("../../../../reproductions/", $name, "/plan.toml")),
+            expected: include_str!(concat!("../../../../reproductions/", $name, "/expected.csv")),
         }),+]
     };
 }
