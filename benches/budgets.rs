@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use phaselink_core::config::{Drive, Override, shipped};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::report::Table;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::fio;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use phaselink_client::chunk;
 use phaselink_client::memory::Memory;
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{SubmissionEntry, opcode};
 use phaselink_core::random::mix;
 use phaselink_serve::device::{Device, Stop};

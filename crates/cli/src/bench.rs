@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use phaselink_core::config::Problem;
-use phaselink_core::report::{self, Outcome, units};
+use phaselink_core::ledger::Outcome;
+use phaselink_core::problem::Problem;
+use phaselink_core::report;
+use phaselink_core::report::units;
 use phaselink_serve::bench::{self, Target};
 use serde_json::json;
 

@@ -1,8 +1,8 @@
 //! `phaselink check`: what a drive says, key by key, or which drives and presets there are.
 
 use clap::Args;
-use phaselink_core::config::Drive;
-use phaselink_core::config::{presets, shipped};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{presets, shipped};
 use phaselink_core::report::Table;
 
 use crate::drive_flags::DriveFlags;

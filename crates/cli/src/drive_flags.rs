@@ -1,7 +1,8 @@
 //! Flags that change a drive, the same for every command that takes one.
 
 use clap::Args;
-use phaselink_core::config::{Override, Problems};
+use phaselink_core::drive_file::Override;
+use phaselink_core::problem::Problems;
 
 use crate::input;
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
-use phaselink_core::config::{Problem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 
 use crate::output;
 

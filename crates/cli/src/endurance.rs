@@ -1,9 +1,10 @@
 //! `phaselink endurance`: for how long a memory lasts, with and without wear levelling.
 
 use clap::Args;
-use phaselink_core::config::{Drive, Problem, Problems};
+use phaselink_core::drive::Drive;
 use phaselink_core::media::lifetime::{Lifetime, Workload, lifetimes};
 use phaselink_core::media::wear::Layout;
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::{Table, units};
 use serde_json::{Value, json};
 

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use phaselink_core::config::{Drive, Override, Problem, Problems, shipped};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{self, JobFile, fio};
 
 /// Longest drive or job file: whatever is longer is something else.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use phaselink_core::config::{Problem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use serde_json::Value;
 
 /// How a piece of text stands out.

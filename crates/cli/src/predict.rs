@@ -1,7 +1,7 @@
 //! `phaselink predict`: what closed forms say of drives, without simulating them.
 
 use clap::Args;
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_core::predict::{Prediction, json, page, predict, table};
 use serde_json::Value;
 

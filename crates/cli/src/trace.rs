@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use phaselink_core::config::{Drive, Problem, Problems};
-use phaselink_core::report::{self, Trace};
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::Trace;
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::fio;
 

@@ -1,6 +1,7 @@
 //! Numbers and descriptions as people say them.
 
-use phaselink_core::config::{Drive, Interface, Technology, Wait};
+use phaselink_core::config::{Technology, Wait};
+use phaselink_core::drive::{Drive, Interface};
 use phaselink_core::link::rate::Rate;
 use phaselink_core::report::units;
 use phaselink_core::time::Span;

@@ -43,7 +43,7 @@ fn a_memory_that_lasts_for_ever_or_an_unknown_workload_is_refused() {
 
 #[test]
 fn an_unknown_drive_comes_with_the_likeliest_and_all_known_ones() {
-    let known: Vec<&str> = phaselink_core::config::shipped::names().collect();
+    let known: Vec<&str> = phaselink_core::drive_file::shipped::names().collect();
     let expected = format!(
         "command line: there is no drive `dc-expres`, did you mean dc-express?; allowed: {}, or the path of a drive file",
         known.join(", ")

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{close, counter, drive, reads, run, traced};
-use phaselink_core::config::{Drive, Interface};
+use phaselink_core::drive::{Drive, Interface};
 use phaselink_core::link::rate::Rate;
 use phaselink_core::predict::{Certainty, predict};
 use phaselink_core::report;
@@ -194,7 +194,7 @@ proptest! {
 
 #[test]
 fn every_interface_runs_over_every_memory_and_generation() {
-    use phaselink_core::config::{presets, shipped};
+    use phaselink_core::drive_file::{presets, shipped};
     let memories = presets::all().into_iter().filter(|preset| preset.section == "media");
     let memories: Vec<String> = memories.map(|preset| format!("media.preset={}", preset.name)).collect();
     let mut tried: Vec<Interface> = Vec::new();

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{close, drive, jobs, ns, reads, run};
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::{Outcome, Stage};
 use phaselink_core::predict::predict;
-use phaselink_core::report::{Outcome, Stage};
 use phaselink_core::time::Span;
 use proptest::prelude::*;
 

@@ -1,7 +1,8 @@
 //! Runs with data: real bytes through both protocols, and every read verified.
 
-use phaselink_core::config::{Drive, Override};
-use phaselink_core::report::Outcome;
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::Override;
+use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::fio;
 use proptest::prelude::*;

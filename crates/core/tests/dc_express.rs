@@ -3,11 +3,11 @@
 mod common;
 
 use common::{close, counter, drive, reads, run, traced};
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
-use phaselink_core::report::{Outcome, Stage};
+use phaselink_core::ledger::{Outcome, Stage};
+use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Io, Op};
 
 /// Queue reads for each request, and the share of them that found nothing.
 fn polling(outcome: &Outcome) -> (f64, f64) {
@@ -272,7 +272,7 @@ fn the_next_queue_reads_go_out_before_the_data_has_been_sent() {
     let simulation = traced(&drive("dc-express", &[]), "bs=4k iodepth=2 number_ios=100");
     let records = simulation.trace().in_order();
     let data: Vec<_> = records.iter().filter(|record| record.step.name() == "data").collect();
-    let during = |data: &&&&phaselink_core::report::Record| {
+    let during = |data: &&&&phaselink_core::ledger::Record| {
         records
             .iter()
             .any(|record| record.step.name() == "queue read" && record.from > data.from && record.to < data.to)

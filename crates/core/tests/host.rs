@@ -3,8 +3,8 @@
 mod common;
 
 use common::{close, drive, ns, reads, run};
-use phaselink_core::config::Drive;
-use phaselink_core::report::{Outcome, Stage};
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::{Outcome, Stage};
 use phaselink_core::time::Span;
 
 /// Mean latency of the reads of a run, in nanoseconds.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{drive, traced};
 use expect_test::{Expect, expect};
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_core::report;
 
 /// The ladder of request `number` of a job.

@@ -8,11 +8,13 @@ mod common;
 use std::collections::BTreeMap;
 
 use phaselink_core::config;
-use phaselink_core::link::packet::{Direction, Kind, Packet, Token};
+use phaselink_core::ledger::WireUse;
 use phaselink_core::link::{Arrival, Link};
-use phaselink_core::report::WireUse;
-use phaselink_core::sink::{Event, PacketId, Sink};
+use phaselink_core::scheduler::Event;
+use phaselink_core::shared::Shared;
 use phaselink_core::time::{Span, Time};
+use phaselink_core::tlp::PacketId;
+use phaselink_core::tlp::{Direction, Kind, Packet, Token};
 use proptest::prelude::*;
 
 /// Packet `first` and the `count - 1` after it of burst `name` arrived.
@@ -27,7 +29,7 @@ struct Seen {
 /// A link with nobody at its ends.
 struct Bench {
     link: Link,
-    sink: Sink,
+    shared: Shared,
     seen: Vec<Seen>,
     directions: BTreeMap<u32, Direction>,
 }
@@ -63,7 +65,7 @@ impl Bench {
     fn with_accept(config: &config::Link, accept: Span) -> Bench {
         Bench {
             link: Link::new(config, accept, Span::ZERO, 1),
-            sink: Sink::default(),
+            shared: Shared::default(),
             seen: Vec::new(),
             directions: BTreeMap::new(),
         }
@@ -72,15 +74,15 @@ impl Bench {
     /// Send a burst at `at`, in nanoseconds.
     fn send(&mut self, at: u64, packet: Packet) {
         self.run_until(ns(at));
-        self.sink.advance(ns(at));
+        self.shared.scheduler.advance(ns(at));
         self.directions.insert(packet.token.context, packet.direction);
-        self.link.send(packet, &mut self.sink);
+        self.link.send(packet, &mut self.shared);
     }
 
     fn run_until(&mut self, until: Time) {
-        while let Some((now, event)) = self.sink.pop(until) {
+        while let Some((now, event)) = self.shared.scheduler.pop(until) {
             match event {
-                Event::Wire(wire) => self.link.on_wire(now, wire.into(), &mut self.sink),
+                Event::Wire(wire) => self.link.on_wire(now, wire.into(), &mut self.shared),
                 Event::Arrive(packet) => self.on_arrive(now, packet),
                 other => unreachable!("a link alone makes no {other:?}"),
             }
@@ -88,19 +90,21 @@ impl Bench {
     }
 
     fn on_arrive(&mut self, now: Time, packet: PacketId) {
-        let Some(Arrival { packet, first, count }) = self.link.on_arrival(now, packet, &mut self.sink) else { return };
-        let flight = &self.sink.packets[packet as usize];
+        let Some(Arrival { packet, first, count }) = self.link.on_arrival(now, packet, &mut self.shared) else {
+            return;
+        };
+        let flight = &self.link.bursts[packet];
         let (name, last) = (flight.packet.token.context, first + count == flight.count());
         self.seen.push(Seen { at: now.as_ps(), name, first, count });
         if last {
-            self.sink.packets.vacate(packet);
+            self.link.bursts.vacate(packet);
         }
     }
 
     /// All arrivals up to the end, as (nanoseconds, burst).
     fn finish(&mut self) -> Vec<(u64, u32)> {
         self.run_until(Time::NEVER);
-        assert!(self.sink.next_at().is_none());
+        assert!(self.shared.scheduler.next_at().is_none());
         self.seen.iter().map(|seen| (seen.at / 1000, seen.name)).collect()
     }
 

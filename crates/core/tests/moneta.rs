@@ -3,7 +3,7 @@
 mod common;
 
 use common::{close, counter, drive, jobs, reads, run};
-use phaselink_core::report::Outcome;
+use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use proptest::prelude::*;

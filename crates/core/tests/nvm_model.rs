@@ -2,9 +2,10 @@
 mod common;
 
 use common::{drive, jobs, reads, run};
-use phaselink_core::config::{Drive, Override, shipped};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::ledger::{DirectionOutcome, Stage};
 use phaselink_core::predict::predict;
-use phaselink_core::report::{DirectionOutcome, Stage};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 

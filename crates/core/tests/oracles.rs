@@ -3,7 +3,7 @@
 mod common;
 
 use common::{close, counter, drive, ns, reads, run};
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::Rate;
 use phaselink_core::time::Span;
 
@@ -44,7 +44,7 @@ fn an_unloaded_nvme_read_is_the_sum_of_its_parts_to_the_picosecond() {
         let outcome = run(&drive, &format!("bs={bytes} number_ios=100"));
         // Pages beyond the second come from a list that is read beside the media, and may take longer.
         let list = if bytes > 8192 {
-            reads(&outcome).stages.get(phaselink_core::report::Stage::HostRead) / 100
+            reads(&outcome).stages.get(phaselink_core::ledger::Stage::HostRead) / 100
         } else {
             Span::ZERO
         };
@@ -71,7 +71,7 @@ fn an_unloaded_dc_express_read_is_the_sum_of_its_parts_and_the_wait_for_a_queue_
             + root.write
             + host.poll;
         let outcome = run(&drive, &format!("bs={bytes} number_ios=3000 ramp_time=1ms"));
-        let polled = reads(&outcome).stages.get(phaselink_core::report::Stage::PollWait);
+        let polled = reads(&outcome).stages.get(phaselink_core::ledger::Stage::PollWait);
 
         let mean = reads(&outcome).total.mean_ns() - polled.as_ns() / reads(&outcome).ios as f64;
         assert!((mean - expected.as_ns()).abs() < 1e-3, "{bytes} bytes: {mean} against {expected}");
@@ -81,7 +81,7 @@ fn an_unloaded_dc_express_read_is_the_sum_of_its_parts_and_the_wait_for_a_queue_
 #[test]
 fn every_transfer_takes_its_exact_time_with_skip_ordered_sets_off() {
     let outcome = run(&drive("dc-express", &["link.skip_ordered_sets=false"]), "bs=4k number_ios=100");
-    let transfer = reads(&outcome).stages.get(phaselink_core::report::Stage::Transfer);
+    let transfer = reads(&outcome).stages.get(phaselink_core::ledger::Stage::Transfer);
     assert_eq!(transfer, Span::from_ns(2432) * 100);
 }
 
@@ -165,7 +165,7 @@ fn an_open_loop_delivers_the_rate_it_is_given() {
 fn random_arrivals_wait_for_half_a_polling_period() {
     let outcome = run(&drive("dc-express", &[]), "bs=512 rate_iops=2000 rate_process=poisson number_ios=5000");
     let period = outcome.elapsed.as_ns() / counter(&outcome, "queue_reads") as f64;
-    let waited = reads(&outcome).stages.get(phaselink_core::report::Stage::PollWait).as_ns() / 5000.0;
+    let waited = reads(&outcome).stages.get(phaselink_core::ledger::Stage::PollWait).as_ns() / 5000.0;
     assert!(close(waited, period / 2.0, 0.03), "{waited} of {period}");
     assert!((300.0..360.0).contains(&waited), "{waited}");
 }

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{close, drive, jobs, limited, ns, run};
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::predict::{Certainty, JobPrediction, Latency, predict};
-use phaselink_core::report::{DirectionOutcome, Outcome};
 use phaselink_core::time::Span;
 use proptest::prelude::*;
 
@@ -129,10 +129,10 @@ fn a_dc_express_read_at_a_random_instant_takes_half_a_period_longer() {
     let drive = drive("dc-express", &[]);
     for bytes in [512, 4096] {
         let job = format!("bs={bytes} rate_iops=20000 rate_process=poisson number_ios=4000");
-        let found = figures(&run(&drive, &job)).stages.get(phaselink_core::report::Stage::PollWait).as_ns() / 4000.0;
+        let found = figures(&run(&drive, &job)).stages.get(phaselink_core::ledger::Stage::PollWait).as_ns() / 4000.0;
         let latency = predicted(&drive, &job).latencies[0].clone().expect("a closed form");
         assert!(matches!(latency.certainty, Certainty::Mean(_)));
-        let expected = latency.stages.get(phaselink_core::report::Stage::PollWait).as_ns();
+        let expected = latency.stages.get(phaselink_core::ledger::Stage::PollWait).as_ns();
         assert!(close(found, expected, 0.04), "{bytes} bytes: {found} of {expected}");
     }
 }

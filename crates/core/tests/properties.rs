@@ -3,13 +3,14 @@
 mod common;
 
 use common::{close, drive, run, traced};
-use phaselink_core::config::{Drive, Interface, Override, shipped};
+use phaselink_core::drive::{Drive, Interface};
+use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::engine::{Engine, Input};
+use phaselink_core::ledger::{JobOutcome, Outcome, Record};
 use phaselink_core::link::rate::Rate;
-use phaselink_core::report::{JobOutcome, Outcome, Record};
+use phaselink_core::request::{Io, Op};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Io, Op};
 use proptest::prelude::*;
 
 /// A shipped drive with overrides.

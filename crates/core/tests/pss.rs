@@ -3,12 +3,12 @@
 mod common;
 
 use common::{counter, drive, reads, run};
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
-use phaselink_core::report::{DirectionOutcome, Outcome, Stage};
+use phaselink_core::ledger::{DirectionOutcome, Outcome, Stage};
+use phaselink_core::request::{Io, Op};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Io, Op};
 use proptest::prelude::*;
 
 /// A clock of the chips, 66 MHz, by the number: 296 for a read of one, 288 for a write.

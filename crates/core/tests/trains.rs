@@ -22,8 +22,8 @@ mod common;
 use std::fmt::Debug;
 
 use common::{drive, run};
+use phaselink_core::ledger::Outcome;
 use phaselink_core::random::Random;
-use phaselink_core::report::Outcome;
 
 /// What one case holds fixed; the rest is drawn.
 struct Sample<'a> {
@@ -133,7 +133,7 @@ fn trains_and_packets_put_the_same_headers_and_packets_on_the_wire() {
     let sample = Sample { drives: NVME, directions, depths: ONE, set: &[], one_of: PLAIN, count: 60 };
     compare(2, &sample, |train, packet, case| {
         for (train, packet) in [(train.upstream, packet.upstream), (train.downstream, packet.downstream)] {
-            let counts = |wire: phaselink_core::report::WireUse| {
+            let counts = |wire: phaselink_core::ledger::WireUse| {
                 (wire.packets, wire.header_bytes, wire.command_bytes, wire.data_bytes)
             };
             assert_eq!(counts(train), counts(packet), "{case:?}");

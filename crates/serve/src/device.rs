@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use rustix::event::EventfdFlags;
 
 use crate::record::Record;

@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use phaselink_core::config::Problem;
-use phaselink_core::report::Latency;
+use phaselink_core::ledger::Latency;
+use phaselink_core::problem::Problem;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::device::Device;

@@ -20,8 +20,8 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use phaselink_core::engine::{Completed, Input};
+use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::Io;
 use rustix::event::EventfdFlags;
 
 use crate::mailbox::Mailbox;
@@ -254,9 +254,9 @@ mod tests {
     use std::thread;
     use std::time::Instant;
 
-    use phaselink_core::config::Drive;
+    use phaselink_core::drive::Drive;
     use phaselink_core::engine::Engine;
-    use phaselink_core::workload::Op;
+    use phaselink_core::request::Op;
     use rustix::event::{PollFd, PollFlags, Timespec};
 
     use super::*;

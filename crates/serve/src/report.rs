@@ -1,6 +1,7 @@
 //! What has been served, as the core reports a run.
 
-use phaselink_core::report::{CpuUse, Energy, JobOutcome, Latency, Outcome, Table, WireUse, units};
+use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, Latency, Outcome, WireUse};
+use phaselink_core::report::{Table, units};
 use phaselink_core::time::Span;
 use serde_json::{Value, json};
 

@@ -8,9 +8,9 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Instant;
 
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_core::engine::Engine;
-use phaselink_core::report::Outcome;
+use phaselink_core::ledger::Outcome;
 
 use crate::device::Device;
 use crate::nbd::model::Model;

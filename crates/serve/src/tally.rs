@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use phaselink_core::report::{DirectionOutcome, Latency};
+use phaselink_core::ledger::{DirectionOutcome, Latency};
+use phaselink_core::request::Op;
 use phaselink_core::time::Span;
-use phaselink_core::workload::Op;
 
 /// Requests of one kind.
 #[derive(Clone, Debug, Default)]

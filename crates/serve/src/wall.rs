@@ -12,9 +12,9 @@
 use std::time::Duration;
 
 use phaselink_client::clock;
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
-use phaselink_core::report::Latency;
+use phaselink_core::ledger::Latency;
 use phaselink_core::time::{Span, Time};
 
 /// What time it is, counted from the start of the run.

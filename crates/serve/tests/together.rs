@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
 use phaselink_client::{Client, Options, Queue};
-use phaselink_core::config::{Drive, Override, shipped};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::random::mix;
 use phaselink_core::time::Span;
 use phaselink_serve::nbd;

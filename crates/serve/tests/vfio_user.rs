@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
 use phaselink_client::memory::Memory;
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{Status, opcode};
 use phaselink_core::time::Span;
 use phaselink_serve::server::{Server, Summary};

@@ -1,11 +1,12 @@
 //! The wall loop and the virtual loop are two drivers of one device.
 
-use phaselink_core::config::{Drive, shipped};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::shipped;
 use phaselink_core::engine::{Completed, Engine, Input};
+use phaselink_core::ledger::Record;
 use phaselink_core::random::mix;
-use phaselink_core::report::Record;
+use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Io, Op};
 use phaselink_serve::wall::{Clock, LONE_LEAD, Wall};
 
 const REQUESTS: u32 = 200;

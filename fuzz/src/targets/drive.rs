@@ -1,6 +1,7 @@
 //! Drive files, and runs of what is accepted.
 
-use phaselink_core::config::{Drive, shipped};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::shipped;
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::fio;

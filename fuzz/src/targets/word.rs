@@ -1,6 +1,6 @@
 //! What is typed: addresses, parts of a drive, values of keys, lines that a sweep has kept.
 
-use phaselink_core::config::Override;
+use phaselink_core::drive_file::Override;
 use phaselink_core::sweep::{Hash, state};
 use phaselink_serve::nbd::uri::Uri;
 use phaselink_serve::shm::Share;

@@ -1,7 +1,7 @@
 //! Stages of the ledger gathered into what a person would name as the cause of a difference.
 
-use phaselink_core::report::stage::STACK_STAGES_MAX;
-use phaselink_core::report::{DirectionOutcome, Stage};
+use phaselink_core::ledger::stage::STACK_STAGES_MAX;
+use phaselink_core::ledger::{DirectionOutcome, Stage};
 
 /// A cause, and the stages that it takes in.
 const FAMILIES: [(&str, &[Stage]); 9] = [
@@ -58,7 +58,7 @@ pub fn savings_ns(slow: &DirectionOutcome, fast: &DirectionOutcome) -> Vec<(&'st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phaselink_core::config::Drive;
+    use phaselink_core::drive::Drive;
     use phaselink_core::simulation::simulate_file;
     use phaselink_core::workload::fio;
 
@@ -66,7 +66,7 @@ mod tests {
     fn the_causes_sum_to_the_mean_latency_on_every_shipped_drive() {
         let options = [("rw", "randread"), ("iodepth", "8"), ("number_ios", "200")];
         let file = fio::from_flags(&options).unwrap();
-        for drive in phaselink_core::config::shipped::names().filter_map(Drive::shipped) {
+        for drive in phaselink_core::drive_file::shipped::names().filter_map(Drive::shipped) {
             let outcome = simulate_file(&drive, &file, 1).unwrap();
             let read = &outcome.jobs[0].read;
             let sum: f64 = means_ns(read).iter().map(|(_, mean_ns)| mean_ns).sum();

@@ -1,7 +1,7 @@
 //! The comparison for scripts.
 
-use phaselink_core::config::Drive;
-use phaselink_core::report::Latency;
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::Latency;
 use serde_json::{Map, Value, json};
 
 use super::{Cell, Comparison, Group};

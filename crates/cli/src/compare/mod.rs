@@ -6,8 +6,9 @@ mod page;
 mod remarks;
 
 use clap::Args;
-use phaselink_core::config::{Drive, Problem, Problems};
-use phaselink_core::report::{DirectionOutcome, Outcome};
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::{DirectionOutcome, Outcome};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::{Job, fio};
 use rayon::prelude::*;

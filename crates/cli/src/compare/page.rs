@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use phaselink_core::config::Drive;
-use phaselink_core::report::{Latency, Table};
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::Latency;
+use phaselink_core::report::Table;
 
 use super::{Cell, Comparison, Group, remarks};
 use crate::output::{Style, styled, with_bold_head};

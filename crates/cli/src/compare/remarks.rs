@@ -1,7 +1,8 @@
 //! What stands out in a comparison, said in words. Every figure is computed from the results.
 
-use phaselink_core::config::Drive;
-use phaselink_core::report::{Stage, units};
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::Stage;
+use phaselink_core::report::units;
 use phaselink_core::time::Span;
 
 use super::families::savings_ns;

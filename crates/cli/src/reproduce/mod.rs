@@ -3,8 +3,10 @@
 mod page;
 
 use clap::Args;
-use phaselink_core::config::{Drive, Override, Problem, Problems};
-use phaselink_core::report::Outcome;
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::Override;
+use phaselink_core::ledger::Outcome;
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::reproduce::{Facts, Reproduction, Row, RunSpec, Verdict};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::{Job, fio};

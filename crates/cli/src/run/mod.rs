@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use phaselink_core::config::Problems;
+use phaselink_core::ledger::Outcome;
+use phaselink_core::problem::Problems;
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
 use serde_json::Value;
@@ -127,7 +128,7 @@ impl ResultFlags {
 }
 
 impl Targets {
-    fn write(self, simulation: &Simulation, outcome: &report::Outcome, document: &Value) -> Result<(), Problems> {
+    fn write(self, simulation: &Simulation, outcome: &Outcome, document: &Value) -> Result<(), Problems> {
         for target in self.documents {
             target.write(&output::json_text(document))?;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use phaselink_core::config::{Problem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{Job, JobFile, Limits, Trace, fio, with_defaults};
 
 use crate::{input, words};

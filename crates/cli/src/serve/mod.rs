@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::{Args, ValueEnum};
-use phaselink_core::config::{Drive, Interface, Problem, Problems};
+use phaselink_core::drive::{Drive, Interface};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::{self, units};
 use phaselink_core::time::Span;
 use phaselink_serve::device::{self, Device, Stop};

@@ -4,7 +4,8 @@ use std::io::{self, IsTerminal, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_core::report::{Latency, units};
+use phaselink_core::ledger::Latency;
+use phaselink_core::report::units;
 use phaselink_serve::device::Device;
 use phaselink_serve::tally::Tally;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
-use phaselink_core::config::{Problem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::units;
 use phaselink_core::sweep::page::{self, Row};
 use phaselink_core::sweep::{Figures, Files, Hash, Plan, Refusals, Sweep};

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use phaselink_core::config::{Problem, Problems};
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::sweep::state::{HEADER, line, parse_line};
 use phaselink_core::sweep::{Figures, Hash};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::problem::Problem;
+use crate::problem::Problem;
 
 /// Longest piece of the text that a message quotes, in characters.
 const QUOTE_CHARACTERS_MAX: usize = 40;

@@ -1,30 +1,26 @@
-//! Drive files: the schema of every key, presets, reading with all problems at once, and explanation.
+//! Descriptions as plain values: a struct for each section of a drive file, with its keys, defaults and bounds.
 //!
-//! A [`Drive`] that [`Drive::from_toml`] returns keeps every bound of [`schema`], so the models trust it.
+//! A key is one line of a `section!`. Its last word is its unit; fields of type [`Span`](crate::time::Span) drop it
+//! (`one_way_ns` is read into `one_way`). Reading files, and what holds between keys, is [`crate::drive_file`]'s; a
+//! description that it returns keeps every bound given here, so the models trust it.
 
-mod checks;
 pub(crate) mod document;
-mod drive;
-mod explain;
-mod origin;
-mod overrides;
-pub mod presets;
-pub mod problem;
-mod reader;
-pub mod schema;
-mod section;
-pub mod shipped;
-pub(crate) mod suggest;
-mod value;
+pub(crate) mod faults;
+mod host;
+mod link;
+pub(crate) mod list;
+mod media;
+pub(crate) mod origin;
+mod power;
+mod root_complex;
+pub(crate) mod section;
+pub(crate) mod spans;
+mod stack;
+pub(crate) mod value;
 
-#[cfg(test)]
-mod tests;
-
-pub use drive::{Drive, Fitted};
-pub use overrides::Override;
-pub use problem::{Problem, Problems};
-pub use schema::{
-    Acknowledge, Capi, Cxl, DataPattern, DataPointer, DcExpress, Duplex, Granularity, Host, Interface, Link,
-    LinkAcknowledge, LockHeld, Media, Moneta, Nvme, Placement, Power, Pss, ReadMode, RootComplex, Stack, Stage,
-    TagChoice, TagPool, Technology, Wait, WearLevelling,
-};
+pub use host::{Host, Wait};
+pub use link::{Duplex, Granularity, Link, LinkAcknowledge};
+pub use media::{Acknowledge, DataPattern, Media, Technology, WearLevelling};
+pub use power::Power;
+pub use root_complex::{Placement, RootComplex};
+pub use stack::{LockHeld, Stack, Stage};

@@ -5,9 +5,7 @@
 
 use serde_json::Value as Json;
 
-use super::document::{Entry, Node, Value};
-use super::problem::Problem;
-use super::suggest;
+use super::document::Node;
 use super::value::Fault;
 
 /// A key and what is to be said of it.
@@ -114,40 +112,4 @@ pub(crate) fn full_name(path: &str, key: &str) -> String {
 /// All values of a section by key.
 pub(crate) fn values(section: &impl Section) -> serde_json::Map<String, Json> {
     section.values().into_iter().map(|(key, value)| (String::from(key), value)).collect()
-}
-
-/// Read a section that stands as one item of a list; its problems join `problems`.
-pub(crate) fn read_item<T: Section + Default>(node: &Node, problems: &mut Vec<Problem>) -> T {
-    let mut item = T::default();
-    let Value::Table(table) = &node.value else {
-        let found = format!("{} holds {}", item.path(), node.quote);
-        problems.push(node.place.problem(found, "tables"));
-        return item;
-    };
-    for entry in table {
-        if let Err(fault) = item.set(&entry.key, &entry.node) {
-            problems.extend(problems_of(fault, entry, &item, &[&item]));
-        }
-    }
-    item
-}
-
-/// What to tell of an entry that `section` did not take; `all` sections are searched for the key that was meant.
-pub(crate) fn problems_of(fault: Fault, entry: &Entry, section: &dyn Section, all: &[&dyn Section]) -> Vec<Problem> {
-    let key = full_name(section.path(), &entry.key);
-    let is = format!("{key} is {}", entry.node.quote);
-    match fault {
-        Fault::Inside(problems) => problems,
-        Fault::UnknownKey => vec![suggest::unknown_key(entry, section, all)],
-        Fault::NotAllowed => vec![entry.place.problem(is, allowed(section, &entry.key))],
-        Fault::UnknownName(nearest) => {
-            let found = is + &suggest::question(nearest);
-            vec![entry.place.problem(found, allowed(section, &entry.key))]
-        }
-    }
-}
-
-fn allowed(section: &dyn Section, key: &str) -> String {
-    let key = section.keys().into_iter().find(|known| known.name == key);
-    key.map_or(String::new(), |key| key.allowed)
 }

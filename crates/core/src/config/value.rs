@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use serde_json::Value as Json;
 
 use super::document::{Node, Value};
-use super::problem::Problem;
-use super::section::{self, Section};
+use crate::problem::Problem;
+use crate::spelling;
 use crate::time::Span;
 
 /// Why a value was not taken.
@@ -173,24 +173,6 @@ impl KeyType for Span {
     }
 }
 
-impl<T: Section + Default> KeyType for Vec<T> {
-    fn kind() -> String {
-        let keys: Vec<&str> = T::default().keys().iter().map(|key| key.name).collect();
-        format!("list of tables with the keys {}", keys.join(", "))
-    }
-    fn read(_: &str, node: &Node) -> Result<Vec<T>, Fault> {
-        let Value::Array(items) = &node.value else {
-            return Err(Fault::NotAllowed);
-        };
-        let mut problems = Vec::new();
-        let read = items.iter().map(|item| section::read_item(item, &mut problems)).collect();
-        if problems.is_empty() { Ok(read) } else { Err(Fault::Inside(problems)) }
-    }
-    fn write(&self, _: &str) -> Json {
-        self.iter().map(|item| Json::Object(section::values(item))).collect()
-    }
-}
-
 /// Names in files for the variants of an enum, and [`KeyType`] by them.
 macro_rules! names {
     ($choice:ident { $($name:literal => $variant:ident),+ $(,)? }) => {
@@ -241,7 +223,7 @@ pub(crate) fn text(node: &Node) -> Result<&str, Fault> {
 
 /// The fault of a name that none of the known ones matches.
 pub(crate) fn unknown_name(name: &str, known: &'static [&'static str]) -> Fault {
-    Fault::UnknownName(super::suggest::nearest(name, known.iter().copied()))
+    Fault::UnknownName(spelling::nearest(name, known.iter().copied()))
 }
 
 /// Last words of keys and the units they stand for; the first that fits counts.

@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 
 use crate::random::mix;
-use crate::sink::RequestId;
-use crate::workload::Io;
+use crate::request::Io;
+use crate::request::RequestId;
 
 /// Bytes that get their versions together: the logical block.
 pub const BLOCK_BYTES: u64 = 512;
@@ -171,7 +171,7 @@ fn pieces(io: &Io, packet_bytes: usize) -> impl Iterator<Item = Piece> + use<> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Op;
+    use crate::request::Op;
 
     const READ: Io = Io { op: Op::Read, offset: 1024, bytes: 1024 };
     const WRITE: Io = Io { op: Op::Write, ..READ };

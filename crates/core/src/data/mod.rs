@@ -2,18 +2,17 @@
 //!
 //! Bytes move once, through host memory, at the instant at which the packets that carry them arrive: a read's when they
 //! settle in memory, a write's when they reach the device. This module owes the rest of the core that a run without
-//! data costs nothing but a look at [`crate::sink::Sink::data`], and that a wrong byte is counted and described, never a
+//! data costs nothing but a look at [`crate::shared::Shared::data`], and that a wrong byte is counted and described, never a
 //! panic.
 
 pub mod check;
-pub mod sparse;
 
-use crate::link::packet::Packet;
 use crate::memory::HostMemory;
-use crate::sink::{Request, RequestId};
-use crate::workload::Op;
+use crate::memory::sparse::SparseBytes;
+use crate::request::Op;
+use crate::request::{Request, RequestId};
+use crate::tlp::Packet;
 use check::Checker;
-use sparse::SparseBytes;
 
 /// What a receive buffer holds before its data comes, so that data that never comes is missed.
 pub const STALE: u8 = 0xdb;

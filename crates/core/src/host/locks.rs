@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::config;
-use crate::report::Stage;
+use crate::ledger::Stage;
 use crate::time::{Span, Time};
 
 /// How long a modified cache line takes from one core to another.

@@ -6,21 +6,22 @@
 //! is, is in waiting.rs.
 
 pub mod locks;
-pub mod power;
-pub mod root_complex;
 pub mod stack;
 mod waiting;
 mod walk;
 
+use crate::drive::Drive;
 use std::collections::VecDeque;
 
-use crate::config::{self, Wait};
+use crate::config::Wait;
+use crate::ledger::{CpuUse, Stage};
 use crate::protocol::{self, Driver};
-use crate::report::{CpuUse, Stage};
-use crate::sink::{Event, Request, RequestId, Sink};
+use crate::request::{Io, Next};
+use crate::request::{Request, RequestId};
+use crate::scheduler::Event;
+use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::workload::generator::Generator;
-use crate::workload::{Io, Next};
 use locks::Distances;
 use stack::{Stack, Walk, Way};
 use walk::Contention;
@@ -152,7 +153,7 @@ pub struct Host {
 
 impl Host {
     /// The host of this drive, without threads.
-    pub fn new(drive: &config::Drive) -> Host {
+    pub fn new(drive: &Drive) -> Host {
         let config = &drive.host;
         let ratio = config.nominal_ghz / config.core_ghz;
         let stack = Stack::new(&protocol::stages(drive), &drive.stack, ratio);
@@ -211,7 +212,7 @@ impl Host {
     }
 
     /// A request from outside, for a thread without a generator.
-    pub fn inject(&mut self, now: Time, thread: u16, io: Io, token: u32, driver: &Driver, sink: &mut Sink) {
+    pub fn inject(&mut self, now: Time, thread: u16, io: Io, token: u32, driver: &Driver, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         this.external.push_back(Next { io, due: now });
         this.tokens.push_back(token);
@@ -219,12 +220,12 @@ impl Host {
             this.state = State::Away;
             self.unfinished += 1;
         }
-        self.rouse(now, thread, driver, sink);
+        self.rouse(now, thread, driver, shared);
     }
 
     /// A thread looks for something to do: at the start, when its next request is due, after a hybrid sleep, and when
     /// a context switch is over.
-    pub fn on_thread(&mut self, now: Time, thread: u16, driver: &Driver, sink: &mut Sink) {
+    pub fn on_thread(&mut self, now: Time, thread: u16, driver: &Driver, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         if this.asleep_until.is_some_and(|until| until > now) {
             return;
@@ -233,18 +234,20 @@ impl Host {
         let free_at = self.cores[this.core].free_at;
         match this.state {
             // Still being switched to, or behind an interrupt handler.
-            State::Busy if matches!(this.work, Work::None) && free_at > now => sink.at(free_at, Event::Thread(thread)),
-            State::Busy if matches!(this.work, Work::None) => self.step(now, thread, driver, sink),
+            State::Busy if matches!(this.work, Work::None) && free_at > now => {
+                shared.scheduler.at(free_at, Event::Thread(thread))
+            }
+            State::Busy if matches!(this.work, Work::None) => self.step(now, thread, driver, shared),
             State::Busy | State::Finished => {}
-            State::Watching | State::Away => self.rouse(now, thread, driver, sink),
+            State::Watching | State::Away => self.rouse(now, thread, driver, shared),
         }
     }
 
     /// A request's completion can be seen by the host.
     #[inline(always)]
-    pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &Driver, sink: &mut Sink) {
-        let Request { thread, submitted, .. } = sink.requests[request as usize];
-        sink.requests[request as usize].visible = now;
+    pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &Driver, shared: &mut Shared) {
+        let Request { thread, submitted, .. } = shared.requests[request];
+        shared.requests[request].visible = now;
         let this = &mut self.threads[usize::from(thread)];
         this.done.push_back(request);
         let latency = now.since(submitted);
@@ -258,15 +261,15 @@ impl Host {
         match (self.handler_core, this.state) {
             (Some(core), State::Away) if !self.wake.is_zero() && !this.queued && this.done.len() == 1 => {
                 let woken = self.run_handler(now, core, self.wake);
-                sink.charge(Some(request), Stage::Interrupt, woken);
-                sink.at(woken, Event::Thread(thread));
+                shared.requests.charge(Some(request), Stage::Interrupt, woken);
+                shared.scheduler.at(woken, Event::Thread(thread));
             }
-            _ => self.rouse(now, thread, driver, sink),
+            _ => self.rouse(now, thread, driver, shared),
         }
     }
 
     /// An interrupt message has reached the root complex.
-    pub fn on_message(&mut self, now: Time, vector: u16, sink: &mut Sink) {
+    pub fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) {
         let place = usize::from(vector);
         if self.pending.len() <= place {
             self.pending.resize(place + 1, false);
@@ -278,15 +281,15 @@ impl Host {
         let core = &self.cores[usize::from(vector) % self.interrupt_cores];
         let is_idle = core.current.is_none() && core.free_at <= now;
         let exit = if is_idle { self.idle_exit } else { Span::ZERO };
-        sink.after(now, self.interrupt + exit, Event::Interrupt { vector });
+        shared.scheduler.after(now, self.interrupt + exit, Event::Interrupt { vector });
     }
 
     /// The interrupt has reached its core: the handler runs as soon as the core is between two pieces of work.
-    pub fn on_interrupt(&mut self, now: Time, vector: u16, sink: &mut Sink) {
+    pub fn on_interrupt(&mut self, now: Time, vector: u16, shared: &mut Shared) {
         let core = usize::from(vector) % self.interrupt_cores;
         let end = self.run_handler(now, core, self.interrupt_handler);
         self.used.interrupts += 1;
-        sink.at(end, Event::Handled { vector });
+        shared.scheduler.at(end, Event::Handled { vector });
     }
 
     /// Run a handler, or more of one, on a core: when it ends.
@@ -320,12 +323,12 @@ impl Host {
     }
 
     /// A thread's piece of work is over; the caller acts on it, and then calls [`step`](Self::step).
-    pub fn on_work_done(&mut self, now: Time, thread: u16, sink: &mut Sink) -> Done {
+    pub fn on_work_done(&mut self, now: Time, thread: u16, shared: &mut Shared) -> Done {
         let this = &mut self.threads[usize::from(thread)];
         match std::mem::replace(&mut this.work, Work::None) {
             Work::Submit(request) => {
-                this.issued_bytes = sink.requests[request as usize].io.bytes;
-                sink.requests[request as usize].submitted = now;
+                this.issued_bytes = shared.requests[request].io.bytes;
+                shared.requests[request].submitted = now;
                 Done::Submitted(request)
             }
             Work::Complete(request) => {
@@ -334,8 +337,8 @@ impl Host {
             }
             Work::CompleteAndSubmit(completed, at, submitted) => {
                 this.outstanding -= 1;
-                this.issued_bytes = sink.requests[submitted as usize].io.bytes;
-                sink.requests[submitted as usize].submitted = now;
+                this.issued_bytes = shared.requests[submitted].io.bytes;
+                shared.requests[submitted].submitted = now;
                 Done::CompletedAndSubmitted(completed, at, submitted)
             }
             Work::None | Work::Walk(_) => unreachable!("a thread has finished what it has not done"),
@@ -344,24 +347,24 @@ impl Host {
 
     /// A thread that holds its core takes up the next thing to do: requests that can go on, then it fills its slots, as
     /// fio does, and then looks for completions.
-    pub fn step(&mut self, now: Time, thread: u16, driver: &Driver, sink: &mut Sink) {
-        if self.stack.contended() && self.resume(now, thread, sink) {
+    pub fn step(&mut self, now: Time, thread: u16, driver: &Driver, shared: &mut Shared) {
+        if self.stack.contended() && self.resume(now, thread, shared) {
             return;
         }
         let next = self.next_request(now, thread, 0);
         if let Some(next) = next.filter(|next| next.due <= now) {
-            return self.submit(now, thread, next, driver, sink);
+            return self.submit(now, thread, next, driver, shared);
         }
         if let Some(request) = self.threads[usize::from(thread)].done.pop_front() {
-            return self.complete(now, thread, request, driver, sink);
+            return self.complete(now, thread, request, driver, shared);
         }
         let this = &mut self.threads[usize::from(thread)];
         // One alarm for each instant: every other would set one again for the next.
         if let Some(next) = next.filter(|next| next.due != this.alarm_at) {
             this.alarm_at = next.due;
-            sink.at(next.due, Event::Thread(thread));
+            shared.scheduler.at(next.due, Event::Thread(thread));
         }
-        self.wait(now, thread, sink);
+        self.wait(now, thread, shared);
     }
 
     /// The next request of a thread that has a slot for it, once `completing` more of its requests are done.
@@ -380,25 +383,32 @@ impl Host {
     }
 
     /// Start on a request: down the stack, and through the driver.
-    fn submit(&mut self, now: Time, thread: u16, next: Next, driver: &Driver, sink: &mut Sink) {
+    fn submit(&mut self, now: Time, thread: u16, next: Next, driver: &Driver, shared: &mut Shared) {
         let begin = self.begin(now, thread);
         if self.stack.contended() {
-            let walk = self.issue(begin, thread, next, sink);
-            return self.start_walk(begin, thread, walk, sink);
+            let walk = self.issue(begin, thread, next, shared);
+            return self.start_walk(begin, thread, walk, shared);
         }
-        let (request, end) = self.descend(begin, thread, next, driver, sink);
-        self.run(thread, Work::Submit(request), begin, end, sink);
+        let (request, end) = self.descend(begin, thread, next, driver, shared);
+        self.run(thread, Work::Submit(request), begin, end, shared);
     }
 
     /// Walk a request down to the driver: the request, and when it gets there.
     #[inline(always)]
-    fn descend(&mut self, begin: Time, thread: u16, next: Next, driver: &Driver, sink: &mut Sink) -> (RequestId, Time) {
-        let mut walk = self.issue(begin, thread, next, sink);
-        let request = &mut sink.requests[walk.request as usize];
+    fn descend(
+        &mut self,
+        begin: Time,
+        thread: u16,
+        next: Next,
+        driver: &Driver,
+        shared: &mut Shared,
+    ) -> (RequestId, Time) {
+        let mut walk = self.issue(begin, thread, next, shared);
+        let request = &mut shared.requests[walk.request];
         let ledger = &mut request.ledger;
         self.stack.advance(&mut walk, ledger);
         self.stack.copy(&walk, next.io.bytes, ledger);
-        driver.submit_work(&next.io, thread, &sink.memory, ledger);
+        driver.submit_work(&next.io, thread, &shared.memory, ledger);
         let end = ledger.cursor();
         request.submitted = end;
         (walk.request, end)
@@ -406,17 +416,18 @@ impl Host {
 
     /// The application issues a request.
     #[inline(always)]
-    fn issue(&mut self, begin: Time, thread: u16, next: Next, sink: &mut Sink) -> Walk {
-        sink.issued += 1;
+    fn issue(&mut self, begin: Time, thread: u16, next: Next, shared: &mut Shared) -> Walk {
+        shared.requests.issued += 1;
         let this = &mut self.threads[usize::from(thread)];
         this.next = None;
         this.issued_bytes = u32::MAX;
         this.outstanding += 1;
-        let id = sink.requests.occupy();
-        let request = &mut sink.requests[id as usize];
-        request.open(sink.issued, next, begin, thread, this.tokens.pop_front());
+        let id = shared.requests.occupy();
+        let number = shared.requests.issued;
+        let request = &mut shared.requests[id];
+        request.open(number, next, begin, thread, this.tokens.pop_front());
         let ledger = &mut request.ledger;
-        if sink.trace.is_on() {
+        if shared.trace.is_on() {
             ledger.keep_steps();
         }
         ledger.until(Stage::Queued, begin);
@@ -424,8 +435,8 @@ impl Host {
     }
 
     /// Take up a completion: from the driver, and up the stack.
-    fn complete(&mut self, now: Time, thread: u16, id: RequestId, driver: &Driver, sink: &mut Sink) {
-        let request = &mut sink.requests[id as usize];
+    fn complete(&mut self, now: Time, thread: u16, id: RequestId, driver: &Driver, shared: &mut Shared) {
+        let request = &mut shared.requests[id];
         // A thread that was looking for it takes a moment to see it; one that comes to it later finds it there, but not
         // before its waker has done with it.
         let seen = if request.visible == now { now + self.poll } else { now };
@@ -441,16 +452,16 @@ impl Host {
         if self.stack.contended() {
             let ready = ledger.cursor();
             self.occupy(self.threads[usize::from(thread)].core, begin, ready);
-            return self.start_walk(ready, thread, walk, sink);
+            return self.start_walk(ready, thread, walk, shared);
         }
         self.stack.advance(&mut walk, ledger);
         let end = ledger.cursor();
         // With the result in hand, the thread goes on to its next request before it looks for other completions.
         match self.next_request(end, thread, 1).filter(|next| next.due <= end) {
-            None => self.run(thread, Work::Complete(id), begin, end, sink),
+            None => self.run(thread, Work::Complete(id), begin, end, shared),
             Some(next) => {
-                let (request, submitted) = self.descend(end, thread, next, driver, sink);
-                self.run(thread, Work::CompleteAndSubmit(id, end, request), begin, submitted, sink);
+                let (request, submitted) = self.descend(end, thread, next, driver, shared);
+                self.run(thread, Work::CompleteAndSubmit(id, end, request), begin, submitted, shared);
             }
         }
     }
@@ -461,13 +472,13 @@ impl Host {
     }
 
     #[inline(always)]
-    fn run(&mut self, thread: u16, work: Work, begin: Time, end: Time, sink: &mut Sink) {
+    fn run(&mut self, thread: u16, work: Work, begin: Time, end: Time, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Busy;
         this.work = work;
         this.napped = false;
         self.cores[this.core].free_at = end;
         self.used.working += end.since(begin);
-        sink.at(end, Event::WorkDone(thread));
+        shared.scheduler.at(end, Event::WorkDone(thread));
     }
 }

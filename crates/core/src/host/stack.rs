@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use crate::config::{self, LockHeld};
-use crate::report::Stage;
-use crate::report::stage::Ledger;
-use crate::sink::RequestId;
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
+use crate::request::Op;
+use crate::request::RequestId;
 use crate::time::Span;
-use crate::workload::Op;
 
 /// One step of a path. Numbers name lines and locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

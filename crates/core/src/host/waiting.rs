@@ -2,9 +2,10 @@
 
 use super::{Host, State, Thread};
 use crate::config::Wait;
+use crate::ledger::Stage;
 use crate::protocol::Driver;
-use crate::report::Stage;
-use crate::sink::{Event, Sink};
+use crate::scheduler::Event;
+use crate::shared::Shared;
 use crate::time::{Span, Time};
 
 impl Host {
@@ -27,17 +28,17 @@ impl Host {
     }
 
     /// Nothing to do: watch, go to sleep, or leave for good.
-    pub(super) fn wait(&mut self, now: Time, thread: u16, sink: &mut Sink) {
+    pub(super) fn wait(&mut self, now: Time, thread: u16, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         if this.is_worker {
             this.state = State::Away;
-            return self.leave(now, thread, sink);
+            return self.leave(now, thread, shared);
         }
         let finished = this.next.is_none() && this.external.is_empty() && this.outstanding == 0;
         if finished {
             this.state = State::Finished;
             self.unfinished -= 1;
-            return self.leave(now, thread, sink);
+            return self.leave(now, thread, shared);
         }
         let others = !self.cores[this.core].ready.is_empty();
         match self.wait {
@@ -45,16 +46,16 @@ impl Host {
             Wait::Sleep if this.spins_in_driver() && !(others && now >= self.cores[this.core].slice_end) => {
                 self.watch(now, thread);
             }
-            Wait::Hybrid if !others && this.outstanding > 0 => self.wait_hybrid(now, thread, sink),
+            Wait::Hybrid if !others && this.outstanding > 0 => self.wait_hybrid(now, thread, shared),
             _ => {
                 this.state = State::Away;
-                self.leave(now, thread, sink);
+                self.leave(now, thread, shared);
             }
         }
     }
 
     /// Sleep for a share of the expected time, then watch.
-    pub(super) fn wait_hybrid(&mut self, now: Time, thread: u16, sink: &mut Sink) {
+    pub(super) fn wait_hybrid(&mut self, now: Time, thread: u16, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         let nap = this.latency_mean.scale(self.hybrid_sleep_ratio);
         // A nap shorter than the switches away and back would not let the core go at all.
@@ -64,12 +65,12 @@ impl Host {
         this.napped = true;
         this.state = State::Away;
         this.asleep_until = Some(now + nap);
-        sink.after(now, nap, Event::Thread(thread));
-        self.leave(now, thread, sink);
+        shared.scheduler.after(now, nap, Event::Thread(thread));
+        self.leave(now, thread, shared);
     }
 
     /// Give the core to the next thread that is ready for it.
-    pub(super) fn leave(&mut self, now: Time, thread: u16, sink: &mut Sink) {
+    pub(super) fn leave(&mut self, now: Time, thread: u16, shared: &mut Shared) {
         let core = self.threads[usize::from(thread)].core;
         let core = &mut self.cores[core];
         core.current = None;
@@ -80,19 +81,19 @@ impl Host {
             self.used.context_switches += 1;
         }
         let core = self.threads[usize::from(thread)].core;
-        self.dispatch(now, core, sink);
+        self.dispatch(now, core, shared);
     }
 
     /// A thread has something to do: at once if it holds its core, when its turn comes otherwise.
     #[inline(always)]
-    pub(super) fn rouse(&mut self, now: Time, thread: u16, driver: &Driver, sink: &mut Sink) {
+    pub(super) fn rouse(&mut self, now: Time, thread: u16, driver: &Driver, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         match this.state {
             State::Busy => {}
             State::Watching => {
                 this.state = State::Busy;
                 self.count_spinning(now, thread);
-                self.step(now, thread, driver, sink);
+                self.step(now, thread, driver, shared);
             }
             State::Away | State::Finished => {
                 let core = this.core;
@@ -102,13 +103,13 @@ impl Host {
                     (false, true) => self.cores[core].ready.push_front(thread),
                     (false, false) => self.cores[core].ready.push_back(thread),
                 }
-                self.dispatch(now, core, sink);
+                self.dispatch(now, core, shared);
             }
         }
     }
 
     /// Switch a core that nobody needs to the next thread in line.
-    pub(super) fn dispatch(&mut self, now: Time, place: usize, sink: &mut Sink) {
+    pub(super) fn dispatch(&mut self, now: Time, place: usize, shared: &mut Shared) {
         if let Some(current) = self.cores[place].current {
             let holder = &mut self.threads[usize::from(current)];
             let keeps = self.wait == Wait::Sleep && holder.spins_in_driver() && now < self.cores[place].slice_end;
@@ -136,9 +137,9 @@ impl Host {
         this.state = State::Busy;
         let resumed = this.resumed.front().map(|walk| walk.request);
         if let Some(request) = resumed.or(this.done.front().copied()) {
-            sink.charge_late(Some(request), Stage::CoreWait, from);
-            sink.charge_late(Some(request), Stage::ContextSwitch, from + switch);
+            shared.requests.charge_late(Some(request), Stage::CoreWait, from);
+            shared.requests.charge_late(Some(request), Stage::ContextSwitch, from + switch);
         }
-        sink.at(from + switch, Event::Thread(thread));
+        shared.scheduler.at(from + switch, Event::Thread(thread));
     }
 }

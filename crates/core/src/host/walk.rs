@@ -7,9 +7,11 @@
 use super::locks::{Line, RequestLock, SpinLock, Spinner};
 use super::stack::{Stack, Step, Walk, Way};
 use super::{Host, State, Thread, Work};
+use crate::ledger::Stage;
 use crate::protocol::Driver;
-use crate::report::Stage;
-use crate::sink::{Event, RequestId, Sink};
+use crate::request::RequestId;
+use crate::scheduler::Event;
+use crate::shared::Shared;
 use crate::time::{Span, Time};
 
 /// What the cores contend for.
@@ -41,57 +43,57 @@ impl Contention {
 
 impl Host {
     /// Let a thread take a request on, from `from` at the earliest.
-    pub(super) fn start_walk(&mut self, from: Time, thread: u16, walk: Walk, sink: &mut Sink) {
+    pub(super) fn start_walk(&mut self, from: Time, thread: u16, walk: Walk, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Busy;
         this.napped = false;
         this.work = Work::Walk(walk);
-        sink.at(from, Event::Walk(thread));
+        shared.scheduler.at(from, Event::Walk(thread));
     }
 
     /// Take up a request that has waited for this thread, if there is one.
-    pub(super) fn resume(&mut self, now: Time, thread: u16, sink: &mut Sink) -> bool {
+    pub(super) fn resume(&mut self, now: Time, thread: u16, shared: &mut Shared) -> bool {
         let Some(walk) = self.threads[usize::from(thread)].resumed.pop_front() else { return false };
-        let ledger = &mut sink.requests[walk.request as usize].ledger;
+        let ledger = &mut shared.requests[walk.request].ledger;
         let from = self.begin(now.max(ledger.cursor()), thread);
         ledger.until(Stage::CoreWait, from);
-        self.start_walk(from, thread, walk, sink);
+        self.start_walk(from, thread, walk, shared);
         true
     }
 
     /// A thread takes its request on along its path, from `now` until it has to stop.
-    pub fn walk(&mut self, now: Time, thread: u16, driver: &Driver, sink: &mut Sink) {
+    pub fn walk(&mut self, now: Time, thread: u16, driver: &Driver, shared: &mut Shared) {
         let this = &self.threads[usize::from(thread)];
         let Work::Walk(mut walk) = this.work else { unreachable!("only a thread with a request takes it on") };
         let core = this.core;
         let free_at = self.cores[core].free_at;
         if free_at > now {
             // An interrupt handler has come in between.
-            sink.requests[walk.request as usize].ledger.until(Stage::CoreWait, free_at);
-            return sink.at(free_at, Event::Walk(thread));
+            shared.requests[walk.request].ledger.until(Stage::CoreWait, free_at);
+            return shared.scheduler.at(free_at, Event::Walk(thread));
         }
         loop {
-            let ledger = &mut sink.requests[walk.request as usize].ledger;
+            let ledger = &mut shared.requests[walk.request].ledger;
             let Some(step) = self.stack.advance(&mut walk, ledger) else {
-                return self.finish(now, thread, walk, driver, sink);
+                return self.finish(now, thread, walk, driver, shared);
             };
             let reached = ledger.cursor();
             if reached > now {
                 self.threads[usize::from(thread)].work = Work::Walk(walk);
                 self.occupy(core, now, reached);
-                return sink.at(reached, Event::Walk(thread));
+                return shared.scheduler.at(reached, Event::Walk(thread));
             }
             walk.place += 1;
-            if !self.take_step(now, thread, walk, step, sink) {
+            if !self.take_step(now, thread, walk, step, shared) {
                 return;
             }
         }
     }
 
     /// Take a step at which cores contend; false if the walk has to stop for it. `walk` stands behind the step.
-    fn take_step(&mut self, now: Time, thread: u16, walk: Walk, step: Step, sink: &mut Sink) -> bool {
+    fn take_step(&mut self, now: Time, thread: u16, walk: Walk, step: Step, shared: &mut Shared) -> bool {
         let core = self.threads[usize::from(thread)].core;
-        let ledger = &mut sink.requests[walk.request as usize].ledger;
+        let ledger = &mut shared.requests[walk.request].ledger;
         match step {
             Step::Run { stage, time } => ledger.spend(stage, time),
             Step::Line { stage, line } => {
@@ -101,7 +103,7 @@ impl Host {
                 let spin_lock = &mut self.contention.spin_locks[lock];
                 let held = hold + spin_lock.fetch(core, lines, &self.distances);
                 let Some(start) = spin_lock.take(now, core, held, &self.distances) else {
-                    self.spin(now, lock, Spinner { thread, core, hold, lines, stage }, walk, sink);
+                    self.spin(now, lock, Spinner { thread, core, hold, lines, stage }, walk, shared);
                     return false;
                 };
                 ledger.until(stage, start + held);
@@ -110,14 +112,14 @@ impl Host {
                 let lock = &mut self.contention.request_locks[lock];
                 let Some(start) = lock.take(now, core, &self.distances) else {
                     lock.wait(Parked { thread, walk, stage });
-                    self.let_go(now, thread, sink);
+                    self.let_go(now, thread, shared);
                     return false;
                 };
                 ledger.until(stage, start);
             }
-            Step::Release { stage, lock } => self.release_request_lock(now, lock, stage, walk.request, sink),
+            Step::Release { stage, lock } => self.release_request_lock(now, lock, stage, walk.request, shared),
             Step::HandOver { stage } => {
-                self.hand_over(now, thread, walk, stage, sink);
+                self.hand_over(now, thread, walk, stage, shared);
                 return false;
             }
         }
@@ -125,12 +127,12 @@ impl Host {
     }
 
     /// The end of a path: down to the driver, or up to the application.
-    fn finish(&mut self, now: Time, thread: u16, walk: Walk, driver: &Driver, sink: &mut Sink) {
-        let request = &mut sink.requests[walk.request as usize];
+    fn finish(&mut self, now: Time, thread: u16, walk: Walk, driver: &Driver, shared: &mut Shared) {
+        let request = &mut shared.requests[walk.request];
         let work = match walk.way {
             Way::Down => {
                 self.stack.copy(&walk, request.io.bytes, &mut request.ledger);
-                driver.submit_work(&request.io, request.thread, &sink.memory, &mut request.ledger);
+                driver.submit_work(&request.io, request.thread, &shared.memory, &mut request.ledger);
                 Work::Submit(walk.request)
             }
             Way::Up => Work::Complete(walk.request),
@@ -140,7 +142,7 @@ impl Host {
         this.work = work;
         let core = this.core;
         self.occupy(core, now, end);
-        sink.at(end, Event::WorkDone(thread));
+        shared.scheduler.at(end, Event::WorkDone(thread));
     }
 
     /// A core works for a request.
@@ -150,68 +152,68 @@ impl Host {
     }
 
     /// Spin for a lock that somebody has.
-    fn spin(&mut self, now: Time, lock: usize, spinner: Spinner, walk: Walk, sink: &mut Sink) {
+    fn spin(&mut self, now: Time, lock: usize, spinner: Spinner, walk: Walk, shared: &mut Shared) {
         self.watch(now, spinner.thread);
         let this = &mut self.threads[usize::from(spinner.thread)];
         this.state = State::Busy;
         this.work = Work::Walk(walk);
         if let Some(release) = self.contention.spin_locks[lock].wait(spinner) {
-            sink.at(release, Event::Release(lock as u16));
+            shared.scheduler.at(release, Event::Release(lock as u16));
         }
     }
 
     /// A spinlock is released: the next in line has it, as soon as it has seen so and no interrupt handler keeps it.
-    pub fn on_release(&mut self, now: Time, lock: u16, sink: &mut Sink) {
+    pub fn on_release(&mut self, now: Time, lock: u16, shared: &mut Shared) {
         let this = &mut self.contention.spin_locks[usize::from(lock)];
         let Some((next, seen)) = this.release(now, &self.distances) else { return };
         let Spinner { thread, core, hold, lines, stage } = next;
         let hold = hold + this.fetch(core, lines, &self.distances);
         let start = seen.max(self.cores[core].free_at);
         if let Some(next) = this.keep(start, core, hold) {
-            sink.at(next, Event::Release(lock));
+            shared.scheduler.at(next, Event::Release(lock));
         }
         self.count_spinning(start, thread);
         let Work::Walk(walk) = self.threads[usize::from(thread)].work else { unreachable!("it spins for a request") };
-        sink.requests[walk.request as usize].ledger.until(stage, start + hold);
+        shared.requests[walk.request].ledger.until(stage, start + hold);
         self.occupy(core, start, start + hold);
-        sink.at(start + hold, Event::Walk(thread));
+        shared.scheduler.at(start + hold, Event::Walk(thread));
     }
 
     /// A thread's request waits for something else: the thread looks for other things to do.
-    fn let_go(&mut self, at: Time, thread: u16, sink: &mut Sink) {
+    fn let_go(&mut self, at: Time, thread: u16, shared: &mut Shared) {
         self.threads[usize::from(thread)].work = Work::None;
-        sink.at(at, Event::Thread(thread));
+        shared.scheduler.at(at, Event::Thread(thread));
     }
 
     /// A request gives a lock back, and wakes the thread of the first that waits for it.
-    fn release_request_lock(&mut self, now: Time, lock: usize, stage: Stage, request: RequestId, sink: &mut Sink) {
+    fn release_request_lock(&mut self, now: Time, lock: usize, stage: Stage, request: RequestId, shared: &mut Shared) {
         let Some(parked) = self.contention.request_locks[lock].release() else { return };
         let next = &mut self.threads[usize::from(parked.thread)];
         next.resumed.push_back(parked.walk);
         let wake = if next.state == State::Away { self.wake } else { Span::ZERO };
-        sink.requests[request as usize].ledger.spend(stage, wake);
-        sink.requests[parked.walk.request as usize].ledger.until(parked.stage, now + wake);
+        shared.requests[request].ledger.spend(stage, wake);
+        shared.requests[parked.walk.request].ledger.until(parked.stage, now + wake);
         if next.state != State::Busy {
-            sink.at(now + wake, Event::Thread(parked.thread));
+            shared.scheduler.at(now + wake, Event::Thread(parked.thread));
         }
     }
 
     /// Leave a request to the kernel's worker of this core, as the work queues of Linux do (kblockd had a thread for each
     /// processor). One that sleeps is woken.
-    fn hand_over(&mut self, now: Time, thread: u16, walk: Walk, stage: Stage, sink: &mut Sink) {
+    fn hand_over(&mut self, now: Time, thread: u16, walk: Walk, stage: Stage, shared: &mut Shared) {
         let core = self.threads[usize::from(thread)].core;
         let number = self.worker(core);
         let worker = &mut self.threads[usize::from(number)];
         worker.resumed.push_back(walk);
         let sleeps = worker.state == State::Away && !worker.queued && !worker.woken;
         let wake = if sleeps { self.wake } else { Span::ZERO };
-        sink.requests[walk.request as usize].ledger.spend(stage, wake);
+        shared.requests[walk.request].ledger.spend(stage, wake);
         if sleeps {
             worker.woken = true;
-            sink.at(now + wake, Event::Thread(number));
+            shared.scheduler.at(now + wake, Event::Thread(number));
         }
         self.occupy(core, now, now + wake);
-        self.let_go(now + wake, thread, sink);
+        self.let_go(now + wake, thread, shared);
     }
 
     /// The kernel thread that takes requests on for a core; there is one once it is needed.

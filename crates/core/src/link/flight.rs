@@ -1,9 +1,9 @@
 //! A burst on its way: the packets of one write, read or answer, and what they take on the wire.
 
 use super::measure::Measure;
-use super::packet::Packet;
 use super::wire::Class;
 use crate::time::{Span, Time};
+use crate::tlp::Packet;
 
 /// A burst between its sender and its receiver.
 #[derive(Clone, Debug, Default)]

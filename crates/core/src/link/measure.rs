@@ -3,10 +3,11 @@
 //! The same few sizes are sent by the million, so what has been measured once is remembered.
 
 use super::credits::data_credits;
-use super::packet::{DLLP_BYTES, Direction, Kind, Overhead, Packet};
+use super::overhead::{DLLP_BYTES, Overhead};
 use super::rate::{Rate, ack_factor};
 use crate::config::{self, LinkAcknowledge};
 use crate::time::Span;
+use crate::tlp::{Direction, Kind, Packet};
 
 /// Largest packet: Max_Payload_Size goes up to 4096 bytes, and a description may give it 64 of header and framing.
 const PACKET_BYTES_MAX: u32 = 4096 + 64;

@@ -1,7 +1,9 @@
 //! What only some memories have: chips on serial buses, data that decides the time of a write, pauses, wear levelling.
 
 use super::*;
-use crate::config::{self, Drive, Override};
+use crate::config;
+use crate::drive::Drive;
+use crate::drive_file::Override;
 
 const PS: Span = Span::from_ps(1);
 const PROGRAM: Span = Span::from_us(120);

@@ -8,7 +8,10 @@
 use super::Media;
 use super::randomiser::Randomiser;
 use super::wear::{Layout, randomiser};
-use crate::config::{self, Drive, Problem, WearLevelling};
+use crate::config;
+use crate::config::WearLevelling;
+use crate::drive::Drive;
+use crate::problem::Problem;
 use crate::time::Time;
 
 /// More lines in a bank than this would need more memory than such a question is worth.

@@ -7,15 +7,15 @@ use std::collections::VecDeque;
 
 use super::Parts;
 use crate::config::Granularity;
-use crate::link::packet::Packet;
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::link::wire::{Class, Wire};
-use crate::report::Stage;
-use crate::report::stage::Ledger;
 use crate::time::{Span, Time};
+use crate::tlp::Packet;
 
 /// A read of a piece of the data.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DataRead {
+pub(crate) struct DataRead {
     pub bytes: u32,
     /// When the device wanted it.
     pub asked: Time,
@@ -36,7 +36,7 @@ struct Way {
 
 /// Reads under way.
 #[derive(Clone, Debug)]
-pub(super) struct DataReads<'a> {
+pub(crate) struct DataReads<'a> {
     parts: &'a Parts<'a>,
     /// Tags that no read holds, and those that come back with answers.
     tags_free: u32,

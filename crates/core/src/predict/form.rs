@@ -5,11 +5,11 @@ use super::demand::Demands;
 use super::media::Access;
 use super::workload::{Class, Workload};
 use crate::config::{Duplex, Placement, Wait};
-use crate::link::packet::Direction;
-use crate::report::stage::Ledger;
-use crate::report::{Stage, StageTimes};
+use crate::ledger::stage::Ledger;
+use crate::ledger::{Stage, StageTimes};
+use crate::request::Op;
 use crate::time::Span;
-use crate::workload::Op;
+use crate::tlp::Direction;
 
 const LIE_DIFFERENTLY: &str = "requests lie differently in stripes and program units";
 
@@ -81,7 +81,7 @@ fn spared(stages: &StageTimes) -> Span {
 }
 
 /// The first reason that holds.
-pub(super) fn first_reason(doubts: &[(bool, &'static str)]) -> Option<&'static str> {
+pub(crate) fn first_reason(doubts: &[(bool, &'static str)]) -> Option<&'static str> {
     doubts.iter().find(|(holds, _)| *holds).map(|(_, reason)| *reason)
 }
 

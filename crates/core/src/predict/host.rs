@@ -5,11 +5,11 @@ use super::demand::Demands;
 use super::workload::Workload;
 use crate::config::{LockHeld, Wait};
 use crate::host::stack::{Stack, Step, Walk, Way};
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::protocol;
-use crate::report::Stage;
-use crate::report::stage::Ledger;
+use crate::request::Op;
 use crate::time::{Span, Time};
-use crate::workload::Op;
 
 impl Parts<'_> {
     /// A processor cost at the clock that the cores run at.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Certainty, Class, JobPrediction, Latency, Prediction};
-use crate::workload::Op;
+use crate::request::Op;
 
 /// One object a drive: `jobs` with `classes` (each with its `alone` latency, or null), `limits` (the bottleneck
 /// first) and `loaded`. `certainty` is `exact`, `mean` or `at_least`; figures that are not known are null.

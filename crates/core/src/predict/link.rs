@@ -4,8 +4,8 @@ use super::Parts;
 use super::demand::Demands;
 use crate::config::Duplex;
 use crate::link::credits::data_credits;
-use crate::link::packet::{Direction, Kind, Packet, Token};
 use crate::time::Span;
+use crate::tlp::{Direction, Kind, Packet, Token};
 
 /// Closed forms do not ask what a packet is for.
 const NO_TOKEN: Token = Token { role: 0, context: 0 };

@@ -5,12 +5,12 @@ use super::Parts;
 use super::demand::Demands;
 use super::workload::{Class, Workload};
 use crate::config::{DataPattern, WearLevelling};
-use crate::link::packet::Kind;
 use crate::media::cells::Cells;
 use crate::media::wear::Layout;
 use crate::media::{Acknowledge, Timing};
+use crate::request::Op;
 use crate::time::{Span, Time};
-use crate::workload::Op;
+use crate::tlp::Kind;
 
 /// Requests whose places in stripe and program unit are looked at before they are taken to be all different.
 const PLACES_MAX: u64 = 64;

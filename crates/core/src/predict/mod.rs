@@ -11,21 +11,15 @@
 //! wire, buffer and bank serves in order. CAPI, Moneta and the PSS card have no latency of requests that their drivers
 //! split.
 
-mod capi;
-mod cxl;
-mod data_reads;
-mod dc_express;
-mod demand;
-mod form;
-mod host;
-mod json;
-mod link;
-mod media;
-mod moneta;
-mod nvme;
-mod page;
-mod pss;
-mod workload;
+pub(crate) mod data_reads;
+pub(crate) mod demand;
+pub(crate) mod form;
+pub(crate) mod host;
+pub(crate) mod json;
+pub(crate) mod link;
+pub(crate) mod media;
+pub(crate) mod page;
+pub(crate) mod workload;
 
 #[cfg(test)]
 mod tests;
@@ -36,9 +30,9 @@ pub use json::json;
 pub use page::{page, table};
 pub use workload::{Arrivals, Class, Workload};
 
-use crate::config::{Drive, Interface};
-use crate::host::root_complex::RootComplex;
+use crate::drive::{Drive, Interface};
 use crate::link::Link;
+use crate::link::root_complex::RootComplex;
 use crate::media::chip::Chips;
 use crate::media::{Geometry, Media};
 use crate::time::Span;
@@ -61,7 +55,7 @@ pub struct Parts<'a> {
 pub struct Prediction {
     pub drive: String,
     pub jobs: Vec<JobPrediction>,
-    /// Names of the stack's stages, in the order of [`crate::report::Stage::stack`].
+    /// Names of the stack's stages, in the order of [`crate::ledger::Stage::stack`].
     pub stack_stages: Vec<String>,
 }
 
@@ -104,7 +98,7 @@ impl Parts<'_> {
         Parts {
             drive,
             link: Link::new(&drive.link, drive.root_complex.write_accept, Span::ZERO, 0),
-            root_complex: RootComplex::new(drive, 0),
+            root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0),
             geometry: Geometry::from(&drive.media),
             media: Media::of(&drive.media, 0),
             chips: Chips::of(&drive.media),
@@ -127,14 +121,14 @@ fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> 
 
 /// The closed form of each protocol.
 fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
-    match parts.drive.interface {
-        Interface::Nvme => nvme::form(parts, workload, class),
-        Interface::DcExpress => dc_express::form(parts, workload, class),
-        Interface::Cxl => cxl::form(parts, workload, class),
-        Interface::Capi => capi::form(parts, workload, class),
-        Interface::Moneta => moneta::form(parts, workload, class),
-        Interface::Pss => pss::form(parts, workload, class),
+    macro_rules! form_of {
+        ($($protocol:ident: $Protocol:ident = $name:literal,)+) => {
+            match parts.drive.interface {
+                $(Interface::$Protocol => crate::protocol::$protocol::form::form(parts, workload, class),)+
+            }
+        };
     }
+    protocols!(form_of)
 }
 
 impl JobPrediction {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{Certainty, Class, JobPrediction, Latency, Prediction};
 use crate::report::table::{Table, bar};
 use crate::report::units;
-use crate::workload::Op;
+use crate::request::Op;
 
 const BAR_WIDTH: usize = 30;
 

@@ -1,7 +1,7 @@
 //! What holds for a request of which nothing but its data is known.
 
 use super::{Form, Parts, page, predict, predict_job};
-use crate::config::Drive;
+use crate::drive::Drive;
 use crate::workload::Job;
 
 #[test]

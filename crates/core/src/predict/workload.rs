@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::request::Op;
 use crate::time::Span;
-use crate::workload::{BlockShare, Job, Op, Pattern, RateProcess, TraceIo};
+use crate::workload::{BlockShare, Job, Pattern, RateProcess, TraceIo};
 
 /// Requests that are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,20 @@
 //! Protocols: each a folder with its two halves, the driver (host side) and the controller (device side), which meet
 //! at the link. A new protocol is one more folder and one more line in each list below.
 
+/// The list of protocols: calls `$with!` with each one's folder, the name of its keys, and its name in drive files.
+macro_rules! protocols {
+    ($with:ident) => {
+        $with! {
+            nvme: Nvme = "nvme",
+            dc_express: DcExpress = "dc-express",
+            moneta: Moneta = "moneta",
+            pss: Pss = "pss",
+            capi: Capi = "capi",
+            cxl: Cxl = "cxl",
+        }
+    };
+}
+
 pub mod capi;
 pub mod cxl;
 pub mod dc_express;
@@ -9,23 +23,42 @@ pub mod nvme;
 pub mod pss;
 mod reads;
 
-use crate::config::{self, Interface};
+use crate::config::{self, Wait};
+use crate::drive::{Drive, Fitted, Interface};
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::link::Link;
-use crate::link::packet::{Kind, Packet, Payload};
 use crate::media::Media;
 use crate::memory::HostMemory;
-use crate::report::Stage;
-use crate::report::stage::Ledger;
-use crate::sink::{Request, RequestId, Sink, Timer};
+use crate::request::{Io, Op};
+use crate::request::{Request, RequestId};
+use crate::scheduler::Timer;
+use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::{Io, Op};
+use crate::tlp::{Kind, Packet, Payload};
 
-/// What a controller can reach: the link to the host, the media, and the sink for what is to happen.
+impl Drive {
+    /// The fitted keys on which this drive's results can depend: not those of a protocol that it does not speak, nor
+    /// of interrupts that nobody waits for.
+    pub fn fitted_in_effect(&self) -> impl Iterator<Item = &Fitted> {
+        self.fitted.iter().filter(|mark| match mark.key.split_once('.') {
+            Some(("dc_express", _)) => self.interface == Interface::DcExpress,
+            Some(("moneta", _)) => self.interface == Interface::Moneta,
+            Some(("pss", _)) => self.interface == Interface::Pss,
+            Some(("capi", _)) => self.interface == Interface::Capi,
+            Some(("cxl", _)) => self.interface == Interface::Cxl,
+            Some(("host", key)) if key.starts_with("interrupt") => self.host.wait == Wait::Sleep,
+            _ => true,
+        })
+    }
+}
+
+/// What a controller can reach: the link to the host, the media, and the shared for what is to happen.
 #[derive(Debug)]
 pub struct Ports<'a> {
     pub link: &'a mut Link,
     pub media: &'a mut Media,
-    pub sink: &'a mut Sink,
+    pub shared: &'a mut Shared,
 }
 
 /// Packets of a burst that are in host memory now.
@@ -59,30 +92,30 @@ pub enum Controller {
 }
 
 /// Both halves of a drive's protocol, set up and connected.
-pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Controller) {
+pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (Driver, Controller) {
     match drive.interface {
         Interface::Nvme => {
-            let (driver, controller) = nvme::connect(drive, sink);
+            let (driver, controller) = nvme::connect(drive, shared);
             (Driver::Nvme(driver), Controller::Nvme(controller))
         }
         Interface::DcExpress => {
-            let (driver, endpoint) = dc_express::connect(drive, seed, sink);
+            let (driver, endpoint) = dc_express::connect(drive, seed, shared);
             (Driver::DcExpress(driver), Controller::DcExpress(endpoint))
         }
         Interface::Moneta => {
-            let (driver, controller) = moneta::connect(drive, sink);
+            let (driver, controller) = moneta::connect(drive, shared);
             (Driver::Moneta(driver), Controller::Moneta(controller))
         }
         Interface::Pss => {
-            let (driver, controller) = pss::connect(drive, sink);
+            let (driver, controller) = pss::connect(drive, shared);
             (Driver::Pss(driver), Controller::Pss(controller))
         }
         Interface::Capi => {
-            let (driver, afu) = capi::connect(drive, seed, sink);
+            let (driver, afu) = capi::connect(drive, seed, shared);
             (Driver::Capi(driver), Controller::Capi(afu))
         }
         Interface::Cxl => {
-            let (driver, device) = cxl::connect(drive, sink);
+            let (driver, device) = cxl::connect(drive, shared);
             (Driver::Cxl(driver), Controller::Cxl(device))
         }
     }
@@ -90,7 +123,7 @@ pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (Driver, Co
 
 /// All stages of a request's way through the host's software: the operating system's, then those of the protocol's
 /// driver, which contends for locks and lines like the rest.
-pub fn stages(drive: &config::Drive) -> Vec<config::Stage> {
+pub fn stages(drive: &Drive) -> Vec<config::Stage> {
     let mut stages = drive.stack.stages.clone();
     stages.extend(match drive.interface {
         Interface::Nvme | Interface::DcExpress | Interface::Pss | Interface::Capi | Interface::Cxl => Vec::new(),
@@ -100,22 +133,22 @@ pub fn stages(drive: &config::Drive) -> Vec<config::Stage> {
 }
 
 /// Largest request whose thread spins in the driver, on a host whose threads sleep otherwise.
-pub fn spin_up_to_bytes(drive: &config::Drive) -> u32 {
+pub fn spin_up_to_bytes(drive: &Drive) -> u32 {
     if drive.interface == Interface::Moneta { drive.moneta.spin_up_to_bytes } else { 0 }
 }
 
 /// Time from a completion's arrival in memory to a spinning core having seen it. A load returns by itself.
-pub fn poll(drive: &config::Drive) -> Span {
+pub fn poll(drive: &Drive) -> Span {
     if drive.interface == Interface::Cxl { Span::ZERO } else { drive.host.poll }
 }
 
 /// Most bytes that a racing write can change at once: those of one packet.
-pub fn packet_bytes(drive: &config::Drive) -> u32 {
+pub fn packet_bytes(drive: &Drive) -> u32 {
     if drive.interface == Interface::Cxl { cxl::LINE_BYTES } else { drive.link.max_payload_bytes }
 }
 
 /// Names of these stages, in the order of [`Stage::stack`].
-pub fn stage_names(drive: &config::Drive) -> Vec<String> {
+pub fn stage_names(drive: &Drive) -> Vec<String> {
     stages(drive).into_iter().map(|stage| stage.name).collect()
 }
 
@@ -152,32 +185,32 @@ impl Driver {
 
     /// Hand a request to the device, in as many commands as its size needs.
     #[inline(always)]
-    pub fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, sink: &mut Sink) {
+    pub fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
         let bytes_max = self.max_transfer_bytes();
-        if sink.requests[request as usize].io.bytes <= bytes_max {
-            return self.submit_command(now, request, link, sink);
+        if shared.requests[request].io.bytes <= bytes_max {
+            return self.submit_command(now, request, link, shared);
         }
-        let whole = sink.requests[request as usize].clone();
-        sink.requests[request as usize].parts_left = whole.io.bytes.div_ceil(bytes_max);
+        let whole = shared.requests[request].clone();
+        shared.requests[request].parts_left = whole.io.bytes.div_ceil(bytes_max);
         let mut done = 0;
         while done < whole.io.bytes {
             let bytes = bytes_max.min(whole.io.bytes - done);
             let io = Io { offset: whole.io.offset + u64::from(done), bytes, ..whole.io };
-            let part = sink.requests.insert(Request { io, parent: Some(request), ..whole.clone() });
-            self.submit_command(now, part, link, sink);
+            let part = shared.requests.insert(Request { io, parent: Some(request), ..whole.clone() });
+            self.submit_command(now, part, link, shared);
             done += bytes;
         }
     }
 
     #[inline(always)]
-    fn submit_command(&mut self, now: Time, request: RequestId, link: &mut Link, sink: &mut Sink) {
+    fn submit_command(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
         match self {
-            Driver::Nvme(driver) => driver.submit(request, link, sink),
-            Driver::DcExpress(driver) => driver.submit(now, request, link, sink),
-            Driver::Moneta(driver) => driver.submit(request, link, sink),
-            Driver::Pss(driver) => driver.submit(request, link, sink),
-            Driver::Capi(driver) => driver.submit(request, link, sink),
-            Driver::Cxl(driver) => driver.submit(request, link, sink),
+            Driver::Nvme(driver) => driver.submit(request, link, shared),
+            Driver::DcExpress(driver) => driver.submit(now, request, link, shared),
+            Driver::Moneta(driver) => driver.submit(request, link, shared),
+            Driver::Pss(driver) => driver.submit(request, link, shared),
+            Driver::Capi(driver) => driver.submit(request, link, shared),
+            Driver::Cxl(driver) => driver.submit(request, link, shared),
         }
     }
 
@@ -194,39 +227,39 @@ impl Driver {
     }
 
     /// Packets from the device are in host memory.
-    pub fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, sink: &mut Sink) {
+    pub fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared) {
         let Settled { packet, first, count } = settled;
         match (self, packet.token.role) {
             (Driver::DcExpress(driver), dc_express::role::DATA) => {
-                driver.on_data_settled(now, settled, link, sink);
+                driver.on_data_settled(now, settled, link, shared);
             }
             (_, nvme::role::DATA | moneta::role::DATA | pss::role::DATA | capi::role::DATA)
                 if first + count == packet.count() =>
             {
-                sink.charge(packet.request, Stage::Settle, now);
+                shared.requests.charge(packet.request, Stage::Settle, now);
             }
             (
                 Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }),
                 nvme::role::COMPLETION,
-            ) => nvme.on_entry_settled(now, packet, polling, link, sink),
-            (Driver::Pss(driver), pss::role::RECORD) => driver.on_record_settled(now, packet, polling, link, sink),
-            (Driver::Capi(driver), capi::role::STATUS) => driver.on_status_settled(now, packet, link, sink),
-            (Driver::Cxl(driver), cxl::role::DATA | cxl::role::DONE) => driver.on_settled(now, packet, link, sink),
+            ) => nvme.on_entry_settled(now, packet, polling, link, shared),
+            (Driver::Pss(driver), pss::role::RECORD) => driver.on_record_settled(now, packet, polling, link, shared),
+            (Driver::Capi(driver), capi::role::STATUS) => driver.on_status_settled(now, packet, link, shared),
+            (Driver::Cxl(driver), cxl::role::DATA | cxl::role::DONE) => driver.on_settled(now, packet, link, shared),
             _ => {}
         }
     }
 
     /// An interrupt handler has run. If it now waits for the device's answer to a read, until when, as far as it can
     /// tell.
-    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) -> Option<Time> {
+    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
         match self {
             Driver::Nvme(nvme) | Driver::DcExpress(dc_express::driver::Driver { nvme, .. }) => {
-                nvme.on_handled(now, vector, link, sink);
+                nvme.on_handled(now, vector, link, shared);
                 None
             }
-            Driver::Moneta(driver) => Some(driver.on_handled(now, vector, link, sink)),
+            Driver::Moneta(driver) => Some(driver.on_handled(now, vector, link, shared)),
             Driver::Pss(driver) => {
-                driver.on_handled(now, link, sink);
+                driver.on_handled(now, link, shared);
                 None
             }
             Driver::Capi(_) | Driver::Cxl(_) => None,
@@ -234,17 +267,17 @@ impl Driver {
     }
 
     /// The device has answered a read of the handler.
-    pub fn on_answer(&mut self, now: Time, answer: &Payload, link: &mut Link, sink: &mut Sink) {
+    pub fn on_answer(&mut self, now: Time, answer: &Payload, link: &mut Link, shared: &mut Shared) {
         if let Driver::Moneta(driver) = self {
-            driver.on_status(now, answer.u64(), link, sink);
+            driver.on_status(now, answer.u64(), link, shared);
         }
     }
 
     /// The driver's timer has fired.
-    pub fn on_timer(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
+    pub fn on_timer(&mut self, now: Time, link: &mut Link, shared: &mut Shared) {
         match self {
             Driver::Nvme(_) | Driver::Moneta(_) | Driver::Pss(_) | Driver::Capi(_) | Driver::Cxl(_) => {}
-            Driver::DcExpress(driver) => driver.on_timer(now, link, sink),
+            Driver::DcExpress(driver) => driver.on_timer(now, link, shared),
         }
     }
 
@@ -290,19 +323,19 @@ impl Controller {
     /// Data of a write arrives: in runs with data, the device holds it from now on.
     #[inline]
     pub fn store(&mut self, packet: &Packet, ports: &mut Ports) {
-        if ports.sink.data.is_none() || !packet.user_data {
+        if ports.shared.data.is_none() || !packet.user_data {
             return;
         }
         if let Controller::DcExpress(endpoint) = self {
             endpoint.learn_tails(packet, ports);
         }
-        ports.sink.store_user_data(packet);
+        ports.shared.store_user_data(packet);
     }
 
     /// From now on, a run with data: keep what chunks end in, where the choice of tags needs it.
-    pub fn keep_tails(&mut self, drive: &config::Drive, seed: u64, sink: &mut Sink) {
+    pub fn keep_tails(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
         if let Controller::DcExpress(endpoint) = self {
-            endpoint.keep_tails(drive, seed, sink);
+            endpoint.keep_tails(drive, seed, shared);
         }
     }
 
@@ -413,11 +446,11 @@ pub fn packet_name(packet: &Packet) -> &'static str {
 
 /// A completed request leaves its driver: itself, or the whole that it was the last part of.
 #[inline(always)]
-pub fn completed(part: RequestId, sink: &mut Sink) -> Option<RequestId> {
-    let Some(whole) = sink.requests[part as usize].parent else { return Some(part) };
-    let ledger = std::mem::take(&mut sink.requests[part as usize].ledger);
-    sink.requests.vacate(part);
-    let request = &mut sink.requests[whole as usize];
+pub fn completed(part: RequestId, shared: &mut Shared) -> Option<RequestId> {
+    let Some(whole) = shared.requests[part].parent else { return Some(part) };
+    let ledger = std::mem::take(&mut shared.requests[part].ledger);
+    shared.requests.vacate(part);
+    let request = &mut shared.requests[whole];
     request.parts_left -= 1;
     // The whole takes as long as its last part.
     request.ledger = ledger;
@@ -443,7 +476,7 @@ fn start_read(
 ) -> Time {
     let timing = ports.media.read(now, offset, bytes, bytes.min(chunk_bytes));
     let start = ports.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
-    ports.sink.charge(request, Stage::MediaWait, timing.started);
-    ports.sink.charge(request, Stage::Media, start);
+    ports.shared.requests.charge(request, Stage::MediaWait, timing.started);
+    ports.shared.requests.charge(request, Stage::Media, start);
     start
 }

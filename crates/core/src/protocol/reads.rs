@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::link::Link;
-use crate::link::packet::Packet;
-use crate::sink::Sink;
+use crate::shared::Shared;
+use crate::tlp::Packet;
 
 /// Tags of outstanding read requests, one for each request packet.
 #[derive(Clone, Debug)]
@@ -28,33 +28,33 @@ impl Reads {
 
     /// Read now, or as soon as tags are free.
     #[inline(always)]
-    pub fn request(&mut self, packet: Packet, link: &mut Link, sink: &mut Sink) {
+    pub fn request(&mut self, packet: Packet, link: &mut Link, shared: &mut Shared) {
         let tags = self.tags(packet.bytes);
         if self.waiting.is_empty() && tags <= self.tags_free {
             self.tags_free -= tags;
-            return link.send(packet, sink);
+            return link.send(packet, shared);
         }
         self.waiting.push_back(packet);
     }
 
     /// The answer to a read of `bytes` has arrived.
     #[inline(always)]
-    pub fn answered(&mut self, bytes: u32, link: &mut Link, sink: &mut Sink) {
+    pub fn answered(&mut self, bytes: u32, link: &mut Link, shared: &mut Shared) {
         self.tags_free += self.tags(bytes);
         if !self.waiting.is_empty() {
-            self.issue(link, sink);
+            self.issue(link, shared);
         }
     }
 
     #[inline(never)]
-    fn issue(&mut self, link: &mut Link, sink: &mut Sink) {
+    fn issue(&mut self, link: &mut Link, shared: &mut Shared) {
         while let Some(packet) = self.waiting.front() {
             let tags = self.tags(packet.bytes);
             if tags > self.tags_free {
                 return;
             }
             self.tags_free -= tags;
-            link.send(self.waiting.pop_front().expect("a read is waiting"), sink);
+            link.send(self.waiting.pop_front().expect("a read is waiting"), shared);
         }
     }
 

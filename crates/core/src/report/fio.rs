@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{DirectionOutcome, JobOutcome, Latency, Outcome, per};
+use crate::ledger::outcome::per;
+use crate::ledger::{DirectionOutcome, JobOutcome, Latency, Outcome};
 use crate::time::Span;
 
 /// fio's default percentile list.
@@ -190,8 +191,8 @@ fn whole_ms(span: Span) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::tests::sample;
 
     /// Keys of one job in fio 3.33's output, in its order.
     const JOB_KEYS: &str = "jobname groupid error eta elapsed job_options read write trim sync job_runtime usr_cpu \

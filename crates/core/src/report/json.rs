@@ -5,8 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::fio;
 use super::summary::stage_means_ns;
-use super::{DirectionOutcome, JobOutcome, Outcome, WireUse, fio};
+use crate::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
 use crate::time::Span;
 
 /// Percentiles of the `phaselink` object, with their names; null where no request lies beyond.
@@ -125,8 +126,8 @@ fn processor(outcome: &Outcome) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::tests::sample;
 
     fn sample_json() -> Value {
         json(&sample::outcome(), json!({ "drive": "sample" }))

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::table::characters;
-use super::trace::{Record, Step, Trace};
+use crate::ledger::{Record, Step, Trace};
 use crate::time::{Span, Time};
 
 const LEGEND: &str = "times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found";
@@ -163,8 +163,8 @@ fn fit(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{dc_express_read, nvme_read, record, trace_of, up};
     use super::*;
+    use crate::tests::sample::{dc_express_read, nvme_read, record, trace_of, up};
     use expect_test::expect;
 
     #[test]

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::trace::{Record, Step, Trace};
+use crate::ledger::{Record, Step, Trace};
 use crate::time::Time;
 
 const PROCESS: u64 = 1;
@@ -172,8 +172,8 @@ fn as_us(ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{dc_express_read, nvme_read, record, trace_of, up};
     use super::*;
+    use crate::tests::sample::{dc_express_read, nvme_read, record, trace_of, up};
 
     fn events_of(trace: &Trace) -> Vec<Value> {
         let document: Value = serde_json::from_str(&perfetto(trace)).unwrap();

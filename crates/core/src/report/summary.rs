@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::table::{Table, bar};
-use super::{DirectionOutcome, JobOutcome, Latency, Outcome, WireUse, units};
+use super::units;
+use crate::ledger::{DirectionOutcome, JobOutcome, Latency, Outcome, WireUse};
 
 /// Percentiles of the first table.
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -160,8 +161,8 @@ pub(super) fn counters(outcome: &Outcome) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::tests::sample;
     use expect_test::expect;
 
     #[test]

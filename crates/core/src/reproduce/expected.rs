@@ -19,7 +19,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::config::document::Place;
-use crate::config::{Problem, Problems};
+use crate::problem::{Problem, Problems};
 
 const COLUMNS: [&str; 10] =
     ["id", "quantity", "unit", "published", "tolerance_pct", "low", "high", "kind", "source", "note"];

@@ -13,7 +13,7 @@ use super::lexer::{Token, tokens};
 use super::plan::Experiment;
 use super::quantity::Quantity;
 
-/// What is wrong with an expression, in the two halves of a [`crate::config::Problem`].
+/// What is wrong with an expression, in the two halves of a [`crate::problem::Problem`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub found: String,

@@ -21,8 +21,9 @@ mod verdict;
 
 use std::collections::BTreeSet;
 
-use crate::config::{Drive, Problem, Problems};
-use crate::report::Outcome;
+use crate::drive::Drive;
+use crate::ledger::Outcome;
+use crate::problem::{Problem, Problems};
 use evaluate::{Value, evaluate};
 use expected::Expected;
 use expression::{Expression, Fault};

@@ -24,7 +24,7 @@
 
 use super::expression::{Expression, Fault, parse};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
-use crate::config::{Problem, Problems};
+use crate::problem::{Problem, Problems};
 
 /// Seed of experiments where the plan gives none.
 const SEED_DEFAULT: u64 = 1;

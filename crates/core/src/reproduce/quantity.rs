@@ -11,8 +11,8 @@
 
 use super::Facts;
 use super::expression::Fault;
-use crate::report::stage::FIXED_NAMES;
-use crate::report::{DirectionOutcome, Latency, Outcome, WireUse};
+use crate::ledger::stage::FIXED_NAMES;
+use crate::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
 use crate::time::Span;
 
 /// A quantity of a run.

@@ -1,8 +1,8 @@
 //! An outcome and facts with round numbers, for tests.
 
 use super::Facts;
-use crate::report::stage::Ledger;
-use crate::report::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, Stage, StageTimes, WireUse};
+use crate::ledger::stage::Ledger;
+use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, Stage, StageTimes, WireUse};
 use crate::time::{Span, Time};
 
 /// Reads of 512 bytes that take `latencies_ns`, of which 1000 ns in the stack and the rest waiting for a poll.

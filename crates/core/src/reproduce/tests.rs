@@ -1,7 +1,7 @@
 //! Whole reproductions: from the two texts to the verdicts.
 
 use super::*;
-use crate::config::{Override, shipped};
+use crate::drive_file::{Override, shipped};
 
 const HEAD: &str = "id,quantity,unit,published,tolerance_pct,low,high,kind,source,note\n";
 const EXPERIMENT: &str = "[[experiment]]\nname = \"a\"\ndrive = \"d\"\n\

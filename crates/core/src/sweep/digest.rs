@@ -5,8 +5,9 @@
 
 use std::fmt;
 
-use crate::config::Drive;
-use crate::workload::{BlockShare, Distribution, Job, Op, Pattern, RateProcess};
+use crate::drive::Drive;
+use crate::request::Op;
+use crate::workload::{BlockShare, Distribution, Job, Pattern, RateProcess};
 
 /// Parameters of FNV-1a with 128 bits, as published by its authors (Fowler, Noll and Vo).
 const OFFSET_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

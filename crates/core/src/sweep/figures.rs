@@ -4,10 +4,11 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::config::Problems;
 use crate::config::document::Place;
-use crate::config::suggest::{nearest, question};
-use crate::report::{Latency, Outcome, WireUse, units};
+use crate::ledger::{Latency, Outcome, WireUse};
+use crate::problem::Problems;
+use crate::report::units;
+use crate::spelling::{nearest, question};
 use crate::time::Span;
 
 /// In what a figure is counted, which decides how a table prints it.
@@ -126,7 +127,7 @@ impl Figure {
 }
 
 impl Measured<'_> {
-    fn sum(&self, figure: impl Fn(&crate::report::JobOutcome) -> f64) -> f64 {
+    fn sum(&self, figure: impl Fn(&crate::ledger::JobOutcome) -> f64) -> f64 {
         self.outcome.jobs.iter().map(figure).sum()
     }
 

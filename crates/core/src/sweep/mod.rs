@@ -26,7 +26,8 @@ pub use refusals::Refusals;
 pub use resolve::{Files, Resolver, Sweep};
 
 use crate::config::document::Place;
-use crate::config::{Problem, Problems, shipped};
+use crate::drive_file::shipped;
+use crate::problem::{Problem, Problems};
 use axis::{Axis, POINTS_MAX, Target};
 use plan::{JobText, Text, Word};
 

@@ -21,9 +21,11 @@
 use super::axis::{self, Axis, POINTS_MAX, Spacing, Swept, Target};
 use super::figures::{self, COLUMNS_DEFAULT, Figure};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
-use crate::config::suggest::{nearest, question};
-use crate::config::{Drive, Override, Problem, Problems};
+use crate::drive::Drive;
+use crate::drive_file::Override;
+use crate::problem::{Problem, Problems};
 use crate::reproduce::option_text;
+use crate::spelling::{nearest, question};
 use crate::workload::{fio, options};
 
 /// Seed of a plan that gives none.

@@ -1,6 +1,6 @@
 //! What keeps points from running, each mistake once however many points share it.
 
-use crate::config::{Problem, Problems};
+use crate::problem::{Problem, Problems};
 
 use super::Plan;
 

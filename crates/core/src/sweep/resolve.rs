@@ -6,8 +6,10 @@ use super::Plan;
 use super::axis::Target;
 use super::digest::Hash;
 use super::plan::{Given, JobText};
-use crate::config::{Drive, Override, Problems, shipped};
-use crate::simulation::Simulation;
+use crate::drive::Drive;
+use crate::drive_file::{Override, shipped};
+use crate::engine::simulation::Simulation;
+use crate::problem::Problems;
 use crate::workload::{Job, JobFile, Place, Trace, fio, with_defaults};
 
 /// The files that a plan names, read.

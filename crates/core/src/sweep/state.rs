@@ -26,8 +26,8 @@ pub fn parse_line(line: &str) -> Option<(Hash, Figures)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Drive;
-    use crate::simulation::simulate;
+    use crate::drive::Drive;
+    use crate::engine::simulation::simulate;
     use crate::workload::Job;
 
     #[test]

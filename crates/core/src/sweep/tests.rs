@@ -1,5 +1,5 @@
 use super::*;
-use crate::simulation::simulate;
+use crate::engine::simulation::simulate;
 use expect_test::expect;
 
 const EXAMPLE: &str = include_str!("../../../../examples/lanes-and-latency.sweep.toml");
@@ -125,8 +125,8 @@ fn a_point_is_the_drive_and_the_job_that_it_describes() {
     let mut run = resolver.simulation(3).unwrap();
     while run.step(1 << 20) {}
     let shipped = shipped::find("dc-express").unwrap();
-    let set = crate::config::Override::parse("link.preset=gen4-x4").unwrap();
-    let drive = crate::config::Drive::from_toml(shipped.file, shipped.text, &[set]).unwrap();
+    let set = crate::drive_file::Override::parse("link.preset=gen4-x4").unwrap();
+    let drive = crate::drive::Drive::from_toml(shipped.file, shipped.text, &[set]).unwrap();
     let flags = [("rw", "randread"), ("bs", "512"), ("iodepth", "4"), ("number_ios", "50"), ("io_size", "1024p")];
     let jobs = crate::workload::fio::from_flags(&flags).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
     assert_eq!(run.outcome(), simulate(&drive, &jobs, 3).unwrap());

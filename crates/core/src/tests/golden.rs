@@ -6,9 +6,10 @@ use std::fmt::Write;
 
 use expect_test::expect;
 
-use crate::config::{Drive, Override, shipped};
-use crate::report::{DirectionOutcome, Latency, Outcome};
-use crate::simulation::simulate;
+use crate::drive::Drive;
+use crate::drive_file::{Override, shipped};
+use crate::engine::simulation::simulate;
+use crate::ledger::{DirectionOutcome, Latency, Outcome};
 use crate::workload::{BlockShare, Job, RateProcess};
 
 const IOS: u64 = 1500;

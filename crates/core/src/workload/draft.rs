@@ -9,7 +9,7 @@ use super::options;
 use super::trace::Trace;
 use super::values::Amount;
 use super::{BlockShare, Distribution, Job, Pattern, RateProcess};
-use crate::config::{Problem, Problems};
+use crate::problem::{Problem, Problems};
 use crate::time::Span;
 use std::collections::BTreeMap;
 

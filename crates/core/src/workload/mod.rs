@@ -25,24 +25,8 @@ pub use draft::JobFile;
 pub use generator::Generator;
 pub use trace::Trace;
 
+use crate::request::Io;
 use crate::time::{Span, Time};
-
-/// What a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Op {
-    Read,
-    Write,
-}
-
-/// One request of an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Io {
-    pub op: Op,
-    /// First byte on the device. For random requests a multiple of `bytes` from the job's first byte.
-    pub offset: u64,
-    /// Length in bytes, at least 1.
-    pub bytes: u32,
-}
 
 /// Order of addresses (fio `rw`: `read`/`write`/`rw` are sequential, the `rand` forms random).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,13 +104,4 @@ pub struct Job {
     pub distribution: Distribution,
     /// Replay these requests at their own times instead of generating any (fio `read_iolog`).
     pub trace: Option<std::sync::Arc<[TraceIo]>>,
-}
-
-/// The next request of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Next {
-    pub io: Io,
-    /// When the application wants it. Later than the asking: issue it then. Earlier (an open loop that has
-    /// fallen behind): issue it at once, but its latency counts from here.
-    pub due: Time,
 }

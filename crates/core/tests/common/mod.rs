@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use phaselink_core::config::{Drive, Override, shipped};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::predict::{JobPrediction, predict};
-use phaselink_core::report::{DirectionOutcome, Outcome};
 use phaselink_core::simulation::{Simulation, simulate};
 use phaselink_core::time::Span;
 use phaselink_core::workload::{Job, fio};

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::random::mix;
+use phaselink_core::request::{Next, Op};
 use phaselink_core::time::Time;
-use phaselink_core::workload::{Generator, Job, Next, Op};
+use phaselink_core::workload::{Generator, Job};
 
 use super::{Connection, Measured, longest_bytes};
 use crate::wall::Clock;

@@ -12,9 +12,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use phaselink_core::report::{CpuUse, Energy, JobOutcome, Outcome, WireUse};
+use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, Outcome, WireUse};
+use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Generator, Io, Job};
+use phaselink_core::workload::{Generator, Job};
 
 use crate::tally::Tally;
 use crate::wall::Clock;

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Io, Op};
 
 use super::Connection;
 use crate::nbd::client::Client;

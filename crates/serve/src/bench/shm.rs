@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use phaselink_client::layout::TRANSFER_BYTES_MAX;
 use phaselink_client::{Client, Options, Queue, Slot};
+use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Io, Job, Op};
+use phaselink_core::workload::Job;
 
 use super::{Connection, longest_bytes};
 use crate::wall::Clock;

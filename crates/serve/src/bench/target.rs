@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use phaselink_client::layout::ENTRIES_MAX;
 use phaselink_client::{Client as ShmClient, Options};
-use phaselink_core::config::Problem;
+use phaselink_core::problem::Problem;
 use phaselink_core::workload::Limits;
 
 use crate::nbd::client::Client as NbdClient;

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use phaselink_core::workload::Op;
+use phaselink_core::request::Op;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::export::{Command, Export};

@@ -3,10 +3,10 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Input};
+use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::Io;
 
 use crate::remote::Remote;
 use crate::wall::Wall;

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use phaselink_core::config::Problem;
+use phaselink_core::problem::Problem;
 use rustix::net::sockopt;
 
 use super::uri::{Place, Uri};

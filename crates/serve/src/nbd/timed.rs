@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use phaselink_core::engine::Completed;
+use phaselink_core::request::{Io, Op};
 use phaselink_core::time::Time;
-use phaselink_core::workload::{Io, Op};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::export::Command;

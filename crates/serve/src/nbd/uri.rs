@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use phaselink_core::config::Problem;
+use phaselink_core::problem::Problem;
 
 /// The port that IANA has given NBD.
 const PORT: u16 = 10809;

@@ -1,6 +1,6 @@
 //! What Identify returns (Base Specification 2.0, section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
 
-use phaselink_core::config::Problem;
+use phaselink_core::problem::Problem;
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::{ABORTS_MAX, EVENTS_MAX, LOGGED_ERRORS, TRANSFER_PAGES_SHIFT, VERSION};

@@ -3,7 +3,7 @@
 use std::io;
 
 use phaselink_core::protocol::nvme::spec::{Status, opcode};
-use phaselink_core::workload::Op;
+use phaselink_core::request::Op;
 
 use super::command::Command;
 use super::host::Host;

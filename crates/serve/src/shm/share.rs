@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use phaselink_core::config::Problem;
+use phaselink_core::problem::Problem;
 
 use crate::nbd::socket::bind_unix;
 use crate::store::Geometry;

@@ -22,8 +22,8 @@ use phaselink_client::layout::TRANSFER_BYTES_MAX;
 use phaselink_client::status::Status;
 use phaselink_core::engine::{Completed, Input};
 use phaselink_core::protocol::dc_express::command::Operation;
+use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Io, Op};
 
 use super::Served;
 use super::crowd::Crowd;

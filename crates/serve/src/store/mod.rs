@@ -25,7 +25,7 @@ use std::thread;
 use std::time::Duration;
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
-use phaselink_core::config::Problem;
+use phaselink_core::problem::Problem;
 use rustix::fs::FallocateFlags;
 
 use allocation::Allocation;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use phaselink_core::config::Problem;
+use phaselink_core::problem::Problem;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::protocol::nvme::spec::Status;
-use phaselink_core::workload::Op;
+use phaselink_core::request::Op;
 
 use super::front::{self, Disk, Front, Rounds, Served, Unsaved};
 use crate::device::Device;

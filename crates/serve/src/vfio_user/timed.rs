@@ -18,11 +18,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use phaselink_core::config::{Drive, Wait as Waiting};
+use phaselink_core::config::Wait as Waiting;
+use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Input};
 use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Io, Op};
 
 use super::front::{self, Disk, Front, Rounds, Served};
 use super::lean::{SLEEP_MAX, note};

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use phaselink_core::config::Drive;
+use phaselink_core::drive::Drive;
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::server::{Server, Summary};
 use phaselink_serve::store::Store;

@@ -4,6 +4,7 @@
 //! It owes the host that every command of an element is answered by one status, and that the status of a read goes out
 //! behind its lines. A write is done once its lines are in the AFU's buffer (CAPI: 2.9 us over either memory).
 
+use crate::drive::Drive;
 use slab::Slab;
 
 use super::buffer::WriteBuffer;
@@ -12,14 +13,14 @@ use super::role;
 use super::spec::{
     COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, STATUS_BYTES, Status, decode_element,
 };
-use crate::config;
-use crate::link::packet::{Direction, Packet, Payload, Token};
+use crate::ledger::Stage;
 use crate::protocol::reads::Reads;
 use crate::protocol::{Ports, start_read};
 use crate::random::Random;
-use crate::report::Stage;
-use crate::sink::{Event, RequestId, Timer};
+use crate::request::RequestId;
+use crate::scheduler::{Event, Timer};
 use crate::time::{Span, Time};
+use crate::tlp::{Direction, Packet, Payload, Token};
 
 /// Timers: a command of the AFU has passed the PSL, or something in the AFU is ready.
 mod timer {
@@ -92,7 +93,7 @@ pub struct Afu {
 
 impl Afu {
     /// An idle AFU that has been told where the host keeps its elements.
-    pub(super) fn new(drive: &config::Drive, areas: Areas, seed: u64) -> Afu {
+    pub(super) fn new(drive: &Drive, areas: Areas, seed: u64) -> Afu {
         let capi = &drive.capi;
         Afu {
             areas,
@@ -136,7 +137,7 @@ impl Afu {
 
     /// A command of the AFU enters the PSL.
     fn issue(&self, now: Time, kind: u8, context: u32, ports: &mut Ports) {
-        ports.sink.after(now, self.psl, Event::Controller { kind, context });
+        ports.shared.scheduler.after(now, self.psl, Event::Controller { kind, context });
     }
 
     /// One of the timers has fired.
@@ -151,7 +152,7 @@ impl Afu {
 
     /// A command has passed the PSL: to the link with it, or first a look into the page table.
     fn on_passed(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
-        ports.sink.charge(self.request(timer), Stage::Psl, now);
+        ports.shared.requests.charge(self.request(timer), Stage::Psl, now);
         // Lines that have been claimed have been translated.
         let is_translated = timer.kind == timer::DATA && self.claim_lines;
         if is_translated || !self.misses() {
@@ -159,7 +160,7 @@ impl Afu {
         }
         self.counts.translation_misses += 1;
         let token = Token { role: role::PAGE_TABLE, context: u32::from(timer.kind) << NUMBER_BITS | timer.context };
-        self.reads.request(Packet::read(self.areas.elements, LINE_BYTES, LINE_BYTES, token), ports.link, ports.sink);
+        self.reads.request(Packet::read(self.areas.elements, LINE_BYTES, LINE_BYTES, token), ports.link, ports.shared);
     }
 
     fn misses(&mut self) -> bool {
@@ -193,26 +194,26 @@ impl Afu {
         self.elements[number as usize].fetched = now;
         let address = self.areas.elements + u64::from(number) * u64::from(LINE_BYTES);
         let token = Token { role: role::ELEMENT, context: number };
-        self.reads.request(Packet::read(address, LINE_BYTES, LINE_BYTES, token), ports.link, ports.sink);
+        self.reads.request(Packet::read(address, LINE_BYTES, LINE_BYTES, token), ports.link, ports.shared);
     }
 
     /// The host answers a read.
     pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let Token { role, context } = packet.token;
         if role != role::CLAIM {
-            self.reads.answered(packet.bytes, ports.link, ports.sink);
+            self.reads.answered(packet.bytes, ports.link, ports.shared);
         }
         match role {
             role::ELEMENT => self.on_element(now, context, payload, ports),
             role::PAYLOAD => self.on_lines(now, context, ports),
             role::CLAIM => {
-                ports.sink.charge(self.active[context as usize].request, Stage::Claim, now);
+                ports.shared.requests.charge(self.active[context as usize].request, Stage::Claim, now);
                 self.issue(now, timer::DATA, context, ports);
             }
             role::PAGE_TABLE => {
                 let number = context & ((1 << NUMBER_BITS) - 1);
                 let timer = Timer { kind: (context >> NUMBER_BITS) as u8, context: number };
-                ports.sink.charge(self.request(timer), Stage::Translation, now);
+                ports.shared.requests.charge(self.request(timer), Stage::Translation, now);
                 self.perform(now, timer, ports);
             }
             other => unreachable!("the AFU reads nothing of role {other}"),
@@ -233,12 +234,12 @@ impl Afu {
         let (rung, fetched) = (element.rung, element.fetched);
         self.counts.elements += 1;
         for (place, command) in commands.into_iter().enumerate() {
-            let request = ports.sink.bound(number as usize, place);
-            ports.sink.charge(request, Stage::Doorbell, rung);
-            ports.sink.charge(request, Stage::Psl, rung + self.psl);
-            ports.sink.charge(request, Stage::Translation, fetched);
-            ports.sink.charge(request, Stage::Fetch, now);
-            ports.sink.accepted = request;
+            let request = ports.shared.requests.bound(number as usize, place);
+            ports.shared.requests.charge(request, Stage::Doorbell, rung);
+            ports.shared.requests.charge(request, Stage::Psl, rung + self.psl);
+            ports.shared.requests.charge(request, Stage::Translation, fetched);
+            ports.shared.requests.charge(request, Stage::Fetch, now);
+            ports.shared.requests.accepted = request;
             let status = self.check(&command);
             let active = Active { command, element: number as u16, place: place as u8, request, status };
             self.parser_free_at = self.parser_free_at.max(now) + self.parse;
@@ -258,7 +259,7 @@ impl Afu {
     /// A command is understood at `parsed`. As the parser works in order, a read can be given to the media now, as of
     /// then.
     fn start(&mut self, parsed: Time, active: Active, ports: &mut Ports) {
-        ports.sink.charge(active.request, Stage::Parse, parsed);
+        ports.shared.requests.charge(active.request, Stage::Parse, parsed);
         let id = self.active.insert(active) as u32;
         assert!(id < 1 << NUMBER_BITS, "there are no more commands than elements hold");
         let (offset, bytes) = active.extent();
@@ -268,7 +269,7 @@ impl Afu {
             }
             _ => (timer::PARSED, parsed),
         };
-        ports.sink.at(at, Event::Controller { kind, context: id });
+        ports.shared.scheduler.at(at, Event::Controller { kind, context: id });
     }
 
     /// A write asks for its lines; what is refused, for nothing.
@@ -287,7 +288,7 @@ impl Afu {
         let (offset, bytes) = active.extent();
         let token = Token { role: role::PAYLOAD, context: id };
         let packet = Packet::read(active.command.buffer, bytes, LINE_BYTES, token).user_data(offset, active.request);
-        self.reads.request(packet, ports.link, ports.sink);
+        self.reads.request(packet, ports.link, ports.shared);
     }
 
     /// The lines of a write are here: done, once the buffer has room for them.
@@ -297,8 +298,8 @@ impl Afu {
         let admitted = self.buffer.admit(now, bytes);
         let timing = ports.media.write(admitted, offset, bytes);
         self.buffer.leave(timing.buffered_at, bytes);
-        ports.sink.charge(active.request, Stage::MediaWait, admitted);
-        ports.sink.at(admitted, Event::Controller { kind: timer::WRITTEN, context: id });
+        ports.shared.requests.charge(active.request, Stage::MediaWait, admitted);
+        ports.shared.scheduler.at(admitted, Event::Controller { kind: timer::WRITTEN, context: id });
     }
 
     /// The lines of a read are here: the host's copies of those lines have to go before they can be written.
@@ -312,7 +313,7 @@ impl Afu {
         let command = self.active[id as usize].command;
         let token = Token { role: role::CLAIM, context: id };
         let bytes = u32::from(command.lines) * CLAIM_BYTES;
-        ports.link.send(Packet::read(command.buffer, bytes, CLAIM_BYTES, token), ports.sink);
+        ports.link.send(Packet::read(command.buffer, bytes, CLAIM_BYTES, token), ports.shared);
     }
 
     /// Write a read's lines, which the PSL acknowledges at once, as it owns them: its status may follow.
@@ -321,8 +322,8 @@ impl Afu {
         let (offset, bytes) = active.extent();
         let token = Token { role: role::DATA, context: id };
         let packet = Packet::write(Direction::Up, active.command.buffer, bytes, LINE_BYTES, token);
-        ports.link.send(packet.user_data(offset, active.request), ports.sink);
-        ports.sink.after(now, self.psl, Event::Controller { kind: timer::STATUS, context: id });
+        ports.link.send(packet.user_data(offset, active.request), ports.shared);
+        ports.shared.scheduler.after(now, self.psl, Event::Controller { kind: timer::STATUS, context: id });
     }
 
     /// Tell the host. Strict ordering keeps the status behind its lines.
@@ -342,7 +343,7 @@ impl Afu {
             line + u64::from(active.place) * STATUS_BYTES as u64,
             &status,
             token,
-            ports.sink,
+            ports.shared,
         );
     }
 }

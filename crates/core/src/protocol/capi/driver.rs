@@ -1,17 +1,18 @@
 //! The host's half: threads write commands into work elements, ring, and look at the status lines.
 
+use crate::drive::Drive;
 use std::collections::VecDeque;
 
 use super::role;
 use super::spec::{COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, encode_element};
-use crate::config;
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::link::Link;
-use crate::link::packet::{Direction, Packet, Token};
-use crate::report::Stage;
-use crate::report::stage::Ledger;
-use crate::sink::{RequestId, Sink};
+use crate::request::Op;
+use crate::request::RequestId;
+use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::Op;
+use crate::tlp::{Direction, Packet, Token};
 
 /// An element as the driver sees it.
 #[derive(Clone, Debug, Default)]
@@ -47,15 +48,15 @@ pub(super) struct Areas {
 
 impl Driver {
     /// A driver with its elements allocated.
-    pub fn new(drive: &config::Drive, sink: &mut Sink) -> Driver {
+    pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
         let capi = &drive.capi;
         let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
         let max_transfer_bytes = capi.max_transfer_kib * 1024;
         let lines = u64::from(capi.elements) * u64::from(LINE_BYTES);
         let areas = Areas {
-            elements: sink.memory.allocate(lines),
-            statuses: sink.memory.allocate(lines),
-            buffers: sink
+            elements: shared.memory.allocate(lines),
+            statuses: shared.memory.allocate(lines),
+            buffers: shared
                 .memory
                 .reserve(u64::from(capi.elements) * COMMANDS_MAX as u64 * u64::from(max_transfer_bytes)),
         };
@@ -87,44 +88,44 @@ impl Driver {
     }
 
     /// Take a request: at once if the AFU has a place for an element, else with others in the next one.
-    pub fn submit(&mut self, request: RequestId, link: &mut Link, sink: &mut Sink) {
+    pub fn submit(&mut self, request: RequestId, link: &mut Link, shared: &mut Shared) {
         self.waiting.push_back(request);
         if let Some(element) = self.free.pop() {
-            self.send(element, link, sink);
+            self.send(element, link, shared);
         }
     }
 
     /// Fill a free element with what waits, and ring.
-    fn send(&mut self, number: u16, link: &mut Link, sink: &mut Sink) {
+    fn send(&mut self, number: u16, link: &mut Link, shared: &mut Shared) {
         let count = self.waiting.len().min(self.commands_per_element);
         let requests: Vec<RequestId> = self.waiting.drain(..count).collect();
         let commands: Vec<Command> = requests
             .iter()
             .enumerate()
-            .map(|(place, request)| self.command(usize::from(number), place, *request, sink))
+            .map(|(place, request)| self.command(usize::from(number), place, *request, shared))
             .collect();
         let element = &mut self.elements[usize::from(number)];
         element.round = element.round.wrapping_add(1);
         element.under_way = count as u8;
         let line = encode_element(element.round, &commands);
-        sink.memory.write(self.areas.elements + u64::from(number) * u64::from(LINE_BYTES), &line);
+        shared.memory.write(self.areas.elements + u64::from(number) * u64::from(LINE_BYTES), &line);
         self.doorbells += 1;
         self.commands += count as u64;
         let token = Token { role: role::DOORBELL, context: 0 };
-        link.write(Direction::Down, DOORBELL_REGISTER, &u32::from(number).to_le_bytes(), token, sink);
+        link.write(Direction::Down, DOORBELL_REGISTER, &u32::from(number).to_le_bytes(), token, shared);
     }
 
     /// A request as command number `place` of an element, with a buffer.
-    fn command(&mut self, number: usize, place: usize, id: RequestId, sink: &mut Sink) -> Command {
+    fn command(&mut self, number: usize, place: usize, id: RequestId, shared: &mut Shared) -> Command {
         self.elements[number].requests[place] = Some(id);
         let slot = (number * COMMANDS_MAX + place) as u64;
         let buffer = self.areas.buffers + slot * u64::from(self.max_transfer_bytes);
-        sink.requests[id as usize].buffer = buffer;
-        sink.prepare_buffer(id);
-        sink.bind(number, place, id);
-        let now = sink.now();
-        sink.charge_late(Some(id), Stage::Queued, now);
-        let io = sink.requests[id as usize].io;
+        shared.requests[id].buffer = buffer;
+        shared.prepare_buffer(id);
+        shared.requests.bind(number, place, id);
+        let now = shared.scheduler.now();
+        shared.requests.charge_late(Some(id), Stage::Queued, now);
+        let io = shared.requests[id].io;
         Command {
             operation: if io.op == Op::Read { Operation::Read } else { Operation::Write },
             buffer,
@@ -134,18 +135,18 @@ impl Driver {
     }
 
     /// A status has come into the line that the threads watch.
-    pub fn on_status_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, sink: &mut Sink) {
+    pub fn on_status_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, shared: &mut Shared) {
         let (number, place) = (packet.token.context >> 8, packet.token.context & 0xff);
         let element = self.elements.get_mut(number as usize);
         let Some(element) = element.filter(|element| element.under_way > 0) else { return };
         let Some(request) = element.requests.get_mut(place as usize).and_then(Option::take) else { return };
         element.under_way -= 1;
         let is_done = element.under_way == 0;
-        sink.charge(Some(request), Stage::CompletionEntry, now);
-        sink.complete(request);
+        shared.requests.charge(Some(request), Stage::CompletionEntry, now);
+        shared.complete(request);
         match is_done {
             true if self.waiting.is_empty() => self.free.push(number as u16),
-            true => self.send(number as u16, link, sink),
+            true => self.send(number as u16, link, shared),
             false => {}
         }
     }

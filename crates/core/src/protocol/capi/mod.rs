@@ -24,20 +24,22 @@
 
 pub mod afu;
 mod buffer;
+pub mod config;
 pub mod driver;
+pub(crate) mod form;
 pub mod spec;
 
-use crate::config;
-use crate::sink::Sink;
+use crate::drive::Drive;
+use crate::shared::Shared;
 
 /// Driver and AFU, the AFU told where the host keeps its elements.
-pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (driver::Driver, afu::Afu) {
-    let driver = driver::Driver::new(drive, sink);
+pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (driver::Driver, afu::Afu) {
+    let driver = driver::Driver::new(drive, shared);
     let afu = afu::Afu::new(drive, driver.areas, seed);
     (driver, afu)
 }
 
-/// What a packet is, in [`crate::link::packet::Token::role`].
+/// What a packet is, in [`crate::tlp::Token::role`].
 pub mod role {
     use crate::protocol::nvme;
 

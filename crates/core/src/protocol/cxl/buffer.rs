@@ -10,7 +10,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::LINE_BYTES;
-use crate::config;
 use crate::media::Media;
 use crate::time::Time;
 
@@ -81,7 +80,7 @@ pub struct Buffer {
 
 impl Buffer {
     /// An empty buffer.
-    pub fn new(config: &config::Cxl) -> Buffer {
+    pub fn new(config: &crate::protocol::cxl::config::Cxl) -> Buffer {
         Buffer {
             unit_bytes: config.unit_bytes,
             capacity: config.buffer_units as usize,
@@ -225,7 +224,11 @@ mod tests {
     }
 
     fn buffer(units: u32) -> Buffer {
-        Buffer::new(&config::Cxl { unit_bytes: 256, buffer_units: units, ..config::Cxl::default() })
+        Buffer::new(&crate::protocol::cxl::config::Cxl {
+            unit_bytes: 256,
+            buffer_units: units,
+            ..crate::protocol::cxl::config::Cxl::default()
+        })
     }
 
     #[test]
@@ -273,7 +276,11 @@ mod tests {
 
     #[test]
     fn a_unit_as_long_as_a_line_is_kept_nowhere() {
-        let mut buffer = Buffer::new(&config::Cxl { unit_bytes: 64, buffer_units: 1, ..config::Cxl::default() });
+        let mut buffer = Buffer::new(&crate::protocol::cxl::config::Cxl {
+            unit_bytes: 64,
+            buffer_units: 1,
+            ..crate::protocol::cxl::config::Cxl::default()
+        });
         let mut media = media();
         for line in 0..9 {
             buffer.read(at(line * 1000), line * 64, &mut media);

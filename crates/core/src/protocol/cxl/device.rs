@@ -3,15 +3,15 @@
 //! It owes the host one answer to each message: the line of a load, or the completion of a store once its line is within
 //! the persistence domain, which is the buffer: a device flushes it when power fails (CXL, section 9.8).
 
+use crate::drive::Drive;
 use slab::Slab;
 
 use super::{Buffer, LINE_BYTES, role};
-use crate::config;
-use crate::link::packet::{Direction, Kind, Packet, Token};
+use crate::ledger::Stage;
 use crate::protocol::Ports;
-use crate::report::Stage;
-use crate::sink::Event;
+use crate::scheduler::Event;
 use crate::time::{Span, Time};
+use crate::tlp::{Direction, Kind, Packet, Token};
 
 /// The device.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub struct Device {
 
 impl Device {
     /// An idle device with an empty buffer.
-    pub fn new(drive: &config::Drive) -> Device {
+    pub fn new(drive: &Drive) -> Device {
         Device { controller: drive.cxl.controller, buffer: Buffer::new(&drive.cxl), answers: Slab::new() }
     }
 
@@ -39,22 +39,22 @@ impl Device {
         let at = now + self.controller;
         let (answer, ready_at) = match packet.kind {
             Kind::MemoryRead => {
-                ports.sink.charge(packet.request, Stage::LineRequest, now);
-                ports.sink.charge(packet.request, Stage::Parse, at);
+                ports.shared.requests.charge(packet.request, Stage::LineRequest, now);
+                ports.shared.requests.charge(packet.request, Stage::Parse, at);
                 let fetched = self.buffer.read(at, packet.device_offset, ports.media);
-                ports.sink.charge(packet.request, Stage::MediaWait, fetched.started);
-                ports.sink.charge(packet.request, Stage::Media, fetched.ready_at);
+                ports.shared.requests.charge(packet.request, Stage::MediaWait, fetched.started);
+                ports.shared.requests.charge(packet.request, Stage::Media, fetched.ready_at);
                 (self.data(packet), fetched.ready_at)
             }
             _ => {
-                ports.sink.charge(packet.request, Stage::Parse, at);
+                ports.shared.requests.charge(packet.request, Stage::Parse, at);
                 let admitted = self.buffer.write(at, packet.device_offset, ports.media);
-                ports.sink.charge(packet.request, Stage::MediaWait, admitted);
+                ports.shared.requests.charge(packet.request, Stage::MediaWait, admitted);
                 (self.done(packet), admitted)
             }
         };
         let context = self.answers.insert(answer) as u32;
-        ports.sink.at(ready_at, Event::Controller { kind: 0, context });
+        ports.shared.scheduler.at(ready_at, Event::Controller { kind: 0, context });
     }
 
     fn data(&self, read: &Packet) -> Packet {
@@ -72,6 +72,6 @@ impl Device {
     /// An answer is ready.
     pub fn on_timer(&mut self, context: u32, ports: &mut Ports) {
         let answer = self.answers.remove(context as usize);
-        ports.link.send_with(answer, &[], ports.sink);
+        ports.link.send_with(answer, &[], ports.shared);
     }
 }

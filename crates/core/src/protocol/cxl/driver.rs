@@ -1,16 +1,17 @@
 //! The host's half: cores whose loads and stores go out line by line, as many at a time as a core has fill buffers.
 
+use crate::drive::Drive;
 use std::collections::VecDeque;
 
 use super::{LINE_BYTES, role};
-use crate::config;
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::link::Link;
-use crate::link::packet::{Direction, Packet, Token};
-use crate::report::Stage;
-use crate::report::stage::Ledger;
-use crate::sink::{Request, RequestId, Sink};
+use crate::request::Op;
+use crate::request::{Request, RequestId};
+use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::Op;
+use crate::tlp::{Direction, Packet, Token};
 
 /// Addresses apart at which buffers begin: the largest request.
 const BUFFER_BYTES: u64 = 1 << 32;
@@ -40,7 +41,7 @@ pub struct Driver {
 
 impl Driver {
     /// Cores with all fill buffers free.
-    pub fn new(drive: &config::Drive, sink: &mut Sink) -> Driver {
+    pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
         let (cores, fill_buffers) = (u32::from(drive.host.cores), u32::from(drive.cxl.fill_buffers));
         let lines = cores * fill_buffers;
         let core = |number| Core {
@@ -52,7 +53,7 @@ impl Driver {
             lines: vec![None; lines as usize],
             fill_buffers,
             issue: drive.cxl.issue.scale(drive.host.nominal_ghz / drive.host.core_ghz),
-            buffers: sink.memory.reserve(1 << 60),
+            buffers: shared.memory.reserve(1 << 60),
             loads: 0,
             stores: 0,
         }
@@ -65,42 +66,42 @@ impl Driver {
     }
 
     /// Take a line: at once if a fill buffer of its thread's core is free.
-    pub fn submit(&mut self, line: RequestId, link: &mut Link, sink: &mut Sink) {
-        self.prepare(line, sink);
-        let core = usize::from(sink.requests[line as usize].thread) % self.cores.len();
+    pub fn submit(&mut self, line: RequestId, link: &mut Link, shared: &mut Shared) {
+        self.prepare(line, shared);
+        let core = usize::from(shared.requests[line].thread) % self.cores.len();
         self.cores[core].waiting.push_back(line);
-        self.issue(core, link, sink);
+        self.issue(core, link, shared);
     }
 
     /// Let a line have its place in the buffer of the application, which every request has for itself.
-    fn prepare(&self, line: RequestId, sink: &mut Sink) {
-        let Request { io, parent, .. } = sink.requests[line as usize];
+    fn prepare(&self, line: RequestId, shared: &mut Shared) {
+        let Request { io, parent, .. } = shared.requests[line];
         let whole = parent.unwrap_or(line);
-        let start = sink.requests[whole as usize].io.offset;
+        let start = shared.requests[whole].io.offset;
         let buffer = self.buffers + u64::from(whole) * BUFFER_BYTES;
         if io.offset == start {
-            sink.requests[whole as usize].buffer = buffer;
-            sink.prepare_buffer(whole);
+            shared.requests[whole].buffer = buffer;
+            shared.prepare_buffer(whole);
         }
-        sink.requests[line as usize].buffer = buffer + (io.offset - start);
+        shared.requests[line].buffer = buffer + (io.offset - start);
     }
 
     /// Send the next line of a core, if it finds a fill buffer.
-    fn issue(&mut self, core: usize, link: &mut Link, sink: &mut Sink) {
+    fn issue(&mut self, core: usize, link: &mut Link, shared: &mut Shared) {
         let Core { free, waiting } = &mut self.cores[core];
         if waiting.is_empty() {
             return;
         }
         let Some(place) = free.pop() else { return };
         let line = waiting.pop_front().expect("a line waits");
-        self.send(line, place, link, sink);
+        self.send(line, place, link, shared);
     }
 
-    fn send(&mut self, line: RequestId, place: u32, link: &mut Link, sink: &mut Sink) {
+    fn send(&mut self, line: RequestId, place: u32, link: &mut Link, shared: &mut Shared) {
         self.lines[place as usize] = Some(line);
-        let now = sink.now();
-        sink.charge(Some(line), Stage::FillBuffer, now);
-        let Request { io, buffer: address, .. } = sink.requests[line as usize];
+        let now = shared.scheduler.now();
+        shared.requests.charge(Some(line), Stage::FillBuffer, now);
+        let Request { io, buffer: address, .. } = shared.requests[line];
         let packet = match io.op {
             Op::Read => {
                 self.loads += 1;
@@ -113,22 +114,22 @@ impl Driver {
                 Packet::write(Direction::Down, address, io.bytes, LINE_BYTES, token).user_data(io.offset, Some(line))
             }
         };
-        link.send(packet, sink);
+        link.send(packet, shared);
     }
 
     /// Data of a load or the completion of a store has come to its core.
-    pub fn on_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, sink: &mut Sink) {
+    pub fn on_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, shared: &mut Shared) {
         let place = packet.token.context;
         let line = self.lines.get_mut(place as usize).and_then(Option::take);
         let stage = if packet.token.role == role::DATA { Stage::Settle } else { Stage::CompletionEntry };
-        sink.charge(line, stage, now);
+        shared.requests.charge(line, stage, now);
         let Some(line) = line else { return };
-        match sink.requests[line as usize].parent {
-            None => sink.complete(line),
-            Some(whole) => sink.complete_part(line, whole),
+        match shared.requests[line].parent {
+            None => shared.complete(line),
+            Some(whole) => shared.complete_part(line, whole),
         }
         let core = (place / self.fill_buffers) as usize;
         self.cores[core].free.push(place);
-        self.issue(core, link, sink);
+        self.issue(core, link, shared);
     }
 }

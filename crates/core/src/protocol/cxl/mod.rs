@@ -21,23 +21,25 @@
 //! does that arithmetic. Credits and acknowledgements ride in the headers of flits.
 
 mod buffer;
+pub mod config;
 pub mod device;
 pub mod driver;
+pub(crate) mod form;
 
 pub use buffer::Buffer;
 
-use crate::config;
-use crate::sink::Sink;
+use crate::drive::Drive;
+use crate::shared::Shared;
 
 /// Bytes of a line: what one message carries (CXL, section 3.3.1).
 pub const LINE_BYTES: u32 = 64;
 
 /// The processor's side and the device.
-pub fn connect(drive: &config::Drive, sink: &mut Sink) -> (driver::Driver, device::Device) {
-    (driver::Driver::new(drive, sink), device::Device::new(drive))
+pub fn connect(drive: &Drive, shared: &mut Shared) -> (driver::Driver, device::Device) {
+    (driver::Driver::new(drive, shared), device::Device::new(drive))
 }
 
-/// What a packet is, in [`crate::link::packet::Token::role`].
+/// What a packet is, in [`crate::tlp::Token::role`].
 pub mod role {
     use crate::protocol::nvme;
 

@@ -9,14 +9,16 @@ use super::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
 use super::predict::Predictor;
 use super::tails::Tails;
 use super::{ReadName, doorbell_queue, role};
-use crate::config;
-use crate::link::packet::{Direction, Kind, Packet, Payload, Token};
+use crate::drive::Drive;
+use crate::ledger::Stage;
 use crate::protocol::nvme::controller::Controller as NvmeController;
 use crate::protocol::{Ports, start_read};
-use crate::report::Stage;
-use crate::sink::{Event, RequestId, Sink, Timer};
+use crate::request::RequestId;
+use crate::scheduler::{Event, Timer};
+use crate::shared::Shared;
 use crate::table::Table;
 use crate::time::{Span, Time};
+use crate::tlp::{Direction, Kind, Packet, Payload, Token};
 
 /// Timers of the endpoint; those of NVMe come before.
 mod timer {
@@ -142,7 +144,7 @@ pub struct Counts {
 
 impl Endpoint {
     /// An endpoint without queues.
-    pub fn new(drive: &config::Drive, nvme: NvmeController) -> Endpoint {
+    pub fn new(drive: &Drive, nvme: NvmeController) -> Endpoint {
         let config = &drive.dc_express;
         Endpoint {
             nvme,
@@ -165,7 +167,7 @@ impl Endpoint {
     }
 
     /// Tell the endpoint of a command queue, and start reading it.
-    pub fn create_queue(&mut self, base: u64, mode_word: u64, entries: u32, sink: &mut Sink) {
+    pub fn create_queue(&mut self, base: u64, mode_word: u64, entries: u32, shared: &mut Shared) {
         let number = self.queues.len() as u16;
         self.queues.push(Queue {
             base,
@@ -195,7 +197,7 @@ impl Endpoint {
             arrivals: [Time::ZERO; LOAD_WINDOW],
             arrived: 0,
         });
-        self.expect(number, Time::ZERO, sink);
+        self.expect(number, Time::ZERO, shared);
     }
 
     /// Where the host looks for what the endpoint tells it, queue by queue.
@@ -239,7 +241,7 @@ impl Endpoint {
         if packet.token.role != role::POLL {
             return self.nvme.on_answer(now, packet, payload, ports);
         }
-        self.nvme.reads.answered(packet.bytes, ports.link, ports.sink);
+        self.nvme.reads.answered(packet.bytes, ports.link, ports.shared);
         let poll = self.polls.take(packet.token.context);
         let queue = &mut self.queues[usize::from(poll.queue)];
         let place = queue.in_flight.iter().position(|&index| index == poll.index).expect("a read in flight");
@@ -278,10 +280,10 @@ impl Endpoint {
     /// Take one command in: it goes through the parser in its turn.
     fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
-        let request = ports.sink.bound(self.first_binding + usize::from(number), queue.head as usize);
-        ports.sink.charge(request, Stage::PollWait, sampled);
-        ports.sink.charge(request, Stage::Fetch, now);
-        ports.sink.accepted = request;
+        let request = ports.shared.requests.bound(self.first_binding + usize::from(number), queue.head as usize);
+        ports.shared.requests.charge(request, Stage::PollWait, sampled);
+        ports.shared.requests.charge(request, Stage::Fetch, now);
+        ports.shared.requests.accepted = request;
         queue.head += 1;
         if queue.head == queue.entries {
             queue.head = 0;
@@ -319,7 +321,7 @@ impl Endpoint {
         self.plan_anticipation(now, number, ports);
         // A queue that was empty may well be empty again: the next command is expected when this one is done.
         if let Some(at) = self.expected(now, number).filter(|_| was_empty.is_some()) {
-            self.expect(number as u16, at, ports.sink);
+            self.expect(number as u16, at, ports.shared);
         }
     }
 
@@ -342,7 +344,7 @@ impl Endpoint {
             return self.anticipate(now, number, ports);
         }
         queue.anticipate_at = Some(at);
-        ports.sink.at(at, Event::Controller { kind: timer::ANTICIPATE, context: number as u32 });
+        ports.shared.scheduler.at(at, Event::Controller { kind: timer::ANTICIPATE, context: number as u32 });
     }
 
     /// When the next command is expected, if that is still to come.
@@ -353,11 +355,11 @@ impl Endpoint {
     }
 
     #[inline(always)]
-    fn expect(&mut self, number: u16, at: Time, sink: &mut Sink) {
+    fn expect(&mut self, number: u16, at: Time, shared: &mut Shared) {
         if self.queues[usize::from(number)].expect_at.replace(at) == Some(at) {
             return;
         }
-        sink.at(at, Event::Controller { kind: timer::EXPECT, context: number.into() });
+        shared.scheduler.at(at, Event::Controller { kind: timer::EXPECT, context: number.into() });
     }
 
     /// Read the first entry that is not being read yet, if the reads in flight are likely to find something; otherwise
@@ -403,7 +405,7 @@ impl Endpoint {
         }
         let soon = now + queue.round_trip + self.turnaround;
         let at = self.expected(now, number).filter(|&at| at <= soon).unwrap_or(now + self.turnaround);
-        self.expect(number as u16, at, ports.sink);
+        self.expect(number as u16, at, ports.shared);
     }
 
     fn poll(&mut self, now: Time, number: u16, index: u32, ports: &mut Ports) {
@@ -422,14 +424,14 @@ impl Endpoint {
         // The read that proves the queue empty comes after the host has been told to ring.
         let behind_writes = queue.mode == Mode::Drain;
         let packet = Packet { behind_writes, ..Packet::read(address, bytes, chunk_bytes, token) };
-        self.nvme.reads.request(packet, ports.link, ports.sink);
+        self.nvme.reads.request(packet, ports.link, ports.shared);
     }
 
     /// A command is understood at `parsed`: start the media, if it is one that can be served. The parser works in
     /// order, so the read can be given to the media now, as of then. When its data starts to flow.
     fn start(&mut self, parsed: Time, read: Read, ports: &mut Ports) -> Time {
         let Read { command, request, .. } = read;
-        ports.sink.charge(request, Stage::Parse, parsed);
+        ports.shared.requests.charge(request, Stage::Parse, parsed);
         let end = command.offset.checked_add(command.bytes.into());
         if command.bytes == 0 || end.is_none_or(|end| end > self.capacity_bytes) {
             // The protocol has no way to refuse a read: the host's time-out will tell it.
@@ -439,7 +441,7 @@ impl Endpoint {
         let (offset, bytes) = (command.offset, command.bytes);
         let start = start_read(parsed, offset, bytes, self.max_payload_bytes, request, ports);
         let context = self.reads.insert(read);
-        ports.sink.at(start, Event::Controller { kind: timer::DATA_READY, context });
+        ports.shared.scheduler.at(start, Event::Controller { kind: timer::DATA_READY, context });
         start
     }
 
@@ -449,7 +451,7 @@ impl Endpoint {
         let name = ReadName { queue, slot: command.slot, attempt: command.attempt };
         let token = Token { role: role::DATA, context: name.pack() };
         let packet = Packet::write(Direction::Up, command.buffer, command.bytes, self.max_payload_bytes, token);
-        ports.link.send(Packet { relaxed: true, ..packet }.user_data(command.offset, request), ports.sink);
+        ports.link.send(Packet { relaxed: true, ..packet }.user_data(command.offset, request), ports.shared);
     }
 
     /// After an empty read: whether the load is so low that the host had better ring (section 4.1). True if no more
@@ -495,6 +497,6 @@ impl Endpoint {
     fn tell_mode(&mut self, number: usize, mode: u8, ports: &mut Ports) {
         self.counts.mode_switches += 1;
         let token = Token { role: role::MODE, context: number as u32 };
-        ports.link.write(Direction::Up, self.queues[number].mode_word, &[mode], token, ports.sink);
+        ports.link.write(Direction::Up, self.queues[number].mode_word, &[mode], token, ports.shared);
     }
 }

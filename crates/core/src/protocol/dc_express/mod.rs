@@ -15,25 +15,27 @@
 //! No doorbell, no completion entry, no interrupt. Writes take the NVMe path, as in the paper.
 
 pub mod command;
+pub mod config;
 pub mod driver;
 pub mod endpoint;
+pub(crate) mod form;
 pub mod predict;
 pub mod tags;
 mod tails;
 
 use super::nvme;
-use crate::config;
-use crate::sink::Sink;
+use crate::drive::Drive;
+use crate::shared::Shared;
 
 /// Driver and endpoint, each with the NVMe half that does its writes.
-pub fn connect(drive: &config::Drive, seed: u64, sink: &mut Sink) -> (driver::Driver, endpoint::Endpoint) {
-    let (nvme_driver, nvme) = nvme::connect(drive, sink);
+pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (driver::Driver, endpoint::Endpoint) {
+    let (nvme_driver, nvme) = nvme::connect(drive, shared);
     let mut endpoint = endpoint::Endpoint::new(drive, nvme);
-    let driver = driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, sink);
+    let driver = driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, shared);
     (driver, endpoint)
 }
 
-/// What a packet is, in [`crate::link::packet::Token::role`].
+/// What a packet is, in [`crate::tlp::Token::role`].
 pub mod role {
     use super::nvme::role::END;
     pub const POLL: u8 = END;
@@ -64,7 +66,7 @@ pub struct ReadName {
 }
 
 impl ReadName {
-    /// The number for [`crate::link::packet::Token::context`].
+    /// The number for [`crate::tlp::Token::context`].
     pub fn pack(self) -> u32 {
         u32::from(self.attempt & 0x3f) << 26 | u32::from(self.queue) << 16 | u32::from(self.slot)
     }

@@ -9,13 +9,14 @@
 use super::endpoint::Endpoint;
 use super::role;
 use super::tags::{StoredTails, TagSource, TagWidth, UnusedTails, tail};
-use crate::config::{self, TagChoice};
 use crate::data::check::BLOCK_BYTES;
-use crate::link::packet::{Direction, Packet, Token};
+use crate::drive::Drive;
 use crate::memory::HostMemory;
 use crate::protocol::Ports;
+use crate::protocol::dc_express::config::TagChoice;
 use crate::random::Random;
-use crate::sink::Sink;
+use crate::shared::Shared;
+use crate::tlp::{Direction, Packet, Token};
 
 /// Where the tag stands, behind a queue's mode word.
 const TAG_WORD: u64 = 8;
@@ -31,7 +32,7 @@ pub(super) struct Tails {
 
 impl Tails {
     /// A fresh device's, all zeros; none where tags are chosen blindly.
-    fn new(drive: &config::Drive, seed: u64) -> Option<Tails> {
+    fn new(drive: &Drive, seed: u64) -> Option<Tails> {
         let config = &drive.dc_express;
         let width = TagWidth::from_bits(config.tag_bits).expect("the schema allows these widths alone");
         // Where packets are larger than blocks, the end of any block may be the end of a read.
@@ -47,8 +48,8 @@ impl Tails {
     }
 
     /// Record what a write changes; true if the tag is another one now.
-    fn learn(&mut self, packet: &Packet, sink: &Sink) -> bool {
-        let data = sink.data.as_ref().expect("tails are kept in runs with data");
+    fn learn(&mut self, packet: &Packet, shared: &Shared) -> bool {
+        let data = shared.data.as_ref().expect("tails are kept in runs with data");
         let before = self.source.current();
         let mut place = self.chunk_bytes;
         while place <= packet.bytes.into() {
@@ -56,7 +57,7 @@ impl Tails {
             let (mut old, mut new) = ([0; 8], [0; 8]);
             let (old, new) = (&mut old[..self.width.bytes()], &mut new[..self.width.bytes()]);
             data.contents.read(packet.device_offset + at, old);
-            sink.memory.read(packet.address + at, new);
+            shared.memory.read(packet.address + at, new);
             self.source.on_write(tail(old, self.width), tail(new, self.width));
             place += self.chunk_bytes;
         }
@@ -73,10 +74,10 @@ impl Tails {
 impl Endpoint {
     /// Keep what chunks end in from now on, if the choice of tags needs it. The host learns the first tag when it
     /// sets up its queues.
-    pub fn keep_tails(&mut self, drive: &config::Drive, seed: u64, sink: &mut Sink) {
+    pub fn keep_tails(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
         let Some(tails) = Tails::new(drive, seed) else { return };
         for word in self.mode_words() {
-            sink.memory.write(word + TAG_WORD, &tails.announcement());
+            shared.memory.write(word + TAG_WORD, &tails.announcement());
         }
         self.tails = Some(Box::new(tails));
     }
@@ -85,14 +86,14 @@ impl Endpoint {
     /// change.
     pub fn learn_tails(&mut self, packet: &Packet, ports: &mut Ports) {
         let Some(tails) = &mut self.tails else { return };
-        if !tails.learn(packet, ports.sink) {
+        if !tails.learn(packet, ports.shared) {
             return;
         }
         tails.changes += 1;
         let tag = tails.announcement();
         let token = Token { role: role::TAG, context: 0 };
         for word in self.mode_words() {
-            ports.link.write(Direction::Up, word + TAG_WORD, &tag, token, ports.sink);
+            ports.link.write(Direction::Up, word + TAG_WORD, &tag, token, ports.shared);
         }
     }
 

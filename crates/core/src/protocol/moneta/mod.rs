@@ -20,21 +20,23 @@
 //! "It sets some status registers, and then it raises an interrupt so that the host can come back and check the
 //! status": the registers are read, not posted. Reading one clears it, and lets the next interrupt of its vector pass.
 
+pub mod config;
 pub mod controller;
 pub mod driver;
+pub(crate) mod form;
 pub mod spec;
 
-use crate::config;
-use crate::sink::Sink;
+use crate::drive::Drive;
+use crate::shared::Shared;
 
 /// Driver and device, the device's table of DMA addresses loaded.
-pub fn connect(drive: &config::Drive, sink: &mut Sink) -> (driver::Driver, controller::Controller) {
-    let driver = driver::Driver::new(drive, sink);
+pub fn connect(drive: &Drive, shared: &mut Shared) -> (driver::Driver, controller::Controller) {
+    let driver = driver::Driver::new(drive, shared);
     let controller = controller::Controller::new(drive, driver.buffers().collect());
     (driver, controller)
 }
 
-/// What a packet is, in [`crate::link::packet::Token::role`].
+/// What a packet is, in [`crate::tlp::Token::role`].
 pub mod role {
     use crate::protocol::nvme;
 

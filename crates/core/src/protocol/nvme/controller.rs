@@ -1,5 +1,6 @@
 //! The NVMe controller: doorbell, fetch, parse, data, completion entry, interrupt.
 
+use crate::drive::Drive;
 use std::collections::VecDeque;
 
 use smallvec::SmallVec;
@@ -9,15 +10,15 @@ use super::shadow::{Pages, Watch};
 use super::spec::{
     self, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode,
 };
-use crate::config;
-use crate::link::packet::{Direction, Packet, Payload, Token};
+use crate::ledger::Stage;
 use crate::memory::MSI_BASE;
 use crate::protocol::reads::Reads;
 use crate::protocol::{Ports, start_read};
-use crate::report::Stage;
-use crate::sink::{Event, RequestId, Timer};
+use crate::request::RequestId;
+use crate::scheduler::{Event, Timer};
 use crate::table::Table;
 use crate::time::{Span, Time};
+use crate::tlp::{Direction, Packet, Payload, Token};
 
 /// Timers of the controller.
 mod timer {
@@ -97,7 +98,7 @@ pub struct Controller {
 
 impl Controller {
     /// A controller with its registers set, as after initialisation, but without queues.
-    pub fn new(drive: &config::Drive) -> Controller {
+    pub fn new(drive: &Drive) -> Controller {
         Controller {
             queues: Vec::new(),
             commands: Table::default(),
@@ -174,7 +175,11 @@ impl Controller {
         let this = &mut self.queues[usize::from(queue)];
         let mut slot = std::mem::replace(&mut this.tail, tail);
         while slot != tail {
-            ports.sink.charge(ports.sink.bound(queue.into(), slot as usize), Stage::Doorbell, now);
+            ports.shared.requests.charge(
+                ports.shared.requests.bound(queue.into(), slot as usize),
+                Stage::Doorbell,
+                now,
+            );
             slot = (slot + 1) % this.entries;
         }
         self.fetch(queue, ports);
@@ -188,7 +193,7 @@ impl Controller {
         let token = Token { role: role::SHADOW, context: queue.into() };
         let packet = Packet::read(pages.tail(queue), 8, self.reads.request_bytes_max(), token);
         let behind_writes = watch == Watch::Checking;
-        self.reads.request(Packet { behind_writes, ..packet }, ports.link, ports.sink);
+        self.reads.request(Packet { behind_writes, ..packet }, ports.link, ports.shared);
     }
 
     /// A shadow doorbell has been read: tail and, behind it, head of the completion queue.
@@ -224,7 +229,7 @@ impl Controller {
     fn ask_to_be_rung(&mut self, queue: u16, tail: u32, ports: &mut Ports) {
         let Some(pages) = self.shadow else { return };
         let token = Token { role: role::EVENT_INDEX, context: queue.into() };
-        ports.link.write(Direction::Up, pages.tail_event(queue), &tail.to_le_bytes(), token, ports.sink);
+        ports.link.write(Direction::Up, pages.tail_event(queue), &tail.to_le_bytes(), token, ports.shared);
         self.watch(queue, Watch::Checking, ports);
     }
 
@@ -243,14 +248,14 @@ impl Controller {
             self.reads.request(
                 Packet::read(address, bytes, self.reads.request_bytes_max(), token),
                 ports.link,
-                ports.sink,
+                ports.shared,
             );
         }
     }
 
     /// The answer to one of the controller's reads is complete.
     pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-        self.reads.answered(packet.bytes, ports.link, ports.sink);
+        self.reads.answered(packet.bytes, ports.link, ports.shared);
         match packet.token.role {
             role::FETCH => self.on_fetched(now, packet, payload, ports),
             role::PAGE_LIST => self.on_page_list(now, packet, payload, ports),
@@ -266,9 +271,9 @@ impl Controller {
         let entries = self.queues[usize::from(fetch.queue)].entries;
         for place in 0..fetch.count {
             let slot = wrapped(fetch.first + place, entries);
-            let request = ports.sink.bound(fetch.queue.into(), slot as usize);
-            ports.sink.charge(request, Stage::Fetch, now);
-            ports.sink.accepted = request;
+            let request = ports.shared.requests.bound(fetch.queue.into(), slot as usize);
+            ports.shared.requests.charge(request, Stage::Fetch, now);
+            ports.shared.requests.accepted = request;
             let entry = SubmissionEntry::decode(&payload.bytes().as_chunks().0[place as usize]);
             self.accept(now, entry, fetch.queue, request, ports);
         }
@@ -298,14 +303,14 @@ impl Controller {
     /// to the media now, as of then.
     fn start(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
         let command = &self.commands[id as usize];
-        ports.sink.charge(command.request, Stage::Parse, parsed);
+        ports.shared.requests.charge(command.request, Stage::Parse, parsed);
         let kind = match (self.check(&command.entry), command.entry.opcode) {
             (Ok(()), opcode::READ) => return self.read(parsed, id, ports),
             (Ok(()), opcode::WRITE) => timer::WRITE_PARSED,
             (Ok(()), _) => timer::FINISHED,
             (Err(_), _) => timer::REFUSED,
         };
-        ports.sink.at(parsed, Event::Controller { kind, context: id });
+        ports.shared.scheduler.at(parsed, Event::Controller { kind, context: id });
     }
 
     fn refuse(&mut self, id: u32, ports: &mut Ports) {
@@ -341,7 +346,7 @@ impl Controller {
         let command = &mut self.commands[id as usize];
         let (offset, bytes) = extent(&command.entry, self.block_bytes);
         let start = start_read(now, offset, bytes, self.max_payload_bytes, command.request, ports);
-        ports.sink.at(start, Event::Controller { kind: timer::DATA_READY, context: id });
+        ports.shared.scheduler.at(start, Event::Controller { kind: timer::DATA_READY, context: id });
         command.waits = 1;
         if !self.find_pages(id, ports) {
             self.commands[id as usize].waits += 1;
@@ -380,7 +385,7 @@ impl Controller {
         self.reads.request(
             Packet::read(prp2, others * 8, self.reads.request_bytes_max(), token),
             ports.link,
-            ports.sink,
+            ports.shared,
         );
         false
     }
@@ -415,7 +420,7 @@ impl Controller {
                 self.reads.request(
                     packet.user_data(offset + u64::from(asked - piece), request),
                     ports.link,
-                    ports.sink,
+                    ports.shared,
                 );
                 done += piece;
             }
@@ -432,9 +437,9 @@ impl Controller {
         }
         let (offset, bytes) = extent(&command.entry, self.block_bytes);
         let timing = ports.media.write(now, offset, bytes);
-        ports.sink.charge(command.request, Stage::MediaWait, timing.started);
-        ports.sink.charge(command.request, Stage::Media, timing.acknowledged_at);
-        ports.sink.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
+        ports.shared.requests.charge(command.request, Stage::MediaWait, timing.started);
+        ports.shared.requests.charge(command.request, Stage::Media, timing.acknowledged_at);
+        ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
     /// One thing that a read waited for has happened; with the last, its data goes to the host, and its completion
@@ -445,14 +450,14 @@ impl Controller {
         if command.waits > 0 {
             return;
         }
-        ports.sink.charge_late(command.request, Stage::HostRead, now);
+        ports.shared.requests.charge_late(command.request, Stage::HostRead, now);
         let (offset, bytes) = extent(&command.entry, self.block_bytes);
         let mut sent = 0;
         for (address, run) in runs(&command.pages, bytes) {
             let token = Token { role: role::DATA, context: id };
             let packet = Packet::write(Direction::Up, address, run, self.max_payload_bytes, token);
             let request = command.request.filter(|_| sent + run == bytes);
-            ports.link.send(packet.user_data(offset + u64::from(sent), request), ports.sink);
+            ports.link.send(packet.user_data(offset + u64::from(sent), request), ports.shared);
             sent += run;
         }
         self.finish(id, Status::SUCCESS, ports);
@@ -488,11 +493,11 @@ impl Controller {
         queue.completion_tail = wrapped(queue.completion_tail + 1, queue.entries);
         queue.phase ^= queue.completion_tail == 0;
         let token = Token { role: role::COMPLETION, context: number.into() };
-        ports.link.write(Direction::Up, address, &bytes, token, ports.sink);
+        ports.link.write(Direction::Up, address, &bytes, token, ports.shared);
         if self.interrupts {
             self.interrupts_sent += 1;
             let token = Token { role: role::INTERRUPT, context: number.into() };
-            ports.link.write(Direction::Up, MSI_BASE, &u32::from(number).to_le_bytes(), token, ports.sink);
+            ports.link.write(Direction::Up, MSI_BASE, &u32::from(number).to_le_bytes(), token, ports.shared);
         }
     }
 

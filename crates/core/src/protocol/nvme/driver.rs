@@ -1,5 +1,6 @@
 //! The NVMe driver: rings in host memory, doorbells, and the reaping of completion entries.
 
+use crate::drive::Drive;
 use std::collections::VecDeque;
 
 use super::shadow::Pages;
@@ -8,16 +9,17 @@ use super::spec::{
     opcode, submission_doorbell,
 };
 use super::{controller::Controller, role};
-use crate::config::{self, DataPointer};
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::link::Link;
-use crate::link::packet::{Direction, Packet, Token};
 use crate::memory::HostMemory;
+use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::queue_of;
-use crate::report::Stage;
-use crate::report::stage::Ledger;
-use crate::sink::{RequestId, Sink};
+use crate::request::Op;
+use crate::request::RequestId;
+use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::Op;
+use crate::tlp::{Direction, Packet, Token};
 
 /// One queue pair as the driver sees it.
 #[derive(Clone, Debug)]
@@ -57,18 +59,18 @@ pub struct Driver {
 
 impl Driver {
     /// A driver with its queues created in the controller.
-    pub fn new(drive: &config::Drive, controller: &mut Controller, sink: &mut Sink) -> Driver {
+    pub fn new(drive: &Drive, controller: &mut Controller, shared: &mut Shared) -> Driver {
         let max_transfer_bytes = drive.nvme.max_transfer_kib * 1024;
         let entries = drive.nvme.queue_entries;
         let queues = (0..drive.nvme.queue_pairs)
             .map(|_| {
-                let queue = Queue::new(entries, max_transfer_bytes, drive.nvme.data_pointer, sink);
+                let queue = Queue::new(entries, max_transfer_bytes, drive.nvme.data_pointer, shared);
                 controller.create_queue(queue.submission_base, queue.completion_base, entries);
                 queue
             })
             .collect();
         let pairs = drive.nvme.queue_pairs;
-        let shadow = drive.nvme.shadow_doorbells.then(|| Pages::allocate(pairs, &mut sink.memory));
+        let shadow = drive.nvme.shadow_doorbells.then(|| Pages::allocate(pairs, &mut shared.memory));
         controller.set_shadow(shadow);
         let mmio_write = drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz);
         Driver {
@@ -103,8 +105,8 @@ impl Driver {
     }
 
     /// Enqueue a request's command and ring the doorbell.
-    pub fn submit(&mut self, request: RequestId, link: &mut Link, sink: &mut Sink) {
-        let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
+    pub fn submit(&mut self, request: RequestId, link: &mut Link, shared: &mut Shared) {
+        let crate::request::Request { thread, io, .. } = shared.requests[request];
         let number = queue_of(thread, self.queues.len());
         let queue = &mut self.queues[number];
         let Some(id) = queue.free_ids.pop().or_else(|| queue.fresh_id()) else {
@@ -112,12 +114,12 @@ impl Driver {
         };
         queue.requests[usize::from(id)] = Some(request);
         let buffer = queue.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
-        sink.requests[request as usize].buffer = buffer;
-        sink.prepare_buffer(request);
+        shared.requests[request].buffer = buffer;
+        shared.prepare_buffer(request);
         let sgl = self.data_pointer == DataPointer::Sgl;
         let (prp1, prp2) = match sgl {
             true => (buffer, io.bytes.into()),
-            false => queue.pages(id, buffer, io.bytes, sink),
+            false => queue.pages(id, buffer, io.bytes, shared),
         };
         let entry = SubmissionEntry {
             opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
@@ -130,86 +132,93 @@ impl Driver {
             blocks: io.bytes >> self.block_shift,
         };
         let slot = queue.tail;
-        sink.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, &entry.encode());
-        sink.bind(number, slot as usize, request);
+        shared.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, &entry.encode());
+        shared.requests.bind(number, slot as usize, request);
         queue.tail = if slot + 1 == queue.entries { 0 } else { slot + 1 };
         let tail = queue.tail;
-        self.announce(number as u16, slot, tail, link, sink);
+        self.announce(number as u16, slot, tail, link, shared);
     }
 
     /// Tell the controller of a new tail: through the shadow if there is one, and by the register where that is asked for.
-    fn announce(&mut self, number: u16, old: u32, tail: u32, link: &mut Link, sink: &mut Sink) {
+    fn announce(&mut self, number: u16, old: u32, tail: u32, link: &mut Link, shared: &mut Shared) {
         if let Some(pages) = self.shadow {
-            sink.memory.write(pages.tail(number), &tail.to_le_bytes());
-            if !pages.needs_ring(number, old, tail, &sink.memory) {
+            shared.memory.write(pages.tail(number), &tail.to_le_bytes());
+            if !pages.needs_ring(number, old, tail, &shared.memory) {
                 return;
             }
         }
-        self.ring(submission_doorbell(u32::from(number) + 1), tail, link, sink);
+        self.ring(submission_doorbell(u32::from(number) + 1), tail, link, shared);
     }
 
     /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
-    pub fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, sink: &mut Sink) {
+    pub fn on_entry_settled(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        polling: bool,
+        link: &mut Link,
+        shared: &mut Shared,
+    ) {
         let number = packet.token.context as u16;
         if polling {
-            return self.reap(now, number, Stage::CompletionEntry, link, sink);
+            return self.reap(now, number, Stage::CompletionEntry, link, shared);
         }
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
-        sink.memory.read(packet.address, &mut bytes);
+        shared.memory.read(packet.address, &mut bytes);
         let command = usize::from(CompletionEntry::decode(&bytes).command_id);
         let request = self.queues[usize::from(number)].requests[command];
-        sink.charge(request, Stage::CompletionEntry, now);
+        shared.requests.charge(request, Stage::CompletionEntry, now);
     }
 
     /// The interrupt handler has run: it takes all entries that are there.
-    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) {
-        self.reap(now, vector, Stage::Interrupt, link, sink);
+    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) {
+        self.reap(now, vector, Stage::Interrupt, link, shared);
     }
 
     /// Take the entries of the present phase out of the completion queue.
-    fn reap(&mut self, now: Time, number: u16, stage: Stage, link: &mut Link, sink: &mut Sink) {
+    fn reap(&mut self, now: Time, number: u16, stage: Stage, link: &mut Link, shared: &mut Shared) {
         let Some(queue) = self.queues.get_mut(usize::from(number)) else { return };
         let mut reaped = 0;
-        while let Some(entry) = queue.next_entry(sink) {
+        while let Some(entry) = queue.next_entry(shared) {
             let Some(request) = queue.requests.get_mut(usize::from(entry.command_id)).and_then(Option::take) else {
                 panic!("the controller has completed a command that was not under way");
             };
             queue.free_ids.push(entry.command_id);
-            sink.charge(Some(request), stage, now);
-            sink.complete(request);
+            shared.requests.charge(Some(request), stage, now);
+            shared.complete(request);
             reaped += 1;
         }
         let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
         match self.shadow {
-            Some(pages) => sink.memory.write(pages.head(number), &head.to_le_bytes()),
+            Some(pages) => shared.memory.write(pages.head(number), &head.to_le_bytes()),
             None if reaped > 0 && self.completion_doorbells => {
-                self.ring(completion_doorbell(u32::from(number) + 1), head, link, sink);
+                self.ring(completion_doorbell(u32::from(number) + 1), head, link, shared);
             }
             None => {}
         }
         for _ in 0..freed {
             let request = self.queues[usize::from(number)].waiting.pop_front().expect("as many wait");
-            self.submit(request, link, sink);
+            self.submit(request, link, shared);
         }
     }
 
-    fn ring(&mut self, address: u64, value: u32, link: &mut Link, sink: &mut Sink) {
+    fn ring(&mut self, address: u64, value: u32, link: &mut Link, shared: &mut Shared) {
         self.doorbells += 1;
         let token = Token { role: role::DOORBELL, context: 0 };
-        link.write(Direction::Down, address, &value.to_le_bytes(), token, sink);
+        link.write(Direction::Down, address, &value.to_le_bytes(), token, shared);
     }
 }
 
 impl Queue {
-    fn new(entries: u32, max_transfer_bytes: u32, data_pointer: DataPointer, sink: &mut Sink) -> Queue {
+    fn new(entries: u32, max_transfer_bytes: u32, data_pointer: DataPointer, shared: &mut Shared) -> Queue {
         let commands = u64::from(entries - 1);
         let page_list_stride = match data_pointer {
             DataPointer::Prp => (u64::from(max_transfer_bytes) / PAGE_BYTES * 8).next_power_of_two(),
             DataPointer::Sgl => 0,
         };
         Queue {
-            submission_base: sink.memory.allocate(u64::from(entries) * SUBMISSION_ENTRY_BYTES as u64),
-            completion_base: sink.memory.allocate(u64::from(entries) * COMPLETION_ENTRY_BYTES as u64),
+            submission_base: shared.memory.allocate(u64::from(entries) * SUBMISSION_ENTRY_BYTES as u64),
+            completion_base: shared.memory.allocate(u64::from(entries) * COMPLETION_ENTRY_BYTES as u64),
             entries,
             tail: 0,
             completion_head: 0,
@@ -218,8 +227,8 @@ impl Queue {
             free_ids: Vec::new(),
             waiting: VecDeque::new(),
             requests: Vec::new(),
-            buffers: sink.memory.reserve(commands * u64::from(max_transfer_bytes)),
-            page_lists: sink.memory.allocate(commands * page_list_stride),
+            buffers: shared.memory.reserve(commands * u64::from(max_transfer_bytes)),
+            page_lists: shared.memory.allocate(commands * page_list_stride),
             page_list_stride,
         }
     }
@@ -234,21 +243,21 @@ impl Queue {
     }
 
     /// The PRP entries of a buffer; beyond two pages, the second points to a list (section 4.1.1).
-    fn pages(&self, id: u16, buffer: u64, bytes: u32, sink: &mut Sink) -> (u64, u64) {
+    fn pages(&self, id: u16, buffer: u64, bytes: u32, shared: &mut Shared) -> (u64, u64) {
         let pages = u64::from(bytes).div_ceil(PAGE_BYTES);
         if pages <= 2 {
             return (buffer, if pages == 2 { buffer + PAGE_BYTES } else { 0 });
         }
         let list = self.page_lists + u64::from(id) * self.page_list_stride;
         for page in 1..pages {
-            sink.memory.write(list + (page - 1) * 8, &(buffer + page * PAGE_BYTES).to_le_bytes());
+            shared.memory.write(list + (page - 1) * 8, &(buffer + page * PAGE_BYTES).to_le_bytes());
         }
         (buffer, list)
     }
 
-    fn next_entry(&mut self, sink: &Sink) -> Option<CompletionEntry> {
+    fn next_entry(&mut self, shared: &Shared) -> Option<CompletionEntry> {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
-        sink.memory.read(self.completion_base + u64::from(self.completion_head) * bytes.len() as u64, &mut bytes);
+        shared.memory.read(self.completion_base + u64::from(self.completion_head) * bytes.len() as u64, &mut bytes);
         let entry = CompletionEntry::decode(&bytes);
         if entry.phase != self.phase {
             return None;

@@ -18,22 +18,24 @@
 //! With shadow doorbells (Doorbell Buffer Config) the driver writes its tail into host memory, and rings the register
 //! only when the controller has asked for it.
 
+pub mod config;
 pub mod controller;
 pub mod driver;
+pub(crate) mod form;
 pub mod shadow;
 pub mod spec;
 
-use crate::config;
-use crate::sink::Sink;
+use crate::drive::Drive;
+use crate::shared::Shared;
 
 /// Driver and controller, which has been told of the driver's queues.
-pub fn connect(drive: &config::Drive, sink: &mut Sink) -> (driver::Driver, controller::Controller) {
+pub fn connect(drive: &Drive, shared: &mut Shared) -> (driver::Driver, controller::Controller) {
     let mut controller = controller::Controller::new(drive);
-    let driver = driver::Driver::new(drive, &mut controller, sink);
+    let driver = driver::Driver::new(drive, &mut controller, shared);
     (driver, controller)
 }
 
-/// What a packet is, in [`crate::link::packet::Token::role`].
+/// What a packet is, in [`crate::tlp::Token::role`].
 pub mod role {
     pub const DOORBELL: u8 = 0;
     pub const FETCH: u8 = 1;

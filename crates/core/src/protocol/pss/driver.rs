@@ -1,19 +1,20 @@
 //! The PSS block driver: descriptors in the shared area, and the records of their completion.
 
+use crate::drive::Drive;
 use std::collections::VecDeque;
 
 use super::role;
 use super::spec::{
     Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, RECORD_BYTES, Record, SECTOR_BYTES, TAIL_REGISTER,
 };
-use crate::config;
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::link::Link;
-use crate::link::packet::{Direction, Packet, Token};
-use crate::report::Stage;
-use crate::report::stage::Ledger;
-use crate::sink::{RequestId, Sink};
+use crate::request::Op;
+use crate::request::RequestId;
+use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::Op;
+use crate::tlp::{Direction, Packet, Token};
 
 /// The driver.
 #[derive(Clone, Debug)]
@@ -38,13 +39,13 @@ pub struct Driver {
 
 impl Driver {
     /// A driver with its shared area in host memory.
-    pub fn new(drive: &config::Drive, sink: &mut Sink) -> Driver {
+    pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
         let entries = drive.pss.descriptors;
         let max_transfer_bytes = drive.pss.max_transfer_kib * 1024;
         let metadata_stride = u64::from(max_transfer_bytes / SECTOR_BYTES) * METADATA_BYTES as u64;
         let area = Area {
-            descriptors: sink.memory.allocate(u64::from(entries) * DESCRIPTOR_BYTES as u64),
-            records: sink.memory.allocate(u64::from(entries) * RECORD_BYTES as u64),
+            descriptors: shared.memory.allocate(u64::from(entries) * DESCRIPTOR_BYTES as u64),
+            records: shared.memory.allocate(u64::from(entries) * RECORD_BYTES as u64),
             entries,
         };
         Driver {
@@ -54,8 +55,8 @@ impl Driver {
             free_ids: (0..entries).rev().map(|id| id as u16).collect(),
             waiting: VecDeque::new(),
             requests: vec![None; entries as usize],
-            buffers: sink.memory.reserve(u64::from(entries) * u64::from(max_transfer_bytes)),
-            metadata: sink.memory.reserve(u64::from(entries) * metadata_stride),
+            buffers: shared.memory.reserve(u64::from(entries) * u64::from(max_transfer_bytes)),
+            metadata: shared.memory.reserve(u64::from(entries) * metadata_stride),
             metadata_stride,
             max_transfer_bytes,
             mmio_write: drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz),
@@ -79,13 +80,13 @@ impl Driver {
     }
 
     /// Add a request's descriptor and tell the card, or let it wait for a free descriptor.
-    pub fn submit(&mut self, request: RequestId, link: &mut Link, sink: &mut Sink) {
+    pub fn submit(&mut self, request: RequestId, link: &mut Link, shared: &mut Shared) {
         let Some(id) = self.free_ids.pop() else { return self.waiting.push_back(request) };
         self.requests[usize::from(id)] = Some(request);
         let buffer = self.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
-        sink.requests[request as usize].buffer = buffer;
-        sink.prepare_buffer(request);
-        let io = sink.requests[request as usize].io;
+        shared.requests[request].buffer = buffer;
+        shared.prepare_buffer(request);
+        let io = shared.requests[request].io;
         let descriptor = Descriptor {
             write: io.op == Op::Write,
             id,
@@ -94,49 +95,56 @@ impl Driver {
             buffer,
             metadata: self.metadata + u64::from(id) * self.metadata_stride,
         };
-        sink.memory.write(self.area.descriptor(self.tail), &descriptor.encode());
-        sink.bind(0, (self.tail % self.area.entries) as usize, request);
+        shared.memory.write(self.area.descriptor(self.tail), &descriptor.encode());
+        shared.requests.bind(0, (self.tail % self.area.entries) as usize, request);
         self.tail = self.tail.wrapping_add(1);
         self.doorbells += 1;
         let token = Token { role: role::TAIL, context: 0 };
-        link.write(Direction::Down, TAIL_REGISTER, &self.tail.to_le_bytes(), token, sink);
+        link.write(Direction::Down, TAIL_REGISTER, &self.tail.to_le_bytes(), token, shared);
     }
 
     /// A record has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
-    pub fn on_record_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, sink: &mut Sink) {
+    pub fn on_record_settled(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        polling: bool,
+        link: &mut Link,
+        shared: &mut Shared,
+    ) {
         if polling {
-            return self.reap(now, Stage::CompletionEntry, link, sink);
+            return self.reap(now, Stage::CompletionEntry, link, shared);
         }
-        let record = read_record(packet.address, sink);
+        let record = read_record(packet.address, shared);
         let request = self.requests[usize::from(record.id)];
-        sink.charge(request, Stage::CompletionEntry, now);
+        shared.requests.charge(request, Stage::CompletionEntry, now);
     }
 
     /// The interrupt handler has run: it takes all records that are there.
-    pub fn on_handled(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
-        self.reap(now, Stage::Interrupt, link, sink);
+    pub fn on_handled(&mut self, now: Time, link: &mut Link, shared: &mut Shared) {
+        self.reap(now, Stage::Interrupt, link, shared);
     }
 
-    fn reap(&mut self, now: Time, stage: Stage, link: &mut Link, sink: &mut Sink) {
-        while let Some(record) = self.next_record(sink) {
+    fn reap(&mut self, now: Time, stage: Stage, link: &mut Link, shared: &mut Shared) {
+        while let Some(record) = self.next_record(shared) {
             let Some(request) = self.requests.get_mut(usize::from(record.id)).and_then(Option::take) else {
                 panic!("the card has completed a descriptor that was not under way");
             };
             self.free_ids.push(record.id);
-            sink.charge(Some(request), stage, now);
-            sink.complete(request);
+            shared.requests.charge(Some(request), stage, now);
+            shared.complete(request);
         }
         while !self.free_ids.is_empty()
             && let Some(request) = self.waiting.pop_front()
         {
-            sink.charge(Some(request), Stage::Queued, now);
-            self.submit(request, link, sink);
+            shared.requests.charge(Some(request), Stage::Queued, now);
+            self.submit(request, link, shared);
         }
     }
 
-    fn next_record(&mut self, sink: &Sink) -> Option<Record> {
+    fn next_record(&mut self, shared: &Shared) -> Option<Record> {
         let expected = self.taken.wrapping_add(1);
-        let record = read_record(self.area.record(self.taken), sink);
+        let record = read_record(self.area.record(self.taken), shared);
         if record.sequence != expected {
             return None;
         }
@@ -145,8 +153,8 @@ impl Driver {
     }
 }
 
-fn read_record(address: u64, sink: &Sink) -> Record {
+fn read_record(address: u64, shared: &Shared) -> Record {
     let mut bytes = [0; RECORD_BYTES];
-    sink.memory.read(address, &mut bytes);
+    shared.memory.read(address, &mut bytes);
     Record::decode(bytes)
 }

@@ -19,21 +19,23 @@
 //! The paper does not say how the card learns of new descriptors, nor how the host learns of completions: a register
 //! and an interrupt are assumed. Early and Late Completion are `media.acknowledge`.
 
+pub mod config;
 pub mod controller;
 pub mod driver;
+pub(crate) mod form;
 pub mod spec;
 
-use crate::config;
-use crate::sink::Sink;
+use crate::drive::Drive;
+use crate::shared::Shared;
 
 /// Driver and card, which knows where the shared area is.
-pub fn connect(drive: &config::Drive, sink: &mut Sink) -> (driver::Driver, controller::Controller) {
-    let driver = driver::Driver::new(drive, sink);
+pub fn connect(drive: &Drive, shared: &mut Shared) -> (driver::Driver, controller::Controller) {
+    let driver = driver::Driver::new(drive, shared);
     let controller = controller::Controller::new(drive, driver.area());
     (driver, controller)
 }
 
-/// What a packet is, in [`crate::link::packet::Token::role`].
+/// What a packet is, in [`crate::tlp::Token::role`].
 pub mod role {
     use crate::protocol::nvme;
 

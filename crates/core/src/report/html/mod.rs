@@ -8,7 +8,8 @@ mod plot;
 use serde_json::Value;
 
 use super::table::{Side, Table};
-use super::{DirectionOutcome, Outcome, summary, units};
+use super::{summary, units};
+use crate::ledger::{DirectionOutcome, Outcome};
 use bar::{Segment, stacked_bar};
 
 const STYLE: &str = include_str!("page.css");
@@ -171,8 +172,8 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
     use super::*;
+    use crate::tests::sample;
     use crate::time::Span;
     use serde_json::json;
 

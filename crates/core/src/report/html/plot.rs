@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use super::super::{Latency, units};
+use super::super::units;
+use crate::ledger::Latency;
 use crate::time::Span;
 
 const WIDTH: f64 = 900.0;

@@ -3,8 +3,9 @@
 //! [`Generator`](super::generator::Generator) and the engine trust a job for which [`Job::problems`]
 //! and, for all jobs of a run, [`problems_together`] are empty.
 
-use super::{BlockShare, Distribution, Job, Op, Pattern};
-use crate::config::Problem;
+use super::{BlockShare, Distribution, Job, Pattern};
+use crate::problem::Problem;
+use crate::request::Op;
 use crate::time::Span;
 use std::collections::BTreeMap;
 

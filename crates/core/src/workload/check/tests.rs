@@ -1,8 +1,9 @@
 //! Each way in which a job can be wrong is found, and names what is allowed.
 
 use super::*;
+use crate::request::{Io, Op};
 use crate::time::{Span, Time};
-use crate::workload::{Io, Op, TraceIo};
+use crate::workload::TraceIo;
 
 const LIMITS: Limits =
     Limits { capacity_bytes: 1 << 20, queue_pairs: 2, queue_entries: 64, block_bytes: 1, write_block_bytes: 1 };

@@ -6,7 +6,7 @@
 use super::check::Place;
 use super::draft::{Draft, JobFile};
 use super::options;
-use crate::config::{Problem, Problems};
+use crate::problem::{Problem, Problems};
 
 /// Reads a job file. All its mistakes are reported at once, in the order of their lines.
 pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {

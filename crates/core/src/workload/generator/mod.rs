@@ -8,7 +8,8 @@
 
 use super::addresses::Addresses;
 use super::pace::Pace;
-use super::{BlockShare, Distribution, Io, Job, Next, Op, Pattern, TraceIo};
+use super::{BlockShare, Distribution, Job, Pattern, TraceIo};
+use crate::request::{Io, Next, Op};
 use crate::time::{Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

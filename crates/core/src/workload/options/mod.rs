@@ -7,7 +7,7 @@
 use super::draft::{BLOCK_BYTES_DEFAULT, Draft};
 use super::values;
 use super::{Pattern, RateProcess};
-use crate::config::Problem;
+use crate::problem::Problem;
 use crate::time::Span;
 
 /// An option of fio that jobs may use.

@@ -9,7 +9,8 @@
 //! system asked, before merging and scheduling. Traces recorded without it count the issue to the
 //! driver, `D`.
 
-use super::{Op, Record, Request, Wrong, number, wrong};
+use super::{Record, Request, Wrong, number, wrong};
+use crate::request::Op;
 
 /// Unit of sectors and their counts, whatever the device's own.
 const SECTOR_BYTES: u64 = 512;

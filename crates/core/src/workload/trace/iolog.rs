@@ -10,7 +10,8 @@
 //! `wait` holds everything after it back by so many microseconds, and waits below 100 are discarded,
 //! as the documentation says. Without any wait all requests arrive at once.
 
-use super::{Format, Op, Record, Request, TraceIo, Wrong, number, wrong};
+use super::{Format, Record, Request, TraceIo, Wrong, number, wrong};
+use crate::request::Op;
 
 const HEAD_2: &str = "fio version 2 iolog";
 const HEAD_3: &str = "fio version 3 iolog";

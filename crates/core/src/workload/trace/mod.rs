@@ -12,8 +12,9 @@ mod msr;
 
 pub use iolog::to_iolog;
 
-use super::{Io, Op, TraceIo};
-use crate::config::{Problem, Problems};
+use super::TraceIo;
+use crate::problem::{Problem, Problems};
+use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -9,7 +9,8 @@
 //! Timestamps are Windows file times: ticks of 100 ns. Offset and size are in bytes. The response time
 //! is that of the recorded system, and is not used.
 
-use super::{Op, Record, Request, Wrong, number, wrong};
+use super::{Record, Request, Wrong, number, wrong};
+use crate::request::Op;
 
 const COLUMNS: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
 

@@ -5,16 +5,17 @@
 //! knows how long a read can take, and waits longer from then on.
 
 use super::{Driver, Read};
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::protocol::dc_express::ReadName;
-use crate::report::Stage;
-use crate::report::stage::Ledger;
-use crate::sink::{Request, RequestId, Sink};
+use crate::request::{Request, RequestId};
+use crate::shared::Shared;
 use crate::time::Time;
 
 impl Driver {
     /// Read again in another slot; if there is none, look again after another time-out.
-    pub(super) fn abandon(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, sink: &mut Sink) {
+    pub(super) fn abandon(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
         let queue = &mut self.queues[number];
         let old = queue.reads[usize::from(slot)].as_mut().expect("a stuck read");
         let Some(free) = queue.free_slots.pop() else {
@@ -24,10 +25,10 @@ impl Driver {
         self.counts.tag_timeouts += 1;
         self.tag = self.random.bits();
         old.abandoned = true;
-        let request = start_again(now, old.request, sink);
+        let request = start_again(now, old.request, shared);
         let next = Read { tag: old.tag, ..Read::new(request, old.attempt.wrapping_add(1)) };
         queue.reads[usize::from(free)] = Some(next);
-        self.enqueue(now, number, free, link, sink);
+        self.enqueue(now, number, free, link, shared);
     }
 
     /// Packets of an abandoned attempt have come after all; `total` make it complete.
@@ -38,31 +39,31 @@ impl Driver {
         count: u32,
         total: u32,
         link: &mut Link,
-        sink: &mut Sink,
+        shared: &mut Shared,
     ) {
         self.counts.late_packets += u64::from(count);
         let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
         if let Some(read) = place.take_if(|read| read.settled == total) {
             self.timeout = self.timeout.max(now.since(read.started) * 2);
-            sink.requests.vacate(read.request);
-            self.release(now, name, link, sink);
+            shared.requests.vacate(read.request);
+            self.release(now, name, link, shared);
         }
     }
 }
 
 /// A request gets another number, so that what still happens to the old attempt is not charged to the new one. All
 /// that it has cost so far is the time-out's.
-fn start_again(now: Time, old: RequestId, sink: &mut Sink) -> RequestId {
-    let request = &sink.requests[old as usize];
+fn start_again(now: Time, old: RequestId, shared: &mut Shared) -> RequestId {
+    let request = &shared.requests[old];
     let mut ledger = Ledger::default();
     ledger.open(request.ledger.start());
-    if sink.trace.is_on() {
+    if shared.trace.is_on() {
         ledger.keep_steps();
     }
     ledger.until(Stage::Timeout, now);
     let request = Request { ledger, ..request.clone() };
-    let new = sink.requests.insert(request);
-    if let Some(data) = &mut sink.data {
+    let new = shared.requests.insert(request);
+    if let Some(data) = &mut shared.data {
         data.rename(old, new);
     }
     new

@@ -1,26 +1,26 @@
 //! Receive buffers in runs with data: the tags that really stand in them say whether a read is complete.
 
 use super::{Driver, Read};
-use crate::config::TagChoice;
 use crate::link::Link;
 use crate::memory::HostMemory;
 use crate::protocol::dc_express::ReadName;
+use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::dc_express::tags::{self, TagWidth};
 use crate::protocol::dc_express::tails::announced;
-use crate::sink::Sink;
+use crate::shared::Shared;
 use crate::time::Time;
 
 impl Driver {
     /// Mark the buffer of the read in `slot` with a tag, which is returned.
-    pub(super) fn mark(&mut self, number: usize, slot: u16, sink: &mut Sink) -> u64 {
+    pub(super) fn mark(&mut self, number: usize, slot: u16, shared: &mut Shared) -> u64 {
         let read = self.queues[number].reads[usize::from(slot)].expect("a read is in this slot");
-        sink.prepare_buffer(read.request);
-        let tag = self.choose_tag(number, &read, &sink.memory);
-        let request = &sink.requests[read.request as usize];
+        shared.prepare_buffer(read.request);
+        let tag = self.choose_tag(number, &read, &shared.memory);
+        let request = &shared.requests[read.request];
         let (address, mut buffer) = (request.buffer, vec![0; request.io.bytes as usize]);
-        sink.memory.read(address, &mut buffer);
+        shared.memory.read(address, &mut buffer);
         tags::mark(&mut buffer, self.chunk_bytes as usize, tag, self.width());
-        sink.memory.write(address, &buffer);
+        shared.memory.write(address, &buffer);
         tag
     }
 
@@ -40,19 +40,27 @@ impl Driver {
     }
 
     /// Packets of a read's data have settled: look at the tags, as figure 2 has it.
-    pub(super) fn on_bytes_settled(&mut self, now: Time, name: ReadName, total: u32, link: &mut Link, sink: &mut Sink) {
+    pub(super) fn on_bytes_settled(
+        &mut self,
+        now: Time,
+        name: ReadName,
+        total: u32,
+        link: &mut Link,
+        shared: &mut Shared,
+    ) {
         let width = self.width();
         let read = self.queues[usize::from(name.queue)].reads[usize::from(name.slot)].as_mut().expect("a read");
-        let request = &sink.requests[read.request as usize];
+        let request = &shared.requests[read.request];
         let marked = self.chunk_bytes as usize;
-        let first = first_incomplete(&sink.memory, request.buffer, request.io.bytes as usize, marked, read.tag, width);
+        let first =
+            first_incomplete(&shared.memory, request.buffer, request.io.bytes as usize, marked, read.tag, width);
         let all_here = read.settled == total;
         match first {
             None => {
                 assert!(all_here, "a read whose tags are gone has all its packets");
-                self.finish(now, name, link, sink);
+                self.finish(now, name, link, shared);
             }
-            Some(_) if all_here => self.on_collision(now, name, sink),
+            Some(_) if all_here => self.on_collision(now, name, shared),
             Some(chunk) => {
                 let tail_gone = chunk + 1 < total as usize;
                 self.counts.oops += u64::from(tail_gone && !std::mem::replace(&mut read.oops, tail_gone));

@@ -6,23 +6,26 @@
 mod abandoned;
 mod buffers;
 
+use crate::drive::Drive;
 use std::collections::VecDeque;
 
 use super::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
 use super::endpoint::{Endpoint, MODE_DOORBELL};
 use super::{ReadName, doorbell, role};
-use crate::config::{self, TagChoice};
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::link::Link;
-use crate::link::packet::{Direction, Token};
 use crate::link::rate::Rate;
+use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
 use crate::protocol::{Settled, queue_of};
 use crate::random::Random;
-use crate::report::Stage;
-use crate::report::stage::Ledger;
-use crate::sink::{Event, RequestId, Sink};
+use crate::request::Op;
+use crate::request::RequestId;
+use crate::scheduler::Event;
+use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::Op;
+use crate::tlp::{Direction, Token};
 
 /// A read under way.
 #[derive(Clone, Copy, Debug)]
@@ -94,14 +97,14 @@ pub struct Counts {
 
 impl Driver {
     /// A driver with its queues made known to the endpoint.
-    pub fn new(drive: &config::Drive, nvme: NvmeDriver, endpoint: &mut Endpoint, seed: u64, sink: &mut Sink) -> Driver {
+    pub fn new(drive: &Drive, nvme: NvmeDriver, endpoint: &mut Endpoint, seed: u64, shared: &mut Shared) -> Driver {
         let config = &drive.dc_express;
         let ratio = drive.host.nominal_ghz / drive.host.core_ghz;
         let mut random = Random::stream(seed, "incomplete tags");
         let queues = (0..config.queue_pairs)
             .map(|_| {
-                let queue = Queue::new(config.queue_entries, nvme.max_transfer_bytes(), sink);
-                endpoint.create_queue(queue.base, queue.mode_word, queue.entries, sink);
+                let queue = Queue::new(config.queue_entries, nvme.max_transfer_bytes(), shared);
+                endpoint.create_queue(queue.base, queue.mode_word, queue.entries, shared);
                 queue
             })
             .collect();
@@ -137,51 +140,51 @@ impl Driver {
     }
 
     /// Submit a request: reads into the ring, writes the NVMe way.
-    pub fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, sink: &mut Sink) {
-        let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
+    pub fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
+        let crate::request::Request { thread, io, .. } = shared.requests[request];
         if io.op == Op::Write {
-            return self.nvme.submit(request, link, sink);
+            return self.nvme.submit(request, link, shared);
         }
         let number = queue_of(thread, self.queues.len());
         let queue = &mut self.queues[number];
         let Some(slot) = queue.free_slots.pop() else { return queue.waiting.push_back(request) };
         queue.reads[usize::from(slot)] = Some(Read::new(request, 0));
-        self.enqueue(now, number, slot, link, sink);
+        self.enqueue(now, number, slot, link, shared);
     }
 
     /// Put the command of the read in `slot` into the ring.
-    fn enqueue(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, sink: &mut Sink) {
+    fn enqueue(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
         let queue = &mut self.queues[number];
         let read = queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot");
         read.started = now;
-        let io = sink.requests[read.request as usize].io;
+        let io = shared.requests[read.request].io;
         let buffer = queue.buffers + u64::from(slot) * u64::from(self.nvme.max_transfer_bytes());
         let (request, attempt) = (read.request, read.attempt);
-        sink.requests[request as usize].buffer = buffer;
-        let tag = if sink.data.is_some() { self.mark(number, slot, sink) } else { self.own_tag() };
+        shared.requests[request].buffer = buffer;
+        let tag = if shared.data.is_some() { self.mark(number, slot, shared) } else { self.own_tag() };
         let queue = &mut self.queues[number];
         queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot").tag = tag;
         let (operation, pass) = (Operation::Read, queue.pass);
         let command = Command { operation, pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag };
-        sink.memory.write(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, &command.encode());
-        sink.bind(self.first_binding + number, queue.tail as usize, request);
+        shared.memory.write(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, &command.encode());
+        shared.requests.bind(self.first_binding + number, queue.tail as usize, request);
         queue.tail += 1;
         if queue.tail == queue.entries {
             queue.tail = 0;
             queue.pass = next_pass(queue.pass);
         }
         let mut mode = [0];
-        sink.memory.read(queue.mode_word, &mut mode);
+        shared.memory.read(queue.mode_word, &mut mode);
         if mode[0] == MODE_DOORBELL {
-            self.ring(number, link, sink);
+            self.ring(number, link, shared);
         }
-        self.watch(now, sink);
+        self.watch(now, shared);
     }
 
-    fn ring(&mut self, number: usize, link: &mut Link, sink: &mut Sink) {
+    fn ring(&mut self, number: usize, link: &mut Link, shared: &mut Shared) {
         self.nvme.doorbells += 1;
         let token = Token { role: role::DOORBELL, context: 0 };
-        link.write(Direction::Down, doorbell(number as u32), &[0; 4], token, sink);
+        link.write(Direction::Down, doorbell(number as u32), &[0; 4], token, shared);
     }
 
     /// The tag that the driver itself has chosen.
@@ -190,7 +193,7 @@ impl Driver {
     }
 
     /// Packets of a read's data have settled in its buffer.
-    pub fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, sink: &mut Sink) {
+    pub fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, shared: &mut Shared) {
         let Settled { packet, first, count } = *settled;
         let name = ReadName::unpack(packet.token.context);
         let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
@@ -198,43 +201,43 @@ impl Driver {
         read.settled += count;
         let total = packet.count();
         if read.abandoned {
-            return self.on_late(now, name, count, total, link, sink);
+            return self.on_late(now, name, count, total, link, shared);
         }
-        if sink.data.is_some() {
-            return self.on_bytes_settled(now, name, total, link, sink);
+        if shared.data.is_some() {
+            return self.on_bytes_settled(now, name, total, link, shared);
         }
         if read.settled < total {
             // The tail of the buffer is looked at first; it alone proves nothing (figure 1d).
             self.counts.oops += u64::from(first + count == total);
         } else if self.collides(total) {
-            self.on_collision(now, name, sink);
+            self.on_collision(now, name, shared);
         } else {
-            self.finish(now, name, link, sink);
+            self.finish(now, name, link, shared);
         }
     }
 
     /// All packets are there and all tags are gone.
-    fn finish(&mut self, now: Time, name: ReadName, link: &mut Link, sink: &mut Sink) {
+    fn finish(&mut self, now: Time, name: ReadName, link: &mut Link, shared: &mut Shared) {
         let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
         let request = place.take().expect("a read is in this slot").request;
-        sink.charge(Some(request), Stage::Settle, now);
-        sink.complete(request);
-        self.release(now, name, link, sink);
+        shared.requests.charge(Some(request), Stage::Settle, now);
+        shared.complete(request);
+        self.release(now, name, link, shared);
     }
 
     /// All packets are there, but one of them ends in the tag: only the time-out will tell.
-    fn on_collision(&mut self, now: Time, name: ReadName, sink: &mut Sink) {
+    fn on_collision(&mut self, now: Time, name: ReadName, shared: &mut Shared) {
         let read = self.queues[usize::from(name.queue)].reads[usize::from(name.slot)].as_ref();
-        sink.charge(read.map(|read| read.request), Stage::Settle, now);
+        shared.requests.charge(read.map(|read| read.request), Stage::Settle, now);
         self.counts.tag_collisions += 1;
     }
 
     /// A slot is free: for the next request that had to wait for one, if there is any.
-    fn release(&mut self, now: Time, name: ReadName, link: &mut Link, sink: &mut Sink) {
+    fn release(&mut self, now: Time, name: ReadName, link: &mut Link, shared: &mut Shared) {
         let queue = &mut self.queues[usize::from(name.queue)];
         queue.free_slots.push(name.slot);
         if let Some(request) = queue.waiting.pop_front() {
-            self.submit(now, request, link, sink);
+            self.submit(now, request, link, shared);
         }
     }
 
@@ -251,21 +254,21 @@ impl Driver {
     }
 
     /// Keep one timer set while reads are under way.
-    fn watch(&mut self, now: Time, sink: &mut Sink) {
+    fn watch(&mut self, now: Time, shared: &mut Shared) {
         if !std::mem::replace(&mut self.watching, true) {
-            sink.after(now, self.timeout, Event::Driver);
+            shared.scheduler.after(now, self.timeout, Event::Driver);
         }
     }
 
     /// Look for stuck reads: choose a new tag for them and read again.
-    pub fn on_timer(&mut self, now: Time, link: &mut Link, sink: &mut Sink) {
+    pub fn on_timer(&mut self, now: Time, link: &mut Link, shared: &mut Shared) {
         self.watching = false;
         let mut oldest = None;
         for number in 0..self.queues.len() {
             for slot in 0..self.queues[number].reads.len() {
                 let Some(read) = self.queues[number].reads[slot].filter(|read| !read.abandoned) else { continue };
                 if now.since(read.started) >= self.timeout {
-                    self.retry(now, number, slot as u16, link, sink);
+                    self.retry(now, number, slot as u16, link, shared);
                     oldest = Some(oldest.unwrap_or(now));
                 } else {
                     oldest = Some(oldest.map_or(read.started, |at: Time| at.min(read.started)));
@@ -274,28 +277,28 @@ impl Driver {
         }
         if let Some(oldest) = oldest {
             self.watching = true;
-            sink.at(oldest + self.timeout, Event::Driver);
+            shared.scheduler.at(oldest + self.timeout, Event::Driver);
         }
     }
 
-    fn retry(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, sink: &mut Sink) {
+    fn retry(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
         let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
-        let bytes = sink.requests[read.request as usize].io.bytes;
+        let bytes = shared.requests[read.request].io.bytes;
         if read.settled < bytes.div_ceil(self.chunk_bytes) {
-            return self.abandon(now, number, slot, link, sink);
+            return self.abandon(now, number, slot, link, shared);
         }
         self.counts.tag_timeouts += 1;
         self.tag = self.random.bits();
         read.attempt = read.attempt.wrapping_add(1);
         (read.settled, read.oops) = (0, false);
-        sink.charge_late(Some(read.request), Stage::Timeout, now);
-        self.enqueue(now, number, slot, link, sink);
+        shared.requests.charge_late(Some(read.request), Stage::Timeout, now);
+        self.enqueue(now, number, slot, link, shared);
     }
 }
 
 /// Longest time that one read may take: as described, or what its parts can add up to when it has to wait for a write
 /// of the same bank.
-fn max_latency(drive: &config::Drive) -> Span {
+fn max_latency(drive: &Drive) -> Span {
     let config = drive.dc_express.max_latency;
     if !config.is_zero() {
         return config;
@@ -310,12 +313,12 @@ fn max_latency(drive: &config::Drive) -> Span {
 }
 
 impl Queue {
-    fn new(entries: u32, max_transfer_bytes: u32, sink: &mut Sink) -> Queue {
+    fn new(entries: u32, max_transfer_bytes: u32, shared: &mut Shared) -> Queue {
         let slots = entries.min(1 << 16) - 1;
         Queue {
-            base: sink.memory.allocate(u64::from(entries) * COMMAND_BYTES as u64),
-            mode_word: sink.memory.allocate(64),
-            buffers: sink.memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
+            base: shared.memory.allocate(u64::from(entries) * COMMAND_BYTES as u64),
+            mode_word: shared.memory.allocate(64),
+            buffers: shared.memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
             entries,
             tail: 0,
             pass: FIRST_PASS,

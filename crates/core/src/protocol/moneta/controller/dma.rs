@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use slab::Slab;
 
 use super::Piece;
-use crate::workload::Op;
+use crate::request::Op;
 
 /// One engine.
 #[derive(Clone, Debug, Default)]

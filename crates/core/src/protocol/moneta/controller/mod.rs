@@ -12,20 +12,22 @@ mod dma;
 mod queues;
 mod status;
 
+use crate::drive::Drive;
 use slab::Slab;
 
 use super::role;
 use super::spec::{self, BLOCK_BYTES, Register, RequestWord};
-use crate::config;
-use crate::link::packet::{Direction, Kind, Packet, Payload, Token};
+use crate::ledger::Stage;
 use crate::media::BusRate;
 use crate::media::timing::Bus;
 use crate::protocol::Ports;
 use crate::protocol::reads::Reads;
-use crate::report::Stage;
-use crate::sink::{Event, RequestId, Sink, Timer};
+use crate::request::Op;
+use crate::request::RequestId;
+use crate::scheduler::{Event, Timer};
+use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::Op;
+use crate::tlp::{Direction, Kind, Packet, Payload, Token};
 use dma::Dma;
 use queues::Queues;
 use status::Status;
@@ -97,7 +99,7 @@ pub struct Controller {
 
 impl Controller {
     /// An idle device; `buffers` is its table of DMA addresses, by tag.
-    pub fn new(drive: &config::Drive, buffers: Vec<u64>) -> Controller {
+    pub fn new(drive: &Drive, buffers: Vec<u64>) -> Controller {
         let moneta = &drive.moneta;
         Controller {
             block: 0,
@@ -168,12 +170,12 @@ impl Controller {
             taken: 0,
             pieces: 0,
             buffer: if self.request_words == 1 { self.buffers[place] } else { self.buffer },
-            request: ports.sink.bound(0, place),
+            request: ports.shared.requests.bound(0, place),
         };
         self.active[place] = Some(active);
-        ports.sink.charge(active.request, Stage::Doorbell, now);
+        ports.shared.requests.charge(active.request, Stage::Doorbell, now);
         let decoded = Event::Controller { kind: timer::DECODED, context: word.tag.into() };
-        ports.sink.after(now, self.pipeline, decoded);
+        ports.shared.scheduler.after(now, self.pipeline, decoded);
     }
 
     /// One of the controller's timers has fired.
@@ -189,7 +191,7 @@ impl Controller {
 
     fn on_decoded(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].expect("a request in the pipeline is active");
-        ports.sink.charge(active.request, Stage::Parse, now);
+        ports.shared.requests.charge(active.request, Stage::Parse, now);
         let end = active.offset.saturating_add(active.bytes.into());
         if active.bytes == 0 || active.bytes > self.max_transfer_bytes || end > self.capacity_bytes {
             self.refused += 1;
@@ -202,7 +204,7 @@ impl Controller {
     /// Take pieces of requests for as long as there are transfer buffers for them.
     fn fill_scoreboard(&mut self, now: Time, ports: &mut Ports) {
         while let Some(tag) = self.queues.draw() {
-            let piece = self.take_piece(now, tag, ports.sink);
+            let piece = self.take_piece(now, tag, ports.shared);
             let id = self.pieces.insert(piece) as u32;
             let engine = self.queues.number(piece.op);
             self.dma[engine].line_up(id, piece.op);
@@ -214,7 +216,7 @@ impl Controller {
     }
 
     /// The next piece of the request that has just been drawn, which goes back to its queue unless that was the last.
-    fn take_piece(&mut self, now: Time, tag: u8, sink: &mut Sink) -> Piece {
+    fn take_piece(&mut self, now: Time, tag: u8, shared: &mut Shared) -> Piece {
         self.pieces_taken += 1;
         let active = self.active[usize::from(tag)].as_mut().expect("a queued request is active");
         let bytes = self.chunk_bytes.min(active.bytes - active.taken);
@@ -223,7 +225,7 @@ impl Controller {
         active.pieces += 1;
         let is_last = active.taken == active.bytes;
         let request = active.request.filter(|_| is_last);
-        sink.charge(request, Stage::RequestQueue, now);
+        shared.requests.charge(request, Stage::RequestQueue, now);
         let piece = Piece {
             tag,
             op: active.op,
@@ -243,17 +245,17 @@ impl Controller {
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
         let timing = ports.media.read(now, piece.offset, piece.bytes, piece.bytes);
-        ports.sink.charge(piece.request, Stage::MediaWait, timing.started);
-        ports.sink.charge(piece.request, Stage::Media, timing.last_at);
-        let buffered = self.cross_ring(now, timing.last_at, &piece, ports.sink);
-        ports.sink.at(buffered, Event::Controller { kind: timer::BUFFERED, context: id });
+        ports.shared.requests.charge(piece.request, Stage::MediaWait, timing.started);
+        ports.shared.requests.charge(piece.request, Stage::Media, timing.last_at);
+        let buffered = self.cross_ring(now, timing.last_at, &piece, ports.shared);
+        ports.shared.scheduler.at(buffered, Event::Controller { kind: timer::BUFFERED, context: id });
     }
 
     /// Move a piece over the ring, from `ready` on; when it is there.
-    fn cross_ring(&mut self, now: Time, ready: Time, piece: &Piece, sink: &mut Sink) -> Time {
+    fn cross_ring(&mut self, now: Time, ready: Time, piece: &Piece, shared: &mut Shared) -> Time {
         let length = self.ring_rate.transfer(piece.bytes);
         let across = self.ring.promise(now, ready, length) + length;
-        sink.charge(piece.request, Stage::Ring, across);
+        shared.requests.charge(piece.request, Stage::Ring, across);
         across
     }
 
@@ -277,17 +279,17 @@ impl Controller {
         let piece = self.pieces[id as usize];
         let token = Token { role: role::DATA, context: id };
         let packet = Packet::write(Direction::Up, piece.buffer, piece.bytes, self.max_payload_bytes, token);
-        ports.link.send(packet.user_data(piece.offset, piece.request), ports.sink);
+        ports.link.send(packet.user_data(piece.offset, piece.request), ports.shared);
         // The interrupt message and the status stay behind the data, so that the request is done for all that the host
         // can tell.
-        self.piece_done(ports.sink.now(), piece.tag, ports);
+        self.piece_done(ports.shared.scheduler.now(), piece.tag, ports);
     }
 
     fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
         let token = Token { role: role::READ_DATA, context: id };
         let packet = Packet::read(piece.buffer, piece.bytes, self.reads.request_bytes_max(), token);
-        self.reads.request(packet.user_data(piece.offset, piece.request), ports.link, ports.sink);
+        self.reads.request(packet.user_data(piece.offset, piece.request), ports.link, ports.shared);
     }
 
     /// The data of a read has left: its transfer buffer is free.
@@ -300,11 +302,11 @@ impl Controller {
 
     /// The data of a write has come: over the ring with it.
     fn on_answer(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
-        self.reads.answered(packet.bytes, ports.link, ports.sink);
+        self.reads.answered(packet.bytes, ports.link, ports.shared);
         let id = packet.token.context;
         let piece = self.pieces[id as usize];
-        let across = self.cross_ring(now, now, &piece, ports.sink);
-        ports.sink.at(across, Event::Controller { kind: timer::RELAYED, context: id });
+        let across = self.cross_ring(now, now, &piece, ports.shared);
+        ports.shared.scheduler.at(across, Event::Controller { kind: timer::RELAYED, context: id });
         self.end_transfer(Op::Write, ports);
     }
 
@@ -318,9 +320,12 @@ impl Controller {
     fn on_relayed(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let piece = self.pieces.remove(id as usize);
         let timing = ports.media.write(now, piece.offset, piece.bytes);
-        ports.sink.charge(piece.request, Stage::MediaWait, timing.started);
-        ports.sink.charge(piece.request, Stage::Media, timing.acknowledged_at);
-        ports.sink.at(timing.acknowledged_at, Event::Controller { kind: timer::STORED, context: piece.tag.into() });
+        ports.shared.requests.charge(piece.request, Stage::MediaWait, timing.started);
+        ports.shared.requests.charge(piece.request, Stage::Media, timing.acknowledged_at);
+        ports
+            .shared
+            .scheduler
+            .at(timing.acknowledged_at, Event::Controller { kind: timer::STORED, context: piece.tag.into() });
         self.queues.free_buffer(Op::Write);
         self.fill_scoreboard(now, ports);
     }
@@ -344,7 +349,7 @@ impl Controller {
         self.commands_done += 1;
         if active.op == Op::Write {
             // Of several pieces the last one taken may have been stored before another.
-            ports.sink.charge_late(active.request, Stage::Media, now);
+            ports.shared.requests.charge_late(active.request, Stage::Media, now);
         }
         self.status.set(tag, ports);
     }
@@ -354,6 +359,6 @@ impl Controller {
         let Some(vector) = spec::status_vector(packet.address) else { return };
         let done = self.status.read(vector);
         let answer = Packet { kind: Kind::Completion, direction: Direction::Up, behind_writes: true, ..*packet };
-        ports.link.send_with(answer, &done.to_le_bytes(), ports.sink);
+        ports.link.send_with(answer, &done.to_le_bytes(), ports.shared);
     }
 }

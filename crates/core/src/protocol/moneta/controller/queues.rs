@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::config;
-use crate::workload::Op;
+use crate::request::Op;
 
 /// One queue of tags with the transfer buffers for its pieces.
 #[derive(Clone, Debug)]
@@ -25,7 +24,7 @@ pub struct Queues {
 
 impl Queues {
     /// Empty queues; all transfer buffers are free.
-    pub fn new(moneta: &config::Moneta) -> Queues {
+    pub fn new(moneta: &crate::protocol::moneta::config::Moneta) -> Queues {
         let each = u32::from(moneta.transfer_buffers);
         let buffers = if moneta.split_queues { [each, each] } else { [2 * each, 0] };
         let queue = |buffers_free| Queue { tags: VecDeque::new(), buffers_free };
@@ -77,8 +76,12 @@ mod tests {
     use super::*;
 
     fn queues(split: bool, fair: bool, buffers: u8) -> Queues {
-        let moneta =
-            config::Moneta { split_queues: split, fair, transfer_buffers: buffers, ..config::Moneta::default() };
+        let moneta = crate::protocol::moneta::config::Moneta {
+            split_queues: split,
+            fair,
+            transfer_buffers: buffers,
+            ..crate::protocol::moneta::config::Moneta::default()
+        };
         Queues::new(&moneta)
     }
 

@@ -1,9 +1,9 @@
 //! Status registers, and the interrupts that announce them.
 
-use crate::link::packet::{Direction, Token};
 use crate::memory::MSI_BASE;
 use crate::protocol::Ports;
 use crate::protocol::moneta::role;
+use crate::tlp::{Direction, Token};
 
 /// One register a vector, cleared when it is read.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Status {
         self.raised |= 1 << vector;
         self.interrupts_sent += 1;
         let token = Token { role: role::INTERRUPT, context: vector as u32 };
-        ports.link.write(Direction::Up, MSI_BASE, &(vector as u32).to_le_bytes(), token, ports.sink);
+        ports.link.write(Direction::Up, MSI_BASE, &(vector as u32).to_le_bytes(), token, ports.shared);
     }
 
     /// The host reads the register of `vector`: tags that are done.

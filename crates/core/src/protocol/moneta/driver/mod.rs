@@ -3,13 +3,17 @@
 mod tags;
 
 use super::{role, spec};
-use crate::config::{self, Stage, TagPool};
+use crate::config;
+use crate::drive::Drive;
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
 use crate::link::Link;
-use crate::link::packet::{Direction, Kind, Packet, Token};
-use crate::report::{self, stage::Ledger};
-use crate::sink::{RequestId, Sink};
+use crate::protocol::moneta::config::TagPool;
+use crate::request::RequestId;
+use crate::request::{Io, Op};
+use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::workload::{Io, Op};
+use crate::tlp::{Direction, Kind, Packet, Token};
 use spec::{BLOCK_BYTES, RequestWord, WORD_BYTES};
 use tags::Tags;
 
@@ -39,27 +43,29 @@ pub struct Driver {
 }
 
 /// The driver's part of the software: what it takes of a processor, and where processors contend.
-pub fn stages(drive: &config::Drive) -> Vec<Stage> {
+pub fn stages(drive: &Drive) -> Vec<config::Stage> {
     let moneta = &drive.moneta;
-    let issue = Stage {
+    let issue = config::Stage {
         name: String::from("issue"),
         submit: drive.host.mmio_write * u64::from(moneta.request_words),
         // The words of one request must not mix with those of another.
         lock: String::from(if moneta.request_words > 1 { LOCK } else { "" }),
-        ..Stage::default()
+        ..config::Stage::default()
     };
-    let pin = Stage { name: String::from("pin"), submit: moneta.pin, ..Stage::default() };
+    let pin = config::Stage { name: String::from("pin"), submit: moneta.pin, ..config::Stage::default() };
     [Some(tags_stage(moneta)), moneta.zero_copy.then_some(pin), Some(issue)].into_iter().flatten().collect()
 }
 
 /// Taking a tag on the way down and giving it back on the way up.
-fn tags_stage(moneta: &config::Moneta) -> Stage {
+fn tags_stage(moneta: &crate::protocol::moneta::config::Moneta) -> config::Stage {
     let name = String::from("tags");
     // The word with the free tags, unless a processor keeps to its own, and the records that come with a tag.
     let lines = if moneta.tag_hint { 0 } else { 1 + RECORD_LINES };
     match moneta.tag_pool {
-        TagPool::LockFree => Stage { name, submit_lines: lines, complete_lines: lines.min(1), ..Stage::default() },
-        TagPool::Locked => Stage {
+        TagPool::LockFree => {
+            config::Stage { name, submit_lines: lines, complete_lines: lines.min(1), ..config::Stage::default() }
+        }
+        TagPool::Locked => config::Stage {
             name,
             submit: moneta.records / 2 + moneta.lock,
             submit_held: moneta.lock,
@@ -68,21 +74,21 @@ fn tags_stage(moneta: &config::Moneta) -> Stage {
             lock: String::from(LOCK),
             submit_lines: lines,
             complete_lines: lines.min(1),
-            ..Stage::default()
+            ..config::Stage::default()
         },
     }
 }
 
 impl Driver {
     /// A driver that has allocated its buffers, and told the device where they are: `buffers` of it, by tag.
-    pub fn new(drive: &config::Drive, sink: &mut Sink) -> Driver {
+    pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
         let moneta = &drive.moneta;
         let max_transfer_bytes = moneta.max_transfer_kib * 1024;
         Driver {
             tags: Tags::new(moneta.tags, drive.host.cores),
             hint: moneta.tag_hint,
             requests: vec![None; moneta.tags.into()],
-            buffers: sink.memory.reserve(u64::from(moneta.tags) * u64::from(max_transfer_bytes)),
+            buffers: shared.memory.reserve(u64::from(moneta.tags) * u64::from(max_transfer_bytes)),
             max_transfer_bytes,
             cores: drive.host.cores,
             request_words: moneta.request_words,
@@ -111,52 +117,52 @@ impl Driver {
     /// Charge the processor time of completing a request whose thread has slept.
     pub fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
         if io.bytes > self.spin_up_to_bytes {
-            ledger.spend(report::Stage::ContextSwitch, self.sleep);
+            ledger.spend(Stage::ContextSwitch, self.sleep);
         }
     }
 
     /// Issue a request, or let it wait for a tag.
-    pub fn submit(&mut self, request: RequestId, link: &mut Link, sink: &mut Sink) {
-        let crate::sink::Request { thread, io, .. } = sink.requests[request as usize];
+    pub fn submit(&mut self, request: RequestId, link: &mut Link, shared: &mut Shared) {
+        let crate::request::Request { thread, io, .. } = shared.requests[request];
         let core = thread % self.cores;
         self.foreign_tags +=
             u64::from(self.tags.peek(core, self.hint).is_some_and(|tag| self.tags.is_foreign(tag, core)));
         let Some(tag) = self.tags.take(core, self.hint) else { return self.tags.wait(request) };
         self.requests[usize::from(tag)] = Some(request);
-        sink.requests[request as usize].buffer = self.buffer(tag);
-        sink.prepare_buffer(request);
-        sink.bind(0, tag.into(), request);
+        shared.requests[request].buffer = self.buffer(tag);
+        shared.prepare_buffer(request);
+        shared.requests.bind(0, tag.into(), request);
         let block = io.offset / u64::from(BLOCK_BYTES);
         let word = RequestWord { write: io.op == Op::Write, tag, blocks: io.bytes / BLOCK_BYTES, block };
         if self.request_words == 3 {
-            self.write(spec::BLOCK_REGISTER, block, link, sink);
+            self.write(spec::BLOCK_REGISTER, block, link, shared);
         }
         if self.request_words >= 2 {
-            self.write(spec::BUFFER_REGISTER, self.buffer(tag), link, sink);
+            self.write(spec::BUFFER_REGISTER, self.buffer(tag), link, shared);
         }
-        self.write(spec::REQUEST_REGISTER, word.encode(), link, sink);
+        self.write(spec::REQUEST_REGISTER, word.encode(), link, shared);
     }
 
-    fn write(&mut self, register: u64, word: u64, link: &mut Link, sink: &mut Sink) {
+    fn write(&mut self, register: u64, word: u64, link: &mut Link, shared: &mut Shared) {
         self.register_writes += 1;
         let token = Token { role: role::REQUEST, context: 0 };
-        link.write(Direction::Down, register, &word.to_le_bytes(), token, sink);
+        link.write(Direction::Down, register, &word.to_le_bytes(), token, shared);
     }
 
     /// The interrupt handler runs: it reads the status register of its vector. The processor waits for the answer until
     /// the returned instant, if nothing holds it up on the link.
-    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, sink: &mut Sink) -> Time {
+    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Time {
         self.status_reads += 1;
         let token = Token { role: role::STATUS, context: vector.into() };
         let read = Packet::read(spec::status_register(vector as u8), WORD_BYTES as u32, WORD_BYTES as u32, token);
-        link.send(Packet { direction: Direction::Down, ..read }, sink);
+        link.send(Packet { direction: Direction::Down, ..read }, shared);
         let there = link.packet_time(Kind::MemoryRead, 0) + link.one_way();
         let back = link.packet_time(Kind::Completion, WORD_BYTES as u32) + link.one_way();
         now + there + back
     }
 
     /// The status has come: each tag in it is done.
-    pub fn on_status(&mut self, now: Time, mut done: u64, link: &mut Link, sink: &mut Sink) {
+    pub fn on_status(&mut self, now: Time, mut done: u64, link: &mut Link, shared: &mut Shared) {
         while done != 0 {
             let tag = done.trailing_zeros() as u8;
             done &= done - 1;
@@ -164,12 +170,12 @@ impl Driver {
                 panic!("the device has completed a tag that was not under way");
             };
             self.tags.release(tag);
-            sink.charge(Some(request), report::Stage::Interrupt, now);
-            sink.complete(request);
+            shared.requests.charge(Some(request), Stage::Interrupt, now);
+            shared.complete(request);
         }
         while let Some(request) = self.tags.next_waiting() {
-            sink.charge(Some(request), report::Stage::Queued, now);
-            self.submit(request, link, sink);
+            shared.requests.charge(Some(request), Stage::Queued, now);
+            self.submit(request, link, shared);
         }
     }
 }

@@ -8,6 +8,7 @@ mod cache;
 mod firmware;
 pub mod lanes;
 
+use crate::drive::Drive;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -17,14 +18,16 @@ use super::role;
 use super::spec::{
     Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, Record, SECTOR_BYTES, Status, TAIL_REGISTER,
 };
-use crate::config::{self, Acknowledge, ReadMode};
-use crate::link::packet::{Direction, Packet, Payload, Token};
+use crate::config::Acknowledge;
+use crate::ledger::Stage;
 use crate::memory::MSI_BASE;
 use crate::protocol::Ports;
+use crate::protocol::pss::config::ReadMode;
 use crate::protocol::reads::Reads;
-use crate::report::Stage;
-use crate::sink::{Event, RequestId, Timer};
+use crate::request::RequestId;
+use crate::scheduler::{Event, Timer};
 use crate::time::Time;
+use crate::tlp::{Direction, Packet, Payload, Token};
 use cache::Cache;
 use firmware::Firmware;
 use lanes::{Job, Lanes};
@@ -114,7 +117,7 @@ pub struct Controller {
 
 impl Controller {
     /// An idle card whose host has its shared area at `area`.
-    pub fn new(drive: &config::Drive, area: Area) -> Controller {
+    pub fn new(drive: &Drive, area: Area) -> Controller {
         let (pss, link) = (&drive.pss, &drive.link);
         let reads = Reads::new(link.read_tags, link.max_read_request_bytes);
         Controller {
@@ -150,14 +153,14 @@ impl Controller {
         }
         let mut number = std::mem::replace(&mut self.tail, tail);
         while number != tail {
-            ports.sink.charge(self.request_of(number, ports), Stage::Doorbell, now);
+            ports.shared.requests.charge(self.request_of(number, ports), Stage::Doorbell, now);
             number = number.wrapping_add(1);
         }
         self.exchange(now, ports);
     }
 
     fn request_of(&self, number: u32, ports: &Ports) -> Option<RequestId> {
-        ports.sink.bound(0, (number % self.area.entries) as usize)
+        ports.shared.requests.bound(0, (number % self.area.entries) as usize)
     }
 
     /// Read as many descriptors as the card can take up (PSS, section 2: the number follows from pending commands of
@@ -168,7 +171,7 @@ impl Controller {
             return;
         }
         for number in (0..count).map(|place| self.asked.wrapping_add(place)) {
-            ports.sink.charge(self.request_of(number, ports), Stage::PollWait, now);
+            ports.shared.requests.charge(self.request_of(number, ports), Stage::PollWait, now);
         }
         self.exchanging = true;
         self.counts.exchanges += 1;
@@ -177,7 +180,7 @@ impl Controller {
         let packet =
             Packet::read(self.area.descriptor(self.asked), bytes, self.descriptor_reads.request_bytes_max(), token);
         self.asked = self.asked.wrapping_add(count);
-        self.descriptor_reads.request(packet, ports.link, ports.sink);
+        self.descriptor_reads.request(packet, ports.link, ports.shared);
     }
 
     fn exchange_size(&self) -> u32 {
@@ -196,11 +199,11 @@ impl Controller {
     pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         match packet.token.role {
             role::DESCRIPTORS => {
-                self.descriptor_reads.answered(packet.bytes, ports.link, ports.sink);
+                self.descriptor_reads.answered(packet.bytes, ports.link, ports.shared);
                 self.on_descriptors(now, packet, payload, ports);
             }
             role::READ_DATA => {
-                self.page_reads.answered(packet.bytes, ports.link, ports.sink);
+                self.page_reads.answered(packet.bytes, ports.link, ports.shared);
                 self.on_data(now, packet, ports);
             }
             other => unreachable!("the card has not read with role {other}"),
@@ -212,13 +215,13 @@ impl Controller {
         let bytes = &payload.bytes()[..packet.bytes as usize];
         for (place, bytes) in bytes.as_chunks::<DESCRIPTOR_BYTES>().0.iter().enumerate() {
             let request = self.request_of(packet.token.context.wrapping_add(place as u32), ports);
-            ports.sink.charge(request, Stage::Fetch, now);
-            ports.sink.accepted = request;
+            ports.shared.requests.charge(request, Stage::Fetch, now);
+            ports.shared.requests.accepted = request;
             let descriptor = Descriptor::decode(bytes);
             let id = self.commands.insert(Command { descriptor, request, bytes_missing: 0, pages_missing: 0 }) as u32;
             let decoded = self.firmware.work(now);
-            ports.sink.charge(request, Stage::Firmware, decoded);
-            ports.sink.at(decoded, Event::Controller { kind: timer::DECODED, context: id });
+            ports.shared.requests.charge(request, Stage::Firmware, decoded);
+            ports.shared.scheduler.at(decoded, Event::Controller { kind: timer::DECODED, context: id });
         }
         self.exchange(now, ports);
     }
@@ -260,13 +263,13 @@ impl Controller {
         let Command { descriptor, request, .. } = self.commands[id as usize];
         let (offset, bytes) = descriptor.extent();
         if !descriptor.write {
-            ports.sink.charge(request, Stage::MediaWait, now);
+            ports.shared.requests.charge(request, Stage::MediaWait, now);
             self.read(now, id, ports);
             return true;
         }
         let fits = self.cache.reserve(pages(offset, bytes).count() as u32);
         if fits {
-            ports.sink.charge(request, Stage::MediaWait, now);
+            ports.shared.requests.charge(request, Stage::MediaWait, now);
             self.ask_for_data(id, ports);
         }
         fits
@@ -289,12 +292,12 @@ impl Controller {
         let ready = match self.cached(offset, bytes) {
             Some(ready) => {
                 self.counts.cache_hits += 1;
-                ports.sink.charge(request, Stage::Media, ready.max(now));
+                ports.shared.requests.charge(request, Stage::Media, ready.max(now));
                 ready
             }
             None => self.read_chips(now, offset, bytes, request, ports),
         };
-        ports.sink.at(ready, Event::Controller { kind: timer::READY, context: id });
+        ports.shared.scheduler.at(ready, Event::Controller { kind: timer::READY, context: id });
         if std::mem::replace(&mut self.sequential_at, offset + u64::from(bytes)) == offset {
             self.prefetch(now, ports);
         }
@@ -331,8 +334,8 @@ impl Controller {
                 (timing.started, timing.last_at)
             }
         };
-        ports.sink.charge(request, Stage::MediaWait, started);
-        ports.sink.charge(request, Stage::Media, ready);
+        ports.shared.requests.charge(request, Stage::MediaWait, started);
+        ports.shared.requests.charge(request, Stage::Media, ready);
         ready
     }
 
@@ -358,12 +361,12 @@ impl Controller {
         let (offset, bytes) = descriptor.extent();
         let token = Token { role: role::DATA, context: id };
         let packet = Packet::write(Direction::Up, descriptor.buffer, bytes, self.max_payload_bytes, token);
-        ports.link.send(packet.user_data(offset, request), ports.sink);
+        ports.link.send(packet.user_data(offset, request), ports.shared);
         if self.read_mode == ReadMode::Passthrough {
             let token = Token { role: role::METADATA, context: id };
             for sector in 0..u64::from(descriptor.sectors) {
                 let address = descriptor.metadata + sector * METADATA_BYTES as u64;
-                ports.link.write(Direction::Up, address, &[0; METADATA_BYTES], token, ports.sink);
+                ports.link.write(Direction::Up, address, &[0; METADATA_BYTES], token, ports.shared);
             }
         }
         self.finish(now, id, Status::SUCCESS, ports);
@@ -383,7 +386,7 @@ impl Controller {
             // The last piece arrives last; the request's time is its time.
             let request = request.filter(|_| asked + piece == bytes);
             let packet = packet.user_data(offset + u64::from(asked), request);
-            self.page_reads.request(packet, ports.link, ports.sink);
+            self.page_reads.request(packet, ports.link, ports.shared);
             asked += piece;
         }
     }
@@ -431,10 +434,13 @@ impl Controller {
         self.cache.on_start(job.page);
         let timing = ports.media.write(now, job.offset, job.bytes);
         if let Some(id) = job.command {
-            ports.sink.charge_late(self.commands[id as usize].request, Stage::MediaWait, timing.started);
-            ports.sink.at(timing.acknowledged_at, Event::Controller { kind: timer::ACKNOWLEDGED, context: id });
+            ports.shared.requests.charge_late(self.commands[id as usize].request, Stage::MediaWait, timing.started);
+            ports
+                .shared
+                .scheduler
+                .at(timing.acknowledged_at, Event::Controller { kind: timer::ACKNOWLEDGED, context: id });
         }
-        ports.sink.at(timing.programmed_at, Event::Controller { kind: timer::PROGRAMMED, context: lane });
+        ports.shared.scheduler.at(timing.programmed_at, Event::Controller { kind: timer::PROGRAMMED, context: lane });
     }
 
     /// The chips acknowledge a page of a command.
@@ -442,7 +448,7 @@ impl Controller {
         let command = &mut self.commands[id as usize];
         command.pages_missing -= 1;
         if command.pages_missing == 0 {
-            ports.sink.charge_late(command.request, Stage::Media, now);
+            ports.shared.requests.charge_late(command.request, Stage::Media, now);
             self.finish(now, id, Status::SUCCESS, ports);
         }
     }
@@ -463,9 +469,9 @@ impl Controller {
         self.counts.interrupts += 1;
         let record = Record { sequence: self.records, id: command.descriptor.id, status };
         let token = Token { role: role::RECORD, context: id };
-        ports.link.write(Direction::Up, address, &record.encode(), token, ports.sink);
+        ports.link.write(Direction::Up, address, &record.encode(), token, ports.shared);
         let token = Token { role: role::INTERRUPT, context: 0 };
-        ports.link.write(Direction::Up, MSI_BASE, &0u32.to_le_bytes(), token, ports.sink);
+        ports.link.write(Direction::Up, MSI_BASE, &0u32.to_le_bytes(), token, ports.shared);
         self.exchange(now, ports);
     }
 }

@@ -1,0 +1,43 @@
+//! Keys that hold a list of tables.
+
+use serde_json::Value as Json;
+
+use super::document::{Node, Value};
+use super::faults::problems_of;
+use super::section::{self, Section};
+use super::value::{Fault, KeyType};
+use crate::problem::Problem;
+
+impl<T: Section + Default> KeyType for Vec<T> {
+    fn kind() -> String {
+        let keys: Vec<&str> = T::default().keys().iter().map(|key| key.name).collect();
+        format!("list of tables with the keys {}", keys.join(", "))
+    }
+    fn read(_: &str, node: &Node) -> Result<Vec<T>, Fault> {
+        let Value::Array(items) = &node.value else {
+            return Err(Fault::NotAllowed);
+        };
+        let mut problems = Vec::new();
+        let read = items.iter().map(|item| read_item(item, &mut problems)).collect();
+        if problems.is_empty() { Ok(read) } else { Err(Fault::Inside(problems)) }
+    }
+    fn write(&self, _: &str) -> Json {
+        self.iter().map(|item| Json::Object(section::values(item))).collect()
+    }
+}
+
+/// Read a section that stands as one item of a list; its problems join `problems`.
+pub(crate) fn read_item<T: Section + Default>(node: &Node, problems: &mut Vec<Problem>) -> T {
+    let mut item = T::default();
+    let Value::Table(table) = &node.value else {
+        let found = format!("{} holds {}", item.path(), node.quote);
+        problems.push(node.place.problem(found, "tables"));
+        return item;
+    };
+    for entry in table {
+        if let Err(fault) = item.set(&entry.key, &entry.node) {
+            problems.extend(problems_of(fault, entry, &item, &[&item]));
+        }
+    }
+    item
+}

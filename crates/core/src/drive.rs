@@ -1,0 +1,133 @@
+//! A drive: everything that a run needs to know of host, link, protocol and memory.
+
+use serde_json::{Map, Value as Json};
+
+use crate::config::origin::Sources;
+use crate::config::section::{self, Section, any, names, section};
+use crate::config::{Host, Link, Media, Power, RootComplex, Stack};
+
+section! {
+    /// Keys above all sections.
+    pub struct Header ("") {
+        /// Name under which results appear; without it, the file's name
+        name => name: String = String::new(), any();
+        /// What the drive is, in one line
+        summary => summary: String = String::new(), any();
+        /// Protocol between host and device
+        interface => interface: Interface = Interface::ALL[0], any();
+    }
+}
+
+section! {
+    /// A key whose value was fitted: chosen so that a published result comes out.
+    pub struct Fitted ("fitted") {
+        /// The key with its section
+        key => key: String = String::new(), any();
+        /// What it was fitted to
+        why => why: String = String::new(), any();
+    }
+}
+
+/// From the list of protocols: the names of interfaces, and a drive with a section for each.
+macro_rules! drive_with {
+    ($($protocol:ident: $Protocol:ident = $name:literal,)+) => {
+        /// The protocol between host and device.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Interface {
+            $($Protocol,)+
+        }
+
+        names! { Interface { $($name => $Protocol,)+ } }
+
+        impl Interface {
+            /// All of them, in the order of the list.
+            pub const ALL: &[Interface] = &[$(Interface::$Protocol,)+];
+        }
+
+        /// A complete description, every key resolved.
+        ///
+        /// Equal if every value is; where the values come from does not count.
+        #[derive(Clone, Debug)]
+        pub struct Drive {
+            pub name: String,
+            pub summary: String,
+            pub interface: Interface,
+            pub link: Link,
+            pub host: Host,
+            pub root_complex: RootComplex,
+            pub stack: Stack,
+            pub power: Power,
+            pub media: Media,
+            $(pub $protocol: crate::protocol::$protocol::config::$Protocol,)+
+            /// Keys whose value in effect is a fitted one.
+            pub fitted: Vec<Fitted>,
+            pub(crate) sources: Sources,
+        }
+
+        impl Drive {
+            /// The defaults of all keys.
+            pub(crate) fn blank() -> Drive {
+                let Header { name, summary, interface } = Header::default();
+                Drive {
+                    name,
+                    summary,
+                    interface,
+                    link: Link::default(),
+                    host: Host::default(),
+                    root_complex: RootComplex::default(),
+                    stack: Stack::default(),
+                    power: Power::default(),
+                    media: Media::default(),
+                    $($protocol: Default::default(),)+
+                    fitted: Vec::new(),
+                    sources: Sources::default(),
+                }
+            }
+
+            /// All sections, in the order in which they are explained.
+            pub(crate) fn sections(&self) -> Vec<&dyn Section> {
+                let Drive { link, host, root_complex, stack, power, media, .. } = self;
+                vec![link, host, root_complex, stack, power, media, $(&self.$protocol,)+]
+            }
+
+            pub(crate) fn sections_mut(&mut self) -> Vec<&mut dyn Section> {
+                let Drive { link, host, root_complex, stack, power, media, $($protocol,)+ .. } = self;
+                vec![link, host, root_complex, stack, power, media, $($protocol,)+]
+            }
+        }
+
+        impl PartialEq for Drive {
+            fn eq(&self, other: &Drive) -> bool {
+                self.header() == other.header()
+                    && self.link == other.link
+                    && self.host == other.host
+                    && self.root_complex == other.root_complex
+                    && self.stack == other.stack
+                    && self.power == other.power
+                    && self.media == other.media
+                    $(&& self.$protocol == other.$protocol)+
+                    && self.fitted == other.fitted
+            }
+        }
+    };
+}
+protocols!(drive_with);
+
+impl Drive {
+    /// Every key with its value, in the key's unit and the schema's order.
+    pub fn resolved(&self) -> Json {
+        let mut resolved = section::values(&self.header());
+        for section in self.sections() {
+            let values = section.values().into_iter().map(|(key, value)| (String::from(key), value));
+            resolved.insert(String::from(section.path()), Json::Object(values.collect::<Map<_, _>>()));
+        }
+        let fitted = self.fitted.iter().map(|mark| Json::Object(section::values(mark)));
+        resolved.insert(String::from("fitted"), fitted.collect());
+        Json::Object(resolved)
+    }
+
+    /// The keys above all sections.
+    pub(crate) fn header(&self) -> Header {
+        Header { name: self.name.clone(), summary: self.summary.clone(), interface: self.interface }
+    }
+}

@@ -1,0 +1,345 @@
+//! Conditions between keys, which the bounds of single keys cannot express.
+//!
+//! Other conditions hold for every value within bounds and need no check: no size within bounds comes near 2^64 bytes.
+
+use crate::config::{DataPattern, Stage, Wait};
+use crate::drive::Drive;
+use crate::drive::Interface;
+use crate::ledger::stage::STACK_STAGES_MAX;
+use crate::media::cells::Cells;
+
+/// Entries of all submission queues together: with all of them used, 3.2 GB of rings and bookkeeping.
+const RING_ENTRIES_MAX: u64 = 1 << 25;
+
+/// A condition that does not hold.
+pub(super) struct Broken {
+    /// Full names of the keys involved.
+    pub keys: &'static [&'static str],
+    pub found: String,
+    pub allowed: String,
+}
+
+/// All conditions that `drive` breaks.
+pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
+    let checks = [
+        wait,
+        moneta_wait,
+        cxl_wait,
+        zero_copy,
+        stages,
+        held,
+        clocks,
+        volts,
+        stripe,
+        chips,
+        chips_fill_stripe,
+        pulses,
+        pattern,
+        housekeeping,
+        wear_line,
+        data_credits,
+        lane_rate,
+        completion_size,
+        nvme_fetch,
+        nvme_rings,
+        nvme_blocks,
+        dc_express_fetch,
+        dc_express_polls,
+        capi_buffer,
+        refresh,
+    ];
+    checks.iter().filter_map(|check| check(drive)).collect()
+}
+
+fn broken_if(is_broken: bool, keys: &'static [&'static str], found: String, allowed: String) -> Option<Broken> {
+    is_broken.then_some(Broken { keys, found, allowed })
+}
+
+/// A thread that sleeps is woken by an interrupt, which DC Express never sends.
+fn wait(drive: &Drive) -> Option<Broken> {
+    let (interrupts, cause) = match drive.interface {
+        Interface::Nvme => (drive.nvme.interrupts, "nvme.interrupts is false"),
+        Interface::DcExpress => (false, "interface is \"dc-express\", which has no interrupts"),
+        Interface::Moneta => (true, ""),
+        Interface::Pss => (true, ""),
+        Interface::Capi => (false, "interface is \"capi\", which has no interrupts"),
+        // That is told by `cxl_wait`.
+        Interface::Cxl => (true, ""),
+    };
+    broken_if(
+        drive.host.wait == Wait::Sleep && !interrupts,
+        &["host.wait", "nvme.interrupts", "interface"],
+        format!("host.wait is \"sleep\" but {cause}"),
+        String::from("host.wait = \"spin\" or \"hybrid\", or interface = \"nvme\" with nvme.interrupts = true"),
+    )
+}
+
+/// Moneta's driver learns of completions from its interrupt handler alone; whether a thread spins until then depends
+/// on the size of its request.
+fn moneta_wait(drive: &Drive) -> Option<Broken> {
+    broken_if(
+        drive.interface == Interface::Moneta && drive.host.wait != Wait::Sleep,
+        &["host.wait", "interface"],
+        String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),
+        String::from("host.wait = \"sleep\", with moneta.spin_up_to_bytes for the requests that spin"),
+    )
+}
+
+/// A core that loads can do nothing else until the line is there.
+fn cxl_wait(drive: &Drive) -> Option<Broken> {
+    broken_if(
+        drive.interface == Interface::Cxl && drive.host.wait != Wait::Spin,
+        &["host.wait", "interface"],
+        String::from("interface is \"cxl\" with a host.wait that is not \"spin\""),
+        String::from("host.wait = \"spin\": a core waits for its loads"),
+    )
+}
+
+/// The address of an application's buffer has to reach the device with the request, and nothing is copied.
+fn zero_copy(drive: &Drive) -> Option<Broken> {
+    let (words, copy) = (drive.moneta.request_words, drive.stack.copy_bytes_per_ns);
+    broken_if(
+        drive.moneta.zero_copy && (words == 1 || copy > 0.0),
+        &["moneta.zero_copy", "moneta.request_words", "stack.copy_bytes_per_ns"],
+        format!("moneta.zero_copy is true with moneta.request_words {words} and stack.copy_bytes_per_ns {copy}"),
+        String::from("moneta.request_words = 2 or 3, and stack.copy_bytes_per_ns = 0"),
+    )
+}
+
+fn stages(drive: &Drive) -> Option<Broken> {
+    let count = crate::protocol::stages(drive).len();
+    let found = format!("stack.stages has {count} stages");
+    broken_if(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
+}
+
+/// What a stage does under its lock is a part of what it does.
+fn held(drive: &Drive) -> Option<Broken> {
+    let is_broken = |stage: &&Stage| stage.submit_held > stage.submit || stage.complete_held > stage.complete;
+    let stage = drive.stack.stages.iter().find(is_broken)?;
+    broken_if(
+        true,
+        &["stack.stages"],
+        format!("stack.stages \"{}\" holds its lock for longer than it runs", stage.name),
+        String::from("submit_held_ns up to submit_ns, and complete_held_ns up to complete_ns"),
+    )
+}
+
+/// Voltage rises from one clock to the other, so there must be room between them.
+fn clocks(drive: &Drive) -> Option<Broken> {
+    let (low, high) = (drive.power.volts_min_ghz, drive.host.nominal_ghz);
+    broken_if(
+        low >= high,
+        &["power.volts_min_ghz", "host.nominal_ghz"],
+        format!("power.volts_min_ghz is {low} with host.nominal_ghz {high}"),
+        String::from("power.volts_min_ghz below host.nominal_ghz"),
+    )
+}
+
+fn volts(drive: &Drive) -> Option<Broken> {
+    let (low, high) = (drive.power.volts_min, drive.power.volts_max);
+    broken_if(
+        low > high,
+        &["power.volts_min", "power.volts_max"],
+        format!("power.volts_min is {low} with power.volts_max {high}"),
+        String::from("power.volts_min up to power.volts_max"),
+    )
+}
+
+fn stripe(drive: &Drive) -> Option<Broken> {
+    let (stripe, capacity) = (drive.media.stripe_bytes, drive.media.capacity_mib);
+    broken_if(
+        u64::from(stripe) > capacity << 20,
+        &["media.stripe_bytes", "media.capacity_mib"],
+        format!("media.stripe_bytes is {stripe} with media.capacity_mib {capacity}"),
+        String::from("a stripe no larger than the capacity"),
+    )
+}
+
+/// Spare chips, several buses and clocks belong to chips that are told apart.
+fn chips(drive: &Drive) -> Option<Broken> {
+    let media = &drive.media;
+    let keys = [
+        ("spare_chips", u32::from(media.spare_chips)),
+        ("buses_per_channel", u32::from(media.buses_per_channel) - 1),
+        ("command_clocks", media.command_clocks.into()),
+        ("dummy_clocks", media.dummy_clocks.into()),
+    ];
+    let key = keys.iter().find(|(_, beyond_none)| *beyond_none > 0).map(|(key, _)| *key)?;
+    broken_if(
+        media.chip_bytes == 0,
+        &[
+            "media.chip_bytes",
+            "media.spare_chips",
+            "media.buses_per_channel",
+            "media.command_clocks",
+            "media.dummy_clocks",
+        ],
+        format!("media.{key} is given with media.chip_bytes 0"),
+        String::from("media.chip_bytes above 0"),
+    )
+}
+
+fn chips_fill_stripe(drive: &Drive) -> Option<Broken> {
+    let (chip, stripe) = (drive.media.chip_bytes, drive.media.stripe_bytes);
+    broken_if(
+        chip > 0 && !stripe.is_multiple_of(chip),
+        &["media.chip_bytes", "media.stripe_bytes"],
+        format!("media.chip_bytes is {chip} with media.stripe_bytes {stripe}"),
+        String::from("a stripe of whole chips"),
+    )
+}
+
+/// The pulses of typical data, half zeros and half ones, fit into the time that typical data takes.
+fn pulses(drive: &Drive) -> Option<Broken> {
+    let (shortest, program) = (Cells::of(&drive.media).typical_pulses(), drive.media.program);
+    broken_if(
+        shortest > program,
+        &["media.program_ns", "media.reset_ns", "media.set_ns", "media.program_group_cells"],
+        format!("media.program_ns is {} with pulses of {} in all", program.as_ns(), shortest.as_ns()),
+        String::from("media.program_ns no shorter than its pulses"),
+    )
+}
+
+fn pattern(drive: &Drive) -> Option<Broken> {
+    let media = &drive.media;
+    let data_matters = media.data_pattern != DataPattern::Typical || media.write_difference;
+    broken_if(
+        data_matters && (media.reset.is_zero() || media.set.is_zero()),
+        &["media.data_pattern", "media.write_difference", "media.reset_ns", "media.set_ns"],
+        String::from("the time of a write depends on its data, but media.reset_ns or media.set_ns is 0"),
+        String::from("both pulses, or media.data_pattern = \"typical\" and media.write_difference = false"),
+    )
+}
+
+/// Something has to fit between two pauses.
+fn housekeeping(drive: &Drive) -> Option<Broken> {
+    let (pause, interval) = (drive.media.housekeeping, drive.media.housekeeping_interval);
+    broken_if(
+        pause >= interval && !(pause.is_zero() && interval.is_zero()),
+        &["media.housekeeping_us", "media.housekeeping_interval_us"],
+        format!("media.housekeeping_us is {} with media.housekeeping_interval_us {}", pause.as_us(), interval.as_us()),
+        String::from("a pause shorter than the interval"),
+    )
+}
+
+fn wear_line(drive: &Drive) -> Option<Broken> {
+    let (line, stripe) = (drive.media.wear_line_bytes, drive.media.stripe_bytes);
+    broken_if(
+        line > 0 && !stripe.is_multiple_of(line),
+        &["media.wear_line_bytes", "media.stripe_bytes"],
+        format!("media.wear_line_bytes is {line} with media.stripe_bytes {stripe}"),
+        String::from("a stripe of whole lines"),
+    )
+}
+
+/// A receiver advertises credits for a packet of the largest payload at least (PCI Express Base Specification 6.0,
+/// section 2.6.1); with fewer, such a packet would wait for ever.
+fn data_credits(drive: &Drive) -> Option<Broken> {
+    let (credits, payload) = (drive.link.posted_data_credits, drive.link.max_payload_bytes);
+    broken_if(
+        u32::from(credits) * 16 < payload,
+        &["link.posted_data_credits", "link.max_payload_bytes"],
+        format!("link.posted_data_credits is {credits} with link.max_payload_bytes {payload}"),
+        format!("at least {} credits of 16 bytes", payload / 16),
+    )
+}
+
+/// Slower lanes would bring a packet's wire time near 2^64 ps.
+fn lane_rate(drive: &Drive) -> Option<Broken> {
+    let rate = drive.link.lane_bytes_per_ns;
+    broken_if(
+        rate > 0.0 && rate < 1e-3,
+        &["link.lane_bytes_per_ns"],
+        format!("link.lane_bytes_per_ns is {rate}"),
+        String::from("0, or 0.001 and more"),
+    )
+}
+
+/// A completion carries no more than a packet may, and answers no more than one request (section 2.3.1.1).
+fn completion_size(drive: &Drive) -> Option<Broken> {
+    let size = drive.link.read_completion_boundary_bytes;
+    let size_max = drive.link.max_payload_bytes.min(drive.link.max_read_request_bytes);
+    broken_if(
+        size > size_max,
+        &["link.read_completion_boundary_bytes", "link.max_payload_bytes", "link.max_read_request_bytes"],
+        format!("link.read_completion_boundary_bytes is {size}"),
+        format!("up to {size_max}, the smaller of link.max_payload_bytes and link.max_read_request_bytes"),
+    )
+}
+
+/// Rings take memory as far as they are used, 80 bytes for each entry and 16 for its bookkeeping.
+fn nvme_rings(drive: &Drive) -> Option<Broken> {
+    let (pairs, entries) = (drive.nvme.queue_pairs, drive.nvme.queue_entries);
+    broken_if(
+        u64::from(pairs) * u64::from(entries) > RING_ENTRIES_MAX,
+        &["nvme.queue_pairs", "nvme.queue_entries"],
+        format!("nvme.queue_pairs is {pairs} with nvme.queue_entries {entries}"),
+        format!("at most {RING_ENTRIES_MAX} entries in all queues together"),
+    )
+}
+
+/// A command counts its blocks in 16 bits (NVM Command Set Specification 1.0, section 3.2.4).
+fn nvme_blocks(drive: &Drive) -> Option<Broken> {
+    let (transfer, block) = (drive.nvme.max_transfer_kib, drive.nvme.block_bytes);
+    broken_if(
+        transfer * 1024 > block << 16,
+        &["nvme.max_transfer_kib", "nvme.block_bytes"],
+        format!("nvme.max_transfer_kib is {transfer} with nvme.block_bytes {block}"),
+        format!("at most {} KiB, 65536 blocks", block << 6),
+    )
+}
+
+fn nvme_fetch(drive: &Drive) -> Option<Broken> {
+    let (fetch, queue) = (drive.nvme.fetch_entries, drive.nvme.queue_entries);
+    broken_if(
+        u32::from(fetch) > queue,
+        &["nvme.fetch_entries", "nvme.queue_entries"],
+        format!("nvme.fetch_entries is {fetch} with nvme.queue_entries {queue}"),
+        String::from("nvme.fetch_entries up to nvme.queue_entries"),
+    )
+}
+
+fn dc_express_fetch(drive: &Drive) -> Option<Broken> {
+    let (fetch, queue) = (drive.dc_express.fetch_entries, drive.dc_express.queue_entries);
+    broken_if(
+        u32::from(fetch) > queue,
+        &["dc_express.fetch_entries", "dc_express.queue_entries"],
+        format!("dc_express.fetch_entries is {fetch} with dc_express.queue_entries {queue}"),
+        String::from("dc_express.fetch_entries up to dc_express.queue_entries"),
+    )
+}
+
+fn dc_express_polls(drive: &Drive) -> Option<Broken> {
+    let (polls, queue) = (drive.dc_express.polls_in_flight, drive.dc_express.queue_entries);
+    broken_if(
+        u32::from(polls) > queue,
+        &["dc_express.polls_in_flight", "dc_express.queue_entries"],
+        format!("dc_express.polls_in_flight is {polls} with dc_express.queue_entries {queue}"),
+        String::from("dc_express.polls_in_flight up to dc_express.queue_entries"),
+    )
+}
+
+/// A write is done once all of it is in the buffer.
+fn capi_buffer(drive: &Drive) -> Option<Broken> {
+    let (buffer, transfer) = (drive.capi.buffer_kib, drive.capi.max_transfer_kib);
+    broken_if(
+        transfer > buffer,
+        &["capi.buffer_kib", "capi.max_transfer_kib"],
+        format!("capi.max_transfer_kib is {transfer} with capi.buffer_kib {buffer}"),
+        String::from("capi.max_transfer_kib up to capi.buffer_kib"),
+    )
+}
+
+fn refresh(drive: &Drive) -> Option<Broken> {
+    let (refresh, interval) = (drive.root_complex.refresh, drive.root_complex.refresh_interval);
+    broken_if(
+        refresh > interval,
+        &["root_complex.refresh_ns", "root_complex.refresh_interval_ns"],
+        format!(
+            "root_complex.refresh_ns is {} with root_complex.refresh_interval_ns {}",
+            refresh.as_ns(),
+            interval.as_ns()
+        ),
+        String::from("a refresh no longer than the interval"),
+    )
+}

@@ -1,0 +1,123 @@
+//! `phaselink check`: a drive spelt out for a person at a terminal.
+
+use std::fmt::Write;
+
+use serde_json::Value as Json;
+
+use crate::config::origin::Origin;
+use crate::config::section::{Key, Section, full_name};
+use crate::config::value::{readable, unit};
+use crate::drive::Drive;
+
+/// Columns of the terminal.
+const WIDTH: usize = 100;
+/// Narrowest column of meanings; long names and values push it past [`WIDTH`] rather than squeeze it more.
+const MEANING_WIDTH_MIN: usize = 36;
+
+/// One key as it is printed.
+struct Row {
+    name: &'static str,
+    value: String,
+    origin: &'static str,
+    meaning: String,
+    /// The items of a list, one a line.
+    items: Vec<String>,
+}
+
+/// See [`Drive::explain`].
+pub(super) fn explain(drive: &Drive) -> String {
+    let mut text = match drive.summary.as_str() {
+        "" => format!("{}\n", drive.name),
+        summary => format!("{}: {summary}\n", drive.name),
+    };
+    if !drive.sources.shipped.is_empty() {
+        let _ = writeln!(text, "starts from the shipped drive {}", drive.sources.shipped.join(", from "));
+    }
+    explain_section(&mut text, drive, &drive.header());
+    for section in drive.sections() {
+        let preset = drive.sources.presets.get(section.path());
+        let preset = preset.map_or(String::new(), |name| format!(" (preset {name})"));
+        let _ = writeln!(text, "\n[{}] {}{preset}", section.path(), section.about());
+        explain_section(&mut text, drive, section);
+    }
+    explain_fitted(&mut text, drive);
+    text
+}
+
+fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section) {
+    let keys = section.keys().into_iter().zip(section.values());
+    let rows: Vec<Row> = keys.map(|(key, (_, value))| row(drive, section.path(), key, &value)).collect();
+    let width = |column: fn(&Row) -> &str| rows.iter().map(|row| column(row).len()).max().unwrap_or(0);
+    let (names, values) = (width(|row| row.name), width(|row| &row.value));
+    for row in &rows {
+        let head = format!("  {:names$}  {:>values$}  {:9}  ", row.name, row.value, row.origin);
+        let lines = wrapped(&row.meaning, WIDTH.saturating_sub(head.len()).max(MEANING_WIDTH_MIN));
+        for (line, words) in lines.iter().enumerate() {
+            let margin = if line == 0 { head.as_str() } else { "" };
+            let _ = writeln!(text, "{margin:indent$}{words}", indent = head.len());
+        }
+        for item in &row.items {
+            let _ = writeln!(text, "      {item}");
+        }
+    }
+}
+
+fn row(drive: &Drive, path: &str, key: Key, value: &Json) -> Row {
+    let name = full_name(path, key.name);
+    let origin = drive.sources.of(&name);
+    let is_fitted = drive.fitted.iter().any(|mark| mark.key == name);
+    let default = match origin {
+        Origin::Default => String::new(),
+        _ if *value == key.default || path.is_empty() => String::new(),
+        _ => format!(" (default {})", shown(&key.default, key.name)),
+    };
+    Row {
+        name: key.name,
+        value: shown(value, key.name) + if is_fitted { " *" } else { "" },
+        origin: origin.label(),
+        meaning: format!("{}{default}", key.about),
+        items: value.as_array().map_or(Vec::new(), |items| items.iter().map(item).collect()),
+    }
+}
+
+/// A value with its unit.
+fn shown(value: &Json, key: &str) -> String {
+    match value {
+        Json::Array(items) => format!("{} items", items.len()),
+        Json::Number(_) => [&readable(value), unit(key)].join(" ").trim_end().into(),
+        _ => value.to_string(),
+    }
+}
+
+/// A table in a list: `name "fio", submit_ns 253 ns, …`.
+fn item(table: &Json) -> String {
+    let keys = table.as_object().into_iter().flatten();
+    let keys: Vec<String> = keys.map(|(key, value)| format!("{key} {}", shown(value, key))).collect();
+    keys.join(", ")
+}
+
+fn explain_fitted(text: &mut String, drive: &Drive) {
+    if !drive.fitted.is_empty() {
+        text.push_str("\n* fitted, that is, chosen so that a published result comes out:\n");
+    }
+    for mark in &drive.fitted {
+        let _ = writeln!(text, "  {}", mark.key);
+        for line in wrapped(&mark.why, WIDTH - 6) {
+            let _ = writeln!(text, "      {line}");
+        }
+    }
+}
+
+/// Lines of at most `width` bytes, broken between words; at least one line.
+fn wrapped(words: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words.split_whitespace() {
+        let last = lines.len() - 1;
+        match lines[last].len() {
+            0 => lines[last].push_str(word),
+            used if used + 1 + word.len() <= width => lines[last].extend([" ", word]),
+            _ => lines.push(String::from(word)),
+        }
+    }
+    lines
+}

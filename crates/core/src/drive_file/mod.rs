@@ -1,0 +1,67 @@
+//! Drive files: reading with all problems at once, presets, what holds between keys, and explanation.
+
+mod checks;
+mod explain;
+mod overrides;
+pub mod presets;
+mod reader;
+pub mod shipped;
+
+#[cfg(test)]
+mod tests;
+
+pub use overrides::Override;
+
+use crate::config::section::{self, Section};
+use crate::drive::Drive;
+use crate::problem::Problems;
+
+impl Drive {
+    /// Read a drive file. Values come, in rising order of precedence, from the schema's defaults, the presets
+    /// of sections, the shipped drive that `preset` names, the file, and `overrides` from first to last.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the file and the overrides, in that order.
+    pub fn from_toml(file_name: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
+        reader::read(file_name, text, overrides)
+    }
+
+    /// A drive that comes with the program, by name.
+    ///
+    /// # Panics
+    /// If the shipped file itself has problems.
+    pub fn shipped(name: &str) -> Option<Drive> {
+        let shipped = shipped::find(name)?;
+        match Drive::from_toml(shipped.file, shipped.text, &[]) {
+            Ok(drive) => Some(drive),
+            Err(problems) => panic!("{problems}"),
+        }
+    }
+
+    /// Every key with its value, where the value comes from, and its meaning, for a terminal 100 columns wide.
+    pub fn explain(&self) -> String {
+        explain::explain(self)
+    }
+
+    /// [`Drive::resolved`] as a drive file, which reads back to an equal drive.
+    ///
+    /// # Panics
+    /// If a field was set beyond what its key allows, and TOML cannot express it.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.resolved()).expect("values that the schema allows are plain TOML")
+    }
+
+    /// The full name of everything that an override can set, presets included.
+    pub(crate) fn key_names() -> Vec<String> {
+        let blank = Drive::blank();
+        let header = blank.header();
+        let mut names = vec![String::from("preset")];
+        names.extend(header.keys().iter().map(|key| String::from(key.name)));
+        for section in blank.sections() {
+            let preset = presets::has(section.path()).then_some("preset");
+            let keys = section.keys().into_iter().map(|key| key.name);
+            names.extend(preset.into_iter().chain(keys).map(|key| section::full_name(section.path(), key)));
+        }
+        names
+    }
+}

@@ -1,0 +1,107 @@
+//! `--set media.read_ns=300`: single keys given on the command line.
+
+use crate::config::document::{self, Entry, Node, Place, Table, Value};
+use crate::problem::Problem;
+
+/// A key and its value from the command line. Whether the key exists, and may have this value, is checked when
+/// a drive is read with it.
+#[derive(Clone, Debug)]
+pub struct Override {
+    table: Table,
+}
+
+impl Override {
+    /// Take `section.key=value`, or `key=value` for the keys above all sections. The value is written as in a
+    /// drive file; a bare word that TOML does not know is a string.
+    ///
+    /// # Errors
+    /// A problem if there is no `=`, no key, or the value is neither TOML nor a word.
+    pub fn parse(text: &str) -> Result<Override, Problem> {
+        Override::parse_at(Place::whole(format!("--set {text}")), text)
+    }
+
+    /// The same for a text that stands in some file.
+    pub(crate) fn parse_at(place: Place, text: &str) -> Result<Override, Problem> {
+        let expected = "section.key=value, as in media.read_ns=300";
+        let Some((name, value)) = text.split_once('=') else {
+            return Err(place.problem("no = between key and value", expected));
+        };
+        let words: Vec<&str> = name.split('.').map(str::trim).collect();
+        if words.len() > 2 || words.iter().any(|word| word.is_empty()) {
+            return Err(place.problem(format!("{} is not the name of a key", name.trim()), expected));
+        }
+        let node = value_node(&place, value.trim())?;
+        Ok(Override { table: nest(&place, &words, node) })
+    }
+
+    /// A key, given as `section.key` or `key`, at a value that stands in some file.
+    pub(crate) fn at(key: &str, node: &Node) -> Override {
+        let words: Vec<&str> = key.split('.').collect();
+        Override { table: nest(&node.place, &words, node.clone()) }
+    }
+
+    /// The drive file that has this key alone.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+}
+
+/// `{ words[0] = { words[1] = node } }`
+fn nest(place: &Place, words: &[&str], node: Node) -> Table {
+    let Some((first, rest)) = words.split_first() else {
+        return Table::new();
+    };
+    let node = match rest {
+        [] => node,
+        _ => Node { quote: node.quote.clone(), place: place.clone(), value: Value::Table(nest(place, rest, node)) },
+    };
+    vec![Entry { key: String::from(*first), place: place.clone(), node }]
+}
+
+fn value_node(place: &Place, text: &str) -> Result<Node, Problem> {
+    document::parse_value(place, text).or_else(|error| match is_word(text) {
+        true => Ok(word(place, text)),
+        false => Err(place.problem(format!("`{text}` is not a value: {error}"), "a TOML value, or a word")),
+    })
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && !text.starts_with(['"', '\'', '[', '{']) && !text.contains(char::is_control)
+}
+
+fn word(place: &Place, text: &str) -> Node {
+    let text = String::from(text);
+    Node { place: place.clone(), value: Value::String(text.clone()), quote: text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Value {
+        let mut table = Override::parse(text).unwrap().table;
+        match table.remove(0).node.value {
+            Value::Table(mut inner) => inner.remove(0).node.value,
+            value => value,
+        }
+    }
+
+    #[test]
+    fn values_are_toml_and_bare_words_are_strings() {
+        assert!(matches!(value("media.read_ns=300"), Value::Integer(300)));
+        assert!(matches!(value(" media.read_ns = 2.5 "), Value::Float(2.5)));
+        assert!(matches!(value("nvme.interrupts=true"), Value::Boolean(true)));
+        assert!(matches!(value("media.preset=dram"), Value::String(word) if word == "dram"));
+        assert!(matches!(value("name='a = b'"), Value::String(text) if text == "a = b"));
+        assert!(matches!(value("stack.stages=[]"), Value::Array(items) if items.is_empty()));
+    }
+
+    #[test]
+    fn what_is_not_key_and_value_is_a_problem_that_shows_the_form() {
+        for text in ["", "media.read_ns", "=3", "media.=3", ".read_ns=3", "a.b.c=3", "a.b=", "a.b=[1", "a.b='x"] {
+            let problem = Override::parse(text).unwrap_err();
+            assert_eq!(problem.file, format!("--set {text}"));
+            assert!(!problem.allowed.is_empty(), "{problem}");
+        }
+    }
+}

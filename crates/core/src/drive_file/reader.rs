@@ -1,0 +1,365 @@
+//! From texts to a drive: the layers of a description laid over each other, with all that is wrong in them.
+//!
+//! Layers, lowest first: shipped drives that `preset` names, the file, each `--set`. Presets of sections lie
+//! below them all; which preset a section has is said by the highest layer that names one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::checks;
+use super::overrides::Override;
+use super::presets;
+use super::shipped::{self, Shipped};
+use crate::config::document::{self, Entry, Place, Table, Value};
+use crate::config::origin::Origin;
+use crate::config::section::{Section, full_name};
+use crate::config::value::{self, Fault};
+use crate::config::{faults, list};
+use crate::drive::{Drive, Fitted, Header};
+use crate::problem::{Problem, Problems};
+use crate::spelling;
+
+/// Read a drive file with overrides.
+pub(super) fn read(file: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
+    let document = document::parse(file, text);
+    let mut layers = vec![Layer { origin: Origin::File, table: document.table }];
+    layers.extend(overrides.iter().map(|given| Layer { origin: Origin::Set, table: given.table().clone() }));
+    let mut reader = Reader::new();
+    reader.add_shipped(&mut layers);
+    reader.read_presets(&layers);
+    for (rank, layer) in layers.iter().enumerate() {
+        reader.read_layer(rank, layer);
+    }
+    let files = files(file, &layers);
+    reader.finish(&files, document.problems)
+}
+
+/// One text of a description.
+struct Layer {
+    origin: Origin,
+    table: Table,
+}
+
+/// Who gave a key its value in effect.
+struct Setting {
+    origin: Origin,
+    /// Height of the layer; for a preset, of the layer that chose it.
+    rank: usize,
+    place: Place,
+}
+
+/// A mark that a key is fitted, and who made it.
+struct Mark {
+    fitted: Fitted,
+    origin: Origin,
+    rank: usize,
+}
+
+struct Reader {
+    header: Header,
+    drive: Drive,
+    problems: Vec<Problem>,
+    /// By full name.
+    settings: BTreeMap<String, Setting>,
+    /// Full names of keys with a problem, which keep the value of a lower layer.
+    faulty: BTreeSet<String>,
+    marks: Vec<Mark>,
+}
+
+impl Reader {
+    fn new() -> Reader {
+        Reader {
+            header: Header::default(),
+            drive: Drive::blank(),
+            problems: Vec::new(),
+            settings: BTreeMap::new(),
+            faulty: BTreeSet::new(),
+            marks: Vec::new(),
+        }
+    }
+
+    /// Put the shipped drives below the layers that start from them.
+    fn add_shipped(&mut self, layers: &mut Vec<Layer>) {
+        let mut wanted = self.wanted_drive(layers);
+        while let Some(shipped) = wanted {
+            let depth = self.drive.sources.shipped.len();
+            assert!(depth < shipped::ALL.len(), "shipped drives start from each other");
+            let table = document::parse(shipped.file, shipped.text).table;
+            layers.insert(0, Layer { origin: Origin::Shipped, table });
+            self.drive.sources.shipped.push(shipped.name);
+            wanted = self.wanted_drive(&layers[..1]);
+        }
+    }
+
+    /// The shipped drive that the highest layer with a `preset` names.
+    fn wanted_drive(&mut self, layers: &[Layer]) -> Option<&'static Shipped> {
+        let mut wanted = None;
+        for entry in layers.iter().filter_map(|layer| document::entry(&layer.table, "preset")) {
+            wanted = value::text(&entry.node).ok().and_then(shipped::find);
+            if wanted.is_none() {
+                self.unknown_preset("preset", entry, shipped::names());
+                self.faulty.insert(String::from("interface"));
+            }
+        }
+        wanted
+    }
+
+    fn unknown_preset<'a>(&mut self, key: &str, entry: &Entry, known: impl Iterator<Item = &'a str>) {
+        let known: Vec<&str> = known.collect();
+        let name = value::text(&entry.node).unwrap_or("");
+        let meant = spelling::question(spelling::nearest(name, known.iter().copied()));
+        let found = format!("{key} is {}{meant}", entry.node.quote);
+        self.problems.push(entry.place.problem(found, known.join(", ")));
+    }
+
+    fn read_presets(&mut self, layers: &[Layer]) {
+        for path in self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>() {
+            if presets::has(path) {
+                self.read_preset(path, layers);
+            }
+        }
+    }
+
+    /// Start a section from the preset that the highest layer names.
+    fn read_preset(&mut self, path: &'static str, layers: &[Layer]) {
+        let rows = presets::rows(path);
+        let mut chosen = None;
+        for (rank, layer) in layers.iter().enumerate() {
+            let Some(entry) = preset_entry(layer, path) else {
+                continue;
+            };
+            let name = value::text(&entry.node).unwrap_or("");
+            chosen = document::entry(rows, name).map(|row| (rank, row));
+            if chosen.is_none() {
+                let names = rows.iter().map(|row| row.key.as_str());
+                self.unknown_preset(&full_name(path, "preset"), entry, names);
+            }
+        }
+        if let Some((rank, row)) = chosen {
+            self.read_row(path, rank, row);
+        }
+    }
+
+    fn read_row(&mut self, path: &'static str, rank: usize, row: &Entry) {
+        self.drive.sources.presets.insert(path, row.key.clone());
+        let Value::Table(keys) = &row.node.value else {
+            return;
+        };
+        for entry in keys {
+            match entry.key.as_str() {
+                "summary" => {}
+                "fitted" => self.read_marks(path, Origin::Preset, rank, entry),
+                _ => self.set(path, Origin::Preset, rank, entry),
+            }
+        }
+    }
+
+    fn read_layer(&mut self, rank: usize, layer: &Layer) {
+        for entry in &layer.table {
+            match entry.key.as_str() {
+                "preset" => {}
+                "fitted" => self.read_marks("", layer.origin, rank, entry),
+                "name" | "summary" if layer.origin == Origin::Shipped => {}
+                path if self.section(path).is_some() => self.read_section(layer.origin, rank, entry),
+                _ => self.read_header(layer.origin, rank, entry),
+            }
+        }
+    }
+
+    fn read_section(&mut self, origin: Origin, rank: usize, table: &Entry) {
+        let path = table.key.as_str();
+        let Value::Table(keys) = &table.node.value else {
+            let found = format!("{path} is {}", table.node.quote);
+            return self.problems.push(table.place.problem(found, format!("a section [{path}]")));
+        };
+        for entry in keys {
+            if entry.key != "preset" || !presets::has(path) {
+                self.set(path, origin, rank, entry);
+            }
+        }
+    }
+
+    fn read_header(&mut self, origin: Origin, rank: usize, entry: &Entry) {
+        let is_key = self.header.keys().iter().any(|key| key.name == entry.key);
+        match entry.node.value {
+            Value::Table(_) if !is_key => self.unknown_section(entry),
+            _ => self.set("", origin, rank, entry),
+        }
+    }
+
+    fn unknown_section(&mut self, entry: &Entry) {
+        let paths = self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>();
+        let meant = spelling::nearest(&entry.key, paths.iter().copied()).map(|path| format!("[{path}]"));
+        let found = format!("unknown section [{}]{}", entry.key, spelling::question(meant.as_deref()));
+        self.problems.push(entry.place.problem(found, format!("[{}]", paths.join("], ["))));
+    }
+
+    /// Give a key its value, or note what is wrong with it.
+    fn set(&mut self, path: &str, origin: Origin, rank: usize, entry: &Entry) {
+        let name = full_name(path, &entry.key);
+        let result = match path {
+            "" => self.header.set(&entry.key, &entry.node),
+            _ => match self.drive.sections_mut().into_iter().find(|section| section.path() == path) {
+                Some(section) => section.set(&entry.key, &entry.node),
+                None => Err(Fault::UnknownKey),
+            },
+        };
+        match result {
+            Ok(()) => {
+                self.settings.insert(name, Setting { origin, rank, place: entry.place.clone() });
+            }
+            Err(fault) => {
+                let problems = faults::problems_of(fault, entry, self.section_or_header(path), &self.all());
+                self.problems.extend(problems);
+                self.faulty.insert(name);
+            }
+        }
+    }
+
+    /// Note which keys are fitted; `path` is the section to which the keys belong, if they do not name it.
+    fn read_marks(&mut self, path: &str, origin: Origin, rank: usize, list: &Entry) {
+        let Value::Array(items) = &list.node.value else {
+            let found = format!("fitted is {}", list.node.quote);
+            return self.problems.push(list.place.problem(found, "tables [[fitted]] with the keys key, why"));
+        };
+        for item in items {
+            let known_problems = self.problems.len();
+            let mut fitted: Fitted = list::read_item(item, &mut self.problems);
+            if self.problems.len() == known_problems {
+                fitted.key = full_name(path, &fitted.key);
+                self.check_mark(&fitted, &item.place);
+                self.marks.push(Mark { fitted, origin, rank });
+            }
+        }
+    }
+
+    fn check_mark(&mut self, fitted: &Fitted, place: &Place) {
+        let names = self.names();
+        if !names.contains(&fitted.key) {
+            let meant = spelling::nearest(&fitted.key, names.iter().map(String::as_str));
+            let found = format!("fitted names the unknown key \"{}\"{}", fitted.key, spelling::question(meant));
+            self.problems.push(place.problem(found, "a key with its section, as in host.interrupt_ns"));
+        }
+        if fitted.why.is_empty() {
+            let found = format!("fitted does not say why {} was fitted", fitted.key);
+            self.problems.push(place.problem(found, "why = what it was fitted to"));
+        }
+    }
+
+    /// The drive, or all problems in the order of file and overrides.
+    fn finish(mut self, files: &[String], syntax: Vec<Problem>) -> Result<Drive, Problems> {
+        let file = &files[0];
+        if syntax.is_empty() {
+            self.require_interface(file);
+            self.check_together(file);
+        }
+        let reported: BTreeSet<(String, Option<usize>)> = syntax.iter().map(place_of).collect();
+        let mut problems = std::mem::take(&mut self.problems);
+        problems.retain(|problem| !reported.contains(&place_of(problem)));
+        problems.extend(syntax);
+        sort_by_place(files, &mut problems);
+        Problems(problems).or(self.into_drive(file))
+    }
+
+    fn require_interface(&mut self, file: &str) {
+        let is_known = self.settings.contains_key("interface") || self.faulty.contains("interface");
+        if !is_known {
+            let allowed = "interface = \"nvme\" or \"dc-express\", or preset = the name of a shipped drive";
+            self.problems.push(Place::whole(file).problem("the interface is missing", allowed));
+        }
+    }
+
+    /// Conditions between keys, except where one of the keys already has a problem of its own.
+    fn check_together(&mut self, file: &str) {
+        self.drive.interface = self.header.interface;
+        for rule in checks::broken(&self.drive) {
+            if !rule.keys.iter().any(|key| self.faulty.contains(*key)) {
+                let settings = rule.keys.iter().filter_map(|key| self.settings.get(*key));
+                let last = settings.max_by_key(|setting| (setting.rank, setting.place.line));
+                let place = last.map_or_else(|| Place::whole(file), |setting| setting.place.clone());
+                self.problems.push(place.problem(rule.found, rule.allowed));
+            }
+        }
+    }
+
+    fn into_drive(mut self, file: &str) -> Drive {
+        let settings = std::mem::take(&mut self.settings);
+        let mut fitted: Vec<Fitted> = Vec::new();
+        for mark in std::mem::take(&mut self.marks) {
+            fitted.retain(|earlier| earlier.key != mark.fitted.key);
+            if mark.applies(settings.get(&mark.fitted.key)) {
+                fitted.push(mark.fitted);
+            }
+        }
+        let mut drive = self.drive;
+        drive.name = if self.header.name.is_empty() { name_of(file) } else { self.header.name };
+        drive.summary = self.header.summary;
+        drive.interface = self.header.interface;
+        drive.fitted = fitted;
+        drive.sources.origins = settings.into_iter().map(|(key, setting)| (key, setting.origin)).collect();
+        drive
+    }
+
+    fn section(&self, path: &str) -> Option<&dyn Section> {
+        self.drive.sections().into_iter().find(|section| section.path() == path)
+    }
+
+    fn section_or_header(&self, path: &str) -> &dyn Section {
+        self.section(path).unwrap_or(&self.header)
+    }
+
+    fn all(&self) -> Vec<&dyn Section> {
+        let header: &dyn Section = &self.header;
+        std::iter::once(header).chain(self.drive.sections()).collect()
+    }
+
+    /// Full names of all keys of all sections.
+    fn names(&self) -> Vec<String> {
+        let names = |section: &dyn Section| -> Vec<String> {
+            section.keys().iter().map(|key| full_name(section.path(), key.name)).collect()
+        };
+        self.drive.sections().into_iter().flat_map(names).collect()
+    }
+}
+
+impl Mark {
+    /// Whether the value in effect is the one that was fitted. A preset's mark is for the preset's value; a file's
+    /// is for the value that the file gives or finds below it.
+    fn applies(&self, setting: Option<&Setting>) -> bool {
+        match (self.origin, setting) {
+            (Origin::Preset, Some(setting)) => setting.origin == Origin::Preset,
+            (_, Some(setting)) => setting.rank <= self.rank,
+            (_, None) => true,
+        }
+    }
+}
+
+fn preset_entry<'a>(layer: &'a Layer, path: &str) -> Option<&'a Entry> {
+    match &document::entry(&layer.table, path)?.node.value {
+        Value::Table(keys) => document::entry(keys, "preset"),
+        _ => None,
+    }
+}
+
+fn place_of(problem: &Problem) -> (String, Option<usize>) {
+    (problem.file.clone(), problem.line)
+}
+
+/// Names of the file and of each override. What else has problems comes after them: presets and shipped drives,
+/// whose values do not go together with the file's.
+fn files(file: &str, layers: &[Layer]) -> Vec<String> {
+    let overrides = layers.iter().filter(|layer| layer.origin == Origin::Set);
+    let names = overrides.flat_map(|layer| &layer.table).map(|entry| entry.place.file.to_string());
+    std::iter::once(String::from(file)).chain(names).collect()
+}
+
+fn sort_by_place(files: &[String], problems: &mut [Problem]) {
+    let rank = |name: &String| files.iter().position(|file| file == name).unwrap_or(files.len());
+    problems.sort_by_key(|problem| (rank(&problem.file), problem.line));
+}
+
+/// A file's name without folders and ending.
+fn name_of(file: &str) -> String {
+    let last = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    let stem = last.strip_suffix(".toml").unwrap_or(last);
+    String::from(if stem.is_empty() { "drive" } else { stem })
+}

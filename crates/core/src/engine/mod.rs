@@ -1,0 +1,450 @@
+//! The engine: one clock, one queue of events, and the one match that says who hears of what.
+//!
+//! ```text
+//!     workload ── host ── protocol driver ══ link ══ protocol controller ── media
+//! ```
+//!
+//! It can be driven in two ways. A simulation runs until its threads are done. A server stamps what really arrives,
+//! injects it, runs up to its own clock, and asks when to look again:
+//!
+//! ```
+//! # use phaselink_core::{Drive, engine::{Engine, Input}, time::{Time, Span}, workload::{Io, Op}};
+//! let drive = Drive::shipped("dc-express").unwrap();
+//! let mut engine = Engine::new(&drive, 1);
+//! let thread = engine.add_client(1);
+//! let io = Io { op: Op::Read, offset: 4096, bytes: 512 };
+//! engine.inject(Time::ZERO + Span::from_us(5), Input::Request { thread, io, token: 7 });
+//! let done = loop {
+//!     let next = engine.next_at().unwrap();
+//!     engine.run_until(next);
+//!     if let Some(done) = engine.take_completed() {
+//!         break done;
+//!     }
+//! };
+//! assert_eq!(done.token, 7);
+//! assert!(done.at > Time::ZERO + Span::from_us(6));
+//! ```
+
+pub mod power;
+mod recorder;
+pub mod simulation;
+
+use std::collections::VecDeque;
+
+use crate::config::Wait;
+use crate::data::Data;
+use crate::drive::Drive;
+use crate::host::{Done, Host};
+use crate::ledger::record::Burst;
+use crate::ledger::trace::Trace;
+use crate::link::root_complex::RootComplex;
+use crate::link::{Arrival, Link};
+use crate::media::Media;
+use crate::protocol::{self, Controller, Driver, Ports, Settled, capi, dc_express, moneta, nvme, pss};
+use crate::request::Io;
+use crate::request::RequestId;
+use crate::scheduler::{Event, Timer};
+use crate::shared::Shared;
+use crate::time::Time;
+use crate::tlp::PacketId;
+use crate::tlp::{Direction, Kind, Packet};
+use crate::workload::Job;
+use crate::workload::generator::Generator;
+use recorder::Recorder;
+
+/// What comes into the engine from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A request at the application's end, for a thread made by [`Engine::add_client`]. `token` is the caller's name for
+    /// it, which [`Engine::take_completed`] gives back.
+    Request { thread: u16, io: Io, token: u32 },
+    /// A host's own driver writes a device register: the packet has just reached the device.
+    RegisterWrite { address: u64, value: u32 },
+}
+
+/// An injected request that has its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// The name that the caller gave it.
+    pub token: u32,
+    /// When the application had its result.
+    pub at: Time,
+}
+
+/// What events are handled for, beside the time that they are handled up to.
+#[derive(Clone, Copy)]
+enum Goal {
+    Time,
+    /// Every thread with a job is done.
+    Threads,
+    /// An injected request is done.
+    Completion,
+}
+
+/// A host, a link and a device, and all that is going to happen to them.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    shared: Shared,
+    host: Host,
+    driver: Driver,
+    link: Link,
+    root_complex: RootComplex,
+    controller: Controller,
+    media: Media,
+    recorder: Recorder,
+    /// Whether every posted write is in memory a fixed time after its arrival.
+    settles_alike: bool,
+    /// Whether the driver looks for completions by itself, without an interrupt.
+    polling: bool,
+    stack_names: Vec<String>,
+    /// Injected requests that are done and have not been taken.
+    client_completed: VecDeque<Completed>,
+}
+
+impl Engine {
+    /// The drive in its host, idle, at time zero.
+    pub fn new(drive: &Drive, seed: u64) -> Engine {
+        let mut shared = Shared::default();
+        let (driver, controller) = protocol::connect(drive, seed, &mut shared);
+        let root_complex = RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed);
+        let settle = root_complex.settle();
+        Engine {
+            host: Host::new(drive),
+            driver,
+            link: Link::new(&drive.link, drive.root_complex.write_accept, settle.unwrap_or_default(), seed),
+            root_complex,
+            settles_alike: settle.is_some(),
+            controller,
+            media: Media::of(&drive.media, seed),
+            recorder: Recorder::default(),
+            polling: drive.host.wait != Wait::Sleep,
+            stack_names: protocol::stage_names(drive),
+            client_completed: VecDeque::new(),
+            shared,
+        }
+    }
+
+    /// The same with real bytes: the device holds data, writes change it, and every read is checked against what it
+    /// may return. The counters `verified_reads` and `data_errors` join the outcome's.
+    pub fn with_data(drive: &Drive, seed: u64) -> Engine {
+        let mut engine = Engine::new(drive, seed);
+        engine.shared.memory.keep_buffers();
+        engine.shared.data = Some(Box::new(Data::new(seed, protocol::packet_bytes(drive))));
+        engine.controller.keep_tails(drive, seed, &mut engine.shared);
+        engine
+    }
+
+    /// The first reads that returned what they may not, described.
+    pub fn data_problems(&self) -> &[String] {
+        self.shared.data.as_ref().map_or(&[], |data| data.problems())
+    }
+
+    /// Add the threads of a job, which start at once.
+    pub fn add_job(&mut self, job: &Job, capacity_bytes: u64, seed: u64) {
+        let place = self.recorder.add_job(job);
+        for number in 0..job.threads {
+            let generator = Generator::new(job, number, capacity_bytes, seed);
+            let thread = self.host.add_thread(job.iodepth, Some(generator));
+            self.recorder.add_thread(thread, place);
+            self.shared.scheduler.at(Time::ZERO, Event::Thread(thread));
+        }
+    }
+
+    /// Add a thread whose requests are injected.
+    pub fn add_client(&mut self, iodepth: u32) -> u16 {
+        let thread = self.host.add_thread(iodepth, None);
+        let place = self.recorder.add_client(iodepth);
+        self.recorder.add_thread(thread, place);
+        thread
+    }
+
+    /// Let `input` happen at `at`, which may not lie before an event that has been handled.
+    pub fn inject(&mut self, at: Time, input: Input) {
+        self.run_until(at);
+        self.shared.scheduler.advance(at);
+        match input {
+            Input::Request { thread, io, token } => {
+                self.host.inject(at, thread, io, token, &self.driver, &mut self.shared);
+            }
+            Input::RegisterWrite { address, value } => {
+                let Engine { controller, link, media, shared, .. } = self;
+                controller.on_register_write(at, address, value, &mut Ports { link, media, shared });
+            }
+        }
+    }
+
+    /// The next injected request that is done, in the order in which they were. Whoever injects takes them all, as they
+    /// are kept until then.
+    pub fn take_completed(&mut self) -> Option<Completed> {
+        self.client_completed.pop_front()
+    }
+
+    /// When something happens next.
+    pub fn next_at(&self) -> Option<Time> {
+        self.shared.scheduler.next_at()
+    }
+
+    /// Handle every event up to and at `until`.
+    pub fn run_until(&mut self, until: Time) {
+        self.handle(u64::MAX, until, Goal::Time);
+    }
+
+    /// The same, but no more than `events` of them: whether all that was due has been handled.
+    pub fn run_some_until(&mut self, until: Time, events: u64) -> bool {
+        self.handle(events, until, Goal::Time);
+        self.next_at().is_none_or(|next| next > until)
+    }
+
+    /// The same, but no further than the next injected request that is done, which is returned as well.
+    pub fn run_some_until_completed(&mut self, until: Time, events: u64) -> (bool, Option<Completed>) {
+        self.handle(events, until, Goal::Completion);
+        (self.next_at().is_none_or(|next| next > until), self.take_completed())
+    }
+
+    /// Handle up to `events` events; false once every thread is done.
+    pub fn run(&mut self, events: u64) -> bool {
+        self.handle(events, Time::NEVER, Goal::Threads)
+    }
+
+    /// Handle up to `events` events that come no later than `until`; false if there are no more, or if the goal has been
+    /// reached. The only loop, so that it and the routing are one piece of code.
+    fn handle(&mut self, events: u64, until: Time, goal: Goal) -> bool {
+        let last = self.shared.scheduler.events.saturating_add(events);
+        while self.shared.scheduler.events < last {
+            let is_reached = match goal {
+                Goal::Time => false,
+                Goal::Threads => self.host.finished(),
+                Goal::Completion => !self.client_completed.is_empty(),
+            };
+            if is_reached {
+                return false;
+            }
+            let Some((now, event)) = self.shared.scheduler.pop(until) else { return false };
+            self.route(now, event);
+        }
+        !self.host.finished()
+    }
+
+    /// Record up to `limit` steps.
+    pub fn record(&mut self, limit: usize) {
+        self.shared.trace = Trace::new(limit);
+    }
+
+    /// What has been recorded.
+    pub fn trace(&self) -> &Trace {
+        &self.shared.trace
+    }
+
+    /// Time of the last event.
+    pub fn now(&self) -> Time {
+        self.shared.scheduler.now()
+    }
+
+    /// Requests completed so far.
+    pub fn completed(&self) -> u64 {
+        self.recorder.completed()
+    }
+
+    /// The architecture: every event, and who hears of it.
+    #[inline]
+    fn route(&mut self, now: Time, event: Event) {
+        let Engine { shared, host, driver, link, root_complex, controller, media, .. } = self;
+        match event {
+            Event::Thread(thread) => host.on_thread(now, thread, driver, shared),
+            Event::Walk(thread) => host.walk(now, thread, driver, shared),
+            Event::Release(lock) => host.on_release(now, lock, shared),
+            Event::WorkDone(thread) => self.on_work_done(now, thread),
+            Event::Driver => driver.on_timer(now, link, shared),
+            Event::Wire(wire) => link.on_wire(now, wire.into(), shared),
+            Event::Arrive(packet) => {
+                if let Some(arrival) = link.on_arrival(now, packet, shared) {
+                    self.on_arrival(now, arrival);
+                }
+            }
+            Event::Look(packet) => root_complex.on_look(now, packet, link, shared),
+            Event::Answer(packet) => root_complex.on_answer(now, packet, link, shared),
+            Event::Controller { kind, context } => {
+                controller.on_timer(now, Timer { kind, context }, &mut Ports { link, media, shared });
+            }
+            Event::Settle(packet) => {
+                let count = link.bursts[packet].count();
+                self.on_settle_late(now, packet, 0, count);
+            }
+            Event::SettleOne { place, packet } => self.on_settle_late(now, packet, place.into(), 1),
+            Event::Interrupt { vector } => host.on_interrupt(now, vector, shared),
+            Event::Handled { vector } => {
+                host.on_handled(vector);
+                if let Some(until) = driver.on_handled(now, vector, link, shared) {
+                    host.stall(now, vector, until);
+                }
+                self.on_completed(now);
+                self.host.leave_handler();
+            }
+        }
+    }
+
+    /// A thread has finished a piece of work: its request goes down to the driver, or is done.
+    fn on_work_done(&mut self, now: Time, thread: u16) {
+        match self.host.on_work_done(now, thread, &mut self.shared) {
+            Done::Submitted(request) => self.driver.submit(now, request, &mut self.link, &mut self.shared),
+            Done::Completed(request) => self.on_done(now, request),
+            Done::CompletedAndSubmitted(done, at, request) => {
+                self.on_done(at, done);
+                self.driver.submit(now, request, &mut self.link, &mut self.shared);
+            }
+        }
+        self.host.step(now, thread, &self.driver, &mut self.shared);
+    }
+
+    #[inline(always)]
+    fn on_done(&mut self, now: Time, request: RequestId) {
+        let Shared { trace, requests, .. } = &mut self.shared;
+        let done = &requests[request];
+        if trace.is_on() {
+            trace.keep_request(done.number, &done.ledger, &self.stack_names);
+        }
+        self.recorder.record(now, done);
+        if let Some(token) = done.token {
+            self.client_completed.push_back(Completed { token, at: now });
+        }
+        requests.vacate(request);
+    }
+
+    /// Packets have crossed the link: up to the root complex, down to the controller.
+    #[inline]
+    fn on_arrival(&mut self, now: Time, arrival: Arrival) {
+        let flight = &self.link.bursts[arrival.packet];
+        let last = arrival.first + arrival.count == flight.count();
+        let recording = (last && self.shared.trace.is_on()).then(|| self.burst(now, arrival.packet));
+        if flight.packet.direction == Direction::Up {
+            if let Some(burst) = recording {
+                let number = flight.packet.request.map(|request| self.shared.requests[request].number);
+                self.shared.trace.keep_burst(burst, number);
+            }
+            let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
+            if last && matches!(self.controller, Controller::Moneta(_)) {
+                self.on_delivered(now, arrival.packet);
+            }
+            if is_settled {
+                return self.on_settle(now, arrival.packet, arrival.first, arrival.count);
+            }
+            return self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.shared);
+        }
+        if last {
+            let packet = flight.packet;
+            self.link.bursts.vacate(arrival.packet);
+            let payload = self.link.bursts.take_payload(arrival.packet);
+            let Engine { controller, link, media, shared, .. } = self;
+            shared.requests.accepted = None;
+            controller.store(&packet, &mut Ports { link, media, shared });
+            controller.on_packet(now, &packet, &payload, &mut Ports { link, media, shared });
+            if let Some(burst) = recording {
+                self.keep_answer(burst, &packet);
+            }
+        }
+    }
+
+    /// The device hears that its data has been received, if it cares.
+    fn on_delivered(&mut self, now: Time, id: PacketId) {
+        let Engine { link, controller, media, shared, .. } = self;
+        let Controller::Moneta(moneta) = controller else { return };
+        let token = link.bursts[id].packet.token;
+        if token.role == moneta::role::DATA {
+            moneta.on_delivered(now, token.context, &mut Ports { link, media, shared });
+        }
+    }
+
+    /// A burst as a trace keeps it.
+    fn burst(&self, now: Time, id: PacketId) -> Burst {
+        let flight = &self.link.bursts[id];
+        let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
+        let up = flight.packet.direction == Direction::Up;
+        let name = protocol::packet_name(&flight.packet);
+        let to = now - self.link.settling(&flight.packet);
+        Burst { name, up, packets, wire_bytes, from: flight.started(), to }
+    }
+
+    /// Keep packets that have come down. Only now is it known whose command a queue read has brought, if any.
+    fn keep_answer(&mut self, mut burst: Burst, packet: &Packet) {
+        let owner = self.shared.requests.accepted.or(packet.request);
+        let number = owner.map(|request| self.shared.requests[request].number);
+        match (packet.token.role, number) {
+            (dc_express::role::POLL, None) => burst.name = "empty answer",
+            (dc_express::role::POLL, Some(number)) => {
+                self.shared.trace.assign("queue read", packet.sampled_at, number);
+            }
+            (capi::role::ELEMENT, Some(number)) => self.shared.trace.assign("fetch element", packet.sampled_at, number),
+            (nvme::role::FETCH, Some(number)) => self.shared.trace.assign("fetch command", packet.sampled_at, number),
+            (pss::role::DESCRIPTORS, Some(number)) => {
+                self.shared.trace.assign("read descriptors", packet.sampled_at, number);
+            }
+            _ => {}
+        }
+        self.shared.trace.keep_burst(burst, number);
+    }
+
+    /// Packets are in host memory: an interrupt message goes to a core, anything else may be what the driver waits for.
+    #[inline(always)]
+    fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
+        let packet = self.link.bursts[id].packet;
+        if packet.token.role == nvme::role::INTERRUPT {
+            self.link.bursts.vacate(id);
+            return self.host.on_message(now, packet.token.context as u16, &mut self.shared);
+        }
+        if self.root_complex.on_settle(id, first, count, &mut self.link, &mut self.shared) {
+            self.link.bursts.vacate(id);
+        }
+        if packet.kind == Kind::Completion {
+            let answer = self.link.bursts.take_payload(id);
+            self.host.resume_handler(packet.token.context as u16);
+            self.driver.on_answer(now, &answer, &mut self.link, &mut self.shared);
+            self.on_completed(now);
+            return self.host.leave_handler();
+        }
+        let settled = Settled { packet, first, count };
+        self.driver.on_settled(now, &settled, self.polling, &mut self.link, &mut self.shared);
+        self.on_completed(now);
+    }
+
+    /// The same where writes take different times to settle, which is rare.
+    #[cold]
+    fn on_settle_late(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
+        self.on_settle(now, id, first, count);
+    }
+
+    /// Hand the completions that the driver has found to the threads that wait for them.
+    fn on_completed(&mut self, now: Time) {
+        while let Some(part) = self.shared.requests.completed.pop_front() {
+            if let Some(request) = protocol::completed(part, &mut self.shared) {
+                self.host.on_completed(now, request, &self.driver, &mut self.shared);
+            }
+        }
+    }
+
+    /// What has been measured so far.
+    pub fn outcome(&self, drive: &Drive, seed: u64) -> crate::ledger::Outcome {
+        let now = self.recorder.last();
+        let mut counters = self.driver.counters();
+        counters.extend(self.controller.counters());
+        counters.extend(self.media.counters());
+        if let Some(data) = &self.shared.data {
+            counters.extend([("verified_reads", data.verified_reads), ("data_errors", data.data_errors)]);
+        }
+        let cpu = self.host.used(now);
+        self.recorder.outcome(
+            drive,
+            seed,
+            recorder::Parts {
+                now,
+                upstream: self.link.used(Direction::Up),
+                downstream: self.link.used(Direction::Down),
+                cpu,
+                awake_share: self.root_complex.awake_share(now),
+                memory_j: self.media.joules(&drive.media),
+                counters,
+                events: self.shared.scheduler.events,
+                finished: self.host.finished(),
+            },
+        )
+    }
+}

@@ -1,0 +1,136 @@
+//! Counts what completes, and makes the outcome of a run of it.
+
+use crate::drive::Drive;
+use crate::engine::power::PowerModel;
+use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Outcome, WireUse};
+use crate::request::Op;
+use crate::request::Request;
+use crate::time::{Span, Time};
+use crate::workload::Job;
+
+/// What is measured of one job.
+#[derive(Clone, Debug, Default)]
+struct Counted {
+    outcome: JobOutcome,
+    ramp_end: Time,
+    last: Time,
+}
+
+/// The results so far.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    jobs: Vec<Counted>,
+    /// Job of each thread.
+    threads: Vec<usize>,
+    completed: u64,
+    last: Time,
+}
+
+/// What the parts of the machine have to say about a run.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    pub now: Time,
+    pub upstream: WireUse,
+    pub downstream: WireUse,
+    pub cpu: CpuUse,
+    pub awake_share: f64,
+    /// Energy of the memory in joules, if it is known.
+    pub memory_j: Option<f64>,
+    pub counters: Vec<(&'static str, u64)>,
+    pub events: u64,
+    pub finished: bool,
+}
+
+impl Recorder {
+    /// Count the requests of a job; its number.
+    pub fn add_job(&mut self, job: &Job) -> usize {
+        let (name, iodepth, threads) = (job.name.clone(), job.iodepth, job.threads);
+        let outcome = JobOutcome { name, iodepth, threads, ..JobOutcome::default() };
+        self.jobs.push(Counted { outcome, ramp_end: Time::ZERO + job.ramp_time, last: Time::ZERO });
+        self.jobs.len() - 1
+    }
+
+    /// Count injected requests; the number of their job.
+    pub fn add_client(&mut self, iodepth: u32) -> usize {
+        let name = format!("client{}", self.jobs.len());
+        self.jobs.push(Counted {
+            outcome: JobOutcome { name, iodepth, threads: 1, ..JobOutcome::default() },
+            ..Counted::default()
+        });
+        self.jobs.len() - 1
+    }
+
+    /// `thread` works for job number `job`.
+    pub fn add_thread(&mut self, thread: u16, job: usize) {
+        assert!(usize::from(thread) >= self.threads.len(), "threads are numbered in order");
+        // Numbers in between are those of kernel threads, which complete nothing.
+        self.threads.resize(usize::from(thread), usize::MAX);
+        self.threads.push(job);
+    }
+
+    /// Requests completed so far, those in the ramp included.
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Time of the last completion.
+    pub fn last(&self) -> Time {
+        self.last
+    }
+
+    /// A request is done.
+    pub fn record(&mut self, now: Time, request: &Request) {
+        self.completed += 1;
+        self.last = now;
+        let times = request.ledger.close(now);
+        let job = &mut self.jobs[self.threads[usize::from(request.thread)]];
+        job.last = now;
+        if request.ledger.start() < job.ramp_end {
+            return;
+        }
+        let direction = match request.io.op {
+            Op::Read => &mut job.outcome.read,
+            Op::Write => &mut job.outcome.write,
+        };
+        direction.ios += 1;
+        direction.bytes += u64::from(request.io.bytes);
+        direction.submission.record(request.submitted.since(request.issued));
+        direction.completion.record(now.since(request.submitted));
+        direction.total.record(now.since(request.ledger.start()));
+        direction.stages.add(times);
+    }
+
+    /// The outcome so far.
+    pub fn outcome(&self, drive: &Drive, seed: u64, parts: Parts) -> Outcome {
+        let elapsed = parts.now.since(Time::ZERO);
+        Outcome {
+            drive: drive.name.clone(),
+            seed,
+            elapsed,
+            jobs: self.jobs.iter().map(Counted::outcome).collect(),
+            upstream: parts.upstream,
+            downstream: parts.downstream,
+            cpu: parts.cpu,
+            energy: energy(drive, &parts, elapsed),
+            memory_j: parts.memory_j,
+            stack_stages: crate::protocol::stage_names(drive),
+            counters: parts.counters,
+            events: parts.events,
+            finished: parts.finished,
+        }
+    }
+}
+
+impl Counted {
+    fn outcome(&self) -> JobOutcome {
+        let runtime = self.last.since(self.ramp_end);
+        let over = |direction: &DirectionOutcome| DirectionOutcome { runtime, ..direction.clone() };
+        JobOutcome { read: over(&self.outcome.read), write: over(&self.outcome.write), ..self.outcome.clone() }
+    }
+}
+
+fn energy(drive: &Drive, parts: &Parts, elapsed: Span) -> Energy {
+    let model = PowerModel::from(drive);
+    let busy_cores = if elapsed.is_zero() { 0.0 } else { parts.cpu.busy().as_s() / elapsed.as_s() };
+    Energy { server_w: model.server_w(busy_cores, drive.host.core_ghz, parts.awake_share), idle_w: drive.power.idle_w }
+}

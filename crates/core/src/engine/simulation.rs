@@ -1,0 +1,189 @@
+//! Running a description: jobs on a drive, from the first request to the last.
+
+use std::collections::BTreeMap;
+
+use crate::data::check::BLOCK_BYTES;
+use crate::drive::{Drive, Interface};
+use crate::engine::Engine;
+use crate::ledger::Outcome;
+use crate::ledger::trace::Trace;
+use crate::problem::Problems;
+use crate::protocol::capi::spec as capi;
+use crate::protocol::cxl;
+use crate::time::Span;
+use crate::workload::{Job, JobFile, Limits, Place, problems_together};
+
+/// A run that is ready to go, or under way.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    drive: Drive,
+    engine: Engine,
+    seed: u64,
+    /// Requests that all jobs will make, and the longest of their times, as far as that is known.
+    ios: Option<u64>,
+    runtime: Option<Span>,
+}
+
+impl Drive {
+    /// What this drive's queues and memory can take.
+    pub fn limits(&self) -> Limits {
+        let nvme = &self.nvme;
+        let (queue_pairs, queue_entries, block_bytes) = match self.interface {
+            Interface::Nvme => (nvme.queue_pairs, nvme.queue_entries, nvme.block_bytes),
+            Interface::DcExpress => (
+                nvme.queue_pairs.min(self.dc_express.queue_pairs.into()),
+                nvme.queue_entries.min(self.dc_express.queue_entries),
+                4,
+            ),
+            // Requests beyond the tags or descriptors wait in the driver.
+            Interface::Moneta | Interface::Pss => (1, u32::from(u16::MAX), 512),
+            // What the AFU has no place for waits for the next element.
+            Interface::Capi => (1, 1 << 16, capi::LINE_BYTES),
+            // Lines beyond the fill buffers wait in the core.
+            Interface::Cxl => (1, 1 << 16, cxl::LINE_BYTES),
+        };
+        let write_block_bytes = match self.interface {
+            Interface::Pss | Interface::Capi | Interface::Cxl => block_bytes,
+            _ => nvme.block_bytes,
+        };
+        let capacity_bytes = self.media.capacity_mib << 20;
+        Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes }
+    }
+}
+
+impl Simulation {
+    /// Set up `jobs` on `drive`.
+    ///
+    /// # Errors
+    /// Everything that keeps the jobs from running on this drive.
+    pub fn new(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Simulation, Problems> {
+        Simulation::check(drive, jobs)?;
+        Ok(Simulation::set_up(drive, jobs, seed, Engine::new))
+    }
+
+    /// The same with real bytes, so that every read is verified; see [`Engine::with_data`]. With incomplete tags, the
+    /// tags in the buffers decide, so that collisions are those of the data.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`], and writes of less than the 512 bytes by which contents are told apart.
+    ///
+    /// ```
+    /// use phaselink_core::drive::Drive;
+    /// use phaselink_core::simulation::Simulation;
+    /// use phaselink_core::workload::fio;
+    ///
+    /// let drive = Drive::shipped("dc-express").unwrap();
+    /// let file = fio::from_flags(&[("rw", "randrw"), ("bs", "512"), ("size", "1m"), ("number_ios", "1000")])?;
+    /// let jobs = file.resolve(&drive.limits(), &Default::default())?;
+    /// let mut simulation = Simulation::with_data(&drive, &jobs, 1)?;
+    /// while simulation.step(1 << 20) {}
+    /// assert_eq!(simulation.data_problems(), [""; 0]);
+    /// # Ok::<(), phaselink_core::problem::Problems>(())
+    /// ```
+    pub fn with_data(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Simulation, Problems> {
+        let limits = drive.limits();
+        let write_block_bytes = limits.write_block_bytes.max(BLOCK_BYTES as u32);
+        problems(jobs, &Limits { write_block_bytes, ..limits })?;
+        Ok(Simulation::set_up(drive, jobs, seed, Engine::with_data))
+    }
+
+    /// Whether these jobs can run on this drive.
+    ///
+    /// # Errors
+    /// Everything that keeps them from it.
+    pub fn check(drive: &Drive, jobs: &[Job]) -> Result<(), Problems> {
+        problems(jobs, &drive.limits())
+    }
+
+    fn set_up(drive: &Drive, jobs: &[Job], seed: u64, engine: fn(&Drive, u64) -> Engine) -> Simulation {
+        let mut engine = engine(drive, seed);
+        for job in jobs {
+            engine.add_job(job, drive.limits().capacity_bytes, seed);
+        }
+        // Too many to count is as good as unknown.
+        let ios = jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(job.ios?.checked_mul(job.threads.into())?));
+        let runtime = jobs.iter().map(|job| job.runtime).max().flatten();
+        Simulation { drive: drive.clone(), engine, seed, ios, runtime }
+    }
+
+    /// Record up to `limit` steps for a packet ladder or a timeline.
+    pub fn record(&mut self, limit: usize) {
+        self.engine.record(limit);
+    }
+
+    /// Run on for about `events` events; false once the jobs are done.
+    pub fn step(&mut self, events: u64) -> bool {
+        self.engine.run(events)
+    }
+
+    /// Share of the run that is over, as far as the jobs tell.
+    pub fn progress(&self) -> Option<f64> {
+        let by_ios = self.ios.map(|ios| self.engine.completed() as f64 / ios.max(1) as f64);
+        let by_time = self.runtime.map(|span| self.engine.now().as_ps() as f64 / span.as_ps().max(1) as f64);
+        let share = by_ios
+            .into_iter()
+            .chain(by_time)
+            .fold(None, |most: Option<f64>, share| Some(most.map_or(share, |most| most.max(share))));
+        share.map(|share| share.min(1.0))
+    }
+
+    /// What has been measured so far.
+    pub fn outcome(&self) -> Outcome {
+        self.engine.outcome(&self.drive, self.seed)
+    }
+
+    /// What has been recorded.
+    pub fn trace(&self) -> &Trace {
+        self.engine.trace()
+    }
+
+    /// The first reads that returned what they may not, described; none without data.
+    pub fn data_problems(&self) -> &[String] {
+        self.engine.data_problems()
+    }
+
+    /// The drive.
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+}
+
+/// Everything that keeps jobs from running within these limits.
+fn problems(jobs: &[Job], limits: &Limits) -> Result<(), Problems> {
+    let place = Place::new("jobs", None);
+    let mut problems: Vec<_> = jobs.iter().flat_map(|job| job.problems(&place, limits)).collect();
+    problems.extend(problems_together(jobs, &place, limits));
+    Problems(problems).or(())
+}
+
+/// Run jobs to their end.
+///
+/// # Errors
+/// Everything that keeps the jobs from running on this drive.
+///
+/// ```
+/// use phaselink_core::drive::Drive;
+/// use phaselink_core::simulation::simulate;
+/// use phaselink_core::workload::fio;
+///
+/// let drive = Drive::shipped("dc-express").unwrap();
+/// let file = fio::from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", "1000")])?;
+/// let jobs = file.resolve(&drive.limits(), &Default::default())?;
+/// let outcome = simulate(&drive, &jobs, 1)?;
+/// assert!(outcome.iops() > 700_000.0);
+/// # Ok::<(), phaselink_core::problem::Problems>(())
+/// ```
+pub fn simulate(drive: &Drive, jobs: &[Job], seed: u64) -> Result<Outcome, Problems> {
+    let mut simulation = Simulation::new(drive, jobs, seed)?;
+    while simulation.step(1 << 20) {}
+    Ok(simulation.outcome())
+}
+
+/// The same for a job file that replays no traces.
+///
+/// # Errors
+/// Everything that is wrong with the jobs.
+pub fn simulate_file(drive: &Drive, file: &JobFile, seed: u64) -> Result<Outcome, Problems> {
+    let jobs = file.resolve(&drive.limits(), &BTreeMap::new())?;
+    simulate(drive, &jobs, seed)
+}

@@ -1,0 +1,15 @@
+//! What is counted: stages of a request's life, latencies, records of steps, and the outcome of a run.
+//!
+//! Plain data; [`crate::report`] prints it.
+
+mod histogram;
+pub mod latency;
+pub mod outcome;
+pub mod record;
+pub mod stage;
+pub mod trace;
+
+pub use latency::Latency;
+pub use outcome::{CpuUse, DirectionOutcome, Energy, JobOutcome, Outcome, WireUse};
+pub use stage::{Stage, StageTimes};
+pub use trace::{Record, Step, Trace};

@@ -1,0 +1,165 @@
+//! What the simulator records when asked: activities and packets, each with its beginning and end.
+//!
+//! The writers ([`ladder`](super::ladder()), [`perfetto`](super::perfetto())) accept records in any
+//! order. A trace costs one comparison a push once it is full, and nothing is lost silently:
+//! [`Trace::dropped`] counts what came after the limit.
+
+use std::borrow::Cow;
+
+use crate::time::Time;
+
+/// A name; borrowed wherever it is known beforehand.
+pub type Name = Cow<'static, str>;
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// An activity of the host.
+    Host(Name),
+    /// An activity of the device's controller.
+    Device(Name),
+    /// An activity of the memory.
+    Media(Name),
+    /// Packets from device to host: what they carry, how many, and all their bytes on the wire.
+    ///
+    /// A name that begins with `empty` marks an answer without news; the writers show it dimmed.
+    Up { what: Name, packets: u32, wire_bytes: u32 },
+    /// Packets from host to device, likewise.
+    Down { what: Name, packets: u32, wire_bytes: u32 },
+}
+
+/// One step of a request's way, or of nobody's (`request` is none: a queue read that looks for work).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub request: Option<u64>,
+    /// Packets: the first symbol enters the wire. Activities: the start.
+    pub from: Time,
+    /// Packets: the last one is usable at the other end. Activities: the end, `from` for an instant.
+    pub to: Time,
+    pub step: Step,
+}
+
+/// Records up to a limit.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    records: Vec<Record>,
+    limit: usize,
+    dropped: u64,
+}
+
+impl Step {
+    /// The name of the activity, or of what the packets carry.
+    pub fn name(&self) -> &str {
+        match self {
+            Step::Host(what) | Step::Device(what) | Step::Media(what) => what,
+            Step::Up { what, .. } | Step::Down { what, .. } => what,
+        }
+    }
+
+    /// Whether this is an answer without news.
+    pub fn is_empty_answer(&self) -> bool {
+        matches!(self, Step::Up { .. } | Step::Down { .. }) && self.name().starts_with("empty")
+    }
+}
+
+impl Trace {
+    /// A trace that keeps the first `limit` records; the default keeps none.
+    pub fn new(limit: usize) -> Trace {
+        Trace { limit, ..Trace::default() }
+    }
+
+    /// Keep a record, if there is room.
+    pub fn push(&mut self, record: Record) {
+        if self.records.len() < self.limit {
+            self.records.push(record);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Whether anything is recorded at all.
+    pub fn is_on(&self) -> bool {
+        self.limit > 0
+    }
+
+    /// The packets recorded last under this name turn out to be `request`'s.
+    pub fn assign(&mut self, name: &str, from: Time, request: u64) {
+        let last = self.records.iter_mut().rev();
+        if let Some(record) = last.take_while(|r| r.to >= from).find(|r| r.step.name() == name) {
+            record.request = Some(request);
+        }
+    }
+
+    /// Whether the limit is reached, so that callers may spare themselves making records.
+    pub fn is_full(&self) -> bool {
+        self.records.len() >= self.limit
+    }
+
+    /// The records in the order in which they were pushed.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Records that found no room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// The records in order of their beginnings, and where these are equal, of their pushing.
+    pub fn in_order(&self) -> Vec<&Record> {
+        let mut records: Vec<&Record> = self.records.iter().collect();
+        records.sort_by_key(|record| record.from);
+        records
+    }
+
+    /// One request's records, with those of nobody that overlap its life.
+    pub fn of_request(&self, request: u64) -> Trace {
+        let own = || self.records.iter().filter(|record| record.request == Some(request));
+        let from = own().map(|record| record.from).min().unwrap_or(Time::NEVER);
+        let to = own().map(|record| record.to).max().unwrap_or(Time::ZERO);
+        let belongs = |record: &&Record| match record.request {
+            Some(owner) => owner == request,
+            None => record.from <= to && record.to >= from,
+        };
+        let records: Vec<Record> = self.records.iter().filter(belongs).cloned().collect();
+        Trace { limit: records.len(), records, dropped: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sample::{dc_express_read, record, trace_of, up};
+
+    #[test]
+    fn a_full_trace_counts_what_it_no_longer_keeps() {
+        let mut trace = Trace::new(1);
+        trace.push(record(None, 0, 0, Step::Host("kept".into())));
+        assert!(trace.is_full());
+        trace.push(record(None, 1, 1, Step::Host("lost".into())));
+        assert_eq!((trace.records().len(), trace.dropped()), (1, 1));
+        assert!(Trace::default().is_full());
+    }
+
+    #[test]
+    fn a_requests_trace_keeps_the_queue_reads_of_its_lifetime_only() {
+        let mut records = dc_express_read().records().to_vec();
+        records.push(record(Some(8), 900_000, 901_000, Step::Host("another".into())));
+        records.push(record(None, 2_000_000, 2_100_000, up("queue read", 1, 24)));
+        let trace = trace_of(records);
+        assert_eq!(trace.of_request(7).records().len(), 11);
+        assert_eq!(trace.of_request(8).records().len(), 2);
+        assert!(trace.of_request(9).records().is_empty());
+    }
+
+    #[test]
+    fn records_come_in_order_of_time_whatever_the_order_of_pushing() {
+        let trace = trace_of(vec![
+            record(None, 5, 6, Step::Host("b".into())),
+            record(None, 1, 9, Step::Host("a".into())),
+            record(None, 5, 5, Step::Host("c".into())),
+        ]);
+        let names: Vec<&str> = trace.in_order().iter().map(|record| record.step.name()).collect();
+        assert_eq!(names, ["a", "b", "c"]);
+    }
+}

@@ -1,0 +1,244 @@
+//! The root complex and the memory behind it: answers the device's reads, lets its writes settle.
+//!
+//! Owes the device: writes settle in order unless they carry the relaxed ordering attribute, and a read sees every
+//! strictly ordered write before it (PCI Express Base Specification 6.0, section 2.4.1).
+
+use super::{Arrival, Link};
+use crate::config::{self, Placement};
+use crate::random::mix;
+use crate::scheduler::Event;
+use crate::shared::Shared;
+use crate::time::{Span, Time};
+use crate::tlp::PacketId;
+use crate::tlp::{Direction, Kind, Packet};
+
+/// The root complex.
+#[derive(Clone, Debug)]
+pub struct RootComplex {
+    read: Span,
+    write: Span,
+    iommu_miss: Span,
+    iommu_miss_ratio: f64,
+    refresh: Span,
+    refresh_interval: Span,
+    late_write: Span,
+    late_write_ratio: f64,
+    read_completion_boundary_bytes: u32,
+    seed: u64,
+    /// Every strictly ordered write so far is in memory by then.
+    settled_until: Time,
+    /// How long the device's reads have kept the package awake, and since when the last of them does.
+    package_sleep: Span,
+    awake: Span,
+    awake_until: Time,
+}
+
+impl RootComplex {
+    /// The root complex of this host. The cache's latency scales with the clock that it runs at.
+    pub fn new(
+        config: &config::RootComplex,
+        link: &config::Link,
+        host: &config::Host,
+        power: &config::Power,
+        seed: u64,
+    ) -> RootComplex {
+        let uncore_ratio = match host.uncore_follows_core {
+            true => host.nominal_ghz / host.core_ghz,
+            false => 1.0,
+        };
+        let read = match config.placement {
+            Placement::Cache => config.cache_read.scale(uncore_ratio),
+            Placement::Dram => config.dram_read,
+            Placement::RemoteCache => config.cache_read.scale(uncore_ratio) + config.remote,
+            Placement::RemoteDram => config.dram_read + config.remote,
+        };
+        let in_dram = matches!(config.placement, Placement::Dram | Placement::RemoteDram);
+        let remote = matches!(config.placement, Placement::RemoteCache | Placement::RemoteDram);
+        let remote_write = if remote { config.remote } else { Span::ZERO };
+        RootComplex {
+            read,
+            write: config.write.scale(uncore_ratio) + remote_write,
+            iommu_miss: config.iommu_miss,
+            iommu_miss_ratio: if config.iommu { config.iommu_miss_ratio } else { 0.0 },
+            refresh: if in_dram { config.refresh } else { Span::ZERO },
+            refresh_interval: config.refresh_interval,
+            late_write: config.late_write,
+            late_write_ratio: config.late_write_ratio,
+            read_completion_boundary_bytes: link.read_completion_boundary_bytes,
+            seed,
+            settled_until: Time::ZERO,
+            package_sleep: power.package_sleep,
+            awake: Span::ZERO,
+            awake_until: Time::ZERO,
+        }
+    }
+
+    /// From the arrival of every posted write to its being in memory; nothing if that differs from write to write.
+    pub fn settle(&self) -> Option<Span> {
+        (self.late_write_ratio == 0.0 && self.iommu_miss_ratio == 0.0).then_some(self.write)
+    }
+
+    /// From a read's arrival to its answer, without an IOMMU miss.
+    pub fn read_latency(&self) -> Span {
+        self.read
+    }
+
+    /// From a write's arrival to its data being visible, if it is neither late nor translated.
+    pub fn write_latency(&self) -> Span {
+        self.write
+    }
+
+    /// Share of the time up to `now` in which the device's reads kept the package awake.
+    pub fn awake_share(&self, now: Time) -> f64 {
+        let awake = self.awake - self.awake_until.since(now);
+        if now == Time::ZERO { 0.0 } else { awake.as_ps() as f64 / now.as_ps() as f64 }
+    }
+
+    /// Packets from the device have arrived.
+    pub fn on_arrival(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
+        match link.bursts[arrival.packet].packet.kind {
+            Kind::MemoryWrite => self.on_write(now, arrival, link, shared),
+            Kind::MemoryRead => self.on_read(now, arrival, link, shared),
+            // The answer to a processor's read has pushed the writes before it into memory.
+            Kind::Completion => {
+                let settled_until = self.settled_until.max(link.bursts[arrival.packet].posted_until());
+                shared.scheduler.at(settled_until.max(now), Event::Settle(arrival.packet));
+            }
+        }
+    }
+
+    /// Posted writes settle in memory: all at once, or one by one where some may be late. Where all take the same time,
+    /// the link hands them over settled instead.
+    fn on_write(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
+        let flight = &link.bursts[arrival.packet];
+        let (serial, each, relaxed) = (flight.serial(), flight.each(), flight.packet.relaxed);
+        let translation = self.translation(serial, arrival.first);
+        if self.late_write_ratio == 0.0 {
+            let event = match arrival.count == flight.count() {
+                true => Event::Settle(arrival.packet),
+                false => Event::SettleOne { place: arrival.first as u16, packet: arrival.packet },
+            };
+            return shared.scheduler.at(self.settle_at(now + self.write + translation, relaxed), event);
+        }
+        for place in 0..arrival.count {
+            let arrived = now - each * u64::from(arrival.count - 1 - place);
+            let index = arrival.first + place;
+            let late = self.late(serial, index);
+            let at = self.settle_at(arrived + self.write + translation + late, relaxed);
+            if !relaxed && at > arrived + self.write + translation {
+                link.hold_posted(Direction::Up, arrived, at);
+            }
+            shared.scheduler.at(at.max(now), Event::SettleOne { place: index as u16, packet: arrival.packet });
+        }
+    }
+
+    /// When a write that could settle at `at` does, given its ordering.
+    fn settle_at(&mut self, at: Time, relaxed: bool) -> Time {
+        if relaxed {
+            return at;
+        }
+        self.settled_until = self.settled_until.max(at);
+        self.settled_until
+    }
+
+    /// Packets of a write have settled: its bytes are in memory. True if they were the last of their burst.
+    pub fn on_settle(
+        &mut self,
+        packet: PacketId,
+        first: u32,
+        count: u32,
+        link: &mut Link,
+        shared: &mut Shared,
+    ) -> bool {
+        let flight = &mut link.bursts[packet];
+        flight.settled += count;
+        let (Packet { user_data, address, bytes, .. }, last) = (flight.packet, flight.settled == flight.count());
+        if flight.packet.kind == Kind::Completion {
+            // It goes to a processor's register.
+        } else if !user_data {
+            link.bursts.store(packet, address, bytes, &mut shared.memory);
+        } else if let Some(data) = &mut shared.data {
+            data.to_host(&flight.packet, first, count, &mut shared.memory);
+        }
+        last
+    }
+
+    /// The device reads. Once all requests of the burst are in, memory is looked at, unless writes before them have yet
+    /// to settle: a read does not pass a write.
+    fn on_read(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
+        self.stay_awake(now);
+        let flight = &mut link.bursts[arrival.packet];
+        if flight.first_arrival == Time::NEVER {
+            flight.first_arrival = now - flight.each() * u64::from(arrival.count - 1);
+        }
+        if arrival.first + arrival.count < flight.count() {
+            return;
+        }
+        let settled_until = self.settled_until.max(flight.posted_until());
+        if settled_until > now {
+            flight.first_arrival = settled_until;
+            return shared.scheduler.at(settled_until, Event::Look(arrival.packet));
+        }
+        self.on_look(now, arrival.packet, link, shared);
+    }
+
+    /// Memory is looked at; the answer starts after the latency of the access, which the first request has begun.
+    #[inline(always)]
+    pub fn on_look(&mut self, now: Time, id: PacketId, link: &mut Link, shared: &mut Shared) {
+        let serial = link.bursts[id].serial();
+        let latency = self.read + self.translation(serial, 0) + self.refreshing(serial);
+        let flight = &mut link.bursts[id];
+        flight.packet.sampled_at = now;
+        let at = (flight.first_arrival + latency).max(now);
+        let Packet { user_data, address, bytes, .. } = flight.packet;
+        if !user_data {
+            link.bursts.load(id, address, bytes, &shared.memory);
+        }
+        shared.scheduler.at(at, Event::Answer(id));
+    }
+
+    /// The access is done: the read turns around as a burst of completions.
+    pub fn on_answer(&mut self, now: Time, id: PacketId, link: &mut Link, shared: &mut Shared) {
+        let packet = &mut link.bursts[id].packet;
+        packet.kind = Kind::Completion;
+        packet.direction = Direction::Down;
+        packet.chunk_bytes = self.read_completion_boundary_bytes;
+        link.send_on(now, id, shared);
+    }
+
+    fn stay_awake(&mut self, now: Time) {
+        let until = now + self.package_sleep;
+        self.awake += until.since(self.awake_until.max(now));
+        self.awake_until = until;
+    }
+
+    /// What an IOMMU miss costs this access. Drawn from the packet's serial number, so that it does not depend on
+    /// what else is under way.
+    fn translation(&self, serial: u64, index: u32) -> Span {
+        match self.iommu_miss_ratio > 0.0 && self.draw(serial, index, 1) < self.iommu_miss_ratio {
+            true => self.iommu_miss,
+            false => Span::ZERO,
+        }
+    }
+
+    /// What is left of a refresh that a read from DRAM meets. Its rank is anywhere between two of them.
+    fn refreshing(&self, serial: u64) -> Span {
+        if self.refresh.is_zero() {
+            return Span::ZERO;
+        }
+        let since = self.refresh_interval.scale(self.draw(serial, 0, 3));
+        if since < self.refresh { self.refresh - since } else { Span::ZERO }
+    }
+
+    fn late(&self, serial: u64, index: u32) -> Span {
+        match self.draw(serial, index, 2) < self.late_write_ratio {
+            true => self.late_write,
+            false => Span::ZERO,
+        }
+    }
+
+    fn draw(&self, serial: u64, index: u32, purpose: u64) -> f64 {
+        let bits = mix(mix(self.seed ^ serial) ^ (u64::from(index) << 8 | purpose));
+        (bits >> 11) as f64 / (1u64 << 53) as f64
+    }
+}

@@ -1,0 +1,120 @@
+//! CAPI in closed form, in the order of the ladder in [`crate::protocol::capi`].
+
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
+use crate::predict::Parts;
+use crate::predict::form::{Certainty, Form, Latency, first_reason};
+use crate::predict::media::Access;
+use crate::predict::workload::{Class, Workload};
+use crate::protocol::capi::afu::CLAIM_BYTES;
+use crate::protocol::capi::spec::{LINE_BYTES, STATUS_BYTES};
+use crate::request::Op;
+use crate::time::{Span, Time};
+use crate::tlp::{Direction, Packet};
+
+/// A doorbell is a register of four bytes.
+const DOORBELL_BYTES: u32 = 4;
+
+/// A request over CAPI: its bounds, and its latency if one command carries it.
+pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
+    let one_command = class.bytes <= parts.drive.capi.max_transfer_kib * 1024;
+    Form { latency: one_command.then(|| latency(parts, workload, class)), ..Form::of_data(parts, workload, class) }
+}
+
+fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
+    let capi = &parts.drive.capi;
+    let access = access(parts, workload, class);
+    let ring = parts.at_clock(parts.drive.host.mmio_write);
+    let mut ledger = parts.descend(class.op, class.bytes);
+    ledger.spend(Stage::Driver, parts.at_clock(capi.fill) + ring);
+    ledger.spend(Stage::Doorbell, parts.sent(&parts.write(Direction::Down, DOORBELL_BYTES)));
+    ledger.spend(Stage::Psl, capi.psl);
+    ledger.spend(Stage::Fetch, parts.round_trip(LINE_BYTES));
+    ledger.spend(Stage::Parse, capi.parse);
+    match class.op {
+        Op::Read => read(parts, &mut ledger, class.bytes, access),
+        Op::Write => write(parts, &mut ledger, class.bytes),
+    }
+    parts.see(&mut ledger);
+    parts.ascend(&mut ledger, class.op, class.bytes);
+    let certainty = doubt(parts, class, access).map_or(Certainty::Exact, Certainty::AtLeast);
+    let latency = Latency::new(&ledger, access, certainty);
+    // Commands that gather for an element share its doorbell.
+    Latency { least: latency.least.saturating_sub(ring), ..latency }
+}
+
+/// The media, from which lines go out as they are, whatever the link's largest payload. A write does not wait for it.
+fn access(parts: &Parts, workload: &Workload, class: &Class) -> Access {
+    let access = parts.access(workload, class);
+    if class.op == Op::Write {
+        return Access { idle: Span::ZERO, waited: Span::ZERO, least: Span::ZERO, ..access };
+    }
+    if !access.regular {
+        return Access { idle: access.least, ..access };
+    }
+    let timing = parts.media.clone().read(Time::ZERO, workload.offset, class.bytes, LINE_BYTES.min(class.bytes));
+    let start = parts.link.stream_start(class.bytes, LINE_BYTES, timing.first_at, timing.last_at);
+    let (idle, waited) = (start.since(Time::ZERO), timing.started.since(Time::ZERO));
+    Access { idle, waited, least: access.least.min(idle), ..access }
+}
+
+/// Requests for so many bytes, each for as many of them, and what answers them.
+fn exchange(parts: &Parts, bytes: u32, each_bytes: u32) -> (Packet, Packet) {
+    (Packet { chunk_bytes: each_bytes, ..parts.read(bytes) }, parts.answer(bytes))
+}
+
+/// From the arrival of the first of some requests to the answer: the memory is asked from then on.
+fn host_memory(parts: &Parts, requests: &Packet) -> Span {
+    let (each, _) = parts.link.packet_times(requests);
+    parts.root_complex.read_latency().saturating_sub(parts.on_wire(requests) - each)
+}
+
+/// Media, claim, lines, and the status behind them.
+fn read(parts: &Parts, ledger: &mut Ledger, bytes: u32, access: Access) {
+    let capi = &parts.drive.capi;
+    ledger.spend(Stage::MediaWait, access.waited);
+    ledger.spend(Stage::Media, access.idle - access.waited);
+    ledger.spend(Stage::Psl, capi.psl);
+    if capi.claim_lines {
+        let (claim, claimed) = exchange(parts, bytes / LINE_BYTES * CLAIM_BYTES, CLAIM_BYTES);
+        ledger.spend(Stage::Claim, parts.sent(&claim) + host_memory(parts, &claim) + parts.sent(&claimed));
+        ledger.spend(Stage::Psl, capi.psl);
+    }
+    let lines = parts.on_wire(&Packet { chunk_bytes: LINE_BYTES, ..parts.data(bytes) });
+    ledger.spend(Stage::Transfer, lines);
+    ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::Settle, parts.root_complex.write_latency());
+    // The status passes the PSL beside the lines, and the wire behind them.
+    ledger.spend(Stage::CompletionEntry, capi.psl.max(lines) - lines + parts.on_wire(&status(parts)));
+}
+
+/// Lines from the host, then the status: the memory comes later.
+fn write(parts: &Parts, ledger: &mut Ledger, bytes: u32) {
+    let psl = parts.drive.capi.psl;
+    let (requests, lines) = exchange(parts, bytes, LINE_BYTES);
+    ledger.spend(Stage::Psl, psl);
+    ledger.spend(Stage::Transfer, parts.on_wire(&requests));
+    ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::HostRead, host_memory(parts, &requests));
+    ledger.spend(Stage::Transfer, parts.on_wire(&lines));
+    ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::Psl, psl);
+    ledger.spend(Stage::CompletionEntry, parts.sent(&status(parts)) + parts.root_complex.write_latency());
+}
+
+fn status(parts: &Parts) -> Packet {
+    parts.write(Direction::Up, STATUS_BYTES as u32)
+}
+
+fn doubt(parts: &Parts, class: &Class, access: Access) -> Option<&'static str> {
+    let capi = &parts.drive.capi;
+    let requests = Packet { chunk_bytes: LINE_BYTES, ..parts.read(class.bytes) };
+    let doubts = [
+        (capi.translation_miss_ratio > 0.0, "addresses that the PSL cannot translate come by chance"),
+        (parts.refreshes(), "reads of host memory wait for its refresh"),
+        (class.op == Op::Write, "writes wait for room in the AFU's buffer once the memory falls behind"),
+        (!parts.flows(&requests, 0), "lines wait for flow-control credits"),
+    ];
+    let found = first_reason(&doubts);
+    found.or_else(|| parts.doubt(access, class.bytes, 1))
+}

@@ -1,0 +1,21 @@
+//! Keys of CXL.mem in drive files.
+
+use crate::config::section::section;
+use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::time::Span;
+
+section! {
+    /// CXL.mem: loads and stores of the processor, and a memory expander (Compute Express Link Specification).
+    pub struct Cxl ("cxl") {
+        /// Lines of 64 bytes that a core may have under way at once: its fill buffers
+        fill_buffers => fill_buffers: u16 = 16, 1..=256;
+        /// Processor time to issue the loads or stores of one line
+        issue_ns => issue: Span = ns(1), ZERO..=LONGEST;
+        /// Time of a message in the device, port and controller both ways, without buffer and memory
+        controller_ns => controller: Span = ns(40), ZERO..=LONGEST;
+        /// Bytes that the device reads from its memory, or writes to it, at once
+        unit_bytes => unit_bytes: u32 = 256, [64, 128, 256, 512, 1024, 2048, 4096];
+        /// Units that the device's buffer holds of those read, and as many of those written; it is within the persistence domain
+        buffer_units => buffer_units: u32 = 64, 1..=65536;
+    }
+}

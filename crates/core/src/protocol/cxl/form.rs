@@ -1,0 +1,282 @@
+//! CXL.mem in closed form, in the order of the ladder in [`crate::protocol::cxl`].
+//!
+//! A lone request meets only itself: its lines follow each other on the wires and meet in the memory. As each wire serves
+//! in order, a recurrence over the lines gives the instant of each.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
+use crate::media::Media;
+use crate::predict::Parts;
+use crate::predict::demand::Demands;
+use crate::predict::form::{Certainty, Form, Latency};
+use crate::predict::workload::{Class, Workload};
+use crate::protocol::cxl::{Buffer, LINE_BYTES};
+use crate::request::Op;
+use crate::time::{Span, Time};
+use crate::tlp::{Direction, Kind, Packet};
+
+/// A request over CXL.mem.
+pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
+    Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
+}
+
+/// Lines of a request.
+fn lines(bytes: u32) -> u32 {
+    bytes / LINE_BYTES
+}
+
+/// Processor time before a request's first line is on its way.
+fn issue(parts: &Parts, bytes: u32) -> Span {
+    let cxl = &parts.drive.cxl;
+    parts.at_clock(cxl.issue) * u64::from(lines(bytes).min(cxl.fill_buffers.into()))
+}
+
+/// What asks for a line, or brings it to be stored.
+fn message(parts: &Parts, op: Op) -> Packet {
+    let message = parts.write(Direction::Down, LINE_BYTES);
+    match op {
+        Op::Read => Packet { kind: Kind::MemoryRead, ..message },
+        Op::Write => message.user_data(0, None),
+    }
+}
+
+/// What answers it.
+fn answer(parts: &Parts, op: Op) -> Packet {
+    match op {
+        Op::Read => parts.data(LINE_BYTES),
+        Op::Write => parts.write(Direction::Up, 0),
+    }
+}
+
+fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
+    let mut demands = Demands::default();
+    let mut ledger = parts.descend(class.op, class.bytes);
+    ledger.spend(Stage::Driver, issue(parts, class.bytes));
+    parts.ascend(&mut ledger, class.op, class.bytes);
+    parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), false);
+    let times = f64::from(lines(class.bytes));
+    parts.demand_burst(&mut demands, &message(parts, class.op), times);
+    parts.demand_burst(&mut demands, &answer(parts, class.op), times);
+    let cores = workload.threads.min(parts.drive.host.cores.into()) * u32::from(parts.drive.cxl.fill_buffers);
+    demands.add("fill buffers", f64::from(cores), line_least(parts, class.op), times);
+    demands.add_share(&demand_media(parts, workload, class), 1.0);
+    demands
+}
+
+/// What a request costs the memory: its share of units, as others may find the rest of a unit in the buffer, less the
+/// stores that meet what was stored before.
+fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
+    let cxl = &parts.drive.cxl;
+    let mut unit = Demands::default();
+    parts.demand_media(&mut unit, workload, &Class { bytes: cxl.unit_bytes, ..*class });
+    let held = f64::from(cxl.unit_bytes) * f64::from(cxl.buffer_units) / workload.region_bytes.max(1) as f64;
+    let reach = match class.op {
+        Op::Write if !is_whole(parts, class) => (1.0 - held).max(0.0),
+        _ => 1.0,
+    };
+    let mut demands = Demands::default();
+    demands.add_share(&unit, reach * f64::from(class.bytes) / f64::from(cxl.unit_bytes));
+    demands
+}
+
+/// Whether requests are whole units.
+fn is_whole(parts: &Parts, class: &Class) -> bool {
+    class.aligned && class.bytes.is_multiple_of(parts.drive.cxl.unit_bytes)
+}
+
+/// The least for which a line is under way: it is in the buffer.
+fn line_least(parts: &Parts, op: Op) -> Span {
+    parts.sent(&message(parts, op))
+        + parts.drive.cxl.controller
+        + parts.sent(&answer(parts, op))
+        + parts.root_complex.write_latency()
+}
+
+fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
+    let doubt = doubt(parts, workload, class);
+    let mut ledger = parts.descend(class.op, class.bytes);
+    ledger.spend(Stage::Driver, issue(parts, class.bytes));
+    let before = ledger.cursor().since(ledger.start());
+    match doubt {
+        Some(Doubt::Held) => spend_least(parts, class, &mut ledger),
+        _ => Lines::new(parts, class.op, ledger.cursor()).run(workload.offset, class.bytes, &mut ledger),
+    }
+    let below = ledger.cursor();
+    parts.ascend(&mut ledger, class.op, class.bytes);
+    let least = before + line_least(parts, class.op) + ledger.cursor().since(below);
+    let stages = ledger.close(ledger.cursor()).clone();
+    Latency { least: least.min(stages.total()), stages, certainty: doubt.map_or(Certainty::Exact, Doubt::certainty) }
+}
+
+/// Why a request may take another time than the recurrence gives.
+#[derive(Clone, Copy, Debug)]
+enum Doubt {
+    /// Its lines may be in the buffer, or lie differently.
+    Held,
+    Longer(&'static str),
+    Shorter(&'static str),
+}
+
+impl Doubt {
+    fn certainty(self) -> Certainty {
+        match self {
+            Doubt::Held => Certainty::AtLeast("lines may be in the buffer already, or lie differently in the memory"),
+            Doubt::Longer(why) => Certainty::AtLeast(why),
+            Doubt::Shorter(why) => Certainty::Mean(why),
+        }
+    }
+}
+
+fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<Doubt> {
+    let access = parts.access(workload, class);
+    let at_once = lines(class.bytes).min(parts.drive.cxl.fill_buffers.into()) * LINE_BYTES;
+    let starved = class.op == Op::Write
+        && !parts.flows(&Packet { chunk_bytes: LINE_BYTES, ..parts.write(Direction::Down, at_once) }, 0);
+    let units = class.bytes.div_ceil(parts.drive.cxl.unit_bytes) + 1;
+    match class.op {
+        Op::Read if !access.regular || !is_whole(parts, class) && workload.sequential => Some(Doubt::Held),
+        Op::Write if units > parts.drive.cxl.buffer_units => Some(Doubt::Held),
+        _ if parts.drive.link.dllps => Some(Doubt::Longer("acknowledgements share the wires")),
+        _ if starved => Some(Doubt::Longer("stores wait for flow-control credits")),
+        Op::Write => Some(Doubt::Longer("stores wait for room in the buffer once the memory falls behind")),
+        _ => parts.doubt(access, at_once, 0).map(Doubt::Longer).or_else(|| {
+            let again = Doubt::Shorter("a load whose unit has been read for another finds it in the buffer");
+            (!is_whole(parts, class)).then_some(again)
+        }),
+    }
+}
+
+/// The least that a request takes: all is in the buffer, and lines follow each other on the wire.
+fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
+    let burst = match class.op {
+        Op::Read => answer(parts, Op::Read),
+        Op::Write => message(parts, Op::Write),
+    };
+    ledger.spend(Stage::LinkWait, parts.on_wire(&burst) * u64::from(lines(class.bytes) - 1));
+    match class.op {
+        Op::Read => ledger.spend(Stage::LineRequest, parts.sent(&message(parts, Op::Read))),
+        Op::Write => {}
+    }
+    ledger.spend(Stage::Transfer, parts.on_wire(&burst));
+    ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::Parse, parts.drive.cxl.controller);
+    match class.op {
+        Op::Read => ledger.spend(Stage::Settle, parts.root_complex.write_latency()),
+        Op::Write => {
+            let done = parts.sent(&answer(parts, Op::Write)) + parts.root_complex.write_latency();
+            ledger.spend(Stage::CompletionEntry, done);
+        }
+    }
+}
+
+/// A line that has gone to the device.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    issued: Time,
+    sent: Time,
+    arrived: Time,
+    /// When it leaves its wait for memory or buffer.
+    started: Time,
+}
+
+/// Lines of a request on their way through an idle drive.
+struct Lines<'a> {
+    parts: &'a Parts<'a>,
+    op: Op,
+    down: Span,
+    up: Span,
+    down_free_at: Time,
+    up_free_at: Time,
+    buffer: Buffer,
+    media: Media,
+    lines: Vec<Line>,
+    /// Lines by the instant at which their answer is ready.
+    ready: BinaryHeap<Reverse<(Time, usize)>>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(parts: &'a Parts, op: Op, start: Time) -> Lines<'a> {
+        Lines {
+            parts,
+            op,
+            down: parts.on_wire(&message(parts, op)),
+            up: parts.on_wire(&answer(parts, op)),
+            down_free_at: start,
+            up_free_at: start,
+            buffer: Buffer::new(&parts.drive.cxl),
+            media: parts.media.clone(),
+            lines: Vec::new(),
+            ready: BinaryHeap::new(),
+        }
+    }
+
+    /// All lines of `bytes` from `offset` on, charged as the last of them that is answered.
+    fn run(mut self, offset: u64, bytes: u32, ledger: &mut Ledger) {
+        let mut offsets = (0..u64::from(lines(bytes))).map(|line| offset + line * u64::from(LINE_BYTES));
+        for offset in offsets.by_ref().take(self.parts.drive.cxl.fill_buffers.into()) {
+            self.send(ledger.cursor(), offset);
+        }
+        while let Some(Reverse((ready_at, place))) = self.ready.pop() {
+            let left = ready_at.max(self.up_free_at);
+            self.up_free_at = left + self.up;
+            let settled = self.up_free_at + self.parts.link.one_way() + self.parts.root_complex.write_latency();
+            if let Some(offset) = offsets.next() {
+                self.send(settled, offset);
+            }
+            if self.ready.is_empty() {
+                return self.charge(place, ready_at, left, ledger);
+            }
+        }
+    }
+
+    /// Send the next line at `now`.
+    fn send(&mut self, now: Time, offset: u64) {
+        let sent = now.max(self.down_free_at);
+        self.down_free_at = sent + self.down;
+        let arrived = self.down_free_at + self.parts.link.one_way();
+        let at = arrived + self.parts.drive.cxl.controller;
+        let (started, ready_at) = match self.op {
+            Op::Read => {
+                let fetched = self.buffer.read(at, offset, &mut self.media);
+                (fetched.started, fetched.ready_at)
+            }
+            Op::Write => {
+                let admitted = self.buffer.write(at, offset, &mut self.media);
+                (admitted, admitted)
+            }
+        };
+        self.ready.push(Reverse((ready_at, self.lines.len())));
+        self.lines.push(Line { issued: now, sent, arrived, started });
+    }
+
+    fn charge(&self, place: usize, ready_at: Time, left: Time, ledger: &mut Ledger) {
+        let (line, parts) = (self.lines[place], self.parts);
+        ledger.until(Stage::FillBuffer, line.issued);
+        match self.op {
+            Op::Read => ledger.until(Stage::LineRequest, line.arrived),
+            Op::Write => {
+                ledger.until(Stage::LinkWait, line.sent);
+                ledger.spend(Stage::Transfer, self.down);
+                ledger.spend(Stage::Propagation, parts.link.one_way());
+            }
+        }
+        ledger.spend(Stage::Parse, parts.drive.cxl.controller);
+        ledger.until(Stage::MediaWait, line.started);
+        ledger.until(Stage::Media, ready_at);
+        match self.op {
+            Op::Read => {
+                ledger.until(Stage::LinkWait, left);
+                ledger.spend(Stage::Transfer, self.up);
+                ledger.spend(Stage::Propagation, parts.link.one_way());
+                ledger.spend(Stage::Settle, parts.root_complex.write_latency());
+            }
+            Op::Write => {
+                let way = self.up + parts.link.one_way() + parts.root_complex.write_latency();
+                ledger.until(Stage::CompletionEntry, left + way);
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Keys of DC Express in drive files.
+
+use crate::config::section::{any, names, section};
+use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::time::Span;
+
+section! {
+    /// The DC Express driver and endpoint (Vučinić et al., FAST 2014).
+    pub struct DcExpress ("dc_express") {
+        /// Queue pairs; thread i uses pair i modulo this number
+        queue_pairs => queue_pairs: u16 = 1, 1..=1024;
+        /// Entries of each command queue (64 bytes each)
+        queue_entries => queue_entries: u32 = 64, 2..=65536;
+        /// Commands that one queue read fetches where they overlap (section 2: "requests for one or more commands"); at depth 1 one
+        fetch_entries => fetch_entries: u8 = 4, 1..=8;
+        /// Queue reads that may be in flight at once for each queue
+        polls_in_flight => polls_in_flight: u8 = 4, 1..=64;
+        /// Time to parse one command
+        parse_ns => parse: Span = ns(32), ZERO..=LONGEST;
+        /// Pause of the endpoint between the answer to one queue read and the next when it has nothing to predict
+        turnaround_ns => turnaround: Span = ns(60), ZERO..=LONGEST;
+        /// Processor time to write one incomplete tag into the receive buffer, and to check it afterwards
+        tag_ns => tag: Span = Span::from_ps(2400), ZERO..=LONGEST;
+        /// Length of the incomplete tag
+        tag_bits => tag_bits: u8 = 32, [8, 16, 32, 64];
+        /// How the tag is chosen: `random`, `compare` (the device compares with its contents) or `intervals` (the device keeps the unused values)
+        tag_choice => tag_choice: TagChoice = TagChoice::Random, any();
+        /// Whether the endpoint times its queue reads to the commands it expects
+        predict => predict: bool = true, any();
+        /// Longest time that one read may take, times the queue size the time-out of a stuck read; 0 derives it from link and media
+        max_latency_us => max_latency: Span = ZERO, ZERO..=LONGEST;
+        /// Load below which driver and endpoint fall back to doorbells, or 0 to poll always
+        doorbell_below_iops => doorbell_below_iops: u64 = 0, 0..=1_000_000_000;
+    }
+}
+
+/// How DC Express chooses its incomplete tag (section 3.1 of the paper).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TagChoice {
+    Random,
+    Compare,
+    Intervals,
+}
+
+names! { TagChoice { "random" => Random, "compare" => Compare, "intervals" => Intervals } }

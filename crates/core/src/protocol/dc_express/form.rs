@@ -1,0 +1,117 @@
+//! DC Express in closed form, in the order of the ladder in [`crate::protocol::dc_express`]. Writes take the NVMe path.
+
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
+use crate::predict::Parts;
+use crate::predict::demand::Demands;
+use crate::predict::form::{Certainty, Form, Latency, first_reason};
+use crate::predict::media::Access;
+use crate::predict::workload::{Arrivals, Class, Workload};
+use crate::protocol::dc_express::command::COMMAND_BYTES;
+use crate::protocol::nvme::form::{self, Split};
+use crate::request::Op;
+use crate::time::{Span, Time};
+
+const ENTRY_BYTES: u32 = COMMAND_BYTES as u32;
+
+/// A request over DC Express.
+pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
+    match class.op {
+        Op::Read => Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) },
+        Op::Write => beside_queue_reads(form::form(parts, workload, class)),
+    }
+}
+
+/// A write shares the link with queue reads that ask for reads all the time.
+fn beside_queue_reads(mut form: Form) -> Form {
+    if let Some(latency) = form.latency.as_mut().filter(|latency| latency.certainty == Certainty::Exact) {
+        latency.certainty = Certainty::AtLeast("queue reads share the link");
+    }
+    form
+}
+
+/// Processor time to write the tags of a read, or to check them.
+fn tags(parts: &Parts, bytes: u32) -> Span {
+    let chunks = bytes.div_ceil(parts.drive.link.max_payload_bytes);
+    parts.at_clock(parts.drive.dc_express.tag) * u64::from(chunks)
+}
+
+/// While commands overlap, a queue read brings as many as it asks for at best.
+fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
+    let mut demands = Form::shared(parts, workload, class, tags(parts, class.bytes) * 2, false);
+    let split = Split::new(parts, class.bytes);
+    let commands = f64::from(split.commands);
+    demands.add("parser of reads", 1.0, parts.drive.dc_express.parse, commands);
+    let together = match workload.outstanding * u64::from(split.commands) {
+        1 => 1,
+        _ => u32::from(parts.drive.dc_express.fetch_entries),
+    };
+    parts.demand_read(&mut demands, &parts.read(ENTRY_BYTES * together), commands / f64::from(together));
+    for bytes in split.sizes() {
+        parts.demand_burst(&mut demands, &parts.data(bytes), 1.0);
+    }
+    demands
+}
+
+fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
+    let split = Split::new(parts, class.bytes);
+    let mut ledger = parts.descend(class.op, class.bytes);
+    parts.hand_over(&mut ledger);
+    ledger.spend(Stage::Mark, tags(parts, class.bytes));
+    if workload.arrivals == Arrivals::Random {
+        // A command that comes at a random instant waits for half the time between queue reads, on average.
+        ledger.spend(Stage::PollWait, period(parts) / 2);
+    }
+    ledger.spend(Stage::Fetch, parts.round_trip(ENTRY_BYTES) - parts.sent(&parts.read(ENTRY_BYTES)));
+    let fetched = ledger.cursor();
+    ledger.spend(Stage::Parse, parts.drive.dc_express.parse);
+    let access = parts.access_by(workload, class, split.commands);
+    data(parts, &mut ledger, fetched, split, access);
+    parts.see(&mut ledger);
+    ledger.spend(Stage::Check, tags(parts, class.bytes));
+    parts.ascend(&mut ledger, class.op, class.bytes);
+    Latency::new(&ledger, access, certainty(parts, workload, split, access))
+}
+
+/// Time between queue reads while nothing is found or expected.
+fn period(parts: &Parts) -> Span {
+    parts.round_trip(ENTRY_BYTES) + parts.drive.dc_express.turnaround
+}
+
+/// From the media to host memory. The data of a large request's last command follows that of the others.
+fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access: Access) {
+    ledger.spend(Stage::MediaWait, access.waited);
+    ledger.spend(Stage::Media, access.idle - access.waited);
+    let lead = ledger.cursor().since(fetched);
+    let each = parts.on_wire(&parts.data(split.each_bytes));
+    ledger.spend(Stage::LinkWait, each * u64::from(split.commands - 1) + cut(parts, lead, each));
+    ledger.spend(Stage::Transfer, parts.on_wire(&parts.data(split.last_bytes)));
+    ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::Settle, parts.root_complex.write_latency());
+}
+
+/// Data that takes longer than a round trip lets the anticipatory queue read for the next command pass (figure 1c).
+fn cut(parts: &Parts, lead: Span, service: Span) -> Span {
+    match service > parts.round_trip(ENTRY_BYTES) + lead {
+        true => parts.on_wire(&parts.read(ENTRY_BYTES)),
+        false => Span::ZERO,
+    }
+}
+
+fn certainty(parts: &Parts, workload: &Workload, split: Split, access: Access) -> Certainty {
+    let config = &parts.drive.dc_express;
+    let doubts = [
+        (split.commands > 1, "the commands of a large request overlap"),
+        (config.doorbell_below_iops > 0, "at low load commands wait for a doorbell"),
+        (config.tag_bits < 32, "short tags collide"),
+    ];
+    let found = first_reason(&doubts);
+    match (found.or_else(|| parts.doubt(access, split.each_bytes, 0)), workload.arrivals) {
+        (Some(reason), _) => Certainty::AtLeast(reason),
+        (None, Arrivals::Random) => Certainty::Mean("a command meets a queue read after half a period, on average"),
+        (None, Arrivals::Regular) if config.predict => {
+            Certainty::AtLeast("queue reads meet the commands of a steady loop up to 4 ns late")
+        }
+        (None, Arrivals::Regular) => Certainty::AtLeast("a command waits for the next queue read"),
+    }
+}

@@ -1,0 +1,316 @@
+//! Moneta in closed form, in the order of the ladder in [`crate::protocol::moneta`].
+//!
+//! The pieces of a lone request meet only each other. Transfer buffers, ring and wires serve them in order, so that a
+//! recurrence over the pieces gives the instant of each.
+
+use crate::config::Granularity;
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
+use crate::media::BusRate;
+use crate::media::timing::Bus;
+use crate::predict::Parts;
+use crate::predict::data_reads::DataReads;
+use crate::predict::demand::Demands;
+use crate::predict::form::{Certainty, Form, Latency, first_reason};
+use crate::predict::workload::{Class, Workload};
+use crate::protocol::moneta::spec::WORD_BYTES;
+use crate::protocol::stages;
+use crate::request::Op;
+use crate::time::{Span, Time};
+use crate::tlp::{Direction, Kind, Packet};
+
+const REGISTER_BYTES: u32 = WORD_BYTES as u32;
+/// An interrupt message (PCI Express Base Specification 6.0, section 6.1.4).
+const MESSAGE_BYTES: u32 = 4;
+
+/// A request over Moneta: its latency unless the driver splits it.
+pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
+    let is_whole = class.bytes <= parts.drive.moneta.max_transfer_kib * 1024;
+    Form { latency: is_whole.then(|| latency(parts, workload, class)), demands: demands(parts, workload, class) }
+}
+
+/// The sizes of a request's pieces.
+fn pieces(parts: &Parts, bytes: u32) -> impl Iterator<Item = u32> + use<> {
+    let chunk_bytes = parts.drive.moneta.chunk_bytes;
+    (0..bytes.div_ceil(chunk_bytes)).map(move |piece| chunk_bytes.min(bytes - piece * chunk_bytes))
+}
+
+fn first_bytes(parts: &Parts, bytes: u32) -> u32 {
+    bytes.min(parts.drive.moneta.chunk_bytes)
+}
+
+fn last_bytes(parts: &Parts, bytes: u32) -> u32 {
+    pieces(parts, bytes).last().unwrap_or(bytes)
+}
+
+/// Transfer buffers that a lone request finds.
+fn buffers(parts: &Parts) -> usize {
+    let each = usize::from(parts.drive.moneta.transfer_buffers);
+    if parts.drive.moneta.split_queues { each } else { 2 * each }
+}
+
+fn over_ring(parts: &Parts, bytes: u32) -> Span {
+    BusRate::from_bytes_per_ns(parts.drive.moneta.ring_bytes_per_ns).transfer(bytes)
+}
+
+fn word(parts: &Parts) -> Packet {
+    parts.write(Direction::Down, REGISTER_BYTES)
+}
+
+fn message(parts: &Parts) -> Packet {
+    parts.write(Direction::Up, MESSAGE_BYTES)
+}
+
+/// The handler's read of a status register, and its answer.
+fn status_read(parts: &Parts) -> (Packet, Packet) {
+    let read = Packet { direction: Direction::Down, ..parts.read(REGISTER_BYTES) };
+    (read, Packet { kind: Kind::Completion, direction: Direction::Up, ..read })
+}
+
+/// Whether the thread sleeps over its request: a large one, or one that it has left to the kernel's worker.
+fn sleeps(parts: &Parts, bytes: u32) -> bool {
+    bytes > parts.drive.moneta.spin_up_to_bytes || stages(parts.drive).iter().any(|stage| stage.hand_over)
+}
+
+/// Interrupts are shared by the requests that are done meanwhile, and so are reads of the status.
+fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
+    let slept = if class.bytes > parts.drive.moneta.spin_up_to_bytes { parts.drive.moneta.sleep } else { Span::ZERO };
+    let mut demands = Form::shared(parts, workload, class, parts.at_clock(slept), false);
+    let parts_of_it = class.bytes.div_ceil(parts.drive.moneta.max_transfer_kib * 1024);
+    let words = f64::from(parts.drive.moneta.request_words) * f64::from(parts_of_it);
+    parts.demand_burst(&mut demands, &word(parts), words);
+    for bytes in pieces(parts, class.bytes) {
+        demands.add("ring", 1.0, over_ring(parts, bytes), 1.0);
+        match class.op {
+            Op::Read => parts.demand_burst(&mut demands, &parts.data(bytes), 1.0),
+            Op::Write => parts.demand_read(&mut demands, &parts.data_read(bytes), 1.0),
+        }
+        demand_buffers(parts, &mut demands, class.op, bytes);
+    }
+    demands
+}
+
+/// The least for which a piece holds its buffer: of a read from its turn until its data has been received, of a write
+/// until it is over the ring.
+fn held(parts: &Parts, op: Op, bytes: u32) -> Span {
+    let filled = match op {
+        Op::Read => parts.least(Op::Read, bytes) + parts.sent(&parts.data(bytes)),
+        Op::Write => {
+            let asked = parts.sent(&parts.data_read(bytes)) + parts.host_memory(bytes);
+            asked + parts.sent(&parts.data_answer(bytes))
+        }
+    };
+    filled + over_ring(parts, bytes)
+}
+
+fn demand_buffers(parts: &Parts, demands: &mut Demands, op: Op, bytes: u32) {
+    let name = match (parts.drive.moneta.split_queues, op) {
+        (false, _) => "transfer buffers",
+        (true, Op::Read) => "transfer buffers of reads",
+        (true, Op::Write) => "transfer buffers of writes",
+    };
+    demands.add(name, buffers(parts) as f64, held(parts, op, bytes), 1.0);
+}
+
+fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
+    let held_up = held_up(parts, class).filter(|_| class.bytes > parts.drive.moneta.chunk_bytes);
+    // Pieces that are held up meet differently in the memory, and may be the sooner for it.
+    let offsets = parts.places(workload, class).filter(|_| held_up.is_none()).map(|offsets| offsets.collect());
+    let doubt = held_up.or_else(|| doubt(parts, workload, class));
+    let certainty = doubt.map_or(Certainty::Exact, Certainty::AtLeast);
+    parts.latency_at(offsets, certainty, |offset| {
+        let mut ledger = parts.descend(class.op, class.bytes);
+        if offset.is_some() {
+            parts.hand_over(&mut ledger);
+        }
+        let submitted = ledger.cursor();
+        let words = parts.on_wire(&word(parts)) * u64::from(parts.drive.moneta.request_words);
+        ledger.spend(Stage::Doorbell, words + parts.link.one_way());
+        ledger.spend(Stage::Parse, parts.drive.moneta.pipeline);
+        let done = match (class.op, offset) {
+            (Op::Read, Some(offset)) => read(parts, offset, class.bytes, &mut ledger),
+            (Op::Write, Some(offset)) => write(parts, offset, class.bytes, &mut ledger),
+            (_, None) => spend_least(parts, class, &mut ledger),
+        };
+        complete(parts, workload, class.bytes, submitted, done, &mut ledger);
+        parts.ascend(&mut ledger, class.op, class.bytes);
+        ledger
+    })
+}
+
+/// Pieces out of the memory, over the ring, and to the host. When the last of them has left, and with it the interrupt
+/// message can.
+fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
+    let received = parts.link.one_way() + parts.root_complex.settle().unwrap_or_default();
+    let (mut media, mut ring) = (parts.media.clone(), Bus::default());
+    let mut left = Vec::new();
+    let mut wire_free_at = ledger.cursor();
+    let mut last = None;
+    let mut at = offset;
+    for (place, bytes) in pieces(parts, bytes).enumerate() {
+        // The first ones find empty buffers, each other one that of a piece which has been received.
+        let taken = place.checked_sub(buffers(parts)).map_or(ledger.cursor(), |earlier| left[earlier] + received);
+        let timing = media.read(taken, at, bytes, bytes);
+        let length = over_ring(parts, bytes);
+        let buffered = ring.promise(taken, timing.last_at, length) + length;
+        let sent = buffered.max(wire_free_at);
+        wire_free_at = sent + parts.on_wire(&parts.data(bytes));
+        left.push(wire_free_at);
+        at += u64::from(bytes);
+        last = Some((taken, timing, buffered, sent));
+    }
+    if let Some((taken, timing, buffered, sent)) = last {
+        ledger.until(Stage::RequestQueue, taken);
+        ledger.until(Stage::MediaWait, timing.started);
+        ledger.until(Stage::Media, timing.last_at);
+        ledger.until(Stage::Ring, buffered);
+        ledger.until(Stage::LinkWait, sent);
+        ledger.until(Stage::Transfer, wire_free_at);
+        receive(parts, ledger);
+    }
+    wire_free_at
+}
+
+/// The last of the data has left: to the host, and into its memory.
+fn receive(parts: &Parts, ledger: &mut Ledger) {
+    ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::Settle, parts.root_complex.write_latency());
+}
+
+/// Pieces from the host, over the ring, and into the memory: when all are there.
+fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
+    let (mut media, mut ring) = (parts.media.clone(), Bus::default());
+    let mut reads = DataReads::new(parts);
+    let mut sizes = pieces(parts, bytes);
+    for bytes in sizes.by_ref().take(buffers(parts)) {
+        reads.ask(ledger.cursor(), bytes);
+    }
+    let (mut at, mut done, mut last) = (offset, ledger.cursor(), None);
+    while let Some(read) = reads.answer() {
+        let length = over_ring(parts, read.bytes);
+        let across = ring.promise(read.there, read.there, length) + length;
+        let timing = media.write(across, at, read.bytes);
+        at += u64::from(read.bytes);
+        done = done.max(timing.acknowledged_at);
+        if let Some(bytes) = sizes.next() {
+            reads.ask(across, bytes);
+        }
+        last = Some((read, across, timing));
+    }
+    if let Some((read, across, timing)) = last {
+        ledger.until(Stage::RequestQueue, read.asked);
+        read.charge(parts, ledger);
+        ledger.until(Stage::Ring, across);
+        ledger.until(Stage::MediaWait, timing.started);
+        ledger.until(Stage::Media, done);
+    }
+    done
+}
+
+/// The least that a request takes in the device, wherever it lies and whatever holds up its pieces: its data follows
+/// itself on the wire, or its last piece waits for a buffer that others have held in turn.
+fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
+    let (first_bytes, last_bytes) = (first_bytes(parts, class.bytes), last_bytes(parts, class.bytes));
+    let before_last = pieces(parts, class.bytes).count().saturating_sub(1);
+    let in_turn = held(parts, class.op, first_bytes) * (before_last / buffers(parts)) as u64;
+    let lead = held(parts, class.op, first_bytes) - held(parts, class.op, last_bytes);
+    let on_wire = |bytes| match class.op {
+        Op::Read => parts.on_wire(&parts.data(bytes)),
+        Op::Write => parts.on_wire(&parts.data_answer(bytes)),
+    };
+    let behind = on_wire(first_bytes) * (before_last.saturating_sub(1)) as u64 + on_wire(last_bytes);
+    let data: Span = pieces(parts, class.bytes).map(on_wire).sum();
+    let waited = if before_last > 0 { in_turn - lead - behind } else { Span::ZERO };
+    ledger.spend(Stage::RequestQueue, waited);
+    if class.op == Op::Write {
+        parts.spend_data_reads_least(first_bytes, data, ledger);
+        ledger.spend(Stage::Ring, over_ring(parts, last_bytes));
+        ledger.spend(Stage::Media, parts.least(Op::Write, last_bytes));
+        return ledger.cursor();
+    }
+    ledger.spend(Stage::Media, parts.least(Op::Read, first_bytes));
+    ledger.spend(Stage::Ring, over_ring(parts, first_bytes));
+    ledger.spend(Stage::Transfer, data);
+    let left = ledger.cursor();
+    receive(parts, ledger);
+    left
+}
+
+/// From the interrupt message, which leaves at `done`, to the thread being done with its request.
+fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, done: Time, ledger: &mut Ledger) {
+    let arrived = done + parts.sent(&message(parts)) + parts.root_complex.write_latency();
+    let handled = parts.handled(arrived, sleeps(parts, bytes).then_some(submitted));
+    let (read, answer) = status_read(parts);
+    let found = handled + parts.sent(&read) + parts.sent(&answer);
+    ledger.until(Stage::Interrupt, found);
+    // For how long the handler counts on waiting for the answer.
+    let back = parts.link.packet_time(Kind::Completion, REGISTER_BYTES);
+    let stalled = handled + parts.link.packet_time(Kind::MemoryRead, 0) + back + parts.link.one_way() * 2;
+    if sleeps(parts, bytes) {
+        parts.rouse(ledger, stalled);
+    } else {
+        parts.see(ledger);
+        let elsewhere = strays(parts, workload);
+        ledger.until(Stage::CoreWait, if elsewhere { found } else { stalled }.max(ledger.cursor()));
+    }
+    if bytes > parts.drive.moneta.spin_up_to_bytes {
+        ledger.spend(Stage::ContextSwitch, parts.at_clock(parts.drive.moneta.sleep));
+    }
+}
+
+/// Whether interrupts may go to another core than their thread's: to one that idles.
+fn strays(parts: &Parts, workload: &Workload) -> bool {
+    let (moneta, host) = (&parts.drive.moneta, &parts.drive.host);
+    let cores = if host.interrupt_cores == 0 { host.cores } else { host.interrupt_cores.min(host.cores) };
+    let reached = cores.min(moneta.tags.into()).min(moneta.interrupt_vectors.into());
+    let alone = reached == 1 && workload.threads == 1;
+    let kept = moneta.tag_hint && workload.threads <= u32::from(reached);
+    !alone && !kept
+}
+
+/// Why a lone request may take longer in the host.
+fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static str> {
+    let moneta = &parts.drive.moneta;
+    let soonest = moneta.pipeline + parts.sent(&word(parts)) + parts.sent(&message(parts));
+    let own_idles = sleeps(parts, class.bytes) && parts.at_clock(parts.drive.host.context_switch) <= soonest;
+    let idle = !own_idles && !parts.drive.host.idle_exit.is_zero();
+    let strays = strays(parts, workload) && (idle || !parts.drive.link.command_payload);
+    let words = parts.flows(&word(parts), u32::from(moneta.request_words) - 1);
+    let doubts =
+        [(strays, "interrupts go to cores that may idle"), (!words, "request words wait for flow-control credits")];
+    let found = first_reason(&doubts);
+    found.or_else(|| held_up(parts, class))
+}
+
+/// What may hold its data up.
+fn held_up(parts: &Parts, class: &Class) -> Option<&'static str> {
+    let link = &parts.drive.link;
+    let in_gaps = link.dllps && link.granularity == Granularity::Packet && class.bytes > parts.drive.moneta.chunk_bytes;
+    let doubts = [
+        (!flows(parts, class), "data, or requests for it, wait for flow-control credits"),
+        (class.op == Op::Write && in_gaps, "acknowledgements share the wires"),
+        (class.op == Op::Write && parts.refreshes(), "reads of host memory wait for its refresh"),
+    ];
+    let found = first_reason(&doubts);
+    found.or_else(|| parts.chance())
+}
+
+/// Whether the data of a lone read, or the requests for that of a lone write, never wait for credits.
+fn flows(parts: &Parts, class: &Class) -> bool {
+    let (chunk_bytes, buffers) = (parts.drive.moneta.chunk_bytes, buffers(parts) as u32);
+    let cut = |packet: Packet| Packet { chunk_bytes: packet.chunk_bytes.min(chunk_bytes), ..packet };
+    if class.op == Op::Read {
+        return parts.flows(&cut(parts.data(class.bytes)), 1);
+    }
+    let piece_bytes = first_bytes(parts, class.bytes);
+    let requests = parts.data_read(piece_bytes);
+    let (each, _) = parts.link.packet_times(&requests);
+    let every = each.max(parts.link.accept(Direction::Up));
+    // The credits of a piece are back before its buffer is empty, and other requests follow.
+    let back = every * u64::from(requests.count()) + parts.link.credits_away(Direction::Up, each);
+    let data = parts.host_memory(piece_bytes) + parts.sent(&parts.data_answer(piece_bytes));
+    let in_time = back <= parts.sent(&requests) + data + over_ring(parts, piece_bytes);
+    let at_once = (chunk_bytes * buffers).min(class.bytes);
+    let all = parts.flows(&cut(parts.data_read(class.bytes)), 0);
+    all || parts.flows(&cut(parts.data_read(at_once)), 0) && (in_time || at_once == class.bytes)
+}

@@ -1,0 +1,40 @@
+//! Keys of NVMe in drive files.
+
+use crate::config::section::{any, names, section};
+use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::time::Span;
+
+section! {
+    /// The NVMe driver and controller.
+    pub struct Nvme ("nvme") {
+        /// I/O queue pairs; thread i uses pair i modulo this number (the specification's 65,536 include the admin queue's)
+        queue_pairs => queue_pairs: u32 = 1, 1..=65536;
+        /// Entries of each submission and completion queue (NVM Express Base Specification 2.0, section 3.3.3)
+        queue_entries => queue_entries: u32 = 1024, 2..=65536;
+        /// Submission queue entries that one read may fetch
+        fetch_entries => fetch_entries: u8 = 8, 1..=64;
+        /// Time to parse one command
+        parse_ns => parse: Span = ns(32), ZERO..=LONGEST;
+        /// Largest transfer of one command (MDTS); larger requests are split by the driver
+        max_transfer_kib => max_transfer_kib: u32 = 128, [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
+        /// Whether completions raise an interrupt message (MSI-X)
+        interrupts => interrupts: bool = true, any();
+        /// Whether doorbells go to a page in host memory that the controller reads (Doorbell Buffer Config, section 5.8)
+        shadow_doorbells => shadow_doorbells: bool = false, any();
+        /// Whether the driver tells the controller how far it has read a completion queue; as long as the submission queue, it cannot overflow without
+        completion_doorbells => completion_doorbells: bool = true, any();
+        /// How a command describes its data buffer: `prp` (page by page, beyond two pages in a list that is read separately) or `sgl` (one segment, in the command itself)
+        data_pointer => data_pointer: DataPointer = DataPointer::Prp, any();
+        /// Logical block: the specification's are 512 bytes and more (LBADS), smaller ones are for models of byte-addressed memory
+        block_bytes => block_bytes: u32 = 512, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+    }
+}
+
+/// How an NVMe command describes its data buffer (NVM Express Base Specification 2.0, sections 4.1.1 and 4.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataPointer {
+    Prp,
+    Sgl,
+}
+
+names! { DataPointer { "prp" => Prp, "sgl" => Sgl } }

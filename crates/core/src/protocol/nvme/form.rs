@@ -1,0 +1,226 @@
+//! NVMe in closed form, in the order of the ladder in [`crate::protocol::nvme`].
+
+use crate::config::Wait;
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
+use crate::predict::Parts;
+use crate::predict::demand::Demands;
+use crate::predict::form::{Certainty, Form, Latency, first_reason};
+use crate::predict::media::Access;
+use crate::predict::workload::{Class, Workload};
+use crate::protocol::nvme::config::DataPointer;
+use crate::protocol::nvme::controller::PAYLOAD_READ_BYTES;
+use crate::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES};
+use crate::request::Op;
+use crate::time::{Span, Time};
+use crate::tlp::{Direction, Packet};
+
+/// A doorbell is a register of four bytes, an interrupt message as long (NVM Express Base Specification 2.0, section
+/// 3.1.4; PCI Express Base Specification 6.0, section 6.1.4).
+const REGISTER_BYTES: u32 = 4;
+const COMMAND_BYTES: u32 = SUBMISSION_ENTRY_BYTES as u32;
+const ENTRY_BYTES: u32 = COMPLETION_ENTRY_BYTES as u32;
+
+/// The commands of one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Split {
+    pub commands: u32,
+    /// Bytes of each command but the last, and of the last.
+    pub each_bytes: u32,
+    pub last_bytes: u32,
+}
+
+impl Split {
+    /// Commands of at most the largest transfer.
+    pub fn new(parts: &Parts, bytes: u32) -> Split {
+        let each_bytes = bytes.min(parts.drive.nvme.max_transfer_kib * 1024);
+        let commands = bytes.div_ceil(each_bytes);
+        Split { commands, each_bytes, last_bytes: bytes - each_bytes * (commands - 1) }
+    }
+
+    /// The size of every command.
+    pub fn sizes(&self) -> impl Iterator<Item = u32> {
+        let before_last = (1..self.commands).map(|_| self.each_bytes);
+        before_last.chain([self.last_bytes])
+    }
+}
+
+/// A request over NVMe.
+pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
+    Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
+}
+
+/// Processor time of a register write. With shadow doorbells a request may do without.
+fn register_write(parts: &Parts) -> Span {
+    match parts.drive.nvme.shadow_doorbells {
+        true => Span::ZERO,
+        false => parts.at_clock(parts.drive.host.mmio_write),
+    }
+}
+
+/// The same after a completion, if the driver says how far it has read.
+fn completion_write(parts: &Parts) -> Span {
+    if parts.drive.nvme.completion_doorbells { register_write(parts) } else { Span::ZERO }
+}
+
+fn sleeps(parts: &Parts) -> bool {
+    parts.drive.host.wait == Wait::Sleep
+}
+
+fn doorbell(parts: &Parts) -> Packet {
+    parts.write(Direction::Down, REGISTER_BYTES)
+}
+
+/// Completion entry, and the interrupt message behind it.
+fn entry(parts: &Parts) -> Packet {
+    parts.write(Direction::Up, ENTRY_BYTES)
+}
+
+fn message(parts: &Parts) -> Packet {
+    parts.write(Direction::Up, REGISTER_BYTES)
+}
+
+/// Bytes of the list of a buffer's pages beyond the two in the command (section 4.1.1); none if there is none.
+fn page_list_bytes(parts: &Parts, bytes: u32) -> u32 {
+    if parts.drive.nvme.data_pointer == DataPointer::Sgl {
+        return 0;
+    }
+    let others = bytes.div_ceil(PAGE_BYTES as u32) - 1;
+    if others <= 1 { 0 } else { others * 8 }
+}
+
+/// The pieces in which a write's data is read.
+fn payload_pieces(bytes: u32) -> impl Iterator<Item = u32> {
+    (0..bytes.div_ceil(PAYLOAD_READ_BYTES)).map(move |piece| PAYLOAD_READ_BYTES.min(bytes - piece * PAYLOAD_READ_BYTES))
+}
+
+fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
+    let nvme = &parts.drive.nvme;
+    let mut demands =
+        Form::shared(parts, workload, class, register_write(parts) + completion_write(parts), nvme.interrupts);
+    let split = Split::new(parts, class.bytes);
+    let commands = f64::from(split.commands);
+    demands.add("command parser", 1.0, nvme.parse, commands);
+    demand_commands(parts, &mut demands, commands);
+    parts.demand_burst(&mut demands, &entry(parts), commands);
+    if nvme.interrupts {
+        parts.demand_burst(&mut demands, &message(parts), commands);
+    }
+    for bytes in split.sizes() {
+        demand_data(parts, &mut demands, class.op, bytes);
+    }
+    demands
+}
+
+/// Without shadow doorbells, each command has its own and is fetched for itself; with them, one read of a shadow may
+/// find as many as a fetch can bring.
+fn demand_commands(parts: &Parts, demands: &mut Demands, commands: f64) {
+    if !parts.drive.nvme.shadow_doorbells {
+        let doorbells = if parts.drive.nvme.completion_doorbells { 2.0 } else { 1.0 };
+        parts.demand_burst(demands, &doorbell(parts), doorbells * commands);
+        return parts.demand_read(demands, &parts.read(COMMAND_BYTES), commands);
+    }
+    let together = u32::from(parts.drive.nvme.fetch_entries);
+    parts.demand_read(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
+}
+
+fn demand_data(parts: &Parts, demands: &mut Demands, op: Op, bytes: u32) {
+    if page_list_bytes(parts, bytes) > 0 {
+        parts.demand_read(demands, &parts.read(page_list_bytes(parts, bytes)), 1.0);
+    }
+    match op {
+        Op::Read => parts.demand_burst(demands, &parts.data(bytes), 1.0),
+        Op::Write => payload_pieces(bytes).for_each(|piece| parts.demand_read(demands, &parts.data_read(piece), 1.0)),
+    }
+}
+
+fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
+    let split = Split::new(parts, class.bytes);
+    let mut ledger = parts.descend(class.op, class.bytes);
+    parts.hand_over(&mut ledger);
+    ledger.spend(Stage::Driver, register_write(parts));
+    let submitted = ledger.cursor();
+    ledger.spend(Stage::Doorbell, parts.sent(&doorbell(parts)));
+    ledger.spend(Stage::Fetch, parts.round_trip(COMMAND_BYTES));
+    let fetched = ledger.cursor();
+    ledger.spend(Stage::Parse, parts.drive.nvme.parse);
+    let access = parts.access_by(workload, class, split.commands);
+    match class.op {
+        Op::Read => read(parts, &mut ledger, fetched, split, access),
+        Op::Write => write(parts, &mut ledger, split, access),
+    }
+    complete(parts, &mut ledger, submitted);
+    parts.ascend(&mut ledger, class.op, class.bytes);
+    let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
+    Latency::new(&ledger, access, certainty)
+}
+
+/// Media and list of pages side by side, then the data. The data of a large request's last command follows that of
+/// the others.
+fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access: Access) {
+    ledger.spend(Stage::MediaWait, access.waited);
+    ledger.spend(Stage::Media, access.idle - access.waited);
+    let listed = match page_list_bytes(parts, split.each_bytes) {
+        0 => fetched,
+        bytes => fetched + parts.round_trip(bytes),
+    };
+    ledger.until(Stage::HostRead, listed.max(ledger.cursor()));
+    let before = parts.on_wire(&parts.data(split.each_bytes));
+    ledger.spend(Stage::LinkWait, before * u64::from(split.commands - 1));
+    ledger.spend(Stage::Transfer, parts.on_wire(&parts.data(split.last_bytes)));
+    ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::Settle, parts.root_complex.write_latency());
+    // Behind its data, the entry only takes its own time on the wire longer.
+    ledger.spend(Stage::CompletionEntry, parts.on_wire(&entry(parts)));
+}
+
+/// The list of pages, then the data, one piece behind the other, then the media.
+fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
+    if page_list_bytes(parts, split.each_bytes) > 0 {
+        ledger.spend(Stage::HostRead, parts.round_trip(page_list_bytes(parts, split.each_bytes)));
+    }
+    let answers = |bytes| payload_pieces(bytes).map(|piece| parts.on_wire(&parts.data_answer(piece))).sum::<Span>();
+    let all_bytes = split.each_bytes * (split.commands - 1) + split.last_bytes;
+    let first = parts.data_read(PAYLOAD_READ_BYTES.min(all_bytes));
+    let last_bytes = payload_pieces(split.last_bytes).last().unwrap_or(0);
+    let last = parts.on_wire(&parts.data_answer(last_bytes));
+    ledger.spend(Stage::Transfer, parts.on_wire(&first));
+    ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::HostRead, parts.host_memory(first.bytes) + answers(all_bytes) - last);
+    ledger.spend(Stage::Transfer, last);
+    ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::MediaWait, access.waited);
+    // The memory has begun with the first command's data while that of the others was still to come.
+    let others = answers(all_bytes) - answers(split.each_bytes);
+    let program = parts.least(Op::Write, split.last_bytes);
+    let media = (access.idle - access.waited - others).max(if split.commands > 1 { program } else { Span::ZERO });
+    ledger.spend(Stage::Media, media);
+    ledger.spend(Stage::CompletionEntry, parts.sent(&entry(parts)) + parts.root_complex.write_latency());
+}
+
+/// From the completion entry in host memory to the driver being done with it.
+fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time) {
+    match sleeps(parts) {
+        true => {
+            ledger.spend(Stage::Interrupt, parts.on_wire(&message(parts)));
+            parts.wake(ledger, submitted);
+        }
+        false => parts.see(ledger),
+    }
+    ledger.spend(Stage::Driver, completion_write(parts));
+}
+
+fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&'static str> {
+    let read_ahead = class.op == Op::Write && class.bytes > PAYLOAD_READ_BYTES;
+    let data_bytes = if class.op == Op::Read { split.each_bytes } else { ENTRY_BYTES };
+    let payload = parts.data_read(class.bytes.min(PAYLOAD_READ_BYTES));
+    let starved = class.op == Op::Write && !parts.flows(&payload, 0);
+    let doubts = [
+        (split.commands > 1, "the commands of a large request overlap"),
+        (read_ahead, "the reads of a write's data overlap"),
+        (starved, "reads of a write's data wait for flow-control credits"),
+        (parts.drive.nvme.shadow_doorbells, "commands may have to wait for a look at the shadow doorbell"),
+    ];
+    let found = first_reason(&doubts);
+    found.or_else(|| parts.doubt(access, data_bytes, 2))
+}

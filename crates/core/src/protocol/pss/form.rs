@@ -1,0 +1,321 @@
+//! The PSS card in closed form, in the order of the ladder in [`crate::protocol::pss`].
+//!
+//! The pages of a lone write meet only each other: wires serve them in order, and each lane of chips does.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::config::{Acknowledge, Granularity, Wait};
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
+use crate::link::credits::data_credits;
+use crate::media::Media;
+use crate::predict::Parts;
+use crate::predict::data_reads::DataReads;
+use crate::predict::demand::Demands;
+use crate::predict::form::{Certainty, Form, Latency, first_reason};
+use crate::predict::workload::{Class, Workload};
+use crate::protocol::pss::config::ReadMode;
+use crate::protocol::pss::controller::lanes::{Job, Lanes};
+use crate::protocol::pss::controller::pages;
+use crate::protocol::pss::spec::{DESCRIPTOR_BYTES, METADATA_BYTES, PAGE_BYTES, RECORD_BYTES, SECTOR_BYTES};
+use crate::request::Op;
+use crate::time::{Span, Time};
+use crate::tlp::{Direction, Packet};
+
+/// The register and an interrupt message.
+const REGISTER_BYTES: u32 = 4;
+
+/// A request to the card: its latency unless the driver splits it.
+pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
+    let is_whole = class.bytes <= parts.drive.pss.max_transfer_kib * 1024;
+    Form { latency: is_whole.then(|| latency(parts, workload, class)), demands: demands(parts, workload, class) }
+}
+
+fn record(parts: &Parts) -> Packet {
+    parts.write(Direction::Up, RECORD_BYTES as u32)
+}
+
+fn message(parts: &Parts) -> Packet {
+    parts.write(Direction::Up, REGISTER_BYTES)
+}
+
+/// What goes out behind the data of a read: metadata of each sector.
+fn metadata(parts: &Parts, class: &Class) -> Option<Packet> {
+    let each_bytes = METADATA_BYTES as u32;
+    let bytes = class.bytes / SECTOR_BYTES * each_bytes;
+    let is_sent = class.op == Op::Read && parts.drive.pss.read_mode == ReadMode::Passthrough;
+    is_sent.then(|| Packet { chunk_bytes: each_bytes, ..parts.write(Direction::Up, bytes) })
+}
+
+/// The pieces in which the card asks for a write's data.
+fn pieces(bytes: u32) -> impl Iterator<Item = u32> {
+    (0..bytes.div_ceil(PAGE_BYTES)).map(move |piece| PAGE_BYTES.min(bytes - piece * PAGE_BYTES))
+}
+
+/// What several requests may share counts as little as it can: descriptors fill the packets that bring them, the cache
+/// holds as much of the job's region as fits, and one interrupt finds all records.
+fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
+    let pss = &parts.drive.pss;
+    let mut demands = Demands::default();
+    let mut ledger = parts.descend(class.op, class.bytes);
+    ledger.spend(Stage::Driver, parts.at_clock(parts.drive.host.mmio_write));
+    parts.ascend(&mut ledger, class.op, class.bytes);
+    parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), true);
+    let mut media = Demands::default();
+    parts.demand_media(&mut media, workload, class);
+    demands.add_share(&media, 1.0 - cached_share(parts, workload).min(1.0));
+    let commands = f64::from(class.bytes.div_ceil(pss.max_transfer_kib * 1024));
+    demands.add("firmware", pss.firmware_cores.into(), pss.firmware, commands);
+    for packet in [parts.write(Direction::Down, REGISTER_BYTES), record(parts), message(parts)] {
+        parts.demand_burst(&mut demands, &packet, commands);
+    }
+    let boundary_bytes = parts.drive.link.read_completion_boundary_bytes;
+    let share = f64::from(DESCRIPTOR_BYTES as u32) / f64::from(boundary_bytes);
+    parts.demand_burst(&mut demands, &parts.answer(boundary_bytes), commands * share);
+    demand_data(parts, &mut demands, class);
+    demands
+}
+
+fn demand_data(parts: &Parts, demands: &mut Demands, class: &Class) {
+    match class.op {
+        Op::Read => parts.demand_burst(demands, &parts.data(class.bytes), 1.0),
+        Op::Write => pieces(class.bytes).for_each(|bytes| parts.demand_read(demands, &parts.data_read(bytes), 1.0)),
+    }
+    if let Some(packet) = metadata(parts, class) {
+        parts.demand_burst(demands, &packet, 1.0);
+    }
+}
+
+/// How much of a job's region the cache holds at most.
+fn cached_share(parts: &Parts, workload: &Workload) -> f64 {
+    f64::from(parts.drive.pss.cache_pages) * f64::from(PAGE_BYTES) / workload.region_bytes.max(1) as f64
+}
+
+fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
+    let (certainty, by_chips) = certainty(parts, workload, class);
+    let offsets = parts.places(workload, class).filter(|_| by_chips && fits_pages(workload, class));
+    parts.latency_at(offsets.map(|offsets| offsets.collect()), certainty, |offset| {
+        let mut ledger = parts.descend(class.op, class.bytes);
+        if offset.is_some() {
+            parts.hand_over(&mut ledger);
+        }
+        ledger.spend(Stage::Driver, parts.at_clock(parts.drive.host.mmio_write));
+        let submitted = ledger.cursor();
+        ledger.spend(Stage::Doorbell, parts.sent(&parts.write(Direction::Down, REGISTER_BYTES)));
+        ledger.spend(Stage::Fetch, parts.round_trip(DESCRIPTOR_BYTES as u32));
+        ledger.spend(Stage::Firmware, parts.drive.pss.firmware);
+        match (class.op, offset) {
+            (Op::Read, Some(offset)) => read(parts, offset, class.bytes, &mut ledger),
+            (Op::Write, Some(offset)) => write(parts, offset, class.bytes, &mut ledger),
+            (_, None) => spend_least(parts, class, &mut ledger),
+        }
+        if class.op == Op::Read {
+            send(parts, class, &mut ledger);
+        } else {
+            let sent = parts.sent(&record(parts));
+            ledger.spend(Stage::CompletionEntry, sent + parts.root_complex.write_latency());
+        }
+        complete(parts, submitted, &mut ledger);
+        parts.ascend(&mut ledger, class.op, class.bytes);
+        ledger
+    })
+}
+
+/// Out of the chips: checked and corrected as a whole, or as it comes.
+fn read(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
+    let (now, mut media) = (ledger.cursor(), parts.media.clone());
+    let (started, ready) = match parts.drive.pss.read_mode {
+        ReadMode::Validate => {
+            let timing = media.read(now, offset, bytes, bytes);
+            (timing.started, timing.last_at)
+        }
+        ReadMode::Passthrough => {
+            let chunk_bytes = parts.drive.link.max_payload_bytes;
+            let timing = media.read_uncorrected(now, offset, bytes, bytes.min(chunk_bytes));
+            (timing.started, parts.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at))
+        }
+    };
+    ledger.until(Stage::MediaWait, started);
+    ledger.until(Stage::Media, ready);
+}
+
+/// The data of a read, what follows it, and its record.
+fn send(parts: &Parts, class: &Class, ledger: &mut Ledger) {
+    ledger.spend(Stage::Transfer, parts.on_wire(&parts.data(class.bytes)));
+    ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::Settle, parts.root_complex.write_latency());
+    let metadata = metadata(parts, class).map_or(Span::ZERO, |packet| parts.on_wire(&packet));
+    ledger.spend(Stage::CompletionEntry, metadata + parts.on_wire(&record(parts)));
+}
+
+/// Data from the host, page by page; once all of it is there, into the chips.
+fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) {
+    let mut reads = DataReads::new(parts);
+    pieces(bytes).for_each(|bytes| reads.ask(ledger.cursor(), bytes));
+    if let Some(last) = std::iter::from_fn(|| reads.answer()).last() {
+        last.charge(parts, ledger);
+    }
+    let mut chips = Chips::new(parts);
+    chips.store(ledger.cursor(), offset, bytes);
+    ledger.until(Stage::MediaWait, chips.started.max(ledger.cursor()));
+    ledger.until(Stage::Media, chips.acknowledged.max(ledger.cursor()));
+}
+
+/// Lanes of an idle card that store the pages of one write, each lane one page after the other.
+struct Chips {
+    lanes: Lanes,
+    media: Media,
+    /// Lanes that program, by the instant at which they are done, and in the order in which they began.
+    programming: BinaryHeap<Reverse<(Time, u32, u32)>>,
+    begun: u32,
+    /// The latest start, and the latest acknowledgement.
+    started: Time,
+    acknowledged: Time,
+}
+
+impl Chips {
+    fn new(parts: &Parts) -> Chips {
+        Chips {
+            lanes: Lanes::new(&parts.drive.media),
+            media: parts.media.clone(),
+            programming: BinaryHeap::new(),
+            begun: 0,
+            started: Time::ZERO,
+            acknowledged: Time::ZERO,
+        }
+    }
+
+    fn store(&mut self, now: Time, offset: u64, bytes: u32) {
+        for (page, range) in pages(offset, bytes) {
+            let offset = page * u64::from(PAGE_BYTES) + u64::from(range.start);
+            let job = Job { page, offset, bytes: range.end - range.start, command: None };
+            if let Some(lane) = self.lanes.push(job) {
+                self.program(now, lane);
+            }
+        }
+        while let Some(Reverse((done, _, lane))) = self.programming.pop() {
+            self.lanes.end(lane);
+            self.program(done, lane);
+        }
+    }
+
+    fn program(&mut self, now: Time, lane: u32) {
+        let Some(job) = self.lanes.start(lane) else { return };
+        let timing = self.media.write(now, job.offset, job.bytes);
+        self.started = self.started.max(timing.started);
+        self.acknowledged = self.acknowledged.max(timing.acknowledged_at);
+        self.programming.push(Reverse((timing.programmed_at, self.begun, lane)));
+        self.begun += 1;
+    }
+}
+
+/// The least that a request takes between firmware and link: nothing in the chips where the cache may spare them.
+fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
+    if class.op == Op::Write {
+        let answers = pieces(class.bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum();
+        parts.spend_data_reads_least(PAGE_BYTES.min(class.bytes), answers, ledger);
+    }
+    let decode = match (class.op, parts.drive.pss.read_mode) {
+        (Op::Read, ReadMode::Passthrough) => parts.drive.media.ecc_decode,
+        _ => Span::ZERO,
+    };
+    let is_spared = parts.drive.pss.cache_pages > 0 && (class.op == Op::Read || acknowledges_early(parts));
+    ledger.spend(Stage::Media, if is_spared { Span::ZERO } else { parts.least(class.op, class.bytes) - decode });
+}
+
+fn acknowledges_early(parts: &Parts) -> bool {
+    parts.drive.media.acknowledge == Acknowledge::Early
+}
+
+/// From the record in host memory to the thread being told.
+fn complete(parts: &Parts, submitted: Time, ledger: &mut Ledger) {
+    match parts.drive.host.wait {
+        Wait::Sleep => {
+            ledger.spend(Stage::Interrupt, parts.on_wire(&message(parts)));
+            parts.wake(ledger, submitted);
+        }
+        Wait::Spin | Wait::Hybrid => parts.see(ledger),
+    }
+}
+
+/// What the card's DRAM may spare a request, or do for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spared {
+    Never,
+    /// So seldom that it is far from the mean.
+    Seldom(&'static str),
+    /// So often that the chips say nothing.
+    Often(&'static str),
+}
+
+/// Reads of which the cache holds less than this share are told by the chips (assumed: it changes the mean by less).
+const SELDOM_SHARE: f64 = 0.01;
+
+fn spared(parts: &Parts, workload: &Workload, class: &Class) -> Spared {
+    let pss = &parts.drive.pss;
+    let ahead = pss.prefetch_pages > 0;
+    let written = workload.classes.iter().any(|class| class.op == Op::Write);
+    match class.op {
+        _ if pss.cache_pages == 0 => Spared::Never,
+        Op::Write if acknowledges_early(parts) => {
+            Spared::Often("the card's DRAM takes writes that find the chips busy")
+        }
+        Op::Write => Spared::Never,
+        Op::Read if ahead && workload.sequential => Spared::Often("pages of a sequence may have been read ahead"),
+        Op::Read if !ahead && !written => Spared::Never,
+        Op::Read if cached_share(parts, workload) > SELDOM_SHARE => {
+            Spared::Often("the card's DRAM may hold what is read")
+        }
+        Op::Read => Spared::Seldom("the card's DRAM seldom holds what is read, or brings what nobody reads"),
+    }
+}
+
+/// What is known of a request: of one that the card's DRAM may spare the chips, without them, if that happens often.
+fn certainty(parts: &Parts, workload: &Workload, class: &Class) -> (Certainty, bool) {
+    match (spared(parts, workload, class), doubt(parts, class)) {
+        (Spared::Often(reason), _) => (Certainty::AtLeast(reason), false),
+        (Spared::Seldom(_), Some(reason)) => (Certainty::AtLeast(reason), false),
+        (Spared::Seldom(reason), None) => (Certainty::Mean(reason), true),
+        (Spared::Never, Some(reason)) => (Certainty::AtLeast(reason), true),
+        (Spared::Never, None) => (Certainty::Exact, true),
+    }
+}
+
+/// Whether a write touches alike parts of pages wherever it lies.
+fn fits_pages(workload: &Workload, class: &Class) -> bool {
+    let (page_bytes, bytes) = (u64::from(PAGE_BYTES), u64::from(class.bytes));
+    let fits = bytes.is_multiple_of(page_bytes) || page_bytes.is_multiple_of(bytes);
+    class.op == Op::Read || fits && workload.offset.is_multiple_of(page_bytes.min(bytes))
+}
+
+fn doubt(parts: &Parts, class: &Class) -> Option<&'static str> {
+    let link = &parts.drive.link;
+    let in_gaps = link.dllps && link.granularity == Granularity::Packet && class.bytes > PAGE_BYTES;
+    let doubts = [
+        (!flows(parts, class), "packets wait for flow-control credits"),
+        (class.op == Op::Write && in_gaps, "acknowledgements share the wires"),
+        (parts.refreshes(), "reads of host memory wait for its refresh"),
+    ];
+    let found = first_reason(&doubts);
+    found.or_else(|| parts.chance())
+}
+
+/// Whether what a lone request sends never waits for credits.
+fn flows(parts: &Parts, class: &Class) -> bool {
+    let data = parts.data(class.bytes);
+    match (class.op, metadata(parts, class)) {
+        (Op::Write, _) => parts.flows(&parts.data_read(class.bytes), 0),
+        (Op::Read, None) => parts.flows(&data, 2),
+        (Op::Read, Some(metadata)) => {
+            // Metadata comes faster than the credits of the data before it return, unless there are enough of both.
+            let link = &parts.drive.link;
+            let in_data = u32::from(link.posted_data_credits).checked_div(data_credits(data.chunk_payload_bytes()));
+            let credits = u32::from(link.posted_header_credits).min(in_data.unwrap_or(u32::MAX));
+            let ((data_each, _), (each, _)) = (parts.link.packet_times(&data), parts.link.packet_times(&metadata));
+            let in_time = each * credits.into() >= parts.link.credits_away(Direction::Up, data_each);
+            let accepted = parts.link.accept(Direction::Up) <= each;
+            data.count() + metadata.count() + 2 <= credits || accepted && in_time
+        }
+    }
+}

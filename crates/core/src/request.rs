@@ -1,0 +1,172 @@
+//! Requests: what an application asks for, and what is known of each while it is under way.
+
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
+
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
+use crate::table::Table;
+use crate::time::Time;
+
+/// Index of a request in [`Requests`].
+pub type RequestId = u32;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    Read,
+    Write,
+}
+
+/// One request of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    pub op: Op,
+    /// First byte on the device. For random requests a multiple of `bytes` from the job's first byte.
+    pub offset: u64,
+    /// Length in bytes, at least 1.
+    pub bytes: u32,
+}
+
+/// The next request of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    pub io: Io,
+    /// When the application wants it. Later than the asking: issue it then. Earlier (an open loop that has
+    /// fallen behind): issue it at once, but its latency counts from here.
+    pub due: Time,
+}
+
+/// One request of the application.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub io: Io,
+    pub thread: u16,
+    /// What its sender calls it, if it came from outside.
+    pub token: Option<u32>,
+    /// Bus address of its data buffer.
+    pub buffer: u64,
+    /// When the application issued it, and when the driver had handed it to the device.
+    pub issued: Time,
+    pub submitted: Time,
+    /// Set once it has its completion: when that became visible.
+    pub visible: Time,
+    /// Parts of a request larger than one command: the request they belong to, and how many are under way.
+    pub parent: Option<RequestId>,
+    /// Number of the request in the order of issue.
+    pub number: u64,
+    pub parts_left: u32,
+    pub ledger: Ledger,
+}
+
+impl Default for Request {
+    /// A place for a request, to be [opened](Request::open).
+    fn default() -> Request {
+        Request {
+            io: Io { op: Op::Read, offset: 0, bytes: 0 },
+            thread: 0,
+            token: None,
+            buffer: 0,
+            issued: Time::ZERO,
+            submitted: Time::ZERO,
+            visible: Time::NEVER,
+            parent: None,
+            number: 0,
+            parts_left: 0,
+            ledger: Ledger::default(),
+        }
+    }
+}
+
+impl Request {
+    /// A new request in the place of one that is done: number `number`, wanted at `due`, issued at `now`.
+    pub fn open(&mut self, number: u64, next: Next, now: Time, thread: u16, token: Option<u32>) {
+        (self.number, self.io, self.thread, self.token) = (number, next.io, thread, token);
+        (self.issued, self.submitted, self.visible) = (now, now, Time::NEVER);
+        (self.buffer, self.parent, self.parts_left) = (0, None, 0);
+        self.ledger.open(next.due);
+    }
+}
+
+/// The requests under way.
+#[derive(Clone, Debug, Default)]
+pub struct Requests {
+    table: Table<Request>,
+    /// By queue and slot of the command that carries them, so that devices can charge them.
+    bindings: Vec<Vec<Option<RequestId>>>,
+    /// Requests whose completion the driver has just found.
+    pub completed: VecDeque<RequestId>,
+    /// Number of the request that was issued last.
+    pub issued: u64,
+    /// The request whose command the device has just accepted.
+    pub accepted: Option<RequestId>,
+}
+
+impl Index<RequestId> for Requests {
+    type Output = Request;
+    #[inline(always)]
+    fn index(&self, id: RequestId) -> &Request {
+        &self.table[id as usize]
+    }
+}
+
+impl IndexMut<RequestId> for Requests {
+    #[inline(always)]
+    fn index_mut(&mut self, id: RequestId) -> &mut Request {
+        &mut self.table[id as usize]
+    }
+}
+
+impl Requests {
+    /// Keep a request; its place, until that is vacated.
+    #[inline]
+    pub fn insert(&mut self, request: Request) -> RequestId {
+        self.table.insert(request)
+    }
+
+    /// A place for a request, to be [opened](Request::open).
+    #[inline]
+    pub fn occupy(&mut self) -> RequestId {
+        self.table.occupy()
+    }
+
+    /// A request is over.
+    #[inline]
+    pub fn vacate(&mut self, id: RequestId) {
+        self.table.vacate(id);
+    }
+
+    /// The command in `slot` of `queue` carries `request`.
+    #[inline(always)]
+    pub fn bind(&mut self, queue: usize, slot: usize, request: RequestId) {
+        if self.bindings.len() <= queue {
+            self.bindings.resize(queue + 1, Vec::new());
+        }
+        let slots = &mut self.bindings[queue];
+        if slots.len() <= slot {
+            slots.resize(slot + 1, None);
+        }
+        slots[slot] = Some(request);
+    }
+
+    /// The request that the command in `slot` of `queue` carries; none for a command of a real host.
+    pub fn bound(&self, queue: usize, slot: usize) -> Option<RequestId> {
+        *self.bindings.get(queue)?.get(slot)?
+    }
+
+    /// Charge the time up to `until` to a stage of a request, if there is one.
+    #[inline]
+    pub fn charge(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
+        if let Some(request) = request {
+            self[request].ledger.until(stage, until);
+        }
+    }
+
+    /// The same for something that may have happened while the request was busy elsewhere: then it costs nothing.
+    pub fn charge_late(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
+        if let Some(request) = request {
+            let ledger = &mut self[request].ledger;
+            ledger.until(stage, until.max(ledger.cursor()));
+        }
+    }
+}

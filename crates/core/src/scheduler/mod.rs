@@ -1,0 +1,102 @@
+//! The clock of a simulation: events to come, in order, and nothing else.
+
+mod queue;
+
+use crate::time::{Span, Time};
+use crate::tlp::PacketId;
+use queue::Queue;
+
+const _: () = assert!(size_of::<Event>() == 8);
+
+/// Everything that can happen. [`crate::engine::Engine::route`] says who hears of it.
+///
+/// Kept to eight bytes, as events are copied more than anything else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Event {
+    /// A thread looks for something to do.
+    Thread(u16),
+    /// A thread takes its request on through the software.
+    Walk(u16),
+    /// A spinlock that others wait for is released.
+    Release(u16),
+    /// A thread has finished the work that it was doing.
+    WorkDone(u16),
+    /// An interrupt reaches its core.
+    Interrupt { vector: u16 },
+    /// Its handler has run.
+    Handled { vector: u16 },
+    /// A driver's own timer.
+    #[default]
+    Driver,
+    /// A wire looks at what waits for it.
+    Wire(u8),
+    /// A burst, or a packet of it, arrives.
+    Arrive(PacketId),
+    /// A read of the device that had to wait for earlier writes looks into host memory.
+    Look(PacketId),
+    /// Host memory answers a read of the device.
+    Answer(PacketId),
+    /// A posted write is in host memory.
+    Settle(PacketId),
+    /// One packet of a posted burst is.
+    SettleOne { place: u16, packet: PacketId },
+    /// A controller's own timer.
+    Controller { kind: u8, context: u32 },
+}
+
+/// A controller's name for one of its timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timer {
+    pub kind: u8,
+    pub context: u32,
+}
+
+/// Events to come.
+#[derive(Clone, Debug, Default)]
+pub struct Scheduler {
+    later: Queue<Event>,
+    now: Time,
+    /// Events handled so far.
+    pub events: u64,
+}
+
+impl Scheduler {
+    /// Let `event` happen at `at`; an instant that has passed counts as now.
+    #[inline]
+    pub fn at(&mut self, at: Time, event: Event) {
+        self.later.push(at.max(self.now), event);
+    }
+
+    /// Let `event` happen `after` from `now`.
+    pub fn after(&mut self, now: Time, after: Span, event: Event) {
+        self.at(now + after, event);
+    }
+
+    /// When something happens next.
+    pub fn next_at(&self) -> Option<Time> {
+        self.later.next_at()
+    }
+
+    /// The next event up to `until`, and the clock moved to it.
+    #[inline]
+    pub fn pop(&mut self, until: Time) -> Option<(Time, Event)> {
+        let (at, event) = self.later.pop(until)?;
+        self.now = at;
+        self.events += 1;
+        Some((at, event))
+    }
+
+    /// The instant of the last event.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Move the clock on without an event, for inputs from outside.
+    ///
+    /// # Panics
+    /// If an event before `now` has not been handled.
+    pub fn advance(&mut self, now: Time) {
+        assert!(self.next_at().is_none_or(|next| next >= now), "the clock may not pass an event");
+        self.now = self.now.max(now);
+    }
+}
