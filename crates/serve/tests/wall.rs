@@ -6,7 +6,7 @@ use phaselink_core::random::mix;
 use phaselink_core::report::Record;
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Io, Op};
-use phaselink_serve::wall::{Clock, LONE_LEAD, Wall};
+use phaselink_serve::model::wall::{Clock, LONE_LEAD, Wall};
 
 const REQUESTS: u32 = 200;
 

@@ -8,7 +8,7 @@ use phaselink_core::time::Time;
 use phaselink_core::workload::{Generator, Job, Next, Op};
 
 use super::{Connection, Measured, longest_bytes};
-use crate::wall::Clock;
+use crate::model::wall::Clock;
 
 /// The thread's state.
 pub struct Loader<C> {

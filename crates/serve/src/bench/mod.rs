@@ -16,8 +16,8 @@ use phaselink_core::report::{CpuUse, Energy, JobOutcome, Outcome, WireUse};
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Generator, Io, Job};
 
-use crate::tally::Tally;
-use crate::wall::Clock;
+use crate::device::tally::Tally;
+use crate::model::wall::Clock;
 use loader::Loader;
 
 pub use target::Target;
