@@ -19,12 +19,12 @@ use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Latency;
 use phaselink_core::random::mix;
+use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::device::tally::Tally;
 use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::front::shm::{Served, Share};
+use phaselink_serve::model::wall::{Wait, span};
 use phaselink_serve::server::{Server, Summary};
-use phaselink_serve::shm::{Served, Share};
-use phaselink_serve::store::{Geometry, Store};
-use phaselink_serve::tally::Tally;
-use phaselink_serve::wall::{Wait, span};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 const STORE_BYTES: u64 = 64 << 20;

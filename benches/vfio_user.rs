@@ -22,11 +22,11 @@ use phaselink_client::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{SubmissionEntry, opcode};
 use phaselink_core::random::mix;
+use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::{Device, Stop};
+use phaselink_serve::front::vfio_user::Served;
+use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
-use phaselink_serve::store::{Geometry, Store};
-use phaselink_serve::vfio_user::Served;
-use phaselink_serve::wall::Wait;
 use vfio_client::{Client, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
 
 const STORE_BYTES: u64 = 64 << 20;

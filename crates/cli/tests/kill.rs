@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use common::{directory, program};
 use phaselink_core::random::mix;
-use phaselink_serve::nbd::client::Client;
-use phaselink_serve::nbd::uri::Uri;
-use phaselink_serve::nbd::wire::{Request, command, flag};
+use phaselink_serve::front::nbd::client::Client;
+use phaselink_serve::front::nbd::uri::Uri;
+use phaselink_serve::front::nbd::wire::{Request, command, flag};
 
 const BLOCK_BYTES: usize = 4096;
 const BLOCKS: usize = 4096;

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use common::{Ran, directory, program};
-use phaselink_serve::nbd::client::Client;
-use phaselink_serve::nbd::uri::Uri;
-use phaselink_serve::nbd::wire::{Request, command};
+use phaselink_serve::front::nbd::client::Client;
+use phaselink_serve::front::nbd::uri::Uri;
+use phaselink_serve::front::nbd::wire::{Request, command};
 
 /// A running server, and the rest of what it says.
 struct Running {

@@ -4,26 +4,14 @@
 //! say. A front-end is a function that runs on a thread of its own with a [`Device`](device::Device) at hand: the bytes,
 //! the description, the counters and the sign to stop.
 //!
-//! - [`store`] holds the bytes, in a file or in memory.
-//! - [`wall`] drives the core's engine by a clock and records its lag.
-//! - [`remote`] lets front-ends on other threads ask that engine.
-//! - [`shm`] serves DC Express to user space through shared memory.
-//! - [`vfio_user`] serves [`nvme`] to virtual machines and user-space drivers.
-//! - [`nbd`] serves them over NBD, and [`bench`] loads what is served.
+//! - [`device`] holds the bytes, in a file or in memory, and counts what is asked of them.
+//! - [`model`] drives the core's engine by a clock, records its lag, and lets other threads ask it.
+//! - [`front`] is the ways to it: NBD, DC Express in shared memory, and [`nvme`] over vfio-user. [`server`] runs them.
+//! - [`bench`] loads what is served.
 
 pub mod bench;
 pub mod device;
-pub mod flusher;
-pub mod mailbox;
-pub mod metrics;
-pub mod nbd;
+pub mod front;
+pub mod model;
 pub mod nvme;
-pub mod record;
-pub mod remote;
-pub mod report;
 pub mod server;
-pub mod shm;
-pub mod store;
-pub mod tally;
-pub mod vfio_user;
-pub mod wall;

@@ -13,13 +13,14 @@ use phaselink_core::engine::Engine;
 use phaselink_core::ledger::Outcome;
 
 use crate::device::Device;
-use crate::nbd::model::Model;
-use crate::nbd::{self, Served};
-use crate::remote::{Exchange, Remote};
-use crate::shm;
-use crate::tally::Tally;
-use crate::wall::{Clock, Wait, Wall, span};
-use crate::{metrics, report, vfio_user};
+use crate::device::tally::Tally;
+use crate::device::{metrics, report};
+use crate::front::nbd::model::Model;
+use crate::front::nbd::{self, Served};
+use crate::front::shm;
+use crate::front::vfio_user;
+use crate::model::remote::{Exchange, Remote};
+use crate::model::wall::{Clock, Wait, Wall, span};
 
 /// What is served, where and how.
 #[derive(Debug)]

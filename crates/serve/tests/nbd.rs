@@ -1,9 +1,9 @@
 //! The NBD server's side of a conversation, byte by byte, without sockets.
 
-use phaselink_serve::nbd::export::Export;
-use phaselink_serve::nbd::session::{Session, apply};
-use phaselink_serve::nbd::wire::{self, Parsed, Request, command, flag, option, reply};
-use phaselink_serve::store::{Geometry, Store};
+use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::front::nbd::export::Export;
+use phaselink_serve::front::nbd::session::{Session, apply};
+use phaselink_serve::front::nbd::wire::{self, Parsed, Request, command, flag, option, reply};
 use proptest::prelude::*;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
@@ -41,7 +41,7 @@ impl Server {
             let payload = wanted.command.payload_bytes(wanted.bytes);
             let data = self.session.input.data()[..payload].to_vec();
             self.session.input.consume(payload);
-            if wanted.command == phaselink_serve::nbd::export::Command::Read {
+            if wanted.command == phaselink_serve::front::nbd::export::Command::Read {
                 self.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, &self.store);
             } else {
                 let status = apply(&wanted, &data, &self.store);

@@ -25,10 +25,10 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::protocol::dc_express::tags::{TagSource, TagWidth};
 use phaselink_core::random::mix;
 use phaselink_core::time::Span;
+use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::front::shm::{Served, Share};
+use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
-use phaselink_serve::shm::{Served, Share};
-use phaselink_serve::store::{Geometry, Store};
-use phaselink_serve::wall::Wait;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 const HALF: u64 = 512 << 10;

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use phaselink_serve::store::{Geometry, STATE_BYTES_MAX, Store};
+use phaselink_serve::device::store::{Geometry, STATE_BYTES_MAX, Store};
 use proptest::prelude::*;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };

@@ -7,7 +7,7 @@ use phaselink_core::ledger::Record;
 use phaselink_core::random::mix;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
-use phaselink_serve::wall::{Clock, LONE_LEAD, Wall};
+use phaselink_serve::model::wall::{Clock, LONE_LEAD, Wall};
 
 const REQUESTS: u32 = 200;
 

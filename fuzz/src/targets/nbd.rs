@@ -1,9 +1,9 @@
 //! What an NBD client sends, from the greeting to its last request.
 
-use phaselink_serve::nbd::export::{Command, Export};
-use phaselink_serve::nbd::session::{Session, Wanted, apply};
-use phaselink_serve::nbd::wire::{self, REQUEST_BYTES, Request, command, flag, option};
-use phaselink_serve::store::{Geometry, Store};
+use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::front::nbd::export::{Command, Export};
+use phaselink_serve::front::nbd::session::{Session, Wanted, apply};
+use phaselink_serve::front::nbd::wire::{self, REQUEST_BYTES, Request, command, flag, option};
 
 use crate::Target;
 use crate::script::Script;

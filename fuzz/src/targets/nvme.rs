@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
+use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::machine::Machine;
 use phaselink_serve::nvme::{
     ADMIN_COMMANDS, Controller, Identity, Order, Performed, QUEUE_PAIRS_MAX, TRANSFER_BYTES_MAX, Taken,
 };
-use phaselink_serve::store::{Geometry, Store};
 
 use crate::Target;
 use crate::script::Script;

@@ -8,9 +8,9 @@ use phaselink_client::layout::{Layout, words};
 use phaselink_client::memory::Memory;
 use phaselink_client::status::Status;
 use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation, next_pass};
-use phaselink_serve::shm::peer::{self, Order, Peer, Taken};
-use phaselink_serve::shm::share::Part;
-use phaselink_serve::store::{Geometry, Store};
+use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::front::shm::peer::{self, Order, Peer, Taken};
+use phaselink_serve::front::shm::share::Part;
 
 use crate::Target;
 use crate::script::Script;

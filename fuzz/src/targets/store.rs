@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use phaselink_serve::store::{Geometry, Store};
+use phaselink_serve::device::store::{Geometry, Store};
 use rustix::fs::MemfdFlags;
 
 use crate::Target;

@@ -2,8 +2,8 @@
 
 use std::os::fd::OwnedFd;
 
-use phaselink_serve::vfio_user::session::Session;
-use phaselink_serve::vfio_user::wire::{HEADER_BYTES, Header, command};
+use phaselink_serve::front::vfio_user::session::Session;
+use phaselink_serve::front::vfio_user::wire::{HEADER_BYTES, Header, command};
 use rustix::event::EventfdFlags;
 use rustix::fs::MemfdFlags;
 

@@ -2,8 +2,8 @@
 
 use phaselink_core::drive_file::Override;
 use phaselink_core::sweep::{Hash, state};
-use phaselink_serve::nbd::uri::Uri;
-use phaselink_serve::shm::Share;
+use phaselink_serve::front::nbd::uri::Uri;
+use phaselink_serve::front::shm::Share;
 
 use super::text;
 use crate::Target;

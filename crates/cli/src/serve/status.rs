@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use phaselink_core::ledger::Latency;
 use phaselink_core::report::units;
 use phaselink_serve::device::Device;
-use phaselink_serve::tally::Tally;
+use phaselink_serve::device::tally::Tally;
 
 /// Between two looks at the sign to stop, and between two lines.
 const TICK: Duration = Duration::from_millis(100);

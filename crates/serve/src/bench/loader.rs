@@ -9,7 +9,7 @@ use phaselink_core::time::Time;
 use phaselink_core::workload::{Generator, Job};
 
 use super::{Connection, Measured, longest_bytes};
-use crate::wall::Clock;
+use crate::model::wall::Clock;
 
 /// The thread's state.
 pub struct Loader<C> {

@@ -17,8 +17,8 @@ use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::{Generator, Job};
 
-use crate::tally::Tally;
-use crate::wall::Clock;
+use crate::device::tally::Tally;
+use crate::model::wall::Clock;
 use loader::Loader;
 
 pub use target::Target;

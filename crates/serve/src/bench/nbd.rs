@@ -7,10 +7,10 @@ use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 
 use super::Connection;
-use crate::nbd::client::Client;
-use crate::nbd::uri::Uri;
-use crate::nbd::wire::{Request, command};
-use crate::wall::Clock;
+use crate::front::nbd::client::Client;
+use crate::front::nbd::uri::Uri;
+use crate::front::nbd::wire::{Request, command};
+use crate::model::wall::Clock;
 
 /// Shorter waits are spent looking, as sleeping takes longer.
 const SLEEP_MIN: Span = Span::from_us(60);

@@ -13,7 +13,7 @@ use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::Job;
 
 use super::{Connection, longest_bytes};
-use crate::wall::Clock;
+use crate::model::wall::Clock;
 
 /// Looks at everything under way before the caller is asked whether to stop.
 const LOOKS: u32 = 4096;

@@ -9,9 +9,9 @@ use phaselink_client::{Client as ShmClient, Options};
 use phaselink_core::problem::Problem;
 use phaselink_core::workload::Limits;
 
-use crate::nbd::client::Client as NbdClient;
-use crate::nbd::uri::Uri;
-use crate::shm::CLIENTS_MAX;
+use crate::front::nbd::client::Client as NbdClient;
+use crate::front::nbd::uri::Uri;
+use crate::front::shm::CLIENTS_MAX;
 
 /// The address of a served drive, as `phaselink serve` prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::identify::Identity;
 use super::logs::Journal;
 use super::order::Order;
 use super::queues::{CompletionQueue, SubmissionQueue};
-use crate::store::Store;
+use crate::device::store::Store;
 
 /// A controller without its registers, which are the [`Host`]'s.
 #[derive(Debug)]

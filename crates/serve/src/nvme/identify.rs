@@ -4,7 +4,7 @@ use phaselink_core::problem::Problem;
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::{ABORTS_MAX, EVENTS_MAX, LOGGED_ERRORS, TRANSFER_PAGES_SHIFT, VERSION};
-use crate::store::Geometry;
+use crate::device::store::Geometry;
 
 /// Bytes of every such structure.
 pub const BYTES: usize = 4096;

@@ -1,7 +1,7 @@
 //! The NVMe controller as a real host's driver meets it: registers, admin commands, queues in the host's memory.
 //!
 //! Nothing here has a socket, a thread or a clock. What connects it to a host is a [`Host`](host::Host), the bytes are a
-//! [`Store`](crate::store::Store), and whoever drives it asks queue by queue:
+//! [`Store`](crate::device::store::Store), and whoever drives it asks queue by queue:
 //!
 //! ```text
 //!   update(host, store)     what registers and doorbells ask for: enable, reset, shut down, interrupts that are due

@@ -10,7 +10,7 @@ use super::host::Host;
 use super::identify::{Identity, NAMESPACE};
 use super::prp::{self, Runs};
 use super::{TRANSFER_BYTES_MAX, logs::Journal};
-use crate::store::Store;
+use crate::device::store::Store;
 
 /// Every namespace, where a command may mean that.
 const ALL_NAMESPACES: u32 = u32::MAX;

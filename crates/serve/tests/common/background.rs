@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use phaselink_core::drive::Drive;
+use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::server::{Server, Summary};
-use phaselink_serve::store::Store;
 
 /// Servers and clients spin: one such test at a time has the processors.
 pub fn alone() -> MutexGuard<'static, ()> {

@@ -1,9 +1,9 @@
 //! The NVMe controller alone, on a host that is an array, with a driver that asks what a test wants.
 
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
+use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::machine::Machine;
 use phaselink_serve::nvme::{Controller, Identity, Order, Performed, TRANSFER_BYTES_MAX, Taken};
-use phaselink_serve::store::{Geometry, Store};
 
 pub const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 pub const BLOCKS: u64 = 2048;

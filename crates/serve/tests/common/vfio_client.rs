@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use phaselink_client::memory::Memory;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
-use phaselink_serve::vfio_user::wire::{Header, command};
+use phaselink_serve::front::vfio_user::wire::{Header, command};
 use rustix::fs::MemfdFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use phaselink_core::problem::Problem;
 
-use crate::nbd::socket::bind_unix;
-use crate::store::Geometry;
+use crate::device::store::Geometry;
+use crate::front::nbd::socket::bind_unix;
 
 /// A part of the drive and how it may be used, as on the command line: `PATH[,offset=SIZE][,size=SIZE][,readonly]`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use rustix::net::RecvFlags;
 use super::peer::Peer;
 use super::{CLIENTS_MAX, Served};
 use crate::device::Device;
-use crate::mailbox::Mailbox;
+use crate::device::mailbox::Mailbox;
 
 /// A client that has not said what it wants by then is sent away.
 const GREETING_MAX: Duration = Duration::from_secs(1);

@@ -28,10 +28,10 @@ use phaselink_core::time::{Span, Time};
 use super::front::{self, Disk, Front, Rounds, Served};
 use super::lean::{SLEEP_MAX, note};
 use crate::device::Device;
+use crate::device::tally::{Tally, locked};
+use crate::model::wall::{Wait, Wall};
 use crate::nvme::order::Action;
 use crate::nvme::{Order, Performed, TRANSFER_BYTES_MAX, Taken};
-use crate::tally::{Tally, locked};
-use crate::wall::{Wait, Wall};
 
 /// An order in the model.
 struct UnderWay {

@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::tally::locked;
+use crate::device::tally::locked;
 
 /// Things that have not been taken yet, in the order in which they came. In cache lines of its own, so that nobody
 /// disturbs whoever looks.

@@ -15,9 +15,9 @@ use super::crowd::Crowd;
 use super::keeper::{Inbox, Keeper};
 use super::peer::{Order, Taken, action};
 use crate::device::Device;
-use crate::flusher::Flusher;
-use crate::tally::{Tally, locked};
-use crate::wall::{Wait, span};
+use crate::device::flusher::Flusher;
+use crate::device::tally::{Tally, locked};
+use crate::model::wall::{Wait, span};
 
 /// Commands of one queue in a row; then it is the next one's turn.
 const BATCH: u32 = 32;

@@ -5,7 +5,7 @@ use super::buffer::Buffer;
 use super::export::{self, Command, Export};
 use super::handshake::{Handshake, Progress};
 use super::wire::{self, Parsed, Request, Status};
-use crate::store::Store;
+use crate::device::store::Store;
 
 /// Room for what comes in one piece: a batch of small requests, or a share of a large write.
 const INPUT_BYTES: usize = 256 << 10;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use phaselink_core::workload::trace::iolog;
 
-use crate::tally::locked;
+use crate::device::tally::locked;
 
 /// An open trace.
 #[derive(Debug)]

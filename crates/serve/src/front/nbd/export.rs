@@ -1,7 +1,7 @@
 //! What is served under which name, and which requests it takes.
 
 use super::wire::{self, Request, Status, command, flag};
-use crate::store::Geometry;
+use crate::device::store::Geometry;
 
 /// A device under a name.
 #[derive(Clone, Debug)]

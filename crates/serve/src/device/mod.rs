@@ -1,5 +1,13 @@
 //! What every front-end works on: the bytes, the description, the counters, the record, and the sign to stop.
 
+pub mod flusher;
+pub mod mailbox;
+pub mod metrics;
+pub mod record;
+pub mod report;
+pub mod store;
+pub mod tally;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -8,9 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phaselink_core::drive::Drive;
 use rustix::event::EventfdFlags;
 
-use crate::record::Record;
-use crate::store::{Geometry, Store};
-use crate::tally::Tallies;
+use self::record::Record;
+use self::store::{Geometry, Store};
+use self::tally::Tallies;
 
 /// A device that is being served. Clones share it.
 #[derive(Clone, Debug)]

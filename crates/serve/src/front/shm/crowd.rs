@@ -9,8 +9,8 @@ use phaselink_core::protocol::dc_express::endpoint::{MODE_DOORBELL, MODE_POLL};
 
 use super::keeper::{Change, Inbox};
 use super::peer::{self, Order, Peer};
-use crate::flusher::Flusher;
-use crate::wall::Wait;
+use crate::device::flusher::Flusher;
+use crate::model::wall::Wait;
 
 /// Looks in vain before the thread gives way for a moment, so that whoever shares its processor gets on too.
 pub const LOOKS: u32 = 1024;

@@ -12,7 +12,7 @@
 //!
 //! Other front-ends can ask the same model, from threads of their own, through an [`Exchange`].
 //!
-//! [`LONE_LEAD`]: crate::wall::LONE_LEAD
+//! [`LONE_LEAD`]: crate::model::wall::LONE_LEAD
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -30,10 +30,10 @@ use super::crowd::Crowd;
 use super::keeper::{Inbox, Keeper};
 use super::peer::{Order, Taken, action};
 use crate::device::Device;
-use crate::flusher::Flusher;
-use crate::remote::{Callers, Exchange};
-use crate::tally::{Tally, locked};
-use crate::wall::{Wait, Wall};
+use crate::device::flusher::Flusher;
+use crate::device::tally::{Tally, locked};
+use crate::model::remote::{Callers, Exchange};
+use crate::model::wall::{Wait, Wall};
 
 /// What the engine runs ahead for at most. (Assumed; the limits of two threads are 0.6 us for there and back with a
 /// sector, and 1.4 us with a page.)

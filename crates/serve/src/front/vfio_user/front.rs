@@ -16,11 +16,11 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
 use super::connection::Connection;
 use crate::device::Device;
-use crate::flusher::Flusher;
-use crate::nbd::socket::bind_unix;
+use crate::device::flusher::Flusher;
+use crate::device::store::{Geometry, Store};
+use crate::front::nbd::socket::bind_unix;
+use crate::model::wall::Wait;
 use crate::nvme::{Controller, Identity, Order};
-use crate::store::{Geometry, Store};
-use crate::wall::Wait;
 
 /// Name of the socket within a directory, where SPDK's clients look for it.
 const SOCKET_IN_DIRECTORY: &str = "cntrl";

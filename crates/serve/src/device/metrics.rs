@@ -10,7 +10,7 @@ use phaselink_core::problem::Problem;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::device::Device;
-use crate::tally::Tally;
+use crate::device::tally::Tally;
 
 /// A client that says nothing for so long is let go.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -5,7 +5,7 @@ use phaselink_core::report::{Table, units};
 use phaselink_core::time::Span;
 use serde_json::{Value, json};
 
-use crate::tally::Tally;
+use crate::device::tally::Tally;
 
 /// Share of answers whose lag may lie beyond the tolerance: 1 %.
 const LAG_PERCENT: f64 = 99.0;

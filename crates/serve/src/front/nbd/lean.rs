@@ -26,9 +26,9 @@ use super::session::{Session, Wanted, apply};
 use super::socket::Stream;
 use super::wire::Status;
 use super::{CONNECTIONS_MAX, Served};
+use crate::device::tally::{Tally, locked};
 use crate::device::{Device, Stop};
-use crate::tally::{Tally, locked};
-use crate::wall::{Wait, span};
+use crate::model::wall::{Wait, span};
 
 /// How long a thread looks for the next request before it sleeps: longer than a client takes to follow an answer with
 /// its next request, and short beside the pause of one that has none.

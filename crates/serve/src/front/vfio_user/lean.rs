@@ -10,10 +10,10 @@ use phaselink_core::request::Op;
 
 use super::front::{self, Disk, Front, Rounds, Served, Unsaved};
 use crate::device::Device;
+use crate::device::tally::{Tally, locked};
+use crate::model::wall::{Wait, span};
 use crate::nvme::order::Action;
 use crate::nvme::{Order, Performed, TRANSFER_BYTES_MAX, Taken};
-use crate::tally::{Tally, locked};
-use crate::wall::{Wait, span};
 
 /// Commands of one queue in a row, with one interrupt for all of them; then it is the next one's turn.
 const BATCH: u32 = 32;

@@ -24,8 +24,8 @@ use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
 use rustix::event::EventfdFlags;
 
-use crate::mailbox::Mailbox;
-use crate::wall::{Clock, IDLE_MAX, Wait, Wall};
+use crate::device::mailbox::Mailbox;
+use crate::model::wall::{Clock, IDLE_MAX, Wait, Wall};
 
 /// In a token of the engine: the request has come through the exchange. The other bits are its token there.
 const CALLED: u32 = 1 << 31;

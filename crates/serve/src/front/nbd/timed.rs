@@ -22,9 +22,9 @@ use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
 use super::{CONNECTIONS_MAX, Served};
 use crate::device::Device;
-use crate::flusher::Flusher;
-use crate::tally::{Tally, locked};
-use crate::wall::Wait;
+use crate::device::flusher::Flusher;
+use crate::device::tally::{Tally, locked};
+use crate::model::wall::Wait;
 
 /// Requests of one client under way; further ones wait in its socket.
 const UNDER_WAY_MAX: usize = 1024;

@@ -8,8 +8,8 @@ use phaselink_core::engine::{Completed, Input};
 use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
 
-use crate::remote::Remote;
-use crate::wall::Wall;
+use crate::model::remote::Remote;
+use crate::model::wall::Wall;
 
 /// A model of the device.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use phaselink_client::status::Status;
 use phaselink_core::protocol::dc_express::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
 
 use super::share::Part;
-use crate::store::Store;
+use crate::device::store::Store;
 
 /// Where many commands wait, the entry so far behind the one that is taken is fetched with it.
 const ENTRIES_AHEAD: u32 = 3;

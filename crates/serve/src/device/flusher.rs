@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, Scope};
 
-use crate::store::Store;
+use crate::device::store::Store;
 
 /// The thread, as seen by the one that asks. A ticket is what the asker knows a flush by.
 #[derive(Debug)]

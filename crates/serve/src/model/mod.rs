@@ -1,0 +1,4 @@
+//! The core's engine on the wall clock, and the same engine asked from other threads.
+
+pub mod remote;
+pub mod wall;
