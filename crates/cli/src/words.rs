@@ -1,7 +1,7 @@
 //! Numbers and descriptions as people say them.
 
 use phaselink_core::config::{Technology, Wait};
-use phaselink_core::drive::{Drive, Interface};
+use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::Rate;
 use phaselink_core::report::units;
 use phaselink_core::time::Span;
@@ -121,25 +121,17 @@ pub fn host(drive: &Drive) -> String {
 
 /// The interface of a drive with the software above it, in one line.
 pub fn interface(drive: &Drive) -> String {
-    let protocol = match drive.interface {
-        Interface::Nvme if drive.nvme.shadow_doorbells => "NVMe with shadow doorbells",
-        Interface::Nvme => "NVMe",
-        Interface::DcExpress => "DC Express",
-        Interface::Moneta => "Moneta",
-        Interface::Pss => "PSS",
-        Interface::Capi => "CAPI",
-        Interface::Cxl => "CXL.mem",
-    };
-    let wait = match drive.host.wait {
-        Wait::Sleep if drive.interface == Interface::Moneta && drive.moneta.spin_up_to_bytes > 0 => {
-            format!("spinning up to {}", size(drive.moneta.spin_up_to_bytes.into()))
-        }
-        Wait::Spin if drive.interface == Interface::Cxl => String::from("loads and stores"),
-        Wait::Spin => String::from("spinning"),
-        Wait::Sleep => String::from("sleeping until the interrupt"),
-        Wait::Hybrid => String::from("sleeping, then spinning"),
-    };
-    format!("{protocol}, {wait}, {}", software(drive))
+    let protocol = drive.protocol();
+    let wait = protocol.waiting(drive).unwrap_or_else(|| String::from(waiting(drive.host.wait)));
+    format!("{}, {wait}, {}", protocol.title(), software(drive))
+}
+
+fn waiting(wait: Wait) -> &'static str {
+    match wait {
+        Wait::Spin => "spinning",
+        Wait::Sleep => "sleeping until the interrupt",
+        Wait::Hybrid => "sleeping, then spinning",
+    }
 }
 
 fn software(drive: &Drive) -> String {

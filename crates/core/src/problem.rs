@@ -72,3 +72,24 @@ impl fmt::Display for Problems {
 }
 
 impl std::error::Error for Problems {}
+
+/// A condition between keys that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Full names of the keys involved.
+    pub keys: &'static [&'static str],
+    pub found: String,
+    pub allowed: String,
+}
+
+impl Broken {
+    /// The condition, if it is broken.
+    pub(crate) fn when(
+        is_broken: bool,
+        keys: &'static [&'static str],
+        found: impl FnOnce() -> String,
+        allowed: impl FnOnce() -> String,
+    ) -> Option<Broken> {
+        is_broken.then(|| Broken { keys, found: found(), allowed: allowed() })
+    }
+}

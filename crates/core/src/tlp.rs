@@ -98,6 +98,8 @@ pub struct Packet {
     /// A read, or an answer to the host, that must not pass the writes that were handed to the link before it. Other
     /// reads may: a device's engines for data and for commands form their packets independently.
     pub behind_writes: bool,
+    /// Whether this is an interrupt message (MSI-X), whose token's context is its vector.
+    pub interrupt: bool,
     /// Whether the payload is user data, as opposed to commands and completions.
     pub user_data: bool,
     /// For user data: where on the device its first byte belongs.
@@ -128,6 +130,7 @@ impl Packet {
             chunk_bytes,
             relaxed: false,
             behind_writes: false,
+            interrupt: false,
             user_data: false,
             device_offset: 0,
             token,

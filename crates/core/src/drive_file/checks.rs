@@ -4,28 +4,14 @@
 
 use crate::config::{DataPattern, Stage, Wait};
 use crate::drive::Drive;
-use crate::drive::Interface;
 use crate::ledger::stage::STACK_STAGES_MAX;
 use crate::media::cells::Cells;
-
-/// Entries of all submission queues together: with all of them used, 3.2 GB of rings and bookkeeping.
-const RING_ENTRIES_MAX: u64 = 1 << 25;
-
-/// A condition that does not hold.
-pub(super) struct Broken {
-    /// Full names of the keys involved.
-    pub keys: &'static [&'static str],
-    pub found: String,
-    pub allowed: String,
-}
+use crate::problem::Broken;
 
 /// All conditions that `drive` breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
     let checks = [
         wait,
-        moneta_wait,
-        cxl_wait,
-        zero_copy,
         stages,
         held,
         clocks,
@@ -40,74 +26,29 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         data_credits,
         lane_rate,
         completion_size,
-        nvme_fetch,
-        nvme_rings,
-        nvme_blocks,
-        dc_express_fetch,
-        dc_express_polls,
-        capi_buffer,
         refresh,
     ];
-    checks.iter().filter_map(|check| check(drive)).collect()
+    let between_sections = checks.iter().filter_map(|check| check(drive));
+    between_sections.chain(drive.protocol().broken(drive)).collect()
 }
 
 fn broken_if(is_broken: bool, keys: &'static [&'static str], found: String, allowed: String) -> Option<Broken> {
     is_broken.then_some(Broken { keys, found, allowed })
 }
 
-/// A thread that sleeps is woken by an interrupt, which DC Express never sends.
+/// A thread that sleeps is woken by an interrupt, which some protocols never send.
 fn wait(drive: &Drive) -> Option<Broken> {
-    let (interrupts, cause) = match drive.interface {
-        Interface::Nvme => (drive.nvme.interrupts, "nvme.interrupts is false"),
-        Interface::DcExpress => (false, "interface is \"dc-express\", which has no interrupts"),
-        Interface::Moneta => (true, ""),
-        Interface::Pss => (true, ""),
-        Interface::Capi => (false, "interface is \"capi\", which has no interrupts"),
-        // That is told by `cxl_wait`.
-        Interface::Cxl => (true, ""),
-    };
+    let cause = drive.protocol().no_interrupts()?;
     broken_if(
-        drive.host.wait == Wait::Sleep && !interrupts,
+        drive.host.wait == Wait::Sleep,
         &["host.wait", "nvme.interrupts", "interface"],
         format!("host.wait is \"sleep\" but {cause}"),
-        String::from("host.wait = \"spin\" or \"hybrid\", or interface = \"nvme\" with nvme.interrupts = true"),
-    )
-}
-
-/// Moneta's driver learns of completions from its interrupt handler alone; whether a thread spins until then depends
-/// on the size of its request.
-fn moneta_wait(drive: &Drive) -> Option<Broken> {
-    broken_if(
-        drive.interface == Interface::Moneta && drive.host.wait != Wait::Sleep,
-        &["host.wait", "interface"],
-        String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),
-        String::from("host.wait = \"sleep\", with moneta.spin_up_to_bytes for the requests that spin"),
-    )
-}
-
-/// A core that loads can do nothing else until the line is there.
-fn cxl_wait(drive: &Drive) -> Option<Broken> {
-    broken_if(
-        drive.interface == Interface::Cxl && drive.host.wait != Wait::Spin,
-        &["host.wait", "interface"],
-        String::from("interface is \"cxl\" with a host.wait that is not \"spin\""),
-        String::from("host.wait = \"spin\": a core waits for its loads"),
-    )
-}
-
-/// The address of an application's buffer has to reach the device with the request, and nothing is copied.
-fn zero_copy(drive: &Drive) -> Option<Broken> {
-    let (words, copy) = (drive.moneta.request_words, drive.stack.copy_bytes_per_ns);
-    broken_if(
-        drive.moneta.zero_copy && (words == 1 || copy > 0.0),
-        &["moneta.zero_copy", "moneta.request_words", "stack.copy_bytes_per_ns"],
-        format!("moneta.zero_copy is true with moneta.request_words {words} and stack.copy_bytes_per_ns {copy}"),
-        String::from("moneta.request_words = 2 or 3, and stack.copy_bytes_per_ns = 0"),
+        String::from("host.wait = \"spin\" or \"hybrid\", or an interface with interrupts"),
     )
 }
 
 fn stages(drive: &Drive) -> Option<Broken> {
-    let count = crate::protocol::stages(drive).len();
+    let count = drive.stages().len();
     let found = format!("stack.stages has {count} stages");
     broken_if(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
 }
@@ -264,69 +205,6 @@ fn completion_size(drive: &Drive) -> Option<Broken> {
         &["link.read_completion_boundary_bytes", "link.max_payload_bytes", "link.max_read_request_bytes"],
         format!("link.read_completion_boundary_bytes is {size}"),
         format!("up to {size_max}, the smaller of link.max_payload_bytes and link.max_read_request_bytes"),
-    )
-}
-
-/// Rings take memory as far as they are used, 80 bytes for each entry and 16 for its bookkeeping.
-fn nvme_rings(drive: &Drive) -> Option<Broken> {
-    let (pairs, entries) = (drive.nvme.queue_pairs, drive.nvme.queue_entries);
-    broken_if(
-        u64::from(pairs) * u64::from(entries) > RING_ENTRIES_MAX,
-        &["nvme.queue_pairs", "nvme.queue_entries"],
-        format!("nvme.queue_pairs is {pairs} with nvme.queue_entries {entries}"),
-        format!("at most {RING_ENTRIES_MAX} entries in all queues together"),
-    )
-}
-
-/// A command counts its blocks in 16 bits (NVM Command Set Specification 1.0, section 3.2.4).
-fn nvme_blocks(drive: &Drive) -> Option<Broken> {
-    let (transfer, block) = (drive.nvme.max_transfer_kib, drive.nvme.block_bytes);
-    broken_if(
-        transfer * 1024 > block << 16,
-        &["nvme.max_transfer_kib", "nvme.block_bytes"],
-        format!("nvme.max_transfer_kib is {transfer} with nvme.block_bytes {block}"),
-        format!("at most {} KiB, 65536 blocks", block << 6),
-    )
-}
-
-fn nvme_fetch(drive: &Drive) -> Option<Broken> {
-    let (fetch, queue) = (drive.nvme.fetch_entries, drive.nvme.queue_entries);
-    broken_if(
-        u32::from(fetch) > queue,
-        &["nvme.fetch_entries", "nvme.queue_entries"],
-        format!("nvme.fetch_entries is {fetch} with nvme.queue_entries {queue}"),
-        String::from("nvme.fetch_entries up to nvme.queue_entries"),
-    )
-}
-
-fn dc_express_fetch(drive: &Drive) -> Option<Broken> {
-    let (fetch, queue) = (drive.dc_express.fetch_entries, drive.dc_express.queue_entries);
-    broken_if(
-        u32::from(fetch) > queue,
-        &["dc_express.fetch_entries", "dc_express.queue_entries"],
-        format!("dc_express.fetch_entries is {fetch} with dc_express.queue_entries {queue}"),
-        String::from("dc_express.fetch_entries up to dc_express.queue_entries"),
-    )
-}
-
-fn dc_express_polls(drive: &Drive) -> Option<Broken> {
-    let (polls, queue) = (drive.dc_express.polls_in_flight, drive.dc_express.queue_entries);
-    broken_if(
-        u32::from(polls) > queue,
-        &["dc_express.polls_in_flight", "dc_express.queue_entries"],
-        format!("dc_express.polls_in_flight is {polls} with dc_express.queue_entries {queue}"),
-        String::from("dc_express.polls_in_flight up to dc_express.queue_entries"),
-    )
-}
-
-/// A write is done once all of it is in the buffer.
-fn capi_buffer(drive: &Drive) -> Option<Broken> {
-    let (buffer, transfer) = (drive.capi.buffer_kib, drive.capi.max_transfer_kib);
-    broken_if(
-        transfer > buffer,
-        &["capi.buffer_kib", "capi.max_transfer_kib"],
-        format!("capi.max_transfer_kib is {transfer} with capi.buffer_kib {buffer}"),
-        String::from("capi.max_transfer_kib up to capi.buffer_kib"),
     )
 }
 

@@ -40,7 +40,10 @@ use crate::ledger::trace::Trace;
 use crate::link::root_complex::RootComplex;
 use crate::link::{Arrival, Link};
 use crate::media::Media;
-use crate::protocol::{self, Controller, Driver, Ports, Settled, capi, dc_express, moneta, nvme, pss};
+use crate::protocol::dispatch::{AnyController, AnyDriver, connect};
+use crate::protocol::halves::{Controller, Driver, Looking};
+use crate::protocol::ports::{Ports, Settled};
+use crate::protocol::splitting;
 use crate::request::Io;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
@@ -86,10 +89,10 @@ enum Goal {
 pub struct Engine {
     shared: Shared,
     host: Host,
-    driver: Driver,
+    driver: AnyDriver,
     link: Link,
     root_complex: RootComplex,
-    controller: Controller,
+    controller: AnyController,
     media: Media,
     recorder: Recorder,
     /// Whether every posted write is in memory a fixed time after its arrival.
@@ -105,7 +108,7 @@ impl Engine {
     /// The drive in its host, idle, at time zero.
     pub fn new(drive: &Drive, seed: u64) -> Engine {
         let mut shared = Shared::default();
-        let (driver, controller) = protocol::connect(drive, seed, &mut shared);
+        let (driver, controller) = connect(drive, seed, &mut shared);
         let root_complex = RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed);
         let settle = root_complex.settle();
         Engine {
@@ -118,7 +121,7 @@ impl Engine {
             media: Media::of(&drive.media, seed),
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep,
-            stack_names: protocol::stage_names(drive),
+            stack_names: drive.stage_names(),
             client_completed: VecDeque::new(),
             shared,
         }
@@ -129,8 +132,8 @@ impl Engine {
     pub fn with_data(drive: &Drive, seed: u64) -> Engine {
         let mut engine = Engine::new(drive, seed);
         engine.shared.memory.keep_buffers();
-        engine.shared.data = Some(Box::new(Data::new(seed, protocol::packet_bytes(drive))));
-        engine.controller.keep_tails(drive, seed, &mut engine.shared);
+        engine.shared.data = Some(Box::new(Data::new(seed, drive.protocol().packet_bytes(drive))));
+        engine.controller.keep_data(drive, seed, &mut engine.shared);
         engine
     }
 
@@ -286,11 +289,13 @@ impl Engine {
     /// A thread has finished a piece of work: its request goes down to the driver, or is done.
     fn on_work_done(&mut self, now: Time, thread: u16) {
         match self.host.on_work_done(now, thread, &mut self.shared) {
-            Done::Submitted(request) => self.driver.submit(now, request, &mut self.link, &mut self.shared),
+            Done::Submitted(request) => {
+                splitting::submit(now, request, &mut self.driver, &mut self.link, &mut self.shared)
+            }
             Done::Completed(request) => self.on_done(now, request),
             Done::CompletedAndSubmitted(done, at, request) => {
                 self.on_done(at, done);
-                self.driver.submit(now, request, &mut self.link, &mut self.shared);
+                splitting::submit(now, request, &mut self.driver, &mut self.link, &mut self.shared);
             }
         }
         self.host.step(now, thread, &self.driver, &mut self.shared);
@@ -322,8 +327,10 @@ impl Engine {
                 self.shared.trace.keep_burst(burst, number);
             }
             let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
-            if last && matches!(self.controller, Controller::Moneta(_)) {
-                self.on_delivered(now, arrival.packet);
+            if last {
+                let packet = flight.packet;
+                let Engine { controller, link, media, shared, .. } = self;
+                controller.on_delivered(now, &packet, &mut Ports { link, media, shared });
             }
             if is_settled {
                 return self.on_settle(now, arrival.packet, arrival.first, arrival.count);
@@ -336,21 +343,13 @@ impl Engine {
             let payload = self.link.bursts.take_payload(arrival.packet);
             let Engine { controller, link, media, shared, .. } = self;
             shared.requests.accepted = None;
-            controller.store(&packet, &mut Ports { link, media, shared });
+            if shared.data.is_some() && packet.user_data {
+                controller.store(&packet, &mut Ports { link, media, shared });
+            }
             controller.on_packet(now, &packet, &payload, &mut Ports { link, media, shared });
             if let Some(burst) = recording {
                 self.keep_answer(burst, &packet);
             }
-        }
-    }
-
-    /// The device hears that its data has been received, if it cares.
-    fn on_delivered(&mut self, now: Time, id: PacketId) {
-        let Engine { link, controller, media, shared, .. } = self;
-        let Controller::Moneta(moneta) = controller else { return };
-        let token = link.bursts[id].packet.token;
-        if token.role == moneta::role::DATA {
-            moneta.on_delivered(now, token.context, &mut Ports { link, media, shared });
         }
     }
 
@@ -359,7 +358,7 @@ impl Engine {
         let flight = &self.link.bursts[id];
         let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
         let up = flight.packet.direction == Direction::Up;
-        let name = protocol::packet_name(&flight.packet);
+        let name = self.controller.packet_name(&flight.packet);
         let to = now - self.link.settling(&flight.packet);
         Burst { name, up, packets, wire_bytes, from: flight.started(), to }
     }
@@ -368,16 +367,9 @@ impl Engine {
     fn keep_answer(&mut self, mut burst: Burst, packet: &Packet) {
         let owner = self.shared.requests.accepted.or(packet.request);
         let number = owner.map(|request| self.shared.requests[request].number);
-        match (packet.token.role, number) {
-            (dc_express::role::POLL, None) => burst.name = "empty answer",
-            (dc_express::role::POLL, Some(number)) => {
-                self.shared.trace.assign("queue read", packet.sampled_at, number);
-            }
-            (capi::role::ELEMENT, Some(number)) => self.shared.trace.assign("fetch element", packet.sampled_at, number),
-            (nvme::role::FETCH, Some(number)) => self.shared.trace.assign("fetch command", packet.sampled_at, number),
-            (pss::role::DESCRIPTORS, Some(number)) => {
-                self.shared.trace.assign("read descriptors", packet.sampled_at, number);
-            }
+        match (self.controller.looking(packet), number) {
+            (Some(looking), Some(number)) => self.shared.trace.assign(looking.read, packet.sampled_at, number),
+            (Some(Looking { empty: Some(empty), .. }), None) => burst.name = empty,
             _ => {}
         }
         self.shared.trace.keep_burst(burst, number);
@@ -387,7 +379,7 @@ impl Engine {
     #[inline(always)]
     fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
         let packet = self.link.bursts[id].packet;
-        if packet.token.role == nvme::role::INTERRUPT {
+        if packet.interrupt {
             self.link.bursts.vacate(id);
             return self.host.on_message(now, packet.token.context as u16, &mut self.shared);
         }
@@ -415,7 +407,7 @@ impl Engine {
     /// Hand the completions that the driver has found to the threads that wait for them.
     fn on_completed(&mut self, now: Time) {
         while let Some(part) = self.shared.requests.completed.pop_front() {
-            if let Some(request) = protocol::completed(part, &mut self.shared) {
+            if let Some(request) = splitting::completed(part, &mut self.shared) {
                 self.host.on_completed(now, request, &self.driver, &mut self.shared);
             }
         }

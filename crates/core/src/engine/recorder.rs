@@ -113,7 +113,7 @@ impl Recorder {
             cpu: parts.cpu,
             energy: energy(drive, &parts, elapsed),
             memory_j: parts.memory_j,
-            stack_stages: crate::protocol::stage_names(drive),
+            stack_stages: drive.stage_names(),
             counters: parts.counters,
             events: parts.events,
             finished: parts.finished,

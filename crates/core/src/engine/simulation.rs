@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::data::check::BLOCK_BYTES;
-use crate::drive::{Drive, Interface};
+use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::ledger::Outcome;
 use crate::ledger::trace::Trace;
 use crate::problem::Problems;
-use crate::protocol::capi::spec as capi;
-use crate::protocol::cxl;
 use crate::time::Span;
 use crate::workload::{Job, JobFile, Limits, Place, problems_together};
 
@@ -22,33 +20,6 @@ pub struct Simulation {
     /// Requests that all jobs will make, and the longest of their times, as far as that is known.
     ios: Option<u64>,
     runtime: Option<Span>,
-}
-
-impl Drive {
-    /// What this drive's queues and memory can take.
-    pub fn limits(&self) -> Limits {
-        let nvme = &self.nvme;
-        let (queue_pairs, queue_entries, block_bytes) = match self.interface {
-            Interface::Nvme => (nvme.queue_pairs, nvme.queue_entries, nvme.block_bytes),
-            Interface::DcExpress => (
-                nvme.queue_pairs.min(self.dc_express.queue_pairs.into()),
-                nvme.queue_entries.min(self.dc_express.queue_entries),
-                4,
-            ),
-            // Requests beyond the tags or descriptors wait in the driver.
-            Interface::Moneta | Interface::Pss => (1, u32::from(u16::MAX), 512),
-            // What the AFU has no place for waits for the next element.
-            Interface::Capi => (1, 1 << 16, capi::LINE_BYTES),
-            // Lines beyond the fill buffers wait in the core.
-            Interface::Cxl => (1, 1 << 16, cxl::LINE_BYTES),
-        };
-        let write_block_bytes = match self.interface {
-            Interface::Pss | Interface::Capi | Interface::Cxl => block_bytes,
-            _ => nvme.block_bytes,
-        };
-        let capacity_bytes = self.media.capacity_mib << 20;
-        Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes }
-    }
 }
 
 impl Simulation {

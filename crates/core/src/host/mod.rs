@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 
 use crate::config::Wait;
 use crate::ledger::{CpuUse, Stage};
-use crate::protocol::{self, Driver};
+use crate::protocol::dispatch::AnyDriver;
+use crate::protocol::halves::Driver as _;
 use crate::request::{Io, Next};
 use crate::request::{Request, RequestId};
 use crate::scheduler::Event;
@@ -156,7 +157,7 @@ impl Host {
     pub fn new(drive: &Drive) -> Host {
         let config = &drive.host;
         let ratio = config.nominal_ghz / config.core_ghz;
-        let stack = Stack::new(&protocol::stages(drive), &drive.stack, ratio);
+        let stack = Stack::new(&drive.stages(), &drive.stack, ratio);
         let interrupt_cores = if config.interrupt_cores == 0 { config.cores } else { config.interrupt_cores };
         Host {
             threads: Vec::new(),
@@ -168,7 +169,7 @@ impl Host {
             workers: Vec::new(),
             wait: config.wait,
             hybrid_sleep_ratio: config.hybrid_sleep_ratio,
-            poll: protocol::poll(drive).scale(ratio),
+            poll: drive.protocol().poll(drive).scale(ratio),
             context_switch: config.context_switch.scale(ratio),
             interrupt: config.interrupt.scale(ratio),
             idle_exit: config.idle_exit,
@@ -176,7 +177,7 @@ impl Host {
             interrupt_cores: interrupt_cores.min(config.cores).into(),
             wake: config.wake.scale(ratio),
             time_slice: config.time_slice,
-            spin_up_to_bytes: protocol::spin_up_to_bytes(drive),
+            spin_up_to_bytes: drive.protocol().spin_up_to_bytes(),
             handler_core: None,
             pending: Vec::new(),
             used: CpuUse { cores: config.cores, ..CpuUse::default() },
@@ -212,7 +213,7 @@ impl Host {
     }
 
     /// A request from outside, for a thread without a generator.
-    pub fn inject(&mut self, now: Time, thread: u16, io: Io, token: u32, driver: &Driver, shared: &mut Shared) {
+    pub fn inject(&mut self, now: Time, thread: u16, io: Io, token: u32, driver: &AnyDriver, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         this.external.push_back(Next { io, due: now });
         this.tokens.push_back(token);
@@ -225,7 +226,7 @@ impl Host {
 
     /// A thread looks for something to do: at the start, when its next request is due, after a hybrid sleep, and when
     /// a context switch is over.
-    pub fn on_thread(&mut self, now: Time, thread: u16, driver: &Driver, shared: &mut Shared) {
+    pub fn on_thread(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         if this.asleep_until.is_some_and(|until| until > now) {
             return;
@@ -245,7 +246,7 @@ impl Host {
 
     /// A request's completion can be seen by the host.
     #[inline(always)]
-    pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &Driver, shared: &mut Shared) {
+    pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &AnyDriver, shared: &mut Shared) {
         let Request { thread, submitted, .. } = shared.requests[request];
         shared.requests[request].visible = now;
         let this = &mut self.threads[usize::from(thread)];
@@ -347,7 +348,7 @@ impl Host {
 
     /// A thread that holds its core takes up the next thing to do: requests that can go on, then it fills its slots, as
     /// fio does, and then looks for completions.
-    pub fn step(&mut self, now: Time, thread: u16, driver: &Driver, shared: &mut Shared) {
+    pub fn step(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         if self.stack.contended() && self.resume(now, thread, shared) {
             return;
         }
@@ -383,7 +384,7 @@ impl Host {
     }
 
     /// Start on a request: down the stack, and through the driver.
-    fn submit(&mut self, now: Time, thread: u16, next: Next, driver: &Driver, shared: &mut Shared) {
+    fn submit(&mut self, now: Time, thread: u16, next: Next, driver: &AnyDriver, shared: &mut Shared) {
         let begin = self.begin(now, thread);
         if self.stack.contended() {
             let walk = self.issue(begin, thread, next, shared);
@@ -400,7 +401,7 @@ impl Host {
         begin: Time,
         thread: u16,
         next: Next,
-        driver: &Driver,
+        driver: &AnyDriver,
         shared: &mut Shared,
     ) -> (RequestId, Time) {
         let mut walk = self.issue(begin, thread, next, shared);
@@ -435,7 +436,7 @@ impl Host {
     }
 
     /// Take up a completion: from the driver, and up the stack.
-    fn complete(&mut self, now: Time, thread: u16, id: RequestId, driver: &Driver, shared: &mut Shared) {
+    fn complete(&mut self, now: Time, thread: u16, id: RequestId, driver: &AnyDriver, shared: &mut Shared) {
         let request = &mut shared.requests[id];
         // A thread that was looking for it takes a moment to see it; one that comes to it later finds it there, but not
         // before its waker has done with it.

@@ -3,7 +3,7 @@
 use super::{Host, State, Thread};
 use crate::config::Wait;
 use crate::ledger::Stage;
-use crate::protocol::Driver;
+use crate::protocol::dispatch::AnyDriver;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -86,7 +86,7 @@ impl Host {
 
     /// A thread has something to do: at once if it holds its core, when its turn comes otherwise.
     #[inline(always)]
-    pub(super) fn rouse(&mut self, now: Time, thread: u16, driver: &Driver, shared: &mut Shared) {
+    pub(super) fn rouse(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         match this.state {
             State::Busy => {}

@@ -8,7 +8,8 @@ use super::locks::{Line, RequestLock, SpinLock, Spinner};
 use super::stack::{Stack, Step, Walk, Way};
 use super::{Host, State, Thread, Work};
 use crate::ledger::Stage;
-use crate::protocol::Driver;
+use crate::protocol::dispatch::AnyDriver;
+use crate::protocol::halves::Driver as _;
 use crate::request::RequestId;
 use crate::scheduler::Event;
 use crate::shared::Shared;
@@ -62,7 +63,7 @@ impl Host {
     }
 
     /// A thread takes its request on along its path, from `now` until it has to stop.
-    pub fn walk(&mut self, now: Time, thread: u16, driver: &Driver, shared: &mut Shared) {
+    pub fn walk(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let this = &self.threads[usize::from(thread)];
         let Work::Walk(mut walk) = this.work else { unreachable!("only a thread with a request takes it on") };
         let core = this.core;
@@ -127,7 +128,7 @@ impl Host {
     }
 
     /// The end of a path: down to the driver, or up to the application.
-    fn finish(&mut self, now: Time, thread: u16, walk: Walk, driver: &Driver, shared: &mut Shared) {
+    fn finish(&mut self, now: Time, thread: u16, walk: Walk, driver: &AnyDriver, shared: &mut Shared) {
         let request = &mut shared.requests[walk.request];
         let work = match walk.way {
             Way::Down => {

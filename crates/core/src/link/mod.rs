@@ -19,7 +19,7 @@ pub mod wire;
 use std::ops::Deref;
 
 use crate::config;
-use crate::memory::copy;
+use crate::memory::{MSI_BASE, copy};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, PacketId, Token};
@@ -70,6 +70,14 @@ impl Link {
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, shared: &mut Shared) {
         let bytes = payload.len() as u32;
         self.send_with(Packet::write(direction, address, bytes, bytes, token), payload, shared);
+    }
+
+    /// Send an interrupt message, now; the context of `token` is its vector, and what is written (PCI Express Base
+    /// Specification 6.0, section 6.1.4).
+    pub fn interrupt(&mut self, token: Token, shared: &mut Shared) {
+        let data = token.context.to_le_bytes();
+        let message = Packet::write(Direction::Up, MSI_BASE, data.len() as u32, data.len() as u32, token);
+        self.send_with(Packet { interrupt: true, ..message }, &data, shared);
     }
 
     /// Send a packet with these few bytes, now.

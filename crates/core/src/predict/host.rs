@@ -7,7 +7,6 @@ use crate::config::{LockHeld, Wait};
 use crate::host::stack::{Stack, Step, Walk, Way};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::protocol;
 use crate::request::Op;
 use crate::time::{Span, Time};
 
@@ -22,7 +21,7 @@ impl Parts<'_> {
     }
 
     fn stack(&self) -> Stack {
-        Stack::new(&protocol::stages(self.drive), &self.drive.stack, self.clock_ratio())
+        Stack::new(&self.drive.stages(), &self.drive.stack, self.clock_ratio())
     }
 
     /// A request on its way down to the driver, meeting nobody.
@@ -55,7 +54,7 @@ impl Parts<'_> {
     /// What a lone request waits where its thread leaves it to the kernel's worker: for the wake-up, for the switch away
     /// from the thread and for that to the worker. Requests of many threads need not wait for it: a busy worker is awake.
     pub fn hand_over(&self, ledger: &mut Ledger) {
-        let stages = protocol::stages(self.drive);
+        let stages = self.drive.stages();
         let Some(place) = stages.iter().position(|stage| stage.hand_over) else { return };
         let switch = self.at_clock(self.drive.host.context_switch);
         ledger.spend(Stage::stack(place), self.at_clock(self.drive.host.wake));
@@ -108,7 +107,7 @@ impl Parts<'_> {
             let handler = self.at_clock(self.drive.host.interrupt_handler);
             demands.add("cores", cores, handler, 1.0 / workload.outstanding.max(1) as f64);
         }
-        let stages = protocol::stages(self.drive).into_iter();
+        let stages = self.drive.stages().into_iter();
         for stage in stages.filter(|stage| !stage.lock.is_empty() && stage.lock_held == LockHeld::Stage) {
             let submit_held = if stage.submit_held.is_zero() { stage.submit } else { stage.submit_held };
             let held = self.at_clock(submit_held) + self.at_clock(stage.complete_held);

@@ -88,7 +88,7 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
     Prediction {
         drive: drive.name.clone(),
         jobs: jobs.iter().map(|job| predict_job(&parts, job, form)).collect(),
-        stack_stages: crate::protocol::stage_names(drive),
+        stack_stages: drive.stage_names(),
     }
 }
 

@@ -5,22 +5,23 @@
 //! behind its lines. A write is done once its lines are in the AFU's buffer (CAPI: 2.9 us over either memory).
 
 use crate::drive::Drive;
+use crate::protocol::halves::{self, Looking};
 use slab::Slab;
 
+use super::Role;
 use super::buffer::WriteBuffer;
 use super::driver::Areas;
-use super::role;
 use super::spec::{
     COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, STATUS_BYTES, Status, decode_element,
 };
 use crate::ledger::Stage;
+use crate::protocol::ports::{Ports, start_read};
 use crate::protocol::reads::Reads;
-use crate::protocol::{Ports, start_read};
 use crate::random::Random;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Packet, Payload, Token};
+use crate::tlp::{Direction, Packet, Payload};
 
 /// Timers: a command of the AFU has passed the PSL, or something in the AFU is ready.
 mod timer {
@@ -113,41 +114,9 @@ impl Afu {
         }
     }
 
-    /// What has been counted, by name.
-    pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        vec![
-            ("commands", self.counts.commands),
-            ("elements", self.counts.elements),
-            ("refused", self.counts.refused),
-            ("translation_misses", self.counts.translation_misses),
-        ]
-    }
-
-    /// The host rings: the element is fetched. What is at no register, names no element, or one that is under way, is
-    /// ignored.
-    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
-        let Some(element) = self.elements.get_mut(value as usize).filter(|_| address == DOORBELL_REGISTER) else {
-            return;
-        };
-        if !std::mem::replace(&mut element.is_busy, true) {
-            element.rung = now;
-            self.issue(now, timer::FETCH, value, ports);
-        }
-    }
-
     /// A command of the AFU enters the PSL.
     fn issue(&self, now: Time, kind: u8, context: u32, ports: &mut Ports) {
         ports.shared.scheduler.after(now, self.psl, Event::Controller { kind, context });
-    }
-
-    /// One of the timers has fired.
-    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
-        match timer.kind {
-            timer::READ => self.on_read(now, timer.context, ports),
-            timer::WRITTEN => self.issue(now, timer::STATUS, timer.context, ports),
-            timer::PARSED => self.on_parsed(now, timer.context, ports),
-            _ => self.on_passed(now, timer, ports),
-        }
     }
 
     /// A command has passed the PSL: to the link with it, or first a look into the page table.
@@ -159,7 +128,7 @@ impl Afu {
             return self.perform(now, timer, ports);
         }
         self.counts.translation_misses += 1;
-        let token = Token { role: role::PAGE_TABLE, context: u32::from(timer.kind) << NUMBER_BITS | timer.context };
+        let token = Role::PAGE_TABLE.token(u32::from(timer.kind) << NUMBER_BITS | timer.context);
         self.reads.request(Packet::read(self.areas.elements, LINE_BYTES, LINE_BYTES, token), ports.link, ports.shared);
     }
 
@@ -193,31 +162,8 @@ impl Afu {
     fn fetch(&mut self, now: Time, number: u32, ports: &mut Ports) {
         self.elements[number as usize].fetched = now;
         let address = self.areas.elements + u64::from(number) * u64::from(LINE_BYTES);
-        let token = Token { role: role::ELEMENT, context: number };
+        let token = Role::ELEMENT.token(number);
         self.reads.request(Packet::read(address, LINE_BYTES, LINE_BYTES, token), ports.link, ports.shared);
-    }
-
-    /// The host answers a read.
-    pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-        let Token { role, context } = packet.token;
-        if role != role::CLAIM {
-            self.reads.answered(packet.bytes, ports.link, ports.shared);
-        }
-        match role {
-            role::ELEMENT => self.on_element(now, context, payload, ports),
-            role::PAYLOAD => self.on_lines(now, context, ports),
-            role::CLAIM => {
-                ports.shared.requests.charge(self.active[context as usize].request, Stage::Claim, now);
-                self.issue(now, timer::DATA, context, ports);
-            }
-            role::PAGE_TABLE => {
-                let number = context & ((1 << NUMBER_BITS) - 1);
-                let timer = Timer { kind: (context >> NUMBER_BITS) as u8, context: number };
-                ports.shared.requests.charge(self.request(timer), Stage::Translation, now);
-                self.perform(now, timer, ports);
-            }
-            other => unreachable!("the AFU reads nothing of role {other}"),
-        }
     }
 
     /// An element is here: its commands are parsed one after the other. One that has been done already is not done
@@ -286,7 +232,7 @@ impl Afu {
     fn read_lines(&mut self, id: u32, ports: &mut Ports) {
         let active = &self.active[id as usize];
         let (offset, bytes) = active.extent();
-        let token = Token { role: role::PAYLOAD, context: id };
+        let token = Role::PAYLOAD.token(id);
         let packet = Packet::read(active.command.buffer, bytes, LINE_BYTES, token).user_data(offset, active.request);
         self.reads.request(packet, ports.link, ports.shared);
     }
@@ -311,7 +257,7 @@ impl Afu {
     /// Ask for the ownership of a read's lines, each in a packet; the answers come together.
     fn claim(&mut self, id: u32, ports: &mut Ports) {
         let command = self.active[id as usize].command;
-        let token = Token { role: role::CLAIM, context: id };
+        let token = Role::CLAIM.token(id);
         let bytes = u32::from(command.lines) * CLAIM_BYTES;
         ports.link.send(Packet::read(command.buffer, bytes, CLAIM_BYTES, token), ports.shared);
     }
@@ -320,7 +266,7 @@ impl Afu {
     fn send_lines(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let active = self.active[id as usize];
         let (offset, bytes) = active.extent();
-        let token = Token { role: role::DATA, context: id };
+        let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, active.command.buffer, bytes, LINE_BYTES, token);
         ports.link.send(packet.user_data(offset, active.request), ports.shared);
         ports.shared.scheduler.after(now, self.psl, Event::Controller { kind: timer::STATUS, context: id });
@@ -337,7 +283,7 @@ impl Afu {
         let mut status = [0; STATUS_BYTES];
         status[..4].copy_from_slice(&element.round.to_le_bytes());
         status[4..].copy_from_slice(&(active.status as u32).to_le_bytes());
-        let token = Token { role: role::STATUS, context: u32::from(active.element) << 8 | u32::from(active.place) };
+        let token = Role::STATUS.token(u32::from(active.element) << 8 | u32::from(active.place));
         ports.link.write(
             Direction::Up,
             line + u64::from(active.place) * STATUS_BYTES as u64,
@@ -345,6 +291,67 @@ impl Afu {
             token,
             ports.shared,
         );
+    }
+}
+
+impl halves::Controller for Afu {
+    /// The element is fetched. What is at no register, names no element, or one that is under way, is ignored.
+    fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
+        let Some(element) = self.elements.get_mut(value as usize).filter(|_| address == DOORBELL_REGISTER) else {
+            return;
+        };
+        if !std::mem::replace(&mut element.is_busy, true) {
+            element.rung = now;
+            self.issue(now, timer::FETCH, value, ports);
+        }
+    }
+
+    fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        match timer.kind {
+            timer::READ => self.on_read(now, timer.context, ports),
+            timer::WRITTEN => self.issue(now, timer::STATUS, timer.context, ports),
+            timer::PARSED => self.on_parsed(now, timer.context, ports),
+            _ => self.on_passed(now, timer, ports),
+        }
+    }
+
+    fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        let (role, context) = (Role::of(packet), packet.token.context);
+        if role != Role::CLAIM {
+            self.reads.answered(packet.bytes, ports.link, ports.shared);
+        }
+        match role {
+            Role::ELEMENT => self.on_element(now, context, payload, ports),
+            Role::PAYLOAD => self.on_lines(now, context, ports),
+            Role::CLAIM => {
+                ports.shared.requests.charge(self.active[context as usize].request, Stage::Claim, now);
+                self.issue(now, timer::DATA, context, ports);
+            }
+            Role::PAGE_TABLE => {
+                let number = context & ((1 << NUMBER_BITS) - 1);
+                let timer = Timer { kind: (context >> NUMBER_BITS) as u8, context: number };
+                ports.shared.requests.charge(self.request(timer), Stage::Translation, now);
+                self.perform(now, timer, ports);
+            }
+            other => unreachable!("the AFU reads nothing in the role {other:?}"),
+        }
+    }
+
+    fn packet_name(&self, packet: &Packet) -> &'static str {
+        Role::of(packet).name(packet.kind).unwrap_or("data")
+    }
+
+    fn looking(&self, packet: &Packet) -> Option<Looking> {
+        (Role::of(packet) == Role::ELEMENT).then_some(Looking { read: "fetch element", empty: None })
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("commands", self.counts.commands),
+            ("elements", self.counts.elements),
+            ("refused", self.counts.refused),
+            ("translation_misses", self.counts.translation_misses),
+        ]
     }
 }
 

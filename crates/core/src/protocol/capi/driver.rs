@@ -1,9 +1,13 @@
 //! The host's half: threads write commands into work elements, ring, and look at the status lines.
 
 use crate::drive::Drive;
+use crate::memory::HostMemory;
+use crate::protocol::halves;
+use crate::protocol::ports::Settled;
+use crate::request::Io;
 use std::collections::VecDeque;
 
-use super::role;
+use super::Role;
 use super::spec::{COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, encode_element};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
@@ -12,7 +16,7 @@ use crate::request::Op;
 use crate::request::RequestId;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Packet, Token};
+use crate::tlp::{Direction, Packet};
 
 /// An element as the driver sees it.
 #[derive(Clone, Debug, Default)]
@@ -74,27 +78,6 @@ impl Driver {
         }
     }
 
-    /// Largest request that one command carries.
-    pub fn max_transfer_bytes(&self) -> u32 {
-        self.max_transfer_bytes
-    }
-
-    /// Charge the processor time of submitting a request: writing its command, and ringing, if that is left to it
-    /// alone; else its share of the doorbell that the thread rings which finds a place free.
-    pub fn submit_work(&self, ledger: &mut Ledger) {
-        let rings =
-            if self.free.is_empty() { self.mmio_write / self.commands_per_element as u64 } else { self.mmio_write };
-        ledger.spend(Stage::Driver, self.fill + rings);
-    }
-
-    /// Take a request: at once if the AFU has a place for an element, else with others in the next one.
-    pub fn submit(&mut self, request: RequestId, link: &mut Link, shared: &mut Shared) {
-        self.waiting.push_back(request);
-        if let Some(element) = self.free.pop() {
-            self.send(element, link, shared);
-        }
-    }
-
     /// Fill a free element with what waits, and ring.
     fn send(&mut self, number: u16, link: &mut Link, shared: &mut Shared) {
         let count = self.waiting.len().min(self.commands_per_element);
@@ -111,7 +94,7 @@ impl Driver {
         shared.memory.write(self.areas.elements + u64::from(number) * u64::from(LINE_BYTES), &line);
         self.doorbells += 1;
         self.commands += count as u64;
-        let token = Token { role: role::DOORBELL, context: 0 };
+        let token = Role::DOORBELL.token(0);
         link.write(Direction::Down, DOORBELL_REGISTER, &u32::from(number).to_le_bytes(), token, shared);
     }
 
@@ -135,7 +118,7 @@ impl Driver {
     }
 
     /// A status has come into the line that the threads watch.
-    pub fn on_status_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, shared: &mut Shared) {
+    fn on_status_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, shared: &mut Shared) {
         let (number, place) = (packet.token.context >> 8, packet.token.context & 0xff);
         let element = self.elements.get_mut(number as usize);
         let Some(element) = element.filter(|element| element.under_way > 0) else { return };
@@ -149,5 +132,39 @@ impl Driver {
             true => self.send(number as u16, link, shared),
             false => {}
         }
+    }
+}
+
+impl halves::Driver for Driver {
+    /// Writing its command, and ringing, if that is left to it alone; else its share of the doorbell that the thread rings
+    /// which finds a place free.
+    fn submit_work(&self, _: &Io, _: u16, _: &HostMemory, ledger: &mut Ledger) {
+        let rings =
+            if self.free.is_empty() { self.mmio_write / self.commands_per_element as u64 } else { self.mmio_write };
+        ledger.spend(Stage::Driver, self.fill + rings);
+    }
+
+    fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    /// At once if the AFU has a place for an element, else with others in the next one.
+    fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
+        self.waiting.push_back(request);
+        if let Some(element) = self.free.pop() {
+            self.send(element, link, shared);
+        }
+    }
+
+    fn on_settled(&mut self, now: Time, settled: &Settled, _polling: bool, link: &mut Link, shared: &mut Shared) {
+        match Role::of(&settled.packet) {
+            Role::DATA => settled.charge_data(now, shared),
+            Role::STATUS => self.on_status_settled(now, &settled.packet, link, shared),
+            _ => {}
+        }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("doorbells", self.doorbells)]
     }
 }

@@ -29,26 +29,67 @@ pub mod driver;
 pub(crate) mod form;
 pub mod spec;
 
+use config::Capi;
+
+use super::halves::Protocol;
+use super::roles::roles;
 use crate::drive::Drive;
+use crate::problem::Broken;
 use crate::shared::Shared;
+use crate::workload::Limits;
+
+pub use afu::Afu;
+pub use afu::Afu as Controller;
+pub use driver::Driver;
+
+impl Protocol for Capi {
+    fn title(&self) -> &'static str {
+        "CAPI"
+    }
+
+    /// What the AFU has no place for waits for the next element.
+    fn limits(&self, drive: &Drive) -> Limits {
+        Limits {
+            capacity_bytes: drive.media.capacity_mib << 20,
+            queue_pairs: 1,
+            queue_entries: 1 << 16,
+            block_bytes: spec::LINE_BYTES,
+            write_block_bytes: spec::LINE_BYTES,
+        }
+    }
+
+    /// A write is done once all of it is in the buffer.
+    fn broken(&self, _drive: &Drive) -> Vec<Broken> {
+        let (buffer, transfer) = (self.buffer_kib, self.max_transfer_kib);
+        let too_small = Broken::when(
+            transfer > buffer,
+            &["capi.buffer_kib", "capi.max_transfer_kib"],
+            || format!("capi.max_transfer_kib is {transfer} with capi.buffer_kib {buffer}"),
+            || String::from("capi.max_transfer_kib up to capi.buffer_kib"),
+        );
+        too_small.into_iter().collect()
+    }
+
+    fn no_interrupts(&self) -> Option<&'static str> {
+        Some("interface is \"capi\", which has no interrupts")
+    }
+}
 
 /// Driver and AFU, the AFU told where the host keeps its elements.
-pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (driver::Driver, afu::Afu) {
-    let driver = driver::Driver::new(drive, shared);
-    let afu = afu::Afu::new(drive, driver.areas, seed);
+pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (Driver, Afu) {
+    let driver = Driver::new(drive, shared);
+    let afu = Afu::new(drive, driver.areas, seed);
     (driver, afu)
 }
 
-/// What a packet is, in [`crate::tlp::Token::role`].
-pub mod role {
-    use crate::protocol::nvme;
-
-    /// Behind those of the other protocols.
-    pub const DOORBELL: u8 = 4 * nvme::role::END;
-    pub const ELEMENT: u8 = DOORBELL + 1;
-    pub const PAYLOAD: u8 = DOORBELL + 2;
-    pub const CLAIM: u8 = DOORBELL + 3;
-    pub const DATA: u8 = DOORBELL + 4;
-    pub const STATUS: u8 = DOORBELL + 5;
-    pub const PAGE_TABLE: u8 = DOORBELL + 6;
+roles! {
+    /// What a packet is.
+    from 0;
+    DOORBELL = "doorbell",
+    ELEMENT = "fetch element" / "element",
+    PAYLOAD = "read lines" / "lines",
+    CLAIM = "claim lines" / "claimed",
+    DATA = "lines",
+    STATUS = "status",
+    PAGE_TABLE = "read page table" / "page table",
 }

@@ -4,14 +4,17 @@
 //! the persistence domain, which is the buffer: a device flushes it when power fails (CXL, section 9.8).
 
 use crate::drive::Drive;
+use crate::protocol::halves;
+use crate::scheduler::Timer;
+use crate::tlp::Payload;
 use slab::Slab;
 
-use super::{Buffer, LINE_BYTES, role};
+use super::{Buffer, LINE_BYTES, Role};
 use crate::ledger::Stage;
-use crate::protocol::Ports;
+use crate::protocol::ports::Ports;
 use crate::scheduler::Event;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, Token};
+use crate::tlp::{Direction, Kind, Packet};
 
 /// The device.
 #[derive(Clone, Debug)]
@@ -28,14 +31,22 @@ impl Device {
         Device { controller: drive.cxl.controller, buffer: Buffer::new(&drive.cxl), answers: Slab::new() }
     }
 
-    /// What has been counted, by name.
-    pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.buffer.counts.named().to_vec()
+    fn data(&self, read: &Packet) -> Packet {
+        let token = Role::DATA.token(read.token.context);
+        let data = Packet::write(Direction::Up, read.address, read.bytes, LINE_BYTES, token);
+        data.user_data(read.device_offset, read.request)
     }
 
-    /// A message of the host has arrived. As all take the controller as long, it can go to buffer and media now, as of
-    /// then.
-    pub fn on_packet(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+    /// The completion of a store, which has no payload.
+    fn done(&self, write: &Packet) -> Packet {
+        let done = Packet::write(Direction::Up, write.address, 0, 0, Role::DONE.token(write.token.context));
+        Packet { request: write.request, ..done }
+    }
+}
+
+impl halves::Controller for Device {
+    /// A message of the host. As all take the controller as long, it can go to buffer and media now, as of then.
+    fn on_packet(&mut self, now: Time, packet: &Packet, _payload: &Payload, ports: &mut Ports) {
         let at = now + self.controller;
         let (answer, ready_at) = match packet.kind {
             Kind::MemoryRead => {
@@ -57,21 +68,17 @@ impl Device {
         ports.shared.scheduler.at(ready_at, Event::Controller { kind: 0, context });
     }
 
-    fn data(&self, read: &Packet) -> Packet {
-        let token = Token { role: role::DATA, ..read.token };
-        let data = Packet::write(Direction::Up, read.address, read.bytes, LINE_BYTES, token);
-        data.user_data(read.device_offset, read.request)
-    }
-
-    /// The completion of a store, which has no payload.
-    fn done(&self, write: &Packet) -> Packet {
-        let done = Packet::write(Direction::Up, write.address, 0, 0, Token { role: role::DONE, ..write.token });
-        Packet { request: write.request, ..done }
-    }
-
     /// An answer is ready.
-    pub fn on_timer(&mut self, context: u32, ports: &mut Ports) {
-        let answer = self.answers.remove(context as usize);
+    fn on_timer(&mut self, _: Time, timer: Timer, ports: &mut Ports) {
+        let answer = self.answers.remove(timer.context as usize);
         ports.link.send_with(answer, &[], ports.shared);
+    }
+
+    fn packet_name(&self, packet: &Packet) -> &'static str {
+        Role::of(packet).name(packet.kind).unwrap_or("data")
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.buffer.counts.named().to_vec()
     }
 }

@@ -1,9 +1,13 @@
 //! The host's half: cores whose loads and stores go out line by line, as many at a time as a core has fill buffers.
 
 use crate::drive::Drive;
+use crate::memory::HostMemory;
+use crate::protocol::halves;
+use crate::protocol::ports::Settled;
+use crate::request::Io;
 use std::collections::VecDeque;
 
-use super::{LINE_BYTES, role};
+use super::{LINE_BYTES, Role};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
@@ -11,7 +15,7 @@ use crate::request::Op;
 use crate::request::{Request, RequestId};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Packet, Token};
+use crate::tlp::{Direction, Packet};
 
 /// Addresses apart at which buffers begin: the largest request.
 const BUFFER_BYTES: u64 = 1 << 32;
@@ -59,20 +63,6 @@ impl Driver {
         }
     }
 
-    /// Charge the processor time of issuing as many of a request's lines as can be under way at once; that of the others
-    /// passes while the core waits.
-    pub fn submit_work(&self, bytes: u32, ledger: &mut Ledger) {
-        ledger.spend(Stage::Driver, self.issue * u64::from((bytes / LINE_BYTES).min(self.fill_buffers)));
-    }
-
-    /// Take a line: at once if a fill buffer of its thread's core is free.
-    pub fn submit(&mut self, line: RequestId, link: &mut Link, shared: &mut Shared) {
-        self.prepare(line, shared);
-        let core = usize::from(shared.requests[line].thread) % self.cores.len();
-        self.cores[core].waiting.push_back(line);
-        self.issue(core, link, shared);
-    }
-
     /// Let a line have its place in the buffer of the application, which every request has for itself.
     fn prepare(&self, line: RequestId, shared: &mut Shared) {
         let Request { io, parent, .. } = shared.requests[line];
@@ -105,23 +95,43 @@ impl Driver {
         let packet = match io.op {
             Op::Read => {
                 self.loads += 1;
-                let packet = Packet::read(address, io.bytes, LINE_BYTES, Token { role: role::READ, context: place });
+                let packet = Packet::read(address, io.bytes, LINE_BYTES, Role::READ.token(place));
                 Packet { direction: Direction::Down, device_offset: io.offset, request: Some(line), ..packet }
             }
             Op::Write => {
                 self.stores += 1;
-                let token = Token { role: role::WRITE, context: place };
+                let token = Role::WRITE.token(place);
                 Packet::write(Direction::Down, address, io.bytes, LINE_BYTES, token).user_data(io.offset, Some(line))
             }
         };
         link.send(packet, shared);
     }
+}
 
-    /// Data of a load or the completion of a store has come to its core.
-    pub fn on_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, shared: &mut Shared) {
+impl halves::Driver for Driver {
+    /// That of issuing as many of a request's lines as can be under way at once; that of the others passes while the core
+    /// waits.
+    fn submit_work(&self, io: &Io, _: u16, _: &HostMemory, ledger: &mut Ledger) {
+        ledger.spend(Stage::Driver, self.issue * u64::from((io.bytes / LINE_BYTES).min(self.fill_buffers)));
+    }
+
+    fn max_transfer_bytes(&self) -> u32 {
+        LINE_BYTES
+    }
+
+    /// A line: at once if a fill buffer of its thread's core is free.
+    fn submit(&mut self, _: Time, line: RequestId, link: &mut Link, shared: &mut Shared) {
+        self.prepare(line, shared);
+        let core = usize::from(shared.requests[line].thread) % self.cores.len();
+        self.cores[core].waiting.push_back(line);
+        self.issue(core, link, shared);
+    }
+
+    fn on_settled(&mut self, now: Time, settled: &Settled, _polling: bool, link: &mut Link, shared: &mut Shared) {
+        let packet = &settled.packet;
         let place = packet.token.context;
         let line = self.lines.get_mut(place as usize).and_then(Option::take);
-        let stage = if packet.token.role == role::DATA { Stage::Settle } else { Stage::CompletionEntry };
+        let stage = if Role::of(packet) == Role::DATA { Stage::Settle } else { Stage::CompletionEntry };
         shared.requests.charge(line, stage, now);
         let Some(line) = line else { return };
         match shared.requests[line].parent {
@@ -131,5 +141,9 @@ impl Driver {
         let core = (place / self.fill_buffers) as usize;
         self.cores[core].free.push(place);
         self.issue(core, link, shared);
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("loads", self.loads), ("stores", self.stores)]
     }
 }

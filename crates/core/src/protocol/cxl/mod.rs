@@ -24,28 +24,78 @@ mod buffer;
 pub mod config;
 pub mod device;
 pub mod driver;
-pub(crate) mod form;
+
+use config::Cxl;
+
+use super::halves::Protocol;
+use super::roles::roles;
+use crate::config::Wait;
+use crate::drive::Drive;
+use crate::problem::Broken;
+use crate::shared::Shared;
+use crate::time::Span;
+use crate::workload::Limits;
 
 pub use buffer::Buffer;
-
-use crate::drive::Drive;
-use crate::shared::Shared;
+pub use device::Device;
+pub use device::Device as Controller;
+pub use driver::Driver;
+pub(crate) mod form;
 
 /// Bytes of a line: what one message carries (CXL, section 3.3.1).
 pub const LINE_BYTES: u32 = 64;
 
-/// The processor's side and the device.
-pub fn connect(drive: &Drive, shared: &mut Shared) -> (driver::Driver, device::Device) {
-    (driver::Driver::new(drive, shared), device::Device::new(drive))
+impl Protocol for Cxl {
+    fn title(&self) -> &'static str {
+        "CXL.mem"
+    }
+
+    /// Lines beyond the fill buffers wait in the core.
+    fn limits(&self, drive: &Drive) -> Limits {
+        Limits {
+            capacity_bytes: drive.media.capacity_mib << 20,
+            queue_pairs: 1,
+            queue_entries: 1 << 16,
+            block_bytes: LINE_BYTES,
+            write_block_bytes: LINE_BYTES,
+        }
+    }
+
+    /// A core that loads can do nothing else until the line is there.
+    fn broken(&self, drive: &Drive) -> Vec<Broken> {
+        let sleeps = Broken::when(
+            drive.host.wait != Wait::Spin,
+            &["host.wait", "interface"],
+            || String::from("interface is \"cxl\" with a host.wait that is not \"spin\""),
+            || String::from("host.wait = \"spin\": a core waits for its loads"),
+        );
+        sleeps.into_iter().collect()
+    }
+
+    fn waiting(&self, _drive: &Drive) -> Option<String> {
+        Some(String::from("loads and stores"))
+    }
+
+    /// A load returns by itself.
+    fn poll(&self, _drive: &Drive) -> Span {
+        Span::ZERO
+    }
+
+    fn packet_bytes(&self, _drive: &Drive) -> u32 {
+        LINE_BYTES
+    }
 }
 
-/// What a packet is, in [`crate::tlp::Token::role`].
-pub mod role {
-    use crate::protocol::nvme;
+/// The processor's side and the device.
+pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Device) {
+    (Driver::new(drive, shared), Device::new(drive))
+}
 
-    /// Behind those of the other protocols.
-    pub const READ: u8 = 5 * nvme::role::END;
-    pub const DATA: u8 = READ + 1;
-    pub const WRITE: u8 = READ + 2;
-    pub const DONE: u8 = READ + 3;
+roles! {
+    /// What a packet is.
+    from 0;
+    READ = "MemRd",
+    DATA = "MemData",
+    WRITE = "MemWr",
+    DONE = "Cmp",
 }

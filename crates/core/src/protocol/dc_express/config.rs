@@ -2,6 +2,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::problem::Broken;
 use crate::time::Span;
 
 section! {
@@ -43,3 +44,25 @@ pub enum TagChoice {
 }
 
 names! { TagChoice { "random" => Random, "compare" => Compare, "intervals" => Intervals } }
+
+impl DcExpress {
+    pub(super) fn broken_fetch(&self) -> Option<Broken> {
+        let (fetch, queue) = (self.fetch_entries, self.queue_entries);
+        Broken::when(
+            u32::from(fetch) > queue,
+            &["dc_express.fetch_entries", "dc_express.queue_entries"],
+            || format!("dc_express.fetch_entries is {fetch} with dc_express.queue_entries {queue}"),
+            || String::from("dc_express.fetch_entries up to dc_express.queue_entries"),
+        )
+    }
+
+    pub(super) fn broken_polls(&self) -> Option<Broken> {
+        let (polls, queue) = (self.polls_in_flight, self.queue_entries);
+        Broken::when(
+            u32::from(polls) > queue,
+            &["dc_express.polls_in_flight", "dc_express.queue_entries"],
+            || format!("dc_express.polls_in_flight is {polls} with dc_express.queue_entries {queue}"),
+            || String::from("dc_express.polls_in_flight up to dc_express.queue_entries"),
+        )
+    }
+}

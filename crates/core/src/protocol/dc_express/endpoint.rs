@@ -8,17 +8,18 @@
 use super::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
 use super::predict::Predictor;
 use super::tails::Tails;
-use super::{ReadName, doorbell_queue, role};
+use super::{ReadName, Role, doorbell_queue};
 use crate::drive::Drive;
 use crate::ledger::Stage;
+use crate::protocol::halves::{self, Looking};
 use crate::protocol::nvme::controller::Controller as NvmeController;
-use crate::protocol::{Ports, start_read};
+use crate::protocol::ports::{Ports, start_read};
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
 use crate::table::Table;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, Payload, Token};
+use crate::tlp::{Direction, Kind, Packet, Payload};
 
 /// Timers of the endpoint; those of NVMe come before.
 mod timer {
@@ -205,58 +206,6 @@ impl Endpoint {
         self.queues.iter().map(|queue| queue.mode_word)
     }
 
-    /// A register write has arrived: a doorbell of either protocol.
-    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
-        match doorbell_queue(address) {
-            None => self.nvme.on_register_write(now, address, value, ports),
-            Some(number) => {
-                let Some(queue) = self.queues.get_mut(number as usize) else { return };
-                queue.rung = true;
-                if queue.mode == Mode::Doorbell && queue.in_flight.is_empty() {
-                    let index = queue.head;
-                    self.poll(now, number as u16, index, ports);
-                }
-            }
-        }
-    }
-
-    /// One of the endpoint's timers has fired.
-    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
-        let number = timer.context as usize;
-        match timer.kind {
-            timer::ANTICIPATE if self.queues[number].anticipate_at == Some(now) => self.anticipate(now, number, ports),
-            timer::EXPECT if self.queues[number].expect_at == Some(now) => {
-                self.queues[number].expect_at = None;
-                let index = self.queues[number].head;
-                self.poll(now, number as u16, index, ports);
-            }
-            timer::ANTICIPATE | timer::EXPECT => {}
-            timer::DATA_READY => self.send_data(timer.context, ports),
-            _ => self.nvme.on_timer(now, timer, ports),
-        }
-    }
-
-    /// The answer to one of the device's reads is complete.
-    pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-        if packet.token.role != role::POLL {
-            return self.nvme.on_answer(now, packet, payload, ports);
-        }
-        self.nvme.reads.answered(packet.bytes, ports.link, ports.shared);
-        let poll = self.polls.take(packet.token.context);
-        let queue = &mut self.queues[usize::from(poll.queue)];
-        let place = queue.in_flight.iter().position(|&index| index == poll.index).expect("a read in flight");
-        queue.in_flight.swap_remove(place);
-        queue.round_trip = now.since(poll.issued);
-        (queue.ready_before, queue.packets_before) = (queue.ready_at, queue.packets);
-        let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
-        let queue = &mut self.queues[usize::from(poll.queue)];
-        queue.brought = (queue.brought * 7 + u64::from(found) * BROUGHT_ONE) / 8;
-        match found {
-            0 => self.on_miss(now, poll, ports),
-            _ => self.on_hit(now, poll, found, ports),
-        }
-    }
-
     /// Accept the new commands that a queue read has brought; their number. Where reads overlap, entries that a sooner
     /// one has brought are passed over.
     fn take_commands(&mut self, now: Time, poll: Poll, sampled: Time, payload: &Payload, ports: &mut Ports) -> u32 {
@@ -418,7 +367,7 @@ impl Endpoint {
         let count = wanted.min(queue.entries - index);
         let context = self.polls.insert(Poll { queue: number, index, count, issued: now });
         let address = queue.base + u64::from(index) * COMMAND_BYTES as u64;
-        let token = Token { role: role::POLL, context };
+        let token = Role::POLL.token(context);
         let bytes = count * COMMAND_BYTES as u32;
         let chunk_bytes = self.nvme.reads.request_bytes_max();
         // The read that proves the queue empty comes after the host has been told to ring.
@@ -449,7 +398,7 @@ impl Endpoint {
     fn send_data(&mut self, id: u32, ports: &mut Ports) {
         let Read { command, queue, request } = self.reads.take(id);
         let name = ReadName { queue, slot: command.slot, attempt: command.attempt };
-        let token = Token { role: role::DATA, context: name.pack() };
+        let token = Role::DATA.token(name.pack());
         let packet = Packet::write(Direction::Up, command.buffer, command.bytes, self.max_payload_bytes, token);
         ports.link.send(Packet { relaxed: true, ..packet }.user_data(command.offset, request), ports.shared);
     }
@@ -496,7 +445,92 @@ impl Endpoint {
 
     fn tell_mode(&mut self, number: usize, mode: u8, ports: &mut Ports) {
         self.counts.mode_switches += 1;
-        let token = Token { role: role::MODE, context: number as u32 };
+        let token = Role::MODE.token(number as u32);
         ports.link.write(Direction::Up, self.queues[number].mode_word, &[mode], token, ports.shared);
+    }
+}
+
+impl halves::Controller for Endpoint {
+    fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
+        match doorbell_queue(address) {
+            None => self.nvme.on_register_write(now, address, value, ports),
+            Some(number) => {
+                let Some(queue) = self.queues.get_mut(number as usize) else { return };
+                queue.rung = true;
+                if queue.mode == Mode::Doorbell && queue.in_flight.is_empty() {
+                    let index = queue.head;
+                    self.poll(now, number as u16, index, ports);
+                }
+            }
+        }
+    }
+
+    fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        let number = timer.context as usize;
+        match timer.kind {
+            timer::ANTICIPATE if self.queues[number].anticipate_at == Some(now) => self.anticipate(now, number, ports),
+            timer::EXPECT if self.queues[number].expect_at == Some(now) => {
+                self.queues[number].expect_at = None;
+                let index = self.queues[number].head;
+                self.poll(now, number as u16, index, ports);
+            }
+            timer::ANTICIPATE | timer::EXPECT => {}
+            timer::DATA_READY => self.send_data(timer.context, ports),
+            _ => self.nvme.on_timer(now, timer, ports),
+        }
+    }
+
+    fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        if Role::of(packet) != Role::POLL {
+            return self.nvme.on_answer(now, packet, payload, ports);
+        }
+        self.nvme.reads.answered(packet.bytes, ports.link, ports.shared);
+        let poll = self.polls.take(packet.token.context);
+        let queue = &mut self.queues[usize::from(poll.queue)];
+        let place = queue.in_flight.iter().position(|&index| index == poll.index).expect("a read in flight");
+        queue.in_flight.swap_remove(place);
+        queue.round_trip = now.since(poll.issued);
+        (queue.ready_before, queue.packets_before) = (queue.ready_at, queue.packets);
+        let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
+        let queue = &mut self.queues[usize::from(poll.queue)];
+        queue.brought = (queue.brought * 7 + u64::from(found) * BROUGHT_ONE) / 8;
+        match found {
+            0 => self.on_miss(now, poll, ports),
+            _ => self.on_hit(now, poll, found, ports),
+        }
+    }
+
+    fn store(&mut self, packet: &Packet, ports: &mut Ports) {
+        self.learn_tails(packet, ports);
+        ports.shared.store_user_data(packet);
+    }
+
+    fn keep_data(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
+        self.keep_tails(drive, seed, shared);
+    }
+
+    fn packet_name(&self, packet: &Packet) -> &'static str {
+        Role::of(packet).name(packet.kind).unwrap_or_else(|| self.nvme.packet_name(packet))
+    }
+
+    fn looking(&self, packet: &Packet) -> Option<Looking> {
+        match Role::of(packet) {
+            Role::POLL => Some(Looking { read: "queue read", empty: Some("empty answer") }),
+            _ => self.nvme.looking(packet),
+        }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let Counts { commands, queue_reads, queue_reads_wasted, mode_switches, refused } = self.counts;
+        let mut counters = vec![
+            ("commands", self.nvme.commands_done + commands),
+            ("interrupts", self.nvme.interrupts_sent),
+            ("queue_reads", queue_reads),
+            ("queue_reads_wasted", queue_reads_wasted),
+            ("mode_switches", mode_switches),
+            ("refused_reads", refused),
+        ];
+        counters.extend(self.tag_changes().map(|changes| ("tag_changes", changes)));
+        counters
     }
 }

@@ -23,26 +23,70 @@ pub mod predict;
 pub mod tags;
 mod tails;
 
+use config::DcExpress;
+
+use super::halves::{Attachment, Protocol};
 use super::nvme;
+use super::roles::roles;
 use crate::drive::Drive;
+use crate::problem::Broken;
 use crate::shared::Shared;
+use crate::workload::Limits;
+
+pub use driver::Driver;
+pub use endpoint::Endpoint;
+pub use endpoint::Endpoint as Controller;
+
+impl Protocol for DcExpress {
+    fn title(&self) -> &'static str {
+        "DC Express"
+    }
+
+    /// Writes are NVMe's; offsets and lengths of reads are counted in double words.
+    fn limits(&self, drive: &Drive) -> Limits {
+        Limits {
+            capacity_bytes: drive.media.capacity_mib << 20,
+            queue_pairs: drive.nvme.queue_pairs.min(self.queue_pairs.into()),
+            queue_entries: drive.nvme.queue_entries.min(self.queue_entries),
+            block_bytes: 4,
+            write_block_bytes: drive.nvme.block_bytes,
+        }
+    }
+
+    fn broken(&self, drive: &Drive) -> Vec<Broken> {
+        let own = [self.broken_fetch(), self.broken_polls()];
+        own.into_iter().flatten().chain(drive.nvme.broken(drive)).collect()
+    }
+
+    fn no_interrupts(&self) -> Option<&'static str> {
+        Some("interface is \"dc-express\", which has no interrupts")
+    }
+
+    fn builds_on(&self) -> Option<&'static str> {
+        Some("nvme")
+    }
+
+    fn attaches(&self, attachment: Attachment) -> bool {
+        attachment == Attachment::SharedMemory
+    }
+}
 
 /// Driver and endpoint, each with the NVMe half that does its writes.
-pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (driver::Driver, endpoint::Endpoint) {
-    let (nvme_driver, nvme) = nvme::connect(drive, shared);
-    let mut endpoint = endpoint::Endpoint::new(drive, nvme);
-    let driver = driver::Driver::new(drive, nvme_driver, &mut endpoint, seed, shared);
+pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (Driver, Endpoint) {
+    let (nvme_driver, nvme) = nvme::connect(drive, seed, shared);
+    let mut endpoint = Endpoint::new(drive, nvme);
+    let driver = Driver::new(drive, nvme_driver, &mut endpoint, seed, shared);
     (driver, endpoint)
 }
 
-/// What a packet is, in [`crate::tlp::Token::role`].
-pub mod role {
-    use super::nvme::role::END;
-    pub const POLL: u8 = END;
-    pub const DATA: u8 = END + 1;
-    pub const DOORBELL: u8 = END + 2;
-    pub const MODE: u8 = END + 3;
-    pub const TAG: u8 = END + 4;
+roles! {
+    /// What a packet is.
+    from nvme::Role::END;
+    POLL = "queue read" / "command",
+    DATA = "data",
+    DOORBELL = "doorbell",
+    MODE = "polling mode",
+    TAG = "incomplete tag",
 }
 
 /// Address of the doorbell of queue `queue`, behind those of NVMe.

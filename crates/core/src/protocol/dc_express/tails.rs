@@ -6,17 +6,17 @@
 //! is the only one in which a block-aligned read collides. Comparing candidates with the contents takes the device
 //! time, but none on the link, and the next tag can be sought in advance: nothing is charged for it.
 
+use super::Role;
 use super::endpoint::Endpoint;
-use super::role;
 use super::tags::{StoredTails, TagSource, TagWidth, UnusedTails, tail};
 use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::memory::HostMemory;
-use crate::protocol::Ports;
 use crate::protocol::dc_express::config::TagChoice;
+use crate::protocol::ports::Ports;
 use crate::random::Random;
 use crate::shared::Shared;
-use crate::tlp::{Direction, Packet, Token};
+use crate::tlp::{Direction, Packet};
 
 /// Where the tag stands, behind a queue's mode word.
 const TAG_WORD: u64 = 8;
@@ -74,7 +74,7 @@ impl Tails {
 impl Endpoint {
     /// Keep what chunks end in from now on, if the choice of tags needs it. The host learns the first tag when it
     /// sets up its queues.
-    pub fn keep_tails(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
+    pub(super) fn keep_tails(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
         let Some(tails) = Tails::new(drive, seed) else { return };
         for word in self.mode_words() {
             shared.memory.write(word + TAG_WORD, &tails.announcement());
@@ -84,21 +84,21 @@ impl Endpoint {
 
     /// Data of a write has arrived and is about to be stored: record its tails, and announce the tag if it has to
     /// change.
-    pub fn learn_tails(&mut self, packet: &Packet, ports: &mut Ports) {
+    pub(super) fn learn_tails(&mut self, packet: &Packet, ports: &mut Ports) {
         let Some(tails) = &mut self.tails else { return };
         if !tails.learn(packet, ports.shared) {
             return;
         }
         tails.changes += 1;
         let tag = tails.announcement();
-        let token = Token { role: role::TAG, context: 0 };
+        let token = Role::TAG.token(0);
         for word in self.mode_words() {
             ports.link.write(Direction::Up, word + TAG_WORD, &tag, token, ports.shared);
         }
     }
 
     /// How often the tag has changed, if it is the endpoint's to choose.
-    pub fn tag_changes(&self) -> Option<u64> {
+    pub(super) fn tag_changes(&self) -> Option<u64> {
         self.tails.as_ref().map(|tails| tails.changes)
     }
 }

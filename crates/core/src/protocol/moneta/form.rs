@@ -14,7 +14,6 @@ use crate::predict::demand::Demands;
 use crate::predict::form::{Certainty, Form, Latency, first_reason};
 use crate::predict::workload::{Class, Workload};
 use crate::protocol::moneta::spec::WORD_BYTES;
-use crate::protocol::stages;
 use crate::request::Op;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet};
@@ -69,7 +68,7 @@ fn status_read(parts: &Parts) -> (Packet, Packet) {
 
 /// Whether the thread sleeps over its request: a large one, or one that it has left to the kernel's worker.
 fn sleeps(parts: &Parts, bytes: u32) -> bool {
-    bytes > parts.drive.moneta.spin_up_to_bytes || stages(parts.drive).iter().any(|stage| stage.hand_over)
+    bytes > parts.drive.moneta.spin_up_to_bytes || parts.drive.stages().iter().any(|stage| stage.hand_over)
 }
 
 /// Interrupts are shared by the requests that are done meanwhile, and so are reads of the status.

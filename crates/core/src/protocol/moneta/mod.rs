@@ -26,25 +26,72 @@ pub mod driver;
 pub(crate) mod form;
 pub mod spec;
 
+use config::Moneta;
+
+use super::halves::Protocol;
+use super::roles::roles;
+use crate::config::Stage;
 use crate::drive::Drive;
+use crate::problem::Broken;
 use crate::shared::Shared;
+use crate::workload::Limits;
+
+pub use controller::Controller;
+pub use driver::Driver;
+
+impl Protocol for Moneta {
+    fn title(&self) -> &'static str {
+        "Moneta"
+    }
+
+    /// Requests beyond the tags wait in the driver.
+    fn limits(&self, drive: &Drive) -> Limits {
+        Limits {
+            capacity_bytes: drive.media.capacity_mib << 20,
+            queue_pairs: 1,
+            queue_entries: u16::MAX.into(),
+            block_bytes: spec::BLOCK_BYTES,
+            write_block_bytes: drive.nvme.block_bytes,
+        }
+    }
+
+    fn broken(&self, drive: &Drive) -> Vec<Broken> {
+        [self.broken_wait(drive.host.wait), self.broken_zero_copy(drive.stack.copy_bytes_per_ns)]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    fn waiting(&self, _drive: &Drive) -> Option<String> {
+        let bytes = self.spin_up_to_bytes;
+        (bytes > 0).then(|| match bytes.is_multiple_of(1024) {
+            true => format!("spinning up to {} KiB", bytes / 1024),
+            false => format!("spinning up to {bytes} B"),
+        })
+    }
+
+    fn stages(&self, drive: &Drive) -> Vec<Stage> {
+        driver::stages(drive)
+    }
+
+    fn spin_up_to_bytes(&self) -> u32 {
+        self.spin_up_to_bytes
+    }
+}
 
 /// Driver and device, the device's table of DMA addresses loaded.
-pub fn connect(drive: &Drive, shared: &mut Shared) -> (driver::Driver, controller::Controller) {
-    let driver = driver::Driver::new(drive, shared);
-    let controller = controller::Controller::new(drive, driver.buffers().collect());
+pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
+    let driver = Driver::new(drive, shared);
+    let controller = Controller::new(drive, driver.buffers().collect());
     (driver, controller)
 }
 
-/// What a packet is, in [`crate::tlp::Token::role`].
-pub mod role {
-    use crate::protocol::nvme;
-
-    /// Behind those of the other protocols.
-    pub const REQUEST: u8 = 2 * nvme::role::END;
-    pub const READ_DATA: u8 = REQUEST + 1;
-    pub const DATA: u8 = REQUEST + 2;
-    pub const STATUS: u8 = REQUEST + 3;
-    /// Interrupt messages are those of NVMe, which the host knows.
-    pub const INTERRUPT: u8 = nvme::role::INTERRUPT;
+roles! {
+    /// What a packet is.
+    from 0;
+    REQUEST = "request word",
+    READ_DATA = "read data" / "data",
+    DATA = "data",
+    STATUS = "read status" / "status",
+    INTERRUPT = "interrupt message",
 }

@@ -2,6 +2,7 @@
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::problem::Broken;
 use crate::time::Span;
 
 section! {
@@ -38,3 +39,40 @@ pub enum DataPointer {
 }
 
 names! { DataPointer { "prp" => Prp, "sgl" => Sgl } }
+
+/// Entries of all submission queues together: with all of them used, 3.2 GB of rings and bookkeeping.
+const RING_ENTRIES_MAX: u64 = 1 << 25;
+
+impl Nvme {
+    /// Rings take memory as far as they are used, 80 bytes for each entry and 16 for its bookkeeping.
+    pub(super) fn broken_rings(&self) -> Option<Broken> {
+        let (pairs, entries) = (self.queue_pairs, self.queue_entries);
+        Broken::when(
+            u64::from(pairs) * u64::from(entries) > RING_ENTRIES_MAX,
+            &["nvme.queue_pairs", "nvme.queue_entries"],
+            || format!("nvme.queue_pairs is {pairs} with nvme.queue_entries {entries}"),
+            || format!("at most {RING_ENTRIES_MAX} entries in all queues together"),
+        )
+    }
+
+    /// A command counts its blocks in 16 bits (NVM Command Set Specification 1.0, section 3.2.4).
+    pub(super) fn broken_blocks(&self) -> Option<Broken> {
+        let (transfer, block) = (self.max_transfer_kib, self.block_bytes);
+        Broken::when(
+            transfer * 1024 > block << 16,
+            &["nvme.max_transfer_kib", "nvme.block_bytes"],
+            || format!("nvme.max_transfer_kib is {transfer} with nvme.block_bytes {block}"),
+            || format!("at most {} KiB, 65536 blocks", block << 6),
+        )
+    }
+
+    pub(super) fn broken_fetch(&self) -> Option<Broken> {
+        let (fetch, queue) = (self.fetch_entries, self.queue_entries);
+        Broken::when(
+            u32::from(fetch) > queue,
+            &["nvme.fetch_entries", "nvme.queue_entries"],
+            || format!("nvme.fetch_entries is {fetch} with nvme.queue_entries {queue}"),
+            || String::from("nvme.fetch_entries up to nvme.queue_entries"),
+        )
+    }
+}

@@ -1,24 +1,24 @@
 //! The NVMe controller: doorbell, fetch, parse, data, completion entry, interrupt.
 
 use crate::drive::Drive;
+use crate::protocol::halves::{self, Looking};
 use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::role;
+use super::Role;
 use super::shadow::{Pages, Watch};
 use super::spec::{
     self, COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry, opcode,
 };
 use crate::ledger::Stage;
-use crate::memory::MSI_BASE;
+use crate::protocol::ports::{Ports, start_read};
 use crate::protocol::reads::Reads;
-use crate::protocol::{Ports, start_read};
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::table::Table;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Packet, Payload, Token};
+use crate::tlp::{Direction, Packet, Payload};
 
 /// Timers of the controller.
 mod timer {
@@ -142,34 +142,6 @@ impl Controller {
         });
     }
 
-    /// A register write has arrived. Values that make no sense are ignored, as a controller may
-    /// (section 3.1.4.12: the host must not write them).
-    pub fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
-        let Some((number, completion)) = spec::doorbell(address) else { return };
-        let Some(queue) = number.checked_sub(1).filter(|&q| (q as usize) < self.queues.len()) else { return };
-        let queue = queue as u16;
-        let this = &mut self.queues[usize::from(queue)];
-        if value >= this.entries {
-            return;
-        }
-        if completion {
-            this.completion_head = value;
-            return self.release_held(queue, ports);
-        }
-        this.overtaken = true;
-        // The shadow may have been read since this was sent; a tail that lies behind is an old one.
-        let ahead = (value + this.entries - this.tail) % this.entries;
-        if self.shadow.is_none() || ahead <= this.entries / 2 {
-            self.advance(now, queue, value, ports);
-        }
-        match self.queues[usize::from(queue)].watch {
-            Watch::Rung if self.shadow.is_none() => {}
-            Watch::Rung => self.watch(queue, Watch::Reading, ports),
-            // The event index has done its work: it must be set anew when the shadow has nothing more.
-            _ => self.queues[usize::from(queue)].watch = Watch::Reading,
-        }
-    }
-
     /// The host's tail stands at `tail`: fetch what is new.
     fn advance(&mut self, now: Time, queue: u16, tail: u32, ports: &mut Ports) {
         let this = &mut self.queues[usize::from(queue)];
@@ -190,7 +162,7 @@ impl Controller {
         let Some(pages) = self.shadow else { return };
         let this = &mut self.queues[usize::from(queue)];
         (this.watch, this.overtaken) = (watch, false);
-        let token = Token { role: role::SHADOW, context: queue.into() };
+        let token = Role::SHADOW.token(queue.into());
         let packet = Packet::read(pages.tail(queue), 8, self.reads.request_bytes_max(), token);
         let behind_writes = watch == Watch::Checking;
         self.reads.request(Packet { behind_writes, ..packet }, ports.link, ports.shared);
@@ -228,7 +200,7 @@ impl Controller {
     /// Ask the host to ring for the next entry, and look once more.
     fn ask_to_be_rung(&mut self, queue: u16, tail: u32, ports: &mut Ports) {
         let Some(pages) = self.shadow else { return };
-        let token = Token { role: role::EVENT_INDEX, context: queue.into() };
+        let token = Role::EVENT_INDEX.token(queue.into());
         ports.link.write(Direction::Up, pages.tail_event(queue), &tail.to_le_bytes(), token, ports.shared);
         self.watch(queue, Watch::Checking, ports);
     }
@@ -243,25 +215,13 @@ impl Controller {
             this.fetched = wrapped(first + count, this.entries);
             let context = self.fetches.insert(Fetch { queue, first, count });
             let address = this.submission_base + u64::from(first) * SUBMISSION_ENTRY_BYTES as u64;
-            let token = Token { role: role::FETCH, context };
+            let token = Role::FETCH.token(context);
             let bytes = count * SUBMISSION_ENTRY_BYTES as u32;
             self.reads.request(
                 Packet::read(address, bytes, self.reads.request_bytes_max(), token),
                 ports.link,
                 ports.shared,
             );
-        }
-    }
-
-    /// The answer to one of the controller's reads is complete.
-    pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-        self.reads.answered(packet.bytes, ports.link, ports.shared);
-        match packet.token.role {
-            role::FETCH => self.on_fetched(now, packet, payload, ports),
-            role::PAGE_LIST => self.on_page_list(now, packet, payload, ports),
-            role::PAYLOAD => self.on_payload(now, packet, ports),
-            role::SHADOW => self.on_shadow(now, packet, payload, ports),
-            other => unreachable!("the controller has not read with role {other}"),
         }
     }
 
@@ -286,17 +246,6 @@ impl Controller {
         let context = self.commands.insert(command);
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
         self.start(self.parser_free_at, context, ports);
-    }
-
-    /// One of the controller's timers has fired.
-    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
-        match timer.kind {
-            timer::DATA_READY => self.on_ready(now, timer.context, ports),
-            timer::WRITE_PARSED => self.write(timer.context, ports),
-            timer::FINISHED => self.finish(timer.context, Status::SUCCESS, ports),
-            timer::REFUSED => self.refuse(timer.context, ports),
-            other => unreachable!("the controller has no timer {other}"),
-        }
     }
 
     /// A command is understood at `parsed`: start it, or refuse it. The parser works in order, so a read can be given
@@ -381,7 +330,7 @@ impl Controller {
             command.pages.extend((others == 1).then_some(prp2));
             return true;
         }
-        let token = Token { role: role::PAGE_LIST, context: id };
+        let token = Role::PAGE_LIST.token(id);
         self.reads.request(
             Packet::read(prp2, others * 8, self.reads.request_bytes_max(), token),
             ports.link,
@@ -407,7 +356,7 @@ impl Controller {
         let command = &mut self.commands[id as usize];
         let (offset, bytes) = extent(&command.entry, self.block_bytes);
         command.bytes_missing = bytes;
-        let token = Token { role: role::PAYLOAD, context: id };
+        let token = Role::PAYLOAD.token(id);
         let mut asked = 0;
         for (address, run) in runs(&command.pages, bytes) {
             let mut done = 0;
@@ -454,7 +403,7 @@ impl Controller {
         let (offset, bytes) = extent(&command.entry, self.block_bytes);
         let mut sent = 0;
         for (address, run) in runs(&command.pages, bytes) {
-            let token = Token { role: role::DATA, context: id };
+            let token = Role::DATA.token(id);
             let packet = Packet::write(Direction::Up, address, run, self.max_payload_bytes, token);
             let request = command.request.filter(|_| sent + run == bytes);
             ports.link.send(packet.user_data(offset + u64::from(sent), request), ports.shared);
@@ -492,12 +441,11 @@ impl Controller {
         let bytes = CompletionEntry { phase: queue.phase, ..entry }.encode();
         queue.completion_tail = wrapped(queue.completion_tail + 1, queue.entries);
         queue.phase ^= queue.completion_tail == 0;
-        let token = Token { role: role::COMPLETION, context: number.into() };
+        let token = Role::COMPLETION.token(number.into());
         ports.link.write(Direction::Up, address, &bytes, token, ports.shared);
         if self.interrupts {
             self.interrupts_sent += 1;
-            let token = Token { role: role::INTERRUPT, context: number.into() };
-            ports.link.write(Direction::Up, MSI_BASE, &u32::from(number).to_le_bytes(), token, ports.shared);
+            ports.link.interrupt(Role::INTERRUPT.token(number.into()), ports.shared);
         }
     }
 
@@ -515,6 +463,67 @@ impl Controller {
             let Some(entry) = self.queues[usize::from(number)].held.pop_front() else { return };
             self.post(number, entry, ports);
         }
+    }
+}
+
+impl halves::Controller for Controller {
+    fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
+        let Some((number, completion)) = spec::doorbell(address) else { return };
+        let Some(queue) = number.checked_sub(1).filter(|&q| (q as usize) < self.queues.len()) else { return };
+        let queue = queue as u16;
+        let this = &mut self.queues[usize::from(queue)];
+        if value >= this.entries {
+            return;
+        }
+        if completion {
+            this.completion_head = value;
+            return self.release_held(queue, ports);
+        }
+        this.overtaken = true;
+        // The shadow may have been read since this was sent; a tail that lies behind is an old one.
+        let ahead = (value + this.entries - this.tail) % this.entries;
+        if self.shadow.is_none() || ahead <= this.entries / 2 {
+            self.advance(now, queue, value, ports);
+        }
+        match self.queues[usize::from(queue)].watch {
+            Watch::Rung if self.shadow.is_none() => {}
+            Watch::Rung => self.watch(queue, Watch::Reading, ports),
+            // The event index has done its work: it must be set anew when the shadow has nothing more.
+            _ => self.queues[usize::from(queue)].watch = Watch::Reading,
+        }
+    }
+
+    fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        self.reads.answered(packet.bytes, ports.link, ports.shared);
+        match Role::of(packet) {
+            Role::FETCH => self.on_fetched(now, packet, payload, ports),
+            Role::PAGE_LIST => self.on_page_list(now, packet, payload, ports),
+            Role::PAYLOAD => self.on_payload(now, packet, ports),
+            Role::SHADOW => self.on_shadow(now, packet, payload, ports),
+            other => unreachable!("the controller has not read in the role {other:?}"),
+        }
+    }
+
+    fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        match timer.kind {
+            timer::DATA_READY => self.on_ready(now, timer.context, ports),
+            timer::WRITE_PARSED => self.write(timer.context, ports),
+            timer::FINISHED => self.finish(timer.context, Status::SUCCESS, ports),
+            timer::REFUSED => self.refuse(timer.context, ports),
+            other => unreachable!("the controller has no timer {other}"),
+        }
+    }
+
+    fn packet_name(&self, packet: &Packet) -> &'static str {
+        Role::of(packet).name(packet.kind).unwrap_or("data")
+    }
+
+    fn looking(&self, packet: &Packet) -> Option<Looking> {
+        (Role::of(packet) == Role::FETCH).then_some(Looking { read: "fetch command", empty: None })
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("commands", self.commands_done), ("interrupts", self.interrupts_sent)]
     }
 }
 

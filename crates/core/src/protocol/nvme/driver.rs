@@ -1,6 +1,10 @@
 //! The NVMe driver: rings in host memory, doorbells, and the reaping of completion entries.
 
 use crate::drive::Drive;
+use crate::protocol::halves;
+use crate::protocol::halves::Driver as _;
+use crate::protocol::ports::Settled;
+use crate::request::Io;
 use std::collections::VecDeque;
 
 use super::shadow::Pages;
@@ -8,18 +12,18 @@ use super::spec::{
     COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry, completion_doorbell,
     opcode, submission_doorbell,
 };
-use super::{controller::Controller, role};
+use super::{Role, controller::Controller};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::memory::HostMemory;
 use crate::protocol::nvme::config::DataPointer;
-use crate::protocol::queue_of;
+use crate::protocol::ports::queue_of;
 use crate::request::Op;
 use crate::request::RequestId;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Packet, Token};
+use crate::tlp::{Direction, Packet};
 
 /// One queue pair as the driver sees it.
 #[derive(Clone, Debug)]
@@ -85,27 +89,82 @@ impl Driver {
         }
     }
 
-    /// Largest transfer of one command.
-    pub fn max_transfer_bytes(&self) -> u32 {
-        self.max_transfer_bytes
+    /// Tell the controller of a new tail: through the shadow if there is one, and by the register where that is asked for.
+    fn announce(&mut self, number: u16, old: u32, tail: u32, link: &mut Link, shared: &mut Shared) {
+        if let Some(pages) = self.shadow {
+            shared.memory.write(pages.tail(number), &tail.to_le_bytes());
+            if !pages.needs_ring(number, old, tail, &shared.memory) {
+                return;
+            }
+        }
+        self.ring(submission_doorbell(u32::from(number) + 1), tail, link, shared);
     }
 
-    /// Processor time to submit a request of `thread`: the doorbell is an uncached write, unless the shadow will do.
-    pub fn submit_work(&self, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
+    /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
+    fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, shared: &mut Shared) {
+        let number = packet.token.context as u16;
+        if polling {
+            return self.reap(now, number, Stage::CompletionEntry, link, shared);
+        }
+        let mut bytes = [0; COMPLETION_ENTRY_BYTES];
+        shared.memory.read(packet.address, &mut bytes);
+        let command = usize::from(CompletionEntry::decode(&bytes).command_id);
+        let request = self.queues[usize::from(number)].requests[command];
+        shared.requests.charge(request, Stage::CompletionEntry, now);
+    }
+
+    /// Take the entries of the present phase out of the completion queue.
+    fn reap(&mut self, now: Time, number: u16, stage: Stage, link: &mut Link, shared: &mut Shared) {
+        let Some(queue) = self.queues.get_mut(usize::from(number)) else { return };
+        let mut reaped = 0;
+        while let Some(entry) = queue.next_entry(shared) {
+            let Some(request) = queue.requests.get_mut(usize::from(entry.command_id)).and_then(Option::take) else {
+                panic!("the controller has completed a command that was not under way");
+            };
+            queue.free_ids.push(entry.command_id);
+            shared.requests.charge(Some(request), stage, now);
+            shared.complete(request);
+            reaped += 1;
+        }
+        let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
+        match self.shadow {
+            Some(pages) => shared.memory.write(pages.head(number), &head.to_le_bytes()),
+            None if reaped > 0 && self.completion_doorbells => {
+                self.ring(completion_doorbell(u32::from(number) + 1), head, link, shared);
+            }
+            None => {}
+        }
+        for _ in 0..freed {
+            let request = self.queues[usize::from(number)].waiting.pop_front().expect("as many wait");
+            self.submit(now, request, link, shared);
+        }
+    }
+
+    fn ring(&mut self, address: u64, value: u32, link: &mut Link, shared: &mut Shared) {
+        self.doorbells += 1;
+        let token = Role::DOORBELL.token(0);
+        link.write(Direction::Down, address, &value.to_le_bytes(), token, shared);
+    }
+}
+
+impl halves::Driver for Driver {
+    fn submit_work(&self, _: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
         let number = queue_of(thread, self.queues.len());
         let tail = self.queues[number].tail;
         let rings = self.shadow.is_none_or(|pages| pages.needs_ring(number as u16, tail, tail + 1, memory));
         ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
     }
 
-    /// Processor time to complete one: the completion queue's doorbell.
-    pub fn complete_work(&self, ledger: &mut Ledger) {
+    fn complete_work(&self, _: &Io, ledger: &mut Ledger) {
         let rings = self.shadow.is_none() && self.completion_doorbells;
         ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
     }
 
-    /// Enqueue a request's command and ring the doorbell.
-    pub fn submit(&mut self, request: RequestId, link: &mut Link, shared: &mut Shared) {
+    fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
         let crate::request::Request { thread, io, .. } = shared.requests[request];
         let number = queue_of(thread, self.queues.len());
         let queue = &mut self.queues[number];
@@ -139,73 +198,21 @@ impl Driver {
         self.announce(number as u16, slot, tail, link, shared);
     }
 
-    /// Tell the controller of a new tail: through the shadow if there is one, and by the register where that is asked for.
-    fn announce(&mut self, number: u16, old: u32, tail: u32, link: &mut Link, shared: &mut Shared) {
-        if let Some(pages) = self.shadow {
-            shared.memory.write(pages.tail(number), &tail.to_le_bytes());
-            if !pages.needs_ring(number, old, tail, &shared.memory) {
-                return;
-            }
+    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared) {
+        match Role::of(&settled.packet) {
+            Role::DATA => settled.charge_data(now, shared),
+            Role::COMPLETION => self.on_entry_settled(now, &settled.packet, polling, link, shared),
+            _ => {}
         }
-        self.ring(submission_doorbell(u32::from(number) + 1), tail, link, shared);
     }
 
-    /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
-    pub fn on_entry_settled(
-        &mut self,
-        now: Time,
-        packet: &Packet,
-        polling: bool,
-        link: &mut Link,
-        shared: &mut Shared,
-    ) {
-        let number = packet.token.context as u16;
-        if polling {
-            return self.reap(now, number, Stage::CompletionEntry, link, shared);
-        }
-        let mut bytes = [0; COMPLETION_ENTRY_BYTES];
-        shared.memory.read(packet.address, &mut bytes);
-        let command = usize::from(CompletionEntry::decode(&bytes).command_id);
-        let request = self.queues[usize::from(number)].requests[command];
-        shared.requests.charge(request, Stage::CompletionEntry, now);
-    }
-
-    /// The interrupt handler has run: it takes all entries that are there.
-    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) {
+    fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
         self.reap(now, vector, Stage::Interrupt, link, shared);
+        None
     }
 
-    /// Take the entries of the present phase out of the completion queue.
-    fn reap(&mut self, now: Time, number: u16, stage: Stage, link: &mut Link, shared: &mut Shared) {
-        let Some(queue) = self.queues.get_mut(usize::from(number)) else { return };
-        let mut reaped = 0;
-        while let Some(entry) = queue.next_entry(shared) {
-            let Some(request) = queue.requests.get_mut(usize::from(entry.command_id)).and_then(Option::take) else {
-                panic!("the controller has completed a command that was not under way");
-            };
-            queue.free_ids.push(entry.command_id);
-            shared.requests.charge(Some(request), stage, now);
-            shared.complete(request);
-            reaped += 1;
-        }
-        let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
-        match self.shadow {
-            Some(pages) => shared.memory.write(pages.head(number), &head.to_le_bytes()),
-            None if reaped > 0 && self.completion_doorbells => {
-                self.ring(completion_doorbell(u32::from(number) + 1), head, link, shared);
-            }
-            None => {}
-        }
-        for _ in 0..freed {
-            let request = self.queues[usize::from(number)].waiting.pop_front().expect("as many wait");
-            self.submit(request, link, shared);
-        }
-    }
-
-    fn ring(&mut self, address: u64, value: u32, link: &mut Link, shared: &mut Shared) {
-        self.doorbells += 1;
-        let token = Token { role: role::DOORBELL, context: 0 };
-        link.write(Direction::Down, address, &value.to_le_bytes(), token, shared);
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("doorbells", self.doorbells)]
     }
 }
 

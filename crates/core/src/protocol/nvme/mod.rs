@@ -25,27 +25,63 @@ pub(crate) mod form;
 pub mod shadow;
 pub mod spec;
 
+use config::Nvme;
+
+use super::halves::{Attachment, Protocol};
+use super::roles::roles;
 use crate::drive::Drive;
+use crate::problem::Broken;
 use crate::shared::Shared;
+use crate::workload::Limits;
+
+pub use controller::Controller;
+pub use driver::Driver;
+
+impl Protocol for Nvme {
+    fn title(&self) -> &'static str {
+        if self.shadow_doorbells { "NVMe with shadow doorbells" } else { "NVMe" }
+    }
+
+    fn limits(&self, drive: &Drive) -> Limits {
+        Limits {
+            capacity_bytes: drive.media.capacity_mib << 20,
+            queue_pairs: self.queue_pairs,
+            queue_entries: self.queue_entries,
+            block_bytes: self.block_bytes,
+            write_block_bytes: self.block_bytes,
+        }
+    }
+
+    fn broken(&self, _drive: &Drive) -> Vec<Broken> {
+        [self.broken_rings(), self.broken_blocks(), self.broken_fetch()].into_iter().flatten().collect()
+    }
+
+    fn no_interrupts(&self) -> Option<&'static str> {
+        (!self.interrupts).then_some("nvme.interrupts is false")
+    }
+
+    fn attaches(&self, attachment: Attachment) -> bool {
+        attachment == Attachment::PciFunction
+    }
+}
 
 /// Driver and controller, which has been told of the driver's queues.
-pub fn connect(drive: &Drive, shared: &mut Shared) -> (driver::Driver, controller::Controller) {
-    let mut controller = controller::Controller::new(drive);
-    let driver = driver::Driver::new(drive, &mut controller, shared);
+pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
+    let mut controller = Controller::new(drive);
+    let driver = Driver::new(drive, &mut controller, shared);
     (driver, controller)
 }
 
-/// What a packet is, in [`crate::tlp::Token::role`].
-pub mod role {
-    pub const DOORBELL: u8 = 0;
-    pub const FETCH: u8 = 1;
-    pub const PAGE_LIST: u8 = 2;
-    pub const PAYLOAD: u8 = 3;
-    pub const DATA: u8 = 4;
-    pub const COMPLETION: u8 = 5;
-    pub const INTERRUPT: u8 = 6;
-    pub const SHADOW: u8 = 7;
-    pub const EVENT_INDEX: u8 = 8;
-    /// Roles of protocols that are built on this one start here.
-    pub const END: u8 = 16;
+roles! {
+    /// What a packet is.
+    from 0;
+    DOORBELL = "doorbell",
+    FETCH = "fetch command" / "command",
+    PAGE_LIST = "read page list" / "page list",
+    PAYLOAD = "read data" / "data",
+    DATA = "data",
+    COMPLETION = "completion entry",
+    INTERRUPT = "interrupt message",
+    SHADOW = "read shadow doorbell" / "shadow doorbell",
+    EVENT_INDEX = "event index",
 }

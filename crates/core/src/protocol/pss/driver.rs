@@ -1,9 +1,13 @@
 //! The PSS block driver: descriptors in the shared area, and the records of their completion.
 
 use crate::drive::Drive;
+use crate::memory::HostMemory;
+use crate::protocol::halves::{self, Driver as _};
+use crate::protocol::ports::Settled;
+use crate::request::Io;
 use std::collections::VecDeque;
 
-use super::role;
+use super::Role;
 use super::spec::{
     Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, RECORD_BYTES, Record, SECTOR_BYTES, TAIL_REGISTER,
 };
@@ -14,7 +18,7 @@ use crate::request::Op;
 use crate::request::RequestId;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Packet, Token};
+use crate::tlp::{Direction, Packet};
 
 /// The driver.
 #[derive(Clone, Debug)]
@@ -69,18 +73,54 @@ impl Driver {
         self.area
     }
 
-    /// Largest transfer of one descriptor.
-    pub fn max_transfer_bytes(&self) -> u32 {
-        self.max_transfer_bytes
+    /// A record has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
+    fn on_record_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, shared: &mut Shared) {
+        if polling {
+            return self.reap(now, Stage::CompletionEntry, link, shared);
+        }
+        let record = read_record(packet.address, shared);
+        let request = self.requests[usize::from(record.id)];
+        shared.requests.charge(request, Stage::CompletionEntry, now);
     }
 
-    /// Processor time to submit a request: the register is written uncached.
-    pub fn submit_work(&self, ledger: &mut Ledger) {
+    fn reap(&mut self, now: Time, stage: Stage, link: &mut Link, shared: &mut Shared) {
+        while let Some(record) = self.next_record(shared) {
+            let Some(request) = self.requests.get_mut(usize::from(record.id)).and_then(Option::take) else {
+                panic!("the card has completed a descriptor that was not under way");
+            };
+            self.free_ids.push(record.id);
+            shared.requests.charge(Some(request), stage, now);
+            shared.complete(request);
+        }
+        while !self.free_ids.is_empty()
+            && let Some(request) = self.waiting.pop_front()
+        {
+            shared.requests.charge(Some(request), Stage::Queued, now);
+            self.submit(now, request, link, shared);
+        }
+    }
+
+    fn next_record(&mut self, shared: &Shared) -> Option<Record> {
+        let expected = self.taken.wrapping_add(1);
+        let record = read_record(self.area.record(self.taken), shared);
+        if record.sequence != expected {
+            return None;
+        }
+        self.taken = expected;
+        Some(record)
+    }
+}
+
+impl halves::Driver for Driver {
+    fn submit_work(&self, _: &Io, _: u16, _: &HostMemory, ledger: &mut Ledger) {
         ledger.spend(Stage::Driver, self.mmio_write);
     }
 
-    /// Add a request's descriptor and tell the card, or let it wait for a free descriptor.
-    pub fn submit(&mut self, request: RequestId, link: &mut Link, shared: &mut Shared) {
+    fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
         let Some(id) = self.free_ids.pop() else { return self.waiting.push_back(request) };
         self.requests[usize::from(id)] = Some(request);
         let buffer = self.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
@@ -99,57 +139,25 @@ impl Driver {
         shared.requests.bind(0, (self.tail % self.area.entries) as usize, request);
         self.tail = self.tail.wrapping_add(1);
         self.doorbells += 1;
-        let token = Token { role: role::TAIL, context: 0 };
+        let token = Role::TAIL.token(0);
         link.write(Direction::Down, TAIL_REGISTER, &self.tail.to_le_bytes(), token, shared);
     }
 
-    /// A record has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
-    pub fn on_record_settled(
-        &mut self,
-        now: Time,
-        packet: &Packet,
-        polling: bool,
-        link: &mut Link,
-        shared: &mut Shared,
-    ) {
-        if polling {
-            return self.reap(now, Stage::CompletionEntry, link, shared);
+    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared) {
+        match Role::of(&settled.packet) {
+            Role::DATA => settled.charge_data(now, shared),
+            Role::RECORD => self.on_record_settled(now, &settled.packet, polling, link, shared),
+            _ => {}
         }
-        let record = read_record(packet.address, shared);
-        let request = self.requests[usize::from(record.id)];
-        shared.requests.charge(request, Stage::CompletionEntry, now);
     }
 
-    /// The interrupt handler has run: it takes all records that are there.
-    pub fn on_handled(&mut self, now: Time, link: &mut Link, shared: &mut Shared) {
+    fn on_handled(&mut self, now: Time, _vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
         self.reap(now, Stage::Interrupt, link, shared);
+        None
     }
 
-    fn reap(&mut self, now: Time, stage: Stage, link: &mut Link, shared: &mut Shared) {
-        while let Some(record) = self.next_record(shared) {
-            let Some(request) = self.requests.get_mut(usize::from(record.id)).and_then(Option::take) else {
-                panic!("the card has completed a descriptor that was not under way");
-            };
-            self.free_ids.push(record.id);
-            shared.requests.charge(Some(request), stage, now);
-            shared.complete(request);
-        }
-        while !self.free_ids.is_empty()
-            && let Some(request) = self.waiting.pop_front()
-        {
-            shared.requests.charge(Some(request), Stage::Queued, now);
-            self.submit(request, link, shared);
-        }
-    }
-
-    fn next_record(&mut self, shared: &Shared) -> Option<Record> {
-        let expected = self.taken.wrapping_add(1);
-        let record = read_record(self.area.record(self.taken), shared);
-        if record.sequence != expected {
-            return None;
-        }
-        self.taken = expected;
-        Some(record)
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("doorbells", self.doorbells)]
     }
 }
 

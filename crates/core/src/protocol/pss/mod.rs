@@ -25,27 +25,49 @@ pub mod driver;
 pub(crate) mod form;
 pub mod spec;
 
+use config::Pss;
+
+use super::halves::Protocol;
+use super::roles::roles;
 use crate::drive::Drive;
 use crate::shared::Shared;
+use crate::workload::Limits;
+
+pub use controller::Controller;
+pub use driver::Driver;
+
+impl Protocol for Pss {
+    fn title(&self) -> &'static str {
+        "PSS"
+    }
+
+    /// Requests beyond the descriptors wait in the driver.
+    fn limits(&self, drive: &Drive) -> Limits {
+        Limits {
+            capacity_bytes: drive.media.capacity_mib << 20,
+            queue_pairs: 1,
+            queue_entries: u16::MAX.into(),
+            block_bytes: spec::SECTOR_BYTES,
+            write_block_bytes: spec::SECTOR_BYTES,
+        }
+    }
+}
 
 /// Driver and card, which knows where the shared area is.
-pub fn connect(drive: &Drive, shared: &mut Shared) -> (driver::Driver, controller::Controller) {
-    let driver = driver::Driver::new(drive, shared);
-    let controller = controller::Controller::new(drive, driver.area());
+pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
+    let driver = Driver::new(drive, shared);
+    let controller = Controller::new(drive, driver.area());
     (driver, controller)
 }
 
-/// What a packet is, in [`crate::tlp::Token::role`].
-pub mod role {
-    use crate::protocol::nvme;
-
-    /// Behind those of the other protocols.
-    pub const TAIL: u8 = 3 * nvme::role::END;
-    pub const DESCRIPTORS: u8 = TAIL + 1;
-    pub const READ_DATA: u8 = TAIL + 2;
-    pub const DATA: u8 = TAIL + 3;
-    pub const METADATA: u8 = TAIL + 4;
-    pub const RECORD: u8 = TAIL + 5;
-    /// Interrupt messages are those of NVMe, which the host knows.
-    pub const INTERRUPT: u8 = nvme::role::INTERRUPT;
+roles! {
+    /// What a packet is.
+    from 0;
+    TAIL = "doorbell",
+    DESCRIPTORS = "read descriptors" / "descriptors",
+    READ_DATA = "read data" / "data",
+    DATA = "data",
+    METADATA = "metadata",
+    RECORD = "completion record",
+    INTERRUPT = "interrupt message",
 }

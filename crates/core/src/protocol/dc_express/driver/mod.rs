@@ -7,25 +7,28 @@ mod abandoned;
 mod buffers;
 
 use crate::drive::Drive;
+use crate::memory::HostMemory;
+use crate::protocol::halves::{self, Driver as _};
+use crate::request::Io;
 use std::collections::VecDeque;
 
 use super::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
 use super::endpoint::{Endpoint, MODE_DOORBELL};
-use super::{ReadName, doorbell, role};
+use super::{ReadName, Role, doorbell};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::link::rate::Rate;
 use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
-use crate::protocol::{Settled, queue_of};
+use crate::protocol::ports::{Settled, queue_of};
 use crate::random::Random;
 use crate::request::Op;
 use crate::request::RequestId;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Token};
+use crate::tlp::Direction;
 
 /// A read under way.
 #[derive(Clone, Copy, Debug)]
@@ -125,31 +128,8 @@ impl Driver {
         }
     }
 
-    /// Processor time to submit a read: one tag for each packet to come.
-    pub fn submit_work(&self, bytes: u32, ledger: &mut Ledger) {
-        ledger.spend(Stage::Mark, self.tag_time * u64::from(self.chunks(bytes)));
-    }
-
-    /// Processor time to complete one: every tag is checked.
-    pub fn complete_work(&self, bytes: u32, ledger: &mut Ledger) {
-        ledger.spend(Stage::Check, self.tag_time * u64::from(self.chunks(bytes)));
-    }
-
     fn chunks(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.chunk_bytes)
-    }
-
-    /// Submit a request: reads into the ring, writes the NVMe way.
-    pub fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
-        let crate::request::Request { thread, io, .. } = shared.requests[request];
-        if io.op == Op::Write {
-            return self.nvme.submit(request, link, shared);
-        }
-        let number = queue_of(thread, self.queues.len());
-        let queue = &mut self.queues[number];
-        let Some(slot) = queue.free_slots.pop() else { return queue.waiting.push_back(request) };
-        queue.reads[usize::from(slot)] = Some(Read::new(request, 0));
-        self.enqueue(now, number, slot, link, shared);
     }
 
     /// Put the command of the read in `slot` into the ring.
@@ -183,7 +163,7 @@ impl Driver {
 
     fn ring(&mut self, number: usize, link: &mut Link, shared: &mut Shared) {
         self.nvme.doorbells += 1;
-        let token = Token { role: role::DOORBELL, context: 0 };
+        let token = Role::DOORBELL.token(0);
         link.write(Direction::Down, doorbell(number as u32), &[0; 4], token, shared);
     }
 
@@ -193,7 +173,7 @@ impl Driver {
     }
 
     /// Packets of a read's data have settled in its buffer.
-    pub fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, shared: &mut Shared) {
+    fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, shared: &mut Shared) {
         let Settled { packet, first, count } = *settled;
         let name = ReadName::unpack(packet.token.context);
         let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
@@ -260,8 +240,64 @@ impl Driver {
         }
     }
 
-    /// Look for stuck reads: choose a new tag for them and read again.
-    pub fn on_timer(&mut self, now: Time, link: &mut Link, shared: &mut Shared) {
+    fn retry(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
+        let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
+        let bytes = shared.requests[read.request].io.bytes;
+        if read.settled < bytes.div_ceil(self.chunk_bytes) {
+            return self.abandon(now, number, slot, link, shared);
+        }
+        self.counts.tag_timeouts += 1;
+        self.tag = self.random.bits();
+        read.attempt = read.attempt.wrapping_add(1);
+        (read.settled, read.oops) = (0, false);
+        shared.requests.charge_late(Some(read.request), Stage::Timeout, now);
+        self.enqueue(now, number, slot, link, shared);
+    }
+}
+
+impl halves::Driver for Driver {
+    fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
+        match io.op {
+            Op::Read => ledger.spend(Stage::Mark, self.tag_time * u64::from(self.chunks(io.bytes))),
+            Op::Write => self.nvme.submit_work(io, thread, memory, ledger),
+        }
+    }
+
+    fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
+        match io.op {
+            Op::Read => ledger.spend(Stage::Check, self.tag_time * u64::from(self.chunks(io.bytes))),
+            Op::Write => self.nvme.complete_work(io, ledger),
+        }
+    }
+
+    fn max_transfer_bytes(&self) -> u32 {
+        self.nvme.max_transfer_bytes()
+    }
+
+    fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
+        let crate::request::Request { thread, io, .. } = shared.requests[request];
+        if io.op == Op::Write {
+            return self.nvme.submit(now, request, link, shared);
+        }
+        let number = queue_of(thread, self.queues.len());
+        let queue = &mut self.queues[number];
+        let Some(slot) = queue.free_slots.pop() else { return queue.waiting.push_back(request) };
+        queue.reads[usize::from(slot)] = Some(Read::new(request, 0));
+        self.enqueue(now, number, slot, link, shared);
+    }
+
+    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared) {
+        match Role::of(&settled.packet) {
+            Role::DATA => self.on_data_settled(now, settled, link, shared),
+            _ => self.nvme.on_settled(now, settled, polling, link, shared),
+        }
+    }
+
+    fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
+        self.nvme.on_handled(now, vector, link, shared)
+    }
+
+    fn on_timer(&mut self, now: Time, link: &mut Link, shared: &mut Shared) {
         self.watching = false;
         let mut oldest = None;
         for number in 0..self.queues.len() {
@@ -281,18 +317,14 @@ impl Driver {
         }
     }
 
-    fn retry(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
-        let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
-        let bytes = shared.requests[read.request].io.bytes;
-        if read.settled < bytes.div_ceil(self.chunk_bytes) {
-            return self.abandon(now, number, slot, link, shared);
-        }
-        self.counts.tag_timeouts += 1;
-        self.tag = self.random.bits();
-        read.attempt = read.attempt.wrapping_add(1);
-        (read.settled, read.oops) = (0, false);
-        shared.requests.charge_late(Some(read.request), Stage::Timeout, now);
-        self.enqueue(now, number, slot, link, shared);
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("doorbells", self.nvme.doorbells),
+            ("oops", self.counts.oops),
+            ("tag_collisions", self.counts.tag_collisions),
+            ("tag_timeouts", self.counts.tag_timeouts),
+            ("late_packets", self.counts.late_packets),
+        ]
     }
 }
 

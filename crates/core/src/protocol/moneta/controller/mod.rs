@@ -13,21 +13,22 @@ mod queues;
 mod status;
 
 use crate::drive::Drive;
+use crate::protocol::halves;
 use slab::Slab;
 
-use super::role;
+use super::Role;
 use super::spec::{self, BLOCK_BYTES, Register, RequestWord};
 use crate::ledger::Stage;
 use crate::media::BusRate;
 use crate::media::timing::Bus;
-use crate::protocol::Ports;
+use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
 use crate::request::Op;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, Payload, Token};
+use crate::tlp::{Direction, Kind, Packet, Payload};
 use dma::Dma;
 use queues::Queues;
 use status::Status;
@@ -125,32 +126,18 @@ impl Controller {
         }
     }
 
-    /// Interrupt messages sent so far.
-    pub fn interrupts_sent(&self) -> u64 {
-        self.status.interrupts_sent
-    }
-
     /// The host writes a register. What is at no register, or makes no sense there, is ignored.
-    pub fn on_register_write(&mut self, now: Time, address: u64, value: u64, ports: &mut Ports) {
+    fn on_word(&mut self, now: Time, address: u64, word: u64, ports: &mut Ports) {
         match spec::register(address) {
-            Some(Register::Block) => self.block = value,
-            Some(Register::Buffer) => self.buffer = value,
-            Some(Register::Request) => self.on_request(now, RequestWord::decode(value), ports),
+            Some(Register::Block) => self.block = word,
+            Some(Register::Buffer) => self.buffer = word,
+            Some(Register::Request) => self.on_request(now, RequestWord::decode(word), ports),
             Some(Register::BufferOf(tag)) => {
                 if let Some(buffer) = self.buffers.get_mut(usize::from(tag)) {
-                    *buffer = value;
+                    *buffer = word;
                 }
             }
             None => {}
-        }
-    }
-
-    /// The host reads a status register, or answers a read of ours.
-    pub fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-        match packet.kind {
-            Kind::MemoryWrite => self.on_register_write(now, packet.address, payload.u64(), ports),
-            Kind::MemoryRead => self.on_status_read(packet, ports),
-            Kind::Completion => self.on_answer(now, packet, ports),
         }
     }
 
@@ -176,17 +163,6 @@ impl Controller {
         ports.shared.requests.charge(active.request, Stage::Doorbell, now);
         let decoded = Event::Controller { kind: timer::DECODED, context: word.tag.into() };
         ports.shared.scheduler.after(now, self.pipeline, decoded);
-    }
-
-    /// One of the controller's timers has fired.
-    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
-        match timer.kind {
-            timer::DECODED => self.on_decoded(now, timer.context as u8, ports),
-            timer::BUFFERED => self.on_buffered(timer.context, ports),
-            timer::RELAYED => self.on_relayed(now, timer.context, ports),
-            timer::STORED => self.on_stored(now, timer.context, ports),
-            other => unreachable!("the controller has no timer {other}"),
-        }
     }
 
     fn on_decoded(&mut self, now: Time, tag: u8, ports: &mut Ports) {
@@ -277,7 +253,7 @@ impl Controller {
 
     fn send_data(&mut self, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
-        let token = Token { role: role::DATA, context: id };
+        let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, piece.buffer, piece.bytes, self.max_payload_bytes, token);
         ports.link.send(packet.user_data(piece.offset, piece.request), ports.shared);
         // The interrupt message and the status stay behind the data, so that the request is done for all that the host
@@ -287,13 +263,13 @@ impl Controller {
 
     fn ask_for_data(&mut self, id: u32, ports: &mut Ports) {
         let piece = self.pieces[id as usize];
-        let token = Token { role: role::READ_DATA, context: id };
+        let token = Role::READ_DATA.token(id);
         let packet = Packet::read(piece.buffer, piece.bytes, self.reads.request_bytes_max(), token);
         self.reads.request(packet.user_data(piece.offset, piece.request), ports.link, ports.shared);
     }
 
     /// The data of a read has left: its transfer buffer is free.
-    pub fn on_delivered(&mut self, now: Time, piece: u32, ports: &mut Ports) {
+    fn on_data_delivered(&mut self, now: Time, piece: u32, ports: &mut Ports) {
         self.pieces.remove(piece as usize);
         self.end_transfer(Op::Read, ports);
         self.queues.free_buffer(Op::Read);
@@ -301,7 +277,7 @@ impl Controller {
     }
 
     /// The data of a write has come: over the ring with it.
-    fn on_answer(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+    fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
         let id = packet.token.context;
         let piece = self.pieces[id as usize];
@@ -360,5 +336,48 @@ impl Controller {
         let done = self.status.read(vector);
         let answer = Packet { kind: Kind::Completion, direction: Direction::Up, behind_writes: true, ..*packet };
         ports.link.send_with(answer, &done.to_le_bytes(), ports.shared);
+    }
+}
+
+impl halves::Controller for Controller {
+    fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        match packet.kind {
+            Kind::MemoryWrite => self.on_word(now, packet.address, payload.u64(), ports),
+            Kind::MemoryRead => self.on_status_read(packet, ports),
+            Kind::Completion => self.on_data(now, packet, ports),
+        }
+    }
+
+    fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
+        self.on_word(now, address, value.into(), ports);
+    }
+
+    fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        match timer.kind {
+            timer::DECODED => self.on_decoded(now, timer.context as u8, ports),
+            timer::BUFFERED => self.on_buffered(timer.context, ports),
+            timer::RELAYED => self.on_relayed(now, timer.context, ports),
+            timer::STORED => self.on_stored(now, timer.context, ports),
+            other => unreachable!("the controller has no timer {other}"),
+        }
+    }
+
+    fn on_delivered(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+        if Role::of(packet) == Role::DATA {
+            self.on_data_delivered(now, packet.token.context, ports);
+        }
+    }
+
+    fn packet_name(&self, packet: &Packet) -> &'static str {
+        Role::of(packet).name(packet.kind).unwrap_or("data")
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("commands", self.commands_done),
+            ("interrupts", self.status.interrupts_sent),
+            ("pieces", self.pieces_taken),
+            ("refused", self.refused),
+        ]
     }
 }

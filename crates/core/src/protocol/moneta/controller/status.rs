@@ -1,9 +1,7 @@
 //! Status registers, and the interrupts that announce them.
 
-use crate::memory::MSI_BASE;
-use crate::protocol::Ports;
-use crate::protocol::moneta::role;
-use crate::tlp::{Direction, Token};
+use crate::protocol::moneta::Role;
+use crate::protocol::ports::Ports;
 
 /// One register a vector, cleared when it is read.
 #[derive(Clone, Debug)]
@@ -29,8 +27,7 @@ impl Status {
         }
         self.raised |= 1 << vector;
         self.interrupts_sent += 1;
-        let token = Token { role: role::INTERRUPT, context: vector as u32 };
-        ports.link.write(Direction::Up, MSI_BASE, &(vector as u32).to_le_bytes(), token, ports.shared);
+        ports.link.interrupt(Role::INTERRUPT.token(vector as u32), ports.shared);
     }
 
     /// The host reads the register of `vector`: tags that are done.

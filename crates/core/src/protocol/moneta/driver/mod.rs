@@ -2,18 +2,21 @@
 
 mod tags;
 
-use super::{role, spec};
+use super::{Role, spec};
 use crate::config;
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
+use crate::protocol::halves;
 use crate::protocol::moneta::config::TagPool;
+use crate::protocol::ports::Settled;
 use crate::request::RequestId;
 use crate::request::{Io, Op};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, Token};
+use crate::tlp::Payload;
+use crate::tlp::{Direction, Kind, Packet};
 use spec::{BLOCK_BYTES, RequestWord, WORD_BYTES};
 use tags::Tags;
 
@@ -100,11 +103,6 @@ impl Driver {
         }
     }
 
-    /// Largest request that the device takes.
-    pub fn max_transfer_bytes(&self) -> u32 {
-        self.max_transfer_bytes
-    }
-
     /// DMA address of each tag's buffer, for the device's table.
     pub fn buffers(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.requests.len() as u64).map(|tag| self.buffer(tag as u8))
@@ -114,15 +112,25 @@ impl Driver {
         self.buffers + u64::from(tag) * u64::from(self.max_transfer_bytes)
     }
 
-    /// Charge the processor time of completing a request whose thread has slept.
-    pub fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
+    fn write(&mut self, register: u64, word: u64, link: &mut Link, shared: &mut Shared) {
+        self.register_writes += 1;
+        let token = Role::REQUEST.token(0);
+        link.write(Direction::Down, register, &word.to_le_bytes(), token, shared);
+    }
+}
+
+impl halves::Driver for Driver {
+    fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
         if io.bytes > self.spin_up_to_bytes {
             ledger.spend(Stage::ContextSwitch, self.sleep);
         }
     }
 
-    /// Issue a request, or let it wait for a tag.
-    pub fn submit(&mut self, request: RequestId, link: &mut Link, shared: &mut Shared) {
+    fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
         let crate::request::Request { thread, io, .. } = shared.requests[request];
         let core = thread % self.cores;
         self.foreign_tags +=
@@ -143,26 +151,27 @@ impl Driver {
         self.write(spec::REQUEST_REGISTER, word.encode(), link, shared);
     }
 
-    fn write(&mut self, register: u64, word: u64, link: &mut Link, shared: &mut Shared) {
-        self.register_writes += 1;
-        let token = Token { role: role::REQUEST, context: 0 };
-        link.write(Direction::Down, register, &word.to_le_bytes(), token, shared);
+    fn on_settled(&mut self, now: Time, settled: &Settled, _polling: bool, _link: &mut Link, shared: &mut Shared) {
+        if Role::of(&settled.packet) == Role::DATA {
+            settled.charge_data(now, shared);
+        }
     }
 
-    /// The interrupt handler runs: it reads the status register of its vector. The processor waits for the answer until
-    /// the returned instant, if nothing holds it up on the link.
-    pub fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Time {
+    /// It reads the status register of its vector. The processor waits for the answer until the returned instant, if
+    /// nothing holds it up on the link.
+    fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
         self.status_reads += 1;
-        let token = Token { role: role::STATUS, context: vector.into() };
+        let token = Role::STATUS.token(vector.into());
         let read = Packet::read(spec::status_register(vector as u8), WORD_BYTES as u32, WORD_BYTES as u32, token);
         link.send(Packet { direction: Direction::Down, ..read }, shared);
         let there = link.packet_time(Kind::MemoryRead, 0) + link.one_way();
         let back = link.packet_time(Kind::Completion, WORD_BYTES as u32) + link.one_way();
-        now + there + back
+        Some(now + there + back)
     }
 
     /// The status has come: each tag in it is done.
-    pub fn on_status(&mut self, now: Time, mut done: u64, link: &mut Link, shared: &mut Shared) {
+    fn on_answer(&mut self, now: Time, answer: &Payload, link: &mut Link, shared: &mut Shared) {
+        let mut done = answer.u64();
         while done != 0 {
             let tag = done.trailing_zeros() as u8;
             done &= done - 1;
@@ -175,7 +184,15 @@ impl Driver {
         }
         while let Some(request) = self.tags.next_waiting() {
             shared.requests.charge(Some(request), Stage::Queued, now);
-            self.submit(request, link, shared);
+            self.submit(now, request, link, shared);
         }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("register_writes", self.register_writes),
+            ("status_reads", self.status_reads),
+            ("foreign_tags", self.foreign_tags),
+        ]
     }
 }

@@ -9,25 +9,25 @@ mod firmware;
 pub mod lanes;
 
 use crate::drive::Drive;
+use crate::protocol::halves::{self, Looking};
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use slab::Slab;
 
-use super::role;
+use super::Role;
 use super::spec::{
     Area, DESCRIPTOR_BYTES, Descriptor, METADATA_BYTES, PAGE_BYTES, Record, SECTOR_BYTES, Status, TAIL_REGISTER,
 };
 use crate::config::Acknowledge;
 use crate::ledger::Stage;
-use crate::memory::MSI_BASE;
-use crate::protocol::Ports;
+use crate::protocol::ports::Ports;
 use crate::protocol::pss::config::ReadMode;
 use crate::protocol::reads::Reads;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::time::Time;
-use crate::tlp::{Direction, Packet, Payload, Token};
+use crate::tlp::{Direction, Packet, Payload};
 use cache::Cache;
 use firmware::Firmware;
 use lanes::{Job, Lanes};
@@ -146,19 +146,6 @@ impl Controller {
         }
     }
 
-    /// The host writes a register: the tail, if it makes sense.
-    pub fn on_register_write(&mut self, now: Time, address: u64, tail: u32, ports: &mut Ports) {
-        if address != TAIL_REGISTER || tail.wrapping_sub(self.asked) > self.area.entries {
-            return;
-        }
-        let mut number = std::mem::replace(&mut self.tail, tail);
-        while number != tail {
-            ports.shared.requests.charge(self.request_of(number, ports), Stage::Doorbell, now);
-            number = number.wrapping_add(1);
-        }
-        self.exchange(now, ports);
-    }
-
     fn request_of(&self, number: u32, ports: &Ports) -> Option<RequestId> {
         ports.shared.requests.bound(0, (number % self.area.entries) as usize)
     }
@@ -175,7 +162,7 @@ impl Controller {
         }
         self.exchanging = true;
         self.counts.exchanges += 1;
-        let token = Token { role: role::DESCRIPTORS, context: self.asked };
+        let token = Role::DESCRIPTORS.token(self.asked);
         let bytes = count * DESCRIPTOR_BYTES as u32;
         let packet =
             Packet::read(self.area.descriptor(self.asked), bytes, self.descriptor_reads.request_bytes_max(), token);
@@ -195,21 +182,6 @@ impl Controller {
         pending.min(to_end).min(self.exchange_descriptors).min(room).min(cache_room)
     }
 
-    /// The host has answered a read of ours.
-    pub fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
-        match packet.token.role {
-            role::DESCRIPTORS => {
-                self.descriptor_reads.answered(packet.bytes, ports.link, ports.shared);
-                self.on_descriptors(now, packet, payload, ports);
-            }
-            role::READ_DATA => {
-                self.page_reads.answered(packet.bytes, ports.link, ports.shared);
-                self.on_data(now, packet, ports);
-            }
-            other => unreachable!("the card has not read with role {other}"),
-        }
-    }
-
     fn on_descriptors(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         self.exchanging = false;
         let bytes = &payload.bytes()[..packet.bytes as usize];
@@ -224,17 +196,6 @@ impl Controller {
             ports.shared.scheduler.at(decoded, Event::Controller { kind: timer::DECODED, context: id });
         }
         self.exchange(now, ports);
-    }
-
-    /// One of the controller's timers has fired.
-    pub fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
-        match timer.kind {
-            timer::DECODED => self.on_decoded(now, timer.context, ports),
-            timer::READY => self.send(now, timer.context, ports),
-            timer::ACKNOWLEDGED => self.on_acknowledged(now, timer.context, ports),
-            timer::PROGRAMMED => self.on_programmed(now, timer.context, ports),
-            other => unreachable!("the controller has no timer {other}"),
-        }
     }
 
     /// The firmware is done with a command, which starts unless another is held up before it.
@@ -359,11 +320,11 @@ impl Controller {
     fn send(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Command { descriptor, request, .. } = self.commands[id as usize];
         let (offset, bytes) = descriptor.extent();
-        let token = Token { role: role::DATA, context: id };
+        let token = Role::DATA.token(id);
         let packet = Packet::write(Direction::Up, descriptor.buffer, bytes, self.max_payload_bytes, token);
         ports.link.send(packet.user_data(offset, request), ports.shared);
         if self.read_mode == ReadMode::Passthrough {
-            let token = Token { role: role::METADATA, context: id };
+            let token = Role::METADATA.token(id);
             for sector in 0..u64::from(descriptor.sectors) {
                 let address = descriptor.metadata + sector * METADATA_BYTES as u64;
                 ports.link.write(Direction::Up, address, &[0; METADATA_BYTES], token, ports.shared);
@@ -378,7 +339,7 @@ impl Controller {
         let (offset, bytes) = command.descriptor.extent();
         command.bytes_missing = bytes;
         let (buffer, request) = (command.descriptor.buffer, command.request);
-        let token = Token { role: role::READ_DATA, context: id };
+        let token = Role::READ_DATA.token(id);
         let mut asked = 0;
         while asked < bytes {
             let piece = PAGE_BYTES.min(bytes - asked);
@@ -468,11 +429,60 @@ impl Controller {
         self.counts.commands += 1;
         self.counts.interrupts += 1;
         let record = Record { sequence: self.records, id: command.descriptor.id, status };
-        let token = Token { role: role::RECORD, context: id };
+        let token = Role::RECORD.token(id);
         ports.link.write(Direction::Up, address, &record.encode(), token, ports.shared);
-        let token = Token { role: role::INTERRUPT, context: 0 };
-        ports.link.write(Direction::Up, MSI_BASE, &0u32.to_le_bytes(), token, ports.shared);
+        ports.link.interrupt(Role::INTERRUPT.token(0), ports.shared);
         self.exchange(now, ports);
+    }
+}
+
+impl halves::Controller for Controller {
+    fn on_register_write(&mut self, now: Time, address: u64, tail: u32, ports: &mut Ports) {
+        if address != TAIL_REGISTER || tail.wrapping_sub(self.asked) > self.area.entries {
+            return;
+        }
+        let mut number = std::mem::replace(&mut self.tail, tail);
+        while number != tail {
+            ports.shared.requests.charge(self.request_of(number, ports), Stage::Doorbell, now);
+            number = number.wrapping_add(1);
+        }
+        self.exchange(now, ports);
+    }
+
+    fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        match Role::of(packet) {
+            Role::DESCRIPTORS => {
+                self.descriptor_reads.answered(packet.bytes, ports.link, ports.shared);
+                self.on_descriptors(now, packet, payload, ports);
+            }
+            Role::READ_DATA => {
+                self.page_reads.answered(packet.bytes, ports.link, ports.shared);
+                self.on_data(now, packet, ports);
+            }
+            other => unreachable!("the card has not read in the role {other:?}"),
+        }
+    }
+
+    fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        match timer.kind {
+            timer::DECODED => self.on_decoded(now, timer.context, ports),
+            timer::READY => self.send(now, timer.context, ports),
+            timer::ACKNOWLEDGED => self.on_acknowledged(now, timer.context, ports),
+            timer::PROGRAMMED => self.on_programmed(now, timer.context, ports),
+            other => unreachable!("the controller has no timer {other}"),
+        }
+    }
+
+    fn packet_name(&self, packet: &Packet) -> &'static str {
+        Role::of(packet).name(packet.kind).unwrap_or("data")
+    }
+
+    fn looking(&self, packet: &Packet) -> Option<Looking> {
+        (Role::of(packet) == Role::DESCRIPTORS).then_some(Looking { read: "read descriptors", empty: None })
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.counts.named().to_vec()
     }
 }
 

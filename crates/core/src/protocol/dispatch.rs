@@ -1,0 +1,218 @@
+//! From the list of protocols: either half of any of them, by enum rather than by pointer, as each request asks often.
+
+use super::halves::{Controller, Driver, Looking, Protocol};
+use super::ports::{Ports, Settled};
+use crate::config::{Stage, Wait};
+use crate::drive::{Drive, Fitted, Interface};
+use crate::ledger::stage::Ledger;
+use crate::link::Link;
+use crate::memory::HostMemory;
+use crate::request::{Io, RequestId};
+use crate::scheduler::Timer;
+use crate::shared::Shared;
+use crate::time::Time;
+use crate::tlp::{Packet, Payload};
+use crate::workload::Limits;
+
+macro_rules! halves_of {
+    ($($protocol:ident: $Protocol:ident = $name:literal,)+) => {
+        /// The host's half of any protocol.
+        #[derive(Clone, Debug)]
+        pub enum AnyDriver {
+            $($Protocol(super::$protocol::Driver),)+
+        }
+
+        /// The device's half of any protocol.
+        #[derive(Clone, Debug)]
+        pub enum AnyController {
+            $($Protocol(super::$protocol::Controller),)+
+        }
+
+        /// Both halves of a drive's protocol, set up and connected.
+        pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (AnyDriver, AnyController) {
+            match drive.interface {
+                $(Interface::$Protocol => {
+                    let (driver, controller) = super::$protocol::connect(drive, seed, shared);
+                    (AnyDriver::$Protocol(driver), AnyController::$Protocol(controller))
+                })+
+            }
+        }
+
+        impl Drive {
+            /// Its protocol.
+            pub fn protocol(&self) -> &dyn Protocol {
+                match self.interface {
+                    $(Interface::$Protocol => &self.$protocol,)+
+                }
+            }
+
+            /// Whether results can depend on this section: not on that of a protocol that the drive does not speak.
+            fn has_part_in(&self, section: &str) -> bool {
+                let protocols = [$((stringify!($protocol), Interface::$Protocol),)+];
+                let spoken = protocols.iter().find(|(name, _)| *name == section);
+                spoken.is_none_or(|(name, interface)| {
+                    *interface == self.interface || self.protocol().builds_on() == Some(*name)
+                })
+            }
+        }
+
+        impl Driver for AnyDriver {
+            #[inline(always)]
+            fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.submit_work(io, thread, memory, ledger),)+
+                }
+            }
+
+            fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.complete_work(io, ledger),)+
+                }
+            }
+
+            fn max_transfer_bytes(&self) -> u32 {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.max_transfer_bytes(),)+
+                }
+            }
+
+            #[inline(always)]
+            fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.submit(now, request, link, shared),)+
+                }
+            }
+
+            fn on_settled(
+                &mut self,
+                now: Time,
+                settled: &Settled,
+                polling: bool,
+                link: &mut Link,
+                shared: &mut Shared,
+            ) {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.on_settled(now, settled, polling, link, shared),)+
+                }
+            }
+
+            fn on_handled(&mut self, now: Time, vector: u16, link: &mut Link, shared: &mut Shared) -> Option<Time> {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.on_handled(now, vector, link, shared),)+
+                }
+            }
+
+            fn on_answer(&mut self, now: Time, answer: &Payload, link: &mut Link, shared: &mut Shared) {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.on_answer(now, answer, link, shared),)+
+                }
+            }
+
+            fn on_timer(&mut self, now: Time, link: &mut Link, shared: &mut Shared) {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.on_timer(now, link, shared),)+
+                }
+            }
+
+            fn counters(&self) -> Vec<(&'static str, u64)> {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.counters(),)+
+                }
+            }
+        }
+
+        impl Controller for AnyController {
+            fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+                match self {
+                    $(AnyController::$Protocol(half) => half.on_packet(now, packet, payload, ports),)+
+                }
+            }
+
+            fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
+                match self {
+                    $(AnyController::$Protocol(half) => half.on_register_write(now, address, value, ports),)+
+                }
+            }
+
+            fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+                match self {
+                    $(AnyController::$Protocol(half) => half.on_answer(now, packet, payload, ports),)+
+                }
+            }
+
+            fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+                match self {
+                    $(AnyController::$Protocol(half) => half.on_timer(now, timer, ports),)+
+                }
+            }
+
+            #[inline]
+            fn on_delivered(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+                match self {
+                    $(AnyController::$Protocol(half) => half.on_delivered(now, packet, ports),)+
+                }
+            }
+
+            fn store(&mut self, packet: &Packet, ports: &mut Ports) {
+                match self {
+                    $(AnyController::$Protocol(half) => half.store(packet, ports),)+
+                }
+            }
+
+            fn keep_data(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
+                match self {
+                    $(AnyController::$Protocol(half) => half.keep_data(drive, seed, shared),)+
+                }
+            }
+
+            fn packet_name(&self, packet: &Packet) -> &'static str {
+                match self {
+                    $(AnyController::$Protocol(half) => half.packet_name(packet),)+
+                }
+            }
+
+            fn looking(&self, packet: &Packet) -> Option<Looking> {
+                match self {
+                    $(AnyController::$Protocol(half) => half.looking(packet),)+
+                }
+            }
+
+            fn counters(&self) -> Vec<(&'static str, u64)> {
+                match self {
+                    $(AnyController::$Protocol(half) => half.counters(),)+
+                }
+            }
+        }
+    };
+}
+protocols!(halves_of);
+
+impl Drive {
+    /// What this drive's queues and memory can take.
+    pub fn limits(&self) -> Limits {
+        self.protocol().limits(self)
+    }
+
+    /// All stages of a request's way through the host's software: the operating system's, then those of the protocol's
+    /// driver, which contends for locks and lines like the rest.
+    pub fn stages(&self) -> Vec<Stage> {
+        let mut stages = self.stack.stages.clone();
+        stages.extend(self.protocol().stages(self));
+        stages
+    }
+
+    /// Names of these stages, in the order of [`Stage::stack`](crate::ledger::Stage::stack).
+    pub fn stage_names(&self) -> Vec<String> {
+        self.stages().into_iter().map(|stage| stage.name).collect()
+    }
+
+    /// The fitted keys on which this drive's results can depend: not those of a protocol that it does not speak, nor
+    /// of interrupts that nobody waits for.
+    pub fn fitted_in_effect(&self) -> impl Iterator<Item = &Fitted> {
+        self.fitted.iter().filter(|mark| match mark.key.split_once('.') {
+            Some(("host", key)) if key.starts_with("interrupt") => self.host.wait == Wait::Sleep,
+            Some((section, _)) => self.has_part_in(section),
+            None => true,
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! The two halves of a protocol, which meet at the link, and what a drive of a protocol says of itself.
+//!
+//! Only what differs between protocols is asked here. Everything has a default that suits a plain device.
+
+use super::ports::{Ports, Settled};
+use crate::config::Stage;
+use crate::drive::Drive;
+use crate::ledger::stage::Ledger;
+use crate::link::Link;
+use crate::memory::HostMemory;
+use crate::problem::Broken;
+use crate::request::{Io, RequestId};
+use crate::scheduler::Timer;
+use crate::shared::Shared;
+use crate::time::{Span, Time};
+use crate::tlp::{Kind, Packet, Payload};
+use crate::workload::Limits;
+
+/// A way in which real hosts can reach a served drive as the device that its protocol describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// A PCI Express function whose registers and queues a host's own driver uses.
+    PciFunction,
+    /// Queues and receive buffers in memory that a process shares.
+    SharedMemory,
+}
+
+/// A protocol, as a drive describes it: implemented by the section that holds its keys.
+pub trait Protocol {
+    /// What people call it.
+    fn title(&self) -> &'static str;
+
+    /// What its queues and memory can take.
+    fn limits(&self, drive: &Drive) -> Limits;
+
+    /// Conditions between its keys and others that do not hold.
+    fn broken(&self, _drive: &Drive) -> Vec<Broken> {
+        Vec::new()
+    }
+
+    /// Why a thread cannot sleep until an interrupt, if it cannot.
+    fn no_interrupts(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// How its threads wait, where `host.wait` does not say it all.
+    fn waiting(&self, _drive: &Drive) -> Option<String> {
+        None
+    }
+
+    /// Stages of its driver that contend for locks and lines; they follow those of the operating system.
+    fn stages(&self, _drive: &Drive) -> Vec<Stage> {
+        Vec::new()
+    }
+
+    /// Largest request whose thread spins in the driver, on a host whose threads sleep otherwise.
+    fn spin_up_to_bytes(&self) -> u32 {
+        0
+    }
+
+    /// Time from a completion's arrival in memory to a spinning core having seen it.
+    fn poll(&self, drive: &Drive) -> Span {
+        drive.host.poll
+    }
+
+    /// Most bytes that a racing write can change at once: those of one packet.
+    fn packet_bytes(&self, drive: &Drive) -> u32 {
+        drive.link.max_payload_bytes
+    }
+
+    /// The section of another protocol that takes part, if there is one.
+    fn builds_on(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether real hosts can attach to it in this way.
+    fn attaches(&self, _attachment: Attachment) -> bool {
+        false
+    }
+}
+
+/// The host's half.
+pub trait Driver {
+    /// Charge the processor time of submitting a request.
+    fn submit_work(&self, _io: &Io, _thread: u16, _memory: &HostMemory, _ledger: &mut Ledger) {}
+
+    /// Charge the processor time of completing it.
+    fn complete_work(&self, _io: &Io, _ledger: &mut Ledger) {}
+
+    /// Largest request of one command; larger ones come in parts.
+    fn max_transfer_bytes(&self) -> u32;
+
+    /// Hand a request of one command to the device.
+    fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared);
+
+    /// Packets from the device are in host memory.
+    fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared);
+
+    /// An interrupt handler has run. If it now waits for the device's answer to a read, until when, as far as it can
+    /// tell.
+    fn on_handled(&mut self, _now: Time, _vector: u16, _link: &mut Link, _shared: &mut Shared) -> Option<Time> {
+        None
+    }
+
+    /// The device has answered a read of the handler.
+    fn on_answer(&mut self, _now: Time, _answer: &Payload, _link: &mut Link, _shared: &mut Shared) {}
+
+    /// The driver's timer has fired.
+    fn on_timer(&mut self, _now: Time, _link: &mut Link, _shared: &mut Shared) {}
+
+    /// What has been counted, by name.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// The device's half.
+pub trait Controller {
+    /// Packets from the host have arrived: a register write, or the answer to a read.
+    fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        match packet.kind {
+            Kind::Completion => self.on_answer(now, packet, payload, ports),
+            _ => self.on_register_write(now, packet.address, payload.u32(), ports),
+        }
+    }
+
+    /// A register write has arrived.
+    fn on_register_write(&mut self, _now: Time, _address: u64, _value: u32, _ports: &mut Ports) {}
+
+    /// The host has answered a read of the device.
+    fn on_answer(&mut self, _now: Time, _packet: &Packet, _payload: &Payload, _ports: &mut Ports) {}
+
+    /// One of the controller's timers has fired.
+    fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports);
+
+    /// Packets of the device have reached the host.
+    fn on_delivered(&mut self, _now: Time, _packet: &Packet, _ports: &mut Ports) {}
+
+    /// Data of a write has arrived, in a run with data: the device holds it from now on.
+    fn store(&mut self, packet: &Packet, ports: &mut Ports) {
+        ports.shared.store_user_data(packet);
+    }
+
+    /// From now on, a run with data.
+    fn keep_data(&mut self, _drive: &Drive, _seed: u64, _shared: &mut Shared) {}
+
+    /// What a packet carries, in the words of the protocol.
+    fn packet_name(&self, packet: &Packet) -> &'static str;
+
+    /// Whether a packet answers a read by which the device looks for commands, and the names of both.
+    fn looking(&self, _packet: &Packet) -> Option<Looking> {
+        None
+    }
+
+    /// What has been counted, by name.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// A read by which a device looks for commands, in the words of its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looking {
+    /// The read, which belongs to the request whose command it brings.
+    pub read: &'static str,
+    /// An answer without a command, where that is nothing special.
+    pub empty: Option<&'static str>,
+}

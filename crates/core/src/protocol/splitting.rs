@@ -1,0 +1,39 @@
+//! Requests larger than one command: a driver gets them in parts, and they are done with their last.
+
+use super::halves::Driver;
+use crate::link::Link;
+use crate::request::{Io, Request, RequestId};
+use crate::shared::Shared;
+use crate::time::Time;
+
+/// Hand a request to the device, in as many commands as its size needs.
+#[inline(always)]
+pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, link: &mut Link, shared: &mut Shared) {
+    let bytes_max = driver.max_transfer_bytes();
+    if shared.requests[request].io.bytes <= bytes_max {
+        return driver.submit(now, request, link, shared);
+    }
+    let whole = shared.requests[request].clone();
+    shared.requests[request].parts_left = whole.io.bytes.div_ceil(bytes_max);
+    let mut done = 0;
+    while done < whole.io.bytes {
+        let bytes = bytes_max.min(whole.io.bytes - done);
+        let io = Io { offset: whole.io.offset + u64::from(done), bytes, ..whole.io };
+        let part = shared.requests.insert(Request { io, parent: Some(request), ..whole.clone() });
+        driver.submit(now, part, link, shared);
+        done += bytes;
+    }
+}
+
+/// A completed request leaves its driver: itself, or the whole that it was the last part of.
+#[inline(always)]
+pub fn completed(part: RequestId, shared: &mut Shared) -> Option<RequestId> {
+    let Some(whole) = shared.requests[part].parent else { return Some(part) };
+    let ledger = std::mem::take(&mut shared.requests[part].ledger);
+    shared.requests.vacate(part);
+    let request = &mut shared.requests[whole];
+    request.parts_left -= 1;
+    // The whole takes as long as its last part.
+    request.ledger = ledger;
+    (request.parts_left == 0).then_some(whole)
+}
