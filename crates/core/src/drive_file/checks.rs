@@ -29,7 +29,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         refresh,
     ];
     let between_sections = checks.iter().filter_map(|check| check(drive));
-    between_sections.chain(drive.protocol().broken(drive)).collect()
+    between_sections.chain(drive.broken_protocols()).collect()
 }
 
 fn broken_if(is_broken: bool, keys: &'static [&'static str], found: String, allowed: String) -> Option<Broken> {

@@ -7,6 +7,7 @@ use crate::drive::{Drive, Fitted, Interface};
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::memory::HostMemory;
+use crate::problem::Broken;
 use crate::request::{Io, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
@@ -44,6 +45,12 @@ macro_rules! halves_of {
                 match self.interface {
                     $(Interface::$Protocol => &self.$protocol,)+
                 }
+            }
+
+            /// All conditions between keys of protocols that do not hold.
+            pub(crate) fn broken_protocols(&self) -> Vec<Broken> {
+                let protocols: &[&dyn Protocol] = &[$(&self.$protocol,)+];
+                protocols.iter().flat_map(|protocol| protocol.broken(self)).collect()
             }
 
             /// Whether results can depend on this section: not on that of a protocol that the drive does not speak.

@@ -33,7 +33,8 @@ pub trait Protocol {
     /// What its queues and memory can take.
     fn limits(&self, drive: &Drive) -> Limits;
 
-    /// Conditions between its keys and others that do not hold.
+    /// Conditions between its keys, and between them and others, that do not hold. Asked of every protocol, whether the
+    /// drive speaks it or not.
     fn broken(&self, _drive: &Drive) -> Vec<Broken> {
         Vec::new()
     }

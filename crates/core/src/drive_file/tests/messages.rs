@@ -158,6 +158,8 @@ stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { name = 'tags', submi
             drive.toml:4: power.volts_min_ghz is 1.2 with host.nominal_ghz 1; allowed: power.volts_min_ghz below host.nominal_ghz
             drive.toml:6: host.wait is "sleep" but nvme.interrupts is false; allowed: host.wait = "spin" or "hybrid", or an interface with interrupts
             drive.toml:7: nvme.fetch_entries is 8 with nvme.queue_entries 4; allowed: nvme.fetch_entries up to nvme.queue_entries
+            drive.toml:10: dc_express.fetch_entries is 3 with dc_express.queue_entries 2; allowed: dc_express.fetch_entries up to dc_express.queue_entries
+            drive.toml:11: dc_express.polls_in_flight is 3 with dc_express.queue_entries 2; allowed: dc_express.polls_in_flight up to dc_express.queue_entries
             drive.toml:13: power.volts_min is 1.3 with power.volts_max 1.2; allowed: power.volts_min up to power.volts_max
             drive.toml:16: media.stripe_bytes is 1048577 with media.capacity_mib 1; allowed: a stripe no larger than the capacity
             drive.toml:18: stack.stages has 13 stages; allowed: at most 12
@@ -221,7 +223,9 @@ fn a_key_that_is_wrong_by_itself_is_not_told_again_with_others() {
 fn dc_express_cannot_sleep_for_an_interrupt_it_never_gets() {
     check(
         "interface = 'dc-express'\nhost.wait = 'sleep'\n",
-        expect![[r#"drive.toml:2: host.wait is "sleep" but interface is "dc-express", which has no interrupts; allowed: host.wait = "spin" or "hybrid", or an interface with interrupts"#]],
+        expect![[
+            r#"drive.toml:2: host.wait is "sleep" but interface is "dc-express", which has no interrupts; allowed: host.wait = "spin" or "hybrid", or an interface with interrupts"#
+        ]],
     );
 }
 

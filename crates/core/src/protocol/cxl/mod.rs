@@ -30,7 +30,7 @@ use config::Cxl;
 use super::halves::Protocol;
 use super::roles::roles;
 use crate::config::Wait;
-use crate::drive::Drive;
+use crate::drive::{Drive, Interface};
 use crate::problem::Broken;
 use crate::shared::Shared;
 use crate::time::Span;
@@ -64,7 +64,7 @@ impl Protocol for Cxl {
     /// A core that loads can do nothing else until the line is there.
     fn broken(&self, drive: &Drive) -> Vec<Broken> {
         let sleeps = Broken::when(
-            drive.host.wait != Wait::Spin,
+            drive.interface == Interface::Cxl && drive.host.wait != Wait::Spin,
             &["host.wait", "interface"],
             || String::from("interface is \"cxl\" with a host.wait that is not \"spin\""),
             || String::from("host.wait = \"spin\": a core waits for its loads"),

@@ -53,9 +53,8 @@ impl Protocol for DcExpress {
         }
     }
 
-    fn broken(&self, drive: &Drive) -> Vec<Broken> {
-        let own = [self.broken_fetch(), self.broken_polls()];
-        own.into_iter().flatten().chain(drive.nvme.broken(drive)).collect()
+    fn broken(&self, _drive: &Drive) -> Vec<Broken> {
+        [self.broken_fetch(), self.broken_polls()].into_iter().flatten().collect()
     }
 
     fn no_interrupts(&self) -> Option<&'static str> {

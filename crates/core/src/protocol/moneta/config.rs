@@ -1,6 +1,5 @@
 //! Keys of Moneta in drive files.
 
-use crate::config::Wait;
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns, us};
 use crate::problem::Broken;
@@ -58,17 +57,6 @@ pub enum TagPool {
 names! { TagPool { "locked" => Locked, "lock-free" => LockFree } }
 
 impl Moneta {
-    /// The driver learns of completions from its interrupt handler alone; whether a thread spins until then depends on
-    /// the size of its request.
-    pub(super) fn broken_wait(&self, wait: Wait) -> Option<Broken> {
-        Broken::when(
-            wait != Wait::Sleep,
-            &["host.wait", "interface"],
-            || String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),
-            || String::from("host.wait = \"sleep\", with moneta.spin_up_to_bytes for the requests that spin"),
-        )
-    }
-
     /// The address of an application's buffer has to reach the device with the request, and nothing is copied.
     pub(super) fn broken_zero_copy(&self, copy_bytes_per_ns: f64) -> Option<Broken> {
         let words = self.request_words;

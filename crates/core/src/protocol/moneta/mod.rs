@@ -30,8 +30,8 @@ use config::Moneta;
 
 use super::halves::Protocol;
 use super::roles::roles;
-use crate::config::Stage;
-use crate::drive::Drive;
+use crate::config::{Stage, Wait};
+use crate::drive::{Drive, Interface};
 use crate::problem::Broken;
 use crate::shared::Shared;
 use crate::workload::Limits;
@@ -56,10 +56,7 @@ impl Protocol for Moneta {
     }
 
     fn broken(&self, drive: &Drive) -> Vec<Broken> {
-        [self.broken_wait(drive.host.wait), self.broken_zero_copy(drive.stack.copy_bytes_per_ns)]
-            .into_iter()
-            .flatten()
-            .collect()
+        [broken_wait(drive), self.broken_zero_copy(drive.stack.copy_bytes_per_ns)].into_iter().flatten().collect()
     }
 
     fn waiting(&self, _drive: &Drive) -> Option<String> {
@@ -77,6 +74,17 @@ impl Protocol for Moneta {
     fn spin_up_to_bytes(&self) -> u32 {
         self.spin_up_to_bytes
     }
+}
+
+/// The driver learns of completions from its interrupt handler alone; whether a thread spins until then depends on
+/// the size of its request.
+fn broken_wait(drive: &Drive) -> Option<Broken> {
+    Broken::when(
+        drive.interface == Interface::Moneta && drive.host.wait != Wait::Sleep,
+        &["host.wait", "interface"],
+        || String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),
+        || String::from("host.wait = \"sleep\", with moneta.spin_up_to_bytes for the requests that spin"),
+    )
 }
 
 /// Driver and device, the device's table of DMA addresses loaded.
