@@ -83,36 +83,57 @@ fn instructions_per_ns() -> f64 {
 
 /// Simulated requests per second of wall time.
 fn simulations() -> Vec<Measured> {
-    type Row = (&'static str, &'static str, &'static [&'static str], u32, u32, u64, f64);
-    let rows: [Row; 4] = [
-        ("NVMe, 4 KiB random reads, QD32, trains", "nvme", &[], 4096, 32, 80_000, 1400.0),
-        ("the same, polled completions", "nvme-polled", &[], 4096, 32, 80_000, 1400.0),
-        ("the same, packet by packet", "nvme-polled", &["link.granularity=packet"], 4096, 32, 20_000, 250.0),
-        ("DC Express, 512 B random reads, QD1", "dc-express", &[], 512, 1, 120_000, 2000.0),
-    ];
+    let rows = rows();
     // In turns, so that every row has its share of the machine's good moments.
     let mut rates = vec![Vec::new(); rows.len()];
     for _ in 0..RUNS {
-        for (&(_, drive, set, bytes, depth, ios, _), rates) in rows.iter().zip(&mut rates) {
-            rates.push(simulate(drive, set, bytes, depth, ios) / 1e3);
+        for (row, rates) in rows.iter().zip(&mut rates) {
+            rates.push(simulate(row) / 1e3);
         }
     }
-    let measured = rows.iter().zip(rates).map(|(&(what, .., budget), rates)| {
+    let measured = rows.iter().zip(rates).map(|(row, rates)| {
         let rates = sorted(rates.into_iter());
         let (best, median) = (rates[RUNS - 1], rates[RUNS / 2]);
-        Measured { what: what.into(), unit: "k requests/s", best, median, budget, rate: true }
+        let budget = row.budget_k_per_s;
+        Measured { what: row.what.into(), unit: "k requests/s", best, median, budget, rate: true }
     });
     measured.collect()
 }
 
+/// What is simulated: a line of `budgets.csv`.
+struct Row {
+    what: &'static str,
+    drive: &'static str,
+    /// An override, or nothing.
+    set: &'static str,
+    bytes: &'static str,
+    iodepth: &'static str,
+    ios: &'static str,
+    budget_k_per_s: f64,
+}
+
+fn rows() -> Vec<Row> {
+    let row = |line: &'static str| {
+        let fields: Vec<&str> = line.split(';').collect();
+        let [what, drive, set, bytes, iodepth, ios, budget] = fields[..] else { panic!("seven fields: {line}") };
+        Row { what, drive, set, bytes, iodepth, ios, budget_k_per_s: budget.parse().expect("a number") }
+    };
+    include_str!("budgets.csv").lines().skip(1).map(row).collect()
+}
+
 /// Requests per second of one run.
-fn simulate(name: &str, set: &[&str], bytes: u32, depth: u32, ios: u64) -> f64 {
-    let shipped = shipped::find(name).expect("a shipped drive");
-    let set: Vec<_> = set.iter().map(|text| Override::parse(text).expect("an override")).collect();
-    let drive = Drive::from_toml(shipped.file, shipped.text, &set).expect("a drive");
-    let (bytes, depth, ios_text) = (bytes.to_string(), depth.to_string(), ios.to_string());
-    let options =
-        [("rw", "randread"), ("bs", &bytes), ("iodepth", &depth), ("number_ios", &ios_text), ("io_size", "1024p")];
+fn simulate(row: &Row) -> f64 {
+    let shipped = shipped::find(row.drive).expect("a shipped drive");
+    let set = row.set.split_whitespace().map(|text| Override::parse(text).expect("an override"));
+    let drive = Drive::from_toml(shipped.file, shipped.text, &set.collect::<Vec<_>>()).expect("a drive");
+    let ios: u64 = row.ios.parse().expect("a number");
+    let options = [
+        ("rw", "randread"),
+        ("bs", row.bytes),
+        ("iodepth", row.iodepth),
+        ("number_ios", row.ios),
+        ("io_size", "1024p"),
+    ];
     let jobs = fio::from_flags(&options).and_then(|file| file.resolve(&drive.limits(), &Default::default()));
     let mut simulation = Simulation::new(&drive, &jobs.expect("a job"), 1).expect("a run");
     let start = Instant::now();
@@ -122,7 +143,7 @@ fn simulate(name: &str, set: &[&str], bytes: u32, depth: u32, ios: u64) -> f64 {
 
 /// Peak resident memory of a run of the program.
 fn memory() -> Measured {
-    let mut child = program(&["run", "nvme", "--iodepth", "32", "--number-ios", "1000000"]);
+    let mut child = program(&["run", rows()[0].drive, "--iodepth", "32", "--number-ios", "1000000"]);
     let mut peak_kib = 0;
     while child.try_wait().expect("a child").is_none() {
         peak_kib = peak_kib.max(peak_resident_kib(&child));
@@ -130,7 +151,7 @@ fn memory() -> Measured {
     }
     let mib = peak_kib as f64 / 1024.0;
     Measured {
-        what: "peak memory of a run, NVMe QD32".into(),
+        what: "peak memory of a run, QD32".into(),
         unit: "MiB",
         best: mib,
         median: mib,
@@ -143,7 +164,7 @@ fn memory() -> Measured {
 fn start_up() -> Measured {
     let times = sorted((0..PROGRAM_RUNS).map(|_| {
         let start = Instant::now();
-        program(&["run", "nvme", "--number-ios", "1"]).wait().expect("a child");
+        program(&["run", rows()[0].drive, "--number-ios", "1"]).wait().expect("a child");
         start.elapsed().as_secs_f64() * 1e3
     }));
     Measured {

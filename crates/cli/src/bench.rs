@@ -16,13 +16,7 @@ use crate::interrupt;
 use crate::output;
 use crate::run::workload::WorkloadFlags;
 
-const EXAMPLES: &str = "\
-Examples:
-  phaselink bench 'nbd+unix:///?socket=disk.sock' --runtime 10s     4 KiB random reads for ten seconds
-  phaselink bench nbd://127.0.0.1/ jobs.fio                         a fio job file
-  phaselink bench shm:fast.sock --bs 512 --iodepth 32               the same through shared memory
-
-Writes overwrite what the server holds.";
+const EXAMPLES: &str = include_str!("../help/bench.txt");
 
 /// Load a served drive over NBD or through shared memory with jobs in the terms of fio, and measure it.
 #[derive(Args, Debug)]

@@ -9,15 +9,7 @@ use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::{input, output};
 
-const EXAMPLES: &str = "\
-Without a drive, those that come with the program are listed, and the presets from which sections of
-a drive file can start.
-
-Examples:
-  phaselink check                                  shipped drives and presets
-  phaselink check dc-express                       every key of a shipped drive
-  phaselink check my-drive.toml other.toml         two files; all problems of both, if there are any
-  phaselink check nvme --set nvme.queue_pairs=4    with a key changed";
+const EXAMPLES: &str = include_str!("../help/check.txt");
 
 /// Explain drives: every key with its value, where it comes from and what it means.
 #[derive(Args, Debug)]

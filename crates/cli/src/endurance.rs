@@ -12,14 +12,7 @@ use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::{input, output, words};
 
-const EXAMPLES: &str = "\
-Workloads: uniform (all lines alike), hot-range (four fifths of the writes to the first fifth of the
-lines), zipf (line k takes a share in proportion to 1/k), hammer (one line takes all writes).
-
-Examples:
-  phaselink endurance dc-express                                    all workloads
-  phaselink endurance nvme --media pcm-p5q-card --workload hammer   one of them, on another memory
-  phaselink endurance nvme --set media.wear_regions_per_bank=64     with smaller regions";
+const EXAMPLES: &str = include_str!("../help/endurance.txt");
 
 /// Tell how long a memory lasts: with no wear levelling, with Start-Gap and with the randomised variant.
 #[derive(Args, Debug)]
@@ -46,7 +39,9 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let workloads = workloads(&arguments.workload)?;
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let groups = input::all(
-        workloads.into_iter().map(|workload| lifetimes(&drive, workload, arguments.seed).map_err(Problems::from)),
+        workloads
+            .into_iter()
+            .map(|workload| lifetimes(&drive.name, &drive.media, workload, arguments.seed).map_err(Problems::from)),
     )?;
     match arguments.json {
         true => output::print_json(&document(&drive, &groups, arguments.seed))?,

@@ -24,21 +24,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-const EXAMPLES: &str = "\
-Examples:
-  phaselink compare                       four interfaces over the same memory, side by side
-  phaselink compare --media dram          the same over another memory
-  phaselink run nvme --iodepth 32         one drive in detail
-  phaselink predict nvme --iodepth 32     its limits in closed form, nothing simulated
-  phaselink sweep plan.toml               many drives and jobs, a row for each
-  phaselink trace dc-express              every packet of one request
-  phaselink check my-drive.toml           what a drive file says, key by key
-  phaselink endurance dc-express          how long its memory lasts
-  phaselink reproduce                     published results beside simulated ones
-  phaselink ecc                           errors in sectors, injected and corrected
-  phaselink serve nvme --nbd 'nbd+unix:///?socket=nvme.sock'    the drive as a real block device
-
-Exit codes: 0 fine, 1 the result is off, 2 wrong input, 130 stopped by Ctrl-C.";
+const EXAMPLES: &str = include_str!("../help/main.txt");
 
 /// Simulate and serve storage devices for fast non-volatile memory over PCI Express, packet by packet.
 #[derive(Debug, Parser)]

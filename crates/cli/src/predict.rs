@@ -2,6 +2,7 @@
 
 use clap::Args;
 use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::shipped;
 use phaselink_core::predict::{Prediction, json, page, predict, table};
 use serde_json::Value;
 
@@ -10,23 +11,14 @@ use crate::ending::{Ending, Failure};
 use crate::run::workload::{Workload, WorkloadFlags};
 use crate::{input, output};
 
-const EXAMPLES: &str = "\
-A lone request's stages, the throughput that each resource allows, and what follows for the depth of
-the job; each job of a file as if it were alone. Several drives make a table with a line for each.
-
-Examples:
-  phaselink predict                                     4 KiB random reads, one at a time
-  phaselink predict nvme --bs 512 --iodepth 32          another drive, flags named as in fio
-  phaselink predict my-drive.toml --fio jobs.fio        a fio job file
-  phaselink predict nvme nvme-polled dc-express         drives side by side
-  phaselink predict nvme --set media.read_ns=300 --json for a script";
+const EXAMPLES: &str = include_str!("../help/predict.txt");
 
 /// Predict latency, limits and bottleneck in closed form, nothing simulated.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Drive files, or names of shipped drives
-    #[arg(value_name = "DRIVE", default_value = "dc-express")]
+    #[arg(value_name = "DRIVE", default_value = shipped::usual())]
     drives: Vec<String>,
     /// Print JSON instead of tables: an array with an object for each drive
     #[arg(long)]

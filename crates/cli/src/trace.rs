@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::shipped;
 use phaselink_core::ledger::Trace;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report;
@@ -18,24 +19,14 @@ use crate::{input, words};
 /// Steps recorded at most: some ten thousand requests of the largest size.
 const STEPS_MAX: usize = 4 << 20;
 
-const EXAMPLES: &str = "\
-The request is one of a stream, since a device may learn from those before it. With --perfetto, more
-requests of the stream are written as a timeline too.
-
-Examples:
-  phaselink trace                                a 4 KiB read over DC Express
-  phaselink trace nvme --bs 512                  a small one over NVMe
-  phaselink trace nvme --set link.hops=1         through a switch
-  phaselink trace dc-express --skip 0            the very first request, with nothing to predict from
-  phaselink trace nvme --iodepth 8 --requests 32 --perfetto timeline.json
-                                                 a timeline for https://ui.perfetto.dev";
+const EXAMPLES: &str = include_str!("../help/trace.txt");
 
 /// Draw the packets of one request, with time running down: who sends what to whom, and when.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Drive file, or name of a shipped drive
-    #[arg(value_name = "DRIVE", default_value = "dc-express")]
+    #[arg(value_name = "DRIVE", default_value = shipped::usual())]
     drive: String,
     /// Block size
     #[arg(long, value_name = "BYTES", default_value = "4k")]

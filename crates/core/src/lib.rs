@@ -7,6 +7,7 @@
 pub mod memory;
 pub mod problem;
 pub mod random;
+mod shipped;
 mod spelling;
 mod table;
 pub mod time;
@@ -38,6 +39,7 @@ pub mod host;
 pub use engine::simulation;
 
 // Text into drives, and questions.
+pub mod closed_form;
 pub mod drive_file;
 pub mod predict;
 pub mod report;

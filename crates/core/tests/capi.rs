@@ -3,9 +3,10 @@
 mod common;
 
 use common::{close, counter, drive, reads, run, traced};
+use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::{Drive, Interface};
 use phaselink_core::link::rate::Rate;
-use phaselink_core::predict::{Certainty, predict};
+use phaselink_core::predict::predict;
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
@@ -198,7 +199,7 @@ fn every_interface_runs_over_every_memory_and_generation() {
     let memories = presets::all().into_iter().filter(|preset| preset.section == "media");
     let memories: Vec<String> = memories.map(|preset| format!("media.preset={}", preset.name)).collect();
     let mut tried: Vec<Interface> = Vec::new();
-    for shipped in shipped::ALL {
+    for shipped in shipped::all() {
         let interface = Drive::shipped(shipped.name).unwrap().interface;
         if tried.contains(&interface) {
             continue;

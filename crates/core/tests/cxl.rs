@@ -3,10 +3,11 @@
 mod common;
 
 use common::{close, counter, drive, jobs, run, traced};
+use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::link::rate::Rate;
-use phaselink_core::predict::{Certainty, predict};
+use phaselink_core::predict::predict;
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;

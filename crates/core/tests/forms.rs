@@ -3,10 +3,11 @@
 mod common;
 
 use common::{counter, drive, jobs, limited, run};
+use phaselink_core::closed_form::{Certainty, Latency};
 use phaselink_core::config::Acknowledge;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
-use phaselink_core::predict::{Certainty, Latency, predict};
+use phaselink_core::predict::predict;
 use proptest::prelude::*;
 use proptest::sample::select;
 

@@ -3,9 +3,10 @@
 mod common;
 
 use common::{close, drive, jobs, limited, ns, run};
+use phaselink_core::closed_form::{Certainty, Latency};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
-use phaselink_core::predict::{Certainty, JobPrediction, Latency, predict};
+use phaselink_core::predict::{JobPrediction, predict};
 use phaselink_core::time::Span;
 use proptest::prelude::*;
 

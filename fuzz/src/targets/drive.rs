@@ -42,9 +42,7 @@ fn run(input: &[u8]) {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let mut seeds: Vec<Vec<u8>> = shipped::ALL.iter().map(|drive| drive.text.as_bytes().to_vec()).collect();
-    seeds.extend(
-        shipped::ALL.iter().map(|drive| format!("preset = \"{}\"\n[media]\nread_ns = 300\n", drive.name).into()),
-    );
+    let mut seeds: Vec<Vec<u8>> = shipped::all().map(|drive| drive.text.as_bytes().to_vec()).collect();
+    seeds.extend(shipped::all().map(|drive| format!("preset = \"{}\"\n[media]\nread_ns = 300\n", drive.name).into()));
     seeds
 }

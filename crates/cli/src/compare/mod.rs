@@ -7,6 +7,7 @@ mod remarks;
 
 use clap::Args;
 use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::shipped;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::simulation::Simulation;
@@ -18,21 +19,12 @@ use crate::ending::{Ending, Failure};
 use crate::progress::Progress;
 use crate::{input, output};
 
-/// What is compared when no drive is named: every interface over the same memory, slowest first at 512 bytes.
-const DRIVES_DEFAULT: [&str; 8] =
-    ["pss-block", "nvme", "moneta-block", "nvme-polled", "dc-express-block", "capi", "dc-express", "cxl"];
+/// What is compared when no drive is named.
+const SET_DEFAULT: &str = "interfaces";
 /// More cells than this are a mistake, or work for a script.
 const CELLS_MAX: usize = 10_000;
 
-const EXAMPLES: &str = "\
-Without a drive, eight that come with the program are compared: the same memory behind the same
-link in the same host, so that all differences are those of the interface and its software.
-
-Examples:
-  phaselink compare                                     the memory of DC Express behind all interfaces
-  phaselink compare --media dram --link gen4-x4         the same over another memory and link
-  phaselink compare nvme my-drive.toml --bs 4k,64k      two drives of your choice
-  phaselink compare --iodepth 1,2,4,8,16,32 --json      for a script";
+const EXAMPLES: &str = include_str!("../../help/compare.txt");
 
 /// Run the same requests on several drives and print them side by side.
 #[derive(Args, Debug)]
@@ -111,7 +103,10 @@ impl Arguments {
     fn resolve(&self) -> Result<Comparison, Problems> {
         let overrides = self.flags.resolve()?;
         let drives = match self.drives.is_empty() {
-            true => input::drives(&DRIVES_DEFAULT.map(String::from), &overrides)?,
+            true => {
+                let names: Vec<String> = shipped::set(SET_DEFAULT).into_iter().map(String::from).collect();
+                input::drives(&names, &overrides)?
+            }
             false => input::drives(&self.drives, &overrides)?,
         };
         let cells = self.bs.len() * self.iodepth.len() * drives.len();

@@ -11,14 +11,7 @@ use rayon::prelude::*;
 use crate::ending::{Ending, Failure};
 use crate::output;
 
-const EXAMPLES: &str = "\
-Examples:
-  phaselink ecc                       rates, and the endurance that follows
-  phaselink ecc --trials 100000       the same with narrower confidence limits
-  phaselink ecc --inject 1000000      damage a million sectors in each of eight ways first
-  phaselink ecc --json                for a script
-
-Exit code 1 if damage within the power of the code was not corrected. docs/ecc.md describes the code.";
+const EXAMPLES: &str = include_str!("../../help/ecc.txt");
 
 /// Raw bit error rates of the table.
 const RAW_RATES: [f64; 8] = [1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2];

@@ -21,8 +21,8 @@ struct Claim {
 
 /// Section 1, and section 3 a: "several million" and "tens of millions", read as 3 and 30 million.
 const CLAIMS: [Claim; 2] = [
-    Claim { words: "PSS section 1: 10^6, with correction 10^9", first_cycles: 1e6, until_cycles: 1e9 },
-    Claim { words: "PSS section 3: measured, 3 and 30 million", first_cycles: 3e6, until_cycles: 3e7 },
+    Claim { words: "NVMW 2014, section 1: 10^6, with correction 10^9", first_cycles: 1e6, until_cycles: 1e9 },
+    Claim { words: "NVMW 2014, section 3: measured, 3 and 30 million", first_cycles: 3e6, until_cycles: 3e7 },
 ];
 
 /// Cells watched for the first failure: who counts only these sees the first failure later than a whole chip does.

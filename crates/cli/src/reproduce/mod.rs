@@ -7,7 +7,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::reproduce::{Facts, Reproduction, Row, RunSpec, Verdict};
+use phaselink_core::reproduce::{Facts, PAPERS, Reproduction, Row, RunSpec, Verdict};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::{Job, fio};
 use rayon::prelude::*;
@@ -23,33 +23,12 @@ struct Paper {
     expected: &'static str,
 }
 
-macro_rules! papers {
-    ($($name:literal)+) => {
-        &[$(Paper {
-            name: $name,
-            plan: include_str!(concat!("../../../../reproductions/", $name, "/plan.toml")),
-            expected: include_str!(concat!("../../../../reproductions/", $name, "/expected.csv")),
-        }),+]
-    };
+/// All of them.
+fn all_papers() -> impl Iterator<Item = Paper> {
+    PAPERS.iter().map(|&(name, plan, expected)| Paper { name, plan, expected })
 }
 
-/// All of them.
-const PAPERS: &[Paper] = papers! {
-    "capi-pcm-openpower"
-    "dc-express-fast14"
-    "moneta-talk-2011"
-    "nvme-model-nvmsa16"
-    "pss-ibm-nvmw14"
-};
-
-const EXAMPLES: &str = "\
-Examples:
-  phaselink reproduce                        everything
-  phaselink reproduce dc-express-fast14      one paper
-  phaselink reproduce --json                 for a script: an array with one object for each result
-
-Each paper has a folder in reproductions/ with its plan and the printed values.
-Exit code 1 if any result is off.";
+const EXAMPLES: &str = include_str!("../../help/reproduce.txt");
 
 /// Run the experiments of published papers and set each printed result beside the simulated one.
 #[derive(Args, Debug)]
@@ -105,13 +84,13 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
-    fn papers(&self) -> Result<Vec<&'static Paper>, Problems> {
+    fn papers(&self) -> Result<Vec<Paper>, Problems> {
         if self.papers.is_empty() {
-            return Ok(PAPERS.iter().collect());
+            return Ok(all_papers().collect());
         }
         let find = |name: &String| {
-            PAPERS.iter().find(|paper| paper.name == name).ok_or_else(|| {
-                let known: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
+            all_papers().find(|paper| paper.name == name).ok_or_else(|| {
+                let known: Vec<&str> = all_papers().map(|paper| paper.name).collect();
                 Problem::new("command line", None, format!("there is no paper `{name}`"), known.join(", ")).into()
             })
         };
@@ -120,8 +99,8 @@ impl Arguments {
 }
 
 /// Run everything that the papers need, on all processors, and judge their results.
-fn judge(papers: &[&Paper]) -> Result<Vec<Row>, Problems> {
-    let load = |paper: &&Paper| Reproduction::load(paper.name, paper.plan, paper.expected);
+fn judge(papers: &[Paper]) -> Result<Vec<Row>, Problems> {
+    let load = |paper: &Paper| Reproduction::load(paper.name, paper.plan, paper.expected);
     let reproductions = input::all(papers.iter().map(load))?;
     let ready = input::all(reproductions.iter().map(prepare))?;
     let runs: Vec<&Ready> = ready.iter().flatten().collect();
@@ -167,20 +146,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_folder_of_reproductions_is_in_the_list() {
-        let folders = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../reproductions")).unwrap();
-        let mut folders: Vec<String> = folders
-            .map(Result::unwrap)
-            .filter(|entry| entry.path().is_dir())
-            .map(|entry| entry.file_name().into_string().unwrap())
-            .collect();
-        folders.sort();
-        assert_eq!(folders, PAPERS.iter().map(|paper| paper.name).collect::<Vec<_>>());
-    }
-
-    #[test]
     fn every_plan_loads_and_its_runs_fit_their_drives() {
-        for paper in PAPERS {
+        for paper in all_papers() {
             let reproduction = Reproduction::load(paper.name, paper.plan, paper.expected).unwrap();
             prepare(&reproduction).unwrap_or_else(|problems| panic!("{problems}"));
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use clap::Args;
+use phaselink_core::drive_file::shipped;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
@@ -22,24 +23,14 @@ use workload::WorkloadFlags;
 /// Steps of a timeline: as many as the viewer shows without delay.
 const TIMELINE_STEPS_MAX: usize = 200_000;
 
-const EXAMPLES: &str = "\
-Examples:
-  phaselink run                                     4 KiB random reads, one at a time
-  phaselink run nvme --bs 512 --iodepth 32          another drive, flags named as in fio
-  phaselink run nvme --rw randrw -O rwmixwrite=10   any fio option as NAME=VALUE
-  phaselink run my-drive.toml --fio jobs.fio        a fio job file
-  phaselink run nvme --trace day.txt                a block trace, at its own times
-  phaselink run --rw randrw --size 4m --verify      real bytes, every read checked
-  phaselink run nvme --report out                   out/index.html with plots, out/result.json
-
-Ctrl-C stops the run and prints what has been measured so far.";
+const EXAMPLES: &str = include_str!("../../help/run.txt");
 
 /// Simulate one drive under one workload, and say where the time of its requests goes.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// Drive file, or name of a shipped drive
-    #[arg(value_name = "DRIVE", default_value = "dc-express")]
+    #[arg(value_name = "DRIVE", default_value = shipped::usual())]
     drive: String,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::{Args, ValueEnum};
-use phaselink_core::drive::{Drive, Interface};
+use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::protocol::halves::Attachment;
 use phaselink_core::report::{self, units};
 use phaselink_core::time::Span;
 use phaselink_serve::device::record::Record;
@@ -32,16 +33,7 @@ use crate::ending::{Ending, Failure};
 use crate::output::{self, Target};
 use crate::{input, interrupt, words};
 
-const EXAMPLES: &str = "\
-Examples:
-  phaselink serve nvme --nbd 'nbd+unix:///?socket=nvme.sock'
-  phaselink serve nvme --nbd nbd://127.0.0.1:10809/disk --store disk.phaselink --timing off
-  phaselink serve dc-express --shm fast.sock
-  phaselink serve dc-express --shm fast.sock --nbd 'nbd+unix:///?socket=x.sock'
-  phaselink serve nvme --vfio-user nvme.sock --timing off
-  phaselink serve dc-express --nbd 'nbd+unix:///?socket=x.sock' --run 'nbdinfo \"$uri\"'
-
-Ctrl-C or SIGTERM ends the server and prints what it has served.";
+const EXAMPLES: &str = include_str!("../../help/serve.txt");
 
 /// Serve a drive to real hosts.
 #[derive(Args, Debug)]
@@ -194,9 +186,9 @@ impl Arguments {
             );
             return Err(Problem::new("serve", None, found, "one or the other, or --timing off"));
         }
-        if drive.interface != Interface::Nvme {
-            let found = format!("--vfio-user: hosts speak NVMe, and {} does not", drive.name);
-            return Err(Problem::new("serve", None, found, "a drive with interface nvme, or --timing off"));
+        if !drive.protocol().attaches(Attachment::PciFunction) {
+            let found = format!("--vfio-user: {} is no PCI Express function that hosts have a driver for", drive.name);
+            return Err(Problem::new("serve", None, found, "a drive that hosts have a driver for, or --timing off"));
         }
         Ok(())
     }

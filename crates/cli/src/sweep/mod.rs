@@ -20,15 +20,7 @@ use crate::progress::Progress;
 use crate::{input, interrupt, output};
 use state_file::StateFile;
 
-const EXAMPLES: &str = "\
-Examples:
-  phaselink sweep examples/lanes-and-latency.sweep.toml    a table with a row for each point
-  phaselink sweep plan.toml --csv=results.csv              the same, and full precision in a file
-  phaselink sweep plan.toml --columns iops,p99_ns          other columns, without running anything again
-  phaselink sweep plan.toml --fresh                        forget what has been run
-
-Finished runs are kept beside the plan, in plan.state.jsonl. Ctrl-C stops the sweep; the same command
-goes on from there. docs/sweep.md says what a plan may hold.";
+const EXAMPLES: &str = include_str!("../../help/sweep.txt");
 
 /// Run a plan of many drives and jobs, and print a row for each.
 #[derive(Args, Debug)]

@@ -41,7 +41,7 @@ fn wait(drive: &Drive) -> Option<Broken> {
     let cause = drive.protocol().no_interrupts()?;
     broken_if(
         drive.host.wait == Wait::Sleep,
-        &["host.wait", "nvme.interrupts", "interface"],
+        &["host.wait", "interface"],
         format!("host.wait is \"sleep\" but {cause}"),
         String::from("host.wait = \"spin\" or \"hybrid\", or an interface with interrupts"),
     )

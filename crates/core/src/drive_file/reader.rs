@@ -14,7 +14,7 @@ use crate::config::origin::Origin;
 use crate::config::section::{Section, full_name};
 use crate::config::value::{self, Fault};
 use crate::config::{faults, list};
-use crate::drive::{Drive, Fitted, Header};
+use crate::drive::{Drive, Fitted, Header, Interface};
 use crate::problem::{Problem, Problems};
 use crate::spelling;
 
@@ -82,7 +82,7 @@ impl Reader {
         let mut wanted = self.wanted_drive(layers);
         while let Some(shipped) = wanted {
             let depth = self.drive.sources.shipped.len();
-            assert!(depth < shipped::ALL.len(), "shipped drives start from each other");
+            assert!(depth < shipped::all().len(), "shipped drives start from each other");
             let table = document::parse(shipped.file, shipped.text).table;
             layers.insert(0, Layer { origin: Origin::Shipped, table });
             self.drive.sources.shipped.push(shipped.name);
@@ -91,7 +91,7 @@ impl Reader {
     }
 
     /// The shipped drive that the highest layer with a `preset` names.
-    fn wanted_drive(&mut self, layers: &[Layer]) -> Option<&'static Shipped> {
+    fn wanted_drive(&mut self, layers: &[Layer]) -> Option<Shipped> {
         let mut wanted = None;
         for entry in layers.iter().filter_map(|layer| document::entry(&layer.table, "preset")) {
             wanted = value::text(&entry.node).ok().and_then(shipped::find);
@@ -263,7 +263,9 @@ impl Reader {
     fn require_interface(&mut self, file: &str) {
         let is_known = self.settings.contains_key("interface") || self.faulty.contains("interface");
         if !is_known {
-            let allowed = "interface = \"nvme\" or \"dc-express\", or preset = the name of a shipped drive";
+            let names = Interface::ALL.iter().map(|interface| format!("\"{}\"", interface.name()));
+            let names = names.collect::<Vec<_>>().join(", ");
+            let allowed = format!("interface = one of {names}, or preset = the name of a shipped drive");
             self.problems.push(Place::whole(file).problem("the interface is missing", allowed));
         }
     }

@@ -1,4 +1,9 @@
-//! The drives that come with the program.
+//! The drives that come with the program: the files of `drives/`, and the sets of them that commands start from.
+
+use std::sync::OnceLock;
+
+use crate::config::document::{self, Table, Value};
+use crate::shipped::DRIVES;
 
 /// A drive file that is part of the program.
 #[derive(Clone, Copy, Debug)]
@@ -7,55 +12,61 @@ pub struct Shipped {
     pub name: &'static str,
     /// Its file in the repository.
     pub file: &'static str,
-    /// The file's text.
+    /// Its text.
     pub text: &'static str,
 }
 
-macro_rules! shipped {
-    ($($name:literal)+) => {
-        &[$(Shipped {
-            name: $name,
-            file: concat!("drives/", $name, ".toml"),
-            text: include_str!(concat!("../../../../drives/", $name, ".toml")),
-        }),+]
-    };
+/// All of them, by name.
+pub fn all() -> impl ExactSizeIterator<Item = Shipped> {
+    DRIVES.iter().map(|(name, file, text)| Shipped { name, file, text })
 }
-
-/// All of them.
-pub const ALL: &[Shipped] = shipped! {
-    "dc-express"
-    "dc-express-block"
-    "disk-raid"
-    "fusion-io"
-    "moneta"
-    "moneta-4x"
-    "moneta-block"
-    "nvme"
-    "nvme-polled"
-    "nvm-model-block"
-    "nvm-model-dram"
-    "pss"
-    "pss-4-cards"
-    "pss-block"
-    "onyx"
-    "ssd-raid"
-    "capi"
-    "cxl"
-    "capi-pcm-legacy"
-    "capi-pcm-next"
-    "cxl-pcm-legacy"
-    "cxl-pcm-next"
-    "pcie-pcm-legacy"
-    "pcie-pcm-next"
-    "nvme-ssd-gen3"
-};
 
 /// Their names.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    ALL.iter().map(|drive| drive.name)
+    all().map(|drive| drive.name)
 }
 
 /// The drive of this name.
-pub fn find(name: &str) -> Option<&'static Shipped> {
-    ALL.iter().find(|drive| drive.name == name)
+pub fn find(name: &str) -> Option<Shipped> {
+    all().find(|drive| drive.name == name)
+}
+
+/// What is run where no drive is named.
+pub fn usual() -> &'static str {
+    set("usual").first().expect("the set names a drive")
+}
+
+/// A set of drives to be compared, in the order in which they are shown; empty if there is none of this name.
+pub fn set(name: &str) -> Vec<&'static str> {
+    let Some(Value::Array(drives)) = document::entry(sets(), name).map(|entry| &entry.node.value) else {
+        return Vec::new();
+    };
+    let name = |node: &'static document::Node| match &node.value {
+        Value::String(name) => Some(name.as_str()),
+        _ => None,
+    };
+    drives.iter().filter_map(name).collect()
+}
+
+fn sets() -> &'static Table {
+    static SETS: OnceLock<Table> = OnceLock::new();
+    SETS.get_or_init(|| {
+        let document = document::parse("presets/sets.toml", include_str!("../../presets/sets.toml"));
+        assert!(document.problems.is_empty(), "{:?}", document.problems);
+        document.table
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_drive_of_a_set_is_shipped() {
+        assert!(find(usual()).is_some());
+        for entry in sets() {
+            let drives = set(&entry.key);
+            assert!(!drives.is_empty() && drives.iter().all(|name| find(name).is_some()), "{}: {drives:?}", entry.key);
+        }
+    }
 }

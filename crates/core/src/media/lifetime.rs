@@ -10,7 +10,6 @@ use super::randomiser::Randomiser;
 use super::wear::{Layout, randomiser};
 use crate::config;
 use crate::config::WearLevelling;
-use crate::drive::Drive;
 use crate::problem::Problem;
 use crate::time::Time;
 
@@ -85,26 +84,26 @@ pub struct Lifetime {
 }
 
 /// How long the memory of a drive lasts with no wear levelling, with Start-Gap and with the randomised variant.
-/// `seed` chooses the shuffle.
+/// `seed` chooses the shuffle; `name` is the drive's in problems.
 ///
 /// # Errors
 /// If lines last for ever, or are too many.
-pub fn lifetimes(drive: &Drive, workload: Workload, seed: u64) -> Result<[Lifetime; 3], Problem> {
-    check(drive)?;
+pub fn lifetimes(name: &str, media: &config::Media, workload: Workload, seed: u64) -> Result<[Lifetime; 3], Problem> {
+    check(name, media)?;
     let schemes = [WearLevelling::None, WearLevelling::StartGap, WearLevelling::RandomisedStartGap];
     Ok(schemes.map(|wear_levelling| {
-        let media = config::Media { wear_levelling, ..drive.media.clone() };
+        let media = config::Media { wear_levelling, ..media.clone() };
         lifetime(&media, workload, seed)
     }))
 }
 
-fn check(drive: &Drive) -> Result<(), Problem> {
-    let problem = |found: String, allowed: String| Problem::new(drive.name.clone(), None, found, allowed);
-    if drive.media.endurance_cycles == 0 {
+fn check(name: &str, media: &config::Media) -> Result<(), Problem> {
+    let problem = |found: String, allowed: String| Problem::new(name, None, found, allowed);
+    if media.endurance_cycles == 0 {
         let found = String::from("media.endurance_cycles is 0: its lines last for ever");
         return Err(problem(found, String::from("a number of writes above 0")));
     }
-    let lines = Layout::of(&drive.media).lines_per_bank;
+    let lines = Layout::of(media).lines_per_bank;
     if lines > LINES_MAX {
         let found = format!("{lines} lines in each bank");
         let allowed = format!("at most {LINES_MAX}: more banks, or larger media.wear_line_bytes");

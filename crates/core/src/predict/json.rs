@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Certainty, Class, JobPrediction, Latency, Prediction};
+use super::{JobPrediction, Prediction};
+use crate::closed_form::{Certainty, Class, Latency};
 use crate::request::Op;
 
 /// One object a drive: `jobs` with `classes` (each with its `alone` latency, or null), `limits` (the bottleneck

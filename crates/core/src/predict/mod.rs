@@ -11,44 +11,18 @@
 //! wire, buffer and bank serves in order. CAPI, Moneta and the PSS card have no latency of requests that their drivers
 //! split.
 
-pub(crate) mod data_reads;
-pub(crate) mod demand;
-pub(crate) mod form;
-pub(crate) mod host;
-pub(crate) mod json;
-pub(crate) mod link;
-pub(crate) mod media;
-pub(crate) mod page;
-pub(crate) mod workload;
+mod json;
+mod page;
 
 #[cfg(test)]
 mod tests;
 
-pub use demand::{Demand, Demands};
-pub use form::{Certainty, Form, Latency};
 pub use json::json;
 pub use page::{page, table};
-pub use workload::{Arrivals, Class, Workload};
 
+use crate::closed_form::{Class, Demand, Demands, Form, Latency, Parts, Workload};
 use crate::drive::{Drive, Interface};
-use crate::link::Link;
-use crate::link::root_complex::RootComplex;
-use crate::media::chip::Chips;
-use crate::media::{Geometry, Media};
-use crate::time::Span;
 use crate::workload::Job;
-
-/// A drive's parts, idle, as closed forms ask them.
-#[derive(Clone, Debug)]
-pub struct Parts<'a> {
-    pub drive: &'a Drive,
-    pub link: Link,
-    pub root_complex: RootComplex,
-    pub geometry: Geometry,
-    /// The memory itself, and its chips if they are told apart.
-    pub media: Media,
-    pub chips: Option<Chips>,
-}
 
 /// What a drive gives some jobs, each as if it were alone.
 #[derive(Clone, Debug)]
@@ -89,20 +63,6 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
         drive: drive.name.clone(),
         jobs: jobs.iter().map(|job| predict_job(&parts, job, form)).collect(),
         stack_stages: drive.stage_names(),
-    }
-}
-
-impl Parts<'_> {
-    /// The parts of this drive.
-    pub fn new(drive: &Drive) -> Parts<'_> {
-        Parts {
-            drive,
-            link: Link::new(&drive.link, drive.root_complex.write_accept, Span::ZERO, 0),
-            root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0),
-            geometry: Geometry::from(&drive.media),
-            media: Media::of(&drive.media, 0),
-            chips: Chips::of(&drive.media),
-        }
     }
 }
 

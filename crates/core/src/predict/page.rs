@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{Certainty, Class, JobPrediction, Latency, Prediction};
+use super::{JobPrediction, Prediction};
+use crate::closed_form::{Certainty, Class, Latency};
 use crate::report::table::{Table, bar};
 use crate::report::units;
 use crate::request::Op;

@@ -19,6 +19,8 @@ mod quantity;
 mod sample;
 mod verdict;
 
+pub use crate::shipped::PAPERS;
+
 use std::collections::BTreeSet;
 
 use crate::drive::Drive;

@@ -1,70 +1,12 @@
-//! Jobs as written, before the drive they run on is known.
-//!
-//! Sizes and offsets may be percentages, and a replay names a file that the core cannot open. So a job
-//! file or a line of flags is first read into a [`JobFile`]; with the drive's limits and the traces it
-//! asks for, that resolves into [`Job`]s that are right.
+//! A section as written, before the drive it runs on is known.
 
-use super::check::{Limits, Place, problems_together};
-use super::options;
+use super::check::{Limits, Place};
 use super::trace::Trace;
 use super::values::Amount;
 use super::{BlockShare, Distribution, Job, Pattern, RateProcess};
-use crate::problem::{Problem, Problems};
+use crate::problem::Problem;
 use crate::time::Span;
 use std::collections::BTreeMap;
-
-/// The jobs of one file, or of one command line, as written.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JobFile {
-    pub(super) drafts: Vec<Draft>,
-}
-
-impl JobFile {
-    /// The names of the jobs, in their order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.drafts.iter().map(|draft| draft.job.name.as_str())
-    }
-
-    /// The traces that the jobs replay (`read_iolog`), as named there; the caller reads them.
-    pub fn wanted_traces(&self) -> impl Iterator<Item = &str> {
-        self.drafts.iter().filter_map(|draft| draft.read_iolog.as_deref())
-    }
-
-    /// The same jobs with other values for some options, which stand in lines of `file`.
-    pub(crate) fn with(&self, file: &str, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
-        let mut changed = self.clone();
-        let mut problems = Vec::new();
-        for draft in &mut changed.drafts {
-            for (name, text, line) in options {
-                // Lines of another file would be taken for lines of the job's own.
-                let line = line.filter(|_| draft.place.file == file);
-                problems.extend(options::set(draft, name, Some(text), line).err());
-            }
-            problems.extend(draft.contradiction());
-        }
-        Problems(problems).or(changed)
-    }
-
-    /// The jobs on a drive with these limits, checked one by one and together. `traces` holds what
-    /// [`wanted_traces`](JobFile::wanted_traces) asks for.
-    pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<String, Trace>) -> Result<Vec<Job>, Problems> {
-        let mut problems = Vec::new();
-        let mut jobs = Vec::new();
-        for draft in &self.drafts {
-            match draft.resolve(limits, traces) {
-                Ok(job) => {
-                    problems.extend(job.problems(&draft.place, limits));
-                    jobs.push(job);
-                }
-                Err(problem) => problems.push(problem),
-            }
-        }
-        if let (true, Some(last)) = (problems.is_empty(), self.drafts.last()) {
-            problems.extend(problems_together(&jobs, &last.place, limits));
-        }
-        Problems(problems).or(jobs)
-    }
-}
 
 /// One section: a job whose directly usable options are set, and the others as written.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,7 +90,7 @@ impl Draft {
         Some(self.place.problem("iodepth", found, "iodepth=1, or an engine such as io_uring or libaio"))
     }
 
-    fn resolve(&self, limits: &Limits, traces: &BTreeMap<String, Trace>) -> Result<Job, Problem> {
+    pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<String, Trace>) -> Result<Job, Problem> {
         let mut job = self.job.clone();
         job.read_percent = match (self.reads, self.writes) {
             (true, true) => self.mix_read_percent as f64,

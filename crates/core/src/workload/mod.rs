@@ -14,6 +14,7 @@ mod defaults;
 mod draft;
 pub mod fio;
 pub mod generator;
+mod job_file;
 pub mod options;
 mod pace;
 pub mod trace;
@@ -21,8 +22,8 @@ mod values;
 
 pub use check::{Limits, Place, problems_together};
 pub use defaults::with_defaults;
-pub use draft::JobFile;
 pub use generator::Generator;
+pub use job_file::JobFile;
 pub use trace::Trace;
 
 use crate::request::Io;

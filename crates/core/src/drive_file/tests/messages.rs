@@ -102,7 +102,7 @@ cores = 1
 ",
         expect![[r#"
             drive.toml:1: media is 3; allowed: a section [media]
-            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: dc-express, dc-express-block, disk-raid, fusion-io, moneta, moneta-4x, moneta-block, nvme, nvme-polled, nvm-model-block, nvm-model-dram, pss, pss-4-cards, pss-block, onyx, ssd-raid, capi, cxl, capi-pcm-legacy, capi-pcm-next, cxl-pcm-legacy, cxl-pcm-next, pcie-pcm-legacy, pcie-pcm-next, nvme-ssd-gen3
+            drive.toml:2: preset is 'nvm', did you mean nvm-model-block?; allowed: capi-pcm-legacy, capi-pcm-next, capi, cxl-pcm-legacy, cxl-pcm-next, cxl, dc-express-block, dc-express, disk-raid, fusion-io, moneta-4x, moneta-block, moneta, nvm-model-block, nvm-model-dram, nvme-polled, nvme-ssd-gen3, nvme, onyx, pcie-pcm-legacy, pcie-pcm-next, pss-4-cards, pss-block, pss, ssd-raid
             drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why
             drive.toml:5: stack.stages holds 1; allowed: tables
             drive.toml:5: stack.stages.name is 2; allowed: text in quotes
@@ -155,8 +155,8 @@ stripe_bytes = 1048577
 stages = [{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, { name = 'tags', submit_held_ns = 1 }]
 ",
         expect![[r#"
+            drive.toml:3: host.wait is "sleep" but nvme.interrupts is false; allowed: host.wait = "spin" or "hybrid", or an interface with interrupts
             drive.toml:4: power.volts_min_ghz is 1.2 with host.nominal_ghz 1; allowed: power.volts_min_ghz below host.nominal_ghz
-            drive.toml:6: host.wait is "sleep" but nvme.interrupts is false; allowed: host.wait = "spin" or "hybrid", or an interface with interrupts
             drive.toml:7: nvme.fetch_entries is 8 with nvme.queue_entries 4; allowed: nvme.fetch_entries up to nvme.queue_entries
             drive.toml:10: dc_express.fetch_entries is 3 with dc_express.queue_entries 2; allowed: dc_express.fetch_entries up to dc_express.queue_entries
             drive.toml:11: dc_express.polls_in_flight is 3 with dc_express.queue_entries 2; allowed: dc_express.polls_in_flight up to dc_express.queue_entries

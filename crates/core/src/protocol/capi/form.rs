@@ -1,11 +1,11 @@
 //! CAPI in closed form, in the order of the ladder in [`crate::protocol::capi`].
 
+use crate::closed_form::Parts;
+use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
+use crate::closed_form::media::Access;
+use crate::closed_form::workload::{Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::predict::Parts;
-use crate::predict::form::{Certainty, Form, Latency, first_reason};
-use crate::predict::media::Access;
-use crate::predict::workload::{Class, Workload};
 use crate::protocol::capi::afu::CLAIM_BYTES;
 use crate::protocol::capi::spec::{LINE_BYTES, STATUS_BYTES};
 use crate::request::Op;

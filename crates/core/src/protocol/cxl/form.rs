@@ -6,13 +6,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::closed_form::Parts;
+use crate::closed_form::demand::Demands;
+use crate::closed_form::form::{Certainty, Form, Latency};
+use crate::closed_form::workload::{Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::media::Media;
-use crate::predict::Parts;
-use crate::predict::demand::Demands;
-use crate::predict::form::{Certainty, Form, Latency};
-use crate::predict::workload::{Class, Workload};
 use crate::protocol::cxl::{Buffer, LINE_BYTES};
 use crate::request::Op;
 use crate::time::{Span, Time};

@@ -1,12 +1,12 @@
 //! DC Express in closed form, in the order of the ladder in [`crate::protocol::dc_express`]. Writes take the NVMe path.
 
+use crate::closed_form::Parts;
+use crate::closed_form::demand::Demands;
+use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
+use crate::closed_form::media::Access;
+use crate::closed_form::workload::{Arrivals, Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::predict::Parts;
-use crate::predict::demand::Demands;
-use crate::predict::form::{Certainty, Form, Latency, first_reason};
-use crate::predict::media::Access;
-use crate::predict::workload::{Arrivals, Class, Workload};
 use crate::protocol::dc_express::command::COMMAND_BYTES;
 use crate::protocol::nvme::form::{self, Split};
 use crate::request::Op;

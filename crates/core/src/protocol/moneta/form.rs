@@ -3,16 +3,16 @@
 //! The pieces of a lone request meet only each other. Transfer buffers, ring and wires serve them in order, so that a
 //! recurrence over the pieces gives the instant of each.
 
+use crate::closed_form::Parts;
+use crate::closed_form::data_reads::DataReads;
+use crate::closed_form::demand::Demands;
+use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
+use crate::closed_form::workload::{Class, Workload};
 use crate::config::Granularity;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::media::BusRate;
 use crate::media::timing::Bus;
-use crate::predict::Parts;
-use crate::predict::data_reads::DataReads;
-use crate::predict::demand::Demands;
-use crate::predict::form::{Certainty, Form, Latency, first_reason};
-use crate::predict::workload::{Class, Workload};
 use crate::protocol::moneta::spec::WORD_BYTES;
 use crate::request::Op;
 use crate::time::{Span, Time};

@@ -1,13 +1,13 @@
 //! NVMe in closed form, in the order of the ladder in [`crate::protocol::nvme`].
 
+use crate::closed_form::Parts;
+use crate::closed_form::demand::Demands;
+use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
+use crate::closed_form::media::Access;
+use crate::closed_form::workload::{Class, Workload};
 use crate::config::Wait;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::predict::Parts;
-use crate::predict::demand::Demands;
-use crate::predict::form::{Certainty, Form, Latency, first_reason};
-use crate::predict::media::Access;
-use crate::predict::workload::{Class, Workload};
 use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::nvme::controller::PAYLOAD_READ_BYTES;
 use crate::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES};

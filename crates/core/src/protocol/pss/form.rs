@@ -5,16 +5,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::closed_form::Parts;
+use crate::closed_form::data_reads::DataReads;
+use crate::closed_form::demand::Demands;
+use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
+use crate::closed_form::workload::{Class, Workload};
 use crate::config::{Acknowledge, Granularity, Wait};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::credits::data_credits;
 use crate::media::Media;
-use crate::predict::Parts;
-use crate::predict::data_reads::DataReads;
-use crate::predict::demand::Demands;
-use crate::predict::form::{Certainty, Form, Latency, first_reason};
-use crate::predict::workload::{Class, Workload};
 use crate::protocol::pss::config::ReadMode;
 use crate::protocol::pss::controller::lanes::{Job, Lanes};
 use crate::protocol::pss::controller::pages;

@@ -4,7 +4,8 @@
 //! [`options`](super::options). Where fio reads past a mistake, this reader reports it.
 
 use super::check::Place;
-use super::draft::{Draft, JobFile};
+use super::draft::Draft;
+use super::job_file::JobFile;
 use super::options;
 use crate::problem::{Problem, Problems};
 

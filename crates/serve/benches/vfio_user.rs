@@ -5,7 +5,7 @@
 
 // The tests use the rest of it.
 #[allow(dead_code)]
-#[path = "../crates/serve/tests/common/vfio_client.rs"]
+#[path = "../tests/common/vfio_client.rs"]
 mod vfio_client;
 
 use std::hint::spin_loop;

@@ -1,0 +1,39 @@
+//! Lists the drives and the papers that come with the program: a file in `drives/` is a drive, a folder in
+//! `reproductions/` a paper.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../..");
+    let drives = list(&root.join("drives"), |path| path.extension().is_some_and(|ending| ending == "toml"));
+    let papers = list(&root.join("reproductions"), |path| path.join("plan.toml").exists());
+    let mut text = String::from("pub const DRIVES: &[(&str, &str, &str)] = &[\n");
+    for file in &drives {
+        let (name, shown) = (stem(file), format!("drives/{}.toml", stem(file)));
+        writeln!(text, "    ({name:?}, {shown:?}, include_str!({file:?})),").expect("a string grows");
+    }
+    text.push_str("];\npub const PAPERS: &[(&str, &str, &str)] = &[\n");
+    for folder in &papers {
+        let (plan, expected) = (folder.join("plan.toml"), folder.join("expected.csv"));
+        writeln!(text, "    ({:?}, include_str!({plan:?}), include_str!({expected:?})),", stem(folder))
+            .expect("a string grows");
+    }
+    text.push_str("];\n");
+    let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join("shipped.rs");
+    fs::write(out, text).expect("the build folder can be written");
+}
+
+/// What is wanted of a folder, by name.
+fn list(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| wanted(path)).collect();
+    found.sort();
+    found
+}
+
+fn stem(path: &Path) -> &str {
+    path.file_stem().and_then(|name| name.to_str()).expect("names are plain text")
+}

@@ -1,0 +1,50 @@
+//! What closed forms are made of: the parts of a drive, idle, with the arithmetic of link, memory and host; a kind of
+//! request; its demands on resources; the latency of a lone one.
+//!
+//! [`Form::of_data`] gives the bounds that hold for any protocol. Each protocol's own form stands in its folder, and
+//! [`crate::predict`] asks it.
+
+pub(crate) mod data_reads;
+pub(crate) mod demand;
+pub(crate) mod form;
+pub(crate) mod host;
+pub(crate) mod link;
+pub(crate) mod media;
+pub(crate) mod workload;
+
+pub use demand::{Demand, Demands};
+pub use form::{Certainty, Form, Latency};
+pub use workload::{Arrivals, Class, Workload};
+
+use crate::drive::Drive;
+use crate::link::Link;
+use crate::link::root_complex::RootComplex;
+use crate::media::chip::Chips;
+use crate::media::{Geometry, Media};
+use crate::time::Span;
+
+/// A drive's parts, idle, as closed forms ask them.
+#[derive(Clone, Debug)]
+pub struct Parts<'a> {
+    pub drive: &'a Drive,
+    pub link: Link,
+    pub root_complex: RootComplex,
+    pub geometry: Geometry,
+    /// The memory itself, and its chips if they are told apart.
+    pub media: Media,
+    pub chips: Option<Chips>,
+}
+
+impl Parts<'_> {
+    /// The parts of this drive.
+    pub fn new(drive: &Drive) -> Parts<'_> {
+        Parts {
+            drive,
+            link: Link::new(&drive.link, drive.root_complex.write_accept, Span::ZERO, 0),
+            root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0),
+            geometry: Geometry::from(&drive.media),
+            media: Media::of(&drive.media, 0),
+            chips: Chips::of(&drive.media),
+        }
+    }
+}

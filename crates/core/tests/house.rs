@@ -1,0 +1,314 @@
+//! The rules of the house, read off the tree: who may import whom, no circles, and no protocol named outside its folder.
+//!
+//! Each rule is tried on a planted fault as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The floors of `crates/core/src` from the ground up; a room is a file or folder, and `*` any one folder. A room imports
+/// from lower floors and from itself.
+const FLOORS: &[&[&str]] = &[
+    &["time.rs", "random.rs", "table.rs", "memory", "problem.rs", "shipped.rs", "spelling.rs"],
+    &["tlp.rs", "ledger"],
+    &["request.rs", "scheduler"],
+    &["config", "data"],
+    &["shared.rs", "workload"],
+    &["media", "link"],
+    &["protocol/*/config.rs", "protocol/mod.rs"],
+    &["drive.rs"],
+    &["protocol"],
+    &["host"],
+    &["engine"],
+    &["drive_file"],
+    &["report"],
+    &["closed_form"],
+    &["protocol/*/form.rs"],
+    &["predict", "reproduce"],
+    &["sweep"],
+    &["lib.rs"],
+];
+
+/// Words that stand for a protocol.
+const PROTOCOLS: &[&str] =
+    &["nvme", "dcexpress", "dc_express", "dc-express", "dc express", "moneta", "pss", "capi", "cxl"];
+
+/// A source file without its tests and comments.
+struct Source {
+    /// From the root of its crate's sources, with slashes.
+    path: String,
+    text: String,
+}
+
+#[test]
+fn rooms_import_from_lower_floors_only() {
+    assert_eq!(arrows_up(&core()), [""; 0]);
+}
+
+#[test]
+fn no_files_of_different_folders_import_each_other_in_a_circle() {
+    assert_eq!(circles(&core()), [""; 0]);
+}
+
+#[test]
+fn only_the_folder_of_a_protocol_names_it() {
+    let mut sources = core();
+    sources.retain(|source| !source.path.starts_with("protocol/"));
+    sources.extend(sources_of("crates/cli/src"));
+    sources.extend(sources_of("benches"));
+    assert_eq!(protocols_named(&sources), [""; 0]);
+}
+
+#[test]
+fn an_import_of_a_higher_floor_would_be_found() {
+    let planted = Source::new("media/mod.rs", "use crate::{time::Time, engine::{self, Engine}};");
+    assert_eq!(arrows_up(&[planted]), ["media/mod.rs imports engine/mod.rs"]);
+    let planted = Source::new("link/wire.rs", "fn f() -> crate::host::Host { super::super::media::g() }");
+    assert_eq!(arrows_up(&[planted]), ["link/wire.rs imports host/mod.rs", "link/wire.rs imports media/mod.rs"]);
+    let allowed =
+        Source::new("engine/mod.rs", "use crate::host::Host;\nuse super::time::Time;\nuse recorder::Recorder;");
+    assert_eq!(arrows_up(&[allowed]), [""; 0]);
+}
+
+#[test]
+fn a_circle_would_be_found() {
+    let planted = [
+        Source::new("data/mod.rs", "use crate::memory::HostMemory;"),
+        Source::new("memory/mod.rs", "use crate::data::Data;"),
+    ];
+    assert_eq!(circles(&planted), ["data/mod.rs, memory/mod.rs"]);
+}
+
+#[test]
+fn a_protocol_named_elsewhere_would_be_found() {
+    let planted = Source::new("host/mod.rs", "// NVMe here is a comment\nif interface == Interface::Nvme {}");
+    assert_eq!(protocols_named(&[planted]), ["host/mod.rs names nvme: if interface == Interface::Nvme {}"]);
+    let test = Source::new("host/mod.rs", "fn f() {}\n#[cfg(test)]\nmod tests {\n const D: &str = \"moneta\";\n}\n");
+    assert_eq!(protocols_named(&[test]), [""; 0]);
+}
+
+impl Source {
+    fn new(path: &str, text: &str) -> Source {
+        Source { path: String::from(path), text: without_comments(without_tests(text)) }
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn core() -> Vec<Source> {
+    sources_of("crates/core/src")
+}
+
+/// The sources of a folder, tests aside.
+fn sources_of(folder: &str) -> Vec<Source> {
+    let base = root().join(folder);
+    let mut found = Vec::new();
+    collect(&base, &mut found);
+    found.sort();
+    assert!(!found.is_empty(), "{folder} holds sources");
+    let texts = found.iter().map(|file| {
+        let path = file.strip_prefix(&base).expect("below the base").to_string_lossy().replace('\\', "/");
+        (path, fs::read_to_string(file).expect("a source file"))
+    });
+    let texts: Vec<(String, String)> = texts.collect();
+    let tests: Vec<String> = texts.iter().flat_map(|(path, text)| test_modules(path, text)).collect();
+    let is_test = |path: &str| tests.iter().any(|test| path.starts_with(test));
+    texts.iter().filter(|(path, _)| !is_test(path)).map(|(path, text)| Source::new(path, text)).collect()
+}
+
+/// Where the modules stand that a file declares for tests alone.
+fn test_modules(path: &str, text: &str) -> Vec<String> {
+    let folder = module_of(path).join("/");
+    let declared = text.split("#[cfg(test)]\n").skip(1).filter_map(|rest| {
+        let name = rest.lines().next()?.split("mod ").nth(1)?.strip_suffix(';')?;
+        Some([folder.as_str(), name].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("/"))
+    });
+    declared.collect()
+}
+
+fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The text before its first test module, which stands last in our files.
+fn without_tests(text: &str) -> &str {
+    let is_inline = |start: &usize| text[*start..].lines().nth(1).is_some_and(|line| line.ends_with('{'));
+    let starts = text.match_indices("#[cfg(test)]\n").map(|(start, _)| start);
+    starts.filter(is_inline).min().map_or(text, |start| &text[..start])
+}
+
+fn without_comments(text: &str) -> String {
+    let code = |line: &str| match line.find("//") {
+        Some(at) if !line[..at].contains('"') => String::from(&line[..at]),
+        _ => String::from(line),
+    };
+    text.lines().map(code).collect::<Vec<_>>().join("\n")
+}
+
+fn arrows_up(sources: &[Source]) -> Vec<String> {
+    let mut arrows = Vec::new();
+    for source in sources {
+        for imported in imports(source) {
+            let (own, other) = (room(&source.path), room(&imported));
+            if own != other && floor(other) >= floor(own) {
+                arrows.push(format!("{} imports {imported}", source.path));
+            }
+        }
+    }
+    arrows
+}
+
+/// Place of a room on its floor: the most specific one that holds the file.
+fn room(path: &str) -> &'static str {
+    let rooms = FLOORS.iter().flat_map(|floor| floor.iter());
+    let holding = rooms.filter(|room| holds(room, path));
+    holding.max_by_key(|room| room.matches('/').count()).unwrap_or_else(|| panic!("{path} stands on no floor"))
+}
+
+fn holds(room: &str, path: &str) -> bool {
+    let (room, path): (Vec<&str>, Vec<&str>) = (room.split('/').collect(), path.split('/').collect());
+    room.len() <= path.len() && room.iter().zip(&path).all(|(room, part)| *room == "*" || room == part)
+}
+
+fn floor(room: &str) -> usize {
+    FLOORS.iter().position(|floor| floor.contains(&room)).expect("a room of the table")
+}
+
+/// The files that a source imports from, itself aside.
+fn imports(source: &Source) -> BTreeSet<String> {
+    let module = module_of(&source.path);
+    let paths = paths(&source.text).into_iter().filter_map(|path| absolute(&path, &module));
+    let files = paths.filter_map(|path| file_of(&path));
+    files.filter(|file| *file != source.path).collect()
+}
+
+/// The path of a file's module, without `crate`.
+fn module_of(path: &str) -> Vec<String> {
+    let stem = path.trim_end_matches(".rs").trim_end_matches("/mod");
+    stem.split('/').filter(|part| !matches!(*part, "lib" | "main" | "mod")).map(String::from).collect()
+}
+
+/// Everything in the text that is a path from `crate` or `super`, groups of `use` spelt out.
+fn paths(text: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for start in ["crate::", "super::"].iter().flat_map(|word| text.match_indices(*word).map(|(start, _)| start)) {
+        let before = text[..start].chars().next_back();
+        if before.is_none_or(|sign| !sign.is_alphanumeric() && !matches!(sign, '_' | ':' | '$')) {
+            expand(&text[start..], &mut Vec::new(), &mut found);
+        }
+    }
+    found
+}
+
+/// Spell out one path with its groups; how much of the text it takes.
+fn expand(text: &str, before: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> usize {
+    let (mut at, depth) = (0, before.len());
+    loop {
+        let rest = &text[at..];
+        let word = rest.chars().take_while(|sign| sign.is_alphanumeric() || *sign == '_').count();
+        if word > 0 {
+            before.push(String::from(&rest[..word]));
+            at += word;
+        }
+        match text[at..].strip_prefix("::") {
+            Some(next) if next.starts_with('{') => {
+                at += 3 + expand_group(&next[1..], before, found);
+                break;
+            }
+            Some(_) if word > 0 => at += 2,
+            _ => {
+                found.push(before.clone());
+                break;
+            }
+        }
+    }
+    before.truncate(depth);
+    at
+}
+
+fn expand_group(text: &str, before: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> usize {
+    let mut at = 0;
+    while let Some(sign) = text[at..].chars().next() {
+        match sign {
+            '}' => return at + 1,
+            sign if sign.is_alphanumeric() || sign == '_' => at += expand(&text[at..], before, found).max(1),
+            sign => at += sign.len_utf8(),
+        }
+    }
+    at
+}
+
+/// A path from the root of the crate.
+fn absolute(path: &[String], module: &[String]) -> Option<Vec<String>> {
+    let supers = path.iter().take_while(|part| *part == "super").count();
+    match supers {
+        0 => Some(path[1..].to_vec()),
+        _ => Some([&module[..module.len().checked_sub(supers)?], &path[supers..]].concat()),
+    }
+}
+
+/// The file in which the longest part of a path that is a module stands.
+fn file_of(path: &[String]) -> Option<String> {
+    let base = root().join("crates/core/src");
+    let candidates = (1..=path.len()).rev().flat_map(|length| {
+        let stem = path[..length].join("/");
+        [format!("{stem}.rs"), format!("{stem}/mod.rs")]
+    });
+    candidates.into_iter().find(|file| base.join(file).exists())
+}
+
+/// Groups of files of different folders that reach each other by imports.
+fn circles(sources: &[Source]) -> Vec<String> {
+    let graph: BTreeMap<&str, BTreeSet<String>> =
+        sources.iter().map(|source| (source.path.as_str(), imports(source))).collect();
+    let reach: BTreeMap<&str, BTreeSet<&str>> = graph.keys().map(|file| (*file, reached(file, &graph))).collect();
+    let mut groups = BTreeSet::new();
+    for (file, reached) in &reach {
+        let back = reached.iter().filter(|other| reach.get(*other).is_some_and(|back| back.contains(file)));
+        let group: BTreeSet<&str> = back.copied().collect();
+        let folders: BTreeSet<&str> = group.iter().map(|file| file.rsplit_once('/').map_or("", |(to, _)| to)).collect();
+        if folders.len() > 1 {
+            groups.insert(group.into_iter().collect::<Vec<_>>().join(", "));
+        }
+    }
+    groups.into_iter().collect()
+}
+
+fn reached<'a>(file: &str, graph: &'a BTreeMap<&str, BTreeSet<String>>) -> BTreeSet<&'a str> {
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<&str> = graph.get(file).into_iter().flatten().map(String::as_str).collect();
+    while let Some(next) = open.pop() {
+        if reached.insert(next) {
+            open.extend(graph.get(next).into_iter().flatten().map(String::as_str));
+        }
+    }
+    reached
+}
+
+fn protocols_named(sources: &[Source]) -> Vec<String> {
+    let mut named = Vec::new();
+    for source in sources {
+        for line in source.text.lines() {
+            let words = line.to_lowercase();
+            if let Some(name) = PROTOCOLS.iter().find(|name| has_word(&words, name)) {
+                named.push(format!("{} names {name}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    named
+}
+
+/// Whether a text holds a word, or a longer one that begins with it.
+fn has_word(text: &str, word: &str) -> bool {
+    let starts = text.match_indices(word).map(|(start, _)| start);
+    starts.into_iter().any(|start| !text[..start].ends_with(|sign: char| sign.is_alphanumeric()))
+}
