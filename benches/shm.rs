@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_client::chunk::{self, Word};
-use phaselink_client::memory::Memory;
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Latency;
 use phaselink_core::random::mix;
+use phaselink_ring::chunk::{self, Word};
+use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::tally::Tally;
 use phaselink_serve::device::{Device, Stop};

@@ -17,11 +17,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_client::chunk;
-use phaselink_client::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{SubmissionEntry, opcode};
 use phaselink_core::random::mix;
+use phaselink_ring::chunk;
+use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::front::vfio_user::Served;

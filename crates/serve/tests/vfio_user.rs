@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
-use phaselink_client::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{Status, opcode};
 use phaselink_core::time::Span;
+use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::vfio_user::Served;
 use phaselink_serve::front::vfio_user::session::Session;

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use phaselink_client::chunk::{self, COMMAND_WORDS};
-use phaselink_client::handshake::{Hello, VERSION, Welcome};
-use phaselink_client::layout::{Layout, words};
-use phaselink_client::memory::Memory;
-use phaselink_client::status::Status;
-use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation, next_pass};
+use phaselink_ring::chunk::{self, COMMAND_WORDS};
+use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
+use phaselink_ring::greeting::{Hello, VERSION, Welcome};
+use phaselink_ring::layout::{Layout, words};
+use phaselink_ring::shared::memory::Memory;
+use phaselink_ring::status::Status;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::shm::peer::{self, Order, Peer, Taken};
 use phaselink_serve::front::shm::share::Part;
@@ -112,8 +112,7 @@ impl Pair {
             bytes[0] = script.byte();
         }
         chunk::publish(self.host.words(places.entry(tail), COMMAND_WORDS), &bytes);
-        let next = tail + 1;
-        self.tails[queue as usize] = if next == self.layout.entries { (0, next_pass(pass)) } else { (next, pass) };
+        self.tails[queue as usize] = next_entry(tail, pass, self.layout.entries);
     }
 
     /// Any word, anywhere.
@@ -179,7 +178,7 @@ fn conversations() -> Vec<Vec<u8>> {
 fn greetings() -> Vec<Vec<u8>> {
     let layout = Layout { queues: 2, entries: 64, transfer_bytes: 4096 };
     let hello = Hello { version: VERSION, layout, writes: true };
-    let mut welcome = Welcome::encode(Err(phaselink_client::handshake::Refusal::Full)).to_vec();
+    let mut welcome = Welcome::encode(Err(phaselink_ring::greeting::Refusal::Full)).to_vec();
     let mut granted = welcome.clone();
     granted[12] = 0;
     granted[16..20].copy_from_slice(&[0, 0, 1, 0]);

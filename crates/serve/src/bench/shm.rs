@@ -6,11 +6,11 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use phaselink_client::layout::TRANSFER_BYTES_MAX;
 use phaselink_client::{Client, Options, Queue, Slot};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::Job;
+use phaselink_ring::layout::TRANSFER_BYTES_MAX;
 
 use super::{Connection, longest_bytes};
 use crate::model::wall::Clock;

@@ -4,10 +4,10 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use phaselink_client::layout::ENTRIES_MAX;
 use phaselink_client::{Client as ShmClient, Options};
 use phaselink_core::problem::Problem;
 use phaselink_core::workload::Limits;
+use phaselink_ring::layout::ENTRIES_MAX;
 
 use crate::front::nbd::client::Client as NbdClient;
 use crate::front::nbd::uri::Uri;

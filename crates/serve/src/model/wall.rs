@@ -11,11 +11,11 @@
 
 use std::time::Duration;
 
-use phaselink_client::clock;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::Latency;
 use phaselink_core::time::{Span, Time};
+use phaselink_ring::shared::clock;
 
 /// What time it is, counted from the start of the run.
 #[derive(Clone, Debug)]

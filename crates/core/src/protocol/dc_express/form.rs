@@ -7,10 +7,10 @@ use crate::predict::demand::Demands;
 use crate::predict::form::{Certainty, Form, Latency, first_reason};
 use crate::predict::media::Access;
 use crate::predict::workload::{Arrivals, Class, Workload};
-use crate::protocol::dc_express::command::COMMAND_BYTES;
 use crate::protocol::nvme::form::{self, Split};
 use crate::request::Op;
 use crate::time::{Span, Time};
+use phaselink_ring::command::COMMAND_BYTES;
 
 const ENTRY_BYTES: u32 = COMMAND_BYTES as u32;
 

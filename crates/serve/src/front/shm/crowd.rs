@@ -4,8 +4,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread;
 use std::time::Duration;
 
-use phaselink_client::status::Status;
-use phaselink_core::protocol::dc_express::endpoint::{MODE_DOORBELL, MODE_POLL};
+use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
+use phaselink_ring::status::Status;
 
 use super::keeper::{Change, Inbox};
 use super::peer::{self, Order, Peer};

@@ -10,9 +10,10 @@ use std::os::unix::net::UnixStream;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use phaselink_client::handshake::{self, HELLO_BYTES, Hello, Refusal, VERSION, Welcome};
-use phaselink_client::memory::Memory;
-use phaselink_core::protocol::dc_express::tags::TagWidth;
+use phaselink_ring::greeting::{HELLO_BYTES, Hello, Refusal, VERSION, Welcome};
+use phaselink_ring::shared::memory::Memory;
+use phaselink_ring::shared::socket;
+use phaselink_ring::trailer::TagWidth;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 
@@ -74,7 +75,7 @@ pub struct Keeper<'a> {
     pub inbox: &'a Inbox,
     /// What clients are told: whether to ring, and whether a model says when commands are over.
     pub doorbells: bool,
-    pub timed: bool,
+    pub modelled: bool,
 }
 
 #[derive(Default)]
@@ -158,14 +159,14 @@ impl Keeper<'_> {
     fn welcome(&self, guest: Guest, sockets: &mut Sockets) -> io::Result<()> {
         let Guest { socket, place, .. } = guest;
         let mut message = [0; HELLO_BYTES];
-        let (bytes, _) = handshake::receive(socket.as_fd(), &mut message)?;
+        let (bytes, _) = socket::receive(socket.as_fd(), &mut message)?;
         let hello = Hello::decode(&message[..bytes]).ok_or(io::ErrorKind::InvalidData)?;
         let welcome = match self.grant(&hello, place, sockets) {
             Ok(welcome) => welcome,
-            refused => return handshake::send(socket.as_fd(), &Welcome::encode(refused), None),
+            refused => return socket::send(socket.as_fd(), &Welcome::encode(refused), None),
         };
         let (memory, fd) = Memory::create(welcome.layout.memory_bytes())?;
-        handshake::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
+        socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
         let number = sockets.clients_ever;
         sockets.clients_ever += 1;
         let peer = Peer::new(number, memory, welcome.layout, self.served[place].part);
@@ -189,7 +190,7 @@ impl Keeper<'_> {
                     layout: hello.layout,
                     writes: hello.writes,
                     doorbells: self.doorbells,
-                    timed: self.timed,
+                    modelled: self.modelled,
                 });
             }
         };

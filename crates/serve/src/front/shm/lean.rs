@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_client::layout::TRANSFER_BYTES_MAX;
-use phaselink_client::status::Status;
-use phaselink_core::protocol::dc_express::command::Operation;
+use phaselink_ring::command::Operation;
+use phaselink_ring::layout::TRANSFER_BYTES_MAX;
+use phaselink_ring::status::Status;
 
 use super::Served;
 use super::crowd::Crowd;
@@ -47,7 +47,7 @@ struct Lean<'a> {
 /// If the system gives no thread, or cannot wait for sockets.
 pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
     let inbox = Inbox::new(thread::current());
-    let keeper = Keeper { device, served, inbox: &inbox, doorbells: wait == Wait::Block, timed: false };
+    let keeper = Keeper { device, served, inbox: &inbox, doorbells: wait == Wait::Block, modelled: false };
     thread::scope(|scope| {
         let builder = thread::Builder::new().name(String::from("shm keeper"));
         let keeper = builder.spawn_scoped(scope, || keeper.run())?;

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!       client's thread              its memory                 device thread
-//!   mark tails, publish command ──> ring ────────────────────> poll, private copy, checks
+//!   mark trailers, publish ─────> ring ────────────────────> poll, private copy, checks
 //!                                                              the model, if timing is on
-//!   all tags gone? copy out     <── buffer: chunks, tails last ─ store
+//!   all tags gone? copy out <──── buffer: trailers last ───── store
 //!                                   status word, behind all ────
 //! ```
 //!
-//! Layout, commands and the order of memory accesses are [`phaselink_client`]'s, which both sides use; commands and tags
-//! are the core's. What is said here is who is served and protected from whom:
+//! Layout, commands, tags and the order of memory accesses are [`phaselink_ring`]'s, which both sides use. What is said
+//! here is who is served and protected from whom:
 //!
 //! - [`share`] is a socket and what its clients may do: a range of the drive, with or without writing.
 //! - [`keeper`] talks to sockets, so that the device thread never waits for one: clients come, ring and go.
@@ -24,7 +24,7 @@ pub mod peer;
 pub mod share;
 pub mod timed;
 
-/// Clients of one server, over all its sockets; each has at most [`phaselink_client::layout::MEMORY_BYTES_MAX`].
+/// Clients of one server, over all its sockets; each has at most [`phaselink_ring::layout::MEMORY_BYTES_MAX`].
 pub const CLIENTS_MAX: usize = 32;
 
 pub use share::{Served, Share};

@@ -3,11 +3,11 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use phaselink_client::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
-use phaselink_client::layout::{self, Layout, Places, words};
-use phaselink_client::memory::Memory;
-use phaselink_client::status::Status;
-use phaselink_core::protocol::dc_express::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
+use phaselink_ring::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
+use phaselink_ring::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_entry};
+use phaselink_ring::layout::{self, Layout, Places, words};
+use phaselink_ring::shared::memory::Memory;
+use phaselink_ring::status::Status;
 
 use super::share::Part;
 use crate::device::store::Store;
@@ -83,10 +83,7 @@ impl Peer {
         }
         let entry = self.memory.words(ring.places.entry(ring.head), COMMAND_WORDS);
         let Some(bytes) = chunk::take(entry, ring.pass) else { return Taken::Nothing };
-        ring.head += 1;
-        if ring.head == self.layout.entries {
-            (ring.head, ring.pass) = (0, next_pass(ring.pass));
-        }
+        (ring.head, ring.pass) = next_entry(ring.head, ring.pass, self.layout.entries);
         let later = (ring.head + ENTRIES_AHEAD) % self.layout.entries;
         self.memory.word(ring.places.entry(later)).prefetch();
         match self.check(queue, &bytes) {
@@ -127,8 +124,8 @@ impl Peer {
     #[inline]
     fn check(&self, queue: u32, command: &[u8; COMMAND_BYTES]) -> Result<Order, Status> {
         let asked_ns = layout::stamped_ns(command);
-        let command = Command::decode(command).ok_or(Status::Invalid)?;
-        let Command { operation, slot, attempt, offset, bytes, buffer, .. } = command;
+        let command = &Command::decode(command).ok_or(Status::Invalid)?;
+        let &Command { operation, slot, attempt, offset, bytes, buffer, .. } = command;
         let is_own = u32::from(slot) < self.layout.slots() && buffer == self.places(queue).buffer(slot.into());
         if !is_own {
             return Err(Status::Invalid);
@@ -140,10 +137,7 @@ impl Peer {
             Operation::Write if !self.part.writes => return Err(Status::ReadOnly),
             _ => {}
         }
-        let block = u64::from(self.part.block_bytes);
-        let is_whole = bytes > 0 && offset.is_multiple_of(block) && u64::from(bytes).is_multiple_of(block);
-        let end = offset.checked_add(bytes.into()).filter(|end| *end <= self.part.bytes);
-        if !is_whole || bytes > self.layout.transfer_bytes || end.is_none() {
+        if bytes > self.layout.transfer_bytes || !command.is_within(self.part.bytes, self.part.block_bytes) {
             return Err(Status::Invalid);
         }
         Ok(Order { offset: self.part.start + offset, ..order })

@@ -18,12 +18,12 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use phaselink_client::layout::TRANSFER_BYTES_MAX;
-use phaselink_client::status::Status;
 use phaselink_core::engine::{Completed, Input};
-use phaselink_core::protocol::dc_express::command::Operation;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
+use phaselink_ring::command::Operation;
+use phaselink_ring::layout::TRANSFER_BYTES_MAX;
+use phaselink_ring::status::Status;
 
 use super::Served;
 use super::crowd::Crowd;
@@ -82,7 +82,7 @@ struct Timed<'a> {
 pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, exchange: &Exchange, wait: Wait) -> io::Result<()> {
     let threads = wall.add_threads(&device.drive);
     let inbox = Inbox::new(thread::current());
-    let keeper = Keeper { device, served, inbox: &inbox, doorbells: wait == Wait::Block, timed: true };
+    let keeper = Keeper { device, served, inbox: &inbox, doorbells: wait == Wait::Block, modelled: true };
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();
         let builder = thread::Builder::new().name(String::from("shm keeper"));
