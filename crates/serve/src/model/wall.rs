@@ -254,9 +254,4 @@ impl Wall {
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
-
-    /// The same to set it up: clients, recording.
-    pub fn engine_mut(&mut self) -> &mut Engine {
-        &mut self.engine
-    }
 }
