@@ -8,7 +8,7 @@ pub mod memory;
 pub mod problem;
 pub mod random;
 mod spelling;
-mod table;
+pub mod table;
 pub mod time;
 
 // What travels and what is counted, and the clock.
