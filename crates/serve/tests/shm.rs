@@ -27,7 +27,7 @@ use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::shared::socket;
 use phaselink_ring::trailer::{TagSource, TagWidth};
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::shm::{Served, Share};
+use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
@@ -55,11 +55,11 @@ fn serve_drive(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Sto
     let paths: Vec<PathBuf> = (0..shares.len()).map(path).collect();
     let bound = shares.iter().zip(&paths).map(|(share, path)| {
         let share = Share::parse(&format!("{}{share}", path.display())).unwrap();
-        Served::bind(&share, GEOMETRY).unwrap()
+        ShareSocket::bind(&share, GEOMETRY).unwrap()
     });
     let device = device(drive, store);
     let shm = bound.collect();
-    let server = Server { device, timing, wait, seed: 1, nbd: Vec::new(), shm, vfio_user: Vec::new(), metrics: None };
+    let server = Server { device, timing, wait, seed: 1, fronts: vec![Box::new(Shm(shm))], metrics: None };
     Running { paths, server: Background::start(server, alone) }
 }
 

@@ -4,14 +4,14 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use phaselink_core::problem::Problem;
 use rustix::net::sockopt;
 
 use super::uri::{Place, Uri};
+use crate::front::socket::bind_unix;
 
 /// Buffers of a connection in the kernel: a batch of requests and its answers should fit.
 const SOCKET_BUFFER_BYTES: usize = 1 << 20;
@@ -99,21 +99,6 @@ impl AsFd for Listener {
             Socket::Unix(listener, _) => listener.as_fd(),
             Socket::Tcp(listener) => listener.as_fd(),
         }
-    }
-}
-
-/// A server that was killed leaves the name of its socket behind: one that nobody answers at is taken over.
-pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();
-            if !is_socket || UnixStream::connect(path).is_ok() {
-                return Err(error);
-            }
-            fs::remove_file(path)?;
-            UnixListener::bind(path)
-        }
-        other => other,
     }
 }
 

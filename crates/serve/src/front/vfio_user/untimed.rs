@@ -1,78 +1,59 @@
 //! Timing off: the device thread looks at the queues and does what it finds, straight on the store.
 
 use std::io;
-use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::Op;
 
-use super::front::{self, Disk, Front, Rounds, Served, Unsaved};
+use super::front::{self, ControllerSocket, Disk, Front, Rounds, Unsaved};
 use crate::device::Device;
-use crate::device::tally::{Tally, locked};
-use crate::model::wall::{Wait, span};
+use crate::front::pace::{BATCH, Counter, SLEEP_MAX};
+use crate::model::wall::Wait;
 use crate::nvme::order::Action;
 use crate::nvme::{Order, Performed, TRANSFER_BYTES_MAX, Taken};
 
-/// Commands of one queue in a row, with one interrupt for all of them; then it is the next one's turn.
-const BATCH: u32 = 32;
-/// Longest sleep: a stop wakes the thread before that.
-pub const SLEEP_MAX: Duration = Duration::from_millis(100);
-/// One order in so many has its latency measured: looking at the clock costs a good part of what an order does.
-const MEASURED_EVERY: u64 = 64;
-/// Orders after which the counts are shown to others.
-const COUNTED_EVERY: u64 = 1 << 16;
-
 /// The device thread.
-struct Lean<'a> {
+struct Untimed<'a> {
     device: &'a Device,
     fronts: Vec<Front<'a>>,
     disk: Disk,
     wait: Wait,
     space: Vec<u8>,
-    counts: Tally,
-    orders: u64,
-    tally: Arc<Mutex<Tally>>,
+    counter: Counter<'a>,
 }
 
 /// Serve until the device is told to stop.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
-    let tally = device.tallies.open();
-    let ended = thread::scope(|scope| {
-        let mut lean = Lean {
+pub fn serve(device: &Device, served: &[ControllerSocket], wait: Wait) -> io::Result<()> {
+    thread::scope(|scope| {
+        let mut untimed = Untimed {
             device,
             fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
             disk: Disk::new(scope, &device.store)?,
             wait,
             space: vec![0; TRANSFER_BYTES_MAX as usize],
-            counts: Tally::default(),
-            orders: 0,
-            tally: Arc::clone(&tally),
+            counter: Counter::open(device),
         };
-        let ended = lean.run();
-        lean.show_counts();
-        ended
-    });
-    device.tallies.close(&tally);
-    ended
+        untimed.run()
+    })
 }
 
-impl Lean<'_> {
+impl Untimed<'_> {
     fn run(&mut self) -> io::Result<()> {
         let mut rounds = Rounds::default();
         while !self.device.stop.is_requested() {
-            let mut found = self.settle() | self.round();
+            let mut found = self.commit() | self.round();
             if rounds.is_to_attend(self.wait) {
                 let any = front::attend(&mut self.fronts, &self.device.store);
                 rounds.attended(any);
                 found |= any;
             }
             if rounds.is_to_rest(found, self.wait) {
-                self.show_counts();
+                self.counter.show();
                 front::rest(&mut self.fronts, &self.disk, self.device, self.wait, SLEEP_MAX)?;
             }
         }
@@ -81,10 +62,10 @@ impl Lean<'_> {
 
     /// Answer what has become durable; whether anything has.
     #[inline]
-    fn settle(&mut self) -> bool {
+    fn commit(&mut self) -> bool {
         let mut any = false;
-        while let Some((Unsaved { order, started, .. }, status)) = self.disk.settle(&mut self.fronts) {
-            count(&mut self.counts, &order, status, started);
+        while let Some((Unsaved { order, started, .. }, status)) = self.disk.commit(&mut self.fronts) {
+            count(&mut self.counter, &order, status, started);
             any = true;
         }
         any
@@ -110,7 +91,7 @@ impl Lean<'_> {
             let Some(client) = &mut front.client else { return false };
             match front.controller.take(queue, client) {
                 Taken::Nothing => break,
-                Taken::Answered(status) => self.counts.errors += u64::from(status != Status::SUCCESS),
+                Taken::Answered(status) => self.counter.counts().errors += u64::from(status != Status::SUCCESS),
                 Taken::Order(order) => self.perform(place, order),
             }
             count += 1;
@@ -130,21 +111,12 @@ impl Lean<'_> {
         let Front { controller, client, .. } = &mut self.fronts[place];
         let Some(client) = client else { return };
         note(self.device, &order);
-        let is_measured = self.orders.is_multiple_of(MEASURED_EVERY);
-        let started = is_measured.then(Instant::now);
+        let started = self.counter.begin();
         match controller.perform(&order, client, &self.device.store, &mut self.space) {
-            Performed::Answered(status) => count(&mut self.counts, &order, status, started),
+            Performed::Answered(status) => count(&mut self.counter, &order, status, started),
             Performed::WaitsForDisk => self.disk.save(&self.fronts, place, order, started),
         }
-        self.orders += 1;
-        if self.orders.is_multiple_of(COUNTED_EVERY) {
-            self.show_counts();
-        }
-    }
-
-    fn show_counts(&mut self) {
-        let counts = std::mem::take(&mut self.counts);
-        locked(&self.tally).merge(&counts);
+        self.counter.executed();
     }
 }
 
@@ -161,19 +133,12 @@ pub(super) fn note(device: &Device, order: &Order) {
 }
 
 #[inline]
-fn count(counts: &mut Tally, order: &Order, status: Status, started: Option<Instant>) {
-    counts.errors += u64::from(status != Status::SUCCESS);
-    let direction = match order.action {
-        Action::Read | Action::Compare => counts.direction(Op::Read),
-        Action::Write { .. } => counts.direction(Op::Write),
-        Action::Flush => return counts.flushes += 1,
-        Action::Zero { .. } | Action::Deallocate(_) => return counts.discards += 1,
-    };
-    match started {
-        Some(started) => direction.count(order.bytes, span(started.elapsed())),
-        None => {
-            direction.ios += 1;
-            direction.bytes += u64::from(order.bytes);
-        }
+fn count(counter: &mut Counter<'_>, order: &Order, status: Status, started: Option<Instant>) {
+    counter.counts().errors += u64::from(status != Status::SUCCESS);
+    match order.action {
+        Action::Read | Action::Compare => counter.count(Op::Read, order.bytes, started),
+        Action::Write { .. } => counter.count(Op::Write, order.bytes, started),
+        Action::Flush => counter.counts().flushes += 1,
+        Action::Zero { .. } | Action::Deallocate(_) => counter.counts().discards += 1,
     }
 }

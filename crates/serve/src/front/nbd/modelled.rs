@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use phaselink_core::engine::Completed;
 use phaselink_core::request::{Io, Op};
+use phaselink_core::table::Table;
 use phaselink_core::time::Time;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
@@ -20,17 +21,15 @@ use super::model::Model;
 use super::session::{Session, Wanted, change, status};
 use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
-use super::{CONNECTIONS_MAX, Served};
+use super::{CONNECTIONS_MAX, ExportSocket};
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::tally::{Tally, locked};
+use crate::front::pace::SLEEP_MAX;
 use crate::model::wall::Wait;
 
 /// Requests of one client under way; further ones wait in its socket.
 const UNDER_WAY_MAX: usize = 1024;
-
-/// Longest sleep while nobody is there.
-const ALONE_MAX: Duration = Duration::from_millis(100);
 
 /// A connection.
 struct Client {
@@ -56,13 +55,13 @@ struct UnderWay {
 /// Everything of a server with timing.
 struct Server<'a> {
     device: &'a Device,
-    served: &'a [Served],
+    served: &'a [ExportSocket],
     model: Model<'a>,
     /// By number; numbers are never used again, so that a request whose client has gone finds nobody.
     clients: BTreeMap<u64, Client>,
     clients_ever: u64,
-    requests: Vec<Option<UnderWay>>,
-    free: Vec<u32>,
+    /// By token.
+    requests: Table<Option<UnderWay>>,
     flusher: Flusher<Saved>,
     tally: std::sync::Arc<std::sync::Mutex<Tally>>,
 }
@@ -77,7 +76,7 @@ struct Saved {
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-pub fn serve(device: &Device, served: &[Served], model: Model<'_>, wait: Wait) -> io::Result<()> {
+pub fn serve(device: &Device, served: &[ExportSocket], model: Model<'_>, wait: Wait) -> io::Result<()> {
     thread::scope(|scope| {
         // The loop looks for what is done whenever it looks for anything: while clients are there, once a millisecond
         // at least.
@@ -88,8 +87,7 @@ pub fn serve(device: &Device, served: &[Served], model: Model<'_>, wait: Wait) -
             model,
             clients: BTreeMap::new(),
             clients_ever: 0,
-            requests: Vec::new(),
-            free: Vec::new(),
+            requests: Table::default(),
             flusher,
             tally: device.tallies.open(),
         };
@@ -146,9 +144,9 @@ impl Server<'_> {
 
     /// How long to sleep, unless something comes.
     fn idle_for(&self, wait: Wait) -> Duration {
-        let is_alone = self.clients.is_empty() && self.free.len() == self.requests.len();
+        let is_alone = self.clients.is_empty() && self.requests.is_empty();
         match wait {
-            _ if is_alone => ALONE_MAX,
+            _ if is_alone => SLEEP_MAX,
             Wait::Spin => Duration::ZERO,
             Wait::Block => self.model.idle_for(),
         }
@@ -209,10 +207,7 @@ impl Server<'_> {
         client.under_way += 1;
         client.bytes_under_way += data.len().max(wanted.payload_back()) as u64;
         let turn = client.turn;
-        let token = self.free.pop().unwrap_or_else(|| {
-            self.requests.push(None);
-            self.requests.len() as u32 - 1
-        });
+        let token = self.requests.insert(None);
         let io = Io { op, offset: wanted.offset, bytes: wanted.bytes };
         let arrived = self.model.ask(turn, io, token);
         self.requests[token as usize] = Some(UnderWay { client: number, wanted, data, arrived });
@@ -230,7 +225,7 @@ impl Server<'_> {
     /// The model says that a request is done: now its bytes move.
     fn on_completed(&mut self, done: Completed) {
         let request = self.requests[done.token as usize].take().expect("a request completes once");
-        self.free.push(done.token);
+        self.requests.vacate(done.token);
         let UnderWay { client: number, wanted, data, arrived } = request;
         let store = &self.device.store;
         let fine = match (wanted.command, self.clients.get_mut(&number)) {

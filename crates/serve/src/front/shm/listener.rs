@@ -17,8 +17,8 @@ use phaselink_ring::trailer::TagWidth;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 
-use super::peer::Peer;
-use super::{CLIENTS_MAX, Served};
+use super::client::Client;
+use super::{CLIENTS_MAX, ShareSocket};
 use crate::device::Device;
 use crate::device::mailbox::Mailbox;
 
@@ -28,7 +28,7 @@ const GREETING_MAX: Duration = Duration::from_secs(1);
 /// What happens to the clients of a device thread.
 #[derive(Debug)]
 pub enum Change {
-    Came(Box<Peer>),
+    Came(Box<Client>),
     Gone(u64),
 }
 
@@ -69,9 +69,9 @@ struct Guest {
 }
 
 /// The thread's own state.
-pub struct Keeper<'a> {
+pub struct Listener<'a> {
     pub device: &'a Device,
-    pub served: &'a [Served],
+    pub served: &'a [ShareSocket],
     pub inbox: &'a Inbox,
     /// What clients are told: whether to ring, and whether a model says when commands are over.
     pub doorbells: bool,
@@ -85,8 +85,8 @@ struct Sockets {
     clients_ever: u64,
 }
 
-impl Keeper<'_> {
-    /// Keep clients until the device is told to stop.
+impl Listener<'_> {
+    /// Talk to clients until the device is told to stop.
     ///
     /// # Errors
     /// If the system cannot wait for sockets.
@@ -169,8 +169,8 @@ impl Keeper<'_> {
         socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
         let number = sockets.clients_ever;
         sockets.clients_ever += 1;
-        let peer = Peer::new(number, memory, welcome.layout, self.served[place].part);
-        self.inbox.put(Change::Came(Box::new(peer)));
+        let client = Client::new(number, memory, welcome.layout, self.served[place].part);
+        self.inbox.put(Change::Came(Box::new(client)));
         sockets.clients.push((number, socket));
         Ok(())
     }

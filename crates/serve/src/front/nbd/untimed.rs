@@ -25,7 +25,7 @@ use super::export::{Command, Export};
 use super::session::{Session, Wanted, apply};
 use super::socket::Stream;
 use super::wire::Status;
-use super::{CONNECTIONS_MAX, Served};
+use super::{CONNECTIONS_MAX, ExportSocket};
 use crate::device::tally::{Tally, locked};
 use crate::device::{Device, Stop};
 use crate::model::wall::{Wait, span};
@@ -60,7 +60,7 @@ impl Crowd {
 ///
 /// # Errors
 /// If the system gives no thread or cannot wait for sockets.
-pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
+pub fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io::Result<()> {
     let processors = thread::available_parallelism().map_or(1, |number| number.get());
     let crowd = Crowd { connections: AtomicUsize::new(0), processors };
     thread::scope(|scope| {
@@ -73,7 +73,7 @@ pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
 
 fn accept<'scope>(
     device: &'scope Device,
-    served: &'scope [Served],
+    served: &'scope [ExportSocket],
     wait: Wait,
     crowd: &'scope Crowd,
     scope: &'scope Scope<'scope, '_>,
