@@ -25,12 +25,15 @@ pub mod wire;
 use std::io;
 
 use phaselink_core::ledger::Outcome;
+use phaselink_core::time::Span;
 
 use super::{Asked, Front, Kind, Service, Switch, TargetKind, all};
+use crate::device::tally::Tally;
 use crate::model::wall::Clock;
-use export::Export;
+use export::{Command, Export};
 use model::Model;
-use socket::Listener;
+use session::Wanted;
+use socket::{Listener, Stream};
 use uri::{Place, Uri};
 
 /// Connections of one server, over all its addresses. Each holds at most two messages of 32 MiB.
@@ -76,6 +79,25 @@ pub const KIND: Kind = Kind {
 pub struct ExportSocket {
     pub listener: Listener,
     pub export: Export,
+}
+
+impl ExportSocket {
+    /// The next client, if one is waiting and there are not too many `open` connections.
+    fn accept(&self, open: usize) -> Option<Stream> {
+        // A connection that fails before it is made is the client's loss, and so is one too many.
+        let stream = self.listener.accept().ok().flatten()?;
+        (open < CONNECTIONS_MAX).then_some(stream)
+    }
+}
+
+/// Count a request that has been answered.
+fn count(tally: &mut Tally, wanted: &Wanted, latency: Span) {
+    match wanted.command {
+        Command::Read => tally.read.count(wanted.bytes, latency),
+        Command::Write { .. } => tally.write.count(wanted.bytes, latency),
+        Command::Flush => tally.flushes += 1,
+        Command::Trim { .. } | Command::Zero { .. } => tally.discards += 1,
+    }
 }
 
 /// Addresses of NBD.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use phaselink_core::engine::Completed;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::table::Table;
-use phaselink_core::time::Time;
+use phaselink_core::time::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::export::Command;
@@ -21,7 +21,7 @@ use super::model::Model;
 use super::session::{Session, Wanted, change, status};
 use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
-use super::{CONNECTIONS_MAX, ExportSocket};
+use super::{ExportSocket, count};
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::tally::{Tally, locked};
@@ -154,11 +154,7 @@ impl Server<'_> {
 
     fn accept(&mut self) {
         for (export, one) in self.served.iter().enumerate() {
-            // A connection that fails before it is made is the client's loss.
-            let Ok(Some(stream)) = one.listener.accept() else { continue };
-            if self.clients.len() >= CONNECTIONS_MAX {
-                continue;
-            }
+            let Some(stream) = one.accept(self.clients.len()) else { continue };
             let number = self.clients_ever;
             self.clients_ever += 1;
             let turn = self.model.next_turn();
@@ -200,7 +196,7 @@ impl Server<'_> {
             Command::Write { .. } | Command::Zero { .. } => Op::Write,
             Command::Flush | Command::Trim { .. } => {
                 let status = status(change(&wanted, &data, &self.device.store));
-                self.count_untimed(wanted.command, status);
+                self.count_untimed(&wanted, status);
                 return self.answer(number, wanted, status);
             }
         };
@@ -213,12 +209,9 @@ impl Server<'_> {
         self.requests[token as usize] = Some(UnderWay { client: number, wanted, data, arrived });
     }
 
-    fn count_untimed(&self, command: Command, status: Status) {
+    fn count_untimed(&self, wanted: &Wanted, status: Status) {
         let mut tally = locked(&self.tally);
-        match command {
-            Command::Flush => tally.flushes += 1,
-            _ => tally.discards += 1,
-        }
+        count(&mut tally, wanted, Span::ZERO);
         tally.errors += u64::from(status != Status::Ok);
     }
 
@@ -276,12 +269,7 @@ impl Server<'_> {
 
     fn count(&self, wanted: &Wanted, at: Time, arrived: Time, fine: bool) {
         let mut tally = locked(&self.tally);
-        let latency = at.since(arrived);
-        match wanted.command {
-            Command::Read => tally.read.count(wanted.bytes, latency),
-            Command::Write { .. } => tally.write.count(wanted.bytes, latency),
-            _ => tally.discards += 1,
-        }
+        count(&mut tally, wanted, at.since(arrived));
         tally.errors += u64::from(!fine);
         tally.lag.record(self.model.last_lag());
     }
@@ -289,7 +277,7 @@ impl Server<'_> {
     /// Send what there is; a client that has gone, or has had its last answer, is forgotten.
     fn send(&mut self, number: u64, open: bool) {
         let Some(client) = self.clients.get_mut(&number) else { return };
-        let sent = open && client.send().is_ok();
+        let sent = open && client.stream.send(&mut client.session.output).is_ok();
         let finished = client.session.is_closed() && client.under_way == 0 && client.session.output.is_empty();
         if !sent || finished {
             self.clients.remove(&number);
@@ -332,15 +320,5 @@ impl Client {
                 true
             }
         }
-    }
-
-    fn send(&mut self) -> io::Result<()> {
-        while !self.session.output.is_empty() {
-            match self.stream.write(self.session.output.data())? {
-                Some(bytes) => self.session.output.consume(bytes),
-                None => return Ok(()),
-            }
-        }
-        Ok(())
     }
 }

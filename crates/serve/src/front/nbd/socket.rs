@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use phaselink_core::problem::Problem;
 use rustix::net::sockopt;
 
+use super::buffer::Buffer;
 use super::uri::{Place, Uri};
 use crate::front::socket::bind_unix;
 
@@ -103,6 +104,20 @@ impl AsFd for Listener {
 }
 
 impl Stream {
+    /// Send what is to be sent; false if the other side has no room for all of it now.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub fn send(&self, output: &mut Buffer) -> io::Result<bool> {
+        while !output.is_empty() {
+            match self.write(output.data())? {
+                Some(bytes) => output.consume(bytes),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
     /// Connect to a server.
     ///
     /// # Errors

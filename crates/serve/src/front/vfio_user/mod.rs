@@ -18,8 +18,8 @@
 //! - [`session`] answers messages. It has no socket: one message in, one reply out.
 //! - [`memory`] is the client's memory, [`mapping`] the part of it that is mapped here and the only `unsafe` code.
 //! - [`connection`] is the socket, and the [`Host`](crate::nvme::Host) of a controller.
-//! - [`front`] is an address with its controller; [`untimed`] and [`modelled`] are the device thread, without and with the
-//!   model.
+//! - [`front`] is an address with its controller; [`serve`] is the loop of the device thread, [`untimed`] and [`modelled`]
+//!   what it does with commands, without and with the model.
 //!
 //! A client goes when it likes. Its memory and interrupts are then let go, the controller is as after a power cut, and
 //! the next client may come; the data stays.
@@ -31,6 +31,7 @@ pub mod mapping;
 pub mod memory;
 pub mod modelled;
 pub mod pci;
+mod serve;
 pub mod session;
 pub mod untimed;
 pub mod wire;

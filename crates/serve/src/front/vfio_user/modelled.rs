@@ -26,7 +26,8 @@ use phaselink_core::request::{Io, Op};
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 
-use super::front::{self, ControllerSocket, Disk, Front, Rounds};
+use super::front::{self, ControllerSocket, Disk, Front};
+use super::serve::{self, Execution};
 use super::untimed::note;
 use crate::device::Device;
 use crate::device::tally::{Tally, locked};
@@ -50,7 +51,6 @@ struct Modelled<'a> {
     wall: &'a mut Wall,
     fronts: Vec<Front<'a>>,
     disk: Disk,
-    wait: Wait,
     threads: Vec<u16>,
     /// By token.
     orders: Table<Option<UnderWay>>,
@@ -92,38 +92,34 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wall: &mut Wall, wait
             wall,
             fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
             disk: Disk::new(scope, &device.store)?,
-            wait,
             threads,
             orders: Table::default(),
             space: vec![0; TRANSFER_BYTES_MAX as usize],
             tally: Arc::clone(&tally),
         };
-        modelled.run()
+        serve::run(device, wait, &mut modelled)
     });
     device.tallies.close(&tally);
     ended
 }
 
-impl Modelled<'_> {
-    fn run(&mut self) -> io::Result<()> {
-        let mut rounds = Rounds::default();
-        while !self.device.stop.is_requested() {
-            self.wall.advance();
-            let mut found = self.complete() | self.commit() | self.look();
-            if rounds.is_to_attend(self.wait) {
-                let any = front::attend(&mut self.fronts, &self.device.store);
-                rounds.attended(any);
-                found |= any;
-            }
-            if rounds.is_to_rest(found, self.wait) {
-                let time = if front::is_alone(&self.fronts) { SLEEP_MAX } else { self.wall.idle_for() };
-                let time = time.max(Duration::from_micros(1));
-                front::rest(&mut self.fronts, &self.disk, self.device, self.wait, time)?;
-            }
-        }
-        Ok(())
+impl<'a> Execution<'a> for Modelled<'a> {
+    fn round(&mut self) -> bool {
+        self.wall.advance();
+        self.complete() | self.commit() | self.look()
     }
 
+    fn parts(&mut self) -> (&mut [Front<'a>], &Disk) {
+        (&mut self.fronts, &self.disk)
+    }
+
+    fn rest(&mut self) -> Duration {
+        let time = if front::is_alone(&self.fronts) { SLEEP_MAX } else { self.wall.idle_for() };
+        time.max(Duration::from_micros(1))
+    }
+}
+
+impl Modelled<'_> {
     /// Answer what the model has completed; whether anything was.
     fn complete(&mut self) -> bool {
         let mut any = false;

@@ -2,12 +2,13 @@
 
 use std::io;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::Op;
 
-use super::front::{self, ControllerSocket, Disk, Front, Rounds, Unsaved};
+use super::front::{ControllerSocket, Disk, Front, Unsaved};
+use super::serve::{self, Execution};
 use crate::device::Device;
 use crate::front::pace::{BATCH, Counter, SLEEP_MAX};
 use crate::model::wall::Wait;
@@ -19,7 +20,6 @@ struct Untimed<'a> {
     device: &'a Device,
     fronts: Vec<Front<'a>>,
     disk: Disk,
-    wait: Wait,
     space: Vec<u8>,
     counter: Counter<'a>,
 }
@@ -34,32 +34,31 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wait: Wait) -> io::Re
             device,
             fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
             disk: Disk::new(scope, &device.store)?,
-            wait,
             space: vec![0; TRANSFER_BYTES_MAX as usize],
             counter: Counter::open(device),
         };
-        untimed.run()
+        serve::run(device, wait, &mut untimed)
     })
 }
 
-impl Untimed<'_> {
-    fn run(&mut self) -> io::Result<()> {
-        let mut rounds = Rounds::default();
-        while !self.device.stop.is_requested() {
-            let mut found = self.commit() | self.round();
-            if rounds.is_to_attend(self.wait) {
-                let any = front::attend(&mut self.fronts, &self.device.store);
-                rounds.attended(any);
-                found |= any;
-            }
-            if rounds.is_to_rest(found, self.wait) {
-                self.counter.show();
-                front::rest(&mut self.fronts, &self.disk, self.device, self.wait, SLEEP_MAX)?;
-            }
-        }
-        Ok(())
+impl<'a> Execution<'a> for Untimed<'a> {
+    #[inline]
+    fn round(&mut self) -> bool {
+        self.commit() | self.look()
     }
 
+    #[inline]
+    fn parts(&mut self) -> (&mut [Front<'a>], &Disk) {
+        (&mut self.fronts, &self.disk)
+    }
+
+    fn rest(&mut self) -> Duration {
+        self.counter.show();
+        SLEEP_MAX
+    }
+}
+
+impl Untimed<'_> {
     /// Answer what has become durable; whether anything has.
     #[inline]
     fn commit(&mut self) -> bool {
@@ -73,7 +72,7 @@ impl Untimed<'_> {
 
     /// Look at every queue; whether anything was there.
     #[inline]
-    fn round(&mut self) -> bool {
+    fn look(&mut self) -> bool {
         let mut found = false;
         for place in 0..self.fronts.len() {
             for queue in self.fronts[place].controller.queues() {
