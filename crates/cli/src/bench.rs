@@ -8,7 +8,7 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
 use phaselink_core::report;
 use phaselink_core::report::units;
-use phaselink_serve::bench::{self, Target};
+use phaselink_serve::bench;
 use serde_json::json;
 
 use crate::ending::{Ending, Failure};
@@ -40,13 +40,13 @@ pub struct Arguments {
 
 /// Run the command.
 pub fn command(arguments: Arguments) -> Result<Ending, Failure> {
-    let target = Target::parse(&arguments.target)?;
+    let target = bench::parse(&arguments.target)?;
     let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");
     let limits = target.limits().map_err(unreachable)?;
     let workload = arguments.workload.with_files(arguments.jobs).resolve(&limits)?;
     let file = arguments.json.iter().flatten().next().map(|path| output::Target::create(path)).transpose()?;
     let stopped = interrupt::flag();
-    let outcome = bench::run(&target, &workload.jobs, arguments.seed, &stopped).map_err(unreachable)?;
+    let outcome = bench::run(&*target, &workload.jobs, arguments.seed, &stopped).map_err(unreachable)?;
     let document = report::json(&outcome, json!({ "target": target.to_string() }));
     if let Some(file) = file {
         file.write(&output::json_text(&document))?;

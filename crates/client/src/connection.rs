@@ -5,12 +5,11 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use phaselink_ring::greeting::{Hello, WELCOME_BYTES, Welcome};
+use phaselink_ring::shared::memory::Memory;
+use phaselink_ring::shared::{clock, socket};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::SendFlags;
-
-use crate::clock;
-use crate::handshake::{self, Hello, WELCOME_BYTES, Welcome};
-use crate::memory::Memory;
 
 /// What the queues of a client share.
 #[derive(Debug)]
@@ -24,15 +23,15 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub fn open(path: &Path, hello: &Hello) -> io::Result<Connection> {
-        let socket = UnixStream::connect(path)?;
-        handshake::send(socket.as_fd(), &hello.encode(), None)?;
+        let stream = UnixStream::connect(path)?;
+        socket::send(stream.as_fd(), &hello.encode(), None)?;
         let mut message = [0; WELCOME_BYTES];
-        let (bytes, fd) = handshake::receive(socket.as_fd(), &mut message)?;
+        let (bytes, fd) = socket::receive(stream.as_fd(), &mut message)?;
         let welcome = Welcome::decode(&message[..bytes])?;
         let fd = fd.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the server gave no memory"))?;
         let memory = Memory::open(&fd, welcome.layout.memory_bytes())?;
-        let looks_ns = if welcome.timed { 2 * clock::look_ns() } else { 0 };
-        Ok(Connection { socket, memory, welcome, looks_ns })
+        let looks_ns = if welcome.modelled { 2 * clock::look_ns() } else { 0 };
+        Ok(Connection { socket: stream, memory, welcome, looks_ns })
     }
 
     /// Wake the device.

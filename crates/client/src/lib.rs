@@ -18,18 +18,12 @@
 //! Threads that wait spin, and give way to others after some microseconds. `include/phaselink.h` is the same for C, and
 //! `python/phaselink_client.py` for Python.
 //!
-//! The modules below are what the two sides share; [`chunk`] has the order of memory accesses on which all rests.
+//! What the two sides agree on is [`phaselink_ring`]'s: commands, tags, layout, and the order of memory accesses on which
+//! all rests.
 
-pub mod chunk;
-pub mod clock;
 mod connection;
 mod ffi;
-pub mod handshake;
-pub mod layout;
-pub mod memory;
 mod queue;
-pub mod status;
-mod wide;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -38,8 +32,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use connection::Connection;
-use handshake::{Hello, VERSION};
-use layout::Layout;
+use phaselink_ring::greeting::{Hello, VERSION};
+use phaselink_ring::layout::{Layout, TRANSFER_BYTES_MAX};
 
 pub use queue::{Queue, Slot};
 
@@ -58,7 +52,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { queues: 1, depth: 63, transfer_bytes: layout::TRANSFER_BYTES_MAX, writes: true }
+        Options { queues: 1, depth: 63, transfer_bytes: TRANSFER_BYTES_MAX, writes: true }
     }
 }
 
@@ -92,11 +86,6 @@ impl Client {
     /// Offsets and lengths are multiples of it.
     pub fn block_bytes(&self) -> u32 {
         self.connection.welcome.block_bytes
-    }
-
-    /// Whether the device takes writes.
-    pub fn can_write(&self) -> bool {
-        self.connection.welcome.writes
     }
 
     /// The next queue, for a thread of its own.

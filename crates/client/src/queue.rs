@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation, next_pass};
-use phaselink_core::protocol::dc_express::endpoint::MODE_DOORBELL;
-use phaselink_core::protocol::dc_express::tags::TagSource;
+use phaselink_ring::chunk::{self, COMMAND_WORDS};
+use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
+use phaselink_ring::layout::{self, MODE_DOORBELL, Places, words};
+use phaselink_ring::shared::clock;
+use phaselink_ring::status::Status;
+use phaselink_ring::trailer::{Tag, TagSource};
 
-use crate::chunk::{self, COMMAND_WORDS, Tag};
-use crate::clock;
 use crate::connection::Connection;
-use crate::layout::{self, Places, words};
-use crate::status::Status;
 
 /// Looks at a slot in vain before the clock is asked, and whoever else wants the processor: some microseconds.
 const LOOKS: u32 = 1024;
@@ -157,7 +156,7 @@ impl Queue {
         let Some(Some(asked)) = self.asked.get(usize::from(slot.0)) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing is under way in this slot"));
         };
-        if self.connection.welcome.timed {
+        if self.connection.welcome.modelled {
             return self.complete_in_time(slot.0, into);
         }
         if asked.operation == Operation::Read {
@@ -280,7 +279,7 @@ impl Queue {
     /// The instant for a command's stamp, where the device would like one.
     #[inline]
     fn now_ns(&self) -> u64 {
-        if self.connection.welcome.timed { clock::now_ns() } else { 0 }
+        if self.connection.welcome.modelled { clock::now_ns() } else { 0 }
     }
 
     fn fresh_tag(&self) -> u64 {
@@ -318,10 +317,7 @@ impl Queue {
         let mut command = command.encode();
         layout::stamp(&mut command, asked_ns);
         chunk::publish(entry, &command);
-        self.tail += 1;
-        if self.tail == connection.welcome.layout.entries {
-            (self.tail, self.pass) = (0, next_pass(self.pass));
-        }
+        (self.tail, self.pass) = next_entry(self.tail, self.pass, connection.welcome.layout.entries);
         if connection.welcome.doorbells {
             self.ring_if_asked();
         }

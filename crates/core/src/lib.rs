@@ -9,7 +9,7 @@ pub mod problem;
 pub mod random;
 mod shipped;
 mod spelling;
-mod table;
+pub mod table;
 pub mod time;
 
 // What travels and what is counted, and the clock.

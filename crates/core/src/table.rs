@@ -56,6 +56,16 @@ impl<T> Table<T> {
         self.places[place as usize]
     }
 
+    /// How many places are in use.
+    pub fn len(&self) -> usize {
+        self.places.len() - self.vacant.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Let the place be used again. Its owner must not look at it any more.
     pub fn vacate(&mut self, place: u32) {
         let latest = || self.vacant.iter().rev().take(VACANT_CHECKED);

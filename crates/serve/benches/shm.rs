@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_client::chunk::{self, Word};
-use phaselink_client::memory::Memory;
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Latency;
 use phaselink_core::random::mix;
+use phaselink_ring::chunk::{self, Word};
+use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::tally::Tally;
 use phaselink_serve::device::{Device, Stop};
-use phaselink_serve::front::shm::{Served, Share};
+use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::model::wall::{Wait, span};
 use phaselink_serve::server::{Server, Summary};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -194,17 +194,8 @@ fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Result<(T, Summ
         stop: Arc::new(Stop::new()?),
     };
     let stop = Arc::clone(&device.stop);
-    let shm = vec![Served::bind(&share, GEOMETRY).map_err(problem)?];
-    let server = Server {
-        device,
-        timing,
-        wait: Wait::Spin,
-        seed: 1,
-        nbd: Vec::new(),
-        shm,
-        vfio_user: Vec::new(),
-        metrics: None,
-    };
+    let shm = vec![ShareSocket::bind(&share, GEOMETRY).map_err(problem)?];
+    let server = Server { device, timing, wait: Wait::Spin, seed: 1, fronts: vec![Box::new(Shm(shm))], metrics: None };
     thread::scope(|scope| {
         let server = scope.spawn(|| {
             pin(PROCESSORS[0]);

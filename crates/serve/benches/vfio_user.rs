@@ -17,14 +17,14 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_client::chunk;
-use phaselink_client::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{SubmissionEntry, opcode};
 use phaselink_core::random::mix;
+use phaselink_ring::chunk;
+use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::{Device, Stop};
-use phaselink_serve::front::vfio_user::Served;
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::Server;
 use vfio_client::{Client, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
@@ -145,15 +145,13 @@ fn main() -> io::Result<()> {
         stop: Arc::new(Stop::new()?),
     };
     let stop = Arc::clone(&device.stop);
-    let served = Served::bind(&path, "nvme", geometry, 0).map_err(problem)?;
+    let served = ControllerSocket::bind(&path, "nvme", geometry, 0).map_err(problem)?;
     let server = Server {
         device,
         timing: false,
         wait: Wait::Spin,
         seed: 1,
-        nbd: Vec::new(),
-        shm: Vec::new(),
-        vfio_user: vec![served],
+        fronts: vec![Box::new(VfioUser(vec![served]))],
         metrics: None,
     };
     thread::scope(|scope| {

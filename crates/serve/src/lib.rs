@@ -1,8 +1,8 @@
 //! phaselink on the wall clock: the same controllers as in a simulation, with real bytes, for real hosts.
 //!
-//! With `phaselink-client`, the only crate with I/O, threads and `unsafe`. It contains no latency constant: what takes how long is the core's to
-//! say. A front-end is a function that runs on a thread of its own with a [`Device`](device::Device) at hand: the bytes,
-//! the description, the counters and the sign to stop.
+//! I/O, threads and `unsafe` are here, in `phaselink-client` and in [`phaselink_ring::shared`] alone. There is no latency
+//! constant: what takes how long is the core's to say. A front-end is a function that runs on a thread of its own with a
+//! [`Device`](device::Device) at hand: the bytes, the description, the counters and the sign to stop.
 //!
 //! - [`device`] holds the bytes, in a file or in memory, and counts what is asked of them.
 //! - [`model`] drives the core's engine by a clock, records its lag, and lets other threads ask it.

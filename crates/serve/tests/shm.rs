@@ -15,18 +15,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
-use phaselink_client::chunk::CHUNK_BYTES;
-use phaselink_client::handshake::{self, Hello, VERSION, WELCOME_BYTES, Welcome};
-use phaselink_client::layout::Layout;
-use phaselink_client::memory::Memory;
 use phaselink_client::{Client, Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
-use phaselink_core::protocol::dc_express::tags::{TagSource, TagWidth};
 use phaselink_core::random::mix;
 use phaselink_core::time::Span;
+use phaselink_ring::chunk::CHUNK_BYTES;
+use phaselink_ring::greeting::{Hello, VERSION, WELCOME_BYTES, Welcome};
+use phaselink_ring::layout::Layout;
+use phaselink_ring::shared::memory::Memory;
+use phaselink_ring::shared::socket;
+use phaselink_ring::trailer::{TagSource, TagWidth};
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::shm::{Served, Share};
+use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
@@ -54,11 +55,11 @@ fn serve_drive(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Sto
     let paths: Vec<PathBuf> = (0..shares.len()).map(path).collect();
     let bound = shares.iter().zip(&paths).map(|(share, path)| {
         let share = Share::parse(&format!("{}{share}", path.display())).unwrap();
-        Served::bind(&share, GEOMETRY).unwrap()
+        ShareSocket::bind(&share, GEOMETRY).unwrap()
     });
     let device = device(drive, store);
     let shm = bound.collect();
-    let server = Server { device, timing, wait, seed: 1, nbd: Vec::new(), shm, vfio_user: Vec::new(), metrics: None };
+    let server = Server { device, timing, wait, seed: 1, fronts: vec![Box::new(Shm(shm))], metrics: None };
     Running { paths, server: Background::start(server, alone) }
 }
 
@@ -228,7 +229,7 @@ fn clients_see_their_own_range_and_write_only_where_they_may() {
     let refused = Client::connect(&server.paths[2], &Options::default()).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     let mut client = server.client(2, &Options { writes: false, ..Options::default() });
-    assert!(!client.can_write() && client.capacity_bytes() == 1 << 20);
+    assert!(client.capacity_bytes() == 1 << 20);
     let mut whole = client.take_queue().unwrap();
     assert_eq!(whole.write(0, &[1; 512]).unwrap_err().kind(), io::ErrorKind::ReadOnlyFilesystem);
     let (mut all, mut part) = (vec![0; 1 << 20], vec![0; HALF as usize]);
@@ -264,9 +265,9 @@ fn two_clients_with_two_threads_each_do_not_disturb_each_other() {
 fn raw(path: &Path, layout: Layout) -> (UnixStream, Memory) {
     let socket = UnixStream::connect(path).unwrap();
     let hello = Hello { version: VERSION, layout, writes: true };
-    handshake::send(socket.as_fd(), &hello.encode(), None).unwrap();
+    socket::send(socket.as_fd(), &hello.encode(), None).unwrap();
     let mut message = [0; WELCOME_BYTES];
-    let (bytes, fd) = handshake::receive(socket.as_fd(), &mut message).unwrap();
+    let (bytes, fd) = socket::receive(socket.as_fd(), &mut message).unwrap();
     assert_eq!(Welcome::decode(&message[..bytes]).unwrap().layout, layout);
     let memory = Memory::open(&fd.unwrap(), layout.memory_bytes()).unwrap();
     (socket, memory)
@@ -302,8 +303,8 @@ fn every_byte_of_a_command_may_be_wrong_and_the_next_command_is_served() {
 }
 
 fn disturb(timing: bool) {
-    use phaselink_client::chunk;
-    use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation, next_pass};
+    use phaselink_ring::chunk;
+    use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
     let server = serve("bytes", &[",size=512k"], timing, Wait::Spin);
     let layout = Layout { queues: 1, entries: 4, transfer_bytes: 512 };
     let (_socket, memory) = raw(&server.paths[0], layout);
@@ -329,8 +330,7 @@ fn disturb(timing: bool) {
                     bytes[place] = wrong;
                 }
                 chunk::publish(memory.words(layout.places(0).entry(index), 8), &bytes);
-                index = (index + 1) % 4;
-                pass = if index == 0 { next_pass(pass) } else { pass };
+                (index, pass) = next_entry(index, pass, 4);
                 // A refusal may be for another slot or attempt, and an odd one none at all: the right command is answered.
                 let status = memory.word(layout.places(0).status(0));
                 while !is_wrong && status.load(Ordering::Acquire) >> 8 != u64::from(attempt) {
@@ -347,10 +347,10 @@ fn greetings_that_are_none_are_sent_away_and_others_served() {
     let silent = UnixStream::connect(&server.paths[0]).unwrap();
     for message in [&[0; 32][..], b"x", &[0xff; 500]] {
         let socket = UnixStream::connect(&server.paths[0]).unwrap();
-        handshake::send(socket.as_fd(), message, None).unwrap();
+        socket::send(socket.as_fd(), message, None).unwrap();
         let mut answer = [0; 64];
         // The connection ends, with a reset if the server has left bytes unread.
-        assert!(handshake::receive(socket.as_fd(), &mut answer).map_or(0, |(bytes, _)| bytes) == 0);
+        assert!(socket::receive(socket.as_fd(), &mut answer).map_or(0, |(bytes, _)| bytes) == 0);
     }
     for options in [Options { depth: u32::MAX, ..Options::default() }, Options { queues: 17, ..Options::default() }] {
         let refused = Client::connect(&server.paths[0], &options).unwrap_err();

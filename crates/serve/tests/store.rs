@@ -5,11 +5,11 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use phaselink_serve::device::store::{Geometry, STATE_BYTES_MAX, Store};
+use phaselink_serve::device::store::{Geometry, Store};
 use proptest::prelude::*;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-const DATA_START: u64 = 8 << 20;
+const DATA_START: u64 = 2 << 20;
 
 fn path(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
@@ -64,11 +64,9 @@ fn what_was_written_is_there_when_the_store_is_opened_again() {
         let store = Store::open(&path, GEOMETRY).unwrap();
         assert_eq!(read(&store, 5000, 100), vec![round - 1; 100]);
         store.write(5000, &[round; 100]).unwrap();
-        store.save_state(&[round; 10]).unwrap();
         store.flush_range(5000, 100).unwrap();
-        assert_eq!(store.state(), [round; 10]);
     }
-    assert_eq!(Store::open(&path, GEOMETRY).unwrap().state(), [3; 10]);
+    assert_eq!(read(&Store::open(&path, GEOMETRY).unwrap(), 5000, 100), [3; 100]);
 }
 
 #[test]
@@ -87,13 +85,13 @@ fn a_store_of_another_size_version_or_checksum_is_refused() {
     let expected = "FILE: the store holds 1048576 bytes in blocks of 512; allowed: 2097152 bytes in blocks of 512";
     assert_eq!(refusal(&path, larger), expected);
     OpenOptions::new().write(true).open(&path).unwrap().set_len(DATA_START + 5).unwrap();
-    let expected = "FILE: the file has 8388613 bytes: something is missing, or too much; allowed: 9437184 bytes";
+    let expected = "FILE: the file has 2097157 bytes: something is missing, or too much; allowed: 3145728 bytes";
     assert_eq!(refusal(&path, GEOMETRY), expected);
     damage(&path, 100);
     let expected = "FILE: the header is damaged: its checksum is wrong; allowed: the store as it was written";
     assert_eq!(refusal(&path, GEOMETRY), expected);
     damage(&path, 8);
-    assert_eq!(refusal(&path, GEOMETRY), "FILE: the store has version 0; allowed: version 1");
+    assert_eq!(refusal(&path, GEOMETRY), "FILE: the store has version 3; allowed: version 1 or 2");
 }
 
 #[test]
@@ -116,20 +114,48 @@ fn two_servers_cannot_share_a_store() {
     Store::open(&path, GEOMETRY).unwrap();
 }
 
+/// The header that `phaselink serve` of version 0.1.0 wrote for a drive of 16 MiB: its first bytes, and the checksum
+/// over these and the zeros behind them, which ends the page.
+const FIRST_VERSION: ([u8; 24], [u8; 4]) =
+    (*b"phaselnk\x01\0\0\0\0\x02\0\0\0\0\0\x01\0\0\0\0", [0xf9, 0xa1, 0x85, 0x0b]);
+
 #[test]
-fn a_torn_state_leaves_the_one_before_it() {
-    let path = path("torn");
-    let store = Store::open(&path, GEOMETRY).unwrap();
-    store.save_state(b"first").unwrap();
-    store.save_state(&vec![7; STATE_BYTES_MAX]).unwrap();
-    drop(store);
-    // The second state is in slot 0.
-    damage(&path, (64 << 10) + 1000);
-    assert_eq!(Store::open(&path, GEOMETRY).unwrap().state(), b"first");
-    damage(&path, (4 << 20) + 17);
-    let expected =
-        "FILE: the wear-levelling state is damaged: no checksum is right; allowed: the store as it was written";
-    assert_eq!(refusal(&path, GEOMETRY), expected);
+fn a_store_of_the_first_version_is_served_as_it_is() {
+    let geometry = Geometry { capacity_bytes: 16 << 20, block_bytes: 512 };
+    let (path, data_start) = (path("first"), 8 << 20);
+    let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    let (head, checksum) = FIRST_VERSION;
+    file.write_all_at(&head, 0).unwrap();
+    file.write_all_at(&checksum, 4092).unwrap();
+    // State that the first version had room for, whole or damaged, is nobody's now.
+    file.write_all_at(&[0x5a; 100], 64 << 10).unwrap();
+    file.write_all_at(&[7; 512], data_start + 4096).unwrap();
+    file.set_len(data_start + geometry.capacity_bytes).unwrap();
+    for round in 7..9u8 {
+        let store = Store::open(&path, geometry).unwrap();
+        assert_eq!(read(&store, 4096, 512), [round; 512]);
+        assert_eq!(read(&store, 8192, 1), [0]);
+        store.write(4096, &[round + 1; 512]).unwrap();
+        store.write((16 << 20) - 1, &[round]).unwrap();
+        store.zero(8192, 4096, false).unwrap();
+        store.flush().unwrap();
+    }
+    let mut found = vec![0; (data_start + geometry.capacity_bytes) as usize];
+    assert_eq!(fs::metadata(&path).unwrap().len(), found.len() as u64);
+    file.read_exact_at(&mut found, 0).unwrap();
+    assert!(found[..24] == head && found[4092..4096] == checksum && found[64 << 10..][..100] == [0x5a; 100]);
+    assert!(found[(8 << 20) + 4096..][..512] == [9; 512] && found.last() == Some(&8));
+    assert!(found[2 << 20..8 << 20].iter().all(|byte| *byte == 0), "nothing where the second version has its data");
+}
+
+#[test]
+fn a_store_of_the_first_version_whose_making_was_cut_short_is_made_whole_as_such() {
+    let geometry = Geometry { capacity_bytes: 16 << 20, block_bytes: 512 };
+    let path = path("first-half");
+    let (head, checksum) = FIRST_VERSION;
+    fs::write(&path, [&head[..], &[0; 4092 - 24], &checksum].concat()).unwrap();
+    drop(Store::open(&path, geometry).unwrap());
+    assert_eq!(fs::metadata(&path).unwrap().len(), (8 << 20) + geometry.capacity_bytes);
 }
 
 #[test]

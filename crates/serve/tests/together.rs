@@ -15,12 +15,12 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::random::mix;
 use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::nbd;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
-use phaselink_serve::front::shm::{self, Share};
+use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
+use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 
@@ -46,14 +46,13 @@ fn serve(test: &str, read: Duration, wait: Wait) -> Running {
     let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
     let device =
         device(Drive::from_toml(drive.file, drive.text, &settings).unwrap(), Store::in_memory(GEOMETRY).unwrap());
+    let share = ShareSocket::bind(&Share::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap();
     let server = Server {
         device,
         timing: true,
         wait,
         seed: 1,
-        nbd: vec![nbd::Served { listener, export }],
-        shm: vec![shm::Served::bind(&Share::parse(&socket.display().to_string()).unwrap(), GEOMETRY).unwrap()],
-        vfio_user: Vec::new(),
+        fronts: vec![Box::new(Nbd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))],
         metrics: None,
     };
     Running { socket, uri, server: Background::start(server, alone) }

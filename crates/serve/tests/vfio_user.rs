@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
-use phaselink_client::memory::Memory;
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{Status, opcode};
 use phaselink_core::time::Span;
+use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::vfio_user::Served;
 use phaselink_serve::front::vfio_user::session::Session;
 use phaselink_serve::front::vfio_user::wire::{Header, command};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 use proptest::prelude::*;
@@ -45,18 +45,10 @@ fn serve_store(test: &str, timing: bool, wait: Wait, store: Store) -> Running {
     let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.vfio"));
     let device = device(Drive::shipped("nvme").unwrap(), store);
-    let served = Served::bind(&path, "nvme", GEOMETRY, 0).unwrap();
+    let served = ControllerSocket::bind(&path, "nvme", GEOMETRY, 0).unwrap();
     let path = if path.is_dir() { path.join("cntrl") } else { path };
-    let server = Server {
-        device,
-        timing,
-        wait,
-        seed: 1,
-        nbd: Vec::new(),
-        shm: Vec::new(),
-        vfio_user: vec![served],
-        metrics: None,
-    };
+    let server =
+        Server { device, timing, wait, seed: 1, fronts: vec![Box::new(VfioUser(vec![served]))], metrics: None };
     Running { path, server: Background::start(server, alone) }
 }
 

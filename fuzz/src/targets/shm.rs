@@ -2,14 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use phaselink_client::chunk::{self, COMMAND_WORDS};
-use phaselink_client::handshake::{Hello, VERSION, Welcome};
-use phaselink_client::layout::{Layout, words};
-use phaselink_client::memory::Memory;
-use phaselink_client::status::Status;
-use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation, next_pass};
+use phaselink_ring::chunk::{self, COMMAND_WORDS};
+use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
+use phaselink_ring::greeting::{Hello, VERSION, Welcome};
+use phaselink_ring::layout::{Layout, words};
+use phaselink_ring::shared::memory::Memory;
+use phaselink_ring::status::Status;
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::shm::peer::{self, Order, Peer, Taken};
+use phaselink_serve::front::shm::client::{self, CheckedCommand, Client, Taken};
 use phaselink_serve::front::shm::share::Part;
 
 use crate::Target;
@@ -54,11 +54,11 @@ struct Pair {
     layout: Layout,
     part: Part,
     host: Memory,
-    device: Peer,
+    device: Client,
     store: Store,
     /// Of each queue, where the client writes its next command.
     tails: Vec<(u32, u8)>,
-    orders: Vec<Order>,
+    taken: Vec<CheckedCommand>,
     space: Vec<u8>,
 }
 
@@ -76,10 +76,10 @@ impl Pair {
             layout,
             part,
             host,
-            device: Peer::new(0, device, layout, part),
+            device: Client::new(0, device, layout, part),
             store: store.expect("64 KiB"),
             tails: vec![(0, FIRST_PASS); layout.queues as usize],
-            orders: Vec::new(),
+            taken: Vec::new(),
             space: vec![0; layout.transfer_bytes as usize],
         }
     }
@@ -112,8 +112,7 @@ impl Pair {
             bytes[0] = script.byte();
         }
         chunk::publish(self.host.words(places.entry(tail), COMMAND_WORDS), &bytes);
-        let next = tail + 1;
-        self.tails[queue as usize] = if next == self.layout.entries { (0, next_pass(pass)) } else { (next, pass) };
+        self.tails[queue as usize] = next_entry(tail, pass, self.layout.entries);
     }
 
     /// Any word, anywhere.
@@ -126,37 +125,40 @@ impl Pair {
     fn take(&mut self, script: &mut Script<'_>) {
         let queue = u32::from(script.byte()) % self.layout.queues;
         let _ = self.device.has_command(queue);
-        let Taken::Order(order) = self.device.take(queue) else { return };
-        let end = order.offset + u64::from(order.bytes);
-        assert!(order.offset >= self.part.start && end <= self.part.start + self.part.bytes, "{order:?}");
-        assert!(order.bytes <= self.layout.transfer_bytes && order.bytes.is_multiple_of(BLOCK_BYTES), "{order:?}");
-        assert!(self.part.writes || order.operation != Operation::Write, "{order:?}");
-        self.orders.push(order);
+        let Taken::Command(command) = self.device.take(queue) else { return };
+        let end = command.offset + u64::from(command.bytes);
+        assert!(command.offset >= self.part.start && end <= self.part.start + self.part.bytes, "{command:?}");
+        assert!(
+            command.bytes <= self.layout.transfer_bytes && command.bytes.is_multiple_of(BLOCK_BYTES),
+            "{command:?}"
+        );
+        assert!(self.part.writes || command.operation != Operation::Write, "{command:?}");
+        self.taken.push(command);
         let most = self.layout.queues * self.layout.slots();
-        assert!(self.orders.len() <= most as usize, "more under way than slots");
+        assert!(self.taken.len() <= most as usize, "more under way than slots");
     }
 
     fn perform(&mut self) {
-        if self.orders.is_empty() {
+        if self.taken.is_empty() {
             return;
         }
-        let order = self.orders.remove(0);
+        let command = self.taken.remove(0);
         // Flushes are another thread's, and only answered here.
-        let status = match order.operation {
+        let status = match command.operation {
             Operation::Flush => {
-                let status = peer::status(self.store.flush());
-                self.device.finish(&order, status, 0);
+                let status = client::status(self.store.flush());
+                self.device.finish(&command, status, 0);
                 status
             }
-            _ => self.device.perform(&order, &self.store, &mut self.space),
+            _ => self.device.execute(&command, &self.store, &mut self.space),
         };
-        assert_eq!(status, Status::Fine, "{order:?}");
-        let buffer = self.layout.places(order.queue).buffer(order.slot.into());
-        let [mut held, mut moved] = [(); 2].map(|()| vec![0; order.bytes as usize]);
-        self.store.read(order.offset, &mut held).expect("memory");
-        chunk::copy_out(self.host.words(buffer, words(order.bytes)), &mut moved);
-        assert!(held == moved, "{order:?}: other bytes than asked for");
-        assert!(words(order.bytes) <= words(self.layout.transfer_bytes));
+        assert_eq!(status, Status::Fine, "{command:?}");
+        let buffer = self.layout.places(command.queue).buffer(command.slot.into());
+        let [mut held, mut moved] = [(); 2].map(|()| vec![0; command.bytes as usize]);
+        self.store.read(command.offset, &mut held).expect("memory");
+        chunk::copy_out(self.host.words(buffer, words(command.bytes)), &mut moved);
+        assert!(held == moved, "{command:?}: other bytes than asked for");
+        assert!(words(command.bytes) <= words(self.layout.transfer_bytes));
     }
 }
 
@@ -179,7 +181,7 @@ fn conversations() -> Vec<Vec<u8>> {
 fn greetings() -> Vec<Vec<u8>> {
     let layout = Layout { queues: 2, entries: 64, transfer_bytes: 4096 };
     let hello = Hello { version: VERSION, layout, writes: true };
-    let mut welcome = Welcome::encode(Err(phaselink_client::handshake::Refusal::Full)).to_vec();
+    let mut welcome = Welcome::encode(Err(phaselink_ring::greeting::Refusal::Full)).to_vec();
     let mut granted = welcome.clone();
     granted[12] = 0;
     granted[16..20].copy_from_slice(&[0, 0, 1, 0]);

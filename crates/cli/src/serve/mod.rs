@@ -1,5 +1,6 @@
 //! `phaselink serve`: a drive as a real block device, at the modelled speed or as fast as the machine can.
 
+mod fronts;
 mod status;
 
 use std::fs::File;
@@ -10,20 +11,12 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::{Args, ValueEnum};
-use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::protocol::halves::Attachment;
 use phaselink_core::report::{self, units};
 use phaselink_core::time::Span;
 use phaselink_serve::device::record::Record;
 use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{self, Device, Stop, metrics, report as served};
-use phaselink_serve::front::nbd;
-use phaselink_serve::front::nbd::export::Export;
-use phaselink_serve::front::nbd::socket::Listener;
-use phaselink_serve::front::nbd::uri::Uri;
-use phaselink_serve::front::shm::{Served, Share};
-use phaselink_serve::front::vfio_user;
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 use serde_json::Value;
@@ -32,6 +25,7 @@ use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::output::{self, Target};
 use crate::{input, interrupt, words};
+use fronts::FrontFlags;
 
 const EXAMPLES: &str = include_str!("../../help/serve.txt");
 
@@ -42,19 +36,8 @@ pub struct Arguments {
     /// Drive file, or name of a shipped drive
     #[arg(value_name = "DRIVE")]
     drive: String,
-    /// Serve over NBD at nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT; may be given more than once
-    #[arg(long, value_name = "URI", required_unless_present_any = ["shm", "vfio_user"])]
-    nbd: Vec<String>,
-    /// Answer NBD clients with simple replies only, which common clients receive with fewer calls
-    #[arg(long, visible_alias = "no-structured-replies", requires = "nbd")]
-    no_sr: bool,
-    /// Serve in shared memory at the socket PATH[,offset=SIZE][,size=SIZE][,readonly]; may be given more than once
-    #[arg(long, value_name = "PATH")]
-    shm: Vec<String>,
-    /// Serve an NVMe device over vfio-user at the socket PATH, or at PATH/cntrl if PATH is a directory; may be given more
-    /// than once
-    #[arg(long, value_name = "PATH")]
-    vfio_user: Vec<PathBuf>,
+    #[command(flatten)]
+    fronts: FrontFlags,
     /// Keep the bytes in this file, which is made if it is missing [default: in memory]
     #[arg(long, value_name = "FILE")]
     store: Option<PathBuf>,
@@ -133,30 +116,17 @@ impl Arguments {
     fn server(&self) -> Result<Server, Problems> {
         let drive = input::drive(&self.drive, &self.flags.resolve()?)?;
         let geometry = device::geometry(&drive);
-        self.check_fronts(&drive)?;
-        let uris = input::all(self.nbd.iter().map(|text| Uri::parse(text).map_err(Problems::from)))?;
+        if self.timing == Timing::On {
+            self.fronts.check_models(&drive)?;
+        }
+        self.fronts.sockets()?;
         let store = match &self.store {
             Some(path) => Store::open(path, geometry)?,
             None => Store::in_memory(geometry)?,
         };
-        let listening = uris.iter().map(|uri| {
-            let export = Export { name: uri.export.clone(), geometry, structured_replies: !self.no_sr };
-            Ok(nbd::Served { listener: Listener::bind(uri)?, export })
-        });
-        let nbd = input::all(listening)?;
-        let shm = input::all(self.shm.iter().map(|text| {
-            let share = Share::parse(text).map_err(Problems::from)?;
-            Served::bind(&share, geometry).map_err(Problems::from)
-        }))?;
-        let vfio_user =
-            self.vfio_user.iter().enumerate().map(|(number, path)| {
-                vfio_user::Served::bind(path, &drive.name, geometry, number).map_err(Problems::from)
-            });
-        let vfio_user = input::all(vfio_user)?;
+        let fronts = self.fronts.bind(&drive, geometry)?;
         Ok(Server {
-            nbd,
-            shm,
-            vfio_user,
+            fronts,
             metrics: self.metrics.as_deref().map(metrics::bind).transpose()?,
             device: Device {
                 drive: Arc::new(drive),
@@ -169,28 +139,6 @@ impl Arguments {
             wait: if self.wait == Idle::Spin { Wait::Spin } else { Wait::Block },
             seed: self.seed,
         })
-    }
-
-    /// With timing on, hosts over vfio-user bring the software that the model of the others has, and speak NVMe.
-    fn check_fronts(&self, drive: &Drive) -> Result<(), Problem> {
-        if self.timing == Timing::Off || self.vfio_user.is_empty() {
-            return Ok(());
-        }
-        let others = [("--nbd", !self.nbd.is_empty()), ("--shm", !self.shm.is_empty())];
-        let others: Vec<&str> = others.iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| *flag).collect();
-        if !others.is_empty() {
-            let others = others.join(" and ");
-            let found = format!(
-                "{others} and --vfio-user together: hosts over vfio-user bring their own software, which is part of the \
-                 model for the others"
-            );
-            return Err(Problem::new("serve", None, found, "one or the other, or --timing off"));
-        }
-        if !drive.protocol().attaches(Attachment::PciFunction) {
-            let found = format!("--vfio-user: {} is no PCI Express function that hosts have a driver for", drive.name);
-            return Err(Problem::new("serve", None, found, "a drive that hosts have a driver for, or --timing off"));
-        }
-        Ok(())
     }
 
     fn lag_tolerance(&self) -> Span {
@@ -241,9 +189,7 @@ fn record(path: &Path) -> Result<Arc<Record>, Problem> {
 
 /// Where clients find the drive.
 fn addresses(server: &Server) -> impl Iterator<Item = String> {
-    let nbd = server.nbd.iter().map(|one| one.listener.uri().to_string());
-    let shm = server.shm.iter().map(|one| one.share.to_string());
-    nbd.chain(shm).chain(server.vfio_user.iter().map(vfio_user::Served::address))
+    server.fronts.iter().flat_map(|front| front.addresses())
 }
 
 /// Say on standard error what is served, once connections are taken.

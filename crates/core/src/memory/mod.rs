@@ -21,7 +21,6 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Bus addresses of interrupt messages (Intel SDM volume 3, section 11.11.1).
 pub const MSI_BASE: u64 = 0xfee0_0000;
-pub const MSI_END: u64 = 0xfef0_0000;
 
 /// A flat region of host memory, with addresses beyond it that are valid but hold nothing.
 ///

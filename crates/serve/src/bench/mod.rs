@@ -1,11 +1,9 @@
-//! Loading a served device: jobs in fio's terms over NBD or through shared memory, measured at the client.
+//! Loading a served device: jobs in fio's terms, measured at the client. The ways there are the front-ends' own.
 //!
 //! Each thread of a job has a connection of its own and keeps up to `iodepth` requests under way. Latencies count from
 //! when the job wanted a request, so that a job with a rate pays for what comes late.
 
 mod loader;
-mod nbd;
-mod shm;
 mod target;
 
 use std::io;
@@ -21,10 +19,10 @@ use crate::device::tally::Tally;
 use crate::model::wall::Clock;
 use loader::Loader;
 
-pub use target::Target;
+pub use target::{Target, parse};
 
 /// The way of one thread to the device. Requests are known by their slot, below the job's depth.
-trait Connection: Send {
+pub trait Connection: Send {
     /// Ask for this in a free slot; `data` is a write's.
     fn ask(&mut self, slot: usize, io: Io, data: &[u8]) -> io::Result<()>;
 
@@ -40,61 +38,70 @@ trait Connection: Send {
 
 /// What one thread has measured.
 #[derive(Debug, Default)]
-struct Measured {
+pub struct Measured {
     tally: Tally,
     last: Time,
+}
+
+/// What is to be asked of a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Load<'a> {
+    jobs: &'a [Job],
+    capacity_bytes: u64,
+    seed: u64,
+    stop: &'a AtomicBool,
 }
 
 /// Run `jobs` against the server at `target` until they are done or `stop` says so.
 ///
 /// # Errors
 /// If a connection cannot be made or breaks, or a job asks for transfers that the target does not take.
-pub fn run(target: &Target, jobs: &[Job], seed: u64, stop: &AtomicBool) -> io::Result<Outcome> {
+pub fn run(target: &dyn Target, jobs: &[Job], seed: u64, stop: &AtomicBool) -> io::Result<Outcome> {
     let capacity_bytes = target.limits()?.capacity_bytes;
-    let measured = match target {
-        Target::Nbd(uri) => measure(jobs, capacity_bytes, seed, stop, |_| nbd::Line::connect(uri)),
-        Target::Shm(path) => measure(jobs, capacity_bytes, seed, stop, |job| shm::Line::connect(path, job)),
-    }?;
+    let measured = target.measure(&Load { jobs, capacity_bytes, seed, stop })?;
     Ok(outcome(target, jobs, seed, &measured, !stop.load(Ordering::Relaxed)))
 }
 
-/// Every thread of every job with a connection of its own: what they have measured, with the places of their jobs.
-fn measure<C: Connection>(
-    jobs: &[Job],
-    capacity_bytes: u64,
-    seed: u64,
-    stop: &AtomicBool,
-    connect: impl Fn(&Job) -> io::Result<C>,
-) -> io::Result<Vec<(usize, Measured)>> {
-    let threads = (0..jobs.len()).flat_map(|place| (0..jobs[place].threads).map(move |number| (place, number)));
-    let connected = threads.map(|(place, number)| {
-        let generator = Generator::new(&jobs[place], number, capacity_bytes, seed);
-        Ok((place, Loader::new(connect(&jobs[place])?, &jobs[place], generator)))
-    });
-    let loaders = connected.collect::<io::Result<Vec<_>>>()?;
-    let clock = Clock::start();
-    thread::scope(|scope| {
-        let start = |(place, loader): (usize, Loader<C>)| {
-            let clock = clock.clone();
-            (place, scope.spawn(move || loader.run(&clock, stop)))
-        };
-        let running: Vec<_> = loaders.into_iter().map(start).collect();
-        let joined = running.into_iter().map(|(place, thread)| {
-            let measured = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has failed")))?;
-            Ok((place, measured))
+impl Load<'_> {
+    /// Every thread of every job with a connection of its own: what they have measured, with the places of their jobs.
+    ///
+    /// # Errors
+    /// If a connection cannot be made, or breaks.
+    pub fn measure<C: Connection>(
+        &self,
+        connect: impl Fn(&Job) -> io::Result<C>,
+    ) -> io::Result<Vec<(usize, Measured)>> {
+        let &Load { jobs, capacity_bytes, seed, stop } = self;
+        let threads = (0..jobs.len()).flat_map(|place| (0..jobs[place].threads).map(move |number| (place, number)));
+        let connected = threads.map(|(place, number)| {
+            let generator = Generator::new(&jobs[place], number, capacity_bytes, seed);
+            Ok((place, Loader::new(connect(&jobs[place])?, &jobs[place], generator)))
         });
-        joined.collect()
-    })
+        let loaders = connected.collect::<io::Result<Vec<_>>>()?;
+        let clock = Clock::start();
+        thread::scope(|scope| {
+            let start = |(place, loader): (usize, Loader<C>)| {
+                let clock = clock.clone();
+                (place, scope.spawn(move || loader.run(&clock, stop)))
+            };
+            let running: Vec<_> = loaders.into_iter().map(start).collect();
+            let joined = running.into_iter().map(|(place, thread)| {
+                let measured = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has failed")))?;
+                Ok((place, measured))
+            });
+            joined.collect()
+        })
+    }
 }
 
 /// The longest transfer of a job, in bytes.
-fn longest_bytes(job: &Job) -> u32 {
+pub fn longest_bytes(job: &Job) -> u32 {
     let blocks = job.read_blocks.iter().chain(&job.write_blocks).map(|share| share.bytes);
     let replayed = job.trace.iter().flat_map(|ios| ios.iter()).map(|entry| entry.io.bytes);
     blocks.chain(replayed).max().unwrap_or(0)
 }
 
-fn outcome(target: &Target, jobs: &[Job], seed: u64, measured: &[(usize, Measured)], finished: bool) -> Outcome {
+fn outcome(target: &dyn Target, jobs: &[Job], seed: u64, measured: &[(usize, Measured)], finished: bool) -> Outcome {
     let errors = measured.iter().map(|(_, measured)| measured.tally.errors).sum();
     let last = measured.iter().map(|(_, measured)| measured.last).max().unwrap_or(Time::ZERO);
     Outcome {

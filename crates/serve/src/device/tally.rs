@@ -105,11 +105,6 @@ impl Tallies {
         open.iter().for_each(|tally| sum.merge(&locked(tally)));
         sum
     }
-
-    /// Threads that are counting.
-    pub fn open_count(&self) -> usize {
-        locked(&self.open).len()
-    }
 }
 
 /// A lock on counts, which are right whatever has become of the thread that had it.

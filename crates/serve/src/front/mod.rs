@@ -1,5 +1,158 @@
-//! Front-ends: the ways by which hosts reach a device. Each is one folder.
+//! Front-ends: the ways by which hosts reach a device. Each is one folder here and one entry of [`KINDS`].
+//!
+//! [`Kind`] is what the program asks a front-end before it serves: its flags, what an address looks like, whether the
+//! model fits, and to bind it. [`Front`] is what it has bound, and serves on a thread of its own. [`Target`] is the other
+//! end, for `phaselink bench`. What they have in common is [`Service`], and the pace of their loops ([`pace`]).
 
 pub mod nbd;
+pub mod pace;
 pub mod shm;
+mod socket;
 pub mod vfio_user;
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::thread::Thread;
+
+use phaselink_core::drive::Drive;
+use phaselink_core::engine::Engine;
+use phaselink_core::ledger::Outcome;
+use phaselink_core::problem::{Problem, Problems};
+
+use crate::bench::Target;
+use crate::device::Device;
+use crate::device::store::Geometry;
+use crate::model::remote::{Exchange, Remote};
+use crate::model::wall::{Clock, Wait, Wall};
+
+/// All front-ends, in the order in which their addresses are announced.
+pub const KINDS: &[Kind] = &[nbd::KIND, shm::KIND, vfio_user::KIND];
+
+/// How a front-end is asked for, and made.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its flag, as in `--nbd`.
+    pub flag: &'static str,
+    /// What stands for an address in the flag's help, and what it does.
+    pub value: &'static str,
+    pub help: &'static str,
+    /// Flags without a value that go with it.
+    pub switches: &'static [Switch],
+    /// Whether hosts bring their own software, which the model of the others has: with timing on, they share none.
+    pub brings_software: bool,
+    /// Whether a drive can be served with timing on: if not, what is found and what is allowed.
+    pub check_model: fn(&Drive) -> Result<(), Problem>,
+    /// Where the Unix socket of an address is going to be, if it has one.
+    pub socket: fn(&str) -> Result<Option<PathBuf>, Problem>,
+    /// Wait for clients at all addresses that have been asked for.
+    pub bind: fn(&Asked, &Drive, Geometry) -> Result<Box<dyn Front>, Problems>,
+    /// The other end, for loading what is served.
+    pub target: Option<TargetKind>,
+}
+
+/// A flag without a value.
+#[derive(Debug)]
+pub struct Switch {
+    pub name: &'static str,
+    pub alias: &'static str,
+    pub help: &'static str,
+}
+
+/// What has been asked of a front-end: addresses as they were typed, and switches that were given.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    pub addresses: Vec<String>,
+    pub switches: Vec<&'static str>,
+}
+
+/// How a target of `phaselink bench` looks.
+#[derive(Debug)]
+pub struct TargetKind {
+    /// As in `shm:PATH`.
+    pub form: &'static str,
+    /// Read an address; none if it is another kind's.
+    pub parse: fn(&str) -> Option<Result<Box<dyn Target>, Problem>>,
+}
+
+/// The addresses of a front-end, bound.
+pub trait Front: fmt::Debug + Send + Sync {
+    /// Where clients find the drive, as it is announced.
+    fn addresses(&self) -> Vec<String>;
+
+    /// Whether it has a modelled host whose engine others may ask, if timing is on.
+    fn lends_engine(&self) -> bool {
+        false
+    }
+
+    /// Serve until the device is told to stop: the model's account, if it has one of its own.
+    ///
+    /// # Errors
+    /// If it cannot go on.
+    fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>>;
+}
+
+/// What the front-ends of a server have in common.
+#[derive(Debug)]
+pub struct Service<'a> {
+    pub device: &'a Device,
+    /// Whether answers come when the model says, or as soon as possible.
+    pub timing: bool,
+    pub wait: Wait,
+    pub seed: u64,
+    /// Between the front-end that lends its engine and those that ask it.
+    pub exchange: &'a Exchange,
+    /// The thread of the one that lends, for the others.
+    pub engine: Option<Thread>,
+}
+
+impl<'a> Service<'a> {
+    /// The engine that another front-end lends, if one does.
+    pub fn remote(&self) -> Option<Remote<'a>> {
+        Some(Remote::new(self.exchange, self.engine.clone()?))
+    }
+
+    /// An engine of one's own for this drive.
+    pub fn wall(&self, drive: &Drive, clock: Clock) -> Wall {
+        Wall::new(Engine::new(drive, self.seed), clock)
+    }
+
+    /// What that has measured.
+    pub fn outcome(&self, wall: &Wall, drive: &Drive) -> Outcome {
+        wall.engine().outcome(drive, self.seed)
+    }
+}
+
+/// Whether the model can serve a drive through these front-ends: with timing on, hosts that bring the software that the
+/// model of the others has are served alone.
+///
+/// # Errors
+/// What does not go together, or a front-end that does not fit the drive.
+pub fn check_models(kinds: &[&Kind], drive: &Drive) -> Result<(), Problem> {
+    let Some(own) = kinds.iter().find(|kind| kind.brings_software) else {
+        return kinds.iter().try_for_each(|kind| (kind.check_model)(drive));
+    };
+    let others: Vec<String> =
+        kinds.iter().filter(|kind| !kind.brings_software).map(|kind| format!("--{}", kind.flag)).collect();
+    if !others.is_empty() {
+        let (others, flag) = (others.join(" and "), own.flag);
+        let found = format!(
+            "{others} and --{flag} together: hosts over {flag} bring their own software, which is part of the model for \
+             the others"
+        );
+        return Err(Problem::new("serve", None, found, "one or the other, or --timing off"));
+    }
+    kinds.iter().try_for_each(|kind| (kind.check_model)(drive))
+}
+
+/// Every value, or every problem.
+fn all<T>(parts: impl Iterator<Item = Result<T, Problem>>) -> Result<Vec<T>, Problems> {
+    let (mut values, mut problems) = (Vec::new(), Problems::default());
+    for part in parts {
+        match part {
+            Ok(value) => values.push(value),
+            Err(problem) => problems.0.push(problem),
+        }
+    }
+    problems.or(values)
+}

@@ -11,11 +11,11 @@
 
 use std::time::Duration;
 
-use phaselink_client::clock;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::Latency;
 use phaselink_core::time::{Span, Time};
+use phaselink_ring::shared::clock;
 
 /// What time it is, counted from the start of the run.
 #[derive(Clone, Debug)]
@@ -253,10 +253,5 @@ impl Wall {
     /// The engine, for what it has measured and recorded.
     pub fn engine(&self) -> &Engine {
         &self.engine
-    }
-
-    /// The same to set it up: clients, recording.
-    pub fn engine_mut(&mut self) -> &mut Engine {
-        &mut self.engine
     }
 }

@@ -4,22 +4,21 @@
 //! It owes the host that every command of an element is answered by one status, and that the status of a read goes out
 //! behind its lines. A write is done once its lines are in the AFU's buffer (CAPI: 2.9 us over either memory).
 
-use crate::drive::Drive;
-use crate::protocol::halves::{self, Looking};
-use slab::Slab;
-
 use super::Role;
 use super::buffer::WriteBuffer;
 use super::driver::Areas;
 use super::spec::{
     COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, STATUS_BYTES, Status, decode_element,
 };
+use crate::drive::Drive;
 use crate::ledger::Stage;
+use crate::protocol::halves::{self, Looking};
 use crate::protocol::ports::{Ports, start_read};
 use crate::protocol::reads::Reads;
 use crate::random::Random;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
+use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, Payload};
 
@@ -78,7 +77,7 @@ pub struct Counts {
 pub struct Afu {
     areas: Areas,
     elements: Vec<Element>,
-    active: Slab<Active>,
+    active: Table<Active>,
     reads: Reads,
     buffer: WriteBuffer,
     psl: Span,
@@ -99,7 +98,7 @@ impl Afu {
         Afu {
             areas,
             elements: vec![Element::default(); capi.elements.into()],
-            active: Slab::new(),
+            active: Table::default(),
             reads: Reads::new(drive.link.read_tags, LINE_BYTES),
             buffer: WriteBuffer::new(u64::from(capi.buffer_kib) * 1024),
             psl: capi.psl,
@@ -206,7 +205,7 @@ impl Afu {
     /// then.
     fn start(&mut self, parsed: Time, active: Active, ports: &mut Ports) {
         ports.shared.requests.charge(active.request, Stage::Parse, parsed);
-        let id = self.active.insert(active) as u32;
+        let id = self.active.insert(active);
         assert!(id < 1 << NUMBER_BITS, "there are no more commands than elements hold");
         let (offset, bytes) = active.extent();
         let (kind, at) = match (active.status, active.command.operation) {
@@ -274,7 +273,7 @@ impl Afu {
 
     /// Tell the host. Strict ordering keeps the status behind its lines.
     fn send_status(&mut self, id: u32, ports: &mut Ports) {
-        let active = self.active.remove(id as usize);
+        let active = self.active.take(id);
         self.counts.commands += 1;
         let element = &mut self.elements[usize::from(active.element)];
         element.left -= 1;

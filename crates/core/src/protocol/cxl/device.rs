@@ -3,17 +3,16 @@
 //! It owes the host one answer to each message: the line of a load, or the completion of a store once its line is within
 //! the persistence domain, which is the buffer: a device flushes it when power fails (CXL, section 9.8).
 
-use crate::drive::Drive;
-use crate::protocol::halves;
-use crate::scheduler::Timer;
-use crate::tlp::Payload;
-use slab::Slab;
-
 use super::{Buffer, LINE_BYTES, Role};
+use crate::drive::Drive;
 use crate::ledger::Stage;
+use crate::protocol::halves;
 use crate::protocol::ports::Ports;
 use crate::scheduler::Event;
+use crate::scheduler::Timer;
+use crate::table::Table;
 use crate::time::{Span, Time};
+use crate::tlp::Payload;
 use crate::tlp::{Direction, Kind, Packet};
 
 /// The device.
@@ -22,13 +21,13 @@ pub struct Device {
     controller: Span,
     buffer: Buffer,
     /// Answers that wait for their data or for room in the buffer.
-    answers: Slab<Packet>,
+    answers: Table<Packet>,
 }
 
 impl Device {
     /// An idle device with an empty buffer.
     pub fn new(drive: &Drive) -> Device {
-        Device { controller: drive.cxl.controller, buffer: Buffer::new(&drive.cxl), answers: Slab::new() }
+        Device { controller: drive.cxl.controller, buffer: Buffer::new(&drive.cxl), answers: Table::default() }
     }
 
     fn data(&self, read: &Packet) -> Packet {
@@ -64,13 +63,13 @@ impl halves::Controller for Device {
                 (self.done(packet), admitted)
             }
         };
-        let context = self.answers.insert(answer) as u32;
+        let context = self.answers.insert(answer);
         ports.shared.scheduler.at(ready_at, Event::Controller { kind: 0, context });
     }
 
     /// An answer is ready.
     fn on_timer(&mut self, _: Time, timer: Timer, ports: &mut Ports) {
-        let answer = self.answers.remove(timer.context as usize);
+        let answer = self.answers.take(timer.context);
         ports.link.send_with(answer, &[], ports.shared);
     }
 

@@ -5,9 +5,11 @@
 //! overlap, several of them are in flight. When nothing more is known to be queued, the endpoint reads at
 //! the moment at which it *expects* a command, or continuously if it expects none.
 
-use super::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
+use phaselink_ring::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_entry};
+use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
+
 use super::predict::Predictor;
-use super::tails::Tails;
+use super::trailers::Trailers;
 use super::{ReadName, Role, doorbell_queue};
 use crate::drive::Drive;
 use crate::ledger::Stage;
@@ -28,10 +30,6 @@ mod timer {
     pub const EXPECT: u8 = FIRST + 1;
     pub const DATA_READY: u8 = FIRST + 2;
 }
-
-/// What the host finds in the mode word: whether to ring the doorbell.
-pub const MODE_POLL: u8 = 0;
-pub const MODE_DOORBELL: u8 = 1;
 
 /// Reads that may find nothing before the endpoint takes the queue to be at depth 1 again.
 const OVERLAP_MISSES: u8 = 8;
@@ -129,7 +127,7 @@ pub struct Endpoint {
     /// First binding of this protocol's queues.
     first_binding: usize,
     /// What chunks end in, in runs with data where that decides on the tag.
-    pub(super) tails: Option<Box<Tails>>,
+    pub(super) trailers: Option<Box<Trailers>>,
     pub counts: Counts,
 }
 
@@ -162,7 +160,7 @@ impl Endpoint {
             capacity_bytes: drive.media.capacity_mib << 20,
             max_payload_bytes: drive.link.max_payload_bytes,
             first_binding: drive.nvme.queue_pairs as usize,
-            tails: None,
+            trailers: None,
             counts: Counts::default(),
         }
     }
@@ -233,11 +231,7 @@ impl Endpoint {
         ports.shared.requests.charge(request, Stage::PollWait, sampled);
         ports.shared.requests.charge(request, Stage::Fetch, now);
         ports.shared.requests.accepted = request;
-        queue.head += 1;
-        if queue.head == queue.entries {
-            queue.head = 0;
-            queue.pass = next_pass(queue.pass);
-        }
+        (queue.head, queue.pass) = next_entry(queue.head, queue.pass, queue.entries);
         queue.packets = command.bytes.div_ceil(self.max_payload_bytes).max(1);
         let chunk = command.bytes.min(self.max_payload_bytes);
         queue.service = ports.link.packet_time(Kind::MemoryWrite, chunk) * u64::from(queue.packets);
@@ -381,8 +375,8 @@ impl Endpoint {
     fn start(&mut self, parsed: Time, read: Read, ports: &mut Ports) -> Time {
         let Read { command, request, .. } = read;
         ports.shared.requests.charge(request, Stage::Parse, parsed);
-        let end = command.offset.checked_add(command.bytes.into());
-        if command.bytes == 0 || end.is_none_or(|end| end > self.capacity_bytes) {
+        // The paper's device cuts data by packets, not by blocks.
+        if !command.is_within(self.capacity_bytes, 1) {
             // The protocol has no way to refuse a read: the host's time-out will tell it.
             self.counts.refused += 1;
             return parsed;
@@ -501,12 +495,12 @@ impl halves::Controller for Endpoint {
     }
 
     fn store(&mut self, packet: &Packet, ports: &mut Ports) {
-        self.learn_tails(packet, ports);
+        self.learn_trailers(packet, ports);
         ports.shared.store_user_data(packet);
     }
 
     fn keep_data(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
-        self.keep_tails(drive, seed, shared);
+        self.keep_trailers(drive, seed, shared);
     }
 
     fn packet_name(&self, packet: &Packet) -> &'static str {

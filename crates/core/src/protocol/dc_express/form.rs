@@ -7,10 +7,10 @@ use crate::closed_form::media::Access;
 use crate::closed_form::workload::{Arrivals, Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::protocol::dc_express::command::COMMAND_BYTES;
 use crate::protocol::nvme::form::{self, Split};
 use crate::request::Op;
 use crate::time::{Span, Time};
+use phaselink_ring::command::COMMAND_BYTES;
 
 const ENTRY_BYTES: u32 = COMMAND_BYTES as u32;
 

@@ -14,14 +14,12 @@
 //!
 //! No doorbell, no completion entry, no interrupt. Writes take the NVMe path, as in the paper.
 
-pub mod command;
 pub mod config;
 pub mod driver;
 pub mod endpoint;
 pub(crate) mod form;
 pub mod predict;
-pub mod tags;
-mod tails;
+mod trailers;
 
 use config::DcExpress;
 

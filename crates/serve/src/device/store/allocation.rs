@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::SeekFrom;
 
 use super::PAGE_BYTES;
-use super::header::DATA_START;
 
 /// File systems that overwrite allocated pages in place (statfs(2)): on others, which copy on write, an overwrite can
 /// find the disk full too.
@@ -28,27 +27,27 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
-    /// What is allocated of a store of `capacity_bytes` in `file`.
-    pub fn of(file: &File, capacity_bytes: u64) -> io::Result<Allocation> {
+    /// What is allocated of a store of `capacity_bytes` from `data_start` on in `file`.
+    pub fn of(file: &File, data_start: u64, capacity_bytes: u64) -> io::Result<Allocation> {
         let words = capacity_bytes.div_ceil(PAGE_BYTES).div_ceil(64);
         let kind = rustix::fs::fstatfs(file)?.f_type as u64;
         let allocation =
             Allocation { pages: (0..words).map(|_| AtomicU64::new(0)).collect(), in_place: IN_PLACE.contains(&kind) };
-        allocation.scan(file)?;
+        allocation.scan(file, data_start)?;
         Ok(allocation)
     }
 
     /// Find the data of a sparse file.
-    fn scan(&self, file: &File) -> io::Result<()> {
-        let mut at = DATA_START;
+    fn scan(&self, file: &File, data_start: u64) -> io::Result<()> {
+        let mut at = data_start;
         loop {
             let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
                 Err(rustix::io::Errno::NXIO) => return Ok(()),
                 other => other?,
             };
             let end = rustix::fs::seek(file, SeekFrom::Hole(start))?;
-            let first = (start.max(DATA_START) - DATA_START).next_multiple_of(PAGE_BYTES);
-            let last = (end - DATA_START) / PAGE_BYTES * PAGE_BYTES;
+            let first = (start.max(data_start) - data_start).next_multiple_of(PAGE_BYTES);
+            let last = (end - data_start) / PAGE_BYTES * PAGE_BYTES;
             self.note(first, last.saturating_sub(first));
             at = end;
         }

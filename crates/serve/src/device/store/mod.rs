@@ -13,14 +13,13 @@
 
 mod allocation;
 mod header;
-mod state;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -29,16 +28,14 @@ use phaselink_core::problem::Problem;
 use rustix::fs::FallocateFlags;
 
 use allocation::Allocation;
-use header::DATA_START;
 
 pub use header::Geometry;
-pub use state::STATE_BYTES_MAX;
 
 /// The bytes of a device.
 #[derive(Debug)]
 pub struct Store {
     geometry: Geometry,
-    /// The bytes themselves; of a file, from [`DATA_START`] on.
+    /// The bytes themselves.
     map: MmapRaw,
     backing: Backing,
 }
@@ -46,18 +43,19 @@ pub struct Store {
 /// What is behind the mapping.
 #[derive(Debug)]
 enum Backing {
-    Memory { state: Mutex<Vec<u8>> },
+    Memory,
     File(Box<FileBacking>),
 }
 
 #[derive(Debug)]
 struct FileBacking {
     file: File,
+    /// Where the device begins in the file.
+    data_start: u64,
     allocation: Allocation,
     /// Held for writing while space is given back, so that nobody finds a page of the mapping gone: with the disk full,
     /// that would end the process.
     holes: RwLock<()>,
-    state: Mutex<state::Slots>,
     /// Set once the disk has refused to take what was written: the kernel reports that only once, and forgets the
     /// bytes, so that no later flush may claim to have saved them.
     lost: AtomicBool,
@@ -77,7 +75,7 @@ impl Store {
             // Without large pages, finding a page takes about as long as its bytes do; and that is all.
             let _ = map.advise(Advice::HugePage);
         }
-        Ok(Store { geometry, map: map.into(), backing: Backing::Memory { state: Mutex::default() } })
+        Ok(Store { geometry, map: map.into(), backing: Backing::Memory })
     }
 
     /// The store in the file at `path`, which is made if it is missing or empty.
@@ -96,7 +94,7 @@ impl Store {
 
     /// Whether the bytes end with the process, so that flushing them is nothing.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self.backing, Backing::Memory { .. })
+        matches!(self.backing, Backing::Memory)
     }
 
     /// Copy the bytes from `offset` on.
@@ -110,11 +108,11 @@ impl Store {
     pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.check(offset, into.len() as u64);
         match &self.backing {
-            Backing::Memory { .. } => self.copy_out(offset, into),
+            Backing::Memory => self.copy_out(offset, into),
             Backing::File(backing) => {
                 let _guard = backing.holes.read().expect("no thread panics with the lock");
                 if !backing.allocation.holds(offset, into.len() as u64) {
-                    return backing.file.read_exact_at(into, DATA_START + offset);
+                    return backing.file.read_exact_at(into, backing.data_start + offset);
                 }
                 self.copy_out(offset, into);
             }
@@ -134,7 +132,7 @@ impl Store {
         match &self.backing {
             // SAFETY: the words lie within the mapping, which begins at a page and lives as long as `self`, and are
             // aligned; to what is done to them elsewhere, the same applies as in `copy_out`.
-            Backing::Memory { .. } => Some(unsafe { std::slice::from_raw_parts(first, bytes as usize / 8) }),
+            Backing::Memory => Some(unsafe { std::slice::from_raw_parts(first, bytes as usize / 8) }),
             Backing::File(_) => None,
         }
     }
@@ -157,11 +155,11 @@ impl Store {
     pub fn write(&self, offset: u64, from: &[u8]) -> io::Result<()> {
         self.check(offset, from.len() as u64);
         match &self.backing {
-            Backing::Memory { .. } => self.copy_in(offset, from),
+            Backing::Memory => self.copy_in(offset, from),
             Backing::File(backing) => {
                 let _guard = backing.holes.read().expect("no thread panics with the lock");
                 if !backing.allocation.can_overwrite(offset, from.len() as u64) {
-                    backing.file.write_all_at(from, DATA_START + offset)?;
+                    backing.file.write_all_at(from, backing.data_start + offset)?;
                     backing.allocation.note(offset, from.len() as u64);
                     return Ok(());
                 }
@@ -180,7 +178,7 @@ impl Store {
         self.check(offset, bytes);
         match &self.backing {
             Backing::File(backing) if !keep_space => self.punch(backing, offset, bytes),
-            Backing::Memory { .. } if !keep_space => self.forget(offset, bytes),
+            Backing::Memory if !keep_space => self.forget(offset, bytes),
             _ => self.write_zeros(offset, bytes),
         }
     }
@@ -191,7 +189,7 @@ impl Store {
     /// If it does not; from then on this fails for good, as nobody knows what is missing.
     pub fn flush(&self) -> io::Result<()> {
         let Backing::File(backing) = &self.backing else { return Ok(()) };
-        backing.settle(backing.file.sync_data())
+        backing.committed(backing.file.sync_data())
     }
 
     /// The bytes of one write reach the disk.
@@ -201,33 +199,7 @@ impl Store {
     pub fn flush_range(&self, offset: u64, bytes: u64) -> io::Result<()> {
         self.check(offset, bytes);
         let Backing::File(backing) = &self.backing else { return Ok(()) };
-        backing.settle(self.map.flush_range(offset as usize, bytes as usize))
-    }
-
-    /// Bytes of wear-levelling state as saved last; empty in a fresh store.
-    pub fn state(&self) -> Vec<u8> {
-        match &self.backing {
-            Backing::Memory { state } => state.lock().expect("no thread panics with the lock").clone(),
-            Backing::File(backing) => backing.state.lock().expect("no thread panics with the lock").bytes().to_vec(),
-        }
-    }
-
-    /// Save wear-levelling state, on the disk when this returns. A power cut leaves either this or what was there.
-    ///
-    /// # Errors
-    /// If the disk does not take it.
-    ///
-    /// # Panics
-    /// If it is longer than [`STATE_BYTES_MAX`].
-    pub fn save_state(&self, bytes: &[u8]) -> io::Result<()> {
-        assert!(bytes.len() <= STATE_BYTES_MAX, "{} bytes of state", bytes.len());
-        match &self.backing {
-            Backing::Memory { state } => *state.lock().expect("no thread panics with the lock") = bytes.to_vec(),
-            Backing::File(backing) => {
-                backing.state.lock().expect("no thread panics with the lock").save(&backing.file, bytes)?;
-            }
-        }
-        Ok(())
+        backing.committed(self.map.flush_range(offset as usize, bytes as usize))
     }
 
     fn check(&self, offset: u64, bytes: u64) {
@@ -269,7 +241,7 @@ impl Store {
             let _guard = backing.holes.write().expect("no thread panics with the lock");
             backing.allocation.forget(offset, bytes);
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            rustix::fs::fallocate(&backing.file, flags, DATA_START + offset, bytes)
+            rustix::fs::fallocate(&backing.file, flags, backing.data_start + offset, bytes)
         };
         match punched {
             Err(rustix::io::Errno::OPNOTSUPP) => self.write_zeros(offset, bytes),
@@ -321,7 +293,8 @@ fn prefetch(_byte: *const u8) {}
 const PAGE_BYTES: u64 = 4096;
 
 impl FileBacking {
-    fn settle(&self, flushed: io::Result<()>) -> io::Result<()> {
+    /// What a flush that has ended so is worth: nothing, once one has failed.
+    fn committed(&self, flushed: io::Result<()>) -> io::Result<()> {
         if flushed.is_err() {
             self.lost.store(true, Ordering::Relaxed);
         }
@@ -361,14 +334,13 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, Refusal> {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     lock(&file)?;
-    header::check_or_create(&file, geometry)?;
-    let slots = state::Slots::load(&file)?;
+    let data_start = header::check_or_create(&file, geometry)?;
     // SAFETY of the mapping's contents: whoever changes the file behind the server's back changes what guests read.
-    let map = MmapOptions::new().offset(DATA_START).len(geometry.len()).map_raw(&file)?;
+    let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;
     let backing = FileBacking {
-        allocation: Allocation::of(&file, geometry.capacity_bytes)?,
+        allocation: Allocation::of(&file, data_start, geometry.capacity_bytes)?,
         holes: RwLock::new(()),
-        state: Mutex::new(slots),
+        data_start,
         lost: AtomicBool::new(false),
         file,
     };

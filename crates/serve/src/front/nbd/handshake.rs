@@ -138,11 +138,11 @@ impl Handshake {
     }
 
     fn info(&mut self, option: u32, data: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
-        let Some(request) = wire::parse_info(data) else {
+        let Some(name) = wire::parse_info(data) else {
             wire::option_reply(output, option, reply::INVALID, b"");
             return Progress::More;
         };
-        if !export.answers_to(request.name) {
+        if !export.answers_to(name) {
             wire::option_reply(output, option, reply::UNKNOWN, b"there is no such export");
             return Progress::More;
         }

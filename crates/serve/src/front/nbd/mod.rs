@@ -2,34 +2,124 @@
 //! machine.
 //!
 //! The request is where a real host meets the device: it takes the place of the modelled application's. With timing on,
-//! it goes down the modelled software stack and is answered when the model says ([`timed`]), be that on the same thread
-//! or another ([`model`]); with timing off, it goes straight to the store, on the thread that has read it ([`lean`]).
+//! it goes down the modelled software stack and is answered when the model says ([`modelled`]), be that on the same thread
+//! or another ([`model`]); with timing off, it goes straight to the store, on the thread that has read it ([`untimed`]).
 //!
 //! - [`wire`] has the messages, [`handshake`] and [`session`] their order; these are pure, and never fail on any bytes.
 //! - [`uri`], [`socket`] and [`buffer`] are the way to the client; [`export`] says what requests are acceptable.
-//! - [`client`] is the other end, for `phaselink bench`.
+//! - [`client`] is the other end, by which `phaselink bench` loads a server ([`load`]).
 
 pub mod buffer;
 pub mod client;
 pub mod export;
 pub mod handshake;
-pub mod lean;
+mod load;
 pub mod model;
+pub mod modelled;
 pub mod session;
 pub mod socket;
-pub mod timed;
+pub mod untimed;
 pub mod uri;
 pub mod wire;
+
+use std::io;
+
+use phaselink_core::ledger::Outcome;
+use phaselink_core::time::Span;
+
+use super::{Asked, Front, Kind, Service, Switch, TargetKind, all};
+use crate::device::tally::Tally;
+use crate::model::wall::Clock;
+use export::{Command, Export};
+use model::Model;
+use session::Wanted;
+use socket::{Listener, Stream};
+use uri::{Place, Uri};
 
 /// Connections of one server, over all its addresses. Each holds at most two messages of 32 MiB.
 pub const CONNECTIONS_MAX: usize = 64;
 
-use export::Export;
-use socket::Listener;
+const SIMPLE_REPLIES: &str = "no-sr";
+
+/// How NBD is asked for.
+pub const KIND: Kind = Kind {
+    flag: "nbd",
+    value: "URI",
+    help: "Serve over NBD at nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT; may be given more than once",
+    switches: &[Switch {
+        name: SIMPLE_REPLIES,
+        alias: "no-structured-replies",
+        help: "Answer NBD clients with simple replies only, which common clients receive with fewer calls",
+    }],
+    brings_software: false,
+    check_model: |_| Ok(()),
+    socket: |text| {
+        Uri::parse(text).map(|uri| match uri.place {
+            Place::Unix(path) => Some(path),
+            Place::Tcp(_) => None,
+        })
+    },
+    bind: |Asked { addresses, switches }, _, geometry| {
+        let structured_replies = !switches.contains(&SIMPLE_REPLIES);
+        let uris = all(addresses.iter().map(|text| Uri::parse(text)))?;
+        let bound = uris.iter().map(|uri| {
+            let export = Export { name: uri.export.clone(), geometry, structured_replies };
+            Ok(ExportSocket { listener: Listener::bind(uri)?, export })
+        });
+        Ok(Box::new(Nbd(all(bound)?)))
+    },
+    target: Some(TargetKind {
+        form: "nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT",
+        parse: load::parse,
+    }),
+};
 
 /// An address with what is served there.
 #[derive(Debug)]
-pub struct Served {
+pub struct ExportSocket {
     pub listener: Listener,
     pub export: Export,
+}
+
+impl ExportSocket {
+    /// The next client, if one is waiting and there are not too many `open` connections.
+    fn accept(&self, open: usize) -> Option<Stream> {
+        // A connection that fails before it is made is the client's loss, and so is one too many.
+        let stream = self.listener.accept().ok().flatten()?;
+        (open < CONNECTIONS_MAX).then_some(stream)
+    }
+}
+
+/// Count a request that has been answered.
+fn count(tally: &mut Tally, wanted: &Wanted, latency: Span) {
+    match wanted.command {
+        Command::Read => tally.read.count(wanted.bytes, latency),
+        Command::Write { .. } => tally.write.count(wanted.bytes, latency),
+        Command::Flush => tally.flushes += 1,
+        Command::Trim { .. } | Command::Zero { .. } => tally.discards += 1,
+    }
+}
+
+/// Addresses of NBD.
+#[derive(Debug)]
+pub struct Nbd(pub Vec<ExportSocket>);
+
+impl Front for Nbd {
+    fn addresses(&self) -> Vec<String> {
+        self.0.iter().map(|one| one.listener.uri().to_string()).collect()
+    }
+
+    /// The engine that another front-end lends is asked where there is one: its host is the same.
+    fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
+        let Service { device, wait, .. } = *service;
+        if !service.timing {
+            return untimed::serve(device, &self.0, wait).map(|()| None);
+        }
+        if let Some(remote) = service.remote() {
+            return modelled::serve(device, &self.0, Model::Remote(remote), wait).map(|()| None);
+        }
+        let mut wall = service.wall(&device.drive, Clock::start());
+        modelled::serve(device, &self.0, Model::own(&mut wall, &device.drive), wait)?;
+        Ok(Some(service.outcome(&wall, &device.drive)))
+    }
 }

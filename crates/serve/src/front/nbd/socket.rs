@@ -4,14 +4,15 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use phaselink_core::problem::Problem;
 use rustix::net::sockopt;
 
+use super::buffer::Buffer;
 use super::uri::{Place, Uri};
+use crate::front::socket::bind_unix;
 
 /// Buffers of a connection in the kernel: a batch of requests and its answers should fit.
 const SOCKET_BUFFER_BYTES: usize = 1 << 20;
@@ -102,22 +103,21 @@ impl AsFd for Listener {
     }
 }
 
-/// A server that was killed leaves the name of its socket behind: one that nobody answers at is taken over.
-pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let is_socket = fs::symlink_metadata(path)?.file_type().is_socket();
-            if !is_socket || UnixStream::connect(path).is_ok() {
-                return Err(error);
-            }
-            fs::remove_file(path)?;
-            UnixListener::bind(path)
-        }
-        other => other,
-    }
-}
-
 impl Stream {
+    /// Send what is to be sent; false if the other side has no room for all of it now.
+    ///
+    /// # Errors
+    /// If the connection is broken.
+    pub fn send(&self, output: &mut Buffer) -> io::Result<bool> {
+        while !output.is_empty() {
+            match self.write(output.data())? {
+                Some(bytes) => output.consume(bytes),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
     /// Connect to a server.
     ///
     /// # Errors

@@ -123,14 +123,6 @@ pub struct OptionHeader {
     pub length: u32,
 }
 
-/// The data of INFO and GO.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InfoRequest<'a> {
-    pub name: &'a [u8],
-    /// Kinds of information asked for, two bytes each.
-    kinds: &'a [u8],
-}
-
 /// A request of the transmission phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -179,20 +171,14 @@ pub fn parse_option(bytes: &[u8]) -> Parsed<OptionHeader> {
     }
 }
 
-/// The data of INFO or GO; none if it contradicts itself.
-pub fn parse_info(data: &[u8]) -> Option<InfoRequest<'_>> {
+/// The name in the data of INFO or GO, behind which stand kinds of information of two bytes each, that a server may
+/// pass over; none if it contradicts itself.
+pub fn parse_info(data: &[u8]) -> Option<&[u8]> {
     let name_end = 4 + usize::try_from(be32(data.get(..4)?, 0)).ok()?;
     let name = data.get(4..name_end)?;
     let count = usize::from(be16(data.get(name_end..name_end + 2)?, 0));
     let kinds = &data[name_end + 2..];
-    (kinds.len() == 2 * count).then_some(InfoRequest { name, kinds })
-}
-
-impl InfoRequest<'_> {
-    /// Whether this kind of information is asked for.
-    pub fn asks_for(&self, kind: u16) -> bool {
-        self.kinds.chunks_exact(2).any(|pair| be16(pair, 0) == kind)
-    }
+    (kinds.len() == 2 * count).then_some(name)
 }
 
 /// A request, without the data of a write.

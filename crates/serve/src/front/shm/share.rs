@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use phaselink_core::problem::Problem;
 
 use crate::device::store::Geometry;
-use crate::front::nbd::socket::bind_unix;
+use crate::front::socket::bind_unix;
 
 /// A part of the drive and how it may be used, as on the command line: `PATH[,offset=SIZE][,size=SIZE][,readonly]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Part {
 
 /// A share whose socket waits for clients. The socket's name goes when this does.
 #[derive(Debug)]
-pub struct Served {
+pub struct ShareSocket {
     pub listener: UnixListener,
     pub share: Share,
     pub part: Part,
@@ -86,29 +86,29 @@ impl Share {
     }
 }
 
-impl Served {
+impl ShareSocket {
     /// Wait for clients at the share's socket.
     ///
     /// # Errors
     /// If the share does not fit the drive, or its path is taken.
-    pub fn bind(share: &Share, geometry: Geometry) -> Result<Served, Problem> {
+    pub fn bind(share: &Share, geometry: Geometry) -> Result<ShareSocket, Problem> {
         let part = share.part(geometry)?;
         let bound = bind_unix(&share.path).and_then(|listener| {
             listener.set_nonblocking(true)?;
-            Ok(Served { listener, share: share.clone(), part })
+            Ok(ShareSocket { listener, share: share.clone(), part })
         });
         bound.map_err(|error| Problem::new("--shm", None, format!("{share} cannot be served: {error}"), ""))
     }
 }
 
-impl Drop for Served {
+impl Drop for ShareSocket {
     fn drop(&mut self) {
         // A name that somebody has removed already is as good as removed.
         let _ = fs::remove_file(&self.share.path);
     }
 }
 
-impl AsFd for Served {
+impl AsFd for ShareSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

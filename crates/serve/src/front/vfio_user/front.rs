@@ -18,7 +18,8 @@ use super::connection::Connection;
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::store::{Geometry, Store};
-use crate::front::nbd::socket::bind_unix;
+use crate::front::pace::ROUNDS_IN_VAIN_MAX;
+use crate::front::socket::bind_unix;
 use crate::model::wall::Wait;
 use crate::nvme::{Controller, Identity, Order};
 
@@ -27,27 +28,27 @@ const SOCKET_IN_DIRECTORY: &str = "cntrl";
 
 /// A socket, and who its controller says it is.
 #[derive(Debug)]
-pub struct Served {
+pub struct ControllerSocket {
     listener: UnixListener,
     path: PathBuf,
     identity: Identity,
 }
 
-impl Served {
+impl ControllerSocket {
     /// Wait for clients at `path`, or at `cntrl` within it if it is a directory. `number` tells several fronts of a drive
     /// from each other.
     ///
     /// # Errors
     /// If the path is taken, or the drive has blocks that NVMe has not.
-    pub fn bind(path: &Path, name: &str, geometry: Geometry, number: usize) -> Result<Served, Problem> {
+    pub fn bind(path: &Path, name: &str, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
         let identity = Identity::new(name, geometry, number)?;
-        let path = if path.is_dir() { path.join(SOCKET_IN_DIRECTORY) } else { path.to_path_buf() };
+        let path = socket_path(path);
         let bound = bind_unix(&path).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(listener)
         });
         match bound {
-            Ok(listener) => Ok(Served { listener, path, identity }),
+            Ok(listener) => Ok(ControllerSocket { listener, path, identity }),
             Err(error) => {
                 let found = format!("{} cannot be served: {error}", path.display());
                 Err(Problem::new("--vfio-user", None, found, ""))
@@ -61,7 +62,12 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+/// Where the socket is that is served at `path`: there, or in it if it is a directory.
+pub fn socket_path(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(SOCKET_IN_DIRECTORY) } else { path.to_path_buf() }
+}
+
+impl Drop for ControllerSocket {
     fn drop(&mut self) {
         // A name that somebody has removed already is as good as removed.
         let _ = fs::remove_file(&self.path);
@@ -72,13 +78,11 @@ impl Drop for Served {
 /// said something says more soon.
 const ATTENDED_EVERY: u32 = 512;
 const ATTENDED_AGAIN: u32 = 16;
-/// Rounds in vain before the thread gives way for a moment, so that whoever shares its processor gets on too.
-const IN_VAIN_MAX: u32 = 1024;
 
 /// A controller, with its client if there is one.
 #[derive(Debug)]
 pub struct Front<'a> {
-    served: &'a Served,
+    served: &'a ControllerSocket,
     pub controller: Controller,
     pub client: Option<Connection>,
     /// Clients so far.
@@ -88,7 +92,7 @@ pub struct Front<'a> {
 
 impl Front<'_> {
     /// Nobody has come yet. `is_mappable` says whether clients may ring without telling.
-    pub fn new(served: &Served, is_mappable: bool) -> Front<'_> {
+    pub fn new(served: &ControllerSocket, is_mappable: bool) -> Front<'_> {
         Front {
             served,
             controller: Controller::new(served.identity.clone()),
@@ -166,7 +170,7 @@ impl Disk {
 
     /// Answer the next order that is durable now, or never will be. Nothing if none is.
     #[inline]
-    pub fn settle(&mut self, fronts: &mut [Front]) -> Option<(Unsaved, Status)> {
+    pub fn commit(&mut self, fronts: &mut [Front]) -> Option<(Unsaved, Status)> {
         let (unsaved, flushed) = self.flusher.take_done()?;
         let front = &mut fronts[unsaved.place];
         let is_there = front.clients_ever == unsaved.client;
@@ -239,7 +243,7 @@ impl Rounds {
     #[inline]
     pub fn is_to_rest(&mut self, found: bool, wait: Wait) -> bool {
         self.in_vain = if found { 0 } else { self.in_vain + 1 };
-        if self.in_vain >= IN_VAIN_MAX || self.in_vain > 0 && wait == Wait::Block {
+        if self.in_vain >= ROUNDS_IN_VAIN_MAX || self.in_vain > 0 && wait == Wait::Block {
             self.in_vain = 0;
             return true;
         }

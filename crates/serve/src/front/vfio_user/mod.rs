@@ -18,8 +18,8 @@
 //! - [`session`] answers messages. It has no socket: one message in, one reply out.
 //! - [`memory`] is the client's memory, [`mapping`] the part of it that is mapped here and the only `unsafe` code.
 //! - [`connection`] is the socket, and the [`Host`](crate::nvme::Host) of a controller.
-//! - [`front`] is an address with its controller; [`lean`] and [`timed`] are the device thread, without and with the
-//!   model.
+//! - [`front`] is an address with its controller; [`serve`] is the loop of the device thread, [`untimed`] and [`modelled`]
+//!   what it does with commands, without and with the model.
 //!
 //! A client goes when it likes. Its memory and interrupts are then let go, the controller is as after a power cut, and
 //! the next client may come; the data stays.
@@ -27,12 +27,70 @@
 pub mod connection;
 pub mod front;
 pub mod interrupts;
-pub mod lean;
 pub mod mapping;
 pub mod memory;
+pub mod modelled;
 pub mod pci;
+mod serve;
 pub mod session;
-pub mod timed;
+pub mod untimed;
 pub mod wire;
 
-pub use front::Served;
+use std::io;
+use std::path::Path;
+
+use phaselink_core::drive::{Drive, Interface};
+use phaselink_core::ledger::Outcome;
+use phaselink_core::problem::Problem;
+
+use super::{Asked, Front, Kind, Service, all};
+use crate::model::wall::Clock;
+
+pub use front::{ControllerSocket, socket_path};
+
+/// How NVMe over vfio-user is asked for.
+pub const KIND: Kind = Kind {
+    flag: "vfio-user",
+    value: "PATH",
+    help: "Serve an NVMe device over vfio-user at the socket PATH, or at PATH/cntrl if PATH is a directory; may be given \
+           more than once",
+    switches: &[],
+    brings_software: true,
+    check_model,
+    socket: |text| Ok(Some(socket_path(Path::new(text)))),
+    bind: |Asked { addresses, .. }, drive, geometry| {
+        let bind =
+            |(number, path): (usize, &String)| ControllerSocket::bind(Path::new(path), &drive.name, geometry, number);
+        Ok(Box::new(VfioUser(all(addresses.iter().enumerate().map(bind))?)))
+    },
+    target: None,
+};
+
+fn check_model(drive: &Drive) -> Result<(), Problem> {
+    if drive.interface == Interface::Nvme {
+        return Ok(());
+    }
+    let found = format!("--vfio-user: hosts speak NVMe, and {} does not", drive.name);
+    Err(Problem::new("serve", None, found, "a drive with interface nvme, or --timing off"))
+}
+
+/// Sockets of NVMe over vfio-user.
+#[derive(Debug)]
+pub struct VfioUser(pub Vec<ControllerSocket>);
+
+impl Front for VfioUser {
+    fn addresses(&self) -> Vec<String> {
+        self.0.iter().map(ControllerSocket::address).collect()
+    }
+
+    fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
+        let Service { device, wait, .. } = *service;
+        if !service.timing {
+            return untimed::serve(device, &self.0, wait).map(|()| None);
+        }
+        let drive = modelled::behind_the_doorbell(&device.drive);
+        let mut wall = service.wall(&drive, Clock::start());
+        modelled::serve(device, &self.0, &mut wall, wait)?;
+        Ok(Some(service.outcome(&wall, &drive)))
+    }
+}

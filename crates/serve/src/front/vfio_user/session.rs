@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use phaselink_client::memory::Memory as Page;
+use phaselink_ring::shared::memory::Memory as Page;
 use serde_json::{Value, json};
 
 use super::interrupts::{self, Interrupts, Outcome, Setting};

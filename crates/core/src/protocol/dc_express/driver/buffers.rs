@@ -1,12 +1,13 @@
 //! Receive buffers in runs with data: the tags that really stand in them say whether a read is complete.
 
+use phaselink_ring::trailer::{self, Tag, TagWidth};
+
 use super::{Driver, Read};
 use crate::link::Link;
 use crate::memory::HostMemory;
 use crate::protocol::dc_express::ReadName;
 use crate::protocol::dc_express::config::TagChoice;
-use crate::protocol::dc_express::tags::{self, TagWidth};
-use crate::protocol::dc_express::tails::announced;
+use crate::protocol::dc_express::trailers::announced;
 use crate::shared::Shared;
 use crate::time::Time;
 
@@ -15,13 +16,15 @@ impl Driver {
     pub(super) fn mark(&mut self, number: usize, slot: u16, shared: &mut Shared) -> u64 {
         let read = self.queues[number].reads[usize::from(slot)].expect("a read is in this slot");
         shared.prepare_buffer(read.request);
-        let tag = self.choose_tag(number, &read, &shared.memory);
+        let tag = Tag { value: self.choose_tag(number, &read, &shared.memory), width: self.width() };
         let request = &shared.requests[read.request];
-        let (address, mut buffer) = (request.buffer, vec![0; request.io.bytes as usize]);
-        shared.memory.read(address, &mut buffer);
-        tags::mark(&mut buffer, self.chunk_bytes as usize, tag, self.width());
-        shared.memory.write(address, &buffer);
-        tag
+        for place in trailer::places(request.io.bytes as usize, self.chunk_bytes as usize, tag.width) {
+            let mut bytes = [0; 8];
+            let bytes = &mut bytes[..place.len()];
+            tag.mark(bytes);
+            shared.memory.write(request.buffer + place.start as u64, bytes);
+        }
+        tag.value
     }
 
     /// The driver's own random tag, or the one that the endpoint has announced. A read that got stuck with that one
@@ -51,9 +54,9 @@ impl Driver {
         let width = self.width();
         let read = self.queues[usize::from(name.queue)].reads[usize::from(name.slot)].as_mut().expect("a read");
         let request = &shared.requests[read.request];
-        let marked = self.chunk_bytes as usize;
-        let first =
-            first_incomplete(&shared.memory, request.buffer, request.io.bytes as usize, marked, read.tag, width);
+        let tag = Tag { value: read.tag, width };
+        let buffer = (request.buffer, request.io.bytes as usize);
+        let first = first_incomplete(&shared.memory, buffer, self.chunk_bytes as usize, tag);
         let all_here = read.settled == total;
         match first {
             None => {
@@ -69,22 +72,15 @@ impl Driver {
     }
 }
 
-/// As [`tags::first_incomplete`], in host memory. While the tail of the whole buffer stands, the rest is not touched.
-fn first_incomplete(
-    memory: &HostMemory,
-    address: u64,
-    bytes: usize,
-    chunk_bytes: usize,
-    tag: u64,
-    width: TagWidth,
-) -> Option<usize> {
-    let chunks = bytes.div_ceil(chunk_bytes);
-    let last = (chunks - 1) * chunk_bytes;
-    let mut buffer = vec![0; bytes];
-    memory.read(address + last as u64, &mut buffer[last..]);
-    if tags::first_incomplete(&buffer[last..], chunk_bytes, tag, width).is_some() {
-        return Some(chunks - 1);
-    }
-    memory.read(address, &mut buffer[..last]);
-    tags::first_incomplete(&buffer, chunk_bytes, tag, width)
+/// The first chunk found of a buffer, its address and bytes, that still ends in the tag.
+fn first_incomplete(memory: &HostMemory, buffer: (u64, usize), chunk_bytes: usize, tag: Tag) -> Option<usize> {
+    let (address, bytes) = buffer;
+    let is_marked = |chunk| {
+        let place = trailer::place(chunk, bytes, chunk_bytes, tag.width);
+        let mut trailer = [0; 8];
+        let trailer = &mut trailer[..place.len()];
+        memory.read(address + place.start as u64, trailer);
+        tag.ends(trailer)
+    };
+    trailer::first_incomplete(bytes.div_ceil(chunk_bytes), is_marked)
 }

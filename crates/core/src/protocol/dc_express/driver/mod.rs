@@ -12,8 +12,10 @@ use crate::protocol::halves::{self, Driver as _};
 use crate::request::Io;
 use std::collections::VecDeque;
 
-use super::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
-use super::endpoint::{Endpoint, MODE_DOORBELL};
+use phaselink_ring::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_entry};
+use phaselink_ring::layout::MODE_DOORBELL;
+
+use super::endpoint::Endpoint;
 use super::{ReadName, Role, doorbell};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
@@ -148,11 +150,7 @@ impl Driver {
         let command = Command { operation, pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag };
         shared.memory.write(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, &command.encode());
         shared.requests.bind(self.first_binding + number, queue.tail as usize, request);
-        queue.tail += 1;
-        if queue.tail == queue.entries {
-            queue.tail = 0;
-            queue.pass = next_pass(queue.pass);
-        }
+        (queue.tail, queue.pass) = next_entry(queue.tail, queue.pass, queue.entries);
         let mut mode = [0];
         shared.memory.read(queue.mode_word, &mut mode);
         if mode[0] == MODE_DOORBELL {

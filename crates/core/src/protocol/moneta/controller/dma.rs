@@ -7,10 +7,9 @@
 
 use std::collections::VecDeque;
 
-use slab::Slab;
-
 use super::Piece;
 use crate::request::Op;
+use crate::table::Table;
 
 /// One engine.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +27,7 @@ impl Dma {
     }
 
     /// The next piece to move, if it may start now; it is under way from then on.
-    pub fn start(&mut self, pieces: &Slab<Piece>) -> Option<u32> {
+    pub fn start(&mut self, pieces: &Table<Piece>) -> Option<u32> {
         let &(piece, op) = self.line.front()?;
         let is_ready = op == Op::Write || pieces[piece as usize].buffered;
         let turns_round = self.under_way > 0 && self.direction != Some(op);

@@ -12,21 +12,20 @@ mod dma;
 mod queues;
 mod status;
 
-use crate::drive::Drive;
-use crate::protocol::halves;
-use slab::Slab;
-
 use super::Role;
 use super::spec::{self, BLOCK_BYTES, Register, RequestWord};
+use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::media::BusRate;
 use crate::media::timing::Bus;
+use crate::protocol::halves;
 use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
 use crate::request::Op;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
+use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet, Payload};
 use dma::Dma;
@@ -81,7 +80,7 @@ pub struct Controller {
     request_words: u8,
     active: Vec<Option<Active>>,
     queues: Queues,
-    pieces: Slab<Piece>,
+    pieces: Table<Piece>,
     /// The DMA engines, one for each request queue.
     dma: [Dma; 2],
     reads: Reads,
@@ -109,7 +108,7 @@ impl Controller {
             request_words: moneta.request_words,
             active: vec![None; moneta.tags.into()],
             queues: Queues::new(moneta),
-            pieces: Slab::new(),
+            pieces: Table::default(),
             dma: [Dma::default(), Dma::default()],
             reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
             ring: Bus::default(),
@@ -181,7 +180,7 @@ impl Controller {
     fn fill_scoreboard(&mut self, now: Time, ports: &mut Ports) {
         while let Some(tag) = self.queues.draw() {
             let piece = self.take_piece(now, tag, ports.shared);
-            let id = self.pieces.insert(piece) as u32;
+            let id = self.pieces.insert(piece);
             let engine = self.queues.number(piece.op);
             self.dma[engine].line_up(id, piece.op);
             match piece.op {
@@ -270,7 +269,7 @@ impl Controller {
 
     /// The data of a read has left: its transfer buffer is free.
     fn on_data_delivered(&mut self, now: Time, piece: u32, ports: &mut Ports) {
-        self.pieces.remove(piece as usize);
+        self.pieces.vacate(piece);
         self.end_transfer(Op::Read, ports);
         self.queues.free_buffer(Op::Read);
         self.fill_scoreboard(now, ports);
@@ -294,7 +293,7 @@ impl Controller {
 
     /// A write is in its memory controller, and its transfer buffer free.
     fn on_relayed(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let piece = self.pieces.remove(id as usize);
+        let piece = self.pieces.take(id);
         let timing = ports.media.write(now, piece.offset, piece.bytes);
         ports.shared.requests.charge(piece.request, Stage::MediaWait, timing.started);
         ports.shared.requests.charge(piece.request, Stage::Media, timing.acknowledged_at);

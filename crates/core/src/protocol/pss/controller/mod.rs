@@ -10,10 +10,9 @@ pub mod lanes;
 
 use crate::drive::Drive;
 use crate::protocol::halves::{self, Looking};
+use crate::table::Table;
 use std::collections::VecDeque;
 use std::ops::Range;
-
-use slab::Slab;
 
 use super::Role;
 use super::spec::{
@@ -94,7 +93,7 @@ pub struct Controller {
     exchanging: bool,
     exchange_descriptors: u32,
     commands_max: usize,
-    commands: Slab<Command>,
+    commands: Table<Command>,
     /// Commands behind a write that the cache has no room for, in their order.
     held: VecDeque<u32>,
     firmware: Firmware,
@@ -127,7 +126,7 @@ impl Controller {
             exchanging: false,
             exchange_descriptors: pss.exchange_descriptors.into(),
             commands_max: pss.commands.into(),
-            commands: Slab::new(),
+            commands: Table::default(),
             held: VecDeque::new(),
             firmware: Firmware::new(pss.firmware_cores, pss.firmware),
             cache: Cache::new(pss.cache_pages),
@@ -190,7 +189,7 @@ impl Controller {
             ports.shared.requests.charge(request, Stage::Fetch, now);
             ports.shared.requests.accepted = request;
             let descriptor = Descriptor::decode(bytes);
-            let id = self.commands.insert(Command { descriptor, request, bytes_missing: 0, pages_missing: 0 }) as u32;
+            let id = self.commands.insert(Command { descriptor, request, bytes_missing: 0, pages_missing: 0 });
             let decoded = self.firmware.work(now);
             ports.shared.requests.charge(request, Stage::Firmware, decoded);
             ports.shared.scheduler.at(decoded, Event::Controller { kind: timer::DECODED, context: id });
@@ -423,7 +422,7 @@ impl Controller {
 
     /// Write the record of a command, and tell the host.
     fn finish(&mut self, now: Time, id: u32, status: Status, ports: &mut Ports) {
-        let command = self.commands.remove(id as usize);
+        let command = self.commands.take(id);
         let address = self.area.record(self.records);
         self.records = self.records.wrapping_add(1);
         self.counts.commands += 1;

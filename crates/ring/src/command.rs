@@ -66,6 +66,14 @@ impl Command {
             tag: word(3),
         })
     }
+
+    /// Whether it names bytes, all of them within a device of this size, and in whole blocks.
+    #[inline]
+    pub fn is_within(&self, capacity_bytes: u64, block_bytes: u32) -> bool {
+        let (block, bytes) = (u64::from(block_bytes), u64::from(self.bytes));
+        let is_whole = bytes > 0 && self.offset.is_multiple_of(block) && bytes.is_multiple_of(block);
+        is_whole && self.offset.checked_add(bytes).is_some_and(|end| end <= capacity_bytes)
+    }
 }
 
 impl Operation {
@@ -80,17 +88,47 @@ impl Operation {
     }
 }
 
-/// The mark of the pass after `pass`.
-pub fn next_pass(pass: u8) -> u8 {
-    3 - pass
-}
-
-/// Marks of the first pass over a ring.
+/// Mark of the first pass over a ring.
 pub const FIRST_PASS: u8 = 1;
+
+/// The entry after `entry` in a ring of `entries`, and the mark of its pass.
+#[inline]
+pub fn next_entry(entry: u32, pass: u8, entries: u32) -> (u32, u8) {
+    if entry + 1 == entries { (0, 3 - pass) } else { (entry + 1, pass) }
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_pass_over_a_ring_of_any_length_has_another_mark_than_the_one_before() {
+        for entries in 1..5 {
+            let (mut entry, mut pass) = (0, FIRST_PASS);
+            for step in 1..20 {
+                (entry, pass) = next_entry(entry, pass, entries);
+                assert_eq!((entry, pass), (step % entries, 1 + (step / entries % 2) as u8));
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_device_and_of_whole_blocks() {
+        let command = |offset, bytes| Command {
+            operation: Operation::Read,
+            pass: 1,
+            slot: 0,
+            attempt: 0,
+            offset,
+            bytes,
+            buffer: 0,
+            tag: 0,
+        };
+        assert!(command(512, 512).is_within(1024, 512) && command(1023, 1).is_within(1024, 1));
+        for (offset, bytes) in [(0, 0), (1024, 512), (0, 1536), (256, 512), (512, 256), (u64::MAX - 511, 1024)] {
+            assert!(!command(offset, bytes).is_within(1024, 512), "{bytes} at {offset}");
+        }
+    }
 
     #[test]
     fn a_command_reads_back_and_an_empty_slot_is_none() {

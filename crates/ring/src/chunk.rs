@@ -4,12 +4,13 @@
 //!
 //! ```text
 //!    host                                            device
-//!    store every tail: the tag          (relaxed)
+//!    store every trailer: the tag       (relaxed)
 //!    store words 1..8 of a command      (relaxed)
 //!    store word 0, with the pass        (release) ──> load word 0                      (acquire)
 //!                                                     load words 1..8                  (relaxed)
 //!                                                     for each chunk: store words 0..63 (relaxed)
-//!    load every tail until it is no tag (acquire) <──                 store the tail   (release)
+//!    load every trailer until it        (acquire) <──                 store the trailer (release)
+//!      is no tag
 //!    load the data                      (relaxed)
 //! ```
 //!
@@ -22,15 +23,13 @@
 //! All access is by atomic words, so that a peer who writes where or when it should not makes values wrong, and nothing
 //! else. On x86-64 these are plain loads and stores; on AArch64 release and acquire are `stlr` and `ldar` (or `ldapr`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use phaselink_core::protocol::dc_express::command::COMMAND_BYTES;
-use phaselink_core::protocol::dc_express::tags::TagWidth;
+use crate::command::COMMAND_BYTES;
+use crate::trailer::{self, Tag};
 
-use crate::wide;
-
-/// The unit in which data becomes visible: each chunk has a tail. On the link it is a packet's 128 bytes (section 3.1);
-/// here nothing cuts data into packets, and a tail is a line that both sides write: with one a page instead of one a
+/// The unit in which data becomes visible: each chunk has a trailer. On the link it is a packet's 128 bytes (section 3.1);
+/// here nothing cuts data into packets, and a trailer is in a line that both sides write: with one a page instead of one a
 /// sector, pages at depth 32 have come from 0.79 of the rate of two bare threads to 0.91 of it.
 pub const CHUNK_BYTES: usize = 4096;
 /// The same in words.
@@ -39,7 +38,7 @@ pub const CHUNK_WORDS: usize = CHUNK_BYTES / WORD_BYTES;
 pub const WORD_BYTES: usize = 8;
 /// Bytes of a cache line, and its words.
 pub(crate) const LINE_BYTES: usize = 64;
-const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES;
+pub(crate) const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES;
 /// Bytes that are fetched ahead: a processor waits for some sixteen lines at a time, and follows by itself from there.
 pub const AHEAD_BYTES: usize = 1024;
 const AHEAD_WORDS: usize = AHEAD_BYTES / WORD_BYTES;
@@ -70,81 +69,6 @@ pub trait Word: Sized {
     }
 }
 
-impl Word for AtomicU64 {
-    #[inline(always)]
-    fn load(&self, order: Ordering) -> u64 {
-        AtomicU64::load(self, order)
-    }
-
-    #[inline(always)]
-    fn store(&self, value: u64, order: Ordering) {
-        AtomicU64::store(self, value, order);
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    fn prefetch(&self) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which reads nothing that a program could see.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self).cast()) }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    fn prefetch_to_write(&self) {
-        let word = std::ptr::from_ref(self);
-        // The compiler's own hint becomes one to read unless it may assume that the processor has this one. Those that
-        // do not have it take it for nothing (Intel's manual, volume 2, PREFETCHW).
-        // SAFETY: as above.
-        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags)) }
-    }
-
-    #[inline]
-    fn load_all(words: &[AtomicU64], into: &mut [u8]) {
-        let lines = words.len().min(into.len() / WORD_BYTES) / LINE_WORDS;
-        // SAFETY: so many lines lie in both, and what is borrowed for writing is no part of what is shared.
-        let done = unsafe { wide::copy(words.as_ptr().cast(), into.as_mut_ptr(), lines) };
-        load_words(&words[done * LINE_WORDS..], &mut into[done * LINE_BYTES..]);
-    }
-
-    #[inline]
-    fn store_all(words: &[AtomicU64], from: &[u8]) {
-        let lines = words.len().min(from.len() / WORD_BYTES) / LINE_WORDS;
-        // SAFETY: so many lines lie in both, and atomics may be written where they are shared.
-        let done = unsafe { wide::copy(from.as_ptr(), words.as_ptr().cast::<u8>().cast_mut(), lines) };
-        store_words(&words[done * LINE_WORDS..], &from[done * LINE_BYTES..]);
-    }
-
-    #[inline]
-    fn copy_all(from: &[AtomicU64], into: &[AtomicU64]) {
-        let lines = from.len().min(into.len()) / LINE_WORDS;
-        // SAFETY: as above; where both overlap, some words are copied before others, and all of them are words.
-        let done = unsafe { wide::copy(from.as_ptr().cast(), into.as_ptr().cast::<u8>().cast_mut(), lines) };
-        copy_words(&from[done * LINE_WORDS..], &into[done * LINE_WORDS..]);
-    }
-}
-
-/// A tag as it stands in the last word of a chunk.
-#[derive(Clone, Copy, Debug)]
-pub struct Tag {
-    pub value: u64,
-    pub width: TagWidth,
-}
-
-impl Tag {
-    /// A word that ends in the tag, as [`tags::mark`](phaselink_core::protocol::dc_express::tags::mark) makes it.
-    #[inline]
-    fn word(self) -> u64 {
-        self.value << (u64::BITS - self.width.bits())
-    }
-
-    /// Whether a word ends in the tag.
-    #[inline]
-    fn stands_in(self, word: u64) -> bool {
-        word >> (u64::BITS - self.width.bits()) == self.value
-    }
-}
-
 /// The host marks a receive buffer.
 #[inline]
 pub fn mark<W: Word>(buffer: &[W], tag: Tag) {
@@ -154,13 +78,14 @@ pub fn mark<W: Word>(buffer: &[W], tag: Tag) {
     }
 }
 
-/// Whether no chunk ends in the tag any more: all data is there. The last one is looked at first, as it usually arrives
-/// last (figure 2 of the paper).
+/// Whether no chunk ends in the tag any more: all data is there.
 #[inline]
 pub fn is_complete<W: Word>(buffer: &[W], tag: Tag) -> bool {
-    let is_here = |chunk: &[W]| chunk.last().is_none_or(|word| !tag.stands_in(word.load(Ordering::Acquire)));
-    let mut chunks = buffer.chunks(CHUNK_WORDS);
-    chunks.next_back().is_none_or(is_here) && chunks.all(is_here)
+    let is_marked = |chunk: usize| {
+        let trailer = &buffer[((chunk + 1) * CHUNK_WORDS).min(buffer.len()) - 1];
+        tag.stands_in(trailer.load(Ordering::Acquire))
+    };
+    trailer::first_incomplete(buffer.len().div_ceil(CHUNK_WORDS), is_marked).is_none()
 }
 
 /// Fetch a buffer, ahead of copying it out.
@@ -183,10 +108,10 @@ pub fn deliver<W: Word>(buffer: &[W], data: &[u8]) {
     assert!(data.len().is_multiple_of(WORD_BYTES), "data comes in whole words");
     let chunks = buffer[..data.len() / WORD_BYTES].chunks(CHUNK_WORDS);
     for (chunk, piece) in chunks.zip(data.chunks(CHUNK_BYTES)) {
-        let (tail, body) = chunk.split_last().expect("no chunk is empty");
+        let (trailer, body) = chunk.split_last().expect("no chunk is empty");
         let (rest, last) = piece.split_last_chunk::<WORD_BYTES>().expect("a word for each");
         W::store_all(body, rest);
-        tail.store(u64::from_le_bytes(*last), Ordering::Release);
+        trailer.store(u64::from_le_bytes(*last), Ordering::Release);
     }
 }
 
@@ -197,10 +122,10 @@ pub fn deliver<W: Word>(buffer: &[W], data: &[u8]) {
 #[inline]
 pub fn forward<W: Word>(buffer: &[W], data: &[W]) {
     for (chunk, piece) in buffer[..data.len()].chunks(CHUNK_WORDS).zip(data.chunks(CHUNK_WORDS)) {
-        let (tail, body) = chunk.split_last().expect("no chunk is empty");
+        let (trailer, body) = chunk.split_last().expect("no chunk is empty");
         let (last, rest) = piece.split_last().expect("a word for each");
         W::copy_all(rest, body);
-        tail.store(last.load(Ordering::Relaxed), Ordering::Release);
+        trailer.store(last.load(Ordering::Relaxed), Ordering::Release);
     }
 }
 
@@ -217,21 +142,21 @@ pub fn copy_in<W: Word>(buffer: &[W], from: &[u8]) {
 }
 
 #[inline(always)]
-fn load_words<W: Word>(words: &[W], into: &mut [u8]) {
+pub(crate) fn load_words<W: Word>(words: &[W], into: &mut [u8]) {
     for (word, bytes) in words.iter().zip(into.as_chunks_mut().0) {
         *bytes = word.load(Ordering::Relaxed).to_le_bytes();
     }
 }
 
 #[inline(always)]
-fn store_words<W: Word>(words: &[W], from: &[u8]) {
+pub(crate) fn store_words<W: Word>(words: &[W], from: &[u8]) {
     for (word, bytes) in words.iter().zip(from.as_chunks().0) {
         word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
     }
 }
 
 #[inline(always)]
-fn copy_words<W: Word>(from: &[W], into: &[W]) {
+pub(crate) fn copy_words<W: Word>(from: &[W], into: &[W]) {
     for (from, into) in from.iter().zip(into) {
         into.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
     }
@@ -259,19 +184,41 @@ pub fn take<W: Word>(entry: &[W], pass: u8) -> Option<[u8; COMMAND_BYTES]> {
 
 #[cfg(test)]
 mod tests {
-    use phaselink_core::protocol::dc_express::tags;
+    use std::cell::Cell;
 
     use super::*;
+    use crate::trailer::TagWidth;
 
+    /// A word of one thread.
+    struct Lone(Cell<u64>);
+
+    impl Word for Lone {
+        fn load(&self, _order: Ordering) -> u64 {
+            self.0.get()
+        }
+
+        fn store(&self, value: u64, _order: Ordering) {
+            self.0.set(value);
+        }
+    }
+
+    /// Buffers of words hold their tags at the bytes that the rule for any buffer names, and nowhere else.
     #[test]
-    fn a_tag_stands_where_the_simulator_puts_it() {
+    fn tags_of_words_stand_where_those_of_bytes_do() {
         for width in [TagWidth::Bits8, TagWidth::Bits16, TagWidth::Bits32, TagWidth::Bits64] {
-            let tag = Tag { value: 0x8877_6655_4433_22f1 & (u64::MAX >> (64 - width.bits())), width };
-            let mut bytes = [0; WORD_BYTES];
-            tags::mark(&mut bytes, WORD_BYTES, tag.value, width);
-            assert_eq!(tag.word(), u64::from_le_bytes(bytes));
-            assert!(tag.stands_in(tag.word() | u64::from(width != TagWidth::Bits64)));
-            assert!(!tag.stands_in(tag.word() ^ 1 << 63));
+            let tag = Tag { value: 0x8877_6655_4433_22f1 & width.value_max(), width };
+            for words in [1, 2, CHUNK_WORDS - 1, CHUNK_WORDS, CHUNK_WORDS + 1, 3 * CHUNK_WORDS] {
+                let buffer: Vec<Lone> = (0..words).map(|_| Lone(Cell::new(0))).collect();
+                mark(&buffer, tag);
+                let mut bytes = vec![0; words * WORD_BYTES];
+                copy_out(&buffer, &mut bytes);
+                for place in trailer::places(bytes.len(), CHUNK_BYTES, width) {
+                    assert!(tag.ends(&bytes[place.clone()]));
+                    bytes[place].fill(0);
+                }
+                assert!(bytes.iter().all(|byte| *byte == 0));
+                assert!(!is_complete(&buffer, tag));
+            }
         }
     }
 }

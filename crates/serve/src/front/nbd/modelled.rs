@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use phaselink_core::engine::Completed;
 use phaselink_core::request::{Io, Op};
-use phaselink_core::time::Time;
+use phaselink_core::table::Table;
+use phaselink_core::time::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::export::Command;
@@ -20,17 +21,15 @@ use super::model::Model;
 use super::session::{Session, Wanted, change, status};
 use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
-use super::{CONNECTIONS_MAX, Served};
+use super::{ExportSocket, count};
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::tally::{Tally, locked};
+use crate::front::pace::SLEEP_MAX;
 use crate::model::wall::Wait;
 
 /// Requests of one client under way; further ones wait in its socket.
 const UNDER_WAY_MAX: usize = 1024;
-
-/// Longest sleep while nobody is there.
-const ALONE_MAX: Duration = Duration::from_millis(100);
 
 /// A connection.
 struct Client {
@@ -56,13 +55,13 @@ struct UnderWay {
 /// Everything of a server with timing.
 struct Server<'a> {
     device: &'a Device,
-    served: &'a [Served],
+    served: &'a [ExportSocket],
     model: Model<'a>,
     /// By number; numbers are never used again, so that a request whose client has gone finds nobody.
     clients: BTreeMap<u64, Client>,
     clients_ever: u64,
-    requests: Vec<Option<UnderWay>>,
-    free: Vec<u32>,
+    /// By token.
+    requests: Table<Option<UnderWay>>,
     flusher: Flusher<Saved>,
     tally: std::sync::Arc<std::sync::Mutex<Tally>>,
 }
@@ -77,7 +76,7 @@ struct Saved {
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-pub fn serve(device: &Device, served: &[Served], model: Model<'_>, wait: Wait) -> io::Result<()> {
+pub fn serve(device: &Device, served: &[ExportSocket], model: Model<'_>, wait: Wait) -> io::Result<()> {
     thread::scope(|scope| {
         // The loop looks for what is done whenever it looks for anything: while clients are there, once a millisecond
         // at least.
@@ -88,8 +87,7 @@ pub fn serve(device: &Device, served: &[Served], model: Model<'_>, wait: Wait) -
             model,
             clients: BTreeMap::new(),
             clients_ever: 0,
-            requests: Vec::new(),
-            free: Vec::new(),
+            requests: Table::default(),
             flusher,
             tally: device.tallies.open(),
         };
@@ -146,9 +144,9 @@ impl Server<'_> {
 
     /// How long to sleep, unless something comes.
     fn idle_for(&self, wait: Wait) -> Duration {
-        let is_alone = self.clients.is_empty() && self.free.len() == self.requests.len();
+        let is_alone = self.clients.is_empty() && self.requests.is_empty();
         match wait {
-            _ if is_alone => ALONE_MAX,
+            _ if is_alone => SLEEP_MAX,
             Wait::Spin => Duration::ZERO,
             Wait::Block => self.model.idle_for(),
         }
@@ -156,11 +154,7 @@ impl Server<'_> {
 
     fn accept(&mut self) {
         for (export, one) in self.served.iter().enumerate() {
-            // A connection that fails before it is made is the client's loss.
-            let Ok(Some(stream)) = one.listener.accept() else { continue };
-            if self.clients.len() >= CONNECTIONS_MAX {
-                continue;
-            }
+            let Some(stream) = one.accept(self.clients.len()) else { continue };
             let number = self.clients_ever;
             self.clients_ever += 1;
             let turn = self.model.next_turn();
@@ -202,35 +196,29 @@ impl Server<'_> {
             Command::Write { .. } | Command::Zero { .. } => Op::Write,
             Command::Flush | Command::Trim { .. } => {
                 let status = status(change(&wanted, &data, &self.device.store));
-                self.count_untimed(wanted.command, status);
+                self.count_untimed(&wanted, status);
                 return self.answer(number, wanted, status);
             }
         };
         client.under_way += 1;
         client.bytes_under_way += data.len().max(wanted.payload_back()) as u64;
         let turn = client.turn;
-        let token = self.free.pop().unwrap_or_else(|| {
-            self.requests.push(None);
-            self.requests.len() as u32 - 1
-        });
+        let token = self.requests.insert(None);
         let io = Io { op, offset: wanted.offset, bytes: wanted.bytes };
         let arrived = self.model.ask(turn, io, token);
         self.requests[token as usize] = Some(UnderWay { client: number, wanted, data, arrived });
     }
 
-    fn count_untimed(&self, command: Command, status: Status) {
+    fn count_untimed(&self, wanted: &Wanted, status: Status) {
         let mut tally = locked(&self.tally);
-        match command {
-            Command::Flush => tally.flushes += 1,
-            _ => tally.discards += 1,
-        }
+        count(&mut tally, wanted, Span::ZERO);
         tally.errors += u64::from(status != Status::Ok);
     }
 
     /// The model says that a request is done: now its bytes move.
     fn on_completed(&mut self, done: Completed) {
         let request = self.requests[done.token as usize].take().expect("a request completes once");
-        self.free.push(done.token);
+        self.requests.vacate(done.token);
         let UnderWay { client: number, wanted, data, arrived } = request;
         let store = &self.device.store;
         let fine = match (wanted.command, self.clients.get_mut(&number)) {
@@ -281,12 +269,7 @@ impl Server<'_> {
 
     fn count(&self, wanted: &Wanted, at: Time, arrived: Time, fine: bool) {
         let mut tally = locked(&self.tally);
-        let latency = at.since(arrived);
-        match wanted.command {
-            Command::Read => tally.read.count(wanted.bytes, latency),
-            Command::Write { .. } => tally.write.count(wanted.bytes, latency),
-            _ => tally.discards += 1,
-        }
+        count(&mut tally, wanted, at.since(arrived));
         tally.errors += u64::from(!fine);
         tally.lag.record(self.model.last_lag());
     }
@@ -294,7 +277,7 @@ impl Server<'_> {
     /// Send what there is; a client that has gone, or has had its last answer, is forgotten.
     fn send(&mut self, number: u64, open: bool) {
         let Some(client) = self.clients.get_mut(&number) else { return };
-        let sent = open && client.send().is_ok();
+        let sent = open && client.stream.send(&mut client.session.output).is_ok();
         let finished = client.session.is_closed() && client.under_way == 0 && client.session.output.is_empty();
         if !sent || finished {
             self.clients.remove(&number);
@@ -337,15 +320,5 @@ impl Client {
                 true
             }
         }
-    }
-
-    fn send(&mut self) -> io::Result<()> {
-        while !self.session.output.is_empty() {
-            match self.stream.write(self.session.output.data())? {
-                Some(bytes) => self.session.output.consume(bytes),
-                None => return Ok(()),
-            }
-        }
-        Ok(())
     }
 }

@@ -1,19 +1,41 @@
-//! A thread's connection to an NBD server.
+//! Loading an NBD server: a thread's connection to it.
 
 use std::io;
 use std::time::Duration;
 
+use phaselink_core::problem::Problem;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
+use phaselink_core::workload::Limits;
 
-use super::Connection;
-use crate::front::nbd::client::Client;
-use crate::front::nbd::uri::Uri;
-use crate::front::nbd::wire::{Request, command};
+use super::client::Client;
+use super::uri::Uri;
+use super::wire::{Request, command};
+use crate::bench::{Connection, Load, Measured, Target};
 use crate::model::wall::Clock;
 
 /// Shorter waits are spent looking, as sleeping takes longer.
 const SLEEP_MIN: Span = Span::from_us(60);
+
+/// Read an address.
+pub fn parse(text: &str) -> Option<Result<Box<dyn Target>, Problem>> {
+    text.starts_with("nbd").then(|| Uri::parse(text).map(|uri| Box::new(uri) as Box<dyn Target>))
+}
+
+impl Target for Uri {
+    /// NBD has no queues, so that only the size of a request limits how many there are.
+    fn limits(&self) -> io::Result<Limits> {
+        let client = Client::connect(self)?;
+        let capacity_bytes = client.capacity_bytes;
+        client.disconnect()?;
+        let (queue_pairs, queue_entries, block_bytes) = (1 << 16, 4096, 512);
+        Ok(Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes: block_bytes })
+    }
+
+    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measured)>> {
+        load.measure(|_| Line::connect(self))
+    }
+}
 
 /// A connection; a request's slot is its cookie.
 pub struct Line {

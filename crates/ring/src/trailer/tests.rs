@@ -3,6 +3,19 @@
 use super::*;
 use proptest::prelude::*;
 
+/// Writes the tag into every trailer of a buffer.
+fn mark(buffer: &mut [u8], chunk_bytes: usize, value: u64, width: TagWidth) {
+    let tag = Tag { value, width };
+    places(buffer.len(), chunk_bytes, width).for_each(|place| tag.mark(&mut buffer[place]));
+}
+
+/// The first chunk whose trailer still is the tag.
+fn first_marked(buffer: &[u8], chunk_bytes: usize, value: u64, width: TagWidth) -> Option<usize> {
+    let tag = Tag { value, width };
+    let is_marked = |chunk| tag.ends(&buffer[place(chunk, buffer.len(), chunk_bytes, width)]);
+    first_incomplete(buffer.len().div_ceil(chunk_bytes), is_marked)
+}
+
 const WIDTHS: [TagWidth; 4] = [TagWidth::Bits8, TagWidth::Bits16, TagWidth::Bits32, TagWidth::Bits64];
 
 #[test]
@@ -29,12 +42,23 @@ fn widths_are_8_16_32_and_64_bits() {
 }
 
 #[test]
-fn a_tail_is_the_trailing_bytes_as_a_little_endian_number() {
+fn a_trailer_is_the_last_bytes_as_a_little_endian_number() {
     let chunk = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
-    let tails = WIDTHS.map(|width| tail(&chunk, width));
-    assert_eq!(tails, [9, 0x0908, 0x0908_0706, 0x0908_0706_0504_0302]);
-    assert_eq!(tail(&[1, 2, 3], TagWidth::Bits32), 0x03_0201);
-    assert_eq!(tail(&[], TagWidth::Bits8), 0);
+    let trailers = WIDTHS.map(|width| value(&chunk[place(0, 10, 10, width)]));
+    assert_eq!(trailers, [9, 0x0908, 0x0908_0706, 0x0908_0706_0504_0302]);
+    assert_eq!(place(2, 19, 8, TagWidth::Bits32), 16..19, "a stub is its own trailer");
+    assert_eq!(value(&[1, 2, 3]), 0x03_0201);
+}
+
+#[test]
+fn a_word_ends_in_the_tag_where_its_bytes_do() {
+    for width in WIDTHS {
+        let tag = Tag { value: 0x8877_6655_4433_22f1 & width.value_max(), width };
+        let bytes = tag.word().to_le_bytes();
+        assert!(tag.ends(&bytes[place(0, 8, 8, width)]));
+        assert!(tag.stands_in(tag.word() | u64::from(width != TagWidth::Bits64)));
+        assert!(!tag.stands_in(tag.word() ^ 1 << 63));
+    }
 }
 
 #[test]
@@ -50,16 +74,16 @@ fn a_last_chunk_shorter_than_the_tag_takes_its_low_order_bytes() {
     mark(&mut buffer, 8, 0x4433_2211, TagWidth::Bits32);
     assert_eq!(buffer, [0, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x11, 0x22]);
     buffer[4] = 0;
-    assert_eq!(first_incomplete(&buffer, 8, 0x4433_2211, TagWidth::Bits32), Some(1));
+    assert_eq!(first_marked(&buffer, 8, 0x4433_2211, TagWidth::Bits32), Some(1));
     buffer[9] = 0;
-    assert_eq!(first_incomplete(&buffer, 8, 0x4433_2211, TagWidth::Bits32), None);
+    assert_eq!(first_marked(&buffer, 8, 0x4433_2211, TagWidth::Bits32), None);
 }
 
 #[test]
 fn the_host_looks_at_the_last_chunk_first_and_at_the_others_in_order() {
     let mut buffer = [0; 16];
     mark(&mut buffer, 4, 7, TagWidth::Bits32);
-    let missing = |buffer: &[u8]| first_incomplete(buffer, 4, 7, TagWidth::Bits32);
+    let missing = |buffer: &[u8]| first_marked(buffer, 4, 7, TagWidth::Bits32);
     assert_eq!(missing(&buffer), Some(3));
     buffer[12] = 0;
     assert_eq!(missing(&buffer), Some(0), "the oops of figure 1d");
@@ -79,7 +103,7 @@ fn deliver(data: &[u8], chunk_bytes: usize, order: &[usize], tag: u64, width: Ta
     let arrive = |&chunk: &usize| {
         let range = chunk * chunk_bytes..data.len().min((chunk + 1) * chunk_bytes);
         buffer[range.clone()].copy_from_slice(&data[range]);
-        first_incomplete(&buffer, chunk_bytes, tag, width).is_none()
+        first_marked(&buffer, chunk_bytes, tag, width).is_none()
     };
     order.iter().map(arrive).collect()
 }
@@ -90,8 +114,8 @@ fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
     }
     let mut all = Vec::new();
     for (i, &first) in items.iter().enumerate() {
-        let rest = [&items[..i], &items[i + 1..]].concat();
-        all.extend(permutations(&rest).into_iter().map(|tail| [&[first][..], &tail].concat()));
+        let others = [&items[..i], &items[i + 1..]].concat();
+        all.extend(permutations(&others).into_iter().map(|rest| [&[first][..], &rest].concat()));
     }
     all
 }
@@ -125,7 +149,7 @@ proptest! {
     fn data_without_the_tag_is_complete_with_the_last_arrival_and_not_before(
         (data, order, tag, width) in case(),
     ) {
-        prop_assume!(data.chunks(CHUNK).all(|chunk| !is_marked(chunk, tag, width)));
+        prop_assume!(data.chunks(CHUNK).all(|chunk| first_marked(chunk, CHUNK, tag, width).is_none()));
         let complete = deliver(&data, CHUNK, &order, tag, width);
         let (last, earlier) = complete.split_last().unwrap();
         prop_assert!(*last && earlier.iter().all(|&done| !done));

@@ -1,18 +1,21 @@
-//! A thread's connection to a device in shared memory: it looks at what is under way, and sleeps only if nothing is.
+//! Loading a device in shared memory: a thread's connection to it. It looks at what is under way, and sleeps only if nothing is.
 
+use std::fmt;
 use std::hint;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use phaselink_client::layout::TRANSFER_BYTES_MAX;
 use phaselink_client::{Client, Options, Queue, Slot};
+use phaselink_core::problem::Problem;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::Job;
+use phaselink_core::workload::{Job, Limits};
+use phaselink_ring::layout::{ENTRIES_MAX, TRANSFER_BYTES_MAX};
 
-use super::{Connection, longest_bytes};
+use super::CLIENTS_MAX;
+use crate::bench::{Connection, Load, Measured, Target, longest_bytes};
 use crate::model::wall::Clock;
 
 /// Looks at everything under way before the caller is asked whether to stop.
@@ -20,6 +23,39 @@ const LOOKS: u32 = 4096;
 /// Shorter pauses are spent looking, and longer ones slept in pieces of this: the caller is asked in between.
 const SLEEP_MIN: Span = Span::from_us(60);
 const SLEEP_MAX: Duration = Duration::from_millis(10);
+
+/// The socket of a device.
+#[derive(Debug)]
+struct Socket(PathBuf);
+
+/// Read an address.
+pub fn parse(text: &str) -> Option<Result<Box<dyn Target>, Problem>> {
+    Some(match text.strip_prefix("shm:")? {
+        "" => Err(Problem::new(text, None, "the socket has no path", "shm:PATH")),
+        path => Ok(Box::new(Socket(path.into()))),
+    })
+}
+
+impl Target for Socket {
+    /// Each thread is a client.
+    fn limits(&self) -> io::Result<Limits> {
+        let options = Options { depth: 1, transfer_bytes: 4096, writes: false, ..Options::default() };
+        let client = Client::connect(&self.0, &options)?;
+        let (capacity_bytes, block_bytes) = (client.capacity_bytes(), client.block_bytes());
+        let (queue_pairs, queue_entries) = (CLIENTS_MAX as u32, ENTRIES_MAX);
+        Ok(Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes: block_bytes })
+    }
+
+    fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measured)>> {
+        load.measure(|job| Line::connect(&self.0, job))
+    }
+}
+
+impl fmt::Display for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shm:{}", self.0.display())
+    }
+}
 
 /// A request under way.
 struct Asked {

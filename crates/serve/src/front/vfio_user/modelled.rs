@@ -23,12 +23,15 @@ use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Input};
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::{Io, Op};
+use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 
-use super::front::{self, Disk, Front, Rounds, Served};
-use super::lean::{SLEEP_MAX, note};
+use super::front::{self, ControllerSocket, Disk, Front};
+use super::serve::{self, Execution};
+use super::untimed::note;
 use crate::device::Device;
 use crate::device::tally::{Tally, locked};
+use crate::front::pace::SLEEP_MAX;
 use crate::model::wall::{Wait, Wall};
 use crate::nvme::order::Action;
 use crate::nvme::{Order, Performed, TRANSFER_BYTES_MAX, Taken};
@@ -43,15 +46,14 @@ struct UnderWay {
 }
 
 /// The device thread.
-struct Timed<'a> {
+struct Modelled<'a> {
     device: &'a Device,
     wall: &'a mut Wall,
     fronts: Vec<Front<'a>>,
     disk: Disk,
-    wait: Wait,
     threads: Vec<u16>,
-    orders: Vec<Option<UnderWay>>,
-    free: Vec<u32>,
+    /// By token.
+    orders: Table<Option<UnderWay>>,
     space: Vec<u8>,
     tally: Arc<Mutex<Tally>>,
 }
@@ -81,48 +83,43 @@ pub fn behind_the_doorbell(drive: &Drive) -> Drive {
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-pub fn serve(device: &Device, served: &[Served], wall: &mut Wall, wait: Wait) -> io::Result<()> {
+pub fn serve(device: &Device, served: &[ControllerSocket], wall: &mut Wall, wait: Wait) -> io::Result<()> {
     let threads = wall.add_threads(&device.drive);
     let tally = device.tallies.open();
     let ended = thread::scope(|scope| {
-        let mut timed = Timed {
+        let mut modelled = Modelled {
             device,
             wall,
             fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
             disk: Disk::new(scope, &device.store)?,
-            wait,
             threads,
-            orders: Vec::new(),
-            free: Vec::new(),
+            orders: Table::default(),
             space: vec![0; TRANSFER_BYTES_MAX as usize],
             tally: Arc::clone(&tally),
         };
-        timed.run()
+        serve::run(device, wait, &mut modelled)
     });
     device.tallies.close(&tally);
     ended
 }
 
-impl Timed<'_> {
-    fn run(&mut self) -> io::Result<()> {
-        let mut rounds = Rounds::default();
-        while !self.device.stop.is_requested() {
-            self.wall.advance();
-            let mut found = self.complete() | self.settle() | self.look();
-            if rounds.is_to_attend(self.wait) {
-                let any = front::attend(&mut self.fronts, &self.device.store);
-                rounds.attended(any);
-                found |= any;
-            }
-            if rounds.is_to_rest(found, self.wait) {
-                let time = if front::is_alone(&self.fronts) { SLEEP_MAX } else { self.wall.idle_for() };
-                let time = time.max(Duration::from_micros(1));
-                front::rest(&mut self.fronts, &self.disk, self.device, self.wait, time)?;
-            }
-        }
-        Ok(())
+impl<'a> Execution<'a> for Modelled<'a> {
+    fn round(&mut self) -> bool {
+        self.wall.advance();
+        self.complete() | self.commit() | self.look()
     }
 
+    fn parts(&mut self) -> (&mut [Front<'a>], &Disk) {
+        (&mut self.fronts, &self.disk)
+    }
+
+    fn rest(&mut self) -> Duration {
+        let time = if front::is_alone(&self.fronts) { SLEEP_MAX } else { self.wall.idle_for() };
+        time.max(Duration::from_micros(1))
+    }
+}
+
+impl Modelled<'_> {
     /// Answer what the model has completed; whether anything was.
     fn complete(&mut self) -> bool {
         let mut any = false;
@@ -136,7 +133,7 @@ impl Timed<'_> {
     fn on_completed(&mut self, done: Completed) {
         let UnderWay { place, client, order, arrived } =
             self.orders[done.token as usize].take().expect("an order completes once");
-        self.free.push(done.token);
+        self.orders.vacate(done.token);
         let front = &mut self.fronts[place];
         let is_there = front.clients_ever == client;
         let Some(connection) = front.client.as_mut().filter(|_| is_there) else { return };
@@ -165,9 +162,9 @@ impl Timed<'_> {
     }
 
     /// Answer what has become durable; whether anything has.
-    fn settle(&mut self) -> bool {
+    fn commit(&mut self) -> bool {
         let mut any = false;
-        while let Some((_, status)) = self.disk.settle(&mut self.fronts) {
+        while let Some((_, status)) = self.disk.commit(&mut self.fronts) {
             self.count_error(status);
             any = true;
         }
@@ -219,10 +216,7 @@ impl Timed<'_> {
     }
 
     fn submit(&mut self, place: usize, queue: u16, op: Op, order: Order) {
-        let token = self.free.pop().unwrap_or_else(|| {
-            self.orders.push(None);
-            self.orders.len() as u32 - 1
-        });
+        let token = self.orders.insert(None);
         let io = Io { op, offset: order.offset, bytes: order.bytes };
         let thread = self.threads[(place + usize::from(queue) - 1) % self.threads.len()];
         let arrived = self.wall.arrive(Input::Request { thread, io, token });

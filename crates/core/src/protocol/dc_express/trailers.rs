@@ -8,7 +8,6 @@
 
 use super::Role;
 use super::endpoint::Endpoint;
-use super::tags::{StoredTails, TagSource, TagWidth, UnusedTails, tail};
 use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::memory::HostMemory;
@@ -17,22 +16,23 @@ use crate::protocol::ports::Ports;
 use crate::random::Random;
 use crate::shared::Shared;
 use crate::tlp::{Direction, Packet};
+use phaselink_ring::trailer::{self, StoredTrailers, TagSource, TagWidth, UnusedTrailers};
 
 /// Where the tag stands, behind a queue's mode word.
 const TAG_WORD: u64 = 8;
 
 /// What chunks end in, and the tag chosen so that none ends in it.
 #[derive(Clone, Debug)]
-pub(super) struct Tails {
+pub(super) struct Trailers {
     source: TagSource,
     width: TagWidth,
     chunk_bytes: u64,
     changes: u64,
 }
 
-impl Tails {
+impl Trailers {
     /// A fresh device's, all zeros; none where tags are chosen blindly.
-    fn new(drive: &Drive, seed: u64) -> Option<Tails> {
+    fn new(drive: &Drive, seed: u64) -> Option<Trailers> {
         let config = &drive.dc_express;
         let width = TagWidth::from_bits(config.tag_bits).expect("the schema allows these widths alone");
         // Where packets are larger than blocks, the end of any block may be the end of a read.
@@ -41,25 +41,24 @@ impl Tails {
         let seed = Random::stream(seed, "tag source").bits();
         let source = match config.tag_choice {
             TagChoice::Random => return None,
-            TagChoice::Compare => TagSource::compare(width, seed, StoredTails::uniform(0, chunks)),
-            TagChoice::Intervals => TagSource::intervals(width, seed, UnusedTails::uniform(width, 0, chunks)),
+            TagChoice::Compare => TagSource::compare(width, seed, StoredTrailers::uniform(0, chunks)),
+            TagChoice::Intervals => TagSource::intervals(width, seed, UnusedTrailers::uniform(width, 0, chunks)),
         };
-        Some(Tails { source, width, chunk_bytes, changes: 0 })
+        Some(Trailers { source, width, chunk_bytes, changes: 0 })
     }
 
     /// Record what a write changes; true if the tag is another one now.
     fn learn(&mut self, packet: &Packet, shared: &Shared) -> bool {
-        let data = shared.data.as_ref().expect("tails are kept in runs with data");
+        let data = shared.data.as_ref().expect("trailers are kept in runs with data");
         let before = self.source.current();
-        let mut place = self.chunk_bytes;
-        while place <= packet.bytes.into() {
-            let at = place - self.width.bytes() as u64;
+        let chunk_bytes = self.chunk_bytes as usize;
+        let whole_bytes = packet.bytes as usize / chunk_bytes * chunk_bytes;
+        for place in trailer::places(whole_bytes, chunk_bytes, self.width) {
+            let (at, bytes) = (place.start as u64, place.len());
             let (mut old, mut new) = ([0; 8], [0; 8]);
-            let (old, new) = (&mut old[..self.width.bytes()], &mut new[..self.width.bytes()]);
-            data.contents.read(packet.device_offset + at, old);
-            shared.memory.read(packet.address + at, new);
-            self.source.on_write(tail(old, self.width), tail(new, self.width));
-            place += self.chunk_bytes;
+            data.contents.read(packet.device_offset + at, &mut old[..bytes]);
+            shared.memory.read(packet.address + at, &mut new[..bytes]);
+            self.source.on_write(u64::from_le_bytes(old), u64::from_le_bytes(new));
         }
         self.source.current() != before
     }
@@ -74,23 +73,23 @@ impl Tails {
 impl Endpoint {
     /// Keep what chunks end in from now on, if the choice of tags needs it. The host learns the first tag when it
     /// sets up its queues.
-    pub(super) fn keep_tails(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
-        let Some(tails) = Tails::new(drive, seed) else { return };
+    pub(super) fn keep_trailers(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
+        let Some(trailers) = Trailers::new(drive, seed) else { return };
         for word in self.mode_words() {
-            shared.memory.write(word + TAG_WORD, &tails.announcement());
+            shared.memory.write(word + TAG_WORD, &trailers.announcement());
         }
-        self.tails = Some(Box::new(tails));
+        self.trailers = Some(Box::new(trailers));
     }
 
-    /// Data of a write has arrived and is about to be stored: record its tails, and announce the tag if it has to
+    /// Data of a write has arrived and is about to be stored: record its trailers, and announce the tag if it has to
     /// change.
-    pub(super) fn learn_tails(&mut self, packet: &Packet, ports: &mut Ports) {
-        let Some(tails) = &mut self.tails else { return };
-        if !tails.learn(packet, ports.shared) {
+    pub(super) fn learn_trailers(&mut self, packet: &Packet, ports: &mut Ports) {
+        let Some(trailers) = &mut self.trailers else { return };
+        if !trailers.learn(packet, ports.shared) {
             return;
         }
-        tails.changes += 1;
-        let tag = tails.announcement();
+        trailers.changes += 1;
+        let tag = trailers.announcement();
         let token = Role::TAG.token(0);
         for word in self.mode_words() {
             ports.link.write(Direction::Up, word + TAG_WORD, &tag, token, ports.shared);
@@ -99,7 +98,7 @@ impl Endpoint {
 
     /// How often the tag has changed, if it is the endpoint's to choose.
     pub(super) fn tag_changes(&self) -> Option<u64> {
-        self.tails.as_ref().map(|tails| tails.changes)
+        self.trailers.as_ref().map(|trailers| trailers.changes)
     }
 }
 

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{StoredTails, TagWidth, UnusedTails};
+use super::{StoredTrailers, TagWidth, UnusedTrailers};
 
 /// Where tags come from. Seeded, so that every choice replays.
 ///
@@ -22,8 +22,8 @@ pub struct TagSource {
 #[derive(Clone, Debug)]
 enum Strategy {
     Random,
-    Compare(StoredTails),
-    Intervals(UnusedTails),
+    Compare(StoredTrailers),
+    Intervals(UnusedTrailers),
 }
 
 impl TagSource {
@@ -32,14 +32,14 @@ impl TagSource {
         TagSource::new(width, seed, Strategy::Random)
     }
 
-    /// Tags picked at random until one is not among the `stored` tails.
-    pub fn compare(width: TagWidth, seed: u64, stored: StoredTails) -> TagSource {
+    /// Tags picked at random until one is not among the `stored` trailers.
+    pub fn compare(width: TagWidth, seed: u64, stored: StoredTrailers) -> TagSource {
         TagSource::new(width, seed, Strategy::Compare(stored))
     }
 
     /// Tags taken from the intervals of unused values, in constant time. The record's width must
     /// be `width`.
-    pub fn intervals(width: TagWidth, seed: u64, unused: UnusedTails) -> TagSource {
+    pub fn intervals(width: TagWidth, seed: u64, unused: UnusedTrailers) -> TagSource {
         TagSource::new(width, seed, Strategy::Intervals(unused))
     }
 
@@ -66,23 +66,23 @@ impl TagSource {
         self.current
     }
 
-    /// Records that a write replaced a chunk's tail, and returns the new tag if that made one
+    /// Records that a write replaced a chunk's trailer, and returns the new tag if that made one
     /// necessary or, where none was left, possible. Look at [`TagSource::current`] for a tag lost
     /// without a successor.
-    pub fn on_write(&mut self, old_tail: u64, new_tail: u64) -> Option<u64> {
-        // New before old, so that a tail written over itself is never unused in between.
+    pub fn on_write(&mut self, old_trailer: u64, new_trailer: u64) -> Option<u64> {
+        // New before old, so that a trailer written over itself is never unused in between.
         match &mut self.strategy {
             Strategy::Random => return None,
             Strategy::Compare(stored) => {
-                stored.insert(new_tail);
-                stored.remove(old_tail);
+                stored.insert(new_trailer);
+                stored.remove(old_trailer);
             }
             Strategy::Intervals(unused) => {
-                unused.insert(new_tail);
-                unused.remove(old_tail);
+                unused.insert(new_trailer);
+                unused.remove(old_trailer);
             }
         }
-        let is_valid = self.current.is_some_and(|tag| tag != new_tail);
+        let is_valid = self.current.is_some_and(|tag| tag != new_trailer);
         if is_valid { None } else { self.renew() }
     }
 }
@@ -94,7 +94,7 @@ fn draw(rng: &mut Xoshiro256PlusPlus, width: TagWidth) -> u64 {
 
 /// A random value in which no chunk ends. The number of draws is geometric: 4 / 3 on average in the
 /// paper's worst case of a quarter of the values in use.
-fn draw_absent(rng: &mut Xoshiro256PlusPlus, width: TagWidth, stored: &StoredTails) -> Option<u64> {
+fn draw_absent(rng: &mut Xoshiro256PlusPlus, width: TagWidth, stored: &StoredTrailers) -> Option<u64> {
     if stored.distinct() > width.value_max() {
         return None;
     }
@@ -112,8 +112,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn sources(width: TagWidth, chunks: u64) -> [TagSource; 2] {
-        let stored = StoredTails::uniform(0, chunks);
-        let unused = UnusedTails::uniform(width, 0, chunks);
+        let stored = StoredTrailers::uniform(0, chunks);
+        let unused = UnusedTrailers::uniform(width, 0, chunks);
         [TagSource::compare(width, 1, stored), TagSource::intervals(width, 1, unused)]
     }
 
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn when_every_value_is_stored_there_is_no_tag_until_a_write_frees_one() {
         for mut source in sources(TagWidth::Bits8, 300) {
-            for tail in 1..=255 {
-                source.on_write(0, tail);
+            for trailer in 1..=255 {
+                source.on_write(0, trailer);
             }
             assert_eq!(source.current(), None);
             assert_eq!(source.renew(), None);
@@ -181,16 +181,16 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
         #[test]
-        fn no_tag_is_ever_the_tail_of_a_stored_chunk(
+        fn no_tag_is_ever_the_trailer_of_a_stored_chunk(
             writes in prop::collection::vec((0usize..300, any::<u8>(), any::<bool>()), 1..600),
         ) {
             for mut source in sources(TagWidth::Bits8, 300) {
                 let mut device = [0u64; 300];
-                for &(chunk, tail, hits_tag) in &writes {
-                    let tail = source.current().filter(|_| hits_tag).unwrap_or(u64::from(tail));
+                for &(chunk, trailer, hits_tag) in &writes {
+                    let trailer = source.current().filter(|_| hits_tag).unwrap_or(u64::from(trailer));
                     let before = source.current();
-                    let change = source.on_write(device[chunk], tail);
-                    device[chunk] = tail;
+                    let change = source.on_write(device[chunk], trailer);
+                    device[chunk] = trailer;
                     let is_free = |tag: &u64| !device.contains(tag);
                     prop_assert_eq!(source.current().is_some(), (0..256).any(|tag| is_free(&tag)));
                     prop_assert!(source.current().iter().all(is_free));

@@ -18,14 +18,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use phaselink_core::request::Op;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::export::{Command, Export};
 use super::session::{Session, Wanted, apply};
 use super::socket::Stream;
 use super::wire::Status;
-use super::{CONNECTIONS_MAX, Served};
+use super::{ExportSocket, count};
 use crate::device::tally::{Tally, locked};
 use crate::device::{Device, Stop};
 use crate::model::wall::{Wait, span};
@@ -44,15 +43,15 @@ const ANSWERS_MAX: usize = 8;
 
 /// Connections that are open, and processors that they share.
 #[derive(Debug)]
-struct Crowd {
-    connections: AtomicUsize,
+struct Connections {
+    open: AtomicUsize,
     processors: usize,
 }
 
-impl Crowd {
+impl Connections {
     /// One processor is the clients', unless this process has been given only one, which is then its own.
     fn has_room_to_spin(&self) -> bool {
-        self.connections.load(Ordering::Relaxed) < self.processors.max(2)
+        self.open.load(Ordering::Relaxed) < self.processors.max(2)
     }
 }
 
@@ -60,11 +59,11 @@ impl Crowd {
 ///
 /// # Errors
 /// If the system gives no thread or cannot wait for sockets.
-pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
+pub fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io::Result<()> {
     let processors = thread::available_parallelism().map_or(1, |number| number.get());
-    let crowd = Crowd { connections: AtomicUsize::new(0), processors };
+    let connections = Connections { open: AtomicUsize::new(0), processors };
     thread::scope(|scope| {
-        let ended = accept(device, served, wait, &crowd, scope);
+        let ended = accept(device, served, wait, &connections, scope);
         // Whatever has ended this, connections end with it.
         device.stop.request();
         ended
@@ -73,20 +72,16 @@ pub fn serve(device: &Device, served: &[Served], wait: Wait) -> io::Result<()> {
 
 fn accept<'scope>(
     device: &'scope Device,
-    served: &'scope [Served],
+    served: &'scope [ExportSocket],
     wait: Wait,
-    crowd: &'scope Crowd,
+    connections: &'scope Connections,
     scope: &'scope Scope<'scope, '_>,
 ) -> io::Result<()> {
     while !device.stop.is_requested() {
         sleep(served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect(), &device.stop)?;
         for one in served {
-            // A connection that fails before it is made is the client's loss, and so is one too many.
-            let Ok(Some(stream)) = one.listener.accept() else { continue };
-            if crowd.connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
-                continue;
-            }
-            crowd.connections.fetch_add(1, Ordering::Relaxed);
+            let Some(stream) = one.accept(connections.open.load(Ordering::Relaxed)) else { continue };
+            connections.open.fetch_add(1, Ordering::Relaxed);
             let builder = thread::Builder::new().name(String::from("nbd connection"));
             builder.spawn_scoped(scope, move || {
                 let tally = device.tallies.open();
@@ -94,9 +89,9 @@ fn accept<'scope>(
                 let connection =
                     Connection { device, export: &one.export, stream: &stream, tally: &tally, may_look_at };
                 // A connection that breaks ends, and nothing else does.
-                let _ = connection.run(wait, crowd);
+                let _ = connection.run(wait, connections);
                 device.tallies.close(&tally);
-                crowd.connections.fetch_sub(1, Ordering::Relaxed);
+                connections.open.fetch_sub(1, Ordering::Relaxed);
             })?;
         }
     }
@@ -122,12 +117,12 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    fn run(&self, wait: Wait, crowd: &Crowd) -> io::Result<()> {
+    fn run(&self, wait: Wait, connections: &Connections) -> io::Result<()> {
         let mut session = Session::begin();
         let mut batch = Vec::new();
         loop {
             self.send(&mut session)?;
-            if session.is_closed() || !self.receive(&mut session, wait, crowd)? {
+            if session.is_closed() || !self.receive(&mut session, wait, connections)? {
                 return Ok(());
             }
             self.work(&mut session, &mut batch)?;
@@ -135,10 +130,10 @@ impl Connection<'_> {
     }
 
     /// Wait for bytes; false at the end of the connection, or of the server.
-    fn receive(&self, session: &mut Session, wait: Wait, crowd: &Crowd) -> io::Result<bool> {
+    fn receive(&self, session: &mut Session, wait: Wait, connections: &Connections) -> io::Result<bool> {
         let since = Instant::now();
         let may_look = || {
-            let has_room = wait == Wait::Spin && crowd.has_room_to_spin();
+            let has_room = wait == Wait::Spin && connections.has_room_to_spin();
             has_room && since >= self.may_look_at.get() && since.elapsed() < LOOK_FOR
         };
         self.let_client_read(may_look);
@@ -211,15 +206,12 @@ impl Connection<'_> {
 
     /// Send all of the output, however long the client takes for it.
     fn send(&self, session: &mut Session) -> io::Result<()> {
-        while !session.output.is_empty() {
-            match self.stream.write(session.output.data())? {
-                Some(bytes) => session.output.consume(bytes),
-                None if self.device.stop.is_requested() => return Err(io::ErrorKind::Interrupted.into()),
-                None => {
-                    let socket = PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::OUT);
-                    sleep(vec![socket], &self.device.stop)?;
-                }
+        while !self.stream.send(&mut session.output)? {
+            if self.device.stop.is_requested() {
+                return Err(io::ErrorKind::Interrupted.into());
             }
+            let socket = PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::OUT);
+            sleep(vec![socket], &self.device.stop)?;
         }
         Ok(())
     }
@@ -231,13 +223,6 @@ impl Connection<'_> {
         let latency = span(arrived.elapsed());
         let mut tally = locked(self.tally);
         tally.errors += errors;
-        for wanted in batch {
-            match wanted.command {
-                Command::Read => tally.direction(Op::Read).count(wanted.bytes, latency),
-                Command::Write { .. } => tally.direction(Op::Write).count(wanted.bytes, latency),
-                Command::Flush => tally.flushes += 1,
-                Command::Trim { .. } | Command::Zero { .. } => tally.discards += 1,
-            }
-        }
+        batch.iter().for_each(|wanted| count(&mut tally, wanted, latency));
     }
 }

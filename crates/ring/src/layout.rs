@@ -7,9 +7,8 @@
 //!
 //! Every part starts at a cache line of its own, so that no two writers share one.
 
-use phaselink_core::protocol::dc_express::command::COMMAND_BYTES;
-
 use crate::chunk::WORD_BYTES;
+use crate::command::COMMAND_BYTES;
 
 /// Bytes that go between two processors together.
 const LINE_BYTES: u64 = 64;
@@ -20,6 +19,10 @@ const PAGE_BYTES: u64 = 4096;
 const STAGGER_BYTES: u64 = 640;
 /// Beginnings of buffers are multiples of two lines, which some processors fetch together.
 const BUFFER_ALIGN_BYTES: u64 = 2 * LINE_BYTES;
+
+/// What the mode word says: the device looks at the ring by itself, or sleeps and wants to be rung.
+pub const MODE_POLL: u8 = 0;
+pub const MODE_DOORBELL: u8 = 1;
 
 /// What a client may ask for.
 pub const QUEUES_MAX: u32 = 16;
@@ -120,7 +123,7 @@ impl Places {
 }
 
 /// Where a command has its stamp, in a word that the simulator leaves free: when the client asked, by its
-/// [`clock`](crate::clock), or 0.
+/// steady clock, or 0.
 const STAMP_WORD: usize = 5;
 
 /// Put the stamp into a command.

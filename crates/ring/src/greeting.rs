@@ -1,15 +1,9 @@
 //! The two messages that open a connection: what the client would like, and what it gets, with the memory's descriptor.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
-
-use phaselink_core::protocol::dc_express::tags::TagWidth;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-};
+use std::io;
 
 use crate::layout::Layout;
+use crate::trailer::TagWidth;
 
 /// Of this protocol: layout of memory, commands and both messages. Sides of different versions refuse each other.
 pub const VERSION: u32 = 3;
@@ -43,7 +37,7 @@ pub struct Welcome {
     /// The device may sleep: the mode word says when to ring.
     pub doorbells: bool,
     /// Commands say when they were asked, and statuses when their commands are over.
-    pub timed: bool,
+    pub modelled: bool,
 }
 
 /// Why a client gets nothing.
@@ -82,7 +76,7 @@ impl Welcome {
         put(&mut message[8..], &[VERSION, refusal]);
         if let Ok(welcome) = granted {
             let Layout { queues, entries, transfer_bytes } = welcome.layout;
-            let flags = [welcome.writes, welcome.doorbells, welcome.timed];
+            let flags = [welcome.writes, welcome.doorbells, welcome.modelled];
             let flags = (0..).zip(flags).map(|(bit, flag)| u32::from(flag) << bit).sum();
             message[16..24].copy_from_slice(&welcome.capacity_bytes.to_le_bytes());
             let numbers = [welcome.block_bytes, welcome.tag_width.bits(), queues, entries, transfer_bytes, flags];
@@ -96,17 +90,17 @@ impl Welcome {
     /// # Errors
     /// If it is none, or a refusal.
     pub fn decode(message: &[u8]) -> io::Result<Welcome> {
-        let strange = || io::Error::new(io::ErrorKind::InvalidData, "the server's answer is not understood");
-        let words = numbers::<WELCOME_BYTES>(message).ok_or_else(strange)?;
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the server's answer is not understood");
+        let words = numbers::<WELCOME_BYTES>(message).ok_or_else(invalid)?;
         let [version, refusal, low, high, block_bytes, tag_bits, queues, entries, transfer_bytes, flags, ..] =
             words[..]
         else {
-            return Err(strange());
+            return Err(invalid());
         };
         refused(version, refusal)?;
         let layout = Layout { queues, entries, transfer_bytes };
         let tag_width = u8::try_from(tag_bits).ok().and_then(TagWidth::from_bits);
-        let (Some(tag_width), true, 1..) = (tag_width, layout.is_allowed(), block_bytes) else { return Err(strange()) };
+        let (Some(tag_width), true, 1..) = (tag_width, layout.is_allowed(), block_bytes) else { return Err(invalid()) };
         Ok(Welcome {
             capacity_bytes: u64::from(high) << 32 | u64::from(low),
             block_bytes,
@@ -114,7 +108,7 @@ impl Welcome {
             layout,
             writes: flags & 1 != 0,
             doorbells: flags & 2 != 0,
-            timed: flags & 4 != 0,
+            modelled: flags & 4 != 0,
         })
     }
 }
@@ -146,38 +140,6 @@ fn numbers<const BYTES: usize>(message: &[u8]) -> Option<Vec<u32>> {
     Some(body.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
 }
 
-/// Send a message with a descriptor, or without one.
-///
-/// # Errors
-/// If it cannot be sent whole and at once.
-pub fn send(socket: BorrowedFd<'_>, message: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let fds = fd.map(|fd| [fd]);
-    if let Some(fds) = &fds {
-        control.push(SendAncillaryMessage::ScmRights(fds));
-    }
-    let flags = SendFlags::NOSIGNAL;
-    let sent = rustix::net::sendmsg(socket, &[IoSlice::new(message)], &mut control, flags)?;
-    if sent == message.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
-}
-
-/// Receive a message, and the descriptor that comes with it.
-///
-/// # Errors
-/// If the connection breaks.
-pub fn receive(socket: BorrowedFd<'_>, message: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::CMSG_CLOEXEC;
-    let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(message)], &mut control, flags)?;
-    let mut fds = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
-        _ => None,
-    });
-    Ok((received.bytes, fds.next()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,7 +157,7 @@ mod tests {
             layout: LAYOUT,
             writes: false,
             doorbells: true,
-            timed: true,
+            modelled: true,
         };
         assert_eq!(Welcome::decode(&Welcome::encode(Ok(welcome))).unwrap(), welcome);
         let refused = Welcome::decode(&Welcome::encode(Err(Refusal::ReadOnly))).unwrap_err();

@@ -3,11 +3,11 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use phaselink_client::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
-use phaselink_client::layout::{self, Layout, Places, words};
-use phaselink_client::memory::Memory;
-use phaselink_client::status::Status;
-use phaselink_core::protocol::dc_express::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_pass};
+use phaselink_ring::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
+use phaselink_ring::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_entry};
+use phaselink_ring::layout::{self, Layout, Places, words};
+use phaselink_ring::shared::memory::Memory;
+use phaselink_ring::status::Status;
 
 use super::share::Part;
 use crate::device::store::Store;
@@ -21,7 +21,7 @@ struct Ring {
     places: Places,
     head: u32,
     pass: u8,
-    /// Orders that have been taken and not been answered: no more than slots.
+    /// Commands that have been taken and not been answered: no more than slots.
     under_way: u32,
     /// The model's thread that asks for this client's.
     thread: u16,
@@ -29,7 +29,7 @@ struct Ring {
 
 /// A client.
 #[derive(Debug)]
-pub struct Peer {
+pub struct Client {
     /// Never used again, so that what completes after its client has gone finds nobody.
     pub number: u64,
     memory: Memory,
@@ -40,7 +40,7 @@ pub struct Peer {
 
 /// A command that has been checked, with its place on the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct CheckedCommand {
     pub operation: Operation,
     pub offset: u64,
     pub bytes: u32,
@@ -56,16 +56,16 @@ pub struct Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     Nothing,
-    /// A command that is not obeyed; it has been answered if it said where.
+    /// A command that is not executed; it has been answered if it said where.
     Refused,
-    Order(Order),
+    Command(CheckedCommand),
 }
 
-impl Peer {
+impl Client {
     /// A client with memory of this layout and a part of the drive.
-    pub fn new(number: u64, memory: Memory, layout: Layout, part: Part) -> Peer {
+    pub fn new(number: u64, memory: Memory, layout: Layout, part: Part) -> Client {
         let ring = |queue| Ring { places: layout.places(queue), head: 0, pass: FIRST_PASS, under_way: 0, thread: 0 };
-        Peer { number, memory, layout, part, rings: (0..layout.queues).map(ring).collect() }
+        Client { number, memory, layout, part, rings: (0..layout.queues).map(ring).collect() }
     }
 
     /// How many queues it has.
@@ -83,16 +83,13 @@ impl Peer {
         }
         let entry = self.memory.words(ring.places.entry(ring.head), COMMAND_WORDS);
         let Some(bytes) = chunk::take(entry, ring.pass) else { return Taken::Nothing };
-        ring.head += 1;
-        if ring.head == self.layout.entries {
-            (ring.head, ring.pass) = (0, next_pass(ring.pass));
-        }
+        (ring.head, ring.pass) = next_entry(ring.head, ring.pass, self.layout.entries);
         let later = (ring.head + ENTRIES_AHEAD) % self.layout.entries;
         self.memory.word(ring.places.entry(later)).prefetch();
         match self.check(queue, &bytes) {
-            Ok(order) => {
+            Ok(checked) => {
                 self.rings[queue as usize].under_way += 1;
-                Taken::Order(order)
+                Taken::Command(checked)
             }
             Err(status) => {
                 self.refuse(queue, &bytes, status);
@@ -106,10 +103,10 @@ impl Peer {
         &self.rings[queue as usize].places
     }
 
-    /// Begin to fetch what performing an order will need: the store's bytes, and the client's lines.
+    /// Begin to fetch what executing a command will need: the store's bytes, and the client's lines.
     #[inline]
-    pub fn prefetch(&self, order: &Order, store: &Store) {
-        let Order { operation, offset, bytes, queue, slot, .. } = *order;
+    pub fn prefetch(&self, command: &CheckedCommand, store: &Store) {
+        let CheckedCommand { operation, offset, bytes, queue, slot, .. } = *command;
         if operation == Operation::Read {
             store.prefetch(offset, bytes.min(AHEAD_BYTES as u32));
             let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
@@ -123,30 +120,27 @@ impl Peer {
         chunk::take(self.memory.words(ring.places.entry(ring.head), COMMAND_WORDS), ring.pass).is_some()
     }
 
-    /// The order that a private copy of a command is.
+    /// What a private copy of a command asks for, if it may.
     #[inline]
-    fn check(&self, queue: u32, command: &[u8; COMMAND_BYTES]) -> Result<Order, Status> {
+    fn check(&self, queue: u32, command: &[u8; COMMAND_BYTES]) -> Result<CheckedCommand, Status> {
         let asked_ns = layout::stamped_ns(command);
-        let command = Command::decode(command).ok_or(Status::Invalid)?;
-        let Command { operation, slot, attempt, offset, bytes, buffer, .. } = command;
+        let command = &Command::decode(command).ok_or(Status::Invalid)?;
+        let &Command { operation, slot, attempt, offset, bytes, buffer, .. } = command;
         let is_own = u32::from(slot) < self.layout.slots() && buffer == self.places(queue).buffer(slot.into());
         if !is_own {
             return Err(Status::Invalid);
         }
-        let order = Order { operation, offset: self.part.start, bytes, queue, asked_ns, slot, attempt };
+        let checked = CheckedCommand { operation, offset: self.part.start, bytes, queue, asked_ns, slot, attempt };
         match operation {
-            Operation::Flush if bytes == 0 => return Ok(order),
+            Operation::Flush if bytes == 0 => return Ok(checked),
             Operation::Flush => return Err(Status::Invalid),
             Operation::Write if !self.part.writes => return Err(Status::ReadOnly),
             _ => {}
         }
-        let block = u64::from(self.part.block_bytes);
-        let is_whole = bytes > 0 && offset.is_multiple_of(block) && u64::from(bytes).is_multiple_of(block);
-        let end = offset.checked_add(bytes.into()).filter(|end| *end <= self.part.bytes);
-        if !is_whole || bytes > self.layout.transfer_bytes || end.is_none() {
+        if bytes > self.layout.transfer_bytes || !command.is_within(self.part.bytes, self.part.block_bytes) {
             return Err(Status::Invalid);
         }
-        Ok(Order { offset: self.part.start + offset, ..order })
+        Ok(CheckedCommand { offset: self.part.start + offset, ..checked })
     }
 
     /// Say no, in the slot that the command names, if it is one.
@@ -161,24 +155,24 @@ impl Peer {
         }
     }
 
-    /// Move the data of an order, answer it, and forget it. `space` has room for the largest transfer.
+    /// Move the data of a command, answer it, and forget it. `space` has room for the largest transfer.
     ///
     /// # Panics
-    /// If it is a flush: [`Crowd::flush`](super::crowd::Crowd::flush) sees to these.
+    /// If it is a flush: [`Clients::flush`](super::clients::Clients::flush) sees to these.
     #[inline]
-    pub fn perform(&mut self, order: &Order, store: &Store, space: &mut [u8]) -> Status {
-        let status = self.transfer(order, store, space);
-        self.finish(order, status, 0);
+    pub fn execute(&mut self, command: &CheckedCommand, store: &Store, space: &mut [u8]) -> Status {
+        let status = self.transfer(command, store, space);
+        self.finish(command, status, 0);
         status
     }
 
-    /// Move the data of an order, and do not answer it yet: what the answer will be.
+    /// Move the data of a command, and do not answer it yet: what the answer will be.
     ///
     /// # Panics
-    /// As [`Peer::perform`].
+    /// As [`Client::execute`].
     #[inline]
-    pub fn transfer(&self, order: &Order, store: &Store, space: &mut [u8]) -> Status {
-        let Order { operation, offset, bytes, queue, slot, .. } = *order;
+    pub fn transfer(&self, command: &CheckedCommand, store: &Store, space: &mut [u8]) -> Status {
+        let CheckedCommand { operation, offset, bytes, queue, slot, .. } = *command;
         let buffer = self.memory.words(self.places(queue).buffer(slot.into()), words(bytes));
         let space = &mut space[..bytes as usize];
         let done = match operation {
@@ -198,13 +192,13 @@ impl Peer {
         status(done)
     }
 
-    /// Answer an order, whose client takes it for done `latency_ns` after it was asked, and forget it.
+    /// Answer a command, whose client takes it for done `latency_ns` after it was asked, and forget it.
     #[inline]
-    pub fn finish(&mut self, order: &Order, status: Status, latency_ns: u64) {
-        let latency = self.memory.word(self.places(order.queue).latency(order.slot.into()));
+    pub fn finish(&mut self, command: &CheckedCommand, status: Status, latency_ns: u64) {
+        let latency = self.memory.word(self.places(command.queue).latency(command.slot.into()));
         latency.store(latency_ns, Ordering::Relaxed);
-        self.answer(order.queue, order.slot, order.attempt, status);
-        self.rings[order.queue as usize].under_way -= 1;
+        self.answer(command.queue, command.slot, command.attempt, status);
+        self.rings[command.queue as usize].under_way -= 1;
     }
 
     #[inline]
@@ -231,7 +225,7 @@ impl Peer {
     }
 }
 
-/// What becomes of an order whose store has done this.
+/// What becomes of a command whose store has done this.
 pub fn status(done: io::Result<()>) -> Status {
     done.map_or_else(|error| Status::of_error(&error), |()| Status::Fine)
 }

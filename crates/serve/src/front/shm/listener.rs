@@ -10,14 +10,15 @@ use std::os::unix::net::UnixStream;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use phaselink_client::handshake::{self, HELLO_BYTES, Hello, Refusal, VERSION, Welcome};
-use phaselink_client::memory::Memory;
-use phaselink_core::protocol::dc_express::tags::TagWidth;
+use phaselink_ring::greeting::{HELLO_BYTES, Hello, Refusal, VERSION, Welcome};
+use phaselink_ring::shared::memory::Memory;
+use phaselink_ring::shared::socket;
+use phaselink_ring::trailer::TagWidth;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::RecvFlags;
 
-use super::peer::Peer;
-use super::{CLIENTS_MAX, Served};
+use super::client::Client;
+use super::{CLIENTS_MAX, ShareSocket};
 use crate::device::Device;
 use crate::device::mailbox::Mailbox;
 
@@ -27,7 +28,7 @@ const GREETING_MAX: Duration = Duration::from_secs(1);
 /// What happens to the clients of a device thread.
 #[derive(Debug)]
 pub enum Change {
-    Came(Box<Peer>),
+    Came(Box<Client>),
     Gone(u64),
 }
 
@@ -68,13 +69,13 @@ struct Guest {
 }
 
 /// The thread's own state.
-pub struct Keeper<'a> {
+pub struct Listener<'a> {
     pub device: &'a Device,
-    pub served: &'a [Served],
+    pub served: &'a [ShareSocket],
     pub inbox: &'a Inbox,
     /// What clients are told: whether to ring, and whether a model says when commands are over.
     pub doorbells: bool,
-    pub timed: bool,
+    pub modelled: bool,
 }
 
 #[derive(Default)]
@@ -84,8 +85,8 @@ struct Sockets {
     clients_ever: u64,
 }
 
-impl Keeper<'_> {
-    /// Keep clients until the device is told to stop.
+impl Listener<'_> {
+    /// Talk to clients until the device is told to stop.
     ///
     /// # Errors
     /// If the system cannot wait for sockets.
@@ -158,18 +159,18 @@ impl Keeper<'_> {
     fn welcome(&self, guest: Guest, sockets: &mut Sockets) -> io::Result<()> {
         let Guest { socket, place, .. } = guest;
         let mut message = [0; HELLO_BYTES];
-        let (bytes, _) = handshake::receive(socket.as_fd(), &mut message)?;
+        let (bytes, _) = socket::receive(socket.as_fd(), &mut message)?;
         let hello = Hello::decode(&message[..bytes]).ok_or(io::ErrorKind::InvalidData)?;
         let welcome = match self.grant(&hello, place, sockets) {
             Ok(welcome) => welcome,
-            refused => return handshake::send(socket.as_fd(), &Welcome::encode(refused), None),
+            refused => return socket::send(socket.as_fd(), &Welcome::encode(refused), None),
         };
         let (memory, fd) = Memory::create(welcome.layout.memory_bytes())?;
-        handshake::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
+        socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
         let number = sockets.clients_ever;
         sockets.clients_ever += 1;
-        let peer = Peer::new(number, memory, welcome.layout, self.served[place].part);
-        self.inbox.put(Change::Came(Box::new(peer)));
+        let client = Client::new(number, memory, welcome.layout, self.served[place].part);
+        self.inbox.put(Change::Came(Box::new(client)));
         sockets.clients.push((number, socket));
         Ok(())
     }
@@ -189,7 +190,7 @@ impl Keeper<'_> {
                     layout: hello.layout,
                     writes: hello.writes,
                     doorbells: self.doorbells,
-                    timed: self.timed,
+                    modelled: self.modelled,
                 });
             }
         };

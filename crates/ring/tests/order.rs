@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
-use phaselink_client::chunk::{self, CHUNK_WORDS, COMMAND_WORDS, Tag, Word};
-use phaselink_client::status::Status;
-use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS, Operation};
-use phaselink_core::protocol::dc_express::tags::TagWidth;
+use phaselink_ring::chunk::{self, CHUNK_WORDS, COMMAND_WORDS, Word};
+use phaselink_ring::command::{Command, FIRST_PASS, Operation};
+use phaselink_ring::status::Status;
+use phaselink_ring::trailer::{Tag, TagWidth};
 
 const TAG: Tag = Tag { value: 0xfeed, width: TagWidth::Bits32 };
-/// One chunk and the beginning of another, to have two tails with few words.
+/// One chunk and the beginning of another, to have two trailers with few words.
 const WORDS: usize = CHUNK_WORDS + 2;
 
 /// A word of the model.
@@ -149,11 +149,11 @@ fn data_of_a_write_is_seen_with_its_command() {
 
 #[test]
 #[should_panic(expected = "as it should be")]
-fn the_model_finds_a_tail_that_is_stored_without_release() {
+fn the_model_finds_a_trailer_that_is_stored_without_release() {
     explore_unordered();
 }
 
-/// The same with the device's mistake: the tail is stored relaxed.
+/// The same with the device's mistake: the trailer is stored relaxed.
 fn explore_unordered() {
     loom::model(|| {
         let words = Arc::new(modelled(2));

@@ -8,26 +8,27 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use phaselink_client::chunk::{self, COMMAND_WORDS};
-use phaselink_client::handshake::{self, HELLO_BYTES, Hello, Welcome};
-use phaselink_client::layout::{self, words};
-use phaselink_client::memory::Memory;
-use phaselink_client::status::Status;
-use phaselink_client::{Client, Options, clock};
-use phaselink_core::protocol::dc_express::command::{Command, FIRST_PASS};
-use phaselink_core::protocol::dc_express::tags::TagWidth;
+use phaselink_client::{Client, Options};
+use phaselink_ring::chunk::{self, COMMAND_WORDS};
+use phaselink_ring::command::{Command, FIRST_PASS};
+use phaselink_ring::greeting::{HELLO_BYTES, Hello, Welcome};
+use phaselink_ring::layout::{self, words};
+use phaselink_ring::shared::memory::Memory;
+use phaselink_ring::shared::{clock, socket};
+use phaselink_ring::status::Status;
+use phaselink_ring::trailer::TagWidth;
 
 /// Serve one client, who asks once; its answer is there at once, and is over so long after it was asked.
 fn serve_once(listener: &UnixListener, latency: Duration, status: Status) {
     let (socket, _) = listener.accept().unwrap();
     let mut message = [0; HELLO_BYTES];
-    handshake::receive(socket.as_fd(), &mut message).unwrap();
+    socket::receive(socket.as_fd(), &mut message).unwrap();
     let hello = Hello::decode(&message).unwrap();
     let (capacity_bytes, block_bytes, tag_width, layout) = (1 << 20, 512, TagWidth::Bits32, hello.layout);
     let welcome =
-        Welcome { capacity_bytes, block_bytes, tag_width, layout, writes: true, doorbells: false, timed: true };
+        Welcome { capacity_bytes, block_bytes, tag_width, layout, writes: true, doorbells: false, modelled: true };
     let (memory, fd) = Memory::create(layout.memory_bytes()).unwrap();
-    handshake::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd())).unwrap();
+    socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd())).unwrap();
     let places = layout.places(0);
     let bytes = loop {
         if let Some(bytes) = chunk::take(memory.words(places.entry(0), COMMAND_WORDS), FIRST_PASS) {

@@ -1,0 +1,73 @@
+//! Flags by which front-ends are asked for: those that [`KINDS`] lists.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
+use phaselink_core::drive::Drive;
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_serve::device::store::Geometry;
+use phaselink_serve::front::{self, Asked, Front, KINDS, Kind};
+
+use crate::input;
+
+/// What has been asked of each front-end that was asked for anything.
+#[derive(Clone, Debug)]
+pub struct FrontFlags(Vec<(&'static Kind, Asked)>);
+
+impl FrontFlags {
+    /// Whether the model can serve this drive through all of them.
+    pub fn check_models(&self, drive: &Drive) -> Result<(), Problem> {
+        let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).collect();
+        front::check_models(&kinds, drive)
+    }
+
+    /// Where Unix sockets are going to be. All addresses have been read when this returns.
+    pub fn sockets(&self) -> Result<Vec<PathBuf>, Problems> {
+        let sockets = self.0.iter().flat_map(|(kind, asked)| {
+            asked.addresses.iter().map(|address| (kind.socket)(address).map_err(Problems::from))
+        });
+        Ok(input::all(sockets)?.into_iter().flatten().collect())
+    }
+
+    /// Wait for clients.
+    pub fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Vec<Box<dyn Front>>, Problems> {
+        self.0.iter().map(|(kind, asked)| (kind.bind)(asked, drive, geometry)).collect()
+    }
+}
+
+impl clap::Args for FrontFlags {
+    fn augment_args(command: Command) -> Command {
+        let group = ArgGroup::new("front-ends").args(KINDS.iter().map(|kind| kind.flag)).multiple(true).required(true);
+        KINDS.iter().fold(command, augment).group(group)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+fn augment(command: Command, kind: &Kind) -> Command {
+    let addresses = Arg::new(kind.flag).long(kind.flag).value_name(kind.value).help(kind.help);
+    let command = command.arg(addresses.action(ArgAction::Append));
+    kind.switches.iter().fold(command, |command, switch| {
+        let arg = Arg::new(switch.name).long(switch.name).visible_alias(switch.alias).help(switch.help);
+        command.arg(arg.action(ArgAction::SetTrue).requires(kind.flag))
+    })
+}
+
+impl clap::FromArgMatches for FrontFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<FrontFlags, clap::Error> {
+        let asked = KINDS.iter().filter_map(|kind| {
+            let addresses = matches.get_many::<String>(kind.flag)?.cloned().collect();
+            let switches =
+                kind.switches.iter().map(|switch| switch.name).filter(|name| matches.get_flag(name)).collect();
+            Some((kind, Asked { addresses, switches }))
+        });
+        Ok(FrontFlags(asked.collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = FrontFlags::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

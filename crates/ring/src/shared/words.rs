@@ -1,0 +1,60 @@
+//! The processor's own words as the two ends share them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::wide;
+use crate::chunk::{LINE_BYTES, LINE_WORDS, WORD_BYTES, Word, copy_words, load_words, store_words};
+
+impl Word for AtomicU64 {
+    #[inline(always)]
+    fn load(&self, order: Ordering) -> u64 {
+        AtomicU64::load(self, order)
+    }
+
+    #[inline(always)]
+    fn store(&self, value: u64, order: Ordering) {
+        AtomicU64::store(self, value, order);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn prefetch(&self) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint, which reads nothing that a program could see.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self).cast()) }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    fn prefetch_to_write(&self) {
+        let word = std::ptr::from_ref(self);
+        // The compiler's own hint becomes one to read unless it may assume that the processor has this one. Those that
+        // do not have it take it for nothing (Intel's manual, volume 2, PREFETCHW).
+        // SAFETY: as above.
+        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags)) }
+    }
+
+    #[inline]
+    fn load_all(words: &[AtomicU64], into: &mut [u8]) {
+        let lines = words.len().min(into.len() / WORD_BYTES) / LINE_WORDS;
+        // SAFETY: so many lines lie in both, and what is borrowed for writing is no part of what is shared.
+        let done = unsafe { wide::copy(words.as_ptr().cast(), into.as_mut_ptr(), lines) };
+        load_words(&words[done * LINE_WORDS..], &mut into[done * LINE_BYTES..]);
+    }
+
+    #[inline]
+    fn store_all(words: &[AtomicU64], from: &[u8]) {
+        let lines = words.len().min(from.len() / WORD_BYTES) / LINE_WORDS;
+        // SAFETY: so many lines lie in both, and atomics may be written where they are shared.
+        let done = unsafe { wide::copy(from.as_ptr(), words.as_ptr().cast::<u8>().cast_mut(), lines) };
+        store_words(&words[done * LINE_WORDS..], &from[done * LINE_BYTES..]);
+    }
+
+    #[inline]
+    fn copy_all(from: &[AtomicU64], into: &[AtomicU64]) {
+        let lines = from.len().min(into.len()) / LINE_WORDS;
+        // SAFETY: as above; where both overlap, some words are copied before others, and all of them are words.
+        let done = unsafe { wide::copy(from.as_ptr().cast(), into.as_ptr().cast::<u8>().cast_mut(), lines) };
+        copy_words(&from[done * LINE_WORDS..], &into[done * LINE_WORDS..]);
+    }
+}

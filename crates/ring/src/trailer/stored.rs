@@ -1,0 +1,249 @@
+//! The device's record of the values in which its chunks end.
+
+use std::collections::BTreeMap;
+
+use super::TagWidth;
+
+/// The trailers of all chunks, as a multiset.
+#[derive(Clone, Debug, Default)]
+pub struct StoredTrailers {
+    copies: BTreeMap<u64, u64>,
+}
+
+impl StoredTrailers {
+    /// The trailers of `chunks` chunks that all end in `trailer`: a device as it leaves the factory.
+    pub fn uniform(trailer: u64, chunks: u64) -> StoredTrailers {
+        let mut stored = StoredTrailers::default();
+        if chunks > 0 {
+            stored.copies.insert(trailer, chunks);
+        }
+        stored
+    }
+
+    /// Adds the trailer of one chunk; true if no other chunk ended in it.
+    pub fn insert(&mut self, trailer: u64) -> bool {
+        let copies = self.copies.entry(trailer).or_insert(0);
+        *copies += 1;
+        *copies == 1
+    }
+
+    /// Takes away the trailer of one chunk; true if no chunk ends in it any more. Asserts that one did.
+    pub fn remove(&mut self, trailer: u64) -> bool {
+        let copies = self.copies.get_mut(&trailer).expect("the trailer of a stored chunk");
+        *copies -= 1;
+        let gone = *copies == 0;
+        if gone {
+            self.copies.remove(&trailer);
+        }
+        gone
+    }
+
+    /// Whether some chunk ends in `trailer`.
+    pub fn contains(&self, trailer: u64) -> bool {
+        self.copies.contains_key(&trailer)
+    }
+
+    /// Number of different trailers.
+    pub fn distinct(&self) -> u64 {
+        self.copies.len() as u64
+    }
+}
+
+/// The values in which no chunk ends, kept as intervals beside the trailers in which some chunk does
+/// (the last strategy of section 3.1). A choice takes constant time and an update logarithmic time;
+/// there are at most one more intervals than different trailers, hence memory is bounded by the number
+/// of chunks.
+#[derive(Clone, Debug)]
+pub struct UnusedTrailers {
+    stored: StoredTrailers,
+    /// First and last value of each interval that is unused, as long as possible.
+    gaps: BTreeMap<u64, u64>,
+    choice: Option<u64>,
+}
+
+impl UnusedTrailers {
+    /// The record of a device without chunks.
+    pub fn new(width: TagWidth) -> UnusedTrailers {
+        let mut unused = UnusedTrailers {
+            stored: StoredTrailers::default(),
+            gaps: BTreeMap::from([(0, width.value_max())]),
+            choice: None,
+        };
+        unused.choose_again();
+        unused
+    }
+
+    /// The record of `chunks` chunks that all end in `trailer`, which must fit the width.
+    pub fn uniform(width: TagWidth, trailer: u64, chunks: u64) -> UnusedTrailers {
+        let mut unused = UnusedTrailers::new(width);
+        if chunks > 0 {
+            unused.split_gap(trailer);
+            unused.stored = StoredTrailers::uniform(trailer, chunks);
+        }
+        unused
+    }
+
+    /// Adds the trailer of one chunk. Asserts that it fits the width.
+    pub fn insert(&mut self, trailer: u64) {
+        if self.stored.insert(trailer) {
+            self.split_gap(trailer);
+        }
+    }
+
+    /// Takes away the trailer of one chunk. Asserts that some chunk ended in it.
+    pub fn remove(&mut self, trailer: u64) {
+        if self.stored.remove(trailer) {
+            self.join_gaps(trailer);
+        }
+    }
+
+    /// Whether some chunk ends in `trailer`.
+    pub fn contains(&self, trailer: u64) -> bool {
+        self.stored.contains(trailer)
+    }
+
+    /// A value in which no chunk ends, the same until one does; none if every value is used.
+    pub fn choose(&self) -> Option<u64> {
+        self.choice
+    }
+
+    /// Takes `trailer` out of the gap that holds it.
+    fn split_gap(&mut self, trailer: u64) {
+        let gap = self.gaps.range(..=trailer).next_back();
+        let (&first, &last) = gap.expect("an unused trailer lies in a gap");
+        assert!(trailer <= last, "a trailer fits the width");
+        self.gaps.remove(&first);
+        if first < trailer {
+            self.gaps.insert(first, trailer - 1);
+        }
+        if trailer < last {
+            self.gaps.insert(trailer + 1, last);
+        }
+        if self.choice == Some(trailer) {
+            self.choose_again();
+        }
+    }
+
+    /// Makes `trailer` a gap of its own and joins it with its neighbours.
+    fn join_gaps(&mut self, trailer: u64) {
+        let before = self.gaps.range(..trailer).next_back();
+        let first = match before {
+            Some((&first, &last)) if last + 1 == trailer => first,
+            _ => trailer,
+        };
+        let after = trailer.checked_add(1).and_then(|next| self.gaps.remove(&next));
+        self.gaps.insert(first, after.unwrap_or(trailer));
+        if self.choice.is_none() {
+            self.choose_again();
+        }
+    }
+
+    /// Chooses the middle of a gap: stored values often grow one by one, and would soon meet a
+    /// choice at the edge of one.
+    fn choose_again(&mut self) {
+        let gap = self.gaps.last_key_value();
+        self.choice = gap.map(|(&first, &last)| first + (last - first) / 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_device_of_equal_chunks_uses_one_value() {
+        let unused = UnusedTrailers::uniform(TagWidth::Bits32, 0, 1 << 30);
+        assert!(unused.contains(0));
+        assert_eq!(unused.gaps, BTreeMap::from([(1, u64::from(u32::MAX))]));
+        assert_eq!(UnusedTrailers::uniform(TagWidth::Bits8, 3, 0).gaps.len(), 1);
+    }
+
+    #[test]
+    fn the_ends_of_64_bits_are_trailers_like_any_other() {
+        let mut unused = UnusedTrailers::new(TagWidth::Bits64);
+        for trailer in [u64::MAX, 0, u64::MAX - 1] {
+            unused.insert(trailer);
+        }
+        assert_eq!(unused.gaps, BTreeMap::from([(1, u64::MAX - 2)]));
+        for trailer in [0, u64::MAX, u64::MAX - 1] {
+            unused.remove(trailer);
+        }
+        assert_eq!(unused.gaps, BTreeMap::from([(0, u64::MAX)]));
+    }
+
+    #[test]
+    fn there_is_no_choice_while_every_value_is_used_and_one_as_soon_as_one_is_free() {
+        let mut unused = UnusedTrailers::new(TagWidth::Bits8);
+        for trailer in 0..=255 {
+            assert!(unused.choose().is_some_and(|tag| tag >= trailer));
+            unused.insert(trailer);
+        }
+        assert_eq!(unused.choose(), None);
+        unused.insert(77);
+        unused.remove(77);
+        assert_eq!(unused.choose(), None, "another chunk still ends in it");
+        unused.remove(77);
+        assert_eq!(unused.choose(), Some(77));
+    }
+
+    #[test]
+    fn trailers_that_count_upwards_seldom_meet_the_choice() {
+        let mut unused = UnusedTrailers::new(TagWidth::Bits32);
+        let first = unused.choose().unwrap();
+        let mut choices = Vec::new();
+        for trailer in first..first + 10_000 {
+            unused.insert(trailer);
+            choices.push(unused.choose());
+        }
+        choices.dedup();
+        assert!(choices.len() < 20, "{}", choices.len());
+    }
+
+    #[test]
+    #[should_panic(expected = "fits the width")]
+    fn a_trailer_wider_than_the_record_is_a_programming_error() {
+        UnusedTrailers::new(TagWidth::Bits8).insert(256);
+    }
+
+    /// The longest runs of values of 8 bits that are not in `trailers`.
+    fn naive_gaps(trailers: &[u64]) -> BTreeMap<u64, u64> {
+        let mut gaps = BTreeMap::new();
+        let mut first = None;
+        for value in 0..=256 {
+            match (first, value == 256 || trailers.contains(&value)) {
+                (None, false) => first = Some(value),
+                (Some(start), true) => {
+                    gaps.insert(start, value - 1);
+                    first = None;
+                }
+                _ => {}
+            }
+        }
+        gaps
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn intervals_are_those_of_a_naive_model_and_the_choice_lies_in_one(
+            steps in prop::collection::vec((any::<bool>(), any::<u8>()), 1..400),
+        ) {
+            let mut unused = UnusedTrailers::new(TagWidth::Bits8);
+            let mut model: Vec<u64> = Vec::new();
+            for (is_insert, pick) in steps {
+                if is_insert || model.is_empty() {
+                    unused.insert(u64::from(pick));
+                    model.push(u64::from(pick));
+                } else {
+                    unused.remove(model.swap_remove(usize::from(pick) % model.len()));
+                }
+                let choice = unused.choose().expect("fewer chunks than values");
+                prop_assert!(choice <= 255 && !model.contains(&choice) && !unused.contains(choice));
+                prop_assert!(unused.gaps.len() <= model.len() + 1);
+            }
+            prop_assert_eq!(unused.gaps, naive_gaps(&model));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Timing off: the device thread polls the rings and does what it finds, straight on the store.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use phaselink_core::request::Op;
+use phaselink_ring::command::Operation;
+use phaselink_ring::layout::TRANSFER_BYTES_MAX;
+use phaselink_ring::status::Status;
+
+use super::ShareSocket;
+use super::client::{CheckedCommand, Client, Taken, action};
+use super::clients::Clients;
+use super::serve::{self, Execution};
+use crate::device::Device;
+use crate::front::pace::{BATCH, Counter};
+use crate::model::wall::Wait;
+
+/// Commands that are taken before the first of them is done, so that the ways of their data through the machine overlap:
+/// their lines together are about what a processor waits for at a time.
+const AHEAD: usize = 8;
+
+/// What the device thread needs to execute commands.
+struct Untimed<'a> {
+    device: &'a Device,
+    space: Vec<u8>,
+    /// Commands that have been taken, empty between queues.
+    ahead: VecDeque<CheckedCommand>,
+    counter: Counter<'a>,
+}
+
+/// Serve until the device is told to stop.
+///
+/// # Errors
+/// If the system gives no thread, or cannot wait for sockets.
+pub fn serve(device: &Device, sockets: &[ShareSocket], wait: Wait) -> io::Result<()> {
+    let space = vec![0; TRANSFER_BYTES_MAX as usize];
+    let (ahead, counter) = (VecDeque::with_capacity(AHEAD), Counter::open(device));
+    serve::serve(device, sockets, wait, &mut Untimed { device, space, ahead, counter })
+}
+
+impl Execution for Untimed<'_> {
+    const IS_MODELLED: bool = false;
+
+    fn greet(&mut self, _client: &mut Client) {}
+
+    #[inline]
+    fn round(&mut self, clients: &mut Clients<'_>) -> bool {
+        clients.round(|clients, place, queue| self.serve_queue(clients, place, queue))
+    }
+
+    fn flushed(&mut self, status: Status) {
+        self.counter.counts().flushes += 1;
+        self.counter.counts().errors += u64::from(status != Status::Fine);
+    }
+
+    fn idle_for(&self) -> Duration {
+        Duration::MAX
+    }
+
+    fn rested(&mut self) {
+        self.counter.show();
+    }
+}
+
+impl Untimed<'_> {
+    #[inline]
+    fn serve_queue(&mut self, clients: &mut Clients<'_>, place: usize, queue: u32) -> bool {
+        let mut left = BATCH;
+        loop {
+            self.take_ahead(&mut clients.clients[place], queue, &mut left);
+            let Some(command) = self.ahead.pop_front() else { return left < BATCH };
+            self.execute(clients, place, &command);
+        }
+    }
+
+    /// Take commands, no more than are `left`, until there are as many as may be ahead.
+    #[inline]
+    fn take_ahead(&mut self, client: &mut Client, queue: u32, left: &mut u32) {
+        while self.ahead.len() < AHEAD && *left > 0 {
+            match client.take(queue) {
+                Taken::Nothing => return,
+                Taken::Refused => self.counter.counts().errors += 1,
+                Taken::Command(command) => {
+                    client.prefetch(&command, &self.device.store);
+                    self.ahead.push_back(command);
+                }
+            }
+            *left -= 1;
+        }
+    }
+
+    #[inline]
+    fn execute(&mut self, clients: &mut Clients<'_>, place: usize, command: &CheckedCommand) {
+        if let Some(record) = &self.device.record {
+            record.note(action(command.operation), command.offset, command.bytes.into());
+        }
+        if command.operation == Operation::Flush {
+            return clients.flush(place, *command);
+        }
+        let started = self.counter.begin();
+        let status = clients.clients[place].execute(command, &self.device.store, &mut self.space);
+        self.counter.counts().errors += u64::from(status != Status::Fine);
+        let op = if command.operation == Operation::Write { Op::Write } else { Op::Read };
+        self.counter.count(op, command.bytes, started);
+        self.counter.executed();
+    }
+}

@@ -1,0 +1,43 @@
+//! The device thread: one loop over the controllers, with the model or without it.
+
+use std::io;
+use std::time::Duration;
+
+use super::front::{self, Disk, Front, Rounds};
+use crate::device::Device;
+use crate::model::wall::Wait;
+
+/// What becomes of commands: at once, or when the model says.
+pub(super) trait Execution<'a> {
+    /// Look at all queues, and at whatever else is due; whether anything was there.
+    fn round(&mut self) -> bool;
+
+    /// The controllers, and what waits for the disk.
+    fn parts(&mut self) -> (&mut [Front<'a>], &Disk);
+
+    /// Nothing has been there for a while: how long nothing is due, at most.
+    fn rest(&mut self) -> Duration;
+}
+
+/// Serve until the device is told to stop.
+///
+/// # Errors
+/// If the system cannot wait for sockets.
+#[inline]
+pub(super) fn run<'a>(device: &Device, wait: Wait, execution: &mut impl Execution<'a>) -> io::Result<()> {
+    let mut rounds = Rounds::default();
+    while !device.stop.is_requested() {
+        let mut found = execution.round();
+        if rounds.is_to_attend(wait) {
+            let any = front::attend(execution.parts().0, &device.store);
+            rounds.attended(any);
+            found |= any;
+        }
+        if rounds.is_to_rest(found, wait) {
+            let time = execution.rest();
+            let (fronts, disk) = execution.parts();
+            front::rest(fronts, disk, device, wait, time)?;
+        }
+    }
+    Ok(())
+}

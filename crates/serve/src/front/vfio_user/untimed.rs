@@ -1,0 +1,143 @@
+//! Timing off: the device thread looks at the queues and does what it finds, straight on the store.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phaselink_core::protocol::nvme::spec::Status;
+use phaselink_core::request::Op;
+
+use super::front::{ControllerSocket, Disk, Front, Unsaved};
+use super::serve::{self, Execution};
+use crate::device::Device;
+use crate::front::pace::{BATCH, Counter, SLEEP_MAX};
+use crate::model::wall::Wait;
+use crate::nvme::order::Action;
+use crate::nvme::{Order, Performed, TRANSFER_BYTES_MAX, Taken};
+
+/// The device thread.
+struct Untimed<'a> {
+    device: &'a Device,
+    fronts: Vec<Front<'a>>,
+    disk: Disk,
+    space: Vec<u8>,
+    counter: Counter<'a>,
+}
+
+/// Serve until the device is told to stop.
+///
+/// # Errors
+/// If the system cannot wait for sockets.
+pub fn serve(device: &Device, served: &[ControllerSocket], wait: Wait) -> io::Result<()> {
+    thread::scope(|scope| {
+        let mut untimed = Untimed {
+            device,
+            fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
+            disk: Disk::new(scope, &device.store)?,
+            space: vec![0; TRANSFER_BYTES_MAX as usize],
+            counter: Counter::open(device),
+        };
+        serve::run(device, wait, &mut untimed)
+    })
+}
+
+impl<'a> Execution<'a> for Untimed<'a> {
+    #[inline]
+    fn round(&mut self) -> bool {
+        self.commit() | self.look()
+    }
+
+    #[inline]
+    fn parts(&mut self) -> (&mut [Front<'a>], &Disk) {
+        (&mut self.fronts, &self.disk)
+    }
+
+    fn rest(&mut self) -> Duration {
+        self.counter.show();
+        SLEEP_MAX
+    }
+}
+
+impl Untimed<'_> {
+    /// Answer what has become durable; whether anything has.
+    #[inline]
+    fn commit(&mut self) -> bool {
+        let mut any = false;
+        while let Some((Unsaved { order, started, .. }, status)) = self.disk.commit(&mut self.fronts) {
+            count(&mut self.counter, &order, status, started);
+            any = true;
+        }
+        any
+    }
+
+    /// Look at every queue; whether anything was there.
+    #[inline]
+    fn look(&mut self) -> bool {
+        let mut found = false;
+        for place in 0..self.fronts.len() {
+            for queue in self.fronts[place].controller.queues() {
+                found |= self.serve_queue(place, queue);
+            }
+        }
+        found
+    }
+
+    #[inline]
+    fn serve_queue(&mut self, place: usize, queue: u16) -> bool {
+        let mut count = 0;
+        while count < BATCH {
+            let front = &mut self.fronts[place];
+            let Some(client) = &mut front.client else { return false };
+            match front.controller.take(queue, client) {
+                Taken::Nothing => break,
+                Taken::Answered(status) => self.counter.counts().errors += u64::from(status != Status::SUCCESS),
+                Taken::Order(order) => self.perform(place, order),
+            }
+            count += 1;
+        }
+        self.signal(place);
+        count > 0
+    }
+
+    #[inline]
+    fn signal(&mut self, place: usize) {
+        let Front { controller, client, .. } = &mut self.fronts[place];
+        client.iter_mut().for_each(|client| controller.signal(client));
+    }
+
+    #[inline]
+    fn perform(&mut self, place: usize, order: Order) {
+        let Front { controller, client, .. } = &mut self.fronts[place];
+        let Some(client) = client else { return };
+        note(self.device, &order);
+        let started = self.counter.begin();
+        match controller.perform(&order, client, &self.device.store, &mut self.space) {
+            Performed::Answered(status) => count(&mut self.counter, &order, status, started),
+            Performed::WaitsForDisk => self.disk.save(&self.fronts, place, order, started),
+        }
+        self.counter.executed();
+    }
+}
+
+/// Record an order, if that is wanted.
+#[inline]
+pub(super) fn note(device: &Device, order: &Order) {
+    let Some(record) = &device.record else { return };
+    match &order.action {
+        Action::Deallocate(parts) => {
+            parts.iter().for_each(|(offset, bytes)| record.note(order.word(), *offset, *bytes));
+        }
+        _ => record.note(order.word(), order.offset, order.bytes.into()),
+    }
+}
+
+#[inline]
+fn count(counter: &mut Counter<'_>, order: &Order, status: Status, started: Option<Instant>) {
+    counter.counts().errors += u64::from(status != Status::SUCCESS);
+    match order.action {
+        Action::Read | Action::Compare => counter.count(Op::Read, order.bytes, started),
+        Action::Write { .. } => counter.count(Op::Write, order.bytes, started),
+        Action::Flush => counter.counts().flushes += 1,
+        Action::Zero { .. } | Action::Deallocate(_) => counter.counts().discards += 1,
+    }
+}
