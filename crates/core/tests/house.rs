@@ -29,10 +29,6 @@ const FLOORS: &[&[&str]] = &[
     &["lib.rs"],
 ];
 
-/// Words that stand for a protocol.
-const PROTOCOLS: &[&str] =
-    &["nvme", "dcexpress", "dc_express", "dc-express", "dc express", "moneta", "pss", "capi", "cxl"];
-
 /// A source file without its tests and comments.
 struct Source {
     /// From the root of its crate's sources, with slashes.
@@ -294,12 +290,25 @@ fn reached<'a>(file: &str, graph: &'a BTreeMap<&str, BTreeSet<String>>) -> BTree
     reached
 }
 
+/// The words that stand for a protocol: its folder and its name in drive files, as the list has them.
+fn protocols() -> Vec<String> {
+    let list = fs::read_to_string(root().join("crates/core/src/protocol/mod.rs")).expect("the list of protocols");
+    let entry = |line: &str| {
+        let (folder, rest) = line.trim().strip_suffix("\",")?.split_once(": ")?;
+        let (section, name) = rest.split_once(" = \"")?;
+        Some([String::from(folder), section.to_lowercase(), String::from(name), name.replace('-', " ")])
+    };
+    let words: Vec<String> = list.lines().filter_map(entry).flatten().collect();
+    assert!(words.len() >= 24, "the list is read: {words:?}");
+    words
+}
+
 fn protocols_named(sources: &[Source]) -> Vec<String> {
-    let mut named = Vec::new();
+    let (mut named, protocols) = (Vec::new(), protocols());
     for source in sources {
         for line in source.text.lines() {
             let words = line.to_lowercase();
-            if let Some(name) = PROTOCOLS.iter().find(|name| has_word(&words, name)) {
+            if let Some(name) = protocols.iter().find(|name| has_word(&words, name)) {
                 named.push(format!("{} names {name}: {}", source.path, line.trim()));
             }
         }

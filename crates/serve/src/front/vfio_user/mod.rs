@@ -39,9 +39,10 @@ pub mod wire;
 use std::io;
 use std::path::Path;
 
-use phaselink_core::drive::{Drive, Interface};
+use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
+use phaselink_core::protocol::halves::Attachment;
 
 use super::{Asked, Front, Kind, Service, all};
 use crate::model::wall::Clock;
@@ -67,11 +68,11 @@ pub const KIND: Kind = Kind {
 };
 
 fn check_model(drive: &Drive) -> Result<(), Problem> {
-    if drive.interface == Interface::Nvme {
+    if drive.protocol().attaches(Attachment::PciFunction) {
         return Ok(());
     }
     let found = format!("--vfio-user: hosts speak NVMe, and {} does not", drive.name);
-    Err(Problem::new("serve", None, found, "a drive with interface nvme, or --timing off"))
+    Err(Problem::new("serve", None, found, "a drive with an interface that hosts have a driver for, or --timing off"))
 }
 
 /// Sockets of NVMe over vfio-user.
