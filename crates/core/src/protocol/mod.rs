@@ -15,6 +15,7 @@ macro_rules! protocols {
             pss: Pss = "pss",
             capi: Capi = "capi",
             cxl: Cxl = "cxl",
+            ramdisk: Ramdisk = "ramdisk",
         }
     };
 }
@@ -25,6 +26,7 @@ pub mod dc_express;
 pub mod moneta;
 pub mod nvme;
 pub mod pss;
+pub mod ramdisk;
 
 pub mod dispatch;
 pub mod halves;

@@ -1,0 +1,56 @@
+//! The command that the doorbell carries, as bytes.
+
+/// Unit of offsets and lengths.
+pub const BLOCK_BYTES: u32 = 512;
+/// Length of a command.
+pub const COMMAND_BYTES: usize = 24;
+/// Length of a status.
+pub const STATUS_BYTES: usize = 4;
+/// Register that takes commands.
+pub const DOORBELL: u64 = 0;
+
+/// What is asked of the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    pub write: bool,
+    pub slot: u16,
+    pub blocks: u32,
+    pub block: u64,
+    pub buffer: u64,
+}
+
+impl Command {
+    /// Slot, direction, length, first block and buffer, little-endian.
+    pub fn encode(self) -> [u8; COMMAND_BYTES] {
+        let mut bytes = [0; COMMAND_BYTES];
+        bytes[..2].copy_from_slice(&self.slot.to_le_bytes());
+        bytes[2] = self.write.into();
+        bytes[4..8].copy_from_slice(&self.blocks.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.block.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.buffer.to_le_bytes());
+        bytes
+    }
+
+    /// The command that these bytes are.
+    pub fn decode(bytes: &[u8; COMMAND_BYTES]) -> Command {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|place| bytes[at + place]));
+        Command {
+            write: bytes[2] != 0,
+            slot: word(0) as u16,
+            blocks: (word(0) >> 32) as u32,
+            block: word(8),
+            buffer: word(16),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_reads_back_as_it_was_written() {
+        let command = Command { write: true, slot: 0x1234, blocks: 0x8765_4321, block: 1 << 40 | 5, buffer: 7 << 50 };
+        assert_eq!(Command::decode(&command.encode()), command);
+    }
+}

@@ -1,0 +1,156 @@
+//! The device's half: commands are parsed one after the other, and go to the media at once.
+
+use super::Role;
+use super::command::{BLOCK_BYTES, COMMAND_BYTES, Command, STATUS_BYTES};
+use crate::drive::Drive;
+use crate::ledger::Stage;
+use crate::protocol::halves;
+use crate::protocol::ports::{Ports, start_read};
+use crate::protocol::reads::Reads;
+use crate::request::RequestId;
+use crate::scheduler::{Event, Timer};
+use crate::time::{Span, Time};
+use crate::tlp::{Direction, Kind, Packet, Payload};
+
+/// Kinds of timers, whose context is the slot.
+mod timer {
+    /// The command of a write has been parsed.
+    pub const PARSED: u8 = 0;
+    /// A read's data can flow to the host.
+    pub const DATA_READY: u8 = 1;
+    /// A write is done.
+    pub const WRITTEN: u8 = 2;
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    parse: Span,
+    parser_free_at: Time,
+    /// By slot; what a slot held stays there until its next command.
+    commands: Vec<Command>,
+    statuses: u64,
+    reads: Reads,
+    max_payload_bytes: u32,
+    max_transfer_bytes: u32,
+    capacity_bytes: u64,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    commands: u64,
+    refused: u64,
+}
+
+impl Controller {
+    /// An idle controller that writes its statuses to host memory.
+    pub fn new(drive: &Drive, statuses: u64) -> Controller {
+        Controller {
+            parse: drive.ramdisk.parse,
+            parser_free_at: Time::ZERO,
+            commands: vec![Command::default(); drive.ramdisk.slots.into()],
+            statuses,
+            reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
+            max_payload_bytes: drive.link.max_payload_bytes,
+            max_transfer_bytes: drive.ramdisk.max_transfer_kib * 1024,
+            capacity_bytes: drive.media.capacity_mib << 20,
+            counts: Counts::default(),
+        }
+    }
+
+    /// A command has arrived. One for no slot has nobody to tell; one beyond the device is done at once.
+    fn on_command(&mut self, now: Time, command: Command, ports: &mut Ports) {
+        let Some(place) = self.commands.get_mut(usize::from(command.slot)) else {
+            self.counts.refused += 1;
+            return;
+        };
+        *place = command;
+        let request = ports.shared.requests.bound(0, command.slot.into());
+        ports.shared.requests.charge(request, Stage::Doorbell, now);
+        self.parser_free_at = now.max(self.parser_free_at) + self.parse;
+        let parsed = self.parser_free_at;
+        ports.shared.requests.charge(request, Stage::Parse, parsed);
+        let (offset, bytes) = extent(&command);
+        let (at, kind) = match command.write {
+            _ if bytes > self.max_transfer_bytes.into() || offset.saturating_add(bytes) > self.capacity_bytes => {
+                self.counts.refused += 1;
+                (parsed, timer::WRITTEN)
+            }
+            true => (parsed, timer::PARSED),
+            false => {
+                (start_read(parsed, offset, bytes as u32, self.max_payload_bytes, request, ports), timer::DATA_READY)
+            }
+        };
+        ports.shared.scheduler.at(at, Event::Controller { kind, context: command.slot.into() });
+    }
+
+    fn ask_for_data(&mut self, command: Command, request: Option<RequestId>, ports: &mut Ports) {
+        let (offset, bytes) = extent(&command);
+        let token = Role::PAYLOAD.token(command.slot.into());
+        let read = Packet::read(command.buffer, bytes as u32, self.reads.request_bytes_max(), token);
+        self.reads.request(read.user_data(offset, request), ports.link, ports.shared);
+    }
+
+    fn send_data(&mut self, command: Command, request: Option<RequestId>, ports: &mut Ports) {
+        let (offset, bytes) = extent(&command);
+        let token = Role::DATA.token(command.slot.into());
+        let data = Packet::write(Direction::Up, command.buffer, bytes as u32, self.max_payload_bytes, token);
+        ports.link.send(data.user_data(offset, request), ports.shared);
+        self.finish(command.slot, ports);
+    }
+
+    /// Write the status, which stays behind the data before it.
+    fn finish(&mut self, slot: u16, ports: &mut Ports) {
+        self.counts.commands += 1;
+        let address = self.statuses + u64::from(slot) * STATUS_BYTES as u64;
+        let status = 1u32.to_le_bytes();
+        ports.link.write(Direction::Up, address, &status, Role::STATUS.token(slot.into()), ports.shared);
+    }
+}
+
+/// First byte and length of a command.
+fn extent(command: &Command) -> (u64, u64) {
+    let block = u64::from(BLOCK_BYTES);
+    (command.block.saturating_mul(block), u64::from(command.blocks) * block)
+}
+
+impl halves::Controller for Controller {
+    fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        match packet.kind {
+            Kind::Completion => self.on_answer(now, packet, payload, ports),
+            _ => {
+                let bytes: &[u8; COMMAND_BYTES] = payload.bytes().first_chunk().expect("a payload has 64 bytes");
+                self.on_command(now, Command::decode(bytes), ports);
+            }
+        }
+    }
+
+    /// The data of a write has come.
+    fn on_answer(&mut self, now: Time, packet: &Packet, _: &Payload, ports: &mut Ports) {
+        self.reads.answered(packet.bytes, ports.link, ports.shared);
+        let timing = ports.media.write(now, packet.device_offset, packet.bytes);
+        ports.shared.requests.charge(packet.request, Stage::MediaWait, timing.started);
+        ports.shared.requests.charge(packet.request, Stage::Media, timing.acknowledged_at);
+        let written = Event::Controller { kind: timer::WRITTEN, context: packet.token.context };
+        ports.shared.scheduler.at(timing.acknowledged_at, written);
+    }
+
+    fn on_timer(&mut self, _: Time, timer: Timer, ports: &mut Ports) {
+        let command = self.commands[timer.context as usize];
+        let request = ports.shared.requests.bound(0, command.slot.into());
+        match timer.kind {
+            timer::PARSED => self.ask_for_data(command, request, ports),
+            timer::DATA_READY => self.send_data(command, request, ports),
+            _ => self.finish(command.slot, ports),
+        }
+    }
+
+    fn packet_name(&self, packet: &Packet) -> &'static str {
+        Role::of(packet).name(packet.kind).unwrap_or("data")
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("commands", self.counts.commands), ("refused", self.counts.refused)]
+    }
+}

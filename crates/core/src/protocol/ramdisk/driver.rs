@@ -1,0 +1,95 @@
+//! The host's half: a slot for each command, and a word in memory for its status.
+
+use std::collections::VecDeque;
+
+use super::Role;
+use super::command::{BLOCK_BYTES, Command, DOORBELL, STATUS_BYTES};
+use crate::drive::Drive;
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
+use crate::link::Link;
+use crate::memory::HostMemory;
+use crate::protocol::halves;
+use crate::protocol::ports::Settled;
+use crate::request::{Io, Op, RequestId};
+use crate::shared::Shared;
+use crate::time::{Span, Time};
+use crate::tlp::Direction;
+
+/// The driver.
+#[derive(Clone, Debug)]
+pub struct Driver {
+    free: Vec<u16>,
+    waiting: VecDeque<RequestId>,
+    /// By slot.
+    requests: Vec<Option<RequestId>>,
+    statuses: u64,
+    buffers: u64,
+    max_transfer_bytes: u32,
+    mmio_write: Span,
+    doorbells: u64,
+}
+
+impl Driver {
+    /// A driver with its status words and a buffer for each slot.
+    pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
+        let (slots, max_transfer_bytes) = (drive.ramdisk.slots, drive.ramdisk.max_transfer_kib * 1024);
+        Driver {
+            free: (0..slots).rev().collect(),
+            waiting: VecDeque::new(),
+            requests: vec![None; slots.into()],
+            statuses: shared.memory.allocate(u64::from(slots) * STATUS_BYTES as u64),
+            buffers: shared.memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
+            max_transfer_bytes,
+            mmio_write: drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz),
+            doorbells: 0,
+        }
+    }
+
+    /// Where statuses go.
+    pub fn statuses(&self) -> u64 {
+        self.statuses
+    }
+}
+
+impl halves::Driver for Driver {
+    fn submit_work(&self, _: &Io, _: u16, _: &HostMemory, ledger: &mut Ledger) {
+        ledger.spend(Stage::Driver, self.mmio_write);
+    }
+
+    fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
+        let Some(slot) = self.free.pop() else { return self.waiting.push_back(request) };
+        self.requests[usize::from(slot)] = Some(request);
+        let buffer = self.buffers + u64::from(slot) * u64::from(self.max_transfer_bytes);
+        shared.requests[request].buffer = buffer;
+        shared.prepare_buffer(request);
+        shared.requests.bind(0, slot.into(), request);
+        let Io { op, offset, bytes } = shared.requests[request].io;
+        let (blocks, block) = (bytes / BLOCK_BYTES, offset / u64::from(BLOCK_BYTES));
+        let command = Command { write: op == Op::Write, slot, blocks, block, buffer };
+        self.doorbells += 1;
+        link.write(Direction::Down, DOORBELL, &command.encode(), Role::DOORBELL.token(0), shared);
+    }
+
+    fn on_settled(&mut self, now: Time, settled: &Settled, _: bool, link: &mut Link, shared: &mut Shared) {
+        if Role::of(&settled.packet) != Role::STATUS {
+            return settled.charge_data(now, shared);
+        }
+        let slot = settled.packet.token.context as u16;
+        let Some(request) = self.requests.get_mut(usize::from(slot)).and_then(Option::take) else { return };
+        shared.requests.charge(Some(request), Stage::CompletionEntry, now);
+        shared.complete(request);
+        self.free.push(slot);
+        if let Some(next) = self.waiting.pop_front() {
+            self.submit(now, next, link, shared);
+        }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("doorbells", self.doorbells)]
+    }
+}

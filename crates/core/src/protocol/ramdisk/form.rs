@@ -1,0 +1,16 @@
+//! The device in closed form: what its resources allow. The latency of a lone request is left to the simulation.
+
+use super::command::{COMMAND_BYTES, STATUS_BYTES};
+use crate::closed_form::{Class, Form, Parts, Workload};
+use crate::tlp::Direction;
+
+/// A request to the device.
+pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
+    let ramdisk = &parts.drive.ramdisk;
+    let commands = f64::from(class.bytes.div_ceil(ramdisk.max_transfer_kib * 1024));
+    let mut form = Form::of_data(parts, workload, class);
+    form.demands.add("command parser", 1.0, ramdisk.parse, commands);
+    parts.demand_burst(&mut form.demands, &parts.write(Direction::Down, COMMAND_BYTES as u32), commands);
+    parts.demand_burst(&mut form.demands, &parts.write(Direction::Up, STATUS_BYTES as u32), commands);
+    form
+}

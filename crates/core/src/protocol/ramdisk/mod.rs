@@ -1,0 +1,67 @@
+//! A block device behind one doorbell: about the least that a protocol can be. The example of
+//! `docs/adding-a-protocol.md`; no such device is known.
+//!
+//! ```text
+//!       host                          link                          device
+//!   driver: a free slot
+//!        |---- doorbell (24 B write: the command itself) --------->| parse
+//!   write|<--- read data ------------------------------------------|
+//!        |---- data ---------------------------------------------->| media
+//!   read:|<--- data -----------------------------------------------| media
+//!        |<--- status (4 B into the slot's word) ------------------|
+//!   thread: sees its status
+//! ```
+
+mod command;
+pub mod config;
+mod controller;
+mod driver;
+pub(crate) mod form;
+
+pub use controller::Controller;
+pub use driver::Driver;
+
+use config::Ramdisk;
+
+use super::halves::Protocol;
+use super::roles::roles;
+use crate::drive::Drive;
+use crate::shared::Shared;
+use crate::workload::Limits;
+
+roles! {
+    /// What a packet is.
+    from 0;
+    DOORBELL = "doorbell",
+    PAYLOAD = "read data" / "data",
+    DATA = "data",
+    STATUS = "status",
+}
+
+impl Protocol for Ramdisk {
+    fn title(&self) -> &'static str {
+        "one doorbell"
+    }
+
+    /// Requests beyond the slots wait in the driver.
+    fn limits(&self, drive: &Drive) -> Limits {
+        Limits {
+            capacity_bytes: drive.media.capacity_mib << 20,
+            queue_pairs: 1,
+            queue_entries: u16::MAX.into(),
+            block_bytes: command::BLOCK_BYTES,
+            write_block_bytes: command::BLOCK_BYTES,
+        }
+    }
+
+    fn no_interrupts(&self) -> Option<&'static str> {
+        Some("interface is \"ramdisk\", which has no interrupts")
+    }
+}
+
+/// Driver and controller, which knows where statuses go.
+pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
+    let driver = Driver::new(drive, shared);
+    let controller = Controller::new(drive, driver.statuses());
+    (driver, controller)
+}
