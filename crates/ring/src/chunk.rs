@@ -14,7 +14,7 @@
 //!    load the data                      (relaxed)
 //! ```
 //!
-//! On a link, a packet settles in memory as a whole. Between two processors nothing does beyond a word, so the order
+//! On a link, a packet becomes visible as a whole. Between two processors nothing does beyond a word, so the order
 //! has to be made: a chunk's last word is stored with release, behind the others of the chunk. Who loads it with acquire
 //! and finds something else than the tag finds the rest of that chunk too. Chunks may come in any order, as in the paper.
 //! The tag cannot be seen again afterwards: the release of the command puts it before the device's store of that word.
@@ -129,7 +129,7 @@ pub fn forward<W: Word>(buffer: &[W], data: &[W]) {
     }
 }
 
-/// Copy data whose presence has been seen by an acquire: of a tail, or of a command.
+/// Copy data whose presence has been seen by an acquire: of a trailer, or of a command.
 #[inline]
 pub fn copy_out<W: Word>(buffer: &[W], into: &mut [u8]) {
     W::load_all(buffer, into);

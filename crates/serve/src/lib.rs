@@ -15,3 +15,8 @@ pub mod front;
 pub mod model;
 pub mod nvme;
 pub mod server;
+
+/// The page on front-ends, whose example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-a-front-end.md")]
+pub struct AddingAFrontEnd;

@@ -179,7 +179,7 @@ fn a_device_that_sleeps_is_woken_by_messages_and_shares_no_doorbells() {
 /// The device thread sleeps for up to 100 ms unless it is told that the disk has done its part.
 #[test]
 fn a_flush_of_a_file_is_answered_when_the_disk_is_done_with_timing_and_without() {
-    for (name, timing) in [("disk-lean", false), ("disk-timed", true)] {
+    for (name, timing) in [("disk-untimed", false), ("disk-modelled", true)] {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.store"));
         let server = serve_store(name, timing, Wait::Block, Store::open(&path, GEOMETRY).unwrap());
         let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);

@@ -2,7 +2,7 @@
 //! DC Express paper, figures 1d and 2).
 //!
 //! The host writes a tag into the *trailer*, the last bytes, of every chunk of its receive buffer.
-//! A chunk settles in memory as a whole, so one whose trailer no longer equals the tag has
+//! A chunk becomes visible as a whole, so one whose trailer no longer equals the tag has
 //! arrived. The scheme is never wrong about completeness whatever the order of arrival; but if the
 //! data itself ends in the tag (a *collision*), the read looks incomplete for ever, and a time-out
 //! and another tag must help. [`TagSource`] chooses tags; [`StoredTrailers`] and [`UnusedTrailers`]

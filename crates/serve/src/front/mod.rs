@@ -29,6 +29,12 @@ use crate::model::wall::{Clock, Wait, Wall};
 /// All front-ends, in the order in which their addresses are announced.
 pub const KINDS: &[Kind] = &[nbd::KIND, shm::KIND, vfio_user::KIND];
 
+/// A front-end at its addresses, or what keeps it from them.
+pub type Bound = Result<Box<dyn Front>, Problems>;
+
+/// A target, or what is wrong with its address.
+pub type Parsed = Result<Box<dyn Target>, Problem>;
+
 /// How a front-end is asked for, and made.
 #[derive(Debug)]
 pub struct Kind {
@@ -46,7 +52,7 @@ pub struct Kind {
     /// Where the Unix socket of an address is going to be, if it has one.
     pub socket: fn(&str) -> Result<Option<PathBuf>, Problem>,
     /// Wait for clients at all addresses that have been asked for.
-    pub bind: fn(&Asked, &Drive, Geometry) -> Result<Box<dyn Front>, Problems>,
+    pub bind: fn(&Asked, &Drive, Geometry) -> Bound,
     /// The other end, for loading what is served.
     pub target: Option<TargetKind>,
 }
@@ -72,7 +78,7 @@ pub struct TargetKind {
     /// As in `shm:PATH`.
     pub form: &'static str,
     /// Read an address; none if it is another kind's.
-    pub parse: fn(&str) -> Option<Result<Box<dyn Target>, Problem>>,
+    pub parse: fn(&str) -> Option<Parsed>,
 }
 
 /// The addresses of a front-end, bound.

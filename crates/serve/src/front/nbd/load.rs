@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use phaselink_core::problem::Problem;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::time::{Span, Time};
 use phaselink_core::workload::Limits;
@@ -12,13 +11,14 @@ use super::client::Client;
 use super::uri::Uri;
 use super::wire::{Request, command};
 use crate::bench::{Connection, Load, Measured, Target};
+use crate::front::Parsed;
 use crate::model::wall::Clock;
 
 /// Shorter waits are spent looking, as sleeping takes longer.
 const SLEEP_MIN: Span = Span::from_us(60);
 
 /// Read an address.
-pub fn parse(text: &str) -> Option<Result<Box<dyn Target>, Problem>> {
+pub fn parse(text: &str) -> Option<Parsed> {
     text.starts_with("nbd").then(|| Uri::parse(text).map(|uri| Box::new(uri) as Box<dyn Target>))
 }
 

@@ -16,6 +16,7 @@ use phaselink_ring::layout::{ENTRIES_MAX, TRANSFER_BYTES_MAX};
 
 use super::CLIENTS_MAX;
 use crate::bench::{Connection, Load, Measured, Target, longest_bytes};
+use crate::front::Parsed;
 use crate::model::wall::Clock;
 
 /// Looks at everything under way before the caller is asked whether to stop.
@@ -29,7 +30,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(10);
 struct Socket(PathBuf);
 
 /// Read an address.
-pub fn parse(text: &str) -> Option<Result<Box<dyn Target>, Problem>> {
+pub fn parse(text: &str) -> Option<Parsed> {
     Some(match text.strip_prefix("shm:")? {
         "" => Err(Problem::new(text, None, "the socket has no path", "shm:PATH")),
         path => Ok(Box::new(Socket(path.into()))),

@@ -149,7 +149,7 @@ impl Modelled<'_> {
         self.on_performed(place, order, performed);
     }
 
-    /// An order has been obeyed: what is to be durable waits for the disk, while others are served.
+    /// An order has been executed: what is to be durable waits for the disk, while others are served.
     fn on_performed(&mut self, place: usize, order: Order, performed: Performed) {
         match performed {
             Performed::Answered(status) => self.count_error(status),
