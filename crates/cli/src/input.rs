@@ -10,6 +10,8 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{self, JobFile, fio};
 
+use crate::output::claims::{self, Role};
+
 /// Longest drive or job file: whatever is longer is something else.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 /// Longest trace.
@@ -106,6 +108,7 @@ pub fn unknown_drive(word: &str) -> Problem {
 fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
     let problem = |found: String, allowed: String| Problem::new(path, None, found, allowed);
     let mut bytes = Vec::new();
+    claims::note(Role::Input, Path::new(path));
     let read = File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
     read.map_err(|error| problem(format!("cannot be read: {error}"), String::new()))?;
     if bytes.len() as u64 > bytes_max {

@@ -2,7 +2,6 @@
 
 mod status;
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -20,7 +19,7 @@ use phaselink_serve::device::{self, Device, Stop, metrics, report as served};
 use phaselink_serve::front::nbd;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
-use phaselink_serve::front::nbd::uri::Uri;
+use phaselink_serve::front::nbd::uri::{Place, Uri};
 use phaselink_serve::front::shm::{Served, Share};
 use phaselink_serve::front::vfio_user;
 use phaselink_serve::model::wall::Wait;
@@ -29,7 +28,8 @@ use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::output::{self, Target};
+use crate::output::claims::{self, Role};
+use crate::output::{self, Target, Unfinished};
 use crate::{input, interrupt, words};
 
 const EXAMPLES: &str = "\
@@ -75,7 +75,7 @@ pub struct Arguments {
     /// Lag of the 99th percentile beyond which the run is not to be trusted, in microseconds
     #[arg(long, value_name = "US", default_value_t = 10.0, value_parser = positive)]
     lag_tolerance_us: f64,
-    /// Record what hosts ask for as a trace that `run --trace` and fio replay
+    /// Record what hosts ask for as a trace that `run --trace` and fio replay; it is in FILE.partial until the server ends
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Answer Prometheus at http://ADDRESS/metrics
@@ -113,8 +113,9 @@ fn positive(text: &str) -> Result<f64, String> {
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let server = arguments.server()?;
-    let target = arguments.json.iter().flatten().next().map(|path| Target::create(path)).transpose()?;
+    let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
+    let targets = arguments.targets()?;
+    let (server, record) = arguments.server(drive, targets.record)?;
     let stop = Arc::clone(&server.device.stop);
     interrupt::on_first(move || stop.request());
     announce(&server)?;
@@ -128,21 +129,60 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     });
     let failed = |error: io::Error| Problem::new("serve", None, error.to_string(), "");
     let summary = summary.map_err(failed)?;
-    if let Some(record) = &server.device.record {
-        record.finish().map_err(failed)?;
-    }
-    arguments.print(&server, &summary, target)?;
+    // A trace that could not be kept is no reason to lose the result as well.
+    let recorded = server.device.record.as_ref().zip(record).map(|(record, unfinished)| finish(record, unfinished));
+    arguments.print(&server, &summary, targets.json)?;
+    recorded.transpose()?;
     let trusted = !server.timing || served::is_trusted(&summary.tally.lag, arguments.lag_tolerance());
     Ok(if trusted && command.unwrap_or(true) { Ending::Fine } else { Ending::Off })
 }
 
+/// The files to write.
+struct Targets {
+    json: Option<Target>,
+    record: Option<Target>,
+}
+
 impl Arguments {
-    /// Everything opened and bound, nothing served yet.
-    fn server(&self) -> Result<Server, Problems> {
-        let drive = input::drive(&self.drive, &self.flags.resolve()?)?;
+    /// See that the store and what is to be written are different files, none of which is anything else.
+    fn targets(&self) -> Result<Targets, Problems> {
+        if let Some(path) = &self.store {
+            claims::claim(Role::Store, "--store", path)?;
+        }
+        for path in self.sockets()? {
+            claims::note(Role::Socket, &path);
+        }
+        let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
+        Ok(Targets {
+            json: create("--json", self.json.as_ref().and_then(Option::as_deref))?,
+            record: create("--record", self.record.as_deref())?,
+        })
+    }
+
+    /// Where Unix sockets are going to be.
+    fn sockets(&self) -> Result<Vec<PathBuf>, Problems> {
+        let nbd = self.uris()?.into_iter().filter_map(|uri| match uri.place {
+            Place::Unix(path) => Some(path),
+            Place::Tcp(_) => None,
+        });
+        let shm = self.shares()?.into_iter().map(|share| share.path);
+        let vfio_user = self.vfio_user.iter().map(|path| vfio_user::socket_path(path));
+        Ok(nbd.chain(shm).chain(vfio_user).collect())
+    }
+
+    fn uris(&self) -> Result<Vec<Uri>, Problems> {
+        input::all(self.nbd.iter().map(|text| Uri::parse(text).map_err(Problems::from)))
+    }
+
+    fn shares(&self) -> Result<Vec<Share>, Problems> {
+        input::all(self.shm.iter().map(|text| Share::parse(text).map_err(Problems::from)))
+    }
+
+    /// Everything opened and bound, nothing served yet; and the file of the record, if there is one.
+    fn server(&self, drive: Drive, record: Option<Target>) -> Result<(Server, Option<Unfinished>), Problems> {
         let geometry = device::geometry(&drive);
         self.check_fronts(&drive)?;
-        let uris = input::all(self.nbd.iter().map(|text| Uri::parse(text).map_err(Problems::from)))?;
+        let uris = self.uris()?;
         let store = match &self.store {
             Some(path) => Store::open(path, geometry)?,
             None => Store::in_memory(geometry)?,
@@ -152,31 +192,33 @@ impl Arguments {
             Ok(nbd::Served { listener: Listener::bind(uri)?, export })
         });
         let nbd = input::all(listening)?;
-        let shm = input::all(self.shm.iter().map(|text| {
-            let share = Share::parse(text).map_err(Problems::from)?;
-            Served::bind(&share, geometry).map_err(Problems::from)
-        }))?;
+        let shares = self.shares()?;
+        let shm = input::all(shares.iter().map(|share| Served::bind(share, geometry).map_err(Problems::from)))?;
         let vfio_user =
             self.vfio_user.iter().enumerate().map(|(number, path)| {
                 vfio_user::Served::bind(path, &drive.name, geometry, number).map_err(Problems::from)
             });
         let vfio_user = input::all(vfio_user)?;
-        Ok(Server {
+        let metrics = self.metrics.as_deref().map(metrics::bind).transpose()?;
+        let stop = Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?;
+        let (record, unfinished) = record.map(begin).transpose()?.unzip();
+        let server = Server {
             nbd,
             shm,
             vfio_user,
-            metrics: self.metrics.as_deref().map(metrics::bind).transpose()?,
+            metrics,
             device: Device {
                 drive: Arc::new(drive),
                 store: Arc::new(store),
                 tallies: Arc::default(),
-                record: self.record.as_deref().map(record).transpose()?,
-                stop: Arc::new(Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?),
+                record,
+                stop: Arc::new(stop),
             },
             timing: self.timing == Timing::On,
             wait: if self.wait == Idle::Spin { Wait::Spin } else { Wait::Block },
             seed: self.seed,
-        })
+        };
+        Ok((server, unfinished))
     }
 
     /// With timing on, hosts over vfio-user bring the software that the model of the others has, and speak NVMe.
@@ -240,11 +282,19 @@ impl Arguments {
     }
 }
 
-fn record(path: &Path) -> Result<Arc<Record>, Problem> {
-    let created = File::create(path).and_then(Record::new);
-    created
-        .map(Arc::new)
-        .map_err(|error| Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), ""))
+/// Begin to record. Until the end, the trace is beside the file that is asked for: `FILE.partial`.
+fn begin(target: Target) -> Result<(Arc<Record>, Unfinished), Problem> {
+    let (file, unfinished) = target.begin()?;
+    let record = Record::new(file).map_err(|error| claims::unwritable(unfinished.path(), &error))?;
+    Ok((Arc::new(record), unfinished))
+}
+
+/// Let the trace take the place that is asked for. What there is of one that could not be written whole stays beside it.
+fn finish(record: &Record, unfinished: Unfinished) -> Result<(), Problem> {
+    match record.finish() {
+        Ok(file) => unfinished.finish(&file),
+        Err(error) => Err(claims::unwritable(unfinished.path(), &error)),
+    }
 }
 
 /// Where clients find the drive.

@@ -22,7 +22,8 @@ pub(super) const DATA_START: u64 = 8 << 20;
 pub(super) const STATE_STARTS: [u64; 2] = [64 << 10, 4 << 20];
 
 const HEADER_BYTES: usize = 4096;
-const MAGIC: [u8; 8] = *b"phaselnk";
+/// The first bytes of every store.
+pub const MAGIC: [u8; 8] = *b"phaselnk";
 const VERSION: u32 = 1;
 /// The checksum covers everything before it.
 const CHECKSUM_AT: usize = HEADER_BYTES - 4;

@@ -31,7 +31,7 @@ use rustix::fs::FallocateFlags;
 use allocation::Allocation;
 use header::DATA_START;
 
-pub use header::Geometry;
+pub use header::{Geometry, MAGIC};
 pub use state::STATE_BYTES_MAX;
 
 /// The bytes of a device.

@@ -41,7 +41,7 @@ impl Served {
     /// If the path is taken, or the drive has blocks that NVMe has not.
     pub fn bind(path: &Path, name: &str, geometry: Geometry, number: usize) -> Result<Served, Problem> {
         let identity = Identity::new(name, geometry, number)?;
-        let path = if path.is_dir() { path.join(SOCKET_IN_DIRECTORY) } else { path.to_path_buf() };
+        let path = socket_path(path);
         let bound = bind_unix(&path).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(listener)
@@ -59,6 +59,11 @@ impl Served {
     pub fn address(&self) -> String {
         format!("vfio-user:{}", self.path.display())
     }
+}
+
+/// Where the socket is that is served at `path`: there, or in it if it is a directory.
+pub fn socket_path(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(SOCKET_IN_DIRECTORY) } else { path.to_path_buf() }
 }
 
 impl Drop for Served {

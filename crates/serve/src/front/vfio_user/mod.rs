@@ -35,4 +35,4 @@ pub mod session;
 pub mod timed;
 pub mod wire;
 
-pub use front::Served;
+pub use front::{Served, socket_path};
