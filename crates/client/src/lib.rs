@@ -19,6 +19,7 @@
 //! `python/phaselink_client.py` for Python.
 //!
 //! The modules below are what the two sides share; [`chunk`] has the order of memory accesses on which all rests.
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod chunk;
 pub mod clock;

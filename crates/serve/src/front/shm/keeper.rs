@@ -68,6 +68,7 @@ struct Guest {
 }
 
 /// The thread's own state.
+#[derive(Debug)]
 pub struct Keeper<'a> {
     pub device: &'a Device,
     pub served: &'a [Served],
