@@ -1,10 +1,11 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit snapshots bench bench-model bench-serve kill fuzz reproduce pss-hour ecc docs clean
+.PHONY: help build test format-check lint unit advisories snapshots bench bench-model bench-serve kill fuzz reproduce pss-hour ecc docs clean
 
 help:
-	@echo 'make build        the program, optimised: target/release/phaselink'
+	@echo 'make build        the program, optimised: target/dist/phaselink'
 	@echo 'make test         format, lints and all tests; what a change must pass'
+	@echo 'make advisories   known weaknesses of what phaselink depends on; needs cargo-deny and the network'
 	@echo 'make snapshots    renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench        speed against the budgets: bench-model and bench-serve, in this order'
 	@echo 'make bench-model  simulations a second, memory, start-up'
@@ -17,22 +18,31 @@ help:
 	@echo 'make docs         documentation of the library, in target/doc'
 	@echo 'make clean        remove what was built'
 
+# One more than `cargo build --release` does: link-time optimisation, as in the programs that are installed and measured.
 build:
-	cargo build --release
+	cargo build --profile dist
 
 test: format-check lint unit
 
-# rustfmt and clippy are separate components of the toolchain, and may be missing.
+# rustfmt and clippy are separate components of the toolchain, and may be missing: with CI=true, that is a failure.
 format-check:
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; \
-	else echo 'rustfmt is not installed: the format is not checked'; fi
+	else echo 'rustfmt is not installed: the format is not checked'; test "$$CI" != true; fi
 
 lint:
 	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --workspace --all-targets -- -D warnings; \
-	else echo 'clippy is not installed: lints are not checked'; fi
+	else echo 'clippy is not installed: lints are not checked'; test "$$CI" != true; fi
 
 unit:
 	cargo test --workspace
+
+# Licences and sources are checked by a test, without a network; the database of advisories has to be fetched.
+advisories:
+	@if ! cargo deny --version >/dev/null 2>&1; then \
+		echo 'cargo-deny is not installed (cargo install cargo-deny --locked): advisories are NOT checked'; \
+	elif ! cargo deny fetch db; then \
+		echo 'the database of advisories cannot be fetched: advisories are NOT checked'; \
+	else cargo deny check advisories; fi
 
 snapshots:
 	UPDATE_EXPECT=1 cargo test --workspace
@@ -44,7 +54,7 @@ bench-model:
 
 bench-serve: build
 	cargo bench -p phaselink-serve --bench shm --bench vfio_user
-	benches/serve.sh target/release/phaselink
+	benches/serve.sh target/dist/phaselink
 
 kill:
 	KILL_ROUNDS=200 cargo test -p phaselink --test kill -- --nocapture

@@ -5,7 +5,7 @@
 # nbdkit (Debian: fio, nbdkit).
 # Usage: benches/serve.sh [PROGRAM] [ROUNDS]
 set -eu
-program=${1:-target/release/phaselink}
+program=${1:-target/dist/phaselink}
 rounds=${2:-3}
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT

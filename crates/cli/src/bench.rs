@@ -44,7 +44,7 @@ pub fn command(arguments: Arguments) -> Result<Ending, Failure> {
     let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");
     let limits = target.limits().map_err(unreachable)?;
     let workload = arguments.workload.with_files(arguments.jobs).resolve(&limits)?;
-    let file = arguments.json.iter().flatten().next().map(|path| output::Target::create(path)).transpose()?;
+    let file = arguments.json.iter().flatten().next().map(|path| output::Target::create("--json", path)).transpose()?;
     let stopped = interrupt::flag();
     let outcome = bench::run(&*target, &workload.jobs, arguments.seed, &stopped).map_err(unreachable)?;
     let document = report::json(&outcome, json!({ "target": target.to_string() }));

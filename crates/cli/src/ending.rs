@@ -1,5 +1,6 @@
 //! How a command ends, and what the shell is told.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::process::ExitCode;
 
@@ -9,6 +10,9 @@ use crate::output;
 
 /// Exit code of a command that Ctrl-C has ended, as shells report it: 128 + SIGINT.
 pub const INTERRUPTED: u8 = 130;
+
+/// Problems that are told; a thousand are hardly mistakes, but another kind of file.
+const LINES_MAX: usize = 1000;
 
 /// A command that has done its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +71,15 @@ pub fn exit_code(ending: Result<Ending, Failure>) -> ExitCode {
     }
 }
 
-/// The problems in their order, each once: several drives may share one.
+/// The problems in their order, each once: several drives may share one. As many as anybody reads.
 fn distinct(problems: &Problems) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for line in problems.0.iter().map(Problem::to_string) {
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
+    let mut told = BTreeSet::new();
+    let lines = problems.0.iter().map(Problem::to_string);
+    let mut lines: Vec<String> = lines.filter(|line| told.insert(line.clone())).collect();
+    if lines.len() > LINES_MAX {
+        let more = lines.len() - LINES_MAX;
+        lines.truncate(LINES_MAX);
+        lines.push(format!("and {more} more problems"));
     }
     lines
 }

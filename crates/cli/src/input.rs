@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use phaselink_core::drive::Drive;
@@ -10,10 +10,16 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{self, JobFile, fio};
 
+use crate::output::claims::{self, Role};
+
 /// Longest drive or job file: whatever is longer is something else.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 /// Longest trace.
 const TRACE_BYTES_MAX: u64 = 16 << 30;
+/// Longest text from a pipe or a device, of which nobody knows the length beforehand.
+const STREAM_BYTES_MAX: u64 = 1 << 30;
+/// What is read between two looks.
+const PIECE_BYTES: u64 = 1 << 20;
 /// Names less alike than this are not worth suggesting.
 const LIKENESS_MIN: f64 = 0.5;
 
@@ -104,15 +110,35 @@ pub fn unknown_drive(word: &str) -> Problem {
 
 /// The text of a file.
 fn text(path: &str, bytes_max: u64) -> Result<String, Problem> {
-    let problem = |found: String, allowed: String| Problem::new(path, None, found, allowed);
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes));
-    read.map_err(|error| problem(format!("cannot be read: {error}"), String::new()))?;
+    let unreadable = |error: io::Error| Problem::new(path, None, format!("cannot be read: {error}"), "");
+    claims::note(Role::Input, Path::new(path));
+    let file = File::open(path).map_err(unreadable)?;
+    let is_file = file.metadata().map_err(unreadable)?.is_file();
+    let bytes_max = if is_file { bytes_max } else { bytes_max.min(STREAM_BYTES_MAX) };
+    let bytes = read_text(file, bytes_max).map_err(unreadable)?;
     if bytes.len() as u64 > bytes_max {
-        return Err(problem(String::from("the file is too long"), format!("at most {bytes_max} bytes")));
+        return Err(Problem::new(path, None, "the file is too long", format!("at most {bytes_max} bytes")));
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        Problem::new(path, line + 1, "bytes that are not text", "UTF-8")
-    })
+    // Text has no zeros, though UTF-8 allows them.
+    let zero = bytes.iter().position(|byte| *byte == 0);
+    let (wrong_at, text) = match String::from_utf8(bytes) {
+        Ok(text) => (zero, text),
+        Err(error) => (Some(error.utf8_error().valid_up_to()), String::from_utf8_lossy(error.as_bytes()).into()),
+    };
+    let Some(wrong_at) = wrong_at else { return Ok(text) };
+    let line = 1 + text.bytes().take(wrong_at).filter(|byte| *byte == b'\n').count();
+    Err(Problem::new(path, line, "bytes that are not text", "UTF-8"))
+}
+
+/// The bytes of a file up to its end, or to a piece that shows that it is too long or no text: a device may have no end.
+fn read_text(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut rest = file.take(bytes_max + 1);
+    let mut bytes = Vec::new();
+    loop {
+        let before = bytes.len();
+        rest.by_ref().take(PIECE_BYTES).read_to_end(&mut bytes)?;
+        if bytes.len() == before || bytes[before..].contains(&0) {
+            return Ok(bytes);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The program `phaselink`: a thin shell over `phaselink-core`. It reads files and flags, runs what the core
 //! offers on all processors, and prints; whatever is about storage lives in the core.
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod bench;
 mod check;

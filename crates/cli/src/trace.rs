@@ -56,7 +56,7 @@ pub struct Arguments {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
-    let timeline = arguments.perfetto.as_deref().map(Target::create).transpose()?;
+    let timeline = arguments.perfetto.as_deref().map(|path| Target::create("--perfetto", path)).transpose()?;
     let trace = arguments.record(&drive)?;
     let requests = requests(&trace);
     let chosen = requests.get(arguments.skip as usize..).unwrap_or_default();

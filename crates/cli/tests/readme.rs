@@ -19,7 +19,7 @@ use common::{ROOT, Ran, directory};
 fn shell(command: &str, here: &Path) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-    let library = here.join("target/release/libphaselink_client.so");
+    let library = here.join("target/dist/libphaselink_client.so");
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).current_dir(here).env("PATH", path).env("PHASELINK_CLIENT", library);
     let ran = Ran::from(shell.output().unwrap());
@@ -75,7 +75,7 @@ fn prepared_directory() -> std::path::PathBuf {
     // Tests have their libraries beside them, whatever they are built for.
     let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     fs::create_dir(here.join("target")).unwrap();
-    symlink(built, here.join("target/release")).unwrap();
+    symlink(built, here.join("target/dist")).unwrap();
     symlink(fs::canonicalize(Path::new(ROOT).join("crates")).unwrap(), here.join("crates")).unwrap();
     for folder in ["drives", "examples"] {
         fs::create_dir(here.join(folder)).unwrap();

@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 
 use common::{Ran, directory, program};
 
-/// A run that would take days, once it has opened its results and so listens to Ctrl-C.
+/// A run that would take days, once it has made the folder of its results and so listens to Ctrl-C.
 fn endless_run(test: &str, flags: &[&str]) -> Child {
-    let report = directory(test);
-    let marker = report.join("index.html");
+    let report = directory(test).join("report");
     let mut command = program();
     command.args(["run", "--runtime", "20d", "--report"]).arg(&report).args(flags);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_for(&marker);
+    wait_for(&report);
     // Let it get some requests done.
     thread::sleep(Duration::from_millis(300));
     child

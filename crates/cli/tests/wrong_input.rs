@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use common::{Ran, directory, phaselink, program};
 
@@ -188,6 +189,45 @@ fn files_that_are_no_text_are_refused_with_the_line() {
     fs::write(&path, b"name = \"x\"\n\xff\xfe").unwrap();
     let lines = errors(&format!("check {}", path.display()));
     assert!(lines[0].ends_with("d.toml:2: bytes that are not text; allowed: UTF-8"), "{lines:?}");
+}
+
+#[test]
+fn devices_without_an_end_are_no_text_and_no_state_of_a_sweep() {
+    assert_eq!(errors("run --trace /dev/zero"), ["/dev/zero:1: bytes that are not text; allowed: UTF-8"]);
+    let plan = directory("endless").join("p.toml");
+    fs::write(&plan, "drive = \"nvme\"\njob = { bs = \"4k\" }\n[[axis]]\nkey = \"link.lanes\"\nvalues = [1]\n")
+        .unwrap();
+    let lines = errors(&format!("sweep {} --state /dev/full", plan.display()));
+    assert_eq!(lines.len(), 1);
+    assert!(lines[0].starts_with("/dev/full: is no file of a sweep's finished runs"), "{lines:?}");
+}
+
+#[test]
+fn names_that_a_terminal_would_obey_or_no_table_holds_are_refused_and_told_as_escapes() {
+    let lines = errors_of("escape", "d.toml", "preset = \"nvme\"\nname = \"a\\u001b[31m\\nb\"\n", "run FILE");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].starts_with("d.toml:2: name is "), "{lines:?}");
+    let name = "n".repeat(66_000);
+    let lines = errors_of("long", "d.toml", &format!("preset = \"nvme\"\nname = \"{name}\"\n"), "run FILE");
+    assert!(lines[0].ends_with("; allowed: text in quotes, a line of at most 1000 characters"), "{lines:?}");
+    for name in [name.as_str(), "red\u{1b}[31m"] {
+        let lines = errors_of("job-name", "j.fio", &format!("[{name}]\nnumber_ios=1\n"), "run --fio FILE");
+        assert!(lines[0].starts_with("j.fio:1: `["), "{lines:?}");
+        assert!(lines[0].ends_with("allowed: a printable name of at most 1000 characters"), "{lines:?}");
+        assert!(lines[0].len() < 2000 && !lines[0].contains('\u{1b}'), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_file_of_unknown_keys_or_one_long_line_is_told_soon_and_shortly() {
+    let keys: String = (0..40_000).map(|number| format!("key_{number} = {number}\n")).collect();
+    let started = Instant::now();
+    let lines = errors_of("keys", "d.toml", &format!("preset = \"nvme\"\n[media]\n{keys}"), "check FILE");
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert_eq!((lines.len(), lines[1000].as_str()), (1001, "and 39000 more problems"));
+    let line = format!("1 2 3 {}\n", "x".repeat(30_000_000));
+    let lines = errors_of("line", "t.log", &format!("fio version 3 iolog\n{line}"), "run nvme --trace FILE");
+    assert!(lines[0].starts_with("t.log:2: ") && lines[0].len() < 2000, "{} bytes", lines[0].len());
 }
 
 #[test]

@@ -20,6 +20,7 @@
 //!
 //! What the two sides agree on is [`phaselink_ring`]'s: commands, tags, layout, and the order of memory accesses on which
 //! all rests.
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod connection;
 mod ffi;

@@ -2,6 +2,7 @@
 //!
 //! From the ground up; what may import what is kept by `tests/house.rs`.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 // Values.
 pub mod memory;

@@ -1,6 +1,10 @@
 //! What is wrong with an input: every problem at once, each with its place and what is allowed.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+/// Longer texts are cut in the middle when they are told: they quote what somebody has written.
+const TOLD_CHARACTERS_MAX: usize = 1000;
 
 /// One mistake in a drive file, job file, trace or command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,16 +48,54 @@ impl From<Problem> for Problems {
     }
 }
 
+/// Whether a character is no part of a line that a terminal shows as it stands: control characters, ends of lines, and
+/// those that turn the direction of what follows (Unicode Standard Annex 9, section 2).
+pub fn is_unprintable(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// The same text in one line, with what a terminal would obey written as an escape.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unprintable) {
+        return text.into();
+    }
+    let mut shown = String::new();
+    for character in text.chars() {
+        match is_unprintable(character) {
+            true => shown.extend(character.escape_default()),
+            false => shown.push(character),
+        }
+    }
+    shown.into()
+}
+
+/// A text that may quote another, short enough and printable.
+fn told(text: &str) -> Cow<'_, str> {
+    let half = TOLD_CHARACTERS_MAX / 2;
+    let Some((end_of_head, _)) = text.char_indices().nth(half) else { return printable(text) };
+    let tail = &text[end_of_head..];
+    let Some((start_of_tail, _)) = tail.char_indices().nth_back(half - 1) else { return printable(text) };
+    if start_of_tail == 0 {
+        return printable(text);
+    }
+    let left_out = tail[..start_of_tail].chars().count();
+    let mut cut = printable(&text[..end_of_head]).into_owned();
+    // Writing to a string does not fail.
+    let _ = write!(cut, " … {left_out} characters left out … {}", printable(&tail[start_of_tail..]));
+    cut.into()
+}
+
 impl fmt::Display for Problem {
-    /// `drive.toml:12: found; allowed: …`
+    /// `drive.toml:12: found; allowed: …`, in one line that a terminal shows as it stands.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file)?;
+        f.write_str(&told(&self.file))?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        write!(f, ": {}", self.found)?;
+        write!(f, ": {}", told(&self.found))?;
         if !self.allowed.is_empty() {
-            write!(f, "; allowed: {}", self.allowed)?;
+            write!(f, "; allowed: {}", told(&self.allowed))?;
         }
         Ok(())
     }
@@ -70,6 +112,8 @@ impl fmt::Display for Problems {
         Ok(())
     }
 }
+
+impl std::error::Error for Problem {}
 
 impl std::error::Error for Problems {}
 
@@ -91,5 +135,26 @@ impl Broken {
         allowed: impl FnOnce() -> String,
     ) -> Option<Broken> {
         is_broken.then(|| Broken { keys, found: found(), allowed: allowed() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_told_as_escapes_in_one_line() {
+        let problem = Problem::new("a\nb.toml", 3, "name is \u{1b}[31mred\u{202e}", "text\r");
+        assert_eq!(problem.to_string(), r"a\nb.toml:3: name is \u{1b}[31mred\u{202e}; allowed: text\r");
+        assert_eq!(printable("é…"), "é…");
+    }
+
+    #[test]
+    fn long_quotes_are_cut_in_the_middle_and_others_are_whole() {
+        let told = |length: usize| Problem::new("f", None, "é".repeat(length), "").to_string();
+        assert_eq!(told(1000), format!("f: {}", "é".repeat(1000)));
+        let half = "é".repeat(500);
+        assert_eq!(told(1001), format!("f: {half} … 1 characters left out … {half}"));
+        assert!(told(1_000_000).chars().count() < 1100);
     }
 }

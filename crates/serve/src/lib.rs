@@ -8,6 +8,7 @@
 //! - [`model`] drives the core's engine by a clock, records its lag, and lets other threads ask it.
 //! - [`front`] is the ways to it: NBD, DC Express in shared memory, and [`nvme`] over vfio-user. [`server`] runs them.
 //! - [`bench`] loads what is served.
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod bench;
 pub mod device;

@@ -61,7 +61,7 @@ struct ResultFlags {
     perfetto: Option<PathBuf>,
 }
 
-/// The files to write, open.
+/// The files to write.
 struct Targets {
     documents: Vec<Target>,
     page: Option<Target>,
@@ -104,16 +104,16 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 impl ResultFlags {
     fn open(&self) -> Result<Targets, Problems> {
         let in_report = |name: &str| self.report.as_ref().map(|directory| directory.join(name));
-        let create = |path: Option<&Path>| path.map(Target::create).transpose();
+        let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
         if let Some(directory) = &self.report {
             output::create_directory(directory)?;
         }
-        let documents = [self.json.clone().flatten(), in_report("result.json")];
-        let documents = documents.iter().flatten().map(|path| Target::create(path).map_err(Problems::from));
+        let documents = [("--json", self.json.clone().flatten()), ("--report", in_report("result.json"))];
+        let documents = documents.iter().filter_map(|(flag, path)| create(flag, path.as_deref()).transpose());
         Ok(Targets {
-            documents: input::all(documents)?,
-            page: create(in_report("index.html").as_deref())?,
-            timeline: create(self.perfetto.as_deref())?,
+            documents: input::all(documents.map(|document| document.map_err(Problems::from)))?,
+            page: create("--report", in_report("index.html").as_deref())?,
+            timeline: create("--perfetto", self.perfetto.as_deref())?,
         })
     }
 }

@@ -3,7 +3,6 @@
 mod fronts;
 mod status;
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -23,7 +22,8 @@ use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::output::{self, Target};
+use crate::output::claims::{self, Role};
+use crate::output::{self, Target, Unfinished};
 use crate::{input, interrupt, words};
 use fronts::FrontFlags;
 
@@ -50,7 +50,7 @@ pub struct Arguments {
     /// Lag of the 99th percentile beyond which the run is not to be trusted, in microseconds
     #[arg(long, value_name = "US", default_value_t = 10.0, value_parser = positive)]
     lag_tolerance_us: f64,
-    /// Record what hosts ask for as a trace that `run --trace` and fio replay
+    /// Record what hosts ask for as a trace that `run --trace` and fio replay; it is in FILE.partial until the server ends
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Answer Prometheus at http://ADDRESS/metrics
@@ -88,8 +88,9 @@ fn positive(text: &str) -> Result<f64, String> {
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let server = arguments.server()?;
-    let target = arguments.json.iter().flatten().next().map(|path| Target::create(path)).transpose()?;
+    let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
+    let targets = arguments.targets()?;
+    let (server, record) = arguments.server(drive, targets.record)?;
     let stop = Arc::clone(&server.device.stop);
     interrupt::on_first(move || stop.request());
     announce(&server)?;
@@ -103,42 +104,65 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     });
     let failed = |error: io::Error| Problem::new("serve", None, error.to_string(), "");
     let summary = summary.map_err(failed)?;
-    if let Some(record) = &server.device.record {
-        record.finish().map_err(failed)?;
-    }
-    arguments.print(&server, &summary, target)?;
+    // A trace that could not be kept is no reason to lose the result as well.
+    let recorded = server.device.record.as_ref().zip(record).map(|(record, unfinished)| finish(record, unfinished));
+    arguments.print(&server, &summary, targets.json)?;
+    recorded.transpose()?;
     let trusted = !server.timing || served::is_trusted(&summary.tally.lag, arguments.lag_tolerance());
     Ok(if trusted && command.unwrap_or(true) { Ending::Fine } else { Ending::Off })
 }
 
+/// The files to write.
+struct Targets {
+    json: Option<Target>,
+    record: Option<Target>,
+}
+
 impl Arguments {
-    /// Everything opened and bound, nothing served yet.
-    fn server(&self) -> Result<Server, Problems> {
-        let drive = input::drive(&self.drive, &self.flags.resolve()?)?;
+    /// See that the store and what is to be written are different files, none of which is anything else.
+    fn targets(&self) -> Result<Targets, Problems> {
+        if let Some(path) = &self.store {
+            claims::claim(Role::Store, "--store", path)?;
+        }
+        for path in self.fronts.sockets()? {
+            claims::note(Role::Socket, &path);
+        }
+        let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
+        Ok(Targets {
+            json: create("--json", self.json.as_ref().and_then(Option::as_deref))?,
+            record: create("--record", self.record.as_deref())?,
+        })
+    }
+
+    /// Everything opened and bound, nothing served yet; and the file of the record, if there is one.
+    fn server(&self, drive: Drive, record: Option<Target>) -> Result<(Server, Option<Unfinished>), Problems> {
         let geometry = device::geometry(&drive);
         if self.timing == Timing::On {
             self.fronts.check_models(&drive)?;
         }
-        self.fronts.sockets()?;
         let store = match &self.store {
             Some(path) => Store::open(path, geometry)?,
             None => Store::in_memory(geometry)?,
         };
         let fronts = self.fronts.bind(&drive, geometry)?;
-        Ok(Server {
+        let metrics = self.metrics.as_deref().map(metrics::bind).transpose()?;
+        let stop = Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?;
+        let (record, unfinished) = record.map(begin).transpose()?.unzip();
+        let server = Server {
             fronts,
-            metrics: self.metrics.as_deref().map(metrics::bind).transpose()?,
+            metrics,
             device: Device {
                 drive: Arc::new(drive),
                 store: Arc::new(store),
                 tallies: Arc::default(),
-                record: self.record.as_deref().map(record).transpose()?,
-                stop: Arc::new(Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?),
+                record,
+                stop: Arc::new(stop),
             },
             timing: self.timing == Timing::On,
             wait: if self.wait == Idle::Spin { Wait::Spin } else { Wait::Block },
             seed: self.seed,
-        })
+        };
+        Ok((server, unfinished))
     }
 
     fn lag_tolerance(&self) -> Span {
@@ -180,11 +204,19 @@ impl Arguments {
     }
 }
 
-fn record(path: &Path) -> Result<Arc<Record>, Problem> {
-    let created = File::create(path).and_then(Record::new);
-    created
-        .map(Arc::new)
-        .map_err(|error| Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), ""))
+/// Begin to record. Until the end, the trace is beside the file that is asked for: `FILE.partial`.
+fn begin(target: Target) -> Result<(Arc<Record>, Unfinished), Problem> {
+    let (file, unfinished) = target.begin()?;
+    let record = Record::new(file).map_err(|error| claims::unwritable(unfinished.path(), &error))?;
+    Ok((Arc::new(record), unfinished))
+}
+
+/// Let the trace take the place that is asked for. What there is of one that could not be written whole stays beside it.
+fn finish(record: &Record, unfinished: Unfinished) -> Result<(), Problem> {
+    match record.finish() {
+        Ok(file) => unfinished.finish(&file),
+        Err(error) => Err(claims::unwritable(unfinished.path(), &error)),
+    }
 }
 
 /// Where clients find the drive.

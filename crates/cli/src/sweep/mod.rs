@@ -16,6 +16,7 @@ use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
 use crate::output::Target;
+use crate::output::claims::{self, Role};
 use crate::progress::Progress;
 use crate::{input, interrupt, output};
 use state_file::StateFile;
@@ -57,8 +58,10 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     arguments.check()?;
     let sweep = arguments.sweep()?;
     let points = arguments.valid(&sweep)?;
-    let mut state = StateFile::open(&arguments.state_path(), arguments.fresh)?;
+    let state_path = arguments.state_path();
+    claims::claim(Role::Runs, "--state", &state_path)?;
     let targets = arguments.open()?;
+    let mut state = StateFile::open(&state_path, arguments.fresh)?;
     let pending = pending(&points, &state);
     tell_kept(points.len() - pending.len(), points.len(), &state);
     let stopped = interrupt::flag();
@@ -75,7 +78,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     Ok(Ending::Fine)
 }
 
-/// The files to write, open.
+/// The files to write.
 struct Targets {
     csv: Option<Target>,
     json: Option<Target>,
@@ -133,8 +136,10 @@ impl Arguments {
     }
 
     fn open(&self) -> Result<Targets, Problems> {
-        let create = |path: &Option<Option<PathBuf>>| path.iter().flatten().next().map(|path| Target::create(path));
-        Ok(Targets { csv: create(&self.csv).transpose()?, json: create(&self.json).transpose()? })
+        let create = |flag, path: &Option<Option<PathBuf>>| {
+            path.iter().flatten().next().map(|path| Target::create(flag, path)).transpose()
+        };
+        Ok(Targets { csv: create("--csv", &self.csv)?, json: create("--json", &self.json)? })
     }
 
     fn print(&self, plan: &Plan, rows: &[Row], targets: Targets) -> Result<(), Failure> {

@@ -1,13 +1,18 @@
 //! The file that keeps finished runs of a sweep, open for one program at a time.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::sweep::state::{HEADER, line, parse_line};
 use phaselink_core::sweep::{Figures, Hash};
+
+use crate::output::claims::{self, Role};
+
+/// A line that is longer is none of ours: a run has some dozens of figures.
+const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// Finished runs, in memory and in the file.
 #[derive(Debug)]
@@ -26,6 +31,10 @@ impl StateFile {
     /// writing it.
     pub fn open(path: &Path, fresh: bool) -> Result<StateFile, Problem> {
         let failed = |error: io::Error| cannot(path, "opened", &error);
+        claims::check_contents(Role::Runs, "--state", path)?;
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(not_ours(path));
+        }
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
         lock(path, &file)?;
@@ -63,14 +72,16 @@ impl StateFile {
         let mut bytes = Vec::new();
         for number in 1.. {
             bytes.clear();
-            let length = reader.read_until(b'\n', &mut bytes).map_err(|error| cannot(&self.path, "read", &error))?;
+            let length = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
+            let length = length.map_err(|error| cannot(&self.path, "read", &error))?;
             let text = String::from_utf8_lossy(&bytes);
             let is_header = number == 1 && HEADER.starts_with(&*text);
             if number == 1 && !is_header {
-                let found = "is no file of a sweep's finished runs, and is left as it is";
-                return Err(Problem::new(self.path(), None, found, "another --state FILE"));
+                return Err(not_ours(&self.path));
             }
-            if !text.ends_with('\n') || (fresh && !is_header) {
+            // A line without an end was being written when the program was stopped, unless it is longer than any.
+            let is_cut_short = !text.ends_with('\n') && (length as u64) < LINE_BYTES_MAX;
+            if is_cut_short || (fresh && !is_header) {
                 break;
             }
             match parse_line(&text) {
@@ -102,6 +113,11 @@ fn lock(path: &Path, file: &File) -> Result<(), Problem> {
         }
         TryLockError::Error(error) => cannot(path, "locked", &error),
     })
+}
+
+fn not_ours(path: &Path) -> Problem {
+    let found = "is no file of a sweep's finished runs, and is left as it is";
+    Problem::new(path.display().to_string(), None, found, "another --state FILE")
 }
 
 fn cannot(path: &Path, done: &str, error: &io::Error) -> Problem {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use serde_json::Value as Json;
 
 use super::document::{Node, Value};
-use crate::problem::Problem;
+use crate::problem::{Problem, is_unprintable};
 use crate::spelling;
 use crate::time::Span;
 
@@ -134,13 +134,21 @@ impl KeyType for bool {
     }
 }
 
+/// Names and reasons stand in tables and headings, whose cells have lengths below 2^16.
+const TEXT_CHARACTERS_MAX: usize = 1000;
+
+/// Whether a text can be printed in one line, and is short enough for one.
+fn is_line(text: &str) -> bool {
+    text.chars().count() <= TEXT_CHARACTERS_MAX && !text.contains(is_unprintable)
+}
+
 impl KeyType for String {
     fn kind() -> String {
-        String::from("text in quotes")
+        format!("text in quotes, a line of at most {TEXT_CHARACTERS_MAX} characters")
     }
     fn read(_: &str, node: &Node) -> Result<String, Fault> {
         match &node.value {
-            Value::String(text) => Ok(text.clone()),
+            Value::String(text) if is_line(text) => Ok(text.clone()),
             _ => Err(Fault::NotAllowed),
         }
     }

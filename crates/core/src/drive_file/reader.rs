@@ -15,7 +15,7 @@ use crate::config::section::{Section, full_name};
 use crate::config::value::{self, Fault};
 use crate::config::{faults, list};
 use crate::drive::{Drive, Fitted, Header, Interface};
-use crate::problem::{Problem, Problems};
+use crate::problem::{Problem, Problems, printable};
 use crate::spelling;
 
 /// Read a drive file with overrides.
@@ -53,6 +53,9 @@ struct Mark {
     origin: Origin,
     rank: usize,
 }
+
+/// Problems beyond which nobody is told what was probably meant: finding that out takes longer than all the rest.
+const SUGGESTIONS_MAX: usize = 100;
 
 struct Reader {
     header: Header,
@@ -204,6 +207,9 @@ impl Reader {
             },
         };
         match result {
+            Err(Fault::UnknownKey) if self.problems.len() >= SUGGESTIONS_MAX => {
+                self.problems.push(entry.place.problem(format!("unknown key {name}"), ""));
+            }
             Ok(()) => {
                 self.settings.insert(name, Setting { origin, rank, place: entry.place.clone() });
             }
@@ -363,5 +369,5 @@ fn sort_by_place(files: &[String], problems: &mut [Problem]) {
 fn name_of(file: &str) -> String {
     let last = file.rsplit(['/', '\\']).next().unwrap_or(file);
     let stem = last.strip_suffix(".toml").unwrap_or(last);
-    String::from(if stem.is_empty() { "drive" } else { stem })
+    printable(if stem.is_empty() { "drive" } else { stem }).into_owned()
 }

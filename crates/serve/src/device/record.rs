@@ -44,17 +44,17 @@ impl Record {
         log.write(&line);
     }
 
-    /// Close the trace.
+    /// End the trace. All of it is in the file that is returned, as far as the system is concerned.
     ///
     /// # Errors
     /// The first that has come up since it was begun.
-    pub fn finish(&self) -> io::Result<()> {
+    pub fn finish(&self) -> io::Result<File> {
         let mut log = locked(&self.log);
         let end = iolog::end(log.end_us);
         log.write(&end);
         match log.error.take() {
             Some(error) => Err(error),
-            None => log.file.flush(),
+            None => log.file.flush().and_then(|()| log.file.get_ref().try_clone()),
         }
     }
 }

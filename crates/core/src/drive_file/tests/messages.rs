@@ -105,7 +105,7 @@ cores = 1
             drive.toml:2: preset is 'nvm', did you mean nvm-model-block?; allowed: capi-pcm-legacy, capi-pcm-next, capi, cxl-pcm-legacy, cxl-pcm-next, cxl, dc-express-block, dc-express, disk-raid, fusion-io, moneta-4x, moneta-block, moneta, nvm-model-block, nvm-model-dram, nvme-polled, nvme-ssd-gen3, nvme, onyx, pcie-pcm-legacy, pcie-pcm-next, pss-4-cards, pss-block, pss, ssd-raid
             drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why
             drive.toml:5: stack.stages holds 1; allowed: tables
-            drive.toml:5: stack.stages.name is 2; allowed: text in quotes
+            drive.toml:5: stack.stages.name is 2; allowed: text in quotes, a line of at most 1000 characters
             drive.toml:5: unknown key submit_us in [stack.stages], did you mean submit_ns?
             drive.toml:6: stack.stages.submit_ns is -3; allowed: number from 0 to 100_000_000_000 ns
             drive.toml:8: host is [[host]]; allowed: a section [host]"#]],

@@ -7,7 +7,10 @@ use super::check::Place;
 use super::draft::Draft;
 use super::job_file::JobFile;
 use super::options;
-use crate::problem::{Problem, Problems};
+use crate::problem::{Problem, Problems, is_unprintable};
+
+/// Names of jobs stand in tables, whose cells have lengths below 2^16.
+const NAME_CHARACTERS_MAX: usize = 1000;
 
 /// Reads a job file. All its mistakes are reported at once, in the order of their lines.
 pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {
@@ -86,6 +89,9 @@ impl Reader {
         let name = head.strip_suffix(']').map(str::trim).unwrap_or_default();
         if name.is_empty() {
             self.problem(number, format!("`{line}`"), "[global] or [NAME]");
+        }
+        if name.chars().count() > NAME_CHARACTERS_MAX || name.contains(is_unprintable) {
+            self.problem(number, format!("`{line}`"), "a printable name of at most 1000 characters");
         }
         if name == "global" {
             self.section = Section::Global;

@@ -11,6 +11,7 @@ use crate::problem::Problem;
 use crate::time::Span;
 
 /// An option of fio that jobs may use.
+#[derive(Debug)]
 pub struct JobOption {
     /// Its name, and other names for it.
     pub names: &'static [&'static str],
@@ -22,6 +23,7 @@ pub struct JobOption {
 /// Sets an option from its text; none if the text is not a value of the option.
 type Setter = fn(&mut Draft, &str) -> Option<()>;
 
+#[derive(Debug)]
 enum Kind {
     /// Sets something; without a value it is an error.
     Value(Setter),

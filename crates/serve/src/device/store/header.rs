@@ -18,7 +18,8 @@ use std::os::unix::fs::FileExt;
 use super::Refusal;
 
 const HEADER_BYTES: usize = 4096;
-const MAGIC: [u8; 8] = *b"phaselnk";
+/// The first bytes of every store.
+pub const MAGIC: [u8; 8] = *b"phaselnk";
 /// The first version, and the one that new files have.
 const VERSIONS: [Version; 2] =
     [Version { number: 1, data_start: 8 << 20 }, Version { number: 2, data_start: LARGE_PAGE_BYTES }];

@@ -29,7 +29,7 @@ use rustix::fs::FallocateFlags;
 
 use allocation::Allocation;
 
-pub use header::Geometry;
+pub use header::{Geometry, MAGIC};
 
 /// The bytes of a device.
 #[derive(Debug)]

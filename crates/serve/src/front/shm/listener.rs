@@ -69,6 +69,7 @@ struct Guest {
 }
 
 /// The thread's own state.
+#[derive(Debug)]
 pub struct Listener<'a> {
     pub device: &'a Device,
     pub served: &'a [ShareSocket],

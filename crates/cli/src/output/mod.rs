@@ -1,11 +1,13 @@
 //! What reaches the terminal and files. Styles only where a person looks: never in pipes, never under `NO_COLOR`.
 
-use std::fs;
-use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+pub mod claims;
+mod target;
 
-use phaselink_core::problem::{Problem, Problems};
+use std::io::{self, IsTerminal, Write};
+
 use serde_json::Value;
+
+pub use target::{Target, Unfinished, create_directory};
 
 /// How a piece of text stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,44 +76,4 @@ pub fn errors(lines: impl IntoIterator<Item = String>) {
 fn paint(text: &str, style: Style, to_terminal: bool) -> String {
     let wanted = to_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     if wanted { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { String::from(text) }
-}
-
-/// A file that a command will write at its end, opened at its beginning: a path that cannot be written is found
-/// before the work is done, not after.
-#[derive(Debug)]
-pub struct Target {
-    path: PathBuf,
-    file: fs::File,
-}
-
-impl Target {
-    /// Create the file, or empty it.
-    ///
-    /// # Errors
-    /// A problem if that cannot be done.
-    pub fn create(path: &Path) -> Result<Target, Problem> {
-        let file = fs::File::create(path).map_err(|error| unwritable(path, &error))?;
-        Ok(Target { path: path.into(), file })
-    }
-
-    /// Write all of it.
-    ///
-    /// # Errors
-    /// A problem if the disk is full, say.
-    pub fn write(mut self, text: &str) -> Result<(), Problems> {
-        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.flush());
-        written.map_err(|error| unwritable(&self.path, &error).into())
-    }
-}
-
-/// Create a directory and those above it.
-///
-/// # Errors
-/// A problem if that cannot be done.
-pub fn create_directory(path: &Path) -> Result<(), Problem> {
-    fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
-}
-
-fn unwritable(path: &Path, error: &io::Error) -> Problem {
-    Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), "")
 }

@@ -1,0 +1,185 @@
+//! Files that a command writes: whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, fchown};
+use std::path::{Path, PathBuf};
+
+use phaselink_core::problem::{Problem, Problems};
+
+use super::claims::{self, Role, unwritable};
+
+/// Files beside one that are left from programs that were killed; more are somebody's mistake.
+const PARTIAL_FILES_MAX: usize = 100;
+
+/// A file that a command is going to write, found to be writable before the command does its work, and left alone until
+/// then: a command that fails leaves what was there.
+#[derive(Debug)]
+pub struct Target {
+    flag: &'static str,
+    path: PathBuf,
+    way: Way,
+}
+
+/// How bytes get there.
+#[derive(Debug)]
+enum Way {
+    /// Under another name in the same folder, and renamed to this when whole.
+    Beside(PathBuf),
+    /// At once: a pipe, a terminal, or what our own standard output leads to.
+    Direct(File),
+}
+
+/// A file under way.
+#[derive(Debug)]
+pub struct Unfinished {
+    target: Target,
+    /// Where its bytes are until it is whole, if not in their place already.
+    partial: Option<PathBuf>,
+}
+
+impl Target {
+    /// See that `path` can be written, as `flag` asks for. A file there is not touched.
+    ///
+    /// # Errors
+    /// A problem if it cannot be written, or if that would destroy something: what this command reads, serves or writes
+    /// elsewhere, a store, a socket, a file in use.
+    pub fn create(flag: &'static str, path: &Path) -> Result<Target, Problem> {
+        claims::check_claims(flag, path)?;
+        let way = way(flag, path)?;
+        claims::note(Role::Output(flag), path);
+        Ok(Target { flag, path: path.into(), way })
+    }
+
+    /// Write all of it.
+    ///
+    /// # Errors
+    /// A problem if the disk is full, say; a file that was there is then as it was.
+    pub fn write(self, text: &str) -> Result<(), Problems> {
+        let (mut file, unfinished) = self.begin()?;
+        match file.write_all(text.as_bytes()) {
+            Ok(()) => Ok(unfinished.finish(&file)?),
+            Err(error) => Err(unfinished.give_up(&error).into()),
+        }
+    }
+
+    /// Begin to write: the file that takes the bytes, and what is to be told when they are there.
+    ///
+    /// # Errors
+    /// A problem if no file can be made beside.
+    pub fn begin(self) -> Result<(File, Unfinished), Problem> {
+        let begun = match &self.way {
+            Way::Direct(file) => file.try_clone().map(|file| (file, None)),
+            Way::Beside(destination) => create_partial(destination).map(|(file, partial)| (file, Some(partial))),
+        };
+        let (file, partial) = begun.map_err(|error| unwritable(&self.path, &error))?;
+        Ok((file, Unfinished { target: self, partial }))
+    }
+}
+
+impl Unfinished {
+    /// All bytes are in `file`: let them be in their place.
+    ///
+    /// # Errors
+    /// A problem if that cannot be; it says where they are instead.
+    pub fn finish(self, file: &File) -> Result<(), Problem> {
+        let (Way::Beside(destination), Some(partial)) = (&self.target.way, &self.partial) else { return Ok(()) };
+        // What is there may have become something else meanwhile: a store, say.
+        let flag = self.target.flag;
+        let checked = claims::check_contents(Role::Output(flag), flag, destination);
+        checked.map_err(|problem| self.kept_beside(problem))?;
+        let settled = keep_permissions(destination, file).and_then(|()| file.sync_all());
+        let renamed = settled.and_then(|()| fs::rename(partial, destination));
+        renamed.map_err(|error| self.kept_beside(unwritable(&self.target.path, &error)))
+    }
+
+    /// The problem of bytes that could not all be written; those that were are of no use.
+    fn give_up(self, error: &io::Error) -> Problem {
+        if let Some(partial) = &self.partial {
+            // Best effort: the error that is told matters more than a file that stays.
+            let _ = fs::remove_file(partial);
+        }
+        unwritable(&self.target.path, error)
+    }
+
+    /// Where the bytes are until they are whole.
+    pub fn path(&self) -> &Path {
+        self.partial.as_deref().unwrap_or(&self.target.path)
+    }
+
+    fn kept_beside(&self, problem: Problem) -> Problem {
+        Problem {
+            found: format!("{}; what was to be written is in {}", problem.found, self.path().display()),
+            ..problem
+        }
+    }
+}
+
+/// Create a directory and those above it.
+///
+/// # Errors
+/// A problem if that cannot be done.
+pub fn create_directory(path: &Path) -> Result<(), Problem> {
+    fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
+}
+
+/// How `path` is to be written, tried as far as that changes nothing.
+fn way(flag: &'static str, path: &Path) -> Result<Way, Problem> {
+    let failed = |error: io::Error| unwritable(path, &error);
+    if let Some(stream) = own_stream(path) {
+        return Ok(Way::Direct(stream));
+    }
+    claims::check_contents(Role::Output(flag), flag, path)?;
+    let exists = match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => {
+            return OpenOptions::new().write(true).open(path).map(Way::Direct).map_err(failed);
+        }
+        found => found.is_ok(),
+    };
+    if exists {
+        // A file that may not be written is not replaced either.
+        OpenOptions::new().write(true).open(path).map_err(failed)?;
+    } else if path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(failed(io::ErrorKind::IsADirectory.into()));
+    }
+    let destination = claims::destination(path);
+    let (_, partial) = create_partial(&destination).map_err(failed)?;
+    fs::remove_file(partial).map_err(failed)?;
+    Ok(Way::Beside(destination))
+}
+
+/// Standard output or standard error, if `path` leads there: written by another name, a file behind it would be
+/// replaced, and what else is printed would be lost.
+fn own_stream(path: &Path) -> Option<File> {
+    let named = fs::metadata(path).ok()?;
+    let streams = [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()];
+    let mut files = streams.into_iter().flatten().map(File::from);
+    files.find(|file| file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (named.dev(), named.ino())))
+}
+
+/// Make a file beside `destination` that nothing else is in: `NAME.partial`, or `NAME.2.partial` and so on where a
+/// program that was killed has left one.
+fn create_partial(destination: &Path) -> io::Result<(File, PathBuf)> {
+    let name = destination.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    for number in 1..=PARTIAL_FILES_MAX {
+        let mut partial = name.to_os_string();
+        partial.push(if number == 1 { String::from(".partial") } else { format!(".{number}.partial") });
+        let partial = destination.with_file_name(partial);
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&partial) {
+            Ok(file) => return Ok((file, partial)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("too many files beside it that end in .partial"))
+}
+
+/// Let the file that replaces another belong to whom that belonged, and have its permissions.
+fn keep_permissions(replaced: &Path, file: &File) -> io::Result<()> {
+    let Ok(metadata) = fs::metadata(replaced) else { return Ok(()) };
+    // Only the superuser may give files away, and only for the superuser does it make a difference.
+    let _ = fchown(file, Some(metadata.uid()), Some(metadata.gid()));
+    file.set_permissions(metadata.permissions())
+}

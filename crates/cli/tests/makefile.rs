@@ -1,0 +1,39 @@
+//! What `make` checks is checked, or said to have been left out.
+#![cfg(unix)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use common::{ROOT, directory};
+
+/// Whether `make target` works, and what it prints, where cargo has no subcommands.
+fn make_without_tools(target: &str, ci: Option<&str>) -> (bool, String) {
+    let tools = directory("makefile");
+    fs::write(tools.join("cargo"), "#!/bin/sh\nexit 101\n").unwrap();
+    fs::set_permissions(tools.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let mut make = Command::new("make");
+    make.args(["-s", target]).current_dir(ROOT).env("PATH", path).env_remove("CI").env_remove("MAKEFLAGS");
+    let ran = make.envs(ci.map(|ci| ("CI", ci))).output().unwrap();
+    (ran.status.success(), String::from_utf8(ran.stdout).unwrap())
+}
+
+#[test]
+fn format_and_lints_that_cannot_be_checked_fail_in_ci_and_are_left_out_loudly_elsewhere() {
+    for (target, told) in [
+        ("format-check", "rustfmt is not installed: the format is not checked\n"),
+        ("lint", "clippy is not installed: lints are not checked\n"),
+    ] {
+        assert_eq!(make_without_tools(target, None), (true, String::from(told)));
+        assert_eq!(make_without_tools(target, Some("true")), (false, String::from(told)));
+    }
+}
+
+#[test]
+fn advisories_that_cannot_be_checked_are_said_to_be() {
+    let (_, printed) = make_without_tools("advisories", None);
+    assert!(printed.contains("advisories are NOT checked"), "{printed}");
+}
