@@ -271,3 +271,18 @@ fn with_timing_on_hosts_over_vfio_user_are_alone_and_speak_nvme() {
     let lines = errors("serve nvme --vfio-user no/such/folder/y.sock");
     assert!(lines[0].contains("cannot be served"), "{lines:?}");
 }
+
+#[test]
+fn what_hosts_over_vfio_user_cannot_be_told_is_refused_by_its_key() {
+    for (setting, word) in [
+        ("nvme.queue_pairs=33", "nvme.queue_pairs from 1 to 32"),
+        ("nvme.max_transfer_kib=4", "nvme.max_transfer_kib from 8 on"),
+        ("nvme.block_bytes=256", "nvme.block_bytes a power of two from 512"),
+    ] {
+        for timing in ["on", "off"] {
+            let lines =
+                errors(&format!("serve nvme --set {setting} --timing {timing} --vfio-user no/such/folder/y.sock"));
+            assert!(lines[0].contains(word), "{lines:?}");
+        }
+    }
+}

@@ -96,6 +96,8 @@ pub struct Requests {
     bindings: Vec<Vec<Option<RequestId>>>,
     /// Requests whose completion the driver has just found.
     pub completed: VecDeque<RequestId>,
+    /// Commands of real hosts that are over: what their sender calls them, and the requests that they were counted as.
+    pub answered: VecDeque<(u32, Option<RequestId>)>,
     /// Number of the request that was issued last.
     pub issued: u64,
     /// The request whose command the device has just accepted.
@@ -139,6 +141,12 @@ impl Requests {
     /// The command in `slot` of `queue` carries `request`.
     #[inline(always)]
     pub fn bind(&mut self, queue: usize, slot: usize, request: RequestId) {
+        self.bind_maybe(queue, slot, Some(request));
+    }
+
+    /// The same for a command that may be nobody's request.
+    #[inline(always)]
+    pub fn bind_maybe(&mut self, queue: usize, slot: usize, request: Option<RequestId>) {
         if self.bindings.len() <= queue {
             self.bindings.resize(queue + 1, Vec::new());
         }
@@ -146,10 +154,10 @@ impl Requests {
         if slots.len() <= slot {
             slots.resize(slot + 1, None);
         }
-        slots[slot] = Some(request);
+        slots[slot] = request;
     }
 
-    /// The request that the command in `slot` of `queue` carries; none for a command of a real host.
+    /// The request that the command in `slot` of `queue` carries, if any.
     pub fn bound(&self, queue: usize, slot: usize) -> Option<RequestId> {
         *self.bindings.get(queue)?.get(slot)?
     }

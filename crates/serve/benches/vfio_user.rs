@@ -46,14 +46,13 @@ impl Queue<'_> {
     fn submit(&mut self, number: u64, bytes: u32, place: u64, ring: bool) {
         let entry = SubmissionEntry {
             opcode: opcode::READ,
-            sgl: false,
             command_id: place as u16,
             namespace_id: 1,
             prp1: RAM + (16 + place) * PAGE,
-            prp2: 0,
-            slba: mix(number) % (STORE_BYTES / u64::from(bytes)) * u64::from(bytes) / 512,
-            blocks: bytes / 512,
+            ..SubmissionEntry::default()
         };
+        let slba = mix(number) % (STORE_BYTES / u64::from(bytes)) * u64::from(bytes) / 512;
+        let entry = entry.of_blocks(slba, bytes / 512);
         chunk::copy_in(self.ram.words(3 * PAGE + u64::from(self.tail) * 64, 8), &entry.encode());
         self.tail = (self.tail + 1) % ENTRIES;
         if ring {
@@ -145,7 +144,7 @@ fn main() -> io::Result<()> {
         stop: Arc::new(Stop::new()?),
     };
     let stop = Arc::clone(&device.stop);
-    let served = ControllerSocket::bind(&path, "nvme", geometry, 0).map_err(problem)?;
+    let served = ControllerSocket::bind(&path, &device.drive, geometry, 0).map_err(problem)?;
     let server = Server {
         device,
         timing: false,

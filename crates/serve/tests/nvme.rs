@@ -6,7 +6,6 @@ mod nvme_bench;
 
 use nvme_bench::*;
 use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
-use phaselink_serve::nvme::QUEUE_PAIRS_MAX;
 
 #[test]
 fn identify_tells_what_the_controller_and_its_namespace_are() {
@@ -50,7 +49,7 @@ fn queues_are_created_and_deleted_only_as_the_specification_allows() {
     };
     for (fields, expected) in [
         (create_completion_queue(0, ENTRIES), Status::INVALID_QUEUE_ID),
-        (create_completion_queue(QUEUE_PAIRS_MAX as u32 + 1, ENTRIES), Status::INVALID_QUEUE_ID),
+        (create_completion_queue(LIMITS.queue_pairs + 1, ENTRIES), Status::INVALID_QUEUE_ID),
         (create_completion_queue(1, 1), Status::INVALID_QUEUE_SIZE),
         (create_completion_queue(1, 1025), Status::INVALID_QUEUE_SIZE),
         (with(|fields| fields.prp[0] += 8), Status::INVALID_PRP_OFFSET),

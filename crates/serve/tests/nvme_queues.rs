@@ -8,7 +8,7 @@ use std::io;
 
 use nvme_bench::*;
 use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
-use phaselink_serve::nvme::{Performed, Taken};
+use phaselink_serve::nvme::{Executed, Taken};
 use proptest::prelude::*;
 
 #[test]
@@ -91,23 +91,23 @@ fn what_is_told_between_commands_interrupts_too() {
         bench.machine.memory[at..at + 64].copy_from_slice(&transfer(opcode::READ, 0, 1, [DATA, 0]).bytes());
     }
     bench.machine.doorbells[1].0 = ENTRIES - 1;
-    let mut orders = Vec::new();
+    let mut commands = Vec::new();
     for _ in 0..ENTRIES - 1 {
-        let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
-        orders.push(order);
+        let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+        commands.push(command);
     }
     bench.machine.doorbells[1].0 = 0;
-    let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
-    orders.push(order);
-    for order in &orders {
-        bench.perform(order);
+    let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+    commands.push(command);
+    for command in &commands {
+        bench.execute(command);
     }
     bench.step();
     bench.machine.interrupts.clear();
     bench.machine.doorbells[1].1 = 4;
     bench.controller.update(&mut bench.machine, &bench.store);
     assert_eq!(bench.machine.interrupts, [1]);
-    bench.machine.registers.strange_doorbell = true;
+    bench.machine.registers.invalid_doorbell = true;
     bench.controller.update(&mut bench.machine, &bench.store);
     assert_eq!(bench.machine.interrupts, [1, 0]);
     bench.controller.update(&mut bench.machine, &bench.store);
@@ -138,10 +138,10 @@ fn what_a_host_has_done_before_a_reset_answers_nobody_after_it() {
     let mut bench = Bench::new();
     bench.machine.memory[DATA as usize..][..512].fill(9);
     bench.io = bench.submit(bench.io, transfer(opcode::READ, 0, 1, [DATA, 0]));
-    let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
+    let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
     bench.set(0x14, 0);
     bench.enable();
-    let status = bench.perform(&order);
+    let status = bench.execute(&command);
     assert_eq!((status, bench.machine.memory[DATA as usize]), (Status::ABORT_REQUESTED, 9));
 }
 
@@ -154,26 +154,26 @@ fn what_is_to_be_durable_is_answered_when_the_disk_has_kept_it_and_with_an_error
         for (flushed, expected) in [(Ok(()), Status::SUCCESS), (Err(io::ErrorKind::Other.into()), loss)] {
             let mut bench = Bench::new();
             let mut pair = bench.submit(bench.io, fields);
-            let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
-            let performed = bench.controller.perform(&order, &mut bench.machine, &bench.store, &mut bench.space);
-            assert_eq!((performed, bench.reap(&mut pair)), (Performed::WaitsForDisk, None));
-            assert_eq!(bench.controller.settle(&order, flushed, &mut bench.machine), expected);
+            let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+            let executed = bench.controller.execute(&command, &mut bench.machine, &bench.store, &mut bench.space);
+            assert_eq!((executed, bench.reap(&mut pair)), (Executed::WaitsForDisk, None));
+            assert_eq!(bench.controller.commit(&command, flushed, &mut bench.machine), expected);
             assert_eq!(bench.reap(&mut pair).expect("an answer").status, expected);
         }
     }
     let mut bench = Bench::new();
     bench.io = bench.submit(bench.io, write);
-    let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
-    assert_eq!(bench.perform(&order), Status::SUCCESS);
+    let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+    assert_eq!(bench.execute(&command), Status::SUCCESS);
     bench.io = bench.submit(bench.io, flush);
-    let Taken::Order(order) = bench.controller.take(1, &mut bench.machine) else { panic!("an order") };
+    let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
     bench.set(0x14, 0);
     bench.enable();
-    assert_eq!(bench.controller.settle(&order, Ok(()), &mut bench.machine), Status::ABORT_REQUESTED);
+    assert_eq!(bench.controller.commit(&command, Ok(()), &mut bench.machine), Status::ABORT_REQUESTED);
 }
 
 #[test]
-fn shutting_down_is_reported_and_a_strange_configuration_is_fatal() {
+fn shutting_down_is_reported_and_an_invalid_configuration_is_fatal() {
     let mut bench = Bench::new();
     bench.set(0x14, 1 | 6 << 16 | 4 << 20 | 1 << 14);
     assert_eq!(bench.get(0x1c), 0b1001);
@@ -222,8 +222,8 @@ proptest! {
                         bytes[at] = if at == 26 || at == 34 { bytes[at] & 15 } else { 0 };
                     }
                     let queue = u16::from(kind == 3);
-                    if let Taken::Order(order) = bench.controller.execute(queue, 2, &bytes, &mut bench.machine) {
-                        bench.perform(&order);
+                    if let Taken::Command(command) = bench.controller.accept(queue, 2, &bytes, &mut bench.machine) {
+                        bench.execute(&command);
                     }
                 }
             }

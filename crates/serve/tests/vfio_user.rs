@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use background::{Background, alone, device};
 use phaselink_core::drive::Drive;
-use phaselink_core::protocol::nvme::spec::{Status, opcode};
+use phaselink_core::protocol::nvme::rules::Limits;
+use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
 use phaselink_core::time::Span;
 use phaselink_ring::shared::memory::Memory;
 use phaselink_serve::device::store::{Geometry, Store};
@@ -32,6 +33,8 @@ use vfio_client::{Client, Driver, ISLAND, PAGE, RAM, RAM_BYTES, Rings, u32_at, w
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 
 /// A server that runs until this goes.
+const QUEUE_PAIRS: u32 = 4;
+
 struct Running {
     path: PathBuf,
     server: Background,
@@ -44,8 +47,8 @@ fn serve(test: &str, timing: bool, wait: Wait) -> Running {
 fn serve_store(test: &str, timing: bool, wait: Wait, store: Store) -> Running {
     let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.vfio"));
-    let device = device(Drive::shipped("nvme").unwrap(), store);
-    let served = ControllerSocket::bind(&path, "nvme", GEOMETRY, 0).unwrap();
+    let device = device(drive(), store);
+    let served = ControllerSocket::bind(&path, &device.drive, GEOMETRY, 0).unwrap();
     let path = if path.is_dir() { path.join("cntrl") } else { path };
     let server =
         Server { device, timing, wait, seed: 1, fronts: vec![Box::new(VfioUser(vec![served]))], metrics: None };
@@ -56,6 +59,14 @@ impl Running {
     fn finish(self) -> Summary {
         self.server.finish()
     }
+}
+
+/// Every limit is another than the schema's default.
+fn drive() -> Drive {
+    let mut drive = Drive::shipped("nvme").unwrap();
+    let nvme = &mut drive.nvme;
+    (nvme.queue_pairs, nvme.queue_entries, nvme.max_transfer_kib) = (QUEUE_PAIRS, 64, 64);
+    drive
 }
 
 fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
@@ -97,7 +108,7 @@ fn attach(path: &Path) -> Client {
     }
     for kind in 0..5 {
         let info = client.ask(command::DEVICE_GET_IRQ_INFO, &words(&[16, 0, kind, 0]), &[]).unwrap().0;
-        assert_eq!(u32_at(&info, 12), [1, 0, 33, 1, 0][kind as usize]);
+        assert_eq!(u32_at(&info, 12), [1, 0, QUEUE_PAIRS + 1, 1, 0][kind as usize]);
     }
     client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
     client
@@ -215,6 +226,24 @@ fn a_client_that_has_gone_leaves_its_data_to_the_next_one() {
 }
 
 #[test]
+fn what_the_drive_says_is_what_hosts_are_offered() {
+    let server = serve("offer", false, Wait::Spin);
+    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+    // CAP.MQES counts from 0, and so does Number of Queues.
+    assert_eq!(driver.client.register(0) & 0xffff, 63);
+    assert_eq!(driver.administer(admin::SET_FEATURES, 0, 0, [7, 500 | 500 << 16, 0, 0, 0, 0]).result, 3 | 3 << 16);
+    let queue = |number: u32, entries: u32| [number | (entries - 1) << 16, 1, 0, 0, 0, 0];
+    for (dwords, expected) in [
+        (queue(5, 64), Status::INVALID_QUEUE_ID),
+        (queue(4, 65), Status::INVALID_QUEUE_SIZE),
+        (queue(4, 64), Status::SUCCESS),
+    ] {
+        driver.submit(0, admin::CREATE_COMPLETION_QUEUE, 0, [RAM + 8 * PAGE, 0], dwords);
+        assert_eq!(driver.answer(0).status.kind(), expected, "{dwords:x?}");
+    }
+}
+
+#[test]
 fn the_device_can_be_reset_and_brought_up_again() {
     let server = serve("reset", false, Wait::Spin);
     let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
@@ -298,7 +327,7 @@ fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
 
 #[test]
 fn the_first_message_has_to_be_a_version_that_both_know() {
-    let mut session = Session::new(true).unwrap();
+    let mut session = Session::new(true, &Limits::of_real_hosts(&drive())).unwrap();
     let mut refusal = |command, payload: &[u8]| {
         let message = [&Header::request(1, command, payload.len()).encode()[..], payload].concat();
         let reply = session.on_message(&message, Vec::new()).unwrap();
@@ -320,7 +349,7 @@ proptest! {
     fn random_messages_do_no_harm(
         messages in prop::collection::vec((0_u16..20, any::<u32>(), prop::collection::vec(any::<u8>(), 0..64), 0_u64..9), 1..40)
     ) {
-        let mut session = Session::new(true).unwrap();
+        let mut session = Session::new(true, &Limits::of_real_hosts(&drive())).unwrap();
         session.on_message(&[&Header::request(0, command::VERSION, 4).encode()[..], &[0; 4]].concat(), Vec::new());
         for (number, flags, mut payload, small) in messages {
             // Half of them have numbers that are not far off.

@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 
+use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::machine::Machine;
-use phaselink_serve::nvme::{
-    ADMIN_COMMANDS, Controller, Identity, Order, Performed, QUEUE_PAIRS_MAX, TRANSFER_BYTES_MAX, Taken,
-};
+use phaselink_serve::nvme::{ADMIN_COMMANDS, Command, Controller, Executed, Identity, QUEUE_PAIRS_MAX, Taken};
 
 use crate::Target;
 use crate::script::Script;
@@ -20,6 +19,14 @@ pub const HOST: Target = Target { name: "nvme", run: host, seeds: hosts, quick: 
 pub const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators, quick: 2000 };
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 64 << 10, block_bytes: 512 };
+const LIMITS: Limits = Limits {
+    blocks: 128,
+    block_shift: 9,
+    transfer_bytes_max: 128 << 10,
+    queue_pairs: QUEUE_PAIRS_MAX as u32,
+    queue_entries: 1024,
+    takes_segments: false,
+};
 const PAGE: u64 = 4096;
 const MEMORY_BYTES: usize = 32 * PAGE as usize;
 /// Where a fair driver has its queues; the rest of the memory is for lists and data.
@@ -52,7 +59,7 @@ fn administer(input: &[u8]) {
     for command in input.chunks(64) {
         let mut bytes = [0; 64];
         bytes[..command.len()].copy_from_slice(command);
-        let _ = bench.controller.execute(0, 0, &bytes, &mut bench.machine);
+        let _ = bench.controller.accept(0, 0, &bytes, &mut bench.machine);
         bench.machine.doorbells[0].1 = bench.machine.doorbells[0].1.wrapping_add(1) % ENTRIES;
         bench.controller.update(&mut bench.machine, &bench.store);
     }
@@ -65,20 +72,20 @@ struct Bench {
     controller: Controller,
     store: Store,
     space: Vec<u8>,
-    orders: VecDeque<Order>,
+    commands: VecDeque<Command>,
     /// Those that wait for the disk.
-    unsaved: VecDeque<Order>,
+    unsaved: VecDeque<Command>,
 }
 
 impl Bench {
     /// An enabled controller with one queue pair.
     fn new() -> Bench {
         let mut bench = Bench {
-            machine: Machine::new(MEMORY_BYTES),
-            controller: Controller::new(Identity::new("fuzz", GEOMETRY, 0).expect("a fair geometry")),
+            machine: Machine::new(MEMORY_BYTES, &LIMITS),
+            controller: Controller::new(Identity::new("fuzz", LIMITS, 0)),
             store: Store::in_memory(GEOMETRY).expect("64 KiB"),
-            space: vec![0; TRANSFER_BYTES_MAX as usize],
-            orders: VecDeque::new(),
+            space: vec![0; LIMITS.transfer_bytes_max as usize],
+            commands: VecDeque::new(),
             unsaved: VecDeque::new(),
         };
         bench.enable();
@@ -108,7 +115,7 @@ impl Bench {
 
     /// Whatever has happened, a controller that is reset is a new one.
     fn start_again(&mut self) {
-        self.orders.clear();
+        self.commands.clear();
         self.unsaved.clear();
         self.enable();
         self.machine.memory[ADMIN_ANSWERS as usize..][..PAGE as usize].fill(0);
@@ -128,7 +135,7 @@ impl Bench {
         self.machine.doorbells[usize::from(queue)].0 = (tail + 1) % ENTRIES;
     }
 
-    /// Find what has been rung for; the orders are kept.
+    /// Find what has been rung for; the commands are kept.
     fn work(&mut self) {
         self.controller.update(&mut self.machine, &self.store);
         for queue in self.controller.queues() {
@@ -137,32 +144,34 @@ impl Bench {
                 match self.controller.take(queue, &mut self.machine) {
                     Taken::Nothing => break,
                     Taken::Answered(_) => {}
-                    Taken::Order(order) => self.keep(order),
+                    Taken::Command(command) => self.keep(command),
                 }
             }
         }
         self.controller.signal(&mut self.machine);
     }
 
-    fn keep(&mut self, order: Order) {
-        let end = order.offset.checked_add(u64::from(order.bytes));
-        assert!(end.is_some_and(|end| end <= GEOMETRY.capacity_bytes), "{order:?}");
-        self.orders.push_back(order);
+    fn keep(&mut self, command: Command) {
+        if let Ok(checked) = &command.checked {
+            let end = checked.offset.checked_add(u64::from(checked.bytes));
+            assert!(end.is_some_and(|end| end <= GEOMETRY.capacity_bytes), "{command:?}");
+        }
+        self.commands.push_back(command);
     }
 
     /// The disk has kept one, or has failed.
-    fn settle(&mut self, script: &mut Script<'_>) {
+    fn commit(&mut self, script: &mut Script<'_>) {
         let fails = script.byte() == 0;
-        let Some(order) = self.unsaved.pop_front() else { return };
+        let Some(command) = self.unsaved.pop_front() else { return };
         let flushed = if fails { Err(ErrorKind::Other.into()) } else { self.store.flush() };
-        let _ = self.controller.settle(&order, flushed, &mut self.machine);
+        let _ = self.controller.commit(&command, flushed, &mut self.machine);
     }
 
-    fn perform(&mut self) {
-        if let Some(order) = self.orders.pop_front() {
-            let performed = self.controller.perform(&order, &mut self.machine, &self.store, &mut self.space);
-            if performed == Performed::WaitsForDisk {
-                self.unsaved.push_back(order);
+    fn execute(&mut self) {
+        if let Some(command) = self.commands.pop_front() {
+            let executed = self.controller.execute(&command, &mut self.machine, &self.store, &mut self.space);
+            if executed == Executed::WaitsForDisk {
+                self.unsaved.push_back(command);
             }
         }
     }
@@ -192,7 +201,7 @@ impl Bench {
             }
             4 => self.scribble(script),
             5 => self.ring(script),
-            6 => self.perform(),
+            6 => self.execute(),
             7 => drop(self.controller.ask_to_ring(&mut self.machine)),
             8 => {
                 // The answers have been read: there is room for more.
@@ -201,10 +210,10 @@ impl Bench {
                 }
             }
             9 => self.work(),
-            _ => self.settle(script),
+            _ => self.commit(script),
         }
-        let strange = self.machine.interrupts.drain(..).find(|vector| usize::from(*vector) > QUEUE_PAIRS_MAX);
-        assert_eq!(strange, None, "no such vector");
+        let unknown = self.machine.interrupts.drain(..).find(|vector| usize::from(*vector) > QUEUE_PAIRS_MAX);
+        assert_eq!(unknown, None, "no such vector");
     }
 
     /// Any word of memory: a list, a queue, shadow doorbells.

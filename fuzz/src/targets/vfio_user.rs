@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_serve::front::vfio_user::session::Session;
 use phaselink_serve::front::vfio_user::wire::{HEADER_BYTES, Header, command};
 use rustix::event::EventfdFlags;
@@ -16,11 +17,19 @@ pub const MESSAGES: Target = Target { name: "vfio-user", run: messages, seeds, q
 
 /// Length of the client's memory.
 const MEMORY_BYTES: u64 = 64 << 10;
+const LIMITS: Limits = Limits {
+    blocks: 128,
+    block_shift: 9,
+    transfer_bytes_max: 128 << 10,
+    queue_pairs: 4,
+    queue_entries: 64,
+    takes_segments: false,
+};
 
 fn messages(input: &[u8]) {
     let mut script = Script::new(input);
     let how = script.byte();
-    let mut session = Session::new(how & 2 == 0).expect("memory");
+    let mut session = Session::new(how & 2 == 0, &LIMITS).expect("memory");
     if how & 1 == 1 {
         exchange(&mut session, &version(), Vec::new());
     }

@@ -43,6 +43,7 @@ use crate::media::Media;
 use crate::protocol::dispatch::{AnyController, AnyDriver, connect};
 use crate::protocol::halves::{Controller, Driver, Looking};
 use crate::protocol::ports::{Ports, Settled};
+use crate::protocol::real_hosts::HostCommand;
 use crate::protocol::splitting;
 use crate::request::Io;
 use crate::request::RequestId;
@@ -63,6 +64,8 @@ pub enum Input {
     Request { thread: u16, io: Io, token: u32 },
     /// A host's own driver writes a device register: the packet has just reached the device.
     RegisterWrite { address: u64, value: u32 },
+    /// A real host rings for the commands that have been [placed](Engine::place) in a queue: the packet leaves the host.
+    Ring { queue: u16 },
 }
 
 /// An injected request that has its result.
@@ -102,6 +105,8 @@ pub struct Engine {
     stack_names: Vec<String>,
     /// Injected requests that are done and have not been taken.
     client_completed: VecDeque<Completed>,
+    /// Threads that the commands of real hosts are counted for, by queue.
+    queue_threads: Vec<u16>,
 }
 
 impl Engine {
@@ -123,6 +128,7 @@ impl Engine {
             polling: drive.host.wait != Wait::Sleep,
             stack_names: drive.stage_names(),
             client_completed: VecDeque::new(),
+            queue_threads: Vec::new(),
             shared,
         }
     }
@@ -135,6 +141,51 @@ impl Engine {
         engine.shared.data = Some(Box::new(Data::new(seed, drive.protocol().packet_bytes(drive))));
         engine.controller.keep_data(drive, seed, &mut engine.shared);
         engine
+    }
+
+    /// The drive with queues that the drivers of real hosts write into: nothing of a host's software is simulated. Nothing
+    /// if the drive's protocol has none that such drivers know.
+    pub fn for_real_hosts(drive: &Drive, seed: u64) -> Option<Engine> {
+        let mut engine = Engine::new(drive, seed);
+        engine.driver.real_hosts()?.give_way();
+        engine.controller.real_hosts()?.begin();
+        let limits = drive.limits();
+        engine.queue_threads = (0..limits.queue_pairs).map(|_| engine.add_client(limits.queue_slots())).collect();
+        Some(engine)
+    }
+
+    /// A real host has created a queue with so many entries, as many as the drive's at most: whether it begins anew, which
+    /// it does not while commands of the one before are under way.
+    pub fn begin_queue(&mut self, queue: u16, entries: u32) -> bool {
+        let Engine { driver, controller, shared, .. } = self;
+        let (Some(queues), Some(controller)) = (driver.real_hosts(), controller.real_hosts()) else { return false };
+        let has_begun = queues.begin_queue(queue, entries, shared);
+        if has_begun {
+            controller.restart_queue(queue, entries);
+        }
+        has_begun
+    }
+
+    /// How many more commands a queue of real hosts has room for.
+    pub fn room(&mut self, queue: u16) -> usize {
+        self.driver.real_hosts().map_or(0, |queues| queues.room(queue))
+    }
+
+    /// A command of a real host arrives at `at`, in the next slot of its queue; the device hears of it by
+    /// [`Input::Ring`]. [`Engine::take_completed`] gives its token back when its completion is in the host's memory.
+    pub fn place(&mut self, at: Time, command: &HostCommand) {
+        self.run_until(at);
+        self.shared.scheduler.advance(at);
+        let thread = self.queue_threads[usize::from(command.queue)];
+        let Engine { driver, controller, shared, .. } = self;
+        let (Some(queues), Some(controller)) = (driver.real_hosts(), controller.real_hosts()) else { return };
+        let slot = queues.place(at, thread, command, shared);
+        controller.give_lists(command.queue, slot, command.lists);
+    }
+
+    /// What a real host finds in an entry of a completion queue; nothing of a protocol that such hosts do not speak.
+    pub fn completion_entry(&mut self, queue: u16, slot: u32) -> Option<[u8; 16]> {
+        Some(self.driver.real_hosts()?.completion_entry(queue, slot, &self.shared))
     }
 
     /// The first reads that returned what they may not, described.
@@ -172,6 +223,10 @@ impl Engine {
             Input::RegisterWrite { address, value } => {
                 let Engine { controller, link, media, shared, .. } = self;
                 controller.on_register_write(at, address, value, &mut Ports { link, media, shared });
+            }
+            Input::Ring { queue } => {
+                let queues = self.driver.real_hosts().expect("whoever rings has placed a command");
+                queues.ring(queue, &mut self.link, &mut self.shared);
             }
         }
     }
@@ -360,7 +415,8 @@ impl Engine {
         let up = flight.packet.direction == Direction::Up;
         let name = self.controller.packet_name(&flight.packet);
         let to = now - self.link.settling(&flight.packet);
-        Burst { name, up, packets, wire_bytes, from: flight.started(), to }
+        let memory = (flight.packet.address, flight.packet.bytes);
+        Burst { name, up, packets, wire_bytes, from: flight.started(), to, memory }
     }
 
     /// Keep packets that have come down. Only now is it known whose command a queue read has brought, if any.
@@ -409,6 +465,20 @@ impl Engine {
         while let Some(part) = self.shared.requests.completed.pop_front() {
             if let Some(request) = splitting::completed(part, &mut self.shared) {
                 self.host.on_completed(now, request, &self.driver, &mut self.shared);
+            }
+        }
+        if !self.shared.requests.answered.is_empty() {
+            self.on_answered(now);
+        }
+    }
+
+    /// Commands of real hosts are over.
+    #[cold]
+    fn on_answered(&mut self, now: Time) {
+        while let Some((token, request)) = self.shared.requests.answered.pop_front() {
+            match request {
+                Some(request) => self.on_done(now, request),
+                None => self.client_completed.push_back(Completed { token, at: now }),
             }
         }
     }

@@ -13,18 +13,20 @@ pub struct Burst {
     pub wire_bytes: u32,
     pub from: Time,
     pub to: Time,
+    /// First address, and bytes from there on.
+    pub memory: (u64, u32),
 }
 
 impl Trace {
     /// Keep a burst's journey.
     pub fn keep_burst(&mut self, burst: Burst, request: Option<u64>) {
-        let Burst { name, up, packets, wire_bytes, from, to } = burst;
+        let Burst { name, up, packets, wire_bytes, from, to, memory } = burst;
         let what = Name::Borrowed(name);
         let step = match up {
             true => Step::Up { what, packets, wire_bytes },
             false => Step::Down { what, packets, wire_bytes },
         };
-        self.push(Record { request, from, to, step });
+        self.push(Record { request, from, to, step, memory: Some(memory) });
     }
 
     /// Keep what a finished request did outside the link.
@@ -37,7 +39,7 @@ impl Trace {
                 Place::Media => Step::Media(name),
                 Place::Link => continue,
             };
-            self.push(Record { request: Some(number), from, to, step });
+            self.push(Record { request: Some(number), from, to, step, memory: None });
         }
     }
 }

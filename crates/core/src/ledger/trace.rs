@@ -37,6 +37,8 @@ pub struct Record {
     /// Packets: the last one is usable at the other end. Activities: the end, `from` for an instant.
     pub to: Time,
     pub step: Step,
+    /// Packets: where in the memory of the host, or in its address space, and how many bytes from there on.
+    pub memory: Option<(u64, u32)>,
 }
 
 /// Records up to a limit.

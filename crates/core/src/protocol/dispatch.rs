@@ -2,6 +2,7 @@
 
 use super::halves::{Controller, Driver, Looking, Protocol};
 use super::ports::{Ports, Settled};
+use super::real_hosts::{HostQueues, ServesHosts};
 use crate::config::{Stage, Wait};
 use crate::drive::{Drive, Fitted, Interface};
 use crate::ledger::stage::Ledger;
@@ -121,6 +122,12 @@ macro_rules! halves_of {
                 }
             }
 
+            fn real_hosts(&mut self) -> Option<&mut dyn HostQueues> {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.real_hosts(),)+
+                }
+            }
+
             fn counters(&self) -> Vec<(&'static str, u64)> {
                 match self {
                     $(AnyDriver::$Protocol(half) => half.counters(),)+
@@ -181,6 +188,12 @@ macro_rules! halves_of {
             fn looking(&self, packet: &Packet) -> Option<Looking> {
                 match self {
                     $(AnyController::$Protocol(half) => half.looking(packet),)+
+                }
+            }
+
+            fn real_hosts(&mut self) -> Option<&mut dyn ServesHosts> {
+                match self {
+                    $(AnyController::$Protocol(half) => half.real_hosts(),)+
                 }
             }
 

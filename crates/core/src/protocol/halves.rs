@@ -3,6 +3,7 @@
 //! Only what differs between protocols is asked here. Everything has a default that suits a plain device.
 
 use super::ports::{Ports, Settled};
+use super::real_hosts::{HostQueues, ServesHosts};
 use crate::config::Stage;
 use crate::drive::Drive;
 use crate::ledger::stage::Ledger;
@@ -109,6 +110,11 @@ pub trait Driver {
     /// The driver's timer has fired.
     fn on_timer(&mut self, _now: Time, _link: &mut Link, _shared: &mut Shared) {}
 
+    /// Its queues, if real hosts' drivers can use them in its place.
+    fn real_hosts(&mut self) -> Option<&mut dyn HostQueues> {
+        None
+    }
+
     /// What has been counted, by name.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -150,6 +156,11 @@ pub trait Controller {
 
     /// Whether a packet answers a read by which the device looks for commands, and the names of both.
     fn looking(&self, _packet: &Packet) -> Option<Looking> {
+        None
+    }
+
+    /// What it needs for that.
+    fn real_hosts(&mut self) -> Option<&mut dyn ServesHosts> {
         None
     }
 

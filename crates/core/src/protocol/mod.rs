@@ -32,5 +32,6 @@ pub mod dispatch;
 pub mod halves;
 pub mod ports;
 mod reads;
+pub mod real_hosts;
 mod roles;
 pub mod splitting;

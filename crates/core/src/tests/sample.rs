@@ -82,7 +82,7 @@ fn stages(submission: Span, completion: Span) -> StageTimes {
 }
 
 pub(crate) fn record(request: Option<u64>, from_ps: u64, to_ps: u64, step: Step) -> Record {
-    Record { request, from: Time::from_ps(from_ps), to: Time::from_ps(to_ps), step }
+    Record { request, from: Time::from_ps(from_ps), to: Time::from_ps(to_ps), step, memory: None }
 }
 
 pub(crate) fn up(what: &'static str, packets: u32, wire_bytes: u32) -> Step {

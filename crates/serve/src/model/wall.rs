@@ -14,6 +14,7 @@ use std::time::Duration;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::Latency;
+use phaselink_core::protocol::real_hosts::HostCommand;
 use phaselink_core::time::{Span, Time};
 use phaselink_ring::shared::clock;
 
@@ -125,16 +126,45 @@ impl Wall {
     /// The same for what has arrived when the clock showed `asked`. An idle device catches up with that first, or passes
     /// over what it cannot do in one go; where the engine is ahead, the model's time is the engine's.
     pub fn arrive_at(&mut self, asked: Time, input: Input) -> Time {
-        self.idle_until(self.model_time(asked));
-        let now = self.model_time(asked).max(self.engine.now());
+        let now = self.catch_up(asked);
         if matches!(input, Input::Request { .. }) {
-            if self.under_way == 0 {
-                self.held_under_way = Span::ZERO;
-            }
-            self.under_way += 1;
+            self.expect(1);
         }
         self.engine.inject(now, input);
         now
+    }
+
+    /// Commands of a real host are found in one of its queues, now, with one ring for all of them; the model's time of that.
+    pub fn ring<'a>(&mut self, queue: u16, commands: impl ExactSizeIterator<Item = HostCommand<'a>>) -> Time {
+        let now = self.catch_up(self.clock.now());
+        self.expect(commands.len() as u64);
+        commands.for_each(|command| self.engine.place(now, &command));
+        self.engine.inject(now, Input::Ring { queue });
+        now
+    }
+
+    /// A real host has created a queue: see [`Engine::begin_queue`].
+    pub fn begin_queue(&mut self, queue: u16, entries: u32) -> bool {
+        self.engine.begin_queue(queue, entries)
+    }
+
+    /// How many more commands a queue of real hosts has room for.
+    pub fn room(&mut self, queue: u16) -> usize {
+        self.engine.room(queue)
+    }
+
+    /// The model's time for what has arrived when the clock showed `asked`.
+    fn catch_up(&mut self, asked: Time) -> Time {
+        self.idle_until(self.model_time(asked));
+        self.model_time(asked).max(self.engine.now())
+    }
+
+    /// So many more are under way.
+    fn expect(&mut self, count: u64) {
+        if self.under_way == 0 {
+            self.held_under_way = Span::ZERO;
+        }
+        self.under_way += count;
     }
 
     /// Let everything happen that is due by now, or as much of it as can be done in one go.

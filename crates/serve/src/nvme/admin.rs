@@ -1,15 +1,16 @@
 //! Admin commands (Base Specification 2.0, section 5).
 
-use phaselink_core::protocol::nvme::spec::{PAGE_BYTES, Status, admin};
+use phaselink_core::protocol::nvme::rules::Shadow;
+use phaselink_core::protocol::nvme::rules::command::check_flags;
+use phaselink_core::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry, admin};
 
-use super::command::Command;
-use super::controller::{Controller, Shadow};
+use super::command::{copy_in, copy_out};
+use super::controller::Controller;
 use super::events::Event;
 use super::features;
 use super::host::Host;
-use super::order::{copy_in, copy_out};
 use super::queues::{CompletionQueue, SubmissionQueue};
-use super::{QUEUE_ENTRIES_MAX, VECTORS, identify};
+use super::{identify, vectors};
 
 /// Powers of two of the sizes of entries that a host has to have set before it creates queues.
 const ENTRY_SIZES: (u32, u32) = (6, 4);
@@ -29,10 +30,10 @@ pub enum Answer {
 
 impl Controller {
     /// Do an admin command.
-    pub(super) fn administer(&mut self, command: &Command, host: &mut impl Host) -> Result<Answer, Status> {
-        command.check_flags()?;
+    pub(super) fn administer(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<Answer, Status> {
+        check_flags(command, false)?;
         let done = |()| Answer::Done(0);
-        match command.entry.opcode {
+        match command.opcode {
             admin::IDENTIFY => self.identify(command, host).map(done),
             admin::GET_LOG_PAGE => self.get_log_page(command, host).map(done),
             admin::SET_FEATURES => self.set_feature(command, host).map(Answer::Done),
@@ -42,20 +43,20 @@ impl Controller {
             admin::DELETE_SUBMISSION_QUEUE => self.delete_submission_queue(command).map(done),
             admin::DELETE_COMPLETION_QUEUE => self.delete_completion_queue(command).map(done),
             admin::ABORT => Ok(Answer::Done(self.abort(command, host))),
-            admin::ASYNC_EVENT_REQUEST => self.events.request(command.entry.command_id).map(|()| Answer::Later),
+            admin::ASYNC_EVENT_REQUEST => self.events.request(command.command_id).map(|()| Answer::Later),
             admin::DOORBELL_BUFFER_CONFIG => self.share_doorbells(command, host).map(done),
             _ => Err(Status::INVALID_OPCODE),
         }
     }
 
-    fn identify(&self, command: &Command, host: &mut impl Host) -> Result<(), Status> {
+    fn identify(&self, command: &SubmissionEntry, host: &mut impl Host) -> Result<(), Status> {
         let [first, second, ..] = command.dwords;
-        let page = self.identity.answer(first as u8, (second >> 24) as u8, command.entry.namespace_id)?;
+        let page = self.identity.answer(first as u8, (second >> 24) as u8, command.namespace_id)?;
         copy_out(command, host, &page[..])
     }
 
     /// Any part of a page from any word on; what is asked beyond its end is zeros.
-    fn get_log_page(&mut self, command: &Command, host: &mut impl Host) -> Result<(), Status> {
+    fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<(), Status> {
         let [first, second, low, high, ..] = command.dwords;
         let log = first as u8;
         let page = self.journal.page(log)?;
@@ -74,7 +75,7 @@ impl Controller {
         Ok(())
     }
 
-    fn get_feature(&self, command: &Command, host: &mut impl Host) -> Result<u32, Status> {
+    fn get_feature(&self, command: &SubmissionEntry, host: &mut impl Host) -> Result<u32, Status> {
         let [first, select, ..] = command.dwords;
         // Only current values: ONCS offers no others.
         if first >> 8 & 7 != 0 {
@@ -87,7 +88,7 @@ impl Controller {
         Ok(value)
     }
 
-    fn set_feature(&mut self, command: &Command, host: &mut impl Host) -> Result<u32, Status> {
+    fn set_feature(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<u32, Status> {
         let [first, value, ..] = command.dwords;
         let feature = first as u8;
         if !features::ALL.contains(&feature) {
@@ -97,7 +98,7 @@ impl Controller {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
         // None of them is a namespace's, so that naming one is wrong (section 5.27).
-        if !matches!(command.entry.namespace_id, 0 | u32::MAX) {
+        if !matches!(command.namespace_id, 0 | u32::MAX) {
             return Err(Status::FEATURE_NOT_OF_NAMESPACE);
         }
         if feature == features::HOST_BEHAVIOR {
@@ -120,30 +121,30 @@ impl Controller {
     }
 
     /// Section 5.4.
-    fn create_completion_queue(&mut self, command: &Command, host: &mut impl Host) -> Result<(), Status> {
+    fn create_completion_queue(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<(), Status> {
         let [first, second, ..] = command.dwords;
         let (_, completion_queues) = self.features.queue_pairs();
         let queue = new_queue_id(first, completion_queues, |queue| self.completions[queue].is_some())?;
         let (_, entry_size) = host.registers().entry_sizes();
-        let entries = queue_entries(first, entry_size == ENTRY_SIZES.1)?;
+        let entries = self.queue_entries_of(first, entry_size == ENTRY_SIZES.1)?;
         check_queue_memory(command)?;
         let vector = (second >> 1 & 1 == 1).then_some((second >> 16) as u16);
-        if vector.is_some_and(|vector| vector >= VECTORS) {
+        if vector.is_some_and(|vector| vector >= vectors(&self.identity.limits)) {
             return Err(Status::INVALID_INTERRUPT_VECTOR);
         }
         host.clear_doorbells(queue, false, true);
-        self.completions[usize::from(queue)] = Some(CompletionQueue::new(command.entry.prp1, entries, vector));
+        self.completions[usize::from(queue)] = Some(CompletionQueue::new(command.prp1, entries, vector));
         self.count_queues();
         Ok(())
     }
 
     /// Section 5.5.
-    fn create_submission_queue(&mut self, command: &Command, host: &mut impl Host) -> Result<(), Status> {
+    fn create_submission_queue(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<(), Status> {
         let [first, second, ..] = command.dwords;
         let (submission_queues, completion_queues) = self.features.queue_pairs();
         let queue = new_queue_id(first, submission_queues, |queue| self.submissions[queue].is_some())?;
         let (entry_size, _) = host.registers().entry_sizes();
-        let entries = queue_entries(first, entry_size == ENTRY_SIZES.0)?;
+        let entries = self.queue_entries_of(first, entry_size == ENTRY_SIZES.0)?;
         check_queue_memory(command)?;
         let answers = (second >> 16) as u16;
         if answers == 0 || u32::from(answers) > completion_queues {
@@ -154,14 +155,14 @@ impl Controller {
         host.clear_doorbells(queue, true, false);
         self.generations = self.generations.wrapping_add(1);
         self.submissions[usize::from(queue)] =
-            Some(SubmissionQueue::new(command.entry.prp1, entries, answers, self.generations));
+            Some(SubmissionQueue::new(command.prp1, entries, answers, self.generations));
         self.under_way[usize::from(queue)] = 0;
         self.count_queues();
         Ok(())
     }
 
     /// Section 5.7. What is under way is answered to nobody.
-    fn delete_submission_queue(&mut self, command: &Command) -> Result<(), Status> {
+    fn delete_submission_queue(&mut self, command: &SubmissionEntry) -> Result<(), Status> {
         let queue = (command.dwords[0] & 0xffff) as usize;
         let deleted = self.submissions.get_mut(queue).filter(|_| queue != 0).and_then(Option::take);
         let deleted = deleted.ok_or(Status::INVALID_QUEUE_ID)?;
@@ -173,7 +174,7 @@ impl Controller {
     }
 
     /// Section 5.6: its submission queues go first.
-    fn delete_completion_queue(&mut self, command: &Command) -> Result<(), Status> {
+    fn delete_completion_queue(&mut self, command: &SubmissionEntry) -> Result<(), Status> {
         let queue = (command.dwords[0] & 0xffff) as usize;
         let place = self.completions.get_mut(queue).filter(|_| queue != 0).ok_or(Status::INVALID_QUEUE_ID)?;
         match place {
@@ -188,7 +189,7 @@ impl Controller {
     }
 
     /// Section 5.1: 1 if nothing was aborted. Only what waits for an event can be.
-    fn abort(&mut self, command: &Command, host: &mut impl Host) -> u32 {
+    fn abort(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> u32 {
         let (queue, command_id) = (command.dwords[0] as u16, (command.dwords[0] >> 16) as u16);
         if queue != 0 || !self.events.cancel(command_id) {
             return 1;
@@ -199,17 +200,20 @@ impl Controller {
 
     /// Doorbell Buffer Config (section 5.8): two pages that the host writes its doorbells into, and reads from which
     /// values on to ring.
-    fn share_doorbells(&mut self, command: &Command, host: &mut impl Host) -> Result<(), Status> {
-        let (doorbells, events) = (command.entry.prp1, command.entry.prp2);
-        if !doorbells.is_multiple_of(PAGE_BYTES) || !events.is_multiple_of(PAGE_BYTES) {
-            return Err(Status::INVALID_PRP_OFFSET);
-        }
+    fn share_doorbells(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<(), Status> {
+        let shadow = Shadow::check(command.prp1, command.prp2)?;
         // Memory that can only be reached by asking is not looked at all the time.
-        if host.peek(doorbells).is_none() || host.peek(events).is_none() {
+        if host.peek(shadow.tail(0)).is_none() || host.peek(shadow.tail_event(0)).is_none() {
             return Err(Status::INVALID_FIELD);
         }
-        self.shadow = Some(Shadow { doorbells, events });
+        self.shadow = Some(shadow);
         Ok(())
+    }
+
+    /// Entries of a queue to be created, as dword 10 says, if the host has set the size of one.
+    fn queue_entries_of(&self, first: u32, is_size_set: bool) -> Result<u32, Status> {
+        let entries = self.identity.limits.check_entries((first >> 16) as u16)?;
+        if is_size_set { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
     }
 }
 
@@ -222,21 +226,12 @@ fn new_queue_id(first: u32, queues: u32, is_used: impl Fn(usize) -> bool) -> Res
     }
 }
 
-/// Two entries at least, since a queue is full when one is left.
-fn queue_entries(first: u32, is_size_set: bool) -> Result<u32, Status> {
-    let entries = (first >> 16) + 1;
-    match is_size_set && (2..=QUEUE_ENTRIES_MAX).contains(&entries) {
-        true => Ok(entries),
-        false => Err(Status::INVALID_QUEUE_SIZE),
-    }
-}
-
 /// Queues are contiguous (CAP.CQR, PC) and begin at a page.
-fn check_queue_memory(command: &Command) -> Result<(), Status> {
+fn check_queue_memory(command: &SubmissionEntry) -> Result<(), Status> {
     if command.dwords[1] & 1 == 0 {
         return Err(Status::INVALID_FIELD);
     }
-    if !command.entry.prp1.is_multiple_of(PAGE_BYTES) {
+    if !command.prp1.is_multiple_of(PAGE_BYTES) {
         return Err(Status::INVALID_PRP_OFFSET);
     }
     Ok(())

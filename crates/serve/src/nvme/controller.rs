@@ -3,7 +3,9 @@
 use std::io;
 use std::ops::Range;
 
-use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status};
+use phaselink_core::protocol::nvme::rules::Shadow;
+use phaselink_core::protocol::nvme::rules::completion::{Done, refusal};
+use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
 
 use super::QUEUE_PAIRS_MAX;
 use super::admin::Answer;
@@ -13,7 +15,6 @@ use super::features::Features;
 use super::host::{Host, Unreachable};
 use super::identify::Identity;
 use super::logs::Journal;
-use super::order::Order;
 use super::queues::{CompletionQueue, SubmissionQueue};
 use crate::device::store::Store;
 
@@ -30,38 +31,31 @@ pub struct Controller {
     pub(super) journal: Journal,
     pub(super) shadow: Option<Shadow>,
     /// Something has been posted since the host was last interrupted.
-    has_news: bool,
+    interrupt_pending: bool,
     /// Submission queues so far.
     pub(super) generations: u32,
     /// One more than the highest number of a queue that is there.
     queues_end: u16,
-    /// Orders of each submission queue that have not been obeyed: no more than it has entries.
+    /// Commands of each submission queue that have not been answered: no more than it has entries.
     pub(super) under_way: Vec<u32>,
-}
-
-/// Where the host keeps its doorbells in its own memory (Base Specification 2.0, annex B).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shadow {
-    pub doorbells: u64,
-    pub events: u64,
 }
 
 /// What a look at a queue has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
     Nothing,
-    /// A command that has been answered, or waits for an event.
+    /// An admin command: it has been answered, or waits for an event.
     Answered(Status),
-    /// A command to be obeyed, now or later.
-    Order(Order),
+    /// A command to be executed, now or later; one that is refused is answered then.
+    Command(Command),
 }
 
-/// How far an order has come.
+/// How far a command has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Performed {
+pub enum Executed {
     /// To its end.
     Answered(Status),
-    /// It is done, and is to be durable before it is answered: by [`Controller::settle`].
+    /// It is done, and is to be durable before it is answered: by [`Controller::commit`].
     WaitsForDisk,
 }
 
@@ -69,15 +63,15 @@ impl Controller {
     /// A controller that has just been powered on.
     pub fn new(identity: Identity) -> Controller {
         Controller {
+            features: Features::new(&identity.limits),
             identity,
             is_enabled: false,
             submissions: vec![None; QUEUE_PAIRS_MAX + 1],
             completions: vec![None; QUEUE_PAIRS_MAX + 1],
-            features: Features::default(),
             events: Events::default(),
             journal: Journal::default(),
             shadow: None,
-            has_news: false,
+            interrupt_pending: false,
             generations: 0,
             queues_end: 0,
             under_way: vec![0; QUEUE_PAIRS_MAX + 1],
@@ -107,7 +101,7 @@ impl Controller {
         others || self.completions[1..].iter().any(Option::is_some)
     }
 
-    /// Do what the registers ask for: reset, enable, shut down, tell of doorbells that make no sense.
+    /// Do what the registers ask for: reset, enable, shut down, tell of doorbells that are not there.
     #[inline]
     pub fn update(&mut self, host: &mut impl Host, store: &Store) {
         let registers = host.registers();
@@ -125,8 +119,8 @@ impl Controller {
             self.shut_down(host, store);
         }
         let registers = host.registers();
-        if std::mem::take(&mut registers.strange_doorbell) {
-            self.events.raise(Event::StrangeDoorbell);
+        if std::mem::take(&mut registers.invalid_doorbell) {
+            self.events.raise(Event::InvalidDoorbell);
         }
         if std::mem::take(&mut host.registers().recheck) {
             self.interrupt_again(host);
@@ -139,7 +133,7 @@ impl Controller {
     fn disable(&mut self) {
         self.is_enabled = false;
         self.drop_queues();
-        self.features = Features::default();
+        self.features = Features::new(&self.identity.limits);
         self.events = Events::default();
         self.shadow = None;
     }
@@ -186,100 +180,104 @@ impl Controller {
         }
         let Some(submission) = &mut self.submissions[usize::from(queue)] else { return Taken::Nothing };
         let generation = submission.generation;
-        let Ok(bytes) = submission.fetch(host) else {
-            self.fail(host);
-            return Taken::Nothing;
-        };
-        self.execute(queue, generation, &bytes, host)
+        match submission.fetch(host) {
+            Ok(Some(bytes)) => self.accept(queue, generation, &bytes, host),
+            Ok(None) => Taken::Nothing,
+            Err(Unreachable) => {
+                self.fail(host);
+                Taken::Nothing
+            }
+        }
     }
 
-    /// Execute the 64 bytes of a command as if they had been in a queue: the admin queue, if `queue` is 0. Any bytes
-    /// will do, so that this is a place to begin for whoever feeds it random ones. An order belongs to the queue of this
+    /// Take in the 64 bytes of a command as if they had been in a queue: the admin queue, if `queue` is 0. Any bytes
+    /// will do, so that this is a place to begin for whoever feeds it random ones. A command belongs to the queue of this
     /// generation, the first of which is 1.
     ///
     /// # Panics
     /// If no queue can have this number.
     #[inline]
-    pub fn execute(&mut self, queue: u16, generation: u32, bytes: &Bytes, host: &mut impl Host) -> Taken {
-        let command = Command::decode(bytes);
-        let id = command.entry.command_id;
+    pub fn accept(&mut self, queue: u16, generation: u32, bytes: &Bytes, host: &mut impl Host) -> Taken {
         if queue > 0 {
-            return match Order::check(&command, queue, generation, &self.identity, host) {
-                Ok(order) => {
-                    self.under_way[usize::from(queue)] += 1;
-                    Taken::Order(order)
-                }
-                Err(status) => self.refuse(queue, &command, status, host),
-            };
+            self.under_way[usize::from(queue)] += 1;
+            return Taken::Command(Command::check(bytes, queue, generation, &self.identity.limits, host));
         }
-        match self.administer(&command, host) {
-            Ok(Answer::Done(result)) => self.answer(queue, id, Status::SUCCESS, result, host),
+        let entry = SubmissionEntry::decode(bytes);
+        match self.administer(&entry, host) {
+            Ok(Answer::Done(result)) => self.answer(queue, entry.command_id, Status::SUCCESS, result, host),
             Ok(Answer::Later) => {}
-            Err(status) => return self.refuse(queue, &command, status, host),
+            Err(status) => {
+                self.note_failure(queue, &entry, status);
+                self.answer(queue, entry.command_id, refusal(status), 0, host);
+                return Taken::Answered(status);
+            }
         }
         Taken::Answered(Status::SUCCESS)
     }
 
     #[cold]
-    fn refuse(&mut self, queue: u16, command: &Command, status: Status, host: &mut impl Host) -> Taken {
-        let entry = &command.entry;
-        self.journal.note_failure(queue, entry.command_id, status, entry.namespace_id, entry.slba);
-        self.answer(queue, entry.command_id, status.for_good(), 0, host);
-        Taken::Answered(status)
+    fn note_failure(&mut self, queue: u16, entry: &SubmissionEntry, status: Status) {
+        self.journal.note_failure(queue, entry.command_id, status, entry.namespace_id, entry.slba());
     }
 
-    /// Obey an order and answer it, unless its answer waits for the disk, or its queue has gone meanwhile. `space` has
+    /// Execute a command and answer it, unless its answer waits for the disk, or its queue has gone meanwhile. `space` has
     /// room for the largest transfer.
     #[inline]
-    pub fn perform(&mut self, order: &Order, host: &mut impl Host, store: &Store, space: &mut [u8]) -> Performed {
-        if !self.is_there(order) {
-            return Performed::Answered(Status::ABORT_REQUESTED);
+    pub fn execute(&mut self, command: &Command, host: &mut impl Host, store: &Store, space: &mut [u8]) -> Executed {
+        if !self.is_there(command) {
+            return Executed::Answered(Status::ABORT_REQUESTED);
         }
-        let done = order.obey(host, store, space, &mut self.journal);
-        if done.is_ok() && order.waits_for_disk(self.features.write_cache) {
-            return Performed::WaitsForDisk;
+        let done = command.execute(host, store, space, &mut self.journal);
+        if done.is_ok() && command.waits_for_disk(self.features.write_cache) {
+            return Executed::WaitsForDisk;
         }
-        Performed::Answered(self.conclude(order, done, host))
+        Executed::Answered(self.conclude(command, done, host))
     }
 
-    /// The store has been flushed, or could not be, since [`Controller::perform`] said that an order waits for that:
+    /// The store has been flushed, or could not be, since [`Controller::execute`] said that a command waits for that:
     /// answer it, unless its queue has gone meanwhile.
-    pub fn settle(&mut self, order: &Order, flushed: io::Result<()>, host: &mut impl Host) -> Status {
-        if !self.is_there(order) {
+    pub fn commit(&mut self, command: &Command, flushed: io::Result<()>, host: &mut impl Host) -> Status {
+        if !self.is_there(command) {
             return Status::ABORT_REQUESTED;
         }
-        self.conclude(order, flushed.map_err(|_| order.loss()), host)
+        self.conclude(command, flushed.map_err(|_| command.loss()), host)
     }
 
-    /// Whether the queue of an order is still the one that it was in.
+    /// Whether the queue of a command is still the one that it was in.
     #[inline]
-    fn is_there(&self, order: &Order) -> bool {
-        let queue = self.submissions[usize::from(order.queue)].as_ref();
-        queue.is_some_and(|queue| queue.generation == order.generation)
+    fn is_there(&self, command: &Command) -> bool {
+        let queue = self.submissions[usize::from(command.queue)].as_ref();
+        queue.is_some_and(|queue| queue.generation == command.generation)
     }
 
     #[inline]
-    fn conclude(&mut self, order: &Order, done: Result<(), Status>, host: &mut impl Host) -> Status {
-        let Order { queue, command_id, .. } = *order;
+    fn conclude(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> Status {
+        let queue = command.queue;
         self.under_way[usize::from(queue)] -= 1;
         let status = done.err().unwrap_or(Status::SUCCESS);
         if status != Status::SUCCESS {
-            self.journal.note_failure(queue, command_id, status, 1, order.offset >> self.identity.block_shift);
+            self.note_failure(queue, &command.entry(), status);
         }
-        self.answer(queue, command_id, status, 0, host);
+        self.answer(queue, command.entry().command_id, command.posted(status), 0, host);
         status
+    }
+
+    /// Generation and entries of a submission queue, if it is there.
+    pub fn submission_queue(&self, queue: u16) -> Option<(u32, u32)> {
+        let submission = self.submissions[usize::from(queue)].as_ref()?;
+        Some((submission.generation, submission.ring.entries()))
     }
 
     /// Interrupt the host for what has been posted since the last time.
     #[inline]
     pub fn signal(&mut self, host: &mut impl Host) {
-        if !std::mem::take(&mut self.has_news) {
+        if !std::mem::take(&mut self.interrupt_pending) {
             return;
         }
         let queues = usize::from(self.queues_end);
         for completion in self.completions[..queues].iter_mut().flatten() {
-            if completion.is_news {
-                completion.is_news = false;
+            if completion.interrupt_pending {
+                completion.interrupt_pending = false;
                 completion.vector.into_iter().for_each(|vector| host.interrupt(vector));
             }
         }
@@ -290,8 +288,8 @@ impl Controller {
         for queue in self.queues() {
             self.look_at_head(queue, host);
             if let Some(completion) = &mut self.completions[usize::from(queue)] {
-                completion.is_news |= completion.has_unseen();
-                self.has_news |= completion.is_news;
+                completion.interrupt_pending |= completion.ring.has_unread();
+                self.interrupt_pending |= completion.interrupt_pending;
             }
         }
     }
@@ -300,19 +298,18 @@ impl Controller {
     /// one has come before it could see that.
     pub fn ask_to_ring(&mut self, host: &mut impl Host) -> bool {
         let Some(shadow) = self.shadow else { return false };
-        for (number, submission) in self.submissions.iter().enumerate() {
+        for (number, submission) in (0..).zip(&self.submissions) {
             let Some(submission) = submission else { continue };
-            let at = shadow.events + number as u64 * 8;
-            host.poke(at, submission.tail());
+            host.poke(shadow.tail_event(number), submission.ring.tail());
         }
-        for (number, completion) in self.completions.iter().enumerate() {
+        for (number, completion) in (0..).zip(&self.completions) {
             let Some(completion) = completion else { continue };
-            if completion.is_full() || completion.is_holding() {
-                host.poke(shadow.events + number as u64 * 8 + 4, completion.head());
+            if completion.ring.is_full() || completion.is_holding() {
+                host.poke(shadow.head_event(number), completion.ring.head());
             }
         }
         self.release_held(host);
-        self.queues().fold(self.has_news, |any, queue| self.look(queue, host) | any)
+        self.queues().fold(self.interrupt_pending, |any, queue| self.look(queue, host) | any)
     }
 
     /// See the doorbell of a queue; whether it has commands.
@@ -321,13 +318,13 @@ impl Controller {
         let Some(submission) = &mut self.submissions[usize::from(queue)] else { return false };
         let rung = match self.shadow.filter(|_| queue > 0) {
             None => Some(host.doorbells(queue).0),
-            Some(shadow) => host.peek(shadow.doorbells + u64::from(queue) * 8),
+            Some(shadow) => host.peek(shadow.tail(queue.into())),
         };
         if rung.is_some_and(|tail| submission.ring(tail).is_err()) {
-            self.events.raise(Event::StrangeDoorbellValue);
+            self.events.raise(Event::InvalidDoorbellValue);
         }
         let submission = self.submissions[usize::from(queue)].as_mut();
-        let is_busy = submission.is_some_and(|submission| !submission.is_empty());
+        let is_busy = submission.is_some_and(|submission| !submission.ring.is_empty());
         if queue == 0 && is_busy {
             self.keep_admin_ringing(host);
         }
@@ -337,7 +334,7 @@ impl Controller {
     /// The admin queue's register is always rung: there is nothing to gain from sharing that one.
     fn keep_admin_ringing(&self, host: &mut impl Host) {
         let (Some(shadow), Some(submission)) = (self.shadow, &self.submissions[0]) else { return };
-        host.poke(shadow.events, submission.tail());
+        host.poke(shadow.tail_event(0), submission.ring.tail());
     }
 
     /// Whether a queue's next command could be answered.
@@ -345,10 +342,10 @@ impl Controller {
     fn has_room(&mut self, queue: u16, host: &mut impl Host) -> bool {
         let Some(submission) = &self.submissions[usize::from(queue)] else { return false };
         let answers = submission.completion_queue;
-        if self.under_way[usize::from(queue)] >= submission.entries {
+        if self.under_way[usize::from(queue)] >= submission.ring.entries() {
             return false;
         }
-        let is_short = |completion: &CompletionQueue| completion.is_full() || completion.is_holding();
+        let is_short = |completion: &CompletionQueue| completion.ring.is_full() || completion.is_holding();
         if !self.completions[usize::from(answers)].as_ref().is_none_or(is_short) {
             return true;
         }
@@ -361,13 +358,13 @@ impl Controller {
         let Some(completion) = &mut self.completions[usize::from(queue)] else { return };
         let rung = match self.shadow.filter(|_| queue > 0) {
             None => Some(host.doorbells(queue).1),
-            Some(shadow) => host.peek(shadow.doorbells + u64::from(queue) * 8 + 4),
+            Some(shadow) => host.peek(shadow.head(queue.into())),
         };
         if rung.is_some_and(|head| completion.ring(head).is_err()) {
-            self.events.raise(Event::StrangeDoorbellValue);
+            self.events.raise(Event::InvalidDoorbellValue);
         }
         let released = completion.release(host);
-        self.has_news |= completion.is_news;
+        self.interrupt_pending |= completion.interrupt_pending;
         if released.is_err() {
             self.fail(host);
         }
@@ -395,17 +392,11 @@ impl Controller {
     #[inline]
     pub(super) fn answer(&mut self, queue: u16, command_id: u16, status: Status, result: u32, host: &mut impl Host) {
         let Some(submission) = &self.submissions[usize::from(queue)] else { return };
-        let entry = CompletionEntry {
-            result,
-            submission_head: submission.head as u16,
-            submission_queue: queue,
-            command_id,
-            phase: false,
-            status,
-        };
+        let submission_head = submission.ring.head() as u16;
+        let done = Done { command_id, submission_queue: queue, submission_head, result, status };
         let Some(completion) = &mut self.completions[usize::from(submission.completion_queue)] else { return };
-        let posted = completion.post(entry, host);
-        self.has_news |= completion.is_news;
+        let posted = completion.post(done, host);
+        self.interrupt_pending |= completion.interrupt_pending;
         if let Err(Unreachable) = posted {
             self.fail(host);
         }

@@ -10,9 +10,9 @@ use super::{EVENTS_MAX, logs};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A doorbell was written that no queue has.
-    StrangeDoorbell,
+    InvalidDoorbell,
     /// A doorbell was given a value that its queue cannot have.
-    StrangeDoorbellValue,
+    InvalidDoorbellValue,
     /// The temperature has passed a threshold that the host has set.
     Temperature,
 }
@@ -21,8 +21,8 @@ impl Event {
     /// Type and information (figures 147 to 149), and the log page that says more.
     fn parts(self) -> (u8, u8, u8) {
         match self {
-            Event::StrangeDoorbell => (0, 0, logs::ERRORS),
-            Event::StrangeDoorbellValue => (0, 1, logs::ERRORS),
+            Event::InvalidDoorbell => (0, 0, logs::ERRORS),
+            Event::InvalidDoorbellValue => (0, 1, logs::ERRORS),
             Event::Temperature => (1, 1, logs::HEALTH),
         }
     }

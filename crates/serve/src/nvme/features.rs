@@ -1,9 +1,10 @@
 //! Features: what a host may set and ask for (Base Specification 2.0, section 5.27; NVM Command Set Specification 1.0,
 //! section 4.1.3). None is saved across resets.
 
+use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::{QUEUE_PAIRS_MAX, TEMPERATURE_KELVIN, VECTORS};
+use super::{TEMPERATURE_KELVIN, vectors};
 
 /// Feature identifiers (figure 317).
 mod id {
@@ -57,11 +58,12 @@ pub struct Features {
     events: u32,
     pub host_behavior: [u8; HOST_BEHAVIOR_BYTES],
     queues: u32,
+    limits: Limits,
 }
 
-impl Default for Features {
-    fn default() -> Features {
-        let most = QUEUE_PAIRS_MAX as u32 - 1;
+impl Features {
+    /// What a controller with these limits begins with.
+    pub fn new(limits: &Limits) -> Features {
         Features {
             arbitration: 0,
             over_kelvin: u16::MAX,
@@ -73,12 +75,11 @@ impl Default for Features {
             atomicity: 0,
             events: 0,
             host_behavior: [0; HOST_BEHAVIOR_BYTES],
-            queues: most | most << 16,
+            queues: limits.queues_field(),
+            limits: *limits,
         }
     }
-}
 
-impl Features {
     /// The value of a feature; `select` is dword 11.
     ///
     /// # Errors
@@ -94,7 +95,7 @@ impl Features {
             id::QUEUES => Ok(self.queues),
             id::COALESCING => Ok(self.coalescing),
             id::VECTOR => {
-                let vector = vector(select)?;
+                let vector = self.vector(select)?;
                 Ok(vector | ((self.coalescing_disabled >> vector & 1) as u32) << 16)
             }
             id::ATOMICITY => Ok(self.atomicity),
@@ -120,7 +121,7 @@ impl Features {
             id::QUEUES => return self.set_queues(value, has_queues),
             id::COALESCING => self.coalescing = value & 0xffff,
             id::VECTOR => {
-                let bit = 1 << vector(value)?;
+                let bit = 1 << self.vector(value)?;
                 self.coalescing_disabled = self.coalescing_disabled & !bit | if value >> 16 & 1 == 1 { bit } else { 0 };
             }
             id::ATOMICITY => self.atomicity = value & 1,
@@ -138,7 +139,7 @@ impl Features {
         if submission == QUEUES_INVALID || completion == QUEUES_INVALID {
             return Err(Status::INVALID_FIELD);
         }
-        let most = QUEUE_PAIRS_MAX as u32 - 1;
+        let most = self.limits.queue_pairs - 1;
         self.queues = submission.min(most) | completion.min(most) << 16;
         Ok(self.queues)
     }
@@ -175,9 +176,9 @@ impl Features {
         }
         Ok(())
     }
-}
 
-fn vector(value: u32) -> Result<u32, Status> {
-    let vector = value & 0xffff;
-    if vector < u32::from(VECTORS) { Ok(vector) } else { Err(Status::INVALID_FIELD) }
+    fn vector(&self, value: u32) -> Result<u32, Status> {
+        let vector = value & 0xffff;
+        if vector < u32::from(vectors(&self.limits)) { Ok(vector) } else { Err(Status::INVALID_FIELD) }
+    }
 }

@@ -1,10 +1,18 @@
 //! What an NVMe controller asks of whoever connects it to a host: memory, doorbells, interrupts, registers.
 
+use phaselink_core::protocol::nvme::spec::Status;
+
 use super::registers::Registers;
 
 /// An address that leads nowhere, or not where it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreachable;
+
+impl From<Unreachable> for Status {
+    fn from(_: Unreachable) -> Status {
+        Status::DATA_TRANSFER_ERROR
+    }
+}
 
 /// The host as the controller reaches it. Whatever it holds may change at any time; nothing that is read twice has to be
 /// the same.

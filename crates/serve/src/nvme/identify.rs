@@ -1,15 +1,13 @@
 //! What Identify returns (Base Specification 2.0, section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
 
-use phaselink_core::problem::Problem;
+use phaselink_core::protocol::nvme::rules::Limits;
+pub use phaselink_core::protocol::nvme::rules::command::NAMESPACE;
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::{ABORTS_MAX, EVENTS_MAX, LOGGED_ERRORS, TRANSFER_PAGES_SHIFT, VERSION};
-use crate::device::store::Geometry;
+use super::{ABORTS_MAX, EVENTS_MAX, LOGGED_ERRORS, VERSION};
 
 /// Bytes of every such structure.
 pub const BYTES: usize = 4096;
-/// The one namespace.
-pub const NAMESPACE: u32 = 1;
 /// PCI vendor, as the configuration space has it too: "pl", which no vendor has (assumed).
 pub const VENDOR: u16 = 0x706c;
 
@@ -39,29 +37,15 @@ const CRITICAL_KELVIN: u16 = 358;
 pub struct Identity {
     model: String,
     serial: String,
-    /// Logical blocks, and the power of two of their size.
-    pub blocks: u64,
-    pub block_shift: u32,
+    pub limits: Limits,
 }
 
 impl Identity {
-    /// A drive of this name behind one of several front-ends; the same ones every time.
-    ///
-    /// # Errors
-    /// If its blocks are none that NVMe can have: powers of two from 512 bytes on.
-    pub fn new(name: &str, geometry: Geometry, front: usize) -> Result<Identity, Problem> {
-        let Geometry { capacity_bytes, block_bytes } = geometry;
-        if !block_bytes.is_power_of_two() || !(512..=65536).contains(&block_bytes) {
-            let found = format!("{name} has blocks of {block_bytes} bytes");
-            return Err(Problem::new("--vfio-user", None, found, "a power of two from 512 to 65536"));
-        }
+    /// A drive of this name with these limits, behind one of several front-ends; the same ones every time.
+    pub fn new(name: &str, limits: Limits, front: usize) -> Identity {
+        let capacity_bytes = limits.blocks << limits.block_shift;
         let hash = crc32fast::hash(format!("{name} {capacity_bytes}").as_bytes());
-        Ok(Identity {
-            model: format!("phaselink {name}"),
-            serial: format!("{hash:08x}-{front}"),
-            blocks: capacity_bytes / u64::from(block_bytes),
-            block_shift: block_bytes.trailing_zeros(),
-        })
+        Identity { model: format!("phaselink {name}"), serial: format!("{hash:08x}-{front}"), limits }
     }
 
     /// The structure that CNS, CSI and namespace ask for.
@@ -98,7 +82,7 @@ impl Identity {
         text(&mut page[4..24], &self.serial);
         text(&mut page[24..64], &self.model);
         text(&mut page[64..72], env!("CARGO_PKG_VERSION"));
-        page[77] = TRANSFER_PAGES_SHIFT;
+        page[77] = self.limits.transfer_field().unwrap_or(0);
         put(page, 80, VERSION.to_le_bytes());
         // An I/O controller (CNTRLTYPE).
         page[111] = 1;
@@ -126,11 +110,11 @@ impl Identity {
     /// NVM Command Set Specification, figure 97.
     fn namespace(&self, _: Existing, page: &mut [u8; BYTES]) {
         for at in [0, 8, 16] {
-            put(page, at, self.blocks.to_le_bytes());
+            put(page, at, self.limits.blocks.to_le_bytes());
         }
         // Deallocated blocks read as zeros, and Write Zeroes may deallocate (DLFEAT).
         page[33] = 0b001 | 1 << 3;
-        page[130] = self.block_shift as u8;
+        page[130] = self.limits.block_shift as u8;
     }
 
     /// A namespace's UUID (figure 277, type 3).

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use phaselink_core::protocol::nvme::rules::Limits;
+
 use super::QUEUE_PAIRS_MAX;
 use super::host::{Host, Unreachable};
 use super::registers::Registers;
@@ -22,12 +24,12 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A host with so many bytes of memory, all zero, just switched on.
-    pub fn new(memory_bytes: usize) -> Machine {
+    /// A host with so many bytes of memory, all zero, just switched on, whose controller has these limits.
+    pub fn new(memory_bytes: usize, limits: &Limits) -> Machine {
         Machine {
             memory: vec![0; memory_bytes],
             doorbells: [(0, 0); QUEUE_PAIRS_MAX + 1],
-            registers: Registers::default(),
+            registers: Registers::new(limits),
             interrupts: Vec::new(),
             reads: 0,
         }

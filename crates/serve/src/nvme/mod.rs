@@ -5,18 +5,19 @@
 //!
 //! ```text
 //!   update(host, store)     what registers and doorbells ask for: enable, reset, shut down, interrupts that are due
-//!   take(queue, host)       the next command: an admin command is done at once, any other becomes an Order
-//!   perform(order, ...)     move the bytes and post the answer: at once, or when a model says so
-//!   settle(order, ...)      post the answer of one that was to be durable first, once the store has been flushed
+//!   take(queue, host)       the next command: an admin command is done at once, any other is checked
+//!   execute(command, ...)   move the bytes and post the answer: at once, or when a model says so
+//!   commit(command, ...)    post the answer of one that was to be durable first, once the store has been flushed
 //!   signal(host)            one interrupt for all that has been posted meanwhile
 //! ```
 //!
-//! A host can write anything anywhere at any time. So each command is copied once, and only the copy is checked and
-//! obeyed; a page list is read once; whatever is wrong has the status that the specification asks for, and a host that
-//! takes its memory away has commands fail, or, where that was a queue's, a controller that is fatal until it is reset.
-//! An order that outlives its queue answers nobody.
+//! What it decides is in the core's [rules](phaselink_core::protocol::nvme::rules), which the timing controller of simulations asks too: layouts, statuses, page
+//! lists, rings, limits. What is left here is whose memory that is, the bytes, and administration.
 //!
-//! The layouts are the core's ([`spec`](phaselink_core::protocol::nvme::spec)), as far as its own controller has them too.
+//! A host can write anything anywhere at any time. So each command is copied once, and only the copy is checked and
+//! executed; a page list is read once; whatever is wrong has the status that the specification asks for, and a host that
+//! takes its memory away has commands fail, or, where that was a queue's, a controller that is fatal until it is reset.
+//! A command that outlives its queue answers nobody.
 
 pub mod admin;
 pub mod command;
@@ -27,30 +28,31 @@ pub mod host;
 pub mod identify;
 pub mod logs;
 pub mod machine;
-pub mod order;
-pub mod prp;
+pub mod offer;
 pub mod queues;
 pub mod registers;
 
+use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::admin as opcode;
 
-pub use controller::{Controller, Performed, Taken};
+pub use command::Command;
+pub use controller::{Controller, Executed, Taken};
 pub use host::{Host, Unreachable};
 pub use identify::Identity;
-pub use order::Order;
 
 /// VS: 2.0.
 const VERSION: u32 = 0x0002_0000;
-/// Entries of a queue; CAP.MQES counts from 0.
-pub const QUEUE_ENTRIES_MAX: u32 = 1024;
-/// Queue pairs for commands, beside the admin queue.
+/// Most queue pairs for commands that a drive may offer, beside the admin queue. Linux and SPDK have been seen to take as
+/// many; the page of doorbells would have room for 511, the table of interrupt vectors for 127.
 pub const QUEUE_PAIRS_MAX: usize = 32;
-/// Interrupt vectors: one for each queue pair.
-pub const VECTORS: u16 = QUEUE_PAIRS_MAX as u16 + 1;
-/// MDTS: a power of two of pages.
-const TRANSFER_PAGES_SHIFT: u8 = 5;
-/// Largest transfer of a command.
-pub const TRANSFER_BYTES_MAX: u32 = 4096 << TRANSFER_PAGES_SHIFT;
+/// Most interrupt vectors.
+pub const VECTORS_MAX: u16 = QUEUE_PAIRS_MAX as u16 + 1;
+
+/// Interrupt vectors of a controller with these limits: one for each queue pair.
+pub fn vectors(limits: &Limits) -> u16 {
+    limits.queue_pairs as u16 + 1
+}
+
 /// ACL and AERL count these from 0.
 const ABORTS_MAX: u8 = 4;
 const EVENTS_MAX: u8 = 4;

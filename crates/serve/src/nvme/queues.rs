@@ -1,24 +1,21 @@
-//! Submission and completion queues as the controller keeps them (Base Specification 2.0, section 3.3).
+//! Submission and completion queues in a host's memory (Base Specification 2.0, section 3.3); which of their entries is
+//! next, and when they are full, [the rules](phaselink_core::protocol::nvme::rules::queues) say.
 
 use std::collections::VecDeque;
 
-use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, CompletionEntry, SUBMISSION_ENTRY_BYTES};
+use phaselink_core::protocol::nvme::rules::completion::Done;
+use phaselink_core::protocol::nvme::rules::queues::{CompletionRing, InvalidDoorbell, SubmissionRing};
+use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 
 use super::command::Bytes;
 use super::host::{Host, Unreachable};
-
-/// What a host has written that no queue can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StrangeValue;
 
 /// A queue of commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubmissionQueue {
     base: u64,
-    pub entries: u32,
+    pub ring: SubmissionRing,
     pub completion_queue: u16,
-    pub head: u32,
-    tail: u32,
     /// The doorbell as seen last, so that a value that makes no sense is reported once.
     seen: u32,
     /// Of this very queue, so that what outlives it can be told from what belongs to its successor of the same number.
@@ -28,7 +25,7 @@ pub struct SubmissionQueue {
 impl SubmissionQueue {
     /// An empty queue.
     pub fn new(base: u64, entries: u32, completion_queue: u16, generation: u32) -> SubmissionQueue {
-        SubmissionQueue { base, entries, completion_queue, head: 0, tail: 0, seen: 0, generation }
+        SubmissionQueue { base, ring: SubmissionRing::new(entries), completion_queue, seen: 0, generation }
     }
 
     /// The host's tail is `value`.
@@ -36,39 +33,24 @@ impl SubmissionQueue {
     /// # Errors
     /// If there is no such entry; the queue then goes on with what it knew.
     #[inline]
-    pub fn ring(&mut self, value: u32) -> Result<(), StrangeValue> {
+    pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
         if value == self.seen {
             return Ok(());
         }
         self.seen = value;
-        if value >= self.entries {
-            return Err(StrangeValue);
-        }
-        self.tail = value;
-        Ok(())
+        self.ring.ring(value)
     }
 
-    /// The tail that the controller knows.
-    pub fn tail(&self) -> u32 {
-        self.tail
-    }
-
-    /// Whether there are commands.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.head == self.tail
-    }
-
-    /// A private copy of the next command.
+    /// A private copy of the next command, if there is one.
     ///
     /// # Errors
     /// If the queue is not there any more. Its commands are lost, as nobody knows what they were.
     #[inline]
-    pub fn fetch(&mut self, host: &mut impl Host) -> Result<Bytes, Unreachable> {
+    pub fn fetch(&mut self, host: &mut impl Host) -> Result<Option<Bytes>, Unreachable> {
+        let Some((slot, _)) = self.ring.take(1) else { return Ok(None) };
         let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
-        let read = host.read(entry(self.base, self.head, SUBMISSION_ENTRY_BYTES), &mut bytes);
-        self.head = if self.head + 1 == self.entries { 0 } else { self.head + 1 };
-        read.map(|()| bytes)
+        host.read(entry(self.base, slot, SUBMISSION_ENTRY_BYTES), &mut bytes)?;
+        Ok(Some(bytes))
     }
 }
 
@@ -76,17 +58,14 @@ impl SubmissionQueue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletionQueue {
     base: u64,
-    entries: u32,
-    tail: u32,
-    head: u32,
+    pub ring: CompletionRing,
     seen: u32,
-    phase: bool,
     /// The vector to interrupt with, if any.
     pub vector: Option<u16>,
     /// Something has been posted since the host was last interrupted.
-    pub is_news: bool,
+    pub interrupt_pending: bool,
     /// Answers that found no room.
-    held: VecDeque<CompletionEntry>,
+    held: VecDeque<Done>,
     /// Submission queues that answer here.
     pub users: u32,
 }
@@ -96,13 +75,10 @@ impl CompletionQueue {
     pub fn new(base: u64, entries: u32, vector: Option<u16>) -> CompletionQueue {
         CompletionQueue {
             base,
-            entries,
-            tail: 0,
-            head: 0,
+            ring: CompletionRing::new(entries),
             seen: 0,
-            phase: true,
             vector,
-            is_news: false,
+            interrupt_pending: false,
             held: VecDeque::new(),
             users: 0,
         }
@@ -113,34 +89,12 @@ impl CompletionQueue {
     /// # Errors
     /// If no entry from the head on up to the tail is that one.
     #[inline]
-    pub fn ring(&mut self, value: u32) -> Result<(), StrangeValue> {
+    pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
         if value == self.seen {
             return Ok(());
         }
         self.seen = value;
-        let ahead = |place: u32| (place + self.entries - self.head) % self.entries;
-        if value >= self.entries || ahead(value) > ahead(self.tail) {
-            return Err(StrangeValue);
-        }
-        self.head = value;
-        Ok(())
-    }
-
-    /// The head that the controller knows.
-    pub fn head(&self) -> u32 {
-        self.head
-    }
-
-    /// Whether the host has not yet seen everything.
-    pub fn has_unseen(&self) -> bool {
-        self.head != self.tail
-    }
-
-    /// Whether another answer would overwrite one that the host has not read.
-    #[inline]
-    pub fn is_full(&self) -> bool {
-        let next = if self.tail + 1 == self.entries { 0 } else { self.tail + 1 };
-        next == self.head
+        self.ring.ring(value)
     }
 
     /// Whether answers wait for room.
@@ -154,16 +108,14 @@ impl CompletionQueue {
     /// # Errors
     /// If the queue's memory is not there any more.
     #[inline]
-    pub fn post(&mut self, answer: CompletionEntry, host: &mut impl Host) -> Result<(), Unreachable> {
-        if self.is_full() || !self.held.is_empty() {
+    pub fn post(&mut self, answer: Done, host: &mut impl Host) -> Result<(), Unreachable> {
+        if self.ring.is_full() || !self.held.is_empty() {
             self.held.push_back(answer);
             return Ok(());
         }
-        let bytes = CompletionEntry { phase: self.phase, ..answer }.encode();
-        host.post(entry(self.base, self.tail, COMPLETION_ENTRY_BYTES), &bytes)?;
-        self.tail = if self.tail + 1 == self.entries { 0 } else { self.tail + 1 };
-        self.phase ^= self.tail == 0;
-        self.is_news = true;
+        let (slot, phase) = self.ring.post();
+        host.post(entry(self.base, slot, COMPLETION_ENTRY_BYTES), &answer.entry(phase).encode())?;
+        self.interrupt_pending = true;
         Ok(())
     }
 
@@ -173,7 +125,7 @@ impl CompletionQueue {
     /// As [`CompletionQueue::post`].
     pub fn release(&mut self, host: &mut impl Host) -> Result<(), Unreachable> {
         let mut held = std::mem::take(&mut self.held);
-        while !self.is_full() {
+        while !self.ring.is_full() {
             let Some(answer) = held.pop_front() else { break };
             self.post(answer, host)?;
         }

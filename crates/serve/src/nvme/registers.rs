@@ -4,7 +4,9 @@
 //! Writing has no effect but here; the controller looks at what has been written when its turn comes. So a host may
 //! write at any moment, also while the controller waits for that host's memory.
 
-use super::{QUEUE_ENTRIES_MAX, VERSION};
+use phaselink_core::protocol::nvme::rules::Limits;
+
+use super::VERSION;
 
 /// Bytes before the doorbells.
 pub const REGISTER_BYTES: u64 = 0x1000;
@@ -29,9 +31,9 @@ mod at {
 /// Time within which the controller is ready, in units of 500 ms: it always is at once, and hosts that share a busy
 /// processor with it are not to give up.
 const TIMEOUT: u64 = 20;
-/// CAP (figure 36): entries counted from 0, queues contiguous (CQR), the NVM command set, controller ready with media
-/// (CRWMS), doorbells 4 bytes apart, pages of 4 KiB and no others.
-const CAPABILITIES: u64 = (QUEUE_ENTRIES_MAX as u64 - 1) | 1 << 16 | TIMEOUT << 24 | 1 << 37 | 1 << 59;
+/// CAP (figure 36) without MQES: queues contiguous (CQR), the NVM command set, controller ready with media (CRWMS),
+/// doorbells 4 bytes apart, pages of 4 KiB and no others.
+const CAPABILITIES: u64 = 1 << 16 | TIMEOUT << 24 | 1 << 37 | 1 << 59;
 
 /// CC.EN (figure 46).
 const ENABLE: u32 = 1;
@@ -45,8 +47,9 @@ const SHUTDOWN_COMPLETE: u32 = 0b10 << 2;
 const SHUTDOWN_BITS: u32 = 0b11 << 2;
 
 /// What the registers hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registers {
+    capabilities: u64,
     configuration: u32,
     status: u32,
     admin_entries: u32,
@@ -54,15 +57,35 @@ pub struct Registers {
     admin_completion: u64,
     /// INTMS and INTMC: vectors that are masked, for interrupts by pin.
     pub masked: u32,
-    /// The host has disabled the controller, or reset it, and the controller has yet to obey.
+    /// The host has disabled the controller, or reset it, and the controller has yet to follow.
     pub reset: bool,
     /// Interrupts by pin may have been held up and are due again.
     pub recheck: bool,
     /// A doorbell has been rung that no queue can have.
-    pub strange_doorbell: bool,
+    pub invalid_doorbell: bool,
 }
 
 impl Registers {
+    /// Those of a controller with these limits, just switched on.
+    pub fn new(limits: &Limits) -> Registers {
+        Registers::with(CAPABILITIES | u64::from(limits.entries_field()))
+    }
+
+    fn with(capabilities: u64) -> Registers {
+        Registers {
+            capabilities,
+            configuration: 0,
+            status: 0,
+            admin_entries: 0,
+            admin_submission: 0,
+            admin_completion: 0,
+            masked: 0,
+            reset: false,
+            recheck: false,
+            invalid_doorbell: false,
+        }
+    }
+
     /// What a host reads from `offset` on, of any length; beyond the registers, zeros.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         for (place, byte) in into.iter_mut().enumerate() {
@@ -73,8 +96,8 @@ impl Registers {
 
     fn word(&self, offset: u64) -> u32 {
         match offset {
-            at::CAP => CAPABILITIES as u32,
-            at::CAP_HIGH => (CAPABILITIES >> 32) as u32,
+            at::CAP => self.capabilities as u32,
+            at::CAP_HIGH => (self.capabilities >> 32) as u32,
             at::VS => VERSION,
             at::INTMS | at::INTMC => self.masked,
             at::CC => self.configuration,
@@ -130,7 +153,7 @@ impl Registers {
 
     /// Everything is as after power-on, and the controller is to follow.
     pub fn reset_device(&mut self) {
-        *self = Registers { reset: true, ..Registers::default() };
+        *self = Registers { reset: true, ..Registers::with(self.capabilities) };
     }
 
     /// CC.EN.
@@ -199,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_register_reads_the_same_whole_in_halves_and_in_bytes() {
-        let registers = Registers::default();
+        let registers = Registers::with(CAPABILITIES | 63);
         let mut whole = [0; 8];
         registers.read(0, &mut whole);
         let halves = u64::from(word(&registers, 0)) | u64::from(word(&registers, 4)) << 32;
@@ -207,14 +230,14 @@ mod tests {
         let mut byte = [0];
         registers.read(3, &mut byte);
         assert_eq!(byte[0], TIMEOUT as u8);
-        assert_eq!(word(&registers, 8), 0x0002_0000);
+        assert_eq!((word(&registers, 0) & 0xffff, word(&registers, 8)), (63, 0x0002_0000));
         // CMBSZ, PMRCAP: none of it is there.
         assert_eq!((word(&registers, 0x3c), word(&registers, 0xe00)), (0, 0));
     }
 
     #[test]
     fn the_admin_queue_can_be_moved_only_while_the_controller_is_disabled() {
-        let mut registers = Registers::default();
+        let mut registers = Registers::with(CAPABILITIES);
         registers.write(0x28, &0x1234_5678_9abc_def0_u64.to_le_bytes());
         registers.write(0x24, &0x00ff_003f_u32.to_le_bytes());
         assert_eq!(registers.admin_queues(), [(0x1234_5678_9abc_d000, 64), (0, 256)]);
@@ -224,8 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn disabling_is_kept_until_the_controller_has_obeyed_even_if_it_is_enabled_again_before() {
-        let mut registers = Registers::default();
+    fn disabling_is_kept_until_the_controller_has_followed_even_if_it_is_enabled_again_before() {
+        let mut registers = Registers::with(CAPABILITIES);
         for value in [1_u32, 0, 1] {
             registers.write(0x14, &value.to_le_bytes());
         }
@@ -234,10 +257,10 @@ mod tests {
 
     #[test]
     fn what_is_no_whole_word_changes_nothing() {
-        let mut registers = Registers::default();
+        let mut registers = Registers::with(CAPABILITIES);
         registers.write(0x14, &[1]);
         registers.write(0x16, &1_u32.to_le_bytes());
         registers.write(u64::MAX - 3, &[1; 8]);
-        assert_eq!(registers, Registers::default());
+        assert_eq!(registers, Registers::with(CAPABILITIES));
     }
 }

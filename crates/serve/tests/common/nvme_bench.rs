@@ -1,12 +1,21 @@
 //! The NVMe controller alone, on a host that is an array, with a driver that asks what a test wants.
 
+use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::machine::Machine;
-use phaselink_serve::nvme::{Controller, Identity, Order, Performed, TRANSFER_BYTES_MAX, Taken};
+use phaselink_serve::nvme::{Command, Controller, Executed, Identity, Taken};
 
 pub const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 pub const BLOCKS: u64 = 2048;
+pub const LIMITS: Limits = Limits {
+    blocks: BLOCKS,
+    block_shift: 9,
+    transfer_bytes_max: 128 << 10,
+    queue_pairs: 32,
+    queue_entries: 1024,
+    takes_segments: false,
+};
 pub const PAGE: u64 = 4096;
 /// Where things are in the host's memory.
 pub const ADMIN_QUEUE: u64 = PAGE;
@@ -74,10 +83,10 @@ impl Bench {
     /// A controller that has not been enabled.
     pub fn off() -> Bench {
         Bench {
-            machine: Machine::new(MEMORY),
-            controller: Controller::new(Identity::new("test", GEOMETRY, 0).unwrap()),
+            machine: Machine::new(MEMORY, &LIMITS),
+            controller: Controller::new(Identity::new("test", LIMITS, 0)),
             store: Store::in_memory(GEOMETRY).unwrap(),
-            space: vec![0; TRANSFER_BYTES_MAX as usize],
+            space: vec![0; LIMITS.transfer_bytes_max as usize],
             admin: pair(0, ADMIN_QUEUE, ADMIN_ANSWERS),
             io: pair(1, QUEUE, ANSWERS),
         }
@@ -128,7 +137,7 @@ impl Bench {
                 match self.controller.take(queue, &mut self.machine) {
                     Taken::Nothing => break,
                     Taken::Answered(_) => {}
-                    Taken::Order(order) => drop(self.perform(&order)),
+                    Taken::Command(command) => drop(self.execute(&command)),
                 }
             }
         }
@@ -136,11 +145,11 @@ impl Bench {
         self.controller.update(&mut self.machine, &self.store);
     }
 
-    /// Obey an order; one that waits for the disk does not wait long.
-    pub fn perform(&mut self, order: &Order) -> Status {
-        match self.controller.perform(order, &mut self.machine, &self.store, &mut self.space) {
-            Performed::Answered(status) => status,
-            Performed::WaitsForDisk => self.controller.settle(order, self.store.flush(), &mut self.machine),
+    /// Execute a command; one that waits for the disk does not wait long.
+    pub fn execute(&mut self, command: &Command) -> Status {
+        match self.controller.execute(command, &mut self.machine, &self.store, &mut self.space) {
+            Executed::Answered(status) => status,
+            Executed::WaitsForDisk => self.controller.commit(command, self.store.flush(), &mut self.machine),
         }
     }
 

@@ -233,7 +233,8 @@ impl Driver {
         }
         let client = &driver.client;
         let high = client.register(4);
-        assert_eq!((client.register(0) & 0xffff, high & 0xff), (1023, 0x20));
+        assert_eq!(high & 0xff, 0x20);
+        assert!(client.register(0) & 0xffff >= ENTRIES - 1, "the drive has to have queues as long as this driver's");
         assert_eq!((client.register(8), client.register(0x3c)), (0x0002_0000, 0));
         client.set_register(0x14, 0);
         driver.wait_for_status(0);

@@ -4,13 +4,17 @@ use crate::drive::Drive;
 use crate::protocol::halves;
 use crate::protocol::halves::Driver as _;
 use crate::protocol::ports::Settled;
+use crate::protocol::real_hosts::{HostCommand, HostQueues};
 use crate::request::Io;
 use std::collections::VecDeque;
 
-use super::shadow::Pages;
+use super::real_host::RealHost;
+use super::rules::command::NAMESPACE;
+use super::rules::queues::wrapped;
+use super::rules::{Shadow, shadow};
 use super::spec::{
-    COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, SUBMISSION_ENTRY_BYTES, SubmissionEntry, completion_doorbell,
-    opcode, submission_doorbell,
+    COMPLETION_ENTRY_BYTES, CompletionEntry, PAGE_BYTES, PSDT_SGL, SUBMISSION_ENTRY_BYTES, SubmissionEntry,
+    completion_doorbell, opcode, submission_doorbell,
 };
 use super::{Role, controller::Controller};
 use crate::ledger::Stage;
@@ -27,13 +31,13 @@ use crate::tlp::{Direction, Packet};
 
 /// One queue pair as the driver sees it.
 #[derive(Clone, Debug)]
-struct Queue {
-    submission_base: u64,
-    completion_base: u64,
-    entries: u32,
-    tail: u32,
-    completion_head: u32,
-    phase: bool,
+pub(super) struct Queue {
+    pub(super) submission_base: u64,
+    pub(super) completion_base: u64,
+    pub(super) entries: u32,
+    pub(super) tail: u32,
+    pub(super) completion_head: u32,
+    pub(super) phase: bool,
     /// Identifiers from `fresh_id` on have never been used; the free ones of the others.
     fresh_id: u32,
     free_ids: Vec<u16>,
@@ -56,7 +60,9 @@ pub struct Driver {
     block_shift: u32,
     data_pointer: DataPointer,
     mmio_write: Span,
-    shadow: Option<Pages>,
+    shadow: Option<Shadow>,
+    /// Those who write the commands in this driver's place.
+    real_host: Option<RealHost>,
     completion_doorbells: bool,
     pub doorbells: u64,
 }
@@ -74,7 +80,7 @@ impl Driver {
             })
             .collect();
         let pairs = drive.nvme.queue_pairs;
-        let shadow = drive.nvme.shadow_doorbells.then(|| Pages::allocate(pairs, &mut shared.memory));
+        let shadow = drive.nvme.shadow_doorbells.then(|| share_doorbells(pairs, &mut shared.memory));
         controller.set_shadow(shadow);
         let mmio_write = drive.host.mmio_write.scale(drive.host.nominal_ghz / drive.host.core_ghz);
         Driver {
@@ -84,6 +90,7 @@ impl Driver {
             data_pointer: drive.nvme.data_pointer,
             mmio_write,
             shadow,
+            real_host: None,
             completion_doorbells: drive.nvme.completion_doorbells,
             doorbells: 0,
         }
@@ -91,9 +98,9 @@ impl Driver {
 
     /// Tell the controller of a new tail: through the shadow if there is one, and by the register where that is asked for.
     fn announce(&mut self, number: u16, old: u32, tail: u32, link: &mut Link, shared: &mut Shared) {
-        if let Some(pages) = self.shadow {
-            shared.memory.write(pages.tail(number), &tail.to_le_bytes());
-            if !pages.needs_ring(number, old, tail, &shared.memory) {
+        if let Some(shadow) = self.shadow {
+            shared.memory.write(shadow.tail(u32::from(number) + 1), &tail.to_le_bytes());
+            if !must_ring(&shadow, number, old, tail, &shared.memory) {
                 return;
             }
         }
@@ -103,6 +110,9 @@ impl Driver {
     /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
     fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, shared: &mut Shared) {
         let number = packet.token.context as u16;
+        if let Some(host) = &mut self.real_host {
+            return host.on_entry_settled(now, number, &mut self.queues[usize::from(number)], shared);
+        }
         if polling {
             return self.reap(now, number, Stage::CompletionEntry, link, shared);
         }
@@ -128,7 +138,7 @@ impl Driver {
         }
         let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
         match self.shadow {
-            Some(pages) => shared.memory.write(pages.head(number), &head.to_le_bytes()),
+            Some(shadow) => shared.memory.write(shadow.head(u32::from(number) + 1), &head.to_le_bytes()),
             None if reaped > 0 && self.completion_doorbells => {
                 self.ring(completion_doorbell(u32::from(number) + 1), head, link, shared);
             }
@@ -151,7 +161,7 @@ impl halves::Driver for Driver {
     fn submit_work(&self, _: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
         let number = queue_of(thread, self.queues.len());
         let tail = self.queues[number].tail;
-        let rings = self.shadow.is_none_or(|pages| pages.needs_ring(number as u16, tail, tail + 1, memory));
+        let rings = self.shadow.is_none_or(|shadow| must_ring(&shadow, number as u16, tail, tail + 1, memory));
         ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
     }
 
@@ -182,18 +192,18 @@ impl halves::Driver for Driver {
         };
         let entry = SubmissionEntry {
             opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
-            sgl,
+            flags: if sgl { PSDT_SGL } else { 0 },
             command_id: id,
-            namespace_id: 1,
+            namespace_id: NAMESPACE,
             prp1,
             prp2,
-            slba: io.offset >> self.block_shift,
-            blocks: io.bytes >> self.block_shift,
-        };
+            dwords: [0; 6],
+        }
+        .of_blocks(io.offset >> self.block_shift, io.bytes >> self.block_shift);
         let slot = queue.tail;
         shared.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, &entry.encode());
         shared.requests.bind(number, slot as usize, request);
-        queue.tail = if slot + 1 == queue.entries { 0 } else { slot + 1 };
+        queue.tail = wrapped(slot + 1, queue.entries);
         let tail = queue.tail;
         self.announce(number as u16, slot, tail, link, shared);
     }
@@ -211,8 +221,46 @@ impl halves::Driver for Driver {
         None
     }
 
+    fn real_hosts(&mut self) -> Option<&mut dyn HostQueues> {
+        Some(self)
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         vec![("doorbells", self.doorbells)]
+    }
+}
+
+impl HostQueues for Driver {
+    fn give_way(&mut self) {
+        self.real_host = Some(RealHost::new(self.queues.len()));
+        self.shadow = None;
+    }
+
+    fn begin_queue(&mut self, number: u16, entries: u32, shared: &mut Shared) -> bool {
+        let Some(host) = self.real_host.as_ref().filter(|host| host.is_idle(number)) else { return false };
+        host.begin(entries, &mut self.queues[usize::from(number)], shared);
+        true
+    }
+
+    fn room(&self, number: u16) -> usize {
+        self.real_host.as_ref().map_or(0, |host| host.room(number, &self.queues[usize::from(number)]))
+    }
+
+    fn place(&mut self, now: Time, thread: u16, command: &HostCommand, shared: &mut Shared) -> u32 {
+        let host = self.real_host.as_mut().expect("the driver has given way");
+        host.place(now, thread, command, &mut self.queues[usize::from(command.queue)], shared)
+    }
+
+    fn ring(&mut self, number: u16, link: &mut Link, shared: &mut Shared) {
+        let tail = self.queues[usize::from(number)].tail;
+        Driver::ring(self, submission_doorbell(u32::from(number) + 1), tail, link, shared);
+    }
+
+    fn completion_entry(&self, number: u16, slot: u32, shared: &Shared) -> [u8; COMPLETION_ENTRY_BYTES] {
+        let mut bytes = [0; COMPLETION_ENTRY_BYTES];
+        let base = self.queues[usize::from(number)].completion_base;
+        shared.memory.read(base + u64::from(slot) * COMPLETION_ENTRY_BYTES as u64, &mut bytes);
+        bytes
     }
 }
 
@@ -262,15 +310,28 @@ impl Queue {
         (buffer, list)
     }
 
-    fn next_entry(&mut self, shared: &Shared) -> Option<CompletionEntry> {
+    pub(super) fn next_entry(&mut self, shared: &Shared) -> Option<CompletionEntry> {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
         shared.memory.read(self.completion_base + u64::from(self.completion_head) * bytes.len() as u64, &mut bytes);
         let entry = CompletionEntry::decode(&bytes);
         if entry.phase != self.phase {
             return None;
         }
-        self.completion_head = if self.completion_head + 1 == self.entries { 0 } else { self.completion_head + 1 };
+        self.completion_head = wrapped(self.completion_head + 1, self.entries);
         self.phase ^= self.completion_head == 0;
         Some(entry)
     }
+}
+
+/// Pages in host memory for the doorbells of so many I/O queue pairs.
+fn share_doorbells(queue_pairs: u32, memory: &mut HostMemory) -> Shadow {
+    let bytes = Shadow::bytes(queue_pairs + 1);
+    Shadow { doorbells: memory.allocate(bytes), event_index: memory.allocate(bytes) }
+}
+
+/// Whether moving a tail from `old` to `new` passes the one that the controller wants to be rung for.
+fn must_ring(shadow: &Shadow, queue: u16, old: u32, new: u32, memory: &HostMemory) -> bool {
+    let mut event = [0; 4];
+    memory.read(shadow.tail_event(u32::from(queue) + 1), &mut event);
+    shadow::must_ring(u32::from_le_bytes(event), old, new)
 }

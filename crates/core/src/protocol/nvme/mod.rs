@@ -22,7 +22,9 @@ pub mod config;
 pub mod controller;
 pub mod driver;
 pub(crate) mod form;
-pub mod shadow;
+mod given;
+mod real_host;
+pub mod rules;
 pub mod spec;
 
 use config::Nvme;
@@ -84,4 +86,5 @@ roles! {
     INTERRUPT = "interrupt message",
     SHADOW = "read shadow doorbell" / "shadow doorbell",
     EVENT_INDEX = "event index",
+    RANGES = "read ranges" / "ranges",
 }

@@ -51,6 +51,7 @@ impl Status {
     pub const INVALID_NAMESPACE: Status = Status(0x000b);
     pub const COMMAND_SEQUENCE_ERROR: Status = Status(0x000c);
     pub const INVALID_SGL_LENGTH: Status = Status(0x000f);
+    pub const INVALID_SGL_TYPE: Status = Status(0x0011);
     pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
     pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
     pub const CAPACITY_EXCEEDED: Status = Status(0x0081);
@@ -81,58 +82,86 @@ impl Status {
     }
 }
 
-/// PSDT field of command dword 0, in its byte: the data pointer is a scatter-gather segment (Base Specification 2.0,
-/// figure 86).
-const PSDT_SGL: u8 = 0b01 << 6;
+/// FUSE and PSDT, the bits of the second byte that say something (Base Specification 2.0, figure 86).
+pub const FLAGS: u8 = 0b1100_0011;
+/// PSDT: the data pointer is a scatter-gather list whose first segment is in the command.
+pub const PSDT_SGL: u8 = 0b01 << 6;
 
-/// A read, write or flush command.
+/// A command as it stands in a submission queue (Base Specification 2.0, section 3.3.3.1); every bit pattern is some command.
 ///
-/// With `sgl`, the data pointer is a data block descriptor (section 4.1.2.1): `prp1` holds its address, and the low half
-/// of `prp2` its length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where the data pointer is a data block descriptor (section 4.1.2.1), `prp1` holds its address, the low half of `prp2` its
+/// length, and the highest byte its type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubmissionEntry {
     pub opcode: u8,
-    pub sgl: bool,
+    /// The second byte; [`FLAGS`] names the bits that are not reserved.
+    pub flags: u8,
     pub command_id: u16,
     pub namespace_id: u32,
     pub prp1: u64,
     pub prp2: u64,
-    /// Starting logical block.
-    pub slba: u64,
-    /// Logical blocks, counted from 1 (the wire counts from 0).
-    pub blocks: u32,
+    /// Command dwords 10 to 15.
+    pub dwords: [u32; 6],
 }
 
 impl SubmissionEntry {
     /// The entry as it stands in the queue.
+    #[inline]
     pub fn encode(&self) -> [u8; SUBMISSION_ENTRY_BYTES] {
         let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
-        bytes[0] = self.opcode;
-        bytes[1] = if self.sgl { PSDT_SGL } else { 0 };
+        bytes[..2].copy_from_slice(&[self.opcode, self.flags]);
         bytes[2..4].copy_from_slice(&self.command_id.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.namespace_id.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.prp1.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.prp2.to_le_bytes());
-        bytes[40..48].copy_from_slice(&self.slba.to_le_bytes());
-        bytes[48..50].copy_from_slice(&((self.blocks.wrapping_sub(1)) as u16).to_le_bytes());
+        for (place, dword) in self.dwords.iter().enumerate() {
+            bytes[40 + place * 4..][..4].copy_from_slice(&dword.to_le_bytes());
+        }
         bytes
     }
 
-    /// The entry that these bytes hold; every bit pattern is some entry.
+    /// The entry that these bytes hold.
+    #[inline]
     pub fn decode(bytes: &[u8; SUBMISSION_ENTRY_BYTES]) -> SubmissionEntry {
-        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let words = bytes.as_chunks::<8>().0;
         let u64_at = |at: usize| u64::from_le_bytes(words[at / 8]);
+        let dwords = &bytes.as_chunks::<4>().0[10..];
         SubmissionEntry {
             opcode: bytes[0],
-            sgl: bytes[1] & PSDT_SGL != 0,
-            command_id: u16_at(2),
+            flags: bytes[1],
+            command_id: u16::from_le_bytes([bytes[2], bytes[3]]),
             namespace_id: (u64_at(0) >> 32) as u32,
             prp1: u64_at(24),
             prp2: u64_at(32),
-            slba: u64_at(40),
-            blocks: u32::from(u16_at(48)) + 1,
+            dwords: std::array::from_fn(|place| u32::from_le_bytes(dwords[place])),
         }
+    }
+
+    /// The same command for `blocks` logical blocks from `slba` on; as many as it can say, which is 65,536.
+    #[inline]
+    pub fn of_blocks(self, slba: u64, blocks: u32) -> SubmissionEntry {
+        let [.., thirteen, fourteen, fifteen] = self.dwords;
+        let twelve = self.dwords[2] & !0xffff | blocks.wrapping_sub(1) & 0xffff;
+        let dwords = [slba as u32, (slba >> 32) as u32, twelve, thirteen, fourteen, fifteen];
+        SubmissionEntry { dwords, ..self }
+    }
+
+    /// SLBA: the first logical block (NVM Command Set Specification 1.0, section 3.2.4).
+    #[inline]
+    pub fn slba(&self) -> u64 {
+        u64::from(self.dwords[0]) | u64::from(self.dwords[1]) << 32
+    }
+
+    /// NLB: logical blocks, counted from 1 (the wire counts from 0).
+    #[inline]
+    pub fn blocks(&self) -> u32 {
+        (self.dwords[2] & 0xffff) + 1
+    }
+
+    /// Whether the data pointer is a scatter-gather segment.
+    #[inline]
+    pub fn is_sgl(&self) -> bool {
+        self.flags & FLAGS == PSDT_SGL
     }
 }
 
@@ -201,20 +230,21 @@ mod tests {
     fn a_submission_entry_stands_in_the_queue_as_the_specification_lays_it_out() {
         let entry = SubmissionEntry {
             opcode: opcode::READ,
-            sgl: true,
+            flags: PSDT_SGL,
             command_id: 0x1234,
             namespace_id: 1,
             prp1: 0x1000,
             prp2: 0x2000,
-            slba: 0x0102_0304_0506,
-            blocks: 8,
-        };
+            dwords: [0, 0, 0x4000_0000, 13, 14, 15],
+        }
+        .of_blocks(0x0102_0304_0506, 8);
         let bytes = entry.encode();
         assert_eq!(bytes[0..2], [2, 0x40]);
         assert_eq!(&bytes[2..8], &[0x34, 0x12, 1, 0, 0, 0]);
         assert_eq!(&bytes[40..48], &[6, 5, 4, 3, 2, 1, 0, 0]);
-        assert_eq!(&bytes[48..50], &[7, 0]);
+        assert_eq!(&bytes[48..56], &[7, 0, 0, 0x40, 13, 0, 0, 0]);
         assert_eq!(SubmissionEntry::decode(&bytes), entry);
+        assert_eq!((entry.slba(), entry.blocks(), entry.is_sgl()), (0x0102_0304_0506, 8, true));
     }
 
     #[test]

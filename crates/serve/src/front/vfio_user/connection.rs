@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use phaselink_core::protocol::nvme::rules::Limits;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{
@@ -51,11 +52,11 @@ impl Connection {
     ///
     /// # Errors
     /// If the system has no memory file left.
-    pub fn new(socket: UnixStream, is_mappable: bool) -> io::Result<Connection> {
+    pub fn new(socket: UnixStream, is_mappable: bool, limits: &Limits) -> io::Result<Connection> {
         socket.set_nonblocking(true)?;
         Ok(Connection {
             socket,
-            session: Session::new(is_mappable)?,
+            session: Session::new(is_mappable, limits)?,
             incoming: Incoming::default(),
             request_id: 0,
             answer: None,

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
+use phaselink_core::drive::Drive;
 use phaselink_core::problem::Problem;
+use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
@@ -21,7 +23,7 @@ use crate::device::store::{Geometry, Store};
 use crate::front::pace::ROUNDS_IN_VAIN_MAX;
 use crate::front::socket::bind_unix;
 use crate::model::wall::Wait;
-use crate::nvme::{Controller, Identity, Order};
+use crate::nvme::{Command, Controller, Identity, offer};
 
 /// Name of the socket within a directory, where SPDK's clients look for it.
 const SOCKET_IN_DIRECTORY: &str = "cntrl";
@@ -35,13 +37,13 @@ pub struct ControllerSocket {
 }
 
 impl ControllerSocket {
-    /// Wait for clients at `path`, or at `cntrl` within it if it is a directory. `number` tells several fronts of a drive
-    /// from each other.
+    /// Wait for clients of `drive` at `path`, or at `cntrl` within it if it is a directory. `number` tells several fronts
+    /// of a drive from each other.
     ///
     /// # Errors
-    /// If the path is taken, or the drive has blocks that NVMe has not.
-    pub fn bind(path: &Path, name: &str, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
-        let identity = Identity::new(name, geometry, number)?;
+    /// If the path is taken, or the drive is one that [real hosts cannot have](offer::limits).
+    pub fn bind(path: &Path, drive: &Drive, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
+        let identity = Identity::new(&drive.name, offer::limits(drive, geometry)?, number);
         let path = socket_path(path);
         let bound = bind_unix(&path).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -54,6 +56,11 @@ impl ControllerSocket {
                 Err(Problem::new("--vfio-user", None, found, ""))
             }
         }
+    }
+
+    /// What clients are offered.
+    pub fn limits(&self) -> &Limits {
+        &self.identity.limits
     }
 
     /// The address, as it is announced.
@@ -118,7 +125,7 @@ impl Front<'_> {
     fn accept(&mut self) -> bool {
         // A connection that fails before it is made is the client's loss.
         let Ok((socket, _)) = self.served.listener.accept() else { return false };
-        self.client = Connection::new(socket, self.is_mappable).ok();
+        self.client = Connection::new(socket, self.is_mappable, self.served.limits()).ok();
         self.clients_ever += 1;
         true
     }
@@ -129,18 +136,18 @@ impl Front<'_> {
     }
 }
 
-/// An order that is done, and answered once it is durable.
+/// A command that is done, and answered once it is durable.
 #[derive(Debug)]
 pub struct Unsaved {
     place: usize,
-    /// Which client of that front: orders of one that has gone are nobody's.
+    /// Which client of that front: commands of one that has gone are nobody's.
     client: u64,
-    pub order: Order,
+    pub command: Command,
     /// When it was taken, if its latency is measured.
     pub started: Option<Instant>,
 }
 
-/// Flushes for the orders of all fronts; the device thread serves other commands meanwhile.
+/// Flushes for the commands of all fronts; the device thread serves other commands meanwhile.
 #[derive(Debug)]
 pub struct Disk {
     flusher: Flusher<Unsaved>,
@@ -163,12 +170,12 @@ impl Disk {
         Ok(Disk { flusher: Flusher::of_store(scope, store, wake)?, bell })
     }
 
-    /// Let an order of a front be answered when everything up to now is on the disk.
-    pub fn save(&mut self, fronts: &[Front], place: usize, order: Order, started: Option<Instant>) {
-        self.flusher.ask(Unsaved { place, client: fronts[place].clients_ever, order, started });
+    /// Let a command of a front be answered when everything up to now is on the disk.
+    pub fn save(&mut self, fronts: &[Front], place: usize, command: Command, started: Option<Instant>) {
+        self.flusher.ask(Unsaved { place, client: fronts[place].clients_ever, command, started });
     }
 
-    /// Answer the next order that is durable now, or never will be. Nothing if none is.
+    /// Answer the next command that is durable now, or never will be. Nothing if none is.
     #[inline]
     pub fn commit(&mut self, fronts: &mut [Front]) -> Option<(Unsaved, Status)> {
         let (unsaved, flushed) = self.flusher.take_done()?;
@@ -177,7 +184,7 @@ impl Disk {
         let status = match front.client.as_mut().filter(|_| is_there) {
             None => Status::ABORT_REQUESTED,
             Some(client) => {
-                let status = front.controller.settle(&unsaved.order, flushed, client);
+                let status = front.controller.commit(&unsaved.command, flushed, client);
                 front.controller.signal(client);
                 status
             }
@@ -191,6 +198,12 @@ impl Disk {
         // Most often it has not been rung.
         let _ = rustix::io::read(&self.bell, &mut count);
     }
+}
+
+/// Room for the largest transfer of any of these.
+pub fn space(served: &[ControllerSocket]) -> Vec<u8> {
+    let bytes = served.iter().map(|served| served.limits().transfer_bytes_max).max();
+    vec![0; bytes.unwrap_or(0) as usize]
 }
 
 /// Look after all sockets; whether there was anything.

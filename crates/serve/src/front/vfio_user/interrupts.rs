@@ -5,8 +5,6 @@ use std::os::fd::OwnedFd;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
 
-use crate::nvme::VECTORS;
-
 /// Kinds of interrupts that VFIO knows (vfio.h, `VFIO_PCI_*_IRQ_INDEX`): by pin, by message, by vector, errors, requests.
 pub const KINDS: u32 = 5;
 const PIN: u32 = 0;
@@ -67,32 +65,31 @@ struct Bell {
     may_block: bool,
 }
 
-impl Default for Interrupts {
-    fn default() -> Interrupts {
-        let vectors = (0..VECTORS).map(|_| None).collect();
+impl Interrupts {
+    /// So many vectors, beside the pin; nobody listens.
+    pub fn new(vectors: u16) -> Interrupts {
+        let vectors = (0..vectors).map(|_| None).collect();
         Interrupts { vectors, pin: None, is_pin_masked: false }
     }
-}
 
-/// Flags and number of the interrupts of a kind.
-pub fn info(kind: u32) -> (u32, u32) {
-    match kind {
-        PIN => (EVENTFD | MASKABLE | AUTOMASKED, 1),
-        VECTOR => (EVENTFD | NORESIZE, VECTORS.into()),
-        // There are none, but QEMU warns of a device that could not tell it.
-        ERROR => (EVENTFD | NORESIZE, 1),
-        _ => (0, 0),
+    /// Flags and number of the interrupts of a kind.
+    pub fn info(&self, kind: u32) -> (u32, u32) {
+        match kind {
+            PIN => (EVENTFD | MASKABLE | AUTOMASKED, 1),
+            VECTOR => (EVENTFD | NORESIZE, self.vectors.len() as u32),
+            // There are none, but QEMU warns of a device that could not tell it.
+            ERROR => (EVENTFD | NORESIZE, 1),
+            _ => (0, 0),
+        }
     }
-}
 
-impl Interrupts {
     /// Do what the client asks for, with the descriptors that came along.
     ///
     /// # Errors
     /// If it makes no sense; nothing has changed then.
     pub fn set(&mut self, setting: &Setting, fds: Vec<OwnedFd>) -> Result<Outcome, Nonsense> {
         let Setting { flags, kind, start, count, .. } = *setting;
-        let (_, available) = info(kind);
+        let (_, available) = self.info(kind);
         let end = start.checked_add(count).filter(|end| *end <= available).ok_or(Nonsense)?;
         match flags {
             // No data and no interrupts: let go of all of them.
@@ -146,7 +143,7 @@ impl Interrupts {
 
     /// Interrupt by this vector, or by the pin if the client has no vectors; `masked` are the pin's bits of INTMS.
     pub fn raise(&mut self, vector: u16, masked: u32) {
-        match &self.vectors[usize::from(vector % VECTORS)] {
+        match self.vectors.get(usize::from(vector)).and_then(Option::as_ref) {
             Some(bell) => bell.ring(),
             None if self.vectors.iter().all(Option::is_none) && masked & 1 == 0 => self.raise_pin(),
             None => {}
@@ -199,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_pin_speaks_once_until_it_is_unmasked_and_not_at_all_while_the_host_masks_it() {
-        let mut interrupts = Interrupts::default();
+        let mut interrupts = Interrupts::new(33);
         let (mine, theirs) = eventfd();
         interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, PIN, 0, 1), vec![theirs]).unwrap();
         interrupts.raise(3, 1);
@@ -215,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_vector_rings_its_own_descriptor_and_the_pin_is_silent_while_there_are_any() {
-        let mut interrupts = Interrupts::default();
+        let mut interrupts = Interrupts::new(33);
         let (pin, pins) = eventfd();
         let (mine, theirs) = eventfd();
         interrupts.set(&setting(DATA_EVENTFD | ACTION_TRIGGER, PIN, 0, 1), vec![pins]).unwrap();
@@ -233,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_there_is_not_cannot_be_set() {
-        let mut interrupts = Interrupts::default();
+        let mut interrupts = Interrupts::new(33);
         for (flags, kind, start, count) in [
             (DATA_NONE | ACTION_TRIGGER, VECTOR, 33, 1),
             (DATA_NONE | ACTION_TRIGGER, VECTOR, u32::MAX, 2),

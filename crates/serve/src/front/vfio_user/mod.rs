@@ -40,12 +40,13 @@ use std::io;
 use std::path::Path;
 
 use phaselink_core::drive::Drive;
+use phaselink_core::engine::Engine;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
 use phaselink_core::protocol::halves::Attachment;
 
 use super::{Asked, Front, Kind, Service, all};
-use crate::model::wall::Clock;
+use crate::model::wall::{Clock, Wall};
 
 pub use front::{ControllerSocket, socket_path};
 
@@ -60,8 +61,7 @@ pub const KIND: Kind = Kind {
     check_model,
     socket: |text| Ok(Some(socket_path(Path::new(text)))),
     bind: |Asked { addresses, .. }, drive, geometry| {
-        let bind =
-            |(number, path): (usize, &String)| ControllerSocket::bind(Path::new(path), &drive.name, geometry, number);
+        let bind = |(number, path): (usize, &String)| ControllerSocket::bind(Path::new(path), drive, geometry, number);
         Ok(Box::new(VfioUser(all(addresses.iter().enumerate().map(bind))?)))
     },
     target: None,
@@ -89,8 +89,10 @@ impl Front for VfioUser {
         if !service.timing {
             return untimed::serve(device, &self.0, wait).map(|()| None);
         }
-        let drive = modelled::behind_the_doorbell(&device.drive);
-        let mut wall = service.wall(&drive, Clock::start());
+        let drive = modelled::behind_the_doorbell(&device.drive, self.0.len());
+        let engine = Engine::for_real_hosts(&drive, service.seed);
+        let engine = engine.ok_or_else(|| io::Error::other("the drive's protocol is none of real hosts' drivers"))?;
+        let mut wall = Wall::new(engine, Clock::start());
         modelled::serve(device, &self.0, &mut wall, wait)?;
         Ok(Some(service.outcome(&wall, &drive)))
     }

@@ -1,17 +1,17 @@
 //! Timing on: the device thread has the model, and answers when that says.
 //!
-//! A real host has its own driver, which takes the place of the modelled one. So the request is cut at the doorbell: the
-//! model's host has a software stack without stages, register writes, interrupts and wake-ups that take no time, and a
-//! thread that spins without delay ([`behind_the_doorbell`]). What is left, and counted, begins when this thread finds
-//! the command: the doorbell's packet, the controller's fetch and parsing, the media, data on the link, the completion
-//! entry on its way into memory. At that instant of the model the data is moved, the entry posted and the interrupt sent.
+//! A real host has its own driver, which takes the place of the modelled one: what it has rung for enters the model at the
+//! doorbell's packet. The model then has the very bytes that were read, the command's and those of its lists of pages; its
+//! controller fetches them over the link, asks the same rules about them as the served one, moves the data and posts the
+//! completion entry. When that is in the model's memory, the data is moved here, the real entry posted and the interrupt
+//! sent. Commands that are refused take their time like the others, and so do flushes and deallocations.
 //!
 //! Not counted, and on top of it: the time from the host's doorbell to this thread's seeing it, the copying of data, and
 //! the way of the interrupt through the system into the virtual machine. The lag is how much later than the model's
-//! instant this thread came to a completion.
+//! instant this thread came to a completion. A tail that was found in shadow doorbells enters as if it had been rung;
+//! doorbells of completion queues take no room on the modelled link.
 //!
-//! Admin commands, flushes and deallocations cost no modelled time. Queues of real hosts take turns in the model's
-//! queue pairs.
+//! Admin commands cost no modelled time. Each queue of each host is a queue of the model.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -20,9 +20,10 @@ use std::time::Duration;
 
 use phaselink_core::config::Wait as Waiting;
 use phaselink_core::drive::Drive;
-use phaselink_core::engine::{Completed, Input};
+use phaselink_core::engine::Completed;
+use phaselink_core::protocol::nvme::rules::Action;
 use phaselink_core::protocol::nvme::spec::Status;
-use phaselink_core::request::{Io, Op};
+use phaselink_core::protocol::real_hosts::HostCommand;
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 
@@ -31,17 +32,16 @@ use super::serve::{self, Execution};
 use super::untimed::note;
 use crate::device::Device;
 use crate::device::tally::{Tally, locked};
-use crate::front::pace::SLEEP_MAX;
+use crate::front::pace::{BATCH, SLEEP_MAX};
 use crate::model::wall::{Wait, Wall};
-use crate::nvme::order::Action;
-use crate::nvme::{Order, Performed, TRANSFER_BYTES_MAX, Taken};
+use crate::nvme::{Command, Executed, Taken};
 
-/// An order in the model.
+/// A command in the model.
 struct UnderWay {
     place: usize,
-    /// Which client of that front: orders of one that has gone are nobody's.
+    /// Which client of that front: commands of one that has gone are nobody's.
     client: u64,
-    order: Order,
+    command: Command,
     arrived: Time,
 }
 
@@ -51,16 +51,18 @@ struct Modelled<'a> {
     wall: &'a mut Wall,
     fronts: Vec<Front<'a>>,
     disk: Disk,
-    threads: Vec<u16>,
+    /// Whose queue each of the model's is: client of its front, and generation.
+    queues: Vec<Option<(u64, u32)>>,
     /// By token.
-    orders: Table<Option<UnderWay>>,
+    commands: Table<Option<UnderWay>>,
     space: Vec<u8>,
     tally: Arc<Mutex<Tally>>,
 }
 
-/// The drive in a host whose software takes no time.
-pub fn behind_the_doorbell(drive: &Drive) -> Drive {
+/// The drive with queues for so many hosts, and nothing of their software.
+pub fn behind_the_doorbell(drive: &Drive, hosts: usize) -> Drive {
     let mut drive = drive.clone();
+    drive.nvme.queue_pairs *= hosts as u32;
     drive.stack.stages.clear();
     drive.stack.copy_bytes_per_ns = 0.0;
     let host = &mut drive.host;
@@ -84,7 +86,6 @@ pub fn behind_the_doorbell(drive: &Drive) -> Drive {
 /// # Errors
 /// If the system cannot wait for sockets.
 pub fn serve(device: &Device, served: &[ControllerSocket], wall: &mut Wall, wait: Wait) -> io::Result<()> {
-    let threads = wall.add_threads(&device.drive);
     let tally = device.tallies.open();
     let ended = thread::scope(|scope| {
         let mut modelled = Modelled {
@@ -92,9 +93,9 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wall: &mut Wall, wait
             wall,
             fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
             disk: Disk::new(scope, &device.store)?,
-            threads,
-            orders: Table::default(),
-            space: vec![0; TRANSFER_BYTES_MAX as usize],
+            queues: vec![None; served.len() * device.drive.nvme.queue_pairs as usize],
+            commands: Table::default(),
+            space: front::space(served),
             tally: Arc::clone(&tally),
         };
         serve::run(device, wait, &mut modelled)
@@ -131,29 +132,31 @@ impl Modelled<'_> {
     }
 
     fn on_completed(&mut self, done: Completed) {
-        let UnderWay { place, client, order, arrived } =
-            self.orders[done.token as usize].take().expect("an order completes once");
-        self.orders.vacate(done.token);
+        let UnderWay { place, client, command, arrived } =
+            self.commands[done.token as usize].take().expect("a command completes once");
+        self.commands.vacate(done.token);
         let front = &mut self.fronts[place];
         let is_there = front.clients_ever == client;
         let Some(connection) = front.client.as_mut().filter(|_| is_there) else { return };
-        let performed = front.controller.perform(&order, connection, &self.device.store, &mut self.space);
+        let executed = front.controller.execute(&command, connection, &self.device.store, &mut self.space);
         front.controller.signal(connection);
         let mut tally = locked(&self.tally);
-        match order.action {
-            Action::Zero { .. } => tally.discards += 1,
-            _ => tally.direction(order.op().unwrap_or(Op::Read)).count(order.bytes, done.at.since(arrived)),
+        match (command.checked.as_ref().map(|checked| checked.action), command.io()) {
+            (Err(_), _) => {}
+            (Ok(Action::Flush), _) => tally.flushes += 1,
+            (Ok(Action::Zero { .. }), _) | (Ok(_), None) => tally.discards += 1,
+            (Ok(_), Some(io)) => tally.direction(io.op).count(io.bytes, done.at.since(arrived)),
         }
         tally.lag.record(self.wall.last_lag());
         drop(tally);
-        self.on_performed(place, order, performed);
+        self.on_executed(place, command, executed);
     }
 
-    /// An order has been executed: what is to be durable waits for the disk, while others are served.
-    fn on_performed(&mut self, place: usize, order: Order, performed: Performed) {
-        match performed {
-            Performed::Answered(status) => self.count_error(status),
-            Performed::WaitsForDisk => self.disk.save(&self.fronts, place, order, None),
+    /// A command has been executed: what is to be durable waits for the disk, while others are served.
+    fn on_executed(&mut self, place: usize, command: Command, executed: Executed) {
+        match executed {
+            Executed::Answered(status) => self.count_error(status),
+            Executed::WaitsForDisk => self.disk.save(&self.fronts, place, command, None),
         }
     }
 
@@ -185,42 +188,60 @@ impl Modelled<'_> {
     }
 
     fn look_at(&mut self, place: usize, queue: u16) -> bool {
+        if queue > 0 {
+            return self.look_at_commands(place, queue);
+        }
         let Front { controller, client, .. } = &mut self.fronts[place];
         let Some(client) = client else { return false };
-        match controller.take(queue, client) {
-            Taken::Nothing => return false,
-            Taken::Answered(status) => self.count_error(status),
-            Taken::Order(order) => self.accept(place, queue, order),
+        let taken = controller.take(queue, client);
+        if let Taken::Answered(status) = taken {
+            self.count_error(status);
         }
-        true
+        taken != Taken::Nothing
     }
 
-    /// An order has been found: what no drive is modelled with is done at once, the rest goes into the model.
-    fn accept(&mut self, place: usize, queue: u16, order: Order) {
-        note(self.device, &order);
-        match order.op() {
-            Some(op) => self.submit(place, queue, op, order),
-            None => self.perform(place, order),
+    /// Take what has been rung for, as much as the model's queue has room for, and let it enter there with one ring.
+    fn look_at_commands(&mut self, place: usize, queue: u16) -> bool {
+        let number = self.number(place, queue);
+        let Front { controller, client, clients_ever, .. } = &mut self.fronts[place];
+        let (Some(client), Some((generation, entries))) = (client, controller.submission_queue(queue)) else {
+            return false;
+        };
+        let owner = Some((*clients_ever, generation));
+        if self.queues[usize::from(number)] != owner && self.wall.begin_queue(number, entries) {
+            self.queues[usize::from(number)] = owner;
         }
+        let mut batch = Vec::new();
+        while batch.len() < self.wall.room(number).min(BATCH as usize) {
+            let Taken::Command(command) = controller.take(queue, client) else { break };
+            batch.push(command);
+        }
+        let found = !batch.is_empty();
+        if found {
+            self.submit(place, number, batch);
+        }
+        found
     }
 
-    fn perform(&mut self, place: usize, order: Order) {
-        let Front { controller, client, .. } = &mut self.fronts[place];
-        let Some(client) = client else { return };
-        let performed = controller.perform(&order, client, &self.device.store, &mut self.space);
-        match order.action {
-            Action::Flush => locked(&self.tally).flushes += 1,
-            _ => locked(&self.tally).discards += 1,
-        }
-        self.on_performed(place, order, performed);
+    /// The model's number of a front's queue.
+    fn number(&self, place: usize, queue: u16) -> u16 {
+        place as u16 * self.device.drive.nvme.queue_pairs as u16 + queue - 1
     }
 
-    fn submit(&mut self, place: usize, queue: u16, op: Op, order: Order) {
-        let token = self.orders.insert(None);
-        let io = Io { op, offset: order.offset, bytes: order.bytes };
-        let thread = self.threads[(place + usize::from(queue) - 1) % self.threads.len()];
-        let arrived = self.wall.arrive(Input::Request { thread, io, token });
+    fn submit(&mut self, place: usize, number: u16, batch: Vec<Command>) {
+        let tokens: Vec<u32> = batch.iter().map(|_| self.commands.insert(None)).collect();
+        let commands = batch.iter().zip(&tokens).map(|(command, token)| HostCommand {
+            queue: number,
+            entry: &command.bytes,
+            lists: command.lists.as_deref(),
+            io: command.io(),
+            token: *token,
+        });
+        let arrived = self.wall.ring(number, commands);
         let client = self.fronts[place].clients_ever;
-        self.orders[token as usize] = Some(UnderWay { place, client, order, arrived });
+        for (command, token) in batch.into_iter().zip(tokens) {
+            note(self.device, &command);
+            self.commands[token as usize] = Some(UnderWay { place, client, command, arrived });
+        }
     }
 }

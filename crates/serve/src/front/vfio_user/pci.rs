@@ -1,6 +1,5 @@
 //! The PCI configuration space of the device (PCI Express Base Specification 6.0, section 7.5).
 
-use crate::nvme::VECTORS;
 use crate::nvme::identify::VENDOR;
 
 /// Bytes of the space; beyond the first 256 there are no capabilities.
@@ -47,20 +46,26 @@ const HEADER_BYTES: usize = 256;
 pub struct Configuration {
     bytes: [u8; HEADER_BYTES],
     writable: [u8; HEADER_BYTES],
+    vectors: u16,
 }
 
-impl Default for Configuration {
-    fn default() -> Configuration {
-        let mut space = Configuration { bytes: [0; HEADER_BYTES], writable: [0; HEADER_BYTES] };
+impl Configuration {
+    /// That of a device with so many interrupt vectors, as after power-on.
+    pub fn new(vectors: u16) -> Configuration {
+        let (bytes, writable) = ([0; HEADER_BYTES], [0; HEADER_BYTES]);
+        let mut space = Configuration { bytes, writable, vectors };
         space.put_header();
         space.put_power();
         space.put_vectors();
         space.put_express();
         space
     }
-}
 
-impl Configuration {
+    /// The same space as after power-on.
+    pub fn reset(&self) -> Configuration {
+        Configuration::new(self.vectors)
+    }
+
     fn put_header(&mut self) {
         self.put(0, &VENDOR.to_le_bytes());
         self.put(2, &DEVICE.to_le_bytes());
@@ -90,7 +95,7 @@ impl Configuration {
     /// MSI-X (section 7.7.2).
     fn put_vectors(&mut self) {
         self.put(at::VECTORS, &[CAPABILITY_VECTORS, at::EXPRESS as u8]);
-        self.put(at::VECTORS + 2, &(VECTORS - 1).to_le_bytes());
+        self.put(at::VECTORS + 2, &(self.vectors - 1).to_le_bytes());
         self.put(at::VECTORS + 4, &4_u32.to_le_bytes());
         self.put(at::VECTORS + 8, &(PENDING_START | 4).to_le_bytes());
         // Enable, and mask all.
@@ -153,7 +158,7 @@ mod tests {
 
     #[test]
     fn the_list_of_capabilities_leads_through_power_vectors_and_express_to_its_end() {
-        let space = Configuration::default();
+        let space = Configuration::new(5);
         let mut at = word(&space, at::CAPABILITIES) as usize & 0xff;
         let mut found = Vec::new();
         while at != 0 {
@@ -163,18 +168,20 @@ mod tests {
         }
         assert_eq!(found, [CAPABILITY_POWER, CAPABILITY_VECTORS, CAPABILITY_EXPRESS]);
         assert_eq!(word(&space, 8) >> 8, 0x010802);
+        // MSI-X counts its vectors from 0.
+        assert_eq!(word(&space, at::VECTORS) >> 16, 4);
     }
 
     #[test]
     fn a_bar_tells_its_size_to_whoever_writes_ones() {
-        let mut space = Configuration::default();
+        let mut space = Configuration::new(5);
         assert!(!space.write(at::BAR0 as u64, &[0xff; 8]));
         assert_eq!((word(&space, at::BAR0), word(&space, at::BAR0 + 4)), (0xffff_e004, 0xffff_ffff));
     }
 
     #[test]
     fn only_what_is_writable_changes_and_a_reset_is_heard() {
-        let mut space = Configuration::default();
+        let mut space = Configuration::new(5);
         space.write(0, &[0xff; 64]);
         assert_eq!(word(&space, 0), u32::from(VENDOR) | u32::from(DEVICE) << 16);
         assert_eq!(word(&space, at::COMMAND), 0x0010_0546);

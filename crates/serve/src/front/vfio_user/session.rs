@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
+use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_ring::shared::memory::Memory as Page;
 use serde_json::{Value, json};
 
@@ -11,8 +12,8 @@ use super::interrupts::{self, Interrupts, Outcome, Setting};
 use super::memory::{Memory, REGIONS_MAX, Refusal, Wanted};
 use super::pci::{CONFIGURATION_BYTES, Configuration, REGISTERS_BYTES, VECTORS_BYTES};
 use super::wire::{DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, TRANSFER_BYTES_MAX, command};
-use crate::nvme::QUEUE_PAIRS_MAX;
 use crate::nvme::registers::{REGISTER_BYTES, Registers};
+use crate::nvme::vectors;
 
 /// The protocol's version: 0.1.
 const MAJOR: u16 = 0;
@@ -61,6 +62,8 @@ pub struct Session {
     /// The client's `max_data_xfer_size`.
     pub transfer_bytes_max: usize,
     pub registers: Registers,
+    /// Queue pairs for commands, beside the admin queue.
+    queue_pairs: u32,
     configuration: Configuration,
     /// The table of vectors, which clients keep for themselves and only store here.
     vectors: Vec<u8>,
@@ -74,23 +77,24 @@ pub struct Session {
 }
 
 impl Session {
-    /// A device that nobody has spoken to.
+    /// A device with these limits, that nobody has spoken to.
     ///
     /// # Errors
     /// If the system has no memory file left.
-    pub fn new(is_mappable: bool) -> io::Result<Session> {
+    pub fn new(is_mappable: bool, limits: &Limits) -> io::Result<Session> {
         let (doorbells, doorbells_fd) = Page::create(REGISTERS_BYTES)?;
         Ok(Session {
             has_version: false,
             transfer_bytes_max: TRANSFER_BYTES_MAX,
-            registers: Registers::default(),
-            configuration: Configuration::default(),
+            registers: Registers::new(limits),
+            queue_pairs: limits.queue_pairs,
+            configuration: Configuration::new(vectors(limits)),
             vectors: vec![0; VECTORS_BYTES as usize],
             doorbells,
             doorbells_fd,
             is_mappable,
             memory: Memory::default(),
-            interrupts: Interrupts::default(),
+            interrupts: Interrupts::new(vectors(limits)),
         })
     }
 
@@ -142,7 +146,7 @@ impl Session {
             command::DMA_UNMAP => self.unmap(payload),
             command::DEVICE_GET_INFO => device_info(payload),
             command::DEVICE_GET_REGION_INFO => self.region_info(payload),
-            command::DEVICE_GET_IRQ_INFO => interrupt_info(payload),
+            command::DEVICE_GET_IRQ_INFO => self.interrupt_info(payload),
             command::DEVICE_SET_IRQS => self.set_interrupts(payload, fds),
             command::REGION_READ => self.region_read(payload),
             command::REGION_WRITE => self.region_write(payload),
@@ -234,6 +238,16 @@ impl Session {
         Ok(Answer::default())
     }
 
+    fn interrupt_info(&self, mut payload: Fields) -> Result<Answer, Refused> {
+        let mut read = || Some((payload.u32()?, payload.u32()?, payload.u32()?));
+        let (_, _, kind) = read().ok_or(libc::EINVAL)?;
+        if kind >= interrupts::KINDS {
+            return Err(libc::EINVAL);
+        }
+        let (flags, count) = self.interrupts.info(kind);
+        Ok([16, flags, kind, count].into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>().into())
+    }
+
     fn region_read(&mut self, mut payload: Fields) -> Result<Answer, Refused> {
         let access = Access::read(&mut payload)?;
         let mut answer = access.encode();
@@ -295,11 +309,11 @@ impl Session {
         for (number, word) in (offset / 4..).zip(words) {
             let value = u64::from(u32::from_le_bytes(*word));
             match u16::try_from(number / 2) {
-                Ok(queue) if usize::from(queue) <= QUEUE_PAIRS_MAX => {
+                Ok(queue) if u32::from(queue) <= self.queue_pairs => {
                     let shift = number % 2 * 32;
                     self.set_doorbells(queue, 0xffff_ffff << shift, value << shift);
                 }
-                _ => self.registers.strange_doorbell = true,
+                _ => self.registers.invalid_doorbell = true,
             }
         }
     }
@@ -307,7 +321,7 @@ impl Session {
     /// As after power-on, but for the client's memory and interrupts.
     fn reset(&mut self) {
         self.registers.reset_device();
-        self.configuration = Configuration::default();
+        self.configuration = self.configuration.reset();
         self.vectors.fill(0);
     }
 }
@@ -381,16 +395,6 @@ fn device_info(mut payload: Fields) -> Result<Answer, Refused> {
     }
     let answer = [16, DEVICE_FLAGS, REGIONS, interrupts::KINDS];
     Ok(answer.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>().into())
-}
-
-fn interrupt_info(mut payload: Fields) -> Result<Answer, Refused> {
-    let mut read = || Some((payload.u32()?, payload.u32()?, payload.u32()?));
-    let (_, _, kind) = read().ok_or(libc::EINVAL)?;
-    if kind >= interrupts::KINDS {
-        return Err(libc::EINVAL);
-    }
-    let (flags, count) = interrupts::info(kind);
-    Ok([16, flags, kind, count].into_iter().flat_map(u32::to_le_bytes).collect::<Vec<_>>().into())
 }
 
 fn error_number(refusal: Refusal) -> Refused {

@@ -4,16 +4,16 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use phaselink_core::protocol::nvme::rules::Action;
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::Op;
 
-use super::front::{ControllerSocket, Disk, Front, Unsaved};
+use super::front::{self, ControllerSocket, Disk, Front, Unsaved};
 use super::serve::{self, Execution};
 use crate::device::Device;
 use crate::front::pace::{BATCH, Counter, SLEEP_MAX};
 use crate::model::wall::Wait;
-use crate::nvme::order::Action;
-use crate::nvme::{Order, Performed, TRANSFER_BYTES_MAX, Taken};
+use crate::nvme::{Command, Executed, Taken};
 
 /// The device thread.
 struct Untimed<'a> {
@@ -34,7 +34,7 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wait: Wait) -> io::Re
             device,
             fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
             disk: Disk::new(scope, &device.store)?,
-            space: vec![0; TRANSFER_BYTES_MAX as usize],
+            space: front::space(served),
             counter: Counter::open(device),
         };
         serve::run(device, wait, &mut untimed)
@@ -63,8 +63,8 @@ impl Untimed<'_> {
     #[inline]
     fn commit(&mut self) -> bool {
         let mut any = false;
-        while let Some((Unsaved { order, started, .. }, status)) = self.disk.commit(&mut self.fronts) {
-            count(&mut self.counter, &order, status, started);
+        while let Some((Unsaved { command, started, .. }, status)) = self.disk.commit(&mut self.fronts) {
+            count(&mut self.counter, &command, status, started);
             any = true;
         }
         any
@@ -91,7 +91,7 @@ impl Untimed<'_> {
             match front.controller.take(queue, client) {
                 Taken::Nothing => break,
                 Taken::Answered(status) => self.counter.counts().errors += u64::from(status != Status::SUCCESS),
-                Taken::Order(order) => self.perform(place, order),
+                Taken::Command(command) => self.execute(place, command),
             }
             count += 1;
         }
@@ -106,38 +106,39 @@ impl Untimed<'_> {
     }
 
     #[inline]
-    fn perform(&mut self, place: usize, order: Order) {
+    fn execute(&mut self, place: usize, command: Command) {
         let Front { controller, client, .. } = &mut self.fronts[place];
         let Some(client) = client else { return };
-        note(self.device, &order);
+        note(self.device, &command);
         let started = self.counter.begin();
-        match controller.perform(&order, client, &self.device.store, &mut self.space) {
-            Performed::Answered(status) => count(&mut self.counter, &order, status, started),
-            Performed::WaitsForDisk => self.disk.save(&self.fronts, place, order, started),
+        match controller.execute(&command, client, &self.device.store, &mut self.space) {
+            Executed::Answered(status) => count(&mut self.counter, &command, status, started),
+            Executed::WaitsForDisk => self.disk.save(&self.fronts, place, command, started),
         }
         self.counter.executed();
     }
 }
 
-/// Record an order, if that is wanted.
+/// Record a command, if that is wanted; one that is refused has not asked for anything.
 #[inline]
-pub(super) fn note(device: &Device, order: &Order) {
-    let Some(record) = &device.record else { return };
-    match &order.action {
-        Action::Deallocate(parts) => {
-            parts.iter().for_each(|(offset, bytes)| record.note(order.word(), *offset, *bytes));
+pub(super) fn note(device: &Device, command: &Command) {
+    let (Some(record), Ok(checked)) = (&device.record, &command.checked) else { return };
+    match &checked.action {
+        Action::Deallocate { .. } => {
+            command.parts.iter().for_each(|(offset, bytes)| record.note(command.word(), *offset, *bytes));
         }
-        _ => record.note(order.word(), order.offset, order.bytes.into()),
+        _ => record.note(command.word(), checked.offset, checked.bytes.into()),
     }
 }
 
 #[inline]
-fn count(counter: &mut Counter<'_>, order: &Order, status: Status, started: Option<Instant>) {
+fn count(counter: &mut Counter<'_>, command: &Command, status: Status, started: Option<Instant>) {
     counter.counts().errors += u64::from(status != Status::SUCCESS);
-    match order.action {
-        Action::Read | Action::Compare => counter.count(Op::Read, order.bytes, started),
-        Action::Write { .. } => counter.count(Op::Write, order.bytes, started),
+    let Ok(checked) = &command.checked else { return };
+    match checked.action {
+        Action::Read | Action::Compare => counter.count(Op::Read, checked.bytes, started),
+        Action::Write { .. } => counter.count(Op::Write, checked.bytes, started),
         Action::Flush => counter.counts().flushes += 1,
-        Action::Zero { .. } | Action::Deallocate(_) => counter.counts().discards += 1,
+        Action::Zero { .. } | Action::Deallocate { .. } => counter.counts().discards += 1,
     }
 }

@@ -1,0 +1,202 @@
+//! A command's way from its fetch to its last data: parsing, lists of pages, the host's data, the media.
+
+use super::{Accepted, Controller, PAYLOAD_READ_BYTES, timer};
+use crate::ledger::Stage;
+use crate::protocol::nvme::Role;
+use crate::protocol::nvme::rules::{Action, Command, command};
+use crate::protocol::nvme::spec::SubmissionEntry;
+use crate::protocol::ports::{Ports, start_read};
+use crate::request::RequestId;
+use crate::scheduler::Event;
+use crate::time::Time;
+use crate::tlp::{Direction, Packet, Payload};
+
+impl Controller {
+    /// Take a command in: it goes through the parser in its turn.
+    pub(super) fn accept(
+        &mut self,
+        now: Time,
+        entry: &SubmissionEntry,
+        queue: u16,
+        request: Option<RequestId>,
+        ports: &mut Ports,
+    ) -> u32 {
+        let (command_id, command) = (entry.command_id, Command::check(entry, &self.limits));
+        let id = self.commands.insert(Accepted { command_id, queue, request, command, waits: 0, bytes_missing: 0 });
+        self.parser_free_at = self.parser_free_at.max(now) + self.parse;
+        self.start(self.parser_free_at, id, ports);
+        id
+    }
+
+    /// A command is understood at `parsed`: start it, or refuse it. The parser works in order, so a read can be given
+    /// to the media now, as of then.
+    fn start(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
+        let accepted = &self.commands[id as usize];
+        ports.shared.requests.charge(accepted.request, Stage::Parse, parsed);
+        let kind = match accepted.command.as_ref().map(|command| command.action) {
+            Ok(Action::Read) => return self.read(parsed, id, ports),
+            Ok(Action::Write { .. } | Action::Compare | Action::Deallocate { .. }) => timer::DATA_WANTED,
+            Ok(Action::Zero { .. }) => timer::ZEROES_PARSED,
+            Ok(Action::Flush) | Err(_) => timer::FINISHED,
+        };
+        ports.shared.scheduler.at(parsed, Event::Controller { kind, context: id });
+    }
+
+    /// Start a read: the media and the list of pages side by side.
+    fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let accepted = &mut self.commands[id as usize];
+        let Ok(Command { offset, bytes, .. }) = accepted.command else { return };
+        let start = start_read(now, offset, bytes, self.max_payload_bytes, accepted.request, ports);
+        ports.shared.scheduler.at(start, Event::Controller { kind: timer::DATA_READY, context: id });
+        accepted.waits = 1;
+        if self.want_list(id, ports) {
+            self.commands[id as usize].waits += 1;
+        }
+    }
+
+    /// Start a command whose data comes from the host.
+    pub(super) fn want_data(&mut self, id: u32, ports: &mut Ports) {
+        if !self.want_list(id, ports) {
+            self.read_payload(id, ports);
+        }
+    }
+
+    /// Read the next part of a command's list of pages, if there is one.
+    #[inline(always)]
+    fn want_list(&mut self, id: u32, ports: &mut Ports) -> bool {
+        let Ok(command) = &self.commands[id as usize].command else { return false };
+        let Some((address, bytes)) = command.data.wanted() else { return false };
+        let token = Role::PAGE_LIST.token(id);
+        self.reads.request(
+            Packet::read(address, bytes, self.reads.request_bytes_max(), token),
+            ports.link,
+            ports.shared,
+        );
+        true
+    }
+
+    pub(super) fn on_page_list(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        let id = packet.token.context;
+        let accepted = &mut self.commands[id as usize];
+        let Ok(command) = &mut accepted.command else { return };
+        let is_read = command.action == Action::Read;
+        let part = self.given.part(id, &payload.bytes()[..packet.bytes as usize]);
+        if let Err(status) = part.and_then(|part| command.data.on_list(&part)) {
+            accepted.command = Err(status);
+        } else if self.want_list(id, ports) {
+            return;
+        }
+        match (is_read, &self.commands[id as usize].command) {
+            // The media is under way, too.
+            (true, _) => self.on_ready(now, id, ports),
+            (false, Ok(_)) => self.read_payload(id, ports),
+            (false, Err(_)) => self.finish(id, ports),
+        }
+    }
+
+    /// Ask the host for a command's data.
+    fn read_payload(&mut self, id: u32, ports: &mut Ports) {
+        let accepted = &mut self.commands[id as usize];
+        let Ok(Command { action, offset, data, .. }) = &accepted.command else { return };
+        let bytes = data.runs().iter().map(|(_, bytes)| bytes).sum();
+        accepted.bytes_missing = bytes;
+        let role = if matches!(action, Action::Deallocate { .. }) { Role::RANGES } else { Role::PAYLOAD };
+        let token = role.token(id);
+        let mut asked = 0;
+        for (address, run) in data.runs().iter().copied() {
+            let mut done = 0;
+            while done < run {
+                let piece = PAYLOAD_READ_BYTES.min(run - done);
+                let packet = Packet::read(address + u64::from(done), piece, self.reads.request_bytes_max(), token);
+                asked += piece;
+                // The last piece arrives last; the request's time is its time.
+                let request = accepted.request.filter(|_| asked == bytes);
+                let packet = match action {
+                    Action::Write { .. } => packet.user_data(offset + u64::from(asked - piece), request),
+                    // Nothing is written: what comes is only looked at.
+                    _ => Packet { device_offset: u64::from(asked - piece), request, ..packet },
+                };
+                self.reads.request(packet, ports.link, ports.shared);
+                done += piece;
+            }
+        }
+    }
+
+    /// Data has arrived; with the last of it, the media can be written, or read to be compared.
+    pub(super) fn on_payload(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+        let id = packet.token.context;
+        let accepted = &mut self.commands[id as usize];
+        accepted.bytes_missing -= packet.bytes;
+        if accepted.bytes_missing > 0 {
+            return;
+        }
+        match &accepted.command {
+            Ok(Command { action: Action::Compare, .. }) => self.read_media(now, id, ports),
+            _ => self.write_media(now, id, ports),
+        }
+    }
+
+    pub(super) fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let Accepted { request, command: Ok(Command { offset, bytes, .. }), .. } = self.commands[id as usize] else {
+            return;
+        };
+        let timing = ports.media.write(now, offset, bytes);
+        ports.shared.requests.charge(request, Stage::MediaWait, timing.started);
+        ports.shared.requests.charge(request, Stage::Media, timing.acknowledged_at);
+        ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
+    }
+
+    fn read_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let Accepted { request, command: Ok(Command { offset, bytes, .. }), .. } = self.commands[id as usize] else {
+            return;
+        };
+        let timing = ports.media.read(now, offset, bytes, bytes);
+        ports.shared.requests.charge(request, Stage::MediaWait, timing.started);
+        ports.shared.requests.charge(request, Stage::Media, timing.last_at);
+        ports.shared.scheduler.at(timing.last_at, Event::Controller { kind: timer::FINISHED, context: id });
+    }
+
+    /// Ranges to deallocate have arrived. With the last of them all is done: giving space back is a change to a table of the
+    /// controller's, not to the memory (assumed to take no time).
+    pub(super) fn on_ranges(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        let id = packet.token.context;
+        let accepted = &mut self.commands[id as usize];
+        let list = self.ranges.entry(id).or_default();
+        let end = packet.device_offset as usize + packet.bytes as usize;
+        list.resize(list.len().max(end), 0);
+        list[packet.device_offset as usize..end].copy_from_slice(&payload.bytes()[..packet.bytes as usize]);
+        accepted.bytes_missing -= packet.bytes;
+        if accepted.bytes_missing > 0 {
+            return;
+        }
+        let list = self.ranges.remove(&id).unwrap_or_default();
+        let list = self.given.part(id, &list);
+        if let Err(status) = list.and_then(|list| command::ranges(&list, &self.limits)) {
+            accepted.command = Err(status);
+        }
+        ports.shared.requests.charge(accepted.request, Stage::Parse, now);
+        self.finish(id, ports);
+    }
+
+    /// One thing that a read waited for has happened; with the last, its data goes to the host, and its completion
+    /// entry behind it.
+    pub(super) fn on_ready(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        let accepted = &mut self.commands[id as usize];
+        accepted.waits -= 1;
+        if accepted.waits > 0 {
+            return;
+        }
+        ports.shared.requests.charge_late(accepted.request, Stage::HostRead, now);
+        if let Ok(Command { offset, bytes, data, .. }) = &accepted.command {
+            let mut sent = 0;
+            for (address, run) in data.runs().iter().copied() {
+                let token = Role::DATA.token(id);
+                let packet = Packet::write(Direction::Up, address, run, self.max_payload_bytes, token);
+                let request = accepted.request.filter(|_| sent + run == *bytes);
+                ports.link.send(packet.user_data(offset + u64::from(sent), request), ports.shared);
+                sent += run;
+            }
+        }
+        self.finish(id, ports);
+    }
+}

@@ -1,0 +1,394 @@
+//! The NVMe controller as packets and instants: doorbell, fetch, parse, data, completion entry, interrupt. What it decides,
+//! the [rules](super::rules) say.
+
+mod commands;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::Role;
+use super::given::Given;
+use super::rules::completion::{Done, refusal};
+use super::rules::queues::{CompletionRing, SubmissionRing, wrapped};
+use super::rules::{Command, Limits, Shadow, shadow};
+use super::spec::{self, COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
+use crate::drive::Drive;
+use crate::ledger::Stage;
+use crate::protocol::halves::{self, Looking};
+use crate::protocol::ports::Ports;
+use crate::protocol::reads::Reads;
+use crate::protocol::real_hosts::ServesHosts;
+use crate::request::RequestId;
+use crate::scheduler::Timer;
+use crate::table::Table;
+use crate::time::{Span, Time};
+use crate::tlp::{Direction, Packet, Payload};
+
+/// Timers of the controller.
+mod timer {
+    pub const DATA_READY: u8 = 0;
+    pub const DATA_WANTED: u8 = 1;
+    pub const FINISHED: u8 = 2;
+    pub const ZEROES_PARSED: u8 = 3;
+}
+
+/// Data of a write is read from the host in pieces of this size, each with tags of its own.
+pub const PAYLOAD_READ_BYTES: u32 = 4096;
+
+/// One queue pair as the controller sees it.
+#[derive(Clone, Debug)]
+struct Queue {
+    submission_base: u64,
+    completion_base: u64,
+    /// Its head is the next entry to be asked for.
+    submissions: SubmissionRing,
+    /// Read up to here, as reported in completion entries.
+    head: u32,
+    completions: CompletionRing,
+    /// Completion entries for which the queue has no room.
+    held: VecDeque<Done>,
+    watch: Watch,
+    /// The host has rung since the shadow was last asked for: what comes back may be older than that.
+    overtaken: bool,
+}
+
+/// What the controller is doing about a queue's shadow doorbell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Watch {
+    /// Nothing: the host will ring.
+    #[default]
+    Rung,
+    /// Reading the shadow while commands keep coming.
+    Reading,
+    /// The host has been asked to ring; one last look.
+    Checking,
+}
+
+/// A command between its fetch and its completion entry.
+#[derive(Clone, Debug)]
+struct Accepted {
+    command_id: u16,
+    queue: u16,
+    request: Option<RequestId>,
+    /// What it asks for, or why it is refused.
+    command: Result<Command, Status>,
+    /// What has to happen before data can move: media ready, list of pages read.
+    waits: u8,
+    /// Bytes of its data that are still on their way here.
+    bytes_missing: u32,
+}
+
+/// A fetch under way: which entries of which queue.
+#[derive(Clone, Copy, Debug)]
+struct Fetch {
+    queue: u16,
+    first: u32,
+    count: u32,
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    queues: Vec<Queue>,
+    commands: Table<Accepted>,
+    fetches: Table<Fetch>,
+    pub reads: Reads,
+    parser_free_at: Time,
+    parse: Span,
+    fetch_entries: u32,
+    interrupts: bool,
+    shadow: Option<Shadow>,
+    /// Ranges of deallocations, as far as they have come.
+    ranges: BTreeMap<u32, Vec<u8>>,
+    /// Lists of commands that come from real hosts.
+    given: Given,
+    /// Whether the host reports how far it has read its completion queues.
+    completion_doorbells: bool,
+    limits: Limits,
+    max_payload_bytes: u32,
+    pub commands_done: u64,
+    pub interrupts_sent: u64,
+}
+
+impl Controller {
+    /// A controller with its registers set, as after initialisation, but without queues.
+    pub fn new(drive: &Drive) -> Controller {
+        Controller {
+            queues: Vec::new(),
+            commands: Table::default(),
+            fetches: Table::default(),
+            reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
+            parser_free_at: Time::ZERO,
+            parse: drive.nvme.parse,
+            fetch_entries: drive.nvme.fetch_entries.into(),
+            interrupts: drive.nvme.interrupts,
+            shadow: None,
+            ranges: BTreeMap::new(),
+            given: Given::default(),
+            completion_doorbells: drive.nvme.completion_doorbells,
+            limits: Limits::of(drive),
+            max_payload_bytes: drive.link.max_payload_bytes,
+            commands_done: 0,
+            interrupts_sent: 0,
+        }
+    }
+
+    /// Use shadow doorbells from now on, or not (Doorbell Buffer Config).
+    pub fn set_shadow(&mut self, shadow: Option<Shadow>) {
+        self.shadow = shadow;
+    }
+
+    /// Create I/O queue pair number `queues so far + 1` (Create I/O Submission and Completion Queue).
+    pub fn create_queue(&mut self, submission_base: u64, completion_base: u64, entries: u32) {
+        self.queues.push(Queue {
+            submission_base,
+            completion_base,
+            submissions: SubmissionRing::new(entries),
+            head: 0,
+            completions: CompletionRing::new(entries),
+            held: VecDeque::new(),
+            watch: Watch::Rung,
+            overtaken: false,
+        });
+    }
+
+    /// The host's tail stands at `tail`: fetch what is new.
+    fn advance(&mut self, now: Time, queue: u16, tail: u32, ports: &mut Ports) {
+        let this = &mut self.queues[usize::from(queue)];
+        let mut slot = this.submissions.tail();
+        if this.submissions.ring(tail).is_err() {
+            return;
+        }
+        while slot != tail {
+            ports.shared.requests.charge(
+                ports.shared.requests.bound(queue.into(), slot as usize),
+                Stage::Doorbell,
+                now,
+            );
+            slot = wrapped(slot + 1, this.submissions.entries());
+        }
+        self.fetch(queue, ports);
+    }
+
+    /// Read a queue's shadow doorbell.
+    fn watch(&mut self, queue: u16, watch: Watch, ports: &mut Ports) {
+        let Some(shadow) = self.shadow else { return };
+        let this = &mut self.queues[usize::from(queue)];
+        (this.watch, this.overtaken) = (watch, false);
+        let token = Role::SHADOW.token(queue.into());
+        let packet = Packet::read(shadow.tail(u32::from(queue) + 1), 8, self.reads.request_bytes_max(), token);
+        let behind_writes = watch == Watch::Checking;
+        self.reads.request(Packet { behind_writes, ..packet }, ports.link, ports.shared);
+    }
+
+    /// A shadow doorbell has been read: tail and, behind it, head of the completion queue.
+    fn on_shadow(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        let queue = packet.token.context as u16;
+        let this = &mut self.queues[usize::from(queue)];
+        let words = payload.bytes().as_chunks::<4>().0;
+        let (tail, head) = (u32::from_le_bytes(words[0]), u32::from_le_bytes(words[1]));
+        if tail >= this.submissions.entries() || this.completions.ring(head).is_err() {
+            this.watch = Watch::Rung;
+            return;
+        }
+        let (moved, watch) = (tail != this.submissions.tail(), this.watch);
+        let overtaken = this.overtaken;
+        self.release_held(queue, ports);
+        if overtaken {
+            return self.watch(queue, Watch::Reading, ports);
+        }
+        match (moved, watch) {
+            (true, _) => {
+                self.advance(now, queue, tail, ports);
+                self.watch(queue, Watch::Reading, ports);
+            }
+            (false, Watch::Reading) => self.ask_to_be_rung(queue, tail, ports),
+            // A queue that is held up by its completions has to see when the host reads them.
+            (false, _) if !self.queues[usize::from(queue)].held.is_empty() => self.watch(queue, Watch::Checking, ports),
+            (false, _) => self.queues[usize::from(queue)].watch = Watch::Rung,
+        }
+    }
+
+    /// Ask the host to ring for the next entry, and look once more.
+    fn ask_to_be_rung(&mut self, queue: u16, tail: u32, ports: &mut Ports) {
+        let Some(shadow) = self.shadow else { return };
+        let token = Role::EVENT_INDEX.token(queue.into());
+        ports.link.write(
+            Direction::Up,
+            shadow.tail_event(u32::from(queue) + 1),
+            &tail.to_le_bytes(),
+            token,
+            ports.shared,
+        );
+        self.watch(queue, Watch::Checking, ports);
+    }
+
+    /// Read the entries that the host has added.
+    fn fetch(&mut self, queue: u16, ports: &mut Ports) {
+        let this = &mut self.queues[usize::from(queue)];
+        while let Some((first, count)) = this.submissions.take(self.fetch_entries) {
+            let context = self.fetches.insert(Fetch { queue, first, count });
+            let address = this.submission_base + u64::from(first) * SUBMISSION_ENTRY_BYTES as u64;
+            let token = Role::FETCH.token(context);
+            let bytes = count * SUBMISSION_ENTRY_BYTES as u32;
+            self.reads.request(
+                Packet::read(address, bytes, self.reads.request_bytes_max(), token),
+                ports.link,
+                ports.shared,
+            );
+        }
+    }
+
+    /// Entries have arrived: parse them one after the other.
+    fn on_fetched(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        let fetch = self.fetches.take(packet.token.context);
+        let entries = self.queues[usize::from(fetch.queue)].submissions.entries();
+        for place in 0..fetch.count {
+            let slot = wrapped(fetch.first + place, entries);
+            let request = ports.shared.requests.bound(fetch.queue.into(), slot as usize);
+            ports.shared.requests.charge(request, Stage::Fetch, now);
+            ports.shared.requests.accepted = request;
+            let entry = SubmissionEntry::decode(&payload.bytes().as_chunks().0[place as usize]);
+            let id = self.accept(now, &entry, fetch.queue, request, ports);
+            self.given.on_fetched(fetch.queue, slot, id);
+        }
+        self.queues[usize::from(fetch.queue)].head = wrapped(fetch.first + fetch.count, entries);
+    }
+
+    /// Post the completion entry. Strict ordering keeps it behind its data.
+    #[inline(always)]
+    fn finish(&mut self, id: u32, ports: &mut Ports) {
+        self.commands.vacate(id);
+        self.given.forget(id);
+        let Accepted { command_id, queue: number, command, .. } = &self.commands[id as usize];
+        self.commands_done += 1;
+        let queue = &self.queues[usize::from(*number)];
+        let done = Done {
+            command_id: *command_id,
+            submission_queue: number.wrapping_add(1),
+            submission_head: queue.head as u16,
+            result: 0,
+            status: command.as_ref().err().map_or(Status::SUCCESS, |status| refusal(*status)),
+        };
+        let number = *number;
+        match queue.completions.is_full() && self.completion_doorbells {
+            true => self.hold(number, done, ports),
+            false => self.post(number, done, ports),
+        }
+    }
+
+    #[inline(always)]
+    fn post(&mut self, number: u16, done: Done, ports: &mut Ports) {
+        let queue = &mut self.queues[usize::from(number)];
+        let (slot, phase) = queue.completions.post();
+        let address = queue.completion_base + u64::from(slot) * COMPLETION_ENTRY_BYTES as u64;
+        let token = Role::COMPLETION.token(number.into());
+        ports.link.write(Direction::Up, address, &done.entry(phase).encode(), token, ports.shared);
+        if self.interrupts {
+            self.interrupts_sent += 1;
+            ports.link.interrupt(Role::INTERRUPT.token(number.into()), ports.shared);
+        }
+    }
+
+    /// Keep a completion entry until the host has made room for it.
+    fn hold(&mut self, number: u16, done: Done, ports: &mut Ports) {
+        let queue = &mut self.queues[usize::from(number)];
+        queue.held.push_back(done);
+        if self.shadow.is_some() && queue.watch == Watch::Rung {
+            self.watch(number, Watch::Checking, ports);
+        }
+    }
+
+    fn release_held(&mut self, number: u16, ports: &mut Ports) {
+        while !self.queues[usize::from(number)].completions.is_full() {
+            let Some(done) = self.queues[usize::from(number)].held.pop_front() else { return };
+            self.post(number, done, ports);
+        }
+    }
+}
+
+impl halves::Controller for Controller {
+    /// Values that make no sense are ignored, as a controller may (section 3.1.4.12: the host must not write them).
+    fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
+        let Some((number, completion)) = spec::doorbell(address) else { return };
+        let Some(queue) = number.checked_sub(1).filter(|&q| (q as usize) < self.queues.len()) else { return };
+        let queue = queue as u16;
+        let this = &mut self.queues[usize::from(queue)];
+        if completion {
+            if this.completions.ring(value).is_ok() {
+                self.release_held(queue, ports);
+            }
+            return;
+        }
+        let (known, entries) = (this.submissions.tail(), this.submissions.entries());
+        if value >= entries {
+            return;
+        }
+        this.overtaken = true;
+        if self.shadow.is_none() || shadow::is_news(value, known, entries) {
+            self.advance(now, queue, value, ports);
+        }
+        match self.queues[usize::from(queue)].watch {
+            Watch::Rung if self.shadow.is_none() => {}
+            Watch::Rung => self.watch(queue, Watch::Reading, ports),
+            // The event index has done its work: it must be set anew when the shadow has nothing more.
+            _ => self.queues[usize::from(queue)].watch = Watch::Reading,
+        }
+    }
+
+    fn on_answer(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
+        self.reads.answered(packet.bytes, ports.link, ports.shared);
+        match Role::of(packet) {
+            Role::FETCH => self.on_fetched(now, packet, payload, ports),
+            Role::PAGE_LIST => self.on_page_list(now, packet, payload, ports),
+            Role::PAYLOAD => self.on_payload(now, packet, ports),
+            Role::RANGES => self.on_ranges(now, packet, payload, ports),
+            Role::SHADOW => self.on_shadow(now, packet, payload, ports),
+            other => unreachable!("the controller has not read in the role {other:?}"),
+        }
+    }
+
+    fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
+        match timer.kind {
+            timer::DATA_READY => self.on_ready(now, timer.context, ports),
+            timer::DATA_WANTED => self.want_data(timer.context, ports),
+            timer::FINISHED => self.finish(timer.context, ports),
+            timer::ZEROES_PARSED => self.write_media(now, timer.context, ports),
+            other => unreachable!("the controller has no timer {other}"),
+        }
+    }
+
+    fn packet_name(&self, packet: &Packet) -> &'static str {
+        Role::of(packet).name(packet.kind).unwrap_or("data")
+    }
+
+    fn looking(&self, packet: &Packet) -> Option<Looking> {
+        (Role::of(packet) == Role::FETCH).then_some(Looking { read: "fetch command", empty: None })
+    }
+
+    fn real_hosts(&mut self) -> Option<&mut dyn ServesHosts> {
+        Some(self)
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("commands", self.commands_done), ("interrupts", self.interrupts_sent)]
+    }
+}
+
+impl ServesHosts for Controller {
+    /// Scatter-gather segments are not offered to them, and they mind by themselves how far they have read.
+    fn begin(&mut self) {
+        self.limits.takes_segments = false;
+        self.completion_doorbells = false;
+        self.shadow = None;
+    }
+
+    fn restart_queue(&mut self, number: u16, entries: u32) {
+        let queue = &mut self.queues[usize::from(number)];
+        (queue.submissions, queue.completions) = (SubmissionRing::new(entries), CompletionRing::new(entries));
+        queue.head = 0;
+    }
+
+    fn give_lists(&mut self, number: u16, slot: u32, lists: Option<&[u8]>) {
+        self.given.place(number, slot, lists);
+    }
+}

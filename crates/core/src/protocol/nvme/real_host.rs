@@ -1,0 +1,88 @@
+//! The queues of real hosts: their own drivers write the commands, and what reaches the device is all that is simulated.
+//!
+//! A command is placed in its queue as its 64 bytes were read, the doorbell goes down the link, and the controller fetches and
+//! answers it like any other. When the completion entry is in memory, the command is over as far as the model goes: what
+//! the real host then does takes its own time.
+
+use super::driver::Queue;
+use super::rules::queues::wrapped;
+use super::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
+use crate::ledger::Stage;
+use crate::protocol::real_hosts::HostCommand;
+use crate::request::{Next, RequestId};
+use crate::shared::Shared;
+use crate::time::Time;
+
+/// A command between its doorbell and its completion entry.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    command_id: u16,
+    token: u32,
+    request: Option<RequestId>,
+}
+
+/// What is under way in each queue.
+#[derive(Clone, Debug)]
+pub struct RealHost {
+    queues: Vec<Vec<UnderWay>>,
+}
+
+impl RealHost {
+    /// Nothing in so many queues.
+    pub fn new(queues: usize) -> RealHost {
+        RealHost { queues: vec![Vec::new(); queues] }
+    }
+
+    /// Whether nothing is under way in a queue.
+    pub fn is_idle(&self, number: u16) -> bool {
+        self.queues[usize::from(number)].is_empty()
+    }
+
+    /// The real host has created this queue, which is idle, anew with so many entries.
+    pub fn begin(&self, entries: u32, queue: &mut Queue, shared: &mut Shared) {
+        (queue.entries, queue.tail, queue.completion_head, queue.phase) = (entries, 0, 0, true);
+        // No entry of the queue before may be taken for one of this one.
+        shared.memory.write(queue.completion_base, &vec![0; queue.entries as usize * COMPLETION_ENTRY_BYTES]);
+    }
+
+    /// How many more commands find a slot.
+    pub fn room(&self, number: u16, queue: &Queue) -> usize {
+        queue.entries as usize - 1 - self.queues[usize::from(number)].len()
+    }
+
+    /// Place a command that arrives at `now` in the next slot, for a modelled thread that its time is counted for; the slot.
+    pub fn place(
+        &mut self,
+        now: Time,
+        thread: u16,
+        command: &HostCommand,
+        queue: &mut Queue,
+        shared: &mut Shared,
+    ) -> u32 {
+        let slot = queue.tail;
+        queue.tail = wrapped(slot + 1, queue.entries);
+        shared.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, command.entry);
+        let request = command.io.map(|io| {
+            shared.requests.issued += 1;
+            let (id, number) = (shared.requests.occupy(), shared.requests.issued);
+            shared.requests[id].open(number, Next { io, due: now }, now, thread, Some(command.token));
+            id
+        });
+        shared.requests.bind_maybe(command.queue.into(), slot as usize, request);
+        let command_id = u16::from_le_bytes([command.entry[2], command.entry[3]]);
+        self.queues[usize::from(command.queue)].push(UnderWay { command_id, token: command.token, request });
+        slot
+    }
+
+    /// Completion entries are in memory: their commands are over.
+    pub fn on_entry_settled(&mut self, now: Time, number: u16, queue: &mut Queue, shared: &mut Shared) {
+        let under_way = &mut self.queues[usize::from(number)];
+        while let Some(entry) = queue.next_entry(shared) {
+            // A host that uses an identifier twice has the older of the two answered first.
+            let place = under_way.iter().position(|command| command.command_id == entry.command_id);
+            let UnderWay { token, request, .. } = under_way.remove(place.expect("only what is under way is answered"));
+            shared.requests.charge(request, Stage::CompletionEntry, now);
+            shared.requests.answered.push_back((token, request));
+        }
+    }
+}

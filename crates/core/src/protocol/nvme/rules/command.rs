@@ -1,0 +1,208 @@
+//! Whether a command of an I/O queue is allowed, and what it is to do (NVM Command Set Specification 1.0, section 3).
+
+use super::{Data, Limits};
+use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry, opcode};
+use crate::request::Op;
+
+/// The one namespace.
+pub const NAMESPACE: u32 = 1;
+/// Every namespace, where a command may mean that.
+pub const ALL_NAMESPACES: u32 = u32::MAX;
+/// FUA, in dword 12: the data is durable when the command is answered.
+const FORCE_UNIT_ACCESS: u32 = 1 << 30;
+/// DEAC, in dword 12 of Write Zeroes: give the space back.
+const DEALLOCATE: u32 = 1 << 25;
+/// AD, in dword 11 of Dataset Management: give the space back.
+const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
+/// Bytes of a range of Dataset Management (NVM Command Set Specification, figure 39).
+const RANGE_BYTES: u32 = 16;
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Flush,
+    Read,
+    Write {
+        force: bool,
+    },
+    Compare,
+    Zero {
+        keep_space: bool,
+        force: bool,
+    },
+    /// Give back the space of some ranges, a list of which is the command's data; or only hear of them.
+    Deallocate {
+        is_hint: bool,
+    },
+}
+
+/// A command that is allowed, as far as its own bytes say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub action: Action,
+    /// First byte on the drive; of a flush or deallocation, 0.
+    pub offset: u64,
+    /// Length on the drive in bytes; of a flush or deallocation, 0.
+    pub bytes: u32,
+    /// Where in the host's memory its data is.
+    pub data: Data,
+}
+
+impl Command {
+    /// What a command asks for.
+    ///
+    /// # Errors
+    /// The status that its malformed field, or its place, calls for: the first of them in the order of the checks here.
+    #[inline]
+    pub fn check(entry: &SubmissionEntry, limits: &Limits) -> Result<Command, Status> {
+        check_flags(entry, limits.takes_segments)?;
+        let action = Action::of(entry)?;
+        check_namespace(entry, action)?;
+        match action {
+            Action::Flush => Ok(Command { action, offset: 0, bytes: 0, data: Data::none() }),
+            Action::Deallocate { .. } => {
+                let list_bytes = ((entry.dwords[0] & 0xff) + 1) * RANGE_BYTES;
+                Ok(Command { action, offset: 0, bytes: 0, data: Data::of(entry, list_bytes)? })
+            }
+            Action::Zero { .. } => {
+                let (offset, bytes) = extent(entry, limits)?;
+                Ok(Command { action, offset, bytes, data: Data::none() })
+            }
+            Action::Read | Action::Write { .. } | Action::Compare => {
+                let (offset, bytes) = extent(entry, limits)?;
+                if bytes > limits.transfer_bytes_max {
+                    return Err(Status::INVALID_FIELD);
+                }
+                Ok(Command { action, offset, bytes, data: Data::of(entry, bytes)? })
+            }
+        }
+    }
+
+    /// What the command is to a memory; nothing if it does not get that far.
+    pub fn op(&self) -> Option<Op> {
+        match self.action {
+            Action::Read | Action::Compare => Some(Op::Read),
+            Action::Write { .. } | Action::Zero { .. } => Some(Op::Write),
+            Action::Flush | Action::Deallocate { .. } => None,
+        }
+    }
+}
+
+impl Action {
+    /// What an opcode and its dwords ask for.
+    #[inline]
+    fn of(entry: &SubmissionEntry) -> Result<Action, Status> {
+        let force = entry.dwords[2] & FORCE_UNIT_ACCESS != 0;
+        match entry.opcode {
+            opcode::READ => Ok(Action::Read),
+            opcode::WRITE => Ok(Action::Write { force }),
+            opcode::COMPARE => Ok(Action::Compare),
+            opcode::WRITE_ZEROES => Ok(Action::Zero { keep_space: entry.dwords[2] & DEALLOCATE == 0, force }),
+            opcode::FLUSH => Ok(Action::Flush),
+            opcode::DATASET_MANAGEMENT => {
+                Ok(Action::Deallocate { is_hint: entry.dwords[1] & ATTRIBUTE_DEALLOCATE == 0 })
+            }
+            _ => Err(Status::INVALID_OPCODE),
+        }
+    }
+}
+
+/// Fused commands are never supported, and scatter-gather segments where the controller takes them (figure 86).
+///
+/// # Errors
+/// Invalid Field, as for any field that has a value which is not supported.
+#[inline]
+pub fn check_flags(entry: &SubmissionEntry, takes_segments: bool) -> Result<(), Status> {
+    if entry.flags & FLAGS == 0 || takes_segments && entry.is_sgl() { Ok(()) } else { Err(Status::INVALID_FIELD) }
+}
+
+/// Only a flush may mean all namespaces (section 7.1 of the Base Specification).
+#[inline]
+fn check_namespace(entry: &SubmissionEntry, action: Action) -> Result<(), Status> {
+    let may_be_all = action == Action::Flush && entry.namespace_id == ALL_NAMESPACES;
+    if entry.namespace_id == NAMESPACE || may_be_all { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
+}
+
+/// First byte and length of a command's blocks.
+#[inline]
+fn extent(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Status> {
+    let blocks = entry.blocks();
+    let offset = limits.place(entry.slba(), blocks)?;
+    // Up to 65,536 blocks of up to 64 KiB: one byte too many in the extreme.
+    let bytes = u32::try_from(u64::from(blocks) << limits.block_shift).map_err(|_| Status::INVALID_FIELD)?;
+    Ok((offset, bytes))
+}
+
+/// Offset and bytes of each range in the list of a deallocation (NVM Command Set Specification, section 3.2.3).
+///
+/// # Errors
+/// LBA Out of Range, if one of them is.
+pub fn ranges(list: &[u8], limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
+    let range = |range: &[u8; RANGE_BYTES as usize]| {
+        let [_, blocks, low, high] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(range.as_chunks().0[word]));
+        let offset = limits.place(u64::from(low) | u64::from(high) << 32, blocks)?;
+        Ok((offset, u64::from(blocks) << limits.block_shift))
+    };
+    list.as_chunks().0.iter().map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits {
+        blocks: 2048,
+        block_shift: 9,
+        transfer_bytes_max: 64 << 10,
+        queue_pairs: 1,
+        queue_entries: 16,
+        takes_segments: false,
+    };
+
+    fn entry(opcode: u8, slba: u64, blocks: u32) -> SubmissionEntry {
+        SubmissionEntry { opcode, namespace_id: 1, prp1: 0x1000, ..SubmissionEntry::default() }.of_blocks(slba, blocks)
+    }
+
+    #[test]
+    fn each_wrong_field_has_its_status() {
+        let read = entry(opcode::READ, 0, 8);
+        for (entry, expected) in [
+            (SubmissionEntry { opcode: 0x77, ..read }, Status::INVALID_OPCODE),
+            (SubmissionEntry { flags: 0x40, ..read }, Status::INVALID_FIELD),
+            (SubmissionEntry { flags: 0x01, ..read }, Status::INVALID_FIELD),
+            (SubmissionEntry { namespace_id: 0, ..read }, Status::INVALID_NAMESPACE),
+            (SubmissionEntry { namespace_id: ALL_NAMESPACES, ..read }, Status::INVALID_NAMESPACE),
+            (entry(opcode::READ, 2041, 8), Status::LBA_OUT_OF_RANGE),
+            (entry(opcode::WRITE, 0, 129), Status::INVALID_FIELD),
+            (SubmissionEntry { prp1: 2, ..read }, Status::INVALID_PRP_OFFSET),
+        ] {
+            assert_eq!(Command::check(&entry, &LIMITS), Err(expected), "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn a_flush_may_name_all_namespaces_and_zeroes_may_be_many() {
+        let flush = SubmissionEntry { namespace_id: ALL_NAMESPACES, ..entry(opcode::FLUSH, 0, 1) };
+        assert_eq!(Command::check(&flush, &LIMITS).map(|command| command.action), Ok(Action::Flush));
+        let zeroes = Command::check(&entry(opcode::WRITE_ZEROES, 0, 2048), &LIMITS).expect("it moves no data");
+        assert_eq!((zeroes.bytes, &zeroes.data, zeroes.op()), (1 << 20, &Data::none(), Some(Op::Write)));
+    }
+
+    #[test]
+    fn segments_are_taken_where_they_are_offered() {
+        let limits = Limits { takes_segments: true, ..LIMITS };
+        let entry = SubmissionEntry { flags: 0x40, prp2: 4096, ..entry(opcode::READ, 0, 8) };
+        assert!(Command::check(&entry, &limits).is_ok());
+        for (prp2, expected) in [(4095, Status::INVALID_SGL_LENGTH), (4096 | 2 << 60, Status::INVALID_SGL_TYPE)] {
+            assert_eq!(Command::check(&SubmissionEntry { prp2, ..entry }, &limits), Err(expected));
+        }
+    }
+
+    #[test]
+    fn ranges_lie_within_the_namespace() {
+        let range = |blocks: u32, slba: u32| [[0; 4], blocks.to_le_bytes(), slba.to_le_bytes(), [0; 4]].concat();
+        let list = [range(1, 10), range(2, 2046)].concat();
+        assert_eq!(ranges(&list, &LIMITS), Ok(vec![(5120, 512), (2046 * 512, 1024)]));
+        assert_eq!(ranges(&range(3, 2046), &LIMITS), Err(Status::LBA_OUT_OF_RANGE));
+    }
+}

@@ -1,0 +1,120 @@
+//! What a controller offers, which is what its drive says: queues, entries, bytes of a command, blocks.
+
+use crate::drive::Drive;
+use crate::protocol::nvme::config::DataPointer;
+use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
+
+/// What commands are checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Logical blocks of the namespace (NSZE), and the power of two of their size (LBADS).
+    pub blocks: u64,
+    pub block_shift: u32,
+    /// Most bytes that a command moves (MDTS).
+    pub transfer_bytes_max: u32,
+    /// I/O queue pairs, and entries of each queue.
+    pub queue_pairs: u32,
+    pub queue_entries: u32,
+    /// Whether a data pointer may be a data block descriptor instead of physical region pages.
+    pub takes_segments: bool,
+}
+
+impl Limits {
+    /// Those of a drive.
+    pub fn of(drive: &Drive) -> Limits {
+        let nvme = &drive.nvme;
+        Limits {
+            blocks: drive.media.capacity_mib * (1 << 20) / u64::from(nvme.block_bytes),
+            block_shift: nvme.block_bytes.trailing_zeros(),
+            transfer_bytes_max: nvme.max_transfer_kib * 1024,
+            queue_pairs: nvme.queue_pairs,
+            queue_entries: nvme.queue_entries,
+            takes_segments: nvme.data_pointer == DataPointer::Sgl,
+        }
+    }
+
+    /// Those of a drive for real hosts, to which scatter-gather segments are not offered: their lists of segments are not
+    /// supported.
+    pub fn of_real_hosts(drive: &Drive) -> Limits {
+        Limits { takes_segments: false, ..Limits::of(drive) }
+    }
+
+    /// MDTS: the power of two of pages that a command may move (figure 275). Nothing if this field cannot say it: a single
+    /// page would be 0, which means that there is no limit.
+    pub fn transfer_field(&self) -> Option<u8> {
+        let pages = u64::from(self.transfer_bytes_max) / PAGE_BYTES;
+        (pages.is_power_of_two() && pages > 1).then(|| pages.trailing_zeros() as u8)
+    }
+
+    /// CAP.MQES: entries of a queue, counted from 0 (figure 36).
+    pub fn entries_field(&self) -> u16 {
+        (self.queue_entries - 1) as u16
+    }
+
+    /// Number of Queues: submission queues in the low half, completion queues in the high one, counted from 0 (section
+    /// 5.27.1.5).
+    pub fn queues_field(&self) -> u32 {
+        let most = self.queue_pairs - 1;
+        most | most << 16
+    }
+
+    /// Entries of a queue to be created, as dword 10 counts them (sections 5.4 and 5.5): two at least, since a queue is full
+    /// when one is left.
+    ///
+    /// # Errors
+    /// Invalid Queue Size.
+    pub fn check_entries(&self, counted_from_zero: u16) -> Result<u32, Status> {
+        let entries = u32::from(counted_from_zero) + 1;
+        if (2..=self.queue_entries).contains(&entries) { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
+    }
+
+    /// First byte of so many logical blocks.
+    ///
+    /// # Errors
+    /// LBA Out of Range if the namespace ends before the last of them.
+    #[inline]
+    pub fn place(&self, slba: u64, blocks: u32) -> Result<u64, Status> {
+        match slba.checked_add(blocks.into()) {
+            Some(end) if end <= self.blocks => Ok(slba << self.block_shift),
+            _ => Err(Status::LBA_OUT_OF_RANGE),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(change: impl Fn(&mut Drive)) -> Limits {
+        let mut drive = Drive::shipped("nvme").expect("it is shipped");
+        change(&mut drive);
+        Limits::of(&drive)
+    }
+
+    #[test]
+    fn the_fields_say_what_the_keys_say() {
+        let limits = limits(|drive| {
+            (drive.nvme.queue_pairs, drive.nvme.queue_entries, drive.nvme.max_transfer_kib) = (4, 64, 64);
+        });
+        assert_eq!((limits.queues_field(), limits.entries_field(), limits.transfer_field()), (0x3_0003, 63, Some(4)));
+        assert_eq!(limits.check_entries(63), Ok(64));
+        for entries in [0, 64, u16::MAX] {
+            assert_eq!(limits.check_entries(entries), Err(Status::INVALID_QUEUE_SIZE), "{entries}");
+        }
+    }
+
+    #[test]
+    fn a_transfer_of_one_page_has_no_field_since_that_means_no_limit() {
+        assert_eq!(limits(|drive| drive.nvme.max_transfer_kib = 4).transfer_field(), None);
+        assert_eq!(limits(|drive| drive.nvme.max_transfer_kib = 2048).transfer_field(), Some(9));
+    }
+
+    #[test]
+    fn blocks_end_where_the_namespace_does() {
+        let limits = Limits { blocks: 100, block_shift: 9, ..limits(|_| ()) };
+        assert_eq!(limits.place(99, 1), Ok(99 * 512));
+        for (slba, blocks) in [(99, 2), (100, 1), (u64::MAX, 1), (u64::MAX, 65536)] {
+            assert_eq!(limits.place(slba, blocks), Err(Status::LBA_OUT_OF_RANGE), "{slba} {blocks}");
+        }
+    }
+}

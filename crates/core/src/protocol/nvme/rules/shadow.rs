@@ -1,0 +1,108 @@
+//! Shadow doorbells (Doorbell Buffer Config, section 5.8 and annex B).
+//!
+//! The host writes its queue pointers into a page of its own memory, the shadow doorbells, and rings the register only
+//! if that passes the value in a second page, the event index, which the controller sets. The controller reads the
+//! shadow for as long as it finds something new there; when it does not, it asks to be rung, and looks once more for
+//! what the host may have added before it saw that. Reads of host memory do not pass the write before them, so that
+//! nothing is lost between the two.
+//!
+//! Both pages are laid out as the registers are: for each queue, counted from the admin queue 0, the submission tail and
+//! behind it the completion head.
+
+use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
+
+/// The two pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shadow {
+    pub doorbells: u64,
+    pub event_index: u64,
+}
+
+impl Shadow {
+    /// The pages that the command names.
+    ///
+    /// # Errors
+    /// PRP Offset Invalid if one of them is none.
+    pub fn check(doorbells: u64, event_index: u64) -> Result<Shadow, Status> {
+        match doorbells.is_multiple_of(PAGE_BYTES) && event_index.is_multiple_of(PAGE_BYTES) {
+            true => Ok(Shadow { doorbells, event_index }),
+            false => Err(Status::INVALID_PRP_OFFSET),
+        }
+    }
+
+    /// Bytes of each page for so many queue pairs, the admin queue's included.
+    pub fn bytes(queue_pairs: u32) -> u64 {
+        u64::from(queue_pairs) * 8
+    }
+
+    /// Address of the tail of submission queue `queue`.
+    #[inline]
+    pub fn tail(&self, queue: u32) -> u64 {
+        self.doorbells + u64::from(queue) * 8
+    }
+
+    /// Address of the head of completion queue `queue`.
+    #[inline]
+    pub fn head(&self, queue: u32) -> u64 {
+        self.tail(queue) + 4
+    }
+
+    /// Address of the tail that the controller wants to be rung for.
+    #[inline]
+    pub fn tail_event(&self, queue: u32) -> u64 {
+        self.event_index + u64::from(queue) * 8
+    }
+
+    /// Address of the head that it wants to be rung for.
+    #[inline]
+    pub fn head_event(&self, queue: u32) -> u64 {
+        self.tail_event(queue) + 4
+    }
+}
+
+/// Whether a host that moves a pointer from `old` to `new` has to ring, with the event index at `event`: if that lies in
+/// `old..new`, all of them modulo 2^16.
+pub fn must_ring(event: u32, old: u32, new: u32) -> bool {
+    let (event, old, new) = (event as u16, old as u16, new as u16);
+    new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
+}
+
+/// Whether a tail that comes by the register is news, where the shadow may have been read since it was written: one that
+/// lies behind the `known` tail is an old one.
+#[inline]
+pub fn is_news(tail: u32, known: u32, entries: u32) -> bool {
+    (tail + entries - known) % entries <= entries / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_register_is_rung_when_the_tail_passes_the_event_index() {
+        assert!(must_ring(5, 5, 6));
+        assert!(must_ring(5, 4, 7));
+        assert!(!must_ring(5, 6, 7));
+        assert!(!must_ring(9, 5, 6));
+    }
+
+    #[test]
+    fn a_tail_that_wraps_passes_the_last_entry() {
+        assert!(must_ring(1023, 1023, 0));
+        assert!(!must_ring(5, 1023, 0));
+    }
+
+    #[test]
+    fn the_pages_are_laid_out_as_the_registers_are() {
+        let shadow = Shadow::check(0x1000, 0x2000).unwrap();
+        assert_eq!((shadow.tail(0), shadow.head(3)), (0x1000, 0x101c));
+        assert_eq!((shadow.tail_event(3), shadow.head_event(3)), (0x2018, 0x201c));
+        assert_eq!(Shadow::check(0x1008, 0x2000), Err(Status::INVALID_PRP_OFFSET));
+    }
+
+    #[test]
+    fn a_tail_that_lies_behind_is_old() {
+        assert!(is_news(5, 3, 16) && is_news(1, 15, 16));
+        assert!(!is_news(3, 5, 16));
+    }
+}
