@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::{Args, ValueEnum};
+use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::{self, units};
 use phaselink_core::time::Span;
