@@ -298,3 +298,70 @@ fn each_thread_polls_a_queue_of_its_own() {
     assert!(outcome.iops() > 1_500_000.0, "{}", outcome.iops());
     assert_eq!(counter(&outcome, "commands"), 4000);
 }
+
+/// Reads per second with these keys, of 512 bytes unless the job says otherwise.
+fn iops(job: &str, set: &[&str]) -> f64 {
+    run(&drive("dc-express", set), &format!("bs=512 number_ios=3000 {job}")).iops()
+}
+
+/// Each of these drives does at least what the one before it does, but for a little by which reads fall in step with
+/// queue reads.
+fn assert_never_slower(job: &str, drives: &[&[&str]]) {
+    let rates: Vec<f64> = drives.iter().map(|set| iops(job, set)).collect();
+    for (pair, set) in rates.windows(2).zip(&drives[1..]) {
+        assert!(pair[1] > pair[0] * 0.96, "{job}: {rates:?} at {set:?}");
+    }
+}
+
+#[test]
+fn a_faster_memory_or_link_is_never_slower_at_any_depth() {
+    for depth in [1, 2, 3, 4, 8, 16, 63] {
+        let job = format!("iodepth={depth}");
+        assert_never_slower(&job, &[&["media.channels=1"], &["media.channels=4"], &["media.channels=16"]]);
+        let rates: [&[&str]; 3] =
+            [&["media.bus_bytes_per_ns=2"], &["media.bus_bytes_per_ns=8"], &["media.bus_bytes_per_ns=64"]];
+        assert_never_slower(&job, &rates);
+        assert_never_slower(&job, &[&["media.read_ns=400"], &["media.read_ns=150"], &["media.read_ns=50"]]);
+        let links: [&[&str]; 3] = [&["link.preset=gen2-x4"], &["link.preset=gen4-x4"], &["link.preset=gen6-x4"]];
+        assert_never_slower(&job, &links);
+        let dram = links.map(|link| [link[0], "media.preset=dram"]);
+        assert_never_slower(&job, &dram.each_ref().map(|set| &set[..]));
+    }
+}
+
+#[test]
+fn two_reads_in_flight_are_twice_as_many() {
+    for set in [&["media.read_ns=110"], &["media.read_ns=400"], &["media.channels=8"], &["media.bus_bytes_per_ns=8"]] {
+        let [one, two] = ["iodepth=1", "iodepth=2"].map(|job| iops(job, set));
+        assert!(two > one * 1.9, "{set:?}: {one} and {two}");
+    }
+}
+
+#[test]
+fn a_nanosecond_of_memory_or_parser_costs_a_nanosecond_wherever_it_leaves_the_queue_reads() {
+    for (bytes, key) in [("1k", "media.read_ns"), ("4k", "media.read_ns"), ("4k", "dc_express.parse_ns")] {
+        let beyond = (30..400).step_by(23).map(|ns: u32| {
+            let drive = drive("dc-express", &[&format!("{key}={ns}")]);
+            let outcome = run(&drive, &format!("bs={bytes} number_ios=2000"));
+            reads(&outcome).total.mean().as_ns() - f64::from(ns)
+        });
+        let (least, most) = beyond.fold((f64::MAX, 0.0_f64), |(least, most), ns| (least.min(ns), most.max(ns)));
+        assert!(most - least < 20.0, "{bytes} {key}: {least} to {most} ns");
+    }
+}
+
+#[test]
+fn the_command_that_a_thread_writes_bounds_what_it_can_do_and_lengthens_no_lone_read() {
+    let lone = |command_ns: u32| {
+        let drive = drive("dc-express", &[&format!("dc_express.command_ns={command_ns}")]);
+        reads(&run(&drive, "bs=512 number_ios=2000")).total.mean()
+    };
+    assert_eq!(lone(0), lone(48));
+    let wide = ["link.preset=gen5-x4", "link.lanes=16", "media.preset=dram", "media.channels=16"];
+    let most =
+        |command_ns: u32| iops("iodepth=60", &[&wide[..], &[&format!("dc_express.command_ns={command_ns}")]].concat());
+    // Two packets of 256 bytes with a tag of 2.4 ns each, written and checked, and the command.
+    assert!(most(480) < 1e9 / (480.0 + 9.6) * 1.001, "{}", most(480));
+    assert!(most(480) > 1e9 / (480.0 + 9.6) * 0.9, "{}", most(480));
+    assert!(most(48) > most(480) * 3.0);
+}

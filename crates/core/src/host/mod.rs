@@ -392,6 +392,13 @@ impl Host {
         }
         let (request, end) = self.descend(begin, thread, next, driver, shared);
         self.run(thread, Work::Submit(request), begin, end, shared);
+        self.work_beside(thread, driver.work_beside(&next.io));
+    }
+
+    /// Keep a core busy a little longer, while the request is on its way.
+    fn work_beside(&mut self, thread: u16, time: Span) {
+        self.cores[self.threads[usize::from(thread)].core].free_at += time;
+        self.used.working += time;
     }
 
     /// Walk a request down to the driver: the request, and when it gets there.
@@ -463,6 +470,7 @@ impl Host {
             Some(next) => {
                 let (request, submitted) = self.descend(end, thread, next, driver, shared);
                 self.run(thread, Work::CompleteAndSubmit(id, end, request), begin, submitted, shared);
+                self.work_beside(thread, driver.work_beside(&next.io));
             }
         }
     }

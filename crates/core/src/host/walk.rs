@@ -142,7 +142,9 @@ impl Host {
         let this = &mut self.threads[usize::from(thread)];
         this.work = work;
         let core = this.core;
+        let beside = if walk.way == Way::Down { driver.work_beside(&request.io) } else { Span::ZERO };
         self.occupy(core, now, end);
+        self.work_beside(thread, beside);
         shared.scheduler.at(end, Event::WorkDone(thread));
     }
 

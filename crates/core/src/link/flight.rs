@@ -60,6 +60,11 @@ impl InFlight {
         self.measure.whole.payload + self.measure.whole.header
     }
 
+    /// What its packets that have not left yet will take on the wire.
+    pub fn time_left(&self) -> Span {
+        self.measure.whole.time.saturating_sub(self.measure.each * u64::from(self.sent))
+    }
+
     /// Time that the burst's own packets spend on the wire.
     pub fn wire_time(&self) -> Span {
         self.measure.whole.time

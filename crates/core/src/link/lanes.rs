@@ -222,6 +222,13 @@ impl Lanes {
             .hold(arrived + accept + update, until + accept + update);
     }
 
+    /// When all bursts that one direction has been given so far will have left, if nothing else delays them.
+    pub fn drained_at(&self, now: Time, direction: Direction, bursts: &Bursts) -> Time {
+        let wire = &self.wires[self.wire_of(direction)];
+        let waiting: Span = wire.waiting().map(|id| bursts[id].time_left()).sum();
+        wire.free_at().max(now) + waiting
+    }
+
     fn wire_of(&self, direction: Direction) -> usize {
         if self.shared { 0 } else { direction as usize }
     }

@@ -58,6 +58,12 @@ impl Link {
         Link { bursts: Bursts::default(), lanes: Lanes::new(config, root_accept, settle, seed) }
     }
 
+    /// When all bursts that have been given to one direction so far will have left, if nothing else delays them: what the
+    /// sender knows of its own queue.
+    pub fn drained_at(&self, now: Time, direction: Direction) -> Time {
+        self.lanes.drained_at(now, direction, &self.bursts)
+    }
+
     /// Send a burst, now.
     #[inline(always)]
     pub fn send(&mut self, packet: Packet, shared: &mut Shared) {

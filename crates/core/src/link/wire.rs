@@ -101,6 +101,11 @@ impl Wire {
         self.waiting > 0
     }
 
+    /// All bursts that wait, class by class.
+    pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
+        self.queues.iter().flatten().copied()
+    }
+
     /// When a segment that is ready at `now` can start: ACK and flow-control packets that found no gap go first.
     pub fn start_at(&mut self, now: Time) -> Time {
         let gap = now.since(self.free_at);

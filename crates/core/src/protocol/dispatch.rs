@@ -12,7 +12,7 @@ use crate::problem::Broken;
 use crate::request::{Io, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::tlp::{Packet, Payload};
 use crate::workload::Limits;
 
@@ -69,6 +69,12 @@ macro_rules! halves_of {
             fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
                 match self {
                     $(AnyDriver::$Protocol(half) => half.submit_work(io, thread, memory, ledger),)+
+                }
+            }
+
+            fn work_beside(&self, io: &Io) -> Span {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.work_beside(io),)+
                 }
             }
 

@@ -89,6 +89,12 @@ pub trait Driver {
     /// Charge the processor time of completing it.
     fn complete_work(&self, _io: &Io, _ledger: &mut Ledger) {}
 
+    /// Processor time that a request takes of its thread without having to wait for it: it bounds what a thread can do,
+    /// but lengthens no request that is alone.
+    fn work_beside(&self, _io: &Io) -> Span {
+        Span::ZERO
+    }
+
     /// Largest request of one command; larger ones come in parts.
     fn max_transfer_bytes(&self) -> u32;
 

@@ -162,18 +162,18 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table: String = RUNS.iter().map(line).collect();
     let table = table.replace("; \n", "\n");
     expect![[r#"
-        7d9dbb8d2738ab7b 1500 ios, 5529751527 ps, 54020 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        d45424fba4eaa5a7 1500 ios, 236818208828 ps, 1302628 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
-        5c864d9671ee96f8 1500 ios, 13825052520 ps, 56817 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
-        2f622c0d77de6ced 1500 ios, 3691236585 ps, 54806 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
-        bd5a37b878793901 1500 ios, 99985545762 ps, 358297 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
-        f867de15b9b743d8 1500 ios, 17557026329 ps, 142277 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
-        05e0f74f00ef2505 1500 ios, 3692259785 ps, 54417 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        f6247e5f920cc926 1500 ios, 5549939941 ps, 54048 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
-        8ee0676dec5a0555 1500 ios, 4254875173 ps, 56142 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
-        2f4fe067091e2e1b 1500 ios, 76540879163 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        df5e6cf6c9014745 1500 ios, 18563613175663 ps, 52798387 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
-        45bcab123d406101 1500 ios, 4229400000 ps, 56745 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
+        96fcc27cf6ce377f 1500 ios, 5528756341 ps, 54081 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        d96a62ea97f55066 1500 ios, 236447958816 ps, 1502626 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        e0a315aa99d09943 1500 ios, 12986084048 ps, 56947 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
+        617f4684046ec856 1500 ios, 3676827573 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
+        6cb57576ea9499b1 1500 ios, 99975040344 ps, 358173 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        4cee65f1302cfbc8 1500 ios, 17556169969 ps, 144516 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
+        d8879974d351fdff 1500 ios, 3679698618 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        88675f4e8b720bf2 1500 ios, 5547504009 ps, 54083 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
+        fbea9c2a6a5b44b9 1500 ios, 4083027885 ps, 51786 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
+        364ccede92072f16 1500 ios, 76540719035 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        4850a151fccff0ee 1500 ios, 18309459723255 ps, 52080805 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        641d5a708a65c6e6 1500 ios, 4301400000 ps, 51638 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
         4aef5123aaed0c44 1500 ios, 43544452868 ps, 87105 packets: nvme 4 KiB, 1 x 4, 50 % reads
         6d27cfd692023a6c 1496 ios, 60605821565 ps, 805953 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
         9cba66ebdbe14c16 1500 ios, 5133912360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid

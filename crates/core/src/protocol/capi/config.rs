@@ -13,6 +13,8 @@ section! {
         commands_per_element => commands_per_element: u8 = 7, 1..=7;
         /// Processor time to write a command into an element
         fill_ns => fill: Span = ns(20), ZERO..=LONGEST;
+        /// Processor time of a command beside that, which no lone request waits for: its place kept, its status line fetched
+        command_ns => command: Span = ns(48), ZERO..=LONGEST;
         /// Time that a command of the AFU takes in the PSL, translation in its cache included
         psl_ns => psl: Span = ns(305), ZERO..=LONGEST;
         /// Share of commands whose address the PSL has to look up in the page table, a line in host memory

@@ -37,6 +37,8 @@ pub struct Driver {
     pub(super) areas: Areas,
     max_transfer_bytes: u32,
     fill: Span,
+    /// What a command takes of its thread beside that.
+    command_time: Span,
     mmio_write: Span,
     pub doorbells: u64,
     pub commands: u64,
@@ -72,6 +74,7 @@ impl Driver {
             areas,
             max_transfer_bytes,
             fill: capi.fill.scale(ratio),
+            command_time: capi.command.scale(ratio),
             mmio_write: drive.host.mmio_write.scale(ratio),
             doorbells: 0,
             commands: 0,
@@ -142,6 +145,10 @@ impl halves::Driver for Driver {
         let rings =
             if self.free.is_empty() { self.mmio_write / self.commands_per_element as u64 } else { self.mmio_write };
         ledger.spend(Stage::Driver, self.fill + rings);
+    }
+
+    fn work_beside(&self, io: &Io) -> Span {
+        self.command_time * u64::from(io.bytes.div_ceil(self.max_transfer_bytes).max(1))
     }
 
     fn max_transfer_bytes(&self) -> u32 {

@@ -18,7 +18,13 @@ const DOORBELL_BYTES: u32 = 4;
 /// A request over CAPI: its bounds, and its latency if one command carries it.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     let one_command = class.bytes <= parts.drive.capi.max_transfer_kib * 1024;
-    Form { latency: one_command.then(|| latency(parts, workload, class)), ..Form::of_data(parts, workload, class) }
+    let mut form = Form::of_data(parts, workload, class);
+    let capi = &parts.drive.capi;
+    let commands = u64::from(class.bytes.div_ceil(capi.max_transfer_kib * 1024).max(1));
+    let cores = workload.threads.min(parts.drive.host.cores.into());
+    let software = parts.at_clock(capi.fill) + parts.at_clock(capi.command) * commands;
+    form.demands.add("cores", f64::from(cores), software, 1.0);
+    Form { latency: one_command.then(|| latency(parts, workload, class)), ..form }
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {

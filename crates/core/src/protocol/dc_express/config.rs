@@ -22,6 +22,8 @@ section! {
         turnaround_ns => turnaround: Span = ns(60), ZERO..=LONGEST;
         /// Processor time to write one incomplete tag into the receive buffer, and to check it afterwards
         tag_ns => tag: Span = Span::from_ps(2400), ZERO..=LONGEST;
+        /// Processor time of a command beside its tags, which no lone read waits for: 64 bytes written, slot kept, last line fetched
+        command_ns => command: Span = ns(48), ZERO..=LONGEST;
         /// Length of the incomplete tag
         tag_bits => tag_bits: u8 = 32, [8, 16, 32, 64];
         /// How the tag is chosen: `random`, `compare` (the device compares with its contents) or `intervals` (the device keeps the unused values)

@@ -1,15 +1,13 @@
 //! The DC Express endpoint: reads the command queues unasked, and sends the data.
 //!
-//! Two kinds of queue read. *Anticipatory* ones go out before the data of earlier commands has been sent, timed with
-//! the probed round trip so that the next command arrives just when the endpoint can serve it (figure 1c); while commands
-//! overlap, several of them are in flight. When nothing more is known to be queued, the endpoint reads at
-//! the moment at which it *expects* a command, or continuously if it expects none.
+//! When it reads them is in [`super::queue_reads`]; what comes of that is here.
 
-use phaselink_ring::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_entry};
+use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
 
 use super::predict::Predictor;
 use super::trailers::Trailers;
+use super::window::Window;
 use super::{ReadName, Role, doorbell_queue};
 use crate::drive::Drive;
 use crate::ledger::Stage;
@@ -24,78 +22,71 @@ use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet, Payload};
 
 /// Timers of the endpoint; those of NVMe come before.
-mod timer {
+pub(super) mod timer {
     pub const FIRST: u8 = 16;
-    pub const ANTICIPATE: u8 = FIRST;
-    pub const EXPECT: u8 = FIRST + 1;
-    pub const DATA_READY: u8 = FIRST + 2;
+    pub const READ_QUEUE: u8 = FIRST;
+    pub const DATA_READY: u8 = FIRST + 1;
 }
 
 /// Reads that may find nothing before the endpoint takes the queue to be at depth 1 again.
 const OVERLAP_MISSES: u8 = 8;
-
-/// One command, in the unit of the average that a queue read brings.
-const BROUGHT_ONE: u64 = 256;
 
 /// Load is measured over so many commands.
 const LOAD_WINDOW: usize = 16;
 
 /// How the endpoint learns of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+pub(super) enum Mode {
     Poll,
     /// The host has been told to ring; one more empty read proves that no command was enqueued before it knew.
     Drain,
     Doorbell,
 }
 
-/// A queue read in flight.
-#[derive(Clone, Copy, Debug)]
-struct Poll {
-    queue: u16,
-    index: u32,
-    count: u32,
-    issued: Time,
+/// A queue read in flight, how many commands it is expected to bring, and the entry behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Poll {
+    pub queue: u16,
+    pub index: u32,
+    pub count: u32,
+    pub expected: u32,
+    pub through: u32,
+    pub issued: Time,
 }
 
 /// One command queue and what the endpoint knows of it.
 #[derive(Clone, Debug)]
-struct Queue {
-    base: u64,
+pub(super) struct Queue {
+    pub(super) base: u64,
     mode_word: u64,
-    entries: u32,
-    head: u32,
+    pub(super) entries: u32,
+    pub(super) head: u32,
     pass: u8,
-    /// Entries that queue reads in flight ask for, and when the last of those was issued.
-    in_flight: Vec<u32>,
-    issued: Time,
+    /// Queue reads in flight, and when the last of them was issued.
+    pub(super) in_flight: Vec<Poll>,
+    pub(super) issued: Time,
+    /// When the timer for the next one is set; a timer that fires at another time is stale.
+    pub(super) read_at: Option<Time>,
+    /// When the last queue read came back, if it has found nothing.
+    pub(super) idle_since: Option<Time>,
+    /// From the last command's arrival to the start of its data, and how long that takes.
+    pub(super) lead: Span,
+    pub(super) service: Span,
+    /// Whether more commands have been found than were expected, so that more are likely to stand behind them.
+    pub(super) backlog: bool,
     /// Above zero while commands overlap: one was found before the data of another had left, or right behind it. Counts
     /// down with every read that finds nothing.
-    overlap: u8,
-    /// Timers that are set; a timer that fires at another time is stale.
-    anticipate_at: Option<Time>,
-    expect_at: Option<Time>,
-    /// When the data of all accepted commands will have left; from the last one's arrival to the start of its data; how
-    /// long and how many packets that is.
-    ready_at: Time,
-    lead: Span,
-    service: Span,
-    packets: u32,
-    /// The same before the commands that the present queue read has brought.
-    ready_before: Time,
-    packets_before: u32,
-    /// Commands that a queue read has brought lately, on average, in units of 1 / [`BROUGHT_ONE`].
-    brought: u64,
-    /// Whether the last command was found right behind another, so that more are likely to stand behind it.
-    backlog: bool,
-    /// The last read that found the queue empty, since the last command.
+    pub(super) overlap: u8,
+    /// Whether a command that was expected has not been found, and has not been looked for again.
+    pub(super) retry: bool,
+    /// The last read that found the entry empty in which the next command will stand.
     missed: Option<Time>,
-    round_trip: Span,
-    predictor: Predictor,
-    mode: Mode,
+    pub(super) round_trip: Span,
+    pub(super) predictor: Predictor,
+    pub(super) mode: Mode,
     /// When the host was last told to ring, and whether it has rung since the last queue read was issued.
     told: Time,
-    rung: bool,
+    pub(super) rung: bool,
     arrivals: [Time; LOAD_WINDOW],
     arrived: usize,
 }
@@ -108,19 +99,40 @@ struct Read {
     request: Option<RequestId>,
 }
 
+impl Queue {
+    /// How far the next command's entry lies behind that of `index`.
+    fn distance(&self, index: u32) -> u32 {
+        if self.head >= index { self.head - index } else { self.head + self.entries - index }
+    }
+
+    /// How many commands reads in flight are expected to bring, one behind the other. What lies behind a gap, which a
+    /// read has left that brought less than expected, does not count.
+    pub(super) fn awaited(&self) -> u32 {
+        let ahead = |index: u32| (self.entries - self.distance(index)) % self.entries;
+        self.in_flight.iter().fold(0, |awaited, poll| {
+            let (first, behind) = (ahead(poll.index), ahead(poll.through));
+            let joins = first <= awaited || first > self.entries / 2;
+            if joins && behind <= self.entries / 2 { awaited.max(behind) } else { awaited }
+        })
+    }
+}
+
 /// The endpoint: its own queues, and an NVMe controller for writes.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub nvme: NvmeController,
-    queues: Vec<Queue>,
-    polls: Table<Poll>,
+    pub(super) queues: Vec<Queue>,
+    pub(super) polls: Table<Poll>,
     reads: Table<Read>,
+    pub(super) window: Window,
     parser_free_at: Time,
     parse: Span,
-    turnaround: Span,
-    fetch_entries: u32,
-    polls_in_flight: usize,
-    predict: bool,
+    pub(super) turnaround: Span,
+    /// What a queue read takes on the wire.
+    pub(super) request_time: Span,
+    pub(super) fetch_entries: u32,
+    pub(super) polls_in_flight: usize,
+    pub(super) predict: bool,
     doorbell_below_iops: u64,
     capacity_bytes: u64,
     max_payload_bytes: u32,
@@ -150,9 +162,11 @@ impl Endpoint {
             queues: Vec::new(),
             polls: Table::default(),
             reads: Table::default(),
+            window: Window::default(),
             parser_free_at: Time::ZERO,
             parse: config.parse,
             turnaround: config.turnaround,
+            request_time: Span::ZERO,
             fetch_entries: config.fetch_entries.into(),
             polls_in_flight: config.polls_in_flight.into(),
             predict: config.predict,
@@ -176,18 +190,14 @@ impl Endpoint {
             pass: FIRST_PASS,
             in_flight: Vec::new(),
             issued: Time::ZERO,
-            overlap: 0,
-            anticipate_at: None,
-            expect_at: None,
-            ready_at: Time::ZERO,
+            read_at: None,
+            idle_since: Some(Time::ZERO),
             lead: Span::ZERO,
             service: Span::ZERO,
-            packets: 1,
-            ready_before: Time::ZERO,
-            packets_before: 1,
-            brought: BROUGHT_ONE,
             backlog: false,
-            missed: Some(Time::ZERO),
+            overlap: 0,
+            retry: false,
+            missed: None,
             round_trip: Span::ZERO,
             predictor: Predictor::default(),
             mode: Mode::Poll,
@@ -196,7 +206,8 @@ impl Endpoint {
             arrivals: [Time::ZERO; LOAD_WINDOW],
             arrived: 0,
         });
-        self.expect(number, Time::ZERO, shared);
+        self.queues[usize::from(number)].read_at = Some(Time::ZERO);
+        shared.scheduler.at(Time::ZERO, Event::Controller { kind: timer::READ_QUEUE, context: number.into() });
     }
 
     /// Where the host looks for what the endpoint tells it, queue by queue.
@@ -204,24 +215,34 @@ impl Endpoint {
         self.queues.iter().map(|queue| queue.mode_word)
     }
 
-    /// Accept the new commands that a queue read has brought; their number. Where reads overlap, entries that a sooner
-    /// one has brought are passed over.
+    /// Accept the new commands that a queue read has brought; their number. Where reads overlap, entries that another
+    /// has brought are passed over, and so are those behind one that has yet to be brought.
     fn take_commands(&mut self, now: Time, poll: Poll, sampled: Time, payload: &Payload, ports: &mut Ports) -> u32 {
         let mut found = 0;
-        let entries = self.queues[usize::from(poll.queue)].entries;
-        for (index, entry) in (poll.index..poll.index + poll.count).zip(payload.bytes().as_chunks().0) {
+        for (place, entry) in (0..poll.count).zip(payload.bytes().as_chunks().0) {
             let queue = &self.queues[usize::from(poll.queue)];
-            let ahead = if index >= queue.head { index - queue.head } else { index + entries - queue.head };
-            if ahead > entries / 2 {
+            if queue.distance(poll.index) != place {
                 continue;
             }
             let reads = Command::decode(entry).filter(|command| command.operation == Operation::Read);
-            let new = reads.filter(|command| ahead == 0 && command.pass == queue.pass);
-            let Some(command) = new else { break };
+            let Some(command) = reads.filter(|command| command.pass == queue.pass) else { break };
+            self.learn(poll);
             self.accept(now, poll.queue, command, sampled, ports);
             found += 1;
         }
         found
+    }
+
+    /// A read issued at `poll.issued` has found a command that was not there for the last one that came back short: what
+    /// that says of the time from the data of a read to the command that follows it.
+    fn learn(&mut self, poll: Poll) {
+        let queue = &mut self.queues[usize::from(poll.queue)];
+        // Data and queue read take the same way; the read may leave before the data has left, but by no more than it takes
+        // in the host's memory, which is the smaller part of a round trip (assumed: a quarter at most).
+        let latest = poll.issued + queue.round_trip / 4;
+        let Some(sent) = self.window.answer(poll.queue, latest) else { return };
+        let missed = queue.missed.filter(|&missed| missed < poll.issued);
+        queue.predictor.observe(sent.packets, sent.end, missed, poll.issued);
     }
 
     /// Take one command in: it goes through the parser in its turn.
@@ -232,142 +253,71 @@ impl Endpoint {
         ports.shared.requests.charge(request, Stage::Fetch, now);
         ports.shared.requests.accepted = request;
         (queue.head, queue.pass) = next_entry(queue.head, queue.pass, queue.entries);
-        queue.packets = command.bytes.div_ceil(self.max_payload_bytes).max(1);
+        let packets = command.bytes.div_ceil(self.max_payload_bytes).max(1);
         let chunk = command.bytes.min(self.max_payload_bytes);
-        queue.service = ports.link.packet_time(Kind::MemoryWrite, chunk) * u64::from(queue.packets);
+        let service = ports.link.packet_time(Kind::MemoryWrite, chunk) * u64::from(packets);
         queue.arrivals[queue.arrived % LOAD_WINDOW] = now;
         queue.arrived += 1;
         self.counts.commands += 1;
         self.parser_free_at = self.parser_free_at.max(now) + self.parse;
         let start = self.start(self.parser_free_at, Read { command, queue: number, request }, ports);
         let queue = &mut self.queues[usize::from(number)];
-        queue.lead = start.since(now);
-        queue.ready_at = queue.ready_at.max(start) + queue.service;
-    }
-
-    /// Commands were there: plan to be ready for the next ones.
-    fn on_hit(&mut self, now: Time, poll: Poll, found: u32, ports: &mut Ports) {
-        let number = usize::from(poll.queue);
-        let queue = &mut self.queues[number];
-        let was_empty = queue.missed.take();
-        queue.backlog = found == poll.count && (was_empty.is_none() || found > 1);
-        if was_empty.is_none() || found > 1 || queue.ready_before > now {
+        (queue.lead, queue.service) = (start.since(now), service);
+        if self.window.until_of(number) > now {
             queue.overlap = OVERLAP_MISSES;
-        } else if let Some(missed) = was_empty {
-            queue.predictor.observe(queue.packets_before, queue.ready_before, missed, poll.issued);
         }
-        queue.expect_at = None;
-        queue.anticipate_at = None;
-        if queue.mode == Mode::Doorbell {
-            self.leave_doorbell_mode(now, number, ports);
-        }
-        self.plan_anticipation(now, number, ports);
-        // A queue that was empty may well be empty again: the next command is expected when this one is done.
-        if let Some(at) = self.expected(now, number).filter(|_| was_empty.is_some()) {
-            self.expect(number as u16, at, ports.shared);
-        }
+        self.window.accept(number, packets, start, service);
     }
 
-    /// Set the timer for the next anticipatory read, unless it is set: when the endpoint will be ready for one more
-    /// command. At depth 1 a single read is in flight; where commands overlap, several are, at the pace of the data.
-    #[inline(always)]
-    fn plan_anticipation(&mut self, now: Time, number: usize, ports: &mut Ports) {
-        let queue = &mut self.queues[number];
-        let allowed = if queue.overlap > 0 { self.polls_in_flight } else { 1 };
-        if queue.in_flight.len() >= allowed || queue.anticipate_at.is_some() {
-            return;
-        }
-        // Ready for one more when the data of the commands here and of those being read has left; reads bring as many as
-        // they have lately.
-        let expected = (queue.in_flight.len() as u64 * queue.brought).max(BROUGHT_ONE * queue.in_flight.len() as u64);
-        let ready_at = queue.ready_at + queue.service * expected / BROUGHT_ONE;
-        let paced = if queue.overlap > 0 { queue.issued + queue.service } else { now };
-        let at = (ready_at - queue.round_trip - queue.lead).max(paced).max(now);
-        if at == now {
-            return self.anticipate(now, number, ports);
-        }
-        queue.anticipate_at = Some(at);
-        ports.shared.scheduler.at(at, Event::Controller { kind: timer::ANTICIPATE, context: number as u32 });
-    }
-
-    /// When the next command is expected, if that is still to come.
-    fn expected(&self, now: Time, number: usize) -> Option<Time> {
-        let queue = &self.queues[number];
-        let target = queue.predictor.target(queue.packets, queue.ready_at);
-        target.filter(|&at| self.predict && queue.mode == Mode::Poll && at > now)
-    }
-
-    #[inline(always)]
-    fn expect(&mut self, number: u16, at: Time, shared: &mut Shared) {
-        if self.queues[usize::from(number)].expect_at.replace(at) == Some(at) {
-            return;
-        }
-        shared.scheduler.at(at, Event::Controller { kind: timer::EXPECT, context: number.into() });
-    }
-
-    /// Read the first entry that is not being read yet, if the reads in flight are likely to find something; otherwise
-    /// the one that they ask for once more.
-    #[inline(always)]
-    fn anticipate(&mut self, now: Time, number: usize, ports: &mut Ports) {
-        let queue = &mut self.queues[number];
-        queue.anticipate_at = None;
-        let mut index = queue.head;
-        while queue.backlog && queue.in_flight.contains(&index) {
-            index = (index + self.fetch_entries) % queue.entries;
-        }
-        self.poll(now, number as u16, index, ports);
-        if self.queues[number].overlap > 0 {
-            self.plan_anticipation(now, number, ports);
-        }
-    }
-
-    /// The queue was empty, or the read was for an entry that a sooner one has dealt with.
-    fn on_miss(&mut self, now: Time, poll: Poll, ports: &mut Ports) {
-        self.counts.queue_reads_wasted += 1;
-        let number = usize::from(poll.queue);
-        let queue = &mut self.queues[number];
-        if poll.index == queue.head {
+    /// What a queue read has shown of the commands expected, after it has brought `found`.
+    fn judge(&mut self, poll: Poll, found: u32) {
+        let queue = &mut self.queues[usize::from(poll.queue)];
+        let was_empty = queue.missed.is_some();
+        // Where it has seen an entry that holds no command yet, none lies behind it.
+        let is_short = queue.distance(poll.index) < poll.count;
+        if is_short {
             queue.missed = Some(poll.issued);
             queue.backlog = false;
-            queue.overlap = queue.overlap.saturating_sub(1);
-            if self.settle_mode(now, number, poll.issued, ports) {
-                return;
+            queue.overlap = queue.overlap.saturating_sub(u8::from(found == 0));
+            let late = poll.expected.saturating_sub(found);
+            if let Some(sent) = self.window.expected(poll.queue).next().filter(|_| late > 0) {
+                queue.predictor.raise(sent.packets);
+            }
+            queue.retry |= late > 0;
+            let missed = self.window.missed(poll.queue) + late;
+            if let Some(sent) = self.window.miss(poll.queue, missed) {
+                queue.predictor.doubt(sent.packets);
+            }
+        } else if found > 0 {
+            queue.missed = None;
+            queue.backlog |= found > poll.expected && poll.count > 1;
+            if !was_empty {
+                queue.overlap = OVERLAP_MISSES;
             }
         }
-        match self.queues[number].overlap {
-            0 => self.after_miss(now, number, ports),
-            _ => self.plan_anticipation(now, number, ports),
-        }
     }
 
-    /// Nothing is on its way: read again at the expected time if that is near, otherwise after the turn-around.
-    fn after_miss(&mut self, now: Time, number: usize, ports: &mut Ports) {
-        let queue = &self.queues[number];
-        if !queue.in_flight.is_empty() || queue.anticipate_at.is_some() {
+    /// Commands were there: be ready for the next ones.
+    fn on_hit(&mut self, now: Time, number: u16, ports: &mut Ports) {
+        let queue = &mut self.queues[usize::from(number)];
+        queue.idle_since = None;
+        if queue.mode == Mode::Doorbell {
+            self.leave_doorbell_mode(now, usize::from(number), ports);
+        }
+        self.plan(now, number, ports);
+    }
+
+    /// The queue was empty, or the read was for entries that another has dealt with.
+    fn on_miss(&mut self, now: Time, poll: Poll, ports: &mut Ports) {
+        self.counts.queue_reads_wasted += 1;
+        let queue = &mut self.queues[usize::from(poll.queue)];
+        queue.idle_since = Some(now);
+        let saw_empty = queue.missed == Some(poll.issued);
+        if saw_empty && self.settle_mode(now, usize::from(poll.queue), poll.issued, ports) {
+            self.queues[usize::from(poll.queue)].read_at = None;
             return;
         }
-        let soon = now + queue.round_trip + self.turnaround;
-        let at = self.expected(now, number).filter(|&at| at <= soon).unwrap_or(now + self.turnaround);
-        self.expect(number as u16, at, ports.shared);
-    }
-
-    fn poll(&mut self, now: Time, number: u16, index: u32, ports: &mut Ports) {
-        let queue = &mut self.queues[usize::from(number)];
-        queue.in_flight.push(index);
-        queue.issued = now;
-        queue.rung = false;
-        self.counts.queue_reads += 1;
-        let wanted = if queue.overlap > 0 { self.fetch_entries } else { 1 };
-        let count = wanted.min(queue.entries - index);
-        let context = self.polls.insert(Poll { queue: number, index, count, issued: now });
-        let address = queue.base + u64::from(index) * COMMAND_BYTES as u64;
-        let token = Role::POLL.token(context);
-        let bytes = count * COMMAND_BYTES as u32;
-        let chunk_bytes = self.nvme.reads.request_bytes_max();
-        // The read that proves the queue empty comes after the host has been told to ring.
-        let behind_writes = queue.mode == Mode::Drain;
-        let packet = Packet { behind_writes, ..Packet::read(address, bytes, chunk_bytes, token) };
-        self.nvme.reads.request(packet, ports.link, ports.shared);
+        self.plan(now, poll.queue, ports);
     }
 
     /// A command is understood at `parsed`: start the media, if it is one that can be served. The parser works in
@@ -395,6 +345,8 @@ impl Endpoint {
         let token = Role::DATA.token(name.pack());
         let packet = Packet::write(Direction::Up, command.buffer, command.bytes, self.max_payload_bytes, token);
         ports.link.send(Packet { relaxed: true, ..packet }.user_data(command.offset, request), ports.shared);
+        let now = ports.shared.scheduler.now();
+        self.window.hand_over(now, ports.link.drained_at(now, Direction::Up));
     }
 
     /// After an empty read: whether the load is so low that the host had better ring (section 4.1). True if no more
@@ -452,23 +404,20 @@ impl halves::Controller for Endpoint {
                 let Some(queue) = self.queues.get_mut(number as usize) else { return };
                 queue.rung = true;
                 if queue.mode == Mode::Doorbell && queue.in_flight.is_empty() {
-                    let index = queue.head;
-                    self.poll(now, number as u16, index, ports);
+                    self.poll(now, number as u16, ports);
                 }
             }
         }
     }
 
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
-        let number = timer.context as usize;
         match timer.kind {
-            timer::ANTICIPATE if self.queues[number].anticipate_at == Some(now) => self.anticipate(now, number, ports),
-            timer::EXPECT if self.queues[number].expect_at == Some(now) => {
-                self.queues[number].expect_at = None;
-                let index = self.queues[number].head;
-                self.poll(now, number as u16, index, ports);
+            timer::READ_QUEUE => {
+                let number = timer.context as u16;
+                if self.queues[usize::from(number)].read_at == Some(now) {
+                    self.read_queue(now, number, ports);
+                }
             }
-            timer::ANTICIPATE | timer::EXPECT => {}
             timer::DATA_READY => self.send_data(timer.context, ports),
             _ => self.nvme.on_timer(now, timer, ports),
         }
@@ -481,16 +430,14 @@ impl halves::Controller for Endpoint {
         self.nvme.reads.answered(packet.bytes, ports.link, ports.shared);
         let poll = self.polls.take(packet.token.context);
         let queue = &mut self.queues[usize::from(poll.queue)];
-        let place = queue.in_flight.iter().position(|&index| index == poll.index).expect("a read in flight");
-        queue.in_flight.swap_remove(place);
+        let place = queue.in_flight.iter().position(|&other| other == poll).expect("a read in flight");
+        queue.in_flight.remove(place);
         queue.round_trip = now.since(poll.issued);
-        (queue.ready_before, queue.packets_before) = (queue.ready_at, queue.packets);
         let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
-        let queue = &mut self.queues[usize::from(poll.queue)];
-        queue.brought = (queue.brought * 7 + u64::from(found) * BROUGHT_ONE) / 8;
+        self.judge(poll, found);
         match found {
             0 => self.on_miss(now, poll, ports),
-            _ => self.on_hit(now, poll, found, ports),
+            _ => self.on_hit(now, poll.queue, ports),
         }
     }
 

@@ -38,8 +38,10 @@ fn tags(parts: &Parts, bytes: u32) -> Span {
 
 /// While commands overlap, a queue read brings as many as it asks for at best.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
-    let mut demands = Form::shared(parts, workload, class, tags(parts, class.bytes) * 2, false);
     let split = Split::new(parts, class.bytes);
+    let commands_written = parts.at_clock(parts.drive.dc_express.command) * u64::from(split.commands);
+    let software = tags(parts, class.bytes) * 2 + commands_written;
+    let mut demands = Form::shared(parts, workload, class, software, false);
     let commands = f64::from(split.commands);
     demands.add("parser of reads", 1.0, parts.drive.dc_express.parse, commands);
     let together = match workload.outstanding * u64::from(split.commands) {

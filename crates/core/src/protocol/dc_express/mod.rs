@@ -19,7 +19,9 @@ pub mod driver;
 pub mod endpoint;
 pub(crate) mod form;
 pub mod predict;
+mod queue_reads;
 mod trailers;
+mod window;
 
 use config::DcExpress;
 

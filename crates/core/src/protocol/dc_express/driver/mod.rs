@@ -76,6 +76,8 @@ pub struct Driver {
     chunk_bytes: u32,
     /// Processor time to write, or to check, one tag.
     tag_time: Span,
+    /// What a command takes of its thread beside that.
+    command_time: Span,
     tag: u64,
     tag_bits: u8,
     tag_choice: TagChoice,
@@ -118,6 +120,7 @@ impl Driver {
             queues,
             chunk_bytes: drive.link.max_payload_bytes,
             tag_time: config.tag.scale(ratio),
+            command_time: config.command.scale(ratio),
             tag: random.bits(),
             tag_bits: config.tag_bits,
             tag_choice: config.tag_choice,
@@ -265,6 +268,14 @@ impl halves::Driver for Driver {
         match io.op {
             Op::Read => ledger.spend(Stage::Check, self.tag_time * u64::from(self.chunks(io.bytes))),
             Op::Write => self.nvme.complete_work(io, ledger),
+        }
+    }
+
+    /// The write path says itself what it costs.
+    fn work_beside(&self, io: &Io) -> Span {
+        match io.op {
+            Op::Read => self.command_time * u64::from(io.bytes.div_ceil(self.nvme.max_transfer_bytes()).max(1)),
+            Op::Write => self.nvme.work_beside(io),
         }
     }
 

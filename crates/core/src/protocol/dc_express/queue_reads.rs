@@ -1,0 +1,153 @@
+//! When the endpoint reads its command queues.
+//!
+//! While one read at a time is in flight there is nothing to gain from more than one queue read: the endpoint keeps one
+//! on its way, and times the next to the command that it expects ([`super::predict`]). Where several are in flight
+//! (figure 1c), each owes the queue one more command when its data has reached the host, so a queue read goes out for
+//! each of them at its own expected instant, whatever else is in flight. As long as the endpoint has more data to send
+//! than it takes to fetch a command and to get at its data, a queue read can wait, and brings several commands.
+
+use phaselink_ring::command::COMMAND_BYTES;
+
+use super::Role;
+use super::endpoint::{Endpoint, Mode, Poll, Queue, timer};
+use super::window::Sent;
+use crate::protocol::ports::Ports;
+use crate::scheduler::Event;
+use crate::time::{Span, Time};
+use crate::tlp::{Kind, Packet};
+
+/// When the next command is expected that no queue read is about to bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Due {
+    /// Of every read that the window holds.
+    Nothing,
+    Unknown,
+    At(Time),
+}
+
+impl Endpoint {
+    /// Read a queue as often as is due now, and set the timer for the next time.
+    pub(super) fn plan(&mut self, now: Time, number: u16, ports: &mut Ports) {
+        let next = loop {
+            match self.next_read(now, number) {
+                Some(at) if at <= now => self.poll(now, number, ports),
+                next => break next,
+            }
+        };
+        let queue = &mut self.queues[usize::from(number)];
+        let set = std::mem::replace(&mut queue.read_at, next);
+        if let Some(at) = next.filter(|_| next != set) {
+            ports.shared.scheduler.at(at, Event::Controller { kind: timer::READ_QUEUE, context: number.into() });
+        }
+    }
+
+    /// The timer for the next queue read has fired.
+    pub(super) fn read_queue(&mut self, now: Time, number: u16, ports: &mut Ports) {
+        self.queues[usize::from(number)].read_at = None;
+        self.plan(now, number, ports);
+    }
+
+    /// When the queue is to be read next, as far as that is known.
+    fn next_read(&self, now: Time, number: u16) -> Option<Time> {
+        let queue = &self.queues[usize::from(number)];
+        if queue.in_flight.len() >= self.polls_in_flight {
+            return None;
+        }
+        let needed = self.needed(number);
+        let due = self.due(number);
+        let paced = queue.issued + queue.round_trip / self.polls_in_flight as u64;
+        let pipelined = match due {
+            _ if queue.backlog => Some(needed),
+            _ if queue.retry => Some(now),
+            Due::Unknown if queue.overlap > 0 => Some(needed.max(paced)),
+            Due::Unknown | Due::Nothing => None,
+            Due::At(due) => Some(due.max(needed)),
+        };
+        let lone = queue.in_flight.is_empty().then(|| self.lone(now, number, due, needed)).flatten();
+        [pipelined, lone].into_iter().flatten().min().map(|at| at.max(now))
+    }
+
+    /// When to read a queue for which no read is in flight: as soon as another command can be of use, and after a read
+    /// that has found nothing after a pause, unless a command is expected before that read would be back.
+    fn lone(&self, now: Time, number: u16, due: Due, needed: Time) -> Option<Time> {
+        let queue = &self.queues[usize::from(number)];
+        let due = if let Due::At(due) = due { Some(due) } else { None };
+        let Some(missed) = queue.idle_since else {
+            return (queue.overlap == 0 || due.is_none()).then_some(needed);
+        };
+        let at = (missed + self.turnaround).max(now);
+        let until = at.max(self.window.until()) + queue.round_trip;
+        due.is_none_or(|due| due > until).then_some(at)
+    }
+
+    /// When the next command that is not being read yet is expected.
+    fn due(&self, number: u16) -> Due {
+        let queue = &self.queues[usize::from(number)];
+        if !self.predict || queue.mode != Mode::Poll {
+            return Due::Unknown;
+        }
+        match self.window.expected(number).nth(queue.awaited() as usize) {
+            None => Due::Nothing,
+            Some(sent) => self.target(queue, sent).map_or(Due::Unknown, Due::At),
+        }
+    }
+
+    /// When to read for the command that follows `sent`. A queue read that goes out before all its data has left delays
+    /// the rest, and with it that command.
+    fn target(&self, queue: &Queue, sent: &Sent) -> Option<Time> {
+        let at = queue.predictor.target(sent.packets, sent.end)?;
+        Some(if at < sent.end { at + self.request_time } else { at })
+    }
+
+    /// From when on a queue read is needed, so that data leaves without a gap: what it brings can be sent when the data
+    /// of the reads here, and of those that are being fetched, has left.
+    fn needed(&self, number: u16) -> Time {
+        let queue = &self.queues[usize::from(number)];
+        let margin = if queue.overlap > 0 { queue.service.min(queue.round_trip / 4) } else { Span::ZERO };
+        let until = self.window.until() + queue.service * u64::from(queue.awaited());
+        until - queue.round_trip - queue.lead - margin
+    }
+
+    /// Commands that a queue read is likely to find now, of those that no other read is about to bring.
+    fn waiting(&self, now: Time, number: u16) -> u32 {
+        let queue = &self.queues[usize::from(number)];
+        if queue.backlog {
+            return self.fetch_entries;
+        }
+        if !self.predict || queue.mode != Mode::Poll {
+            return 0;
+        }
+        let unread = self.window.expected(number).skip(queue.awaited() as usize).take(self.fetch_entries as usize);
+        unread.take_while(|sent| self.target(queue, sent).is_some_and(|at| at <= now)).count() as u32
+    }
+
+    /// Send a queue read. It begins at the first entry that no other read is about to bring, and asks for as many commands
+    /// as are expected, or for as many as it may where nothing is known or it has waited until it was needed: more bytes
+    /// take longer to come.
+    pub(super) fn poll(&mut self, now: Time, number: u16, ports: &mut Ports) {
+        let expected = self.waiting(now, number);
+        let in_time = self.queues[usize::from(number)].overlap == 0 || self.due(number) == Due::At(now);
+        let queue = &mut self.queues[usize::from(number)];
+        let wanted = if in_time { expected.max(1) } else { self.fetch_entries };
+        let awaited = queue.awaited();
+        let index = (queue.head + awaited) % queue.entries;
+        let count = wanted.min(queue.entries - index);
+        let through = (index + expected.min(count)) % queue.entries;
+        let poll = Poll { queue: number, index, count, through, expected, issued: now };
+        let context = self.polls.insert(poll);
+        queue.in_flight.push(poll);
+        queue.issued = now;
+        (queue.rung, queue.retry) = (false, false);
+        self.counts.queue_reads += 1;
+        let address = queue.base + u64::from(index) * COMMAND_BYTES as u64;
+        let token = Role::POLL.token(context);
+        let bytes = count * COMMAND_BYTES as u32;
+        let chunk_bytes = self.nvme.reads.request_bytes_max();
+        // The read that proves the queue empty comes after the host has been told to ring.
+        let behind_writes = queue.mode == Mode::Drain;
+        let packet = Packet { behind_writes, ..Packet::read(address, bytes, chunk_bytes, token) };
+        self.request_time = ports.link.packet_time(Kind::MemoryRead, 0);
+        self.window.cut_in(now, self.request_time);
+        self.nvme.reads.request(packet, ports.link, ports.shared);
+    }
+}

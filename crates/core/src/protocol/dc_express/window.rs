@@ -1,0 +1,113 @@
+//! The window of reads in flight: those that the endpoint has accepted and whose host has not answered with its next
+//! command, in the order in which their data leaves.
+//!
+//! The media promises when data starts to flow and the endpoint knows what it sends, so it knows when the data of each
+//! read will have left. In a loop, each of these instants is followed by one command.
+
+use std::collections::VecDeque;
+
+use crate::time::{Span, Time};
+
+/// Reads that the window holds at most: more than come and go within a round trip.
+const READS_MAX: usize = 256;
+/// Queue reads that may come back without the command that a read's host owes before it is not expected any more.
+const MISSES_MAX: u8 = 3;
+
+/// A read whose data leaves or has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub queue: u16,
+    pub packets: u32,
+    /// When its data can start to flow, how long that takes, and when it will have left behind that of others.
+    pub start: Time,
+    pub service: Span,
+    pub end: Time,
+    /// Queue reads that were to bring the next command, and did not.
+    pub misses: u8,
+}
+
+/// All of them, in the order of `start`.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    sent: VecDeque<Sent>,
+}
+
+impl Window {
+    /// A read of `packets` packets, which take `service`, has been accepted.
+    pub fn accept(&mut self, queue: u16, packets: u32, start: Time, service: Span) {
+        if self.sent.len() == READS_MAX {
+            self.sent.pop_front();
+        }
+        let place = self.sent.iter().rposition(|other| other.start <= start).map_or(0, |place| place + 1);
+        self.sent.insert(place, Sent { queue, packets, start, service, end: start, misses: 0 });
+        self.line_up(place);
+    }
+
+    /// A packet that takes `time` goes onto the wire at `now`: before what is left of the data there.
+    pub fn cut_in(&mut self, now: Time, time: Span) {
+        let place = self.sent.partition_point(|sent| sent.end <= now);
+        if let Some(sent) = self.sent.get_mut(place).filter(|sent| sent.start <= now) {
+            sent.service += time;
+            self.line_up(place);
+        }
+    }
+
+    /// The link has all data that can start by now, and will have sent it at `end`.
+    pub fn hand_over(&mut self, now: Time, end: Time) {
+        let Some(place) = self.sent.iter().rposition(|sent| sent.start <= now) else { return };
+        let free_at = place.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
+        let sent = &mut self.sent[place];
+        sent.service = end.since(sent.start.max(free_at));
+        self.line_up(place);
+    }
+
+    /// Data leaves in the order in which it can start.
+    fn line_up(&mut self, from: usize) {
+        let mut free_at = from.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
+        for sent in self.sent.range_mut(from..) {
+            sent.end = sent.start.max(free_at) + sent.service;
+            free_at = sent.end;
+        }
+    }
+
+    /// When the data of all reads will have left.
+    pub fn until(&self) -> Time {
+        self.sent.back().map_or(Time::ZERO, |sent| sent.end)
+    }
+
+    /// The next command of a queue's host has been found: the read that it follows. None if the data of all of them
+    /// leaves later than `latest`.
+    pub fn answer(&mut self, queue: u16, latest: Time) -> Option<Sent> {
+        let place = self.sent.iter().position(|sent| sent.queue == queue)?;
+        if self.sent[place].end > latest { None } else { self.sent.remove(place) }
+    }
+
+    /// The oldest `count` reads of a queue were to be answered by now, and are not: the one that is expected no more, if
+    /// there is one.
+    pub fn miss(&mut self, queue: u16, count: u32) -> Option<Sent> {
+        for sent in self.sent.iter_mut().filter(|sent| sent.queue == queue).take(count as usize) {
+            sent.misses += 1;
+        }
+        let place = self.sent.iter().position(|sent| sent.misses >= MISSES_MAX)?;
+        self.sent.remove(place)
+    }
+
+    /// How many reads of a queue a queue read has missed already.
+    pub fn missed(&self, queue: u16) -> u32 {
+        self.of(queue).filter(|sent| sent.misses > 0).count() as u32
+    }
+
+    /// The reads of a queue whose next command has not been missed, oldest first.
+    pub fn expected(&self, queue: u16) -> impl Iterator<Item = &Sent> {
+        self.of(queue).filter(|sent| sent.misses == 0)
+    }
+
+    /// When the data of a queue's reads will have left.
+    pub fn until_of(&self, queue: u16) -> Time {
+        self.sent.iter().rev().find(|sent| sent.queue == queue).map_or(Time::ZERO, |sent| sent.end)
+    }
+
+    fn of(&self, queue: u16) -> impl Iterator<Item = &Sent> {
+        self.sent.iter().filter(move |sent| sent.queue == queue)
+    }
+}
