@@ -4,6 +4,7 @@ use crate::closed_form::Parts;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
 use crate::closed_form::workload::{Class, Workload};
+use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::protocol::capi::afu::CLAIM_BYTES;
@@ -33,7 +34,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Parse, capi.parse);
     match class.op {
         Op::Read => read(parts, &mut ledger, class.bytes, access),
-        Op::Write => write(parts, &mut ledger, class.bytes),
+        Op::Write => write(parts, &mut ledger, class.bytes, access),
     }
     parts.see(&mut ledger);
     parts.ascend(&mut ledger, class.op, class.bytes);
@@ -43,9 +44,13 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     Latency { least: latency.least.saturating_sub(ring), ..latency }
 }
 
-/// The media, from which lines go out as they are, whatever the link's largest payload. A write does not wait for it.
+/// The media, from which lines go out as they are, whatever the link's largest payload. A write waits for it if only the
+/// cells count.
 fn access(parts: &Parts, workload: &Workload, class: &Class) -> Access {
     let access = parts.access(workload, class);
+    if class.op == Op::Write && parts.drive.media.acknowledge == Acknowledge::Late {
+        return access;
+    }
     if class.op == Op::Write {
         return Access { idle: Span::ZERO, waited: Span::ZERO, least: Span::ZERO, ..access };
     }
@@ -88,8 +93,8 @@ fn read(parts: &Parts, ledger: &mut Ledger, bytes: u32, access: Access) {
     ledger.spend(Stage::CompletionEntry, capi.psl.max(lines) - lines + parts.on_wire(&status(parts)));
 }
 
-/// Lines from the host, then the status: the memory comes later.
-fn write(parts: &Parts, ledger: &mut Ledger, bytes: u32) {
+/// Lines from the host, the memory if it is waited for, then the status.
+fn write(parts: &Parts, ledger: &mut Ledger, bytes: u32, access: Access) {
     let psl = parts.drive.capi.psl;
     let (requests, lines) = exchange(parts, bytes, LINE_BYTES);
     ledger.spend(Stage::Psl, psl);
@@ -98,6 +103,8 @@ fn write(parts: &Parts, ledger: &mut Ledger, bytes: u32) {
     ledger.spend(Stage::HostRead, host_memory(parts, &requests));
     ledger.spend(Stage::Transfer, parts.on_wire(&lines));
     ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::MediaWait, access.waited);
+    ledger.spend(Stage::Media, access.idle - access.waited);
     ledger.spend(Stage::Psl, psl);
     ledger.spend(Stage::CompletionEntry, parts.sent(&status(parts)) + parts.root_complex.write_latency());
 }

@@ -202,7 +202,7 @@ impl Chips {
 
     fn program(&mut self, now: Time, lane: u32) {
         let Some(job) = self.lanes.start(lane) else { return };
-        let timing = self.media.write(now, job.offset, job.bytes);
+        let timing = self.media.program(now, job.offset, job.bytes);
         self.started = self.started.max(timing.started);
         self.acknowledged = self.acknowledged.max(timing.acknowledged_at);
         self.programming.push(Reverse((timing.programmed_at, self.begun, lane)));

@@ -392,7 +392,7 @@ impl Controller {
     fn program(&mut self, now: Time, lane: u32, ports: &mut Ports) {
         let Some(job) = self.lanes.start(lane) else { return };
         self.cache.on_start(job.page);
-        let timing = ports.media.write(now, job.offset, job.bytes);
+        let timing = ports.media.program(now, job.offset, job.bytes);
         if let Some(id) = job.command {
             ports.shared.requests.charge_late(self.commands[id as usize].request, Stage::MediaWait, timing.started);
             ports
