@@ -10,7 +10,6 @@ use crate::media::wear::Layout;
 use crate::media::{Acknowledge, Timing};
 use crate::request::Op;
 use crate::time::{Span, Time};
-use crate::tlp::Kind;
 
 /// Requests whose places in stripe and program unit are looked at before they are taken to be all different.
 const PLACES_MAX: u64 = 64;
@@ -137,9 +136,8 @@ impl Parts<'_> {
         let first = before + self.first_transfer(chunk_bytes);
         let over_buses = before + self.bus_share(Op::Read, bytes);
         let over_banks = (before * spread.pieces + spread.transfer) / u64::from(self.banks());
-        let each = self.link.packet_time(Kind::MemoryWrite, chunk_bytes);
-        let before_last = u64::from(bytes.div_ceil(chunk_bytes) - 1);
-        first.max(over_buses.max(over_banks) - each * before_last) + self.drive.media.ecc_decode
+        let before_last = self.link.stream_until(bytes.div_ceil(chunk_bytes) - 1, chunk_bytes);
+        first.max(over_buses.max(over_banks).saturating_sub(before_last)) + self.drive.media.ecc_decode
     }
 
     /// No write is acknowledged sooner: its last byte has crossed a bus and, if that is asked for, its cells are
@@ -248,8 +246,7 @@ impl Parts<'_> {
         };
         let held = self.before(class.op) * spread.pieces + spread.transfer + program;
         let buses_per_channel = self.chips.map_or(1, |chips| chips.buses()) as f64;
-        // A pause takes its share of the time of all banks.
-        let awake = 1.0 - self.pause_share();
+        let awake = 1.0 - self.pause_share(workload);
         demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held, 1.0);
         demands.add("media buses", (stripes * buses_per_channel).min(f64::from(self.buses())), spread.bus_time, 1.0);
         if class.op == Op::Write {
@@ -273,9 +270,19 @@ impl Parts<'_> {
         }
     }
 
-    fn pause_share(&self) -> f64 {
+    /// Share of its time that a bank loses to pauses at least: no access starts in one, but those under way go on.
+    fn pause_share(&self, workload: &Workload) -> f64 {
         let (pause, interval) = (self.drive.media.housekeeping, self.drive.media.housekeeping_interval);
-        if pause.is_zero() { 0.0 } else { pause.as_ns() / interval.as_ns() }
+        if pause.is_zero() || interval.is_zero() {
+            return 0.0;
+        }
+        let held = |class: &Class| {
+            let spread = self.spread(class.op, class.bytes);
+            let program = if class.op == Op::Read { Span::ZERO } else { spread.program };
+            self.before(class.op) * spread.pieces + spread.transfer + program
+        };
+        let longest = workload.classes.iter().map(held).max().unwrap_or_default();
+        pause.saturating_sub(longest).as_ns() / interval.as_ns()
     }
 
     fn timing(&self) -> &Timing {

@@ -11,8 +11,8 @@ use super::driver::Areas;
 use super::spec::{
     COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, STATUS_BYTES, Status, decode_element,
 };
-use crate::drive::Drive;
 use crate::config::Acknowledge;
+use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::protocol::halves::{self, Looking};
 use crate::protocol::ports::{Ports, start_read};

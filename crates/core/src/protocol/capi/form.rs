@@ -71,7 +71,11 @@ fn exchange(parts: &Parts, bytes: u32, each_bytes: u32) -> (Packet, Packet) {
 /// From the arrival of the first of some requests to the answer: the memory is asked from then on.
 fn host_memory(parts: &Parts, requests: &Packet) -> Span {
     let (each, _) = parts.link.packet_times(requests);
-    parts.root_complex.read_latency().saturating_sub(parts.on_wire(requests) - each)
+    let latency = match requests.user_data {
+        true => parts.root_complex.data_read_latency(),
+        false => parts.root_complex.read_latency(),
+    };
+    latency.saturating_sub(parts.on_wire(requests) - each)
 }
 
 /// Media, claim, lines, and the status behind them.
@@ -100,7 +104,7 @@ fn write(parts: &Parts, ledger: &mut Ledger, bytes: u32, access: Access) {
     ledger.spend(Stage::Psl, psl);
     ledger.spend(Stage::Transfer, parts.on_wire(&requests));
     ledger.spend(Stage::Propagation, parts.link.one_way());
-    ledger.spend(Stage::HostRead, host_memory(parts, &requests));
+    ledger.spend(Stage::HostRead, host_memory(parts, &requests.user_data(0, None)));
     ledger.spend(Stage::Transfer, parts.on_wire(&lines));
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::MediaWait, access.waited);

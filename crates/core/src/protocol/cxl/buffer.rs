@@ -231,7 +231,7 @@ mod tests {
 
     /// 304 ns and two bytes a nanosecond to read, one bank.
     fn media() -> Media {
-        let timing = Timing { program: PROGRAM, ..Timing::default() };
+        let timing = Timing { program: PROGRAM, program_bytes: 256, ..Timing::default() };
         Media::new(&Geometry { channels: 1, banks_per_channel: 1, stripe_bytes: 256, timing })
     }
 

@@ -75,6 +75,10 @@ fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     // Units of a request that lie in one row or in one program unit share it.
     let bytes = class.bytes.max(cxl.unit_bytes);
     parts.demand_media(&mut unit, workload, &Class { bytes, ..*class });
+    // Threads that follow each other through a sequence find its rows open.
+    if class.op == Op::Read && workload.sequential && workload.threads > 1 {
+        unit = unit.without("media banks");
+    }
     let held = f64::from(cxl.unit_bytes) * f64::from(cxl.buffer_units) / workload.region_bytes.max(1) as f64;
     let reach = match class.op {
         Op::Write if !is_whole(parts, class) => (1.0 - held).max(0.0),

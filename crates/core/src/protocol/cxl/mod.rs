@@ -32,7 +32,7 @@ use config::Cxl;
 
 use super::halves::Protocol;
 use super::roles::roles;
-use crate::config::Wait;
+use crate::config::{Acknowledge, Wait};
 use crate::drive::{Drive, Interface};
 use crate::problem::Broken;
 use crate::shared::Shared;
@@ -49,6 +49,13 @@ pub(crate) mod form;
 pub const LINE_BYTES: u32 = 64;
 
 impl Protocol for Cxl {
+    fn promise(&self, drive: &Drive) -> &'static str {
+        match drive.media.acknowledge {
+            Acknowledge::Late => "in the cells",
+            Acknowledge::Early => "in the device's buffer",
+        }
+    }
+
     fn title(&self) -> &'static str {
         "CXL.mem"
     }
