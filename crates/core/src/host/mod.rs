@@ -197,7 +197,7 @@ impl Host {
             spin_up_to_bytes: drive.protocol().spin_up_to_bytes(),
             handler_core: None,
             pending: Vec::new(),
-            used: CpuUse { cores: config.cores, ..CpuUse::default() },
+            used: CpuUse { cores: config.processors(), ..CpuUse::default() },
         }
     }
 
