@@ -96,6 +96,11 @@ pub fn memory(drive: &Drive) -> String {
     )
 }
 
+/// What a drive promises for a write that it has acknowledged.
+pub fn promise(drive: &Drive) -> String {
+    format!("an acknowledged write is {}", drive.protocol().promise(drive))
+}
+
 /// The link of a drive, in one line.
 pub fn link(drive: &Drive) -> String {
     let link = &drive.link;

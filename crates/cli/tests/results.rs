@@ -86,6 +86,31 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
+fn a_depth_beyond_one_drives_queues_leaves_its_line_empty_and_the_others_as_they_are() {
+    let page = printed("compare --ios 200 --bs 512 --iodepth 64");
+    assert!(page.contains("dc-express: its queues hold 63 requests"), "{page}");
+    let kept = printed("compare cxl --ios 200 --bs 512 --iodepth 64");
+    let line = |page: &str| {
+        page.lines().find(|line| line.contains(" cxl ") && line.ends_with(char::is_numeric)).map(String::from)
+    };
+    let figures =
+        |page: &str| line(page).map(|line| line.split_whitespace().rev().take(9).map(String::from).collect::<Vec<_>>());
+    assert!(figures(&page).is_some() && figures(&page) == figures(&kept), "{page}{kept}");
+    let cells = document("compare --ios 200 --bs 512 --iodepth 64 --json")["cells"].clone();
+    let has_none = |cell: &&serde_json::Value| cell["iops"].is_null() && cell["iodepth_max"] == 63;
+    assert_eq!(cells.as_array().unwrap().iter().filter(has_none).count(), 1, "{cells}");
+}
+
+#[test]
+fn a_comparison_says_what_each_drive_promises_for_a_write() {
+    let page = printed("compare --ios 200 --iodepth 1");
+    assert!(page.contains("write    an acknowledged write is in the cells\n"), "{page}");
+    let early = printed("compare nvme capi --set media.acknowledge=early --ios 200 --iodepth 1");
+    assert!(early.contains("nvme: an acknowledged write is in the buffers of the memory"), "{early}");
+    assert!(early.contains("capi: an acknowledged write is in the device's buffer"), "{early}");
+}
+
+#[test]
 fn a_comparison_as_json_has_every_cell_and_every_description() {
     let document = document("compare --ios 200 --bs 512,4k --iodepth 1,8 --json");
     let cells = document["cells"].as_array().unwrap();

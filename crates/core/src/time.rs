@@ -127,6 +127,12 @@ impl Span {
     pub const fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
     }
+
+    /// This span times a factor in units of 2^-16.
+    #[inline]
+    pub const fn paced(self, factor: u32) -> Span {
+        Span((self.0 as u128 * factor as u128 >> 16) as u64)
+    }
 }
 
 impl Add<Span> for Time {

@@ -54,11 +54,7 @@ fn any_parts() -> impl Strategy<Value = Vec<String>> {
     let link = (
         (1..=6u32, select(&[1u32, 4, 8, 16][..])),
         one_of(&["link.max_payload_bytes=128", "link.max_payload_bytes=512", "link.max_payload_bytes=4096"]),
-        one_of(&[
-            "link.max_read_request_bytes=512",
-            "link.max_read_request_bytes=128",
-            "link.read_completion_boundary_bytes=128",
-        ]),
+        one_of(&["link.max_read_request_bytes=512", "link.max_read_request_bytes=128", "link.completion_bytes=128"]),
         one_of(&["link.read_tags=4", "link.read_tags=256", "link.hops=2", "link.one_way_ns=0"]),
         one_of(&["link.dllps=true", "link.dllps=false", "link.granularity=packet"]),
     );

@@ -225,11 +225,7 @@ fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = String> {
 fn any_drive() -> impl Strategy<Value = (&'static str, Vec<String>)> {
     let link = (
         (1..=6u32, prop::sample::select(&[1u32, 2, 4, 8, 16][..])),
-        one_of(&[
-            "link.max_payload_bytes=128",
-            "link.max_payload_bytes=512",
-            "link.read_completion_boundary_bytes=128",
-        ]),
+        one_of(&["link.max_payload_bytes=128", "link.max_payload_bytes=512", "link.completion_bytes=128"]),
         one_of(&[
             "link.posted_header_credits=2",
             "link.non_posted_header_credits=1",

@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{counter, drive, reads, run};
+use common::{counter, drive, jobs, reads, run};
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::{DirectionOutcome, Outcome, Stage};
+use phaselink_core::predict::predict;
 use phaselink_core::request::{Io, Op};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::{Span, Time};
@@ -59,9 +60,29 @@ fn a_saturated_card_writes_two_pages_in_a_program_and_three_chips_on_each_bus() 
 
 #[test]
 fn late_completion_comes_one_program_time_after_early_completion() {
-    let (early, late) = (lone_writes(&[]), lone_writes(&["media.acknowledge=late"]));
+    let chips_alone = "pss.cache_pages=0";
+    let (early, late) = (lone_writes(&[chips_alone]), lone_writes(&[chips_alone, "media.acknowledge=late"]));
     assert_eq!(late.total.min() - early.total.min(), Span::from_us(120));
     assert_eq!(late.total.max() - early.total.max(), Span::from_us(120));
+}
+
+#[test]
+fn an_idle_card_acknowledges_writes_no_later_than_a_busy_one() {
+    let drive = drive("pss", &[]);
+    let mean = |job: &str| run(&drive, job).jobs[0].write.total.mean_ns();
+    let busy = mean("rw=randwrite bs=4k number_ios=500");
+    let idle = mean("rw=randwrite bs=4k number_ios=500 thinktime=1ms");
+    // A thread that has slept is switched to first.
+    assert!(idle <= busy + drive.host.context_switch.as_ns() + 1.0, "{idle} {busy}");
+}
+
+#[test]
+fn writes_of_a_sector_pass_no_more_often_than_the_banks_of_their_pages_are_free() {
+    let drive = drive("pss", &["media.wear_levelling=none"]);
+    let job = "rw=randwrite bs=512 iodepth=32 ramp_time=400ms runtime=100ms";
+    let bound = predict(&drive, &jobs(&drive, job)).jobs[0].demands[0].clone();
+    let found = run(&drive, job).iops();
+    assert!(found <= bound.bound_iops() && bound.bound_iops() < 1.4 * found, "{found} of {bound:?}");
 }
 
 #[test]

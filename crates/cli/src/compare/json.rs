@@ -5,12 +5,16 @@ use phaselink_core::ledger::Latency;
 use serde_json::{Map, Value, json};
 
 use super::{Cell, Comparison, Group};
+use crate::words;
 
 const PERCENTILES: [(&str, f64); 4] = [("p50_ns", 50.0), ("p90_ns", 90.0), ("p99_ns", 99.0), ("p99_9_ns", 99.9)];
 
 /// One object: `cells` with the figures, `descriptions` with every drive as it was run.
 pub fn document(comparison: &Comparison, groups: &[Group]) -> Value {
-    let cell = |group: &Group, drive: &Drive, cell: &Cell| entry(comparison, group, drive, cell);
+    let cell = |group: &Group, drive: &Drive, cell: &Option<Cell>| match cell {
+        Some(cell) => entry(comparison, group, drive, cell),
+        None => too_deep(comparison, group, drive),
+    };
     let cells: Vec<Value> = groups
         .iter()
         .flat_map(|group| comparison.drives.iter().zip(&group.cells).map(|(drive, found)| cell(group, drive, found)))
@@ -28,11 +32,8 @@ pub fn document(comparison: &Comparison, groups: &[Group]) -> Value {
 
 fn entry(comparison: &Comparison, group: &Group, drive: &Drive, cell: &Cell) -> Value {
     let (outcome, latency) = (&cell.outcome, &cell.figures.total);
-    let mut entry = Map::from_iter([
-        (String::from("drive"), json!(drive.name)),
-        (String::from("bs"), json!(group.bytes)),
-        (String::from("iodepth"), json!(group.iodepth)),
-        (String::from("rw"), json!(comparison.rw)),
+    let mut entry = labels(comparison, group, drive);
+    entry.extend([
         (String::from("ios"), json!(outcome.ios())),
         (String::from("iops"), json!(outcome.iops())),
         (String::from("bytes_per_s"), json!(outcome.bytes_per_s())),
@@ -48,6 +49,23 @@ fn entry(comparison: &Comparison, group: &Group, drive: &Drive, cell: &Cell) -> 
         (String::from("memory_joules_per_io"), json!(outcome.memory_joules_per_io())),
         (String::from("stages"), stages(cell)),
     ]);
+    Value::Object(entry)
+}
+
+fn labels(comparison: &Comparison, group: &Group, drive: &Drive) -> Map<String, Value> {
+    Map::from_iter([
+        (String::from("drive"), json!(drive.name)),
+        (String::from("bs"), json!(group.bytes)),
+        (String::from("iodepth"), json!(group.iodepth)),
+        (String::from("rw"), json!(comparison.rw)),
+        (String::from("acknowledged_write"), json!(words::promise(drive))),
+    ])
+}
+
+/// A drive whose queues are too short says how long they are.
+fn too_deep(comparison: &Comparison, group: &Group, drive: &Drive) -> Value {
+    let mut entry = labels(comparison, group, drive);
+    entry.insert(String::from("iodepth_max"), json!(drive.limits().queue_slots()));
     Value::Object(entry)
 }
 

@@ -11,7 +11,7 @@ use phaselink_core::drive_file::shipped;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::simulation::Simulation;
-use phaselink_core::workload::{Job, fio};
+use phaselink_core::workload::{Job, JobFile, Limits, fio};
 use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
@@ -67,11 +67,11 @@ struct Comparison {
     set: Vec<String>,
 }
 
-/// A block size and a queue depth, with the job on each drive.
+/// A block size and a queue depth, with the job on each drive whose queues are long enough for it.
 struct Point {
     bytes: u32,
     iodepth: u32,
-    jobs: Vec<Job>,
+    jobs: Vec<Option<Job>>,
 }
 
 /// The result of one drive at one point.
@@ -81,11 +81,11 @@ struct Cell {
     figures: DirectionOutcome,
 }
 
-/// The results of all drives, in their order, at one point.
+/// The results of all drives, in their order, at one point; none of a drive whose queues are too short for it.
 struct Group {
     bytes: u32,
     iodepth: u32,
-    cells: Vec<Cell>,
+    cells: Vec<Option<Cell>>,
 }
 
 /// Run the command.
@@ -131,10 +131,27 @@ impl Arguments {
         let options =
             [("rw", self.rw.as_str()), ("bs", bs), ("iodepth", iodepth), ("number_ios", &ios), ("io_size", "1024p")];
         let file = fio::from_flags(&options)?;
-        let jobs = input::all(drives.iter().map(|drive| file.resolve(&drive.limits(), &Default::default())))?;
-        let jobs: Vec<Job> = jobs.into_iter().flatten().collect();
-        // There is a job for each drive, and at least one drive.
-        Ok(Point { bytes: jobs[0].read_blocks[0].bytes, iodepth: jobs[0].iodepth, jobs })
+        let jobs: Vec<Option<Job>> = input::all(drives.iter().map(|drive| job_on(drive, &file)))?;
+        if let Some(job) = jobs.iter().flatten().next() {
+            return Ok(Point { bytes: job.read_blocks[0].bytes, iodepth: job.iodepth, jobs });
+        }
+        // No queue is long enough: each says so.
+        let problems = input::all(drives.iter().map(|drive| file.resolve(&drive.limits(), &Default::default())));
+        Err(problems.err().unwrap_or_default())
+    }
+}
+
+/// The job on a drive; none if only the drive's queues are too short for it.
+fn job_on(drive: &Drive, file: &JobFile) -> Result<Option<Job>, Problems> {
+    let limits = drive.limits();
+    let problems = match file.resolve(&limits, &Default::default()) {
+        Ok(jobs) => return Ok(jobs.into_iter().next()),
+        Err(problems) => problems,
+    };
+    let endless = Limits { queue_entries: u32::MAX, ..limits };
+    match file.resolve(&endless, &Default::default()) {
+        Ok(_) => Ok(None),
+        Err(_) => Err(problems),
     }
 }
 
@@ -142,12 +159,14 @@ impl Comparison {
     /// Run all of it, on all processors.
     fn run(&self) -> Result<Vec<Group>, Problems> {
         let pairs = self.points.iter().flat_map(|point| self.drives.iter().zip(&point.jobs));
-        let simulations = pairs.map(|(drive, job)| Simulation::new(drive, std::slice::from_ref(job), self.seed));
-        let mut simulations = input::all(simulations)?;
-        let progress = Progress::of(simulations.len());
-        simulations.par_iter_mut().for_each(|simulation| progress.drive(simulation, || false));
+        let simulation = |drive, job: &Option<Job>| {
+            job.as_ref().map(|job| Simulation::new(drive, std::slice::from_ref(job), self.seed)).transpose()
+        };
+        let mut simulations = input::all(pairs.map(|(drive, job)| simulation(drive, job)))?;
+        let progress = Progress::of(simulations.iter().flatten().count());
+        simulations.par_iter_mut().flatten().for_each(|simulation| progress.drive(simulation, || false));
         progress.finish();
-        let mut cells = simulations.iter().map(|simulation| Cell::from(simulation.outcome()));
+        let mut cells = simulations.iter().map(|simulation| simulation.as_ref().map(|run| Cell::from(run.outcome())));
         let group = |point: &Point| Group {
             bytes: point.bytes,
             iodepth: point.iodepth,

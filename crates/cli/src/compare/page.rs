@@ -10,12 +10,14 @@ use super::{Cell, Comparison, Group, remarks};
 use crate::output::{Style, styled, with_bold_head};
 use crate::words;
 
+const COLUMNS: [&str; 9] = ["mean us", "p50", "p99", "p99.9", "kIOPS", "GB/s", "link %", "cores", "uJ/IO"];
+
 /// The whole page.
 pub fn page(comparison: &Comparison, groups: &[Group]) -> String {
     let mut text = heading(comparison);
     text.push('\n');
     text.push_str(&with_bold_head(&table(comparison, groups).to_string()));
-    for remark in remarks::remarks(&comparison.drives, groups) {
+    for remark in gaps(comparison, groups).into_iter().chain(remarks::remarks(&comparison.drives, groups)) {
         let _ = write!(text, "\n{}", words::wrapped(&remark, "  "));
     }
     text
@@ -32,9 +34,12 @@ fn heading(comparison: &Comparison) -> String {
         comparison.seed,
     );
     let mut text = format!("{}\n\n", styled(&title, Style::Bold));
-    for (label, describe) in
-        [("memory", words::memory as fn(&Drive) -> String), ("link", words::link), ("host", words::host)]
-    {
+    for (label, describe) in [
+        ("memory", words::memory as fn(&Drive) -> String),
+        ("write", words::promise),
+        ("link", words::link),
+        ("host", words::host),
+    ] {
         write_shared(&mut text, label, drives, describe);
     }
     if !comparison.set.is_empty() {
@@ -63,23 +68,25 @@ fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&
 
 fn table(comparison: &Comparison, groups: &[Group]) -> Table {
     let mut table = Table::new().left("block").right("depth").left("drive");
-    for column in ["mean us", "p50", "p99", "p99.9", "kIOPS", "GB/s", "link %", "cores", "uJ/IO"] {
+    for column in COLUMNS {
         table = table.right(column);
     }
     for group in groups {
         table.group();
         let mut labels = [words::size(group.bytes.into()), group.iodepth.to_string()];
         for (drive, cell) in comparison.drives.iter().zip(&group.cells) {
-            table.row(row(std::mem::take(&mut labels), &drive.name, cell));
+            let labels = std::mem::take(&mut labels);
+            table
+                .row(cell.as_ref().map_or_else(|| blank(&labels, &drive.name), |cell| row(&labels, &drive.name, cell)));
         }
     }
     table
 }
 
 /// The labels of a group stand in its first row alone.
-fn row(labels: [String; 2], drive: &str, cell: &Cell) -> Vec<String> {
+fn row(labels: &[String; 2], drive: &str, cell: &Cell) -> Vec<String> {
     let (outcome, latency) = (&cell.outcome, &cell.figures.total);
-    let mut row = Vec::from(labels);
+    let mut row = labels.to_vec();
     row.extend([String::from(drive), words::figure(latency.mean_ns() / 1e3)]);
     row.extend([50.0, 99.0, 99.9].map(|percent| percentile(latency, percent)));
     row.extend([
@@ -90,6 +97,23 @@ fn row(labels: [String; 2], drive: &str, cell: &Cell) -> Vec<String> {
         words::figure(outcome.joules_per_io() * 1e6),
     ]);
     row
+}
+
+/// The row of a drive whose queues are too short for the depth.
+fn blank(labels: &[String; 2], drive: &str) -> Vec<String> {
+    let figures = COLUMNS.iter().map(|_| String::from("-"));
+    labels.iter().cloned().chain([String::from(drive)]).chain(figures).collect()
+}
+
+/// A sentence on each drive that has no figures somewhere.
+fn gaps(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
+    let has_gap = |number: usize| groups.iter().any(|group| group.cells[number].is_none());
+    let gap = |(number, drive): (usize, &Drive)| {
+        let slots = drive.limits().queue_slots();
+        has_gap(number)
+            .then(|| format!("{}: its queues hold {slots} requests, so that deeper lines are empty.", drive.name))
+    };
+    comparison.drives.iter().enumerate().filter_map(gap).collect()
 }
 
 /// A percentile that no request lies beyond is not known.

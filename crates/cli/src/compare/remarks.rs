@@ -31,9 +31,14 @@ pub fn remarks(drives: &[Drive], groups: &[Group]) -> Vec<String> {
     [soonest(shallow, &ranking), step_by_step(&ranking), most].into_iter().flatten().collect()
 }
 
+/// The drives that have a cell, with it.
+fn entries<'a>(drives: &'a [Drive], group: &'a Group) -> Vec<Entry<'a>> {
+    drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some((drive, cell.as_ref()?))).collect()
+}
+
 /// The drives with their cells, slowest first.
 fn by_latency<'a>(drives: &'a [Drive], group: &'a Group) -> Vec<Entry<'a>> {
-    let mut ranking: Vec<Entry> = drives.iter().zip(&group.cells).collect();
+    let mut ranking: Vec<Entry> = entries(drives, group);
     ranking.sort_by(|left, right| mean_ns(right.1).total_cmp(&mean_ns(left.1)));
     ranking
 }
@@ -107,7 +112,7 @@ fn step_by_step(ranking: &[Entry]) -> Option<String> {
 
 /// Who serves most requests, and what keeps it and the last from more.
 fn most(drives: &[Drive], group: &Group) -> Option<String> {
-    let mut ranking: Vec<Entry> = drives.iter().zip(&group.cells).collect();
+    let mut ranking: Vec<Entry> = entries(drives, group);
     ranking.sort_by(|left, right| left.1.outcome.iops().total_cmp(&right.1.outcome.iops()));
     let [(least, least_cell), .., (most, most_cell)] = ranking.as_slice() else { return None };
     Some(format!(

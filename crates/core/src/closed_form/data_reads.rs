@@ -110,7 +110,7 @@ impl<'a> DataReads<'a> {
         let read = self.requested.front()?;
         let requests = self.parts.data_read(read.bytes);
         let first = read.arrived - (self.parts.on_wire(&requests) - self.parts.link.packet_times(&requests).0);
-        let ready = (first + self.parts.root_complex.read_latency()).max(read.arrived);
+        let ready = (first + self.parts.root_complex.data_read_latency()).max(read.arrived);
         Some(ready.max(self.down.wire.free_at()))
     }
 
@@ -170,7 +170,7 @@ impl Parts<'_> {
         let requests = self.data_read(first_bytes);
         ledger.spend(Stage::Transfer, self.on_wire(&requests));
         ledger.spend(Stage::Propagation, self.link.one_way());
-        ledger.spend(Stage::HostRead, self.host_memory(first_bytes));
+        ledger.spend(Stage::HostRead, self.data_memory(first_bytes));
         ledger.spend(Stage::Transfer, answers);
         ledger.spend(Stage::Propagation, self.link.one_way());
     }

@@ -37,6 +37,12 @@ impl Demands {
         }
     }
 
+    /// The demands on everything but this resource.
+    pub fn without(mut self, resource: &str) -> Demands {
+        self.0.retain(|demand| demand.resource != resource);
+        self
+    }
+
     fn add_ns(&mut self, resource: &str, servers: f64, busy_ns: f64) {
         match self.0.iter_mut().find(|demand| demand.resource == resource) {
             Some(demand) => demand.busy_ns += busy_ns,

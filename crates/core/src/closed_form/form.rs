@@ -100,11 +100,13 @@ impl Parts<'_> {
     /// What of link and host makes requests take longer now and then, whatever they carry.
     pub fn chance(&self) -> Option<&'static str> {
         let (link, root) = (&self.drive.link, &self.drive.root_complex);
-        let chance =
-            link.bit_error_rate > 0.0 || root.late_write_ratio > 0.0 || root.iommu && root.iommu_miss_ratio > 0.0;
+        let chance = link.bit_error_rate > 0.0 || root.late_write_ratio > 0.0;
         let doubts = [
-            (chance, "errors, late writes and translation misses come by chance"),
+            (chance, "errors and late writes come by chance"),
+            (root.iommu, "addresses may miss in the cache of the IOMMU"),
+            (self.root_complex.settle().is_none(), "rings and data lie on different sockets"),
             (link.duplex == Duplex::Shared, "both directions share the wire"),
+            (self.drive.host.variation > 0.0, "the times of software vary"),
             (self.drive.host.wait == Wait::Hybrid, "a hybrid wait oversleeps"),
         ];
         first_reason(&doubts)
@@ -113,7 +115,8 @@ impl Parts<'_> {
     /// Whether reads of host memory meet its refresh.
     pub fn refreshes(&self) -> bool {
         let root = &self.drive.root_complex;
-        matches!(root.placement, Placement::Dram | Placement::RemoteDram) && !root.refresh.is_zero()
+        let in_dram = |placement| matches!(placement, Placement::Dram | Placement::RemoteDram);
+        (in_dram(root.placement) || in_dram(root.data_placement)) && !root.refresh.is_zero()
     }
 
     /// The latency of requests that begin at these places, from the ledger of one at each; `at(None)` is the ledger of

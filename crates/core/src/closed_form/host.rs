@@ -11,6 +11,14 @@ use crate::request::Op;
 use crate::time::{Span, Time};
 
 impl Parts<'_> {
+    /// What so many threads can do at a time, in cores: the second thread of a core adds its yield.
+    fn cores_used(&self, threads: u32) -> f64 {
+        let host = &self.drive.host;
+        let alone = threads.min(host.cores.into());
+        let beside = threads.min(host.processors().into()) - alone;
+        f64::from(alone) + f64::from(beside) * host.thread_yield
+    }
+
     /// A processor cost at the clock that the cores run at.
     pub fn at_clock(&self, cost: Span) -> Span {
         cost.scale(self.clock_ratio())
@@ -101,7 +109,7 @@ impl Parts<'_> {
     /// What a request costs the cores of its threads: `software` each, and a share of an interrupt that can serve all
     /// requests outstanding on a queue.
     pub fn demand_cores(&self, demands: &mut Demands, workload: &Workload, software: Span, interrupts: bool) {
-        let cores = f64::from(workload.threads.min(self.drive.host.cores.into()));
+        let cores = self.cores_used(workload.threads);
         demands.add("cores", cores, software, 1.0);
         if interrupts && self.drive.host.wait == Wait::Sleep {
             let handler = self.at_clock(self.drive.host.interrupt_handler);

@@ -38,7 +38,7 @@ impl Parts<'_> {
 
     /// The completions that answer them.
     pub fn answer(&self, bytes: u32) -> Packet {
-        let chunk_bytes = self.drive.link.read_completion_boundary_bytes;
+        let chunk_bytes = self.drive.link.completion_bytes_max();
         Packet { kind: Kind::Completion, ..Packet::write(Direction::Down, 0, bytes, chunk_bytes, NO_TOKEN) }
     }
 
@@ -63,6 +63,12 @@ impl Parts<'_> {
     pub fn host_memory(&self, bytes: u32) -> Span {
         let requests = self.read(bytes);
         self.root_complex.read_latency() - (self.on_wire(&requests) - self.each(&requests))
+    }
+
+    /// The same for user data.
+    pub fn data_memory(&self, bytes: u32) -> Span {
+        let requests = self.data_read(bytes);
+        self.root_complex.data_read_latency() - (self.on_wire(&requests) - self.each(&requests))
     }
 
     /// From the device's read of `bytes` of host memory to the last of them being there.

@@ -10,7 +10,6 @@ use crate::media::wear::Layout;
 use crate::media::{Acknowledge, Timing};
 use crate::request::Op;
 use crate::time::{Span, Time};
-use crate::tlp::Kind;
 
 /// Requests whose places in stripe and program unit are looked at before they are taken to be all different.
 const PLACES_MAX: u64 = 64;
@@ -31,8 +30,9 @@ pub struct Access {
 #[derive(Clone, Copy, Debug)]
 struct Spread {
     /// Stripes that it touches at least, and their work in all: transfers as banks wait for them, the same summed over
-    /// the buses, programs.
+    /// the buses, programs of so many units.
     pieces: u64,
+    units: u64,
     transfer: Span,
     bus_time: Span,
     program: Span,
@@ -59,6 +59,7 @@ impl Parts<'_> {
     pub fn places(&self, workload: &Workload, class: &Class) -> Option<impl Iterator<Item = u64> + use<>> {
         let (stripe, unit) = (self.geometry.stripe_bytes, self.timing().program_bytes);
         let units_repeat = class.op == Op::Read || stripe.is_multiple_of(unit) || unit.is_multiple_of(stripe);
+        let units_repeat = units_repeat && !self.crosses_units(class);
         let (count, offset, bytes) = (self.place_count(workload, class), workload.offset, u64::from(class.bytes));
         let are_known = class.aligned && units_repeat && count <= PLACES_MAX && !self.is_interrupted(class.op);
         are_known.then(|| (0..count).map(move |place| offset + place * bytes))
@@ -79,6 +80,13 @@ impl Parts<'_> {
     fn fits_units(&self, class: &Class) -> bool {
         let unit = self.timing().program_bytes;
         class.op == Op::Read || unit.is_multiple_of(class.bytes) || class.bytes.is_multiple_of(unit)
+    }
+
+    /// Whether a bank may get parts of two program units by a request whose stripes are smaller than these.
+    fn crosses_units(&self, class: &Class) -> bool {
+        let unit = u64::from(self.timing().program_bytes) * u64::from(self.banks());
+        let has_more = self.geometry.stripe_bytes < self.timing().program_bytes;
+        class.op == Op::Write && has_more && !unit.is_multiple_of(class.bytes.into())
     }
 
     /// A request that reaches the memory in so many commands, one after the other.
@@ -128,9 +136,8 @@ impl Parts<'_> {
         let first = before + self.first_transfer(chunk_bytes);
         let over_buses = before + self.bus_share(Op::Read, bytes);
         let over_banks = (before * spread.pieces + spread.transfer) / u64::from(self.banks());
-        let each = self.link.packet_time(Kind::MemoryWrite, chunk_bytes);
-        let before_last = u64::from(bytes.div_ceil(chunk_bytes) - 1);
-        first.max(over_buses.max(over_banks) - each * before_last) + self.drive.media.ecc_decode
+        let before_last = self.link.stream_until(bytes.div_ceil(chunk_bytes) - 1, chunk_bytes);
+        first.max(over_buses.max(over_banks).saturating_sub(before_last)) + self.drive.media.ecc_decode
     }
 
     /// No write is acknowledged sooner: its last byte has crossed a bus and, if that is asked for, its cells are
@@ -146,14 +153,14 @@ impl Parts<'_> {
                 (over_buses + programmed).max((transfers + spread.program) / banks)
             }
             Acknowledge::Early => {
-                let programs = self.program_least() * spread.pieces.saturating_sub(banks);
+                let programs = self.program_least() * spread.units.saturating_sub(banks);
                 over_buses.max((transfers + programs) / banks)
             }
         }
     }
 
     /// The least that a program unit takes, whatever chance makes of random data.
-    fn program_least(&self) -> Span {
+    pub(crate) fn program_least(&self) -> Span {
         let (media, cells) = (&self.drive.media, Cells::of(&self.drive.media));
         match media.data_pattern {
             DataPattern::Random => cells.time(DataPattern::Zeros).min(cells.time(DataPattern::Ones)),
@@ -165,9 +172,25 @@ impl Parts<'_> {
     fn spread(&self, op: Op, bytes: u32) -> Spread {
         let timing = self.timing();
         let pieces = bytes.div_ceil(self.geometry.stripe_bytes);
-        let units = pieces.max(bytes.div_ceil(timing.program_bytes));
+        // What a bank gets of a request lies side by side in it, and is programmed unit by unit.
+        let banks = self.banks().min(pieces);
+        let units = u64::from((bytes / banks).div_ceil(timing.program_bytes)) * u64::from(banks);
         let (transfer, bus_time) = self.transfers(op, bytes);
-        Spread { pieces: pieces.into(), transfer, bus_time, program: self.program_least() * u64::from(units) }
+        Spread { pieces: pieces.into(), units, transfer, bus_time, program: self.program_least() * units }
+    }
+
+    /// Share of a write's programs that it cannot spare by joining what others write: all, unless it is a part of a
+    /// unit that follows another, or meets one by chance that waits for its turn or in a write buffer.
+    fn programs_alone(&self, workload: &Workload, class: &Class, units: u64) -> f64 {
+        let unit_bytes = f64::from(self.timing().program_bytes);
+        let least = (f64::from(class.bytes) / unit_bytes / units as f64).min(1.0);
+        let waiting = workload.outstanding as f64 + f64::from(self.banks());
+        let met = (waiting * unit_bytes / workload.region_bytes.max(1) as f64).min(1.0);
+        match workload.sequential || self.chips.is_some() {
+            true if self.chips.is_some() => 1.0,
+            true => least,
+            false => 1.0 - met * (1.0 - least),
+        }
     }
 
     /// Its transfers, as banks wait for them and summed over the buses.
@@ -217,11 +240,13 @@ impl Parts<'_> {
         let stripe = u64::from(self.geometry.stripe_bytes);
         let last = workload.offset.saturating_add(workload.region_bytes.max(1) - 1);
         let stripes = (last / stripe - workload.offset / stripe + 1) as f64;
-        let program = if class.op == Op::Read { Span::ZERO } else { spread.program };
+        let program = match class.op {
+            Op::Read => Span::ZERO,
+            Op::Write => spread.program.scale(self.programs_alone(workload, class, spread.units)),
+        };
         let held = self.before(class.op) * spread.pieces + spread.transfer + program;
         let buses_per_channel = self.chips.map_or(1, |chips| chips.buses()) as f64;
-        // A pause takes its share of the time of all banks.
-        let awake = 1.0 - self.pause_share();
+        let awake = 1.0 - self.pause_share(workload);
         demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held, 1.0);
         demands.add("media buses", (stripes * buses_per_channel).min(f64::from(self.buses())), spread.bus_time, 1.0);
         if class.op == Op::Write {
@@ -245,9 +270,19 @@ impl Parts<'_> {
         }
     }
 
-    fn pause_share(&self) -> f64 {
+    /// Share of its time that a bank loses to pauses at least: no access starts in one, but those under way go on.
+    fn pause_share(&self, workload: &Workload) -> f64 {
         let (pause, interval) = (self.drive.media.housekeeping, self.drive.media.housekeeping_interval);
-        if pause.is_zero() { 0.0 } else { pause.as_ns() / interval.as_ns() }
+        if pause.is_zero() || interval.is_zero() {
+            return 0.0;
+        }
+        let held = |class: &Class| {
+            let spread = self.spread(class.op, class.bytes);
+            let program = if class.op == Op::Read { Span::ZERO } else { spread.program };
+            self.before(class.op) * spread.pieces + spread.transfer + program
+        };
+        let longest = workload.classes.iter().map(held).max().unwrap_or_default();
+        pause.saturating_sub(longest).as_ns() / interval.as_ns()
     }
 
     fn timing(&self) -> &Timing {

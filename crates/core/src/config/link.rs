@@ -15,8 +15,10 @@ section! {
         max_payload_bytes => max_payload_bytes: u32 = 128, [128, 256, 512, 1024, 2048, 4096];
         /// Largest read that one request packet may ask for (Max_Read_Request_Size)
         max_read_request_bytes => max_read_request_bytes: u32 = 512, [128, 256, 512, 1024, 2048, 4096];
-        /// Size into which the root complex cuts read completions (Read Completion Boundary: 64 or 128; larger in models that answer a read with one packet)
-        read_completion_boundary_bytes => read_completion_boundary_bytes: u32 = 64, [64, 128, 256, 512, 1024, 2048, 4096];
+        /// Multiples of this are where the root complex may cut the answer to a read (Read Completion Boundary, PCI Express Base Specification 6.0, section 2.3.1.1)
+        read_completion_boundary_bytes => read_completion_boundary_bytes: u32 = 64, [64, 128];
+        /// Payload of the completions that it makes of an answer, a multiple of the boundary, or 0 for the largest payload
+        completion_bytes => completion_bytes: u32 = 0, [0, 64, 128, 256, 512, 1024, 2048, 4096];
         /// Address width in the headers of requests: 64 bits make a header of 4 double words, 32 of 3
         address_bits => address_bits: u8 = 64, [32, 64];
         /// Time from the last symbol leaving one end to the packet being usable at the other, without hops
@@ -59,6 +61,15 @@ section! {
         data_requests => data_requests: bool = true, any();
         /// Whether ACKs travel when the wire has room (`pipelined`), or a packet without user data holds the wire until its own ACK has passed (`awaited`)
         acknowledge => acknowledge: LinkAcknowledge = LinkAcknowledge::Pipelined, any();
+    }
+}
+
+impl Link {
+    /// Payload of each completion of an answer but the last: none carries more than a packet may, or than one request
+    /// has asked for (PCI Express Base Specification 6.0, section 2.3.1.1).
+    pub fn completion_bytes_max(&self) -> u32 {
+        let size_max = self.max_payload_bytes.min(self.max_read_request_bytes);
+        if self.completion_bytes == 0 { size_max } else { self.completion_bytes.min(size_max) }
     }
 }
 

@@ -27,7 +27,7 @@ section! {
         program_ns => program: Span = us(120), ZERO..=LONGEST;
         /// Bytes that one array write programs in a bank at once
         program_bytes => program_bytes: u32 = 4096, 1..=1 << 26;
-        /// When a write is reported done: `early` (data in the row buffers) or `late` (cells programmed)
+        /// When a write is reported done: `early` (data in a buffer: the controller's, or the row buffers) or `late` (cells programmed)
         acknowledge => acknowledge: Acknowledge = Acknowledge::Late, any();
         /// Bytes of a stripe in each chip of a bank, moved in one access; 0 where the chips of a bank act as one
         chip_bytes => chip_bytes: u32 = 0, 0..=1 << 20;

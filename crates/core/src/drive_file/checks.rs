@@ -196,15 +196,19 @@ fn lane_rate(drive: &Drive) -> Option<Broken> {
     )
 }
 
-/// A completion carries no more than a packet may, and answers no more than one request (section 2.3.1.1).
+/// A completion carries no more than a packet may, answers no more than one request, and ends at a boundary (section
+/// 2.3.1.1).
 fn completion_size(drive: &Drive) -> Option<Broken> {
-    let size = drive.link.read_completion_boundary_bytes;
+    let (size, boundary) = (drive.link.completion_bytes, drive.link.read_completion_boundary_bytes);
     let size_max = drive.link.max_payload_bytes.min(drive.link.max_read_request_bytes);
     broken_if(
-        size > size_max,
-        &["link.read_completion_boundary_bytes", "link.max_payload_bytes", "link.max_read_request_bytes"],
-        format!("link.read_completion_boundary_bytes is {size}"),
-        format!("up to {size_max}, the smaller of link.max_payload_bytes and link.max_read_request_bytes"),
+        size > 0 && !(boundary..=size_max).contains(&size),
+        &["link.completion_bytes", "link.max_payload_bytes", "link.max_read_request_bytes"],
+        format!("link.completion_bytes is {size}"),
+        format!(
+            "0, or link.read_completion_boundary_bytes ({boundary}) up to {size_max}, the smaller of \
+             link.max_payload_bytes and link.max_read_request_bytes"
+        ),
     )
 }
 

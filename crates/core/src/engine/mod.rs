@@ -117,7 +117,7 @@ impl Engine {
         let root_complex = RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed);
         let settle = root_complex.settle();
         Engine {
-            host: Host::new(drive),
+            host: Host::new(drive, seed),
             driver,
             link: Link::new(&drive.link, drive.root_complex.write_accept, settle.unwrap_or_default(), seed),
             root_complex,

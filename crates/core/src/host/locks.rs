@@ -12,6 +12,7 @@ use crate::time::{Span, Time};
 /// How long a modified cache line takes from one core to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Distances {
+    cores: usize,
     cores_per_socket: usize,
     near: Span,
     far: Span,
@@ -21,14 +22,16 @@ impl Distances {
     /// The distances between the cores of this host.
     pub fn new(host: &config::Host) -> Distances {
         Distances {
+            cores: host.cores.into(),
             cores_per_socket: usize::from(host.cores.div_ceil(host.sockets)).max(1),
             near: host.cache_line_transfer,
             far: host.remote_line_transfer,
         }
     }
 
-    /// Time for `to` to have a line that `from` has written.
+    /// Time for processor `to` to have a line that `from` has written. Threads of one core share its caches.
     pub fn transfer(&self, from: usize, to: usize) -> Span {
+        let (from, to) = (from % self.cores, to % self.cores);
         if from == to {
             Span::ZERO
         } else if from / self.cores_per_socket == to / self.cores_per_socket {
@@ -161,7 +164,7 @@ mod tests {
     /// Two sockets of two cores: 30 ns within one, 110 ns between them.
     fn distances() -> Distances {
         let (near, far) = (Span::from_ns(30), Span::from_ns(110));
-        Distances { cores_per_socket: 2, near, far }
+        Distances { cores: 4, cores_per_socket: 2, near, far }
     }
 
     fn at(ns: u64) -> Time {

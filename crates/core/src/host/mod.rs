@@ -6,6 +6,7 @@
 //! is, is in waiting.rs.
 
 pub mod locks;
+mod pace;
 pub mod stack;
 mod waiting;
 mod walk;
@@ -24,6 +25,7 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::workload::generator::Generator;
 use locks::Distances;
+use pace::Pace;
 use stack::{Stack, Walk, Way};
 use walk::Contention;
 
@@ -128,7 +130,14 @@ pub struct Host {
     threads: Vec<Thread>,
     /// Threads that have not finished.
     unfinished: usize,
+    /// By processor: the first threads of all cores, then the second ones.
     cores: Vec<Core>,
+    /// How many cores there are.
+    core_count: usize,
+    pace: Pace,
+    is_even: bool,
+    /// When the piece of work that is being planned begins.
+    piece_from: Time,
     stack: Stack,
     contention: Contention,
     distances: Distances,
@@ -154,15 +163,23 @@ pub struct Host {
 
 impl Host {
     /// The host of this drive, without threads.
-    pub fn new(drive: &Drive) -> Host {
+    pub fn new(drive: &Drive, seed: u64) -> Host {
         let config = &drive.host;
         let ratio = config.nominal_ghz / config.core_ghz;
         let stack = Stack::new(&drive.stages(), &drive.stack, ratio);
-        let interrupt_cores = if config.interrupt_cores == 0 { config.cores } else { config.interrupt_cores };
+        let interrupt_cores = match config.interrupt_cores {
+            0 => config.processors(),
+            cores => cores.min(config.processors()),
+        };
+        let pace = Pace::new(config, seed);
         Host {
             threads: Vec::new(),
             unfinished: 0,
-            cores: vec![Core::default(); config.cores.into()],
+            cores: vec![Core::default(); config.processors().into()],
+            core_count: config.cores.into(),
+            is_even: pace.is_even(),
+            pace,
+            piece_from: Time::ZERO,
             contention: Contention::new(&stack),
             distances: Distances::new(config),
             stack,
@@ -174,13 +191,13 @@ impl Host {
             interrupt: config.interrupt.scale(ratio),
             idle_exit: config.idle_exit,
             interrupt_handler: config.interrupt_handler.scale(ratio),
-            interrupt_cores: interrupt_cores.min(config.cores).into(),
+            interrupt_cores: interrupt_cores.into(),
             wake: config.wake.scale(ratio),
             time_slice: config.time_slice,
             spin_up_to_bytes: drive.protocol().spin_up_to_bytes(),
             handler_core: None,
             pending: Vec::new(),
-            used: CpuUse { cores: config.cores, ..CpuUse::default() },
+            used: CpuUse { cores: config.processors(), ..CpuUse::default() },
         }
     }
 
@@ -295,6 +312,14 @@ impl Host {
 
     /// Run a handler, or more of one, on a core: when it ends.
     fn run_handler(&mut self, now: Time, core: usize, time: Span) -> Time {
+        let time = match self.draw_pace(now, core) {
+            0 => time,
+            pace => time.paced(pace),
+        };
+        self.occupy_handler(now, core, time)
+    }
+
+    fn occupy_handler(&mut self, now: Time, core: usize, time: Span) -> Time {
         let core = &mut self.cores[core];
         core.free_at = core.free_at.max(now) + time;
         core.handlers += time;
@@ -304,7 +329,7 @@ impl Host {
 
     /// The handler of `vector` waits for the device until `until`, and its core with it.
     pub fn stall(&mut self, now: Time, vector: u16, until: Time) {
-        self.run_handler(now, usize::from(vector) % self.interrupt_cores, until.since(now));
+        self.occupy_handler(now, usize::from(vector) % self.interrupt_cores, until.since(now));
     }
 
     /// The handler has run; the driver may look for completions.
@@ -386,6 +411,7 @@ impl Host {
     /// Start on a request: down the stack, and through the driver.
     fn submit(&mut self, now: Time, thread: u16, next: Next, driver: &AnyDriver, shared: &mut Shared) {
         let begin = self.begin(now, thread);
+        self.piece_from = begin;
         if self.stack.contended() {
             let walk = self.issue(begin, thread, next, shared);
             return self.start_walk(begin, thread, walk, shared);
@@ -417,6 +443,7 @@ impl Host {
         self.stack.advance(&mut walk, ledger);
         self.stack.copy(&walk, next.io.bytes, ledger);
         driver.submit_work(&next.io, thread, &shared.memory, ledger);
+        ledger.set_pace(0);
         let end = ledger.cursor();
         request.submitted = end;
         (walk.request, end)
@@ -439,6 +466,8 @@ impl Host {
             ledger.keep_steps();
         }
         ledger.until(Stage::Queued, begin);
+        let processor = this.core;
+        ledger.set_pace(self.draw_pace(self.piece_from, processor));
         Walk { request: id, op: next.io.op, way: Way::Down, place: 0 }
     }
 
@@ -454,6 +483,8 @@ impl Host {
         ledger.until(Stage::CoreWait, now);
         ledger.until(Stage::Poll, seen);
         ledger.until(Stage::CoreWait, begin);
+        self.piece_from = begin;
+        ledger.set_pace(self.draw_pace(begin, self.threads[usize::from(thread)].core));
         let mut walk = Walk { request: id, op: request.io.op, way: Way::Up, place: 0 };
         driver.complete_work(&request.io, ledger);
         self.stack.copy(&walk, request.io.bytes, ledger);
@@ -473,6 +504,18 @@ impl Host {
                 self.work_beside(thread, driver.work_beside(&next.io));
             }
         }
+    }
+
+    /// The pace of a piece of software that begins on this processor, 0 if all is always alike. It is slower if another
+    /// thread of the core works; one that only waits leaves the core to it (`PAUSE`).
+    #[inline(always)]
+    fn draw_pace(&mut self, begin: Time, processor: usize) -> u32 {
+        if self.is_even {
+            return 0;
+        }
+        let sibling = (processor + self.core_count) % self.cores.len();
+        let is_shared = sibling != processor && self.cores[sibling].free_at > begin;
+        self.pace.draw(is_shared)
     }
 
     /// When a thread's core is free for it, from `at` on.

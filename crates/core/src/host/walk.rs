@@ -134,6 +134,7 @@ impl Host {
             Way::Down => {
                 self.stack.copy(&walk, request.io.bytes, &mut request.ledger);
                 driver.submit_work(&request.io, request.thread, &shared.memory, &mut request.ledger);
+                request.ledger.set_pace(0);
                 Work::Submit(walk.request)
             }
             Way::Up => Work::Complete(walk.request),

@@ -183,6 +183,8 @@ pub struct Ledger {
     start: Time,
     cursor: Time,
     times: StageTimes,
+    /// What is spent takes longer by this factor, in units of 2^-16; 0 stands for 1.
+    pace: u32,
     /// Every step with its stage and its end, if somebody wants to see them.
     keeps_steps: bool,
     steps: Vec<(Stage, Time)>,
@@ -198,6 +200,7 @@ impl Ledger {
     pub fn open(&mut self, start: Time) {
         (self.start, self.cursor) = (start, start);
         self.times.0.fill(Span::ZERO);
+        self.pace = 0;
         self.keeps_steps = false;
         self.steps.clear();
     }
@@ -214,9 +217,16 @@ impl Ledger {
         self.note(stage);
     }
 
+    /// Let what is spent from now on take longer by a factor in units of 2^-16; 0 stands for 1.
+    #[inline]
+    pub fn set_pace(&mut self, pace: u32) {
+        self.pace = pace;
+    }
+
     /// Charge `span` to `stage` and move the cursor by it.
     #[inline]
     pub fn spend(&mut self, stage: Stage, span: Span) {
+        let span = if self.pace == 0 { span } else { span.paced(self.pace) };
         self.times.0[stage as usize] += span;
         self.cursor += span;
         self.note(stage);

@@ -2,7 +2,7 @@
 
 use super::Arrival;
 use super::bursts::Bursts;
-use super::credits::{Credits, Returns};
+use super::credits::{Credits, Returns, data_credits};
 use super::errors::Errors;
 use super::flight::InFlight;
 use super::measure::Measures;
@@ -41,6 +41,8 @@ pub struct Lanes {
     round_trip: Span,
     /// Time for which each receiver holds a posted packet's credits, by direction.
     accept: [Span; 2],
+    /// Headers and data that a receiver of posted packets advertises.
+    posted_credits: (u32, u32),
     /// By direction and class; none for completions, for which both ends keep room (section 2.6.1).
     credits: [[Credits; LIMITED_CLASSES]; 2],
     errors: [Errors; 2],
@@ -74,6 +76,7 @@ impl Lanes {
             posted_before: Time::ZERO,
             round_trip,
             accept: [root_accept, Span::ZERO],
+            posted_credits: (config.posted_header_credits.into(), config.posted_data_credits.into()),
             credits: [root_accept, Span::ZERO].map(|accept| {
                 let returns = |in_turn| Returns { accept, round_trip, in_turn };
                 let (headers, data) = (config.posted_header_credits.into(), config.posted_data_credits.into());
@@ -127,13 +130,31 @@ impl Lanes {
         (measure.each, measure.last)
     }
 
-    /// When a train of posted data may start, so that it never waits for its own data: `first_at` is when the data of
-    /// its first packet is there, `last_at` when all of it is. The last packet leaves as early as if each packet left
-    /// as soon as it could.
+    /// When a train of posted data may start, so that its last packet leaves as early as if each packet left as soon as it
+    /// could, be it data, the wire or credits that it waits for: `first_at` is when the data of the first packet is there,
+    /// `last_at` when all of it is. A wire that is faster than the credits carries packets in between a little too early,
+    /// by no more than a round of credits.
     pub fn stream_start(&self, bytes: u32, chunk_bytes: u32, first_at: Time, last_at: Time) -> Time {
         let before_last = bytes.div_ceil(chunk_bytes).max(1) - 1;
-        let each = self.packet_time(Kind::MemoryWrite, chunk_bytes.min(bytes));
-        first_at.max(last_at - each * u64::from(before_last))
+        first_at.max(last_at - self.stream_until(before_last, chunk_bytes.min(bytes)))
+    }
+
+    /// From the start of a train of posted data that finds all credits there to the start of this packet, counted from 0.
+    pub fn stream_until(&self, packet: u32, chunk_bytes: u32) -> Span {
+        let each = self.packet_time(Kind::MemoryWrite, chunk_bytes);
+        let window = self.stream_window(chunk_bytes);
+        if packet < window {
+            return each * u64::from(packet);
+        }
+        let drained = each.max(self.accept[Direction::Up as usize]) * u64::from(window);
+        let round = drained.max(self.credits_away(Direction::Up, each));
+        round * u64::from(packet / window) + each * u64::from(packet % window)
+    }
+
+    /// Packets of posted data for which credits suffice at once.
+    fn stream_window(&self, chunk_bytes: u32) -> u32 {
+        let (headers, data) = self.posted_credits;
+        headers.min(data / data_credits(chunk_bytes).max(1)).max(1)
     }
 
     /// Use of one direction so far.

@@ -9,6 +9,7 @@ mod bursts;
 pub mod credits;
 mod errors;
 mod flight;
+mod iommu;
 mod lanes;
 mod measure;
 pub mod overhead;

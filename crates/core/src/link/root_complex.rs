@@ -3,6 +3,7 @@
 //! Owes the device: writes settle in order unless they carry the relaxed ordering attribute, and a read sees every
 //! strictly ordered write before it (PCI Express Base Specification 6.0, section 2.4.1).
 
+use super::iommu::Iommu;
 use super::{Arrival, Link};
 use crate::config::{self, Placement};
 use crate::random::mix;
@@ -12,18 +13,24 @@ use crate::time::{Span, Time};
 use crate::tlp::PacketId;
 use crate::tlp::{Direction, Kind, Packet};
 
+/// Part of host memory, where its placement puts it.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    read: Span,
+    write: Span,
+    refresh: Span,
+}
+
 /// The root complex.
 #[derive(Clone, Debug)]
 pub struct RootComplex {
-    read: Span,
-    write: Span,
-    iommu_miss: Span,
-    iommu_miss_ratio: f64,
-    refresh: Span,
+    /// Rings and commands, and user data.
+    regions: [Region; 2],
+    iommu: Option<Iommu>,
     refresh_interval: Span,
     late_write: Span,
     late_write_ratio: f64,
-    read_completion_boundary_bytes: u32,
+    completion_bytes: u32,
     seed: u64,
     /// Every strictly ordered write so far is in memory by then.
     settled_until: Time,
@@ -31,6 +38,23 @@ pub struct RootComplex {
     package_sleep: Span,
     awake: Span,
     awake_until: Time,
+}
+
+impl Region {
+    fn new(config: &config::RootComplex, placement: Placement, uncore_ratio: f64) -> Region {
+        let (in_dram, remote) = match placement {
+            Placement::Cache => (false, Span::ZERO),
+            Placement::Dram => (true, Span::ZERO),
+            Placement::RemoteCache => (false, config.remote),
+            Placement::RemoteDram => (true, config.remote),
+        };
+        let read = if in_dram { config.dram_read } else { config.cache_read.scale(uncore_ratio) };
+        Region {
+            read: read + remote,
+            write: config.write.scale(uncore_ratio) + remote,
+            refresh: if in_dram { config.refresh } else { Span::ZERO },
+        }
+    }
 }
 
 impl RootComplex {
@@ -46,25 +70,13 @@ impl RootComplex {
             true => host.nominal_ghz / host.core_ghz,
             false => 1.0,
         };
-        let read = match config.placement {
-            Placement::Cache => config.cache_read.scale(uncore_ratio),
-            Placement::Dram => config.dram_read,
-            Placement::RemoteCache => config.cache_read.scale(uncore_ratio) + config.remote,
-            Placement::RemoteDram => config.dram_read + config.remote,
-        };
-        let in_dram = matches!(config.placement, Placement::Dram | Placement::RemoteDram);
-        let remote = matches!(config.placement, Placement::RemoteCache | Placement::RemoteDram);
-        let remote_write = if remote { config.remote } else { Span::ZERO };
         RootComplex {
-            read,
-            write: config.write.scale(uncore_ratio) + remote_write,
-            iommu_miss: config.iommu_miss,
-            iommu_miss_ratio: if config.iommu { config.iommu_miss_ratio } else { 0.0 },
-            refresh: if in_dram { config.refresh } else { Span::ZERO },
+            regions: [config.placement, config.data_placement].map(|place| Region::new(config, place, uncore_ratio)),
+            iommu: Iommu::of(config),
             refresh_interval: config.refresh_interval,
             late_write: config.late_write,
             late_write_ratio: config.late_write_ratio,
-            read_completion_boundary_bytes: link.read_completion_boundary_bytes,
+            completion_bytes: link.completion_bytes_max(),
             seed,
             settled_until: Time::ZERO,
             package_sleep: power.package_sleep,
@@ -75,17 +87,30 @@ impl RootComplex {
 
     /// From the arrival of every posted write to its being in memory; nothing if that differs from write to write.
     pub fn settle(&self) -> Option<Span> {
-        (self.late_write_ratio == 0.0 && self.iommu_miss_ratio == 0.0).then_some(self.write)
+        let [rings, data] = self.regions;
+        let alike = self.late_write_ratio == 0.0 && self.iommu.is_none() && rings.write == data.write;
+        alike.then_some(rings.write)
     }
 
-    /// From a read's arrival to its answer, without an IOMMU miss.
+    /// From the arrival of a read of rings and commands to its answer, once it is translated.
     pub fn read_latency(&self) -> Span {
-        self.read
+        self.region(false).read
     }
 
-    /// From a write's arrival to its data being visible, if it is neither late nor translated.
+    /// The same for user data.
+    pub fn data_read_latency(&self) -> Span {
+        self.region(true).read
+    }
+
+    /// From a write's arrival to its data being visible, if it is neither late nor translated; the least if that depends
+    /// on what it writes.
     pub fn write_latency(&self) -> Span {
-        self.write
+        let [rings, data] = self.regions;
+        rings.write.min(data.write)
+    }
+
+    fn region(&self, user_data: bool) -> Region {
+        self.regions[usize::from(user_data)]
     }
 
     /// Share of the time up to `now` in which the device's reads kept the package awake.
@@ -112,20 +137,23 @@ impl RootComplex {
     fn on_write(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
         let flight = &link.bursts[arrival.packet];
         let (serial, each, relaxed) = (flight.serial(), flight.each(), flight.packet.relaxed);
-        let translation = self.translation(serial, arrival.first);
+        let first_bytes = u64::from(arrival.first) * u64::from(flight.packet.chunk_bytes);
+        let bytes = arrival.count.saturating_mul(flight.packet.chunk_bytes).min(flight.packet.bytes);
+        let write = self.region(flight.packet.user_data).write;
+        let translation = self.translation(now, flight.packet.address + first_bytes, bytes);
         if self.late_write_ratio == 0.0 {
             let event = match arrival.count == flight.count() {
                 true => Event::Settle(arrival.packet),
                 false => Event::SettleOne { place: arrival.first as u16, packet: arrival.packet },
             };
-            return shared.scheduler.at(self.settle_at(now + self.write + translation, relaxed), event);
+            return shared.scheduler.at(self.settle_at(now + write + translation, relaxed), event);
         }
         for place in 0..arrival.count {
             let arrived = now - each * u64::from(arrival.count - 1 - place);
             let index = arrival.first + place;
             let late = self.late(serial, index);
-            let at = self.settle_at(arrived + self.write + translation + late, relaxed);
-            if !relaxed && at > arrived + self.write + translation {
+            let at = self.settle_at(arrived + write + translation + late, relaxed);
+            if !relaxed && at > arrived + write + translation {
                 link.hold_posted(Direction::Up, arrived, at);
             }
             shared.scheduler.at(at.max(now), Event::SettleOne { place: index as u16, packet: arrival.packet });
@@ -185,8 +213,10 @@ impl RootComplex {
     /// Memory is looked at; the answer starts after the latency of the access, which the first request has begun.
     #[inline(always)]
     pub fn on_look(&mut self, now: Time, id: PacketId, link: &mut Link, shared: &mut Shared) {
-        let serial = link.bursts[id].serial();
-        let latency = self.read + self.translation(serial, 0) + self.refreshing(serial);
+        let (serial, packet) = (link.bursts[id].serial(), link.bursts[id].packet);
+        let region = self.region(packet.user_data);
+        let translation = self.translation(now, packet.address, packet.bytes);
+        let latency = region.read + translation + self.refreshing(serial, region.refresh);
         let flight = &mut link.bursts[id];
         flight.packet.sampled_at = now;
         let at = (flight.first_arrival + latency).max(now);
@@ -202,7 +232,7 @@ impl RootComplex {
         let packet = &mut link.bursts[id].packet;
         packet.kind = Kind::Completion;
         packet.direction = Direction::Down;
-        packet.chunk_bytes = self.read_completion_boundary_bytes;
+        packet.chunk_bytes = self.completion_bytes;
         link.send_on(now, id, shared);
     }
 
@@ -212,22 +242,19 @@ impl RootComplex {
         self.awake_until = until;
     }
 
-    /// What an IOMMU miss costs this access. Drawn from the packet's serial number, so that it does not depend on
-    /// what else is under way.
-    fn translation(&self, serial: u64, index: u32) -> Span {
-        match self.iommu_miss_ratio > 0.0 && self.draw(serial, index, 1) < self.iommu_miss_ratio {
-            true => self.iommu_miss,
-            false => Span::ZERO,
-        }
+    /// How long the translation of an address takes.
+    fn translation(&mut self, now: Time, address: u64, bytes: u32) -> Span {
+        self.iommu.as_mut().map_or(Span::ZERO, |iommu| iommu.translate(now, address, bytes).since(now))
     }
 
-    /// What is left of a refresh that a read from DRAM meets. Its rank is anywhere between two of them.
-    fn refreshing(&self, serial: u64) -> Span {
-        if self.refresh.is_zero() {
+    /// What is left of a refresh that a read from DRAM meets. Its rank is anywhere between two of them. Drawn from the
+    /// packet's serial number, so that it does not depend on what else is under way.
+    fn refreshing(&self, serial: u64, refresh: Span) -> Span {
+        if refresh.is_zero() {
             return Span::ZERO;
         }
         let since = self.refresh_interval.scale(self.draw(serial, 0, 3));
-        if since < self.refresh { self.refresh - since } else { Span::ZERO }
+        if since < refresh { refresh - since } else { Span::ZERO }
     }
 
     fn late(&self, serial: u64, index: u32) -> Span {

@@ -10,8 +10,9 @@
 //! The arbiter takes no time. It gives a bus to one bank for all its chips of an access, which serves the banks in the
 //! same total time as going from chip to chip.
 
+use super::bank::Bank;
 use super::geometry::Piece;
-use super::timing::{Access, Bank, Bus, BusRate, Served, When};
+use super::timing::{Access, Bus, BusRate, Served, When};
 use crate::config;
 use crate::time::{Span, Time};
 
@@ -126,7 +127,8 @@ impl Chips {
         }
         served.first_at = served.access.bus_until;
         served.access.bank_until = served.access.bus_until + program;
-        bank.hold_until(served.access.bank_until);
+        served.programmed_at = served.access.bank_until;
+        bank.program_until(served.access.bank_until);
         served
     }
 
@@ -153,7 +155,7 @@ impl Served {
     /// An access before its first bus.
     fn nothing(bank_from: Time, ready: Time) -> Served {
         let access = Access { bank_from, bus_from: Time::NEVER, bus_until: ready, bank_until: ready };
-        Served { access, first_at: ready, service: Span::ZERO, bus_time: Span::ZERO }
+        Served { access, first_at: ready, service: Span::ZERO, programmed_at: ready, bus_time: Span::ZERO }
     }
 
     /// Take a turn of `length` on another bus; gives its start.

@@ -93,6 +93,11 @@ impl Interleave {
         Pieces { interleave: *self, next: self.locate(offset), bytes_left: bytes }
     }
 
+    /// Which of its bank's stripes a piece lies in.
+    pub fn row(&self, piece: Piece) -> u64 {
+        divide(piece.bank_offset, self.stripe_bytes).0
+    }
+
     /// The start of the stripe that follows the one at `row` of `bank`.
     fn next_stripe(&self, bank: u32, row: u64) -> Location {
         let last = bank + 1 == self.banks;

@@ -7,12 +7,13 @@
 //! handed over, which for a command that is still being parsed lies a little ahead. Media knows
 //! nothing of links and protocols, moves no data and refuses no address.
 //!
-//! [`geometry`] maps addresses to banks, [`timing`] holds the costs of a technology and the clocks
-//! of bank and bus; this module joins the pieces of a request into one answer. What only some
+//! [`geometry`] maps addresses to banks, [`timing`] holds the costs of a technology and the clock of a bus, [`bank`] that
+//! of a bank and the pieces of a program unit that come together in it; this module joins the pieces of a request into one answer. What only some
 //! memories have is in [`Details`]: [`chip`] tells the chips of a bank apart, [`cells`] makes the
 //! time of a write depend on its data, [`wear`] moves lines about, [`housekeeping`] pauses
 //! everything. `energy` counts joules, [`lifetime`] says for how long a memory lasts.
 
+pub mod bank;
 pub mod cells;
 pub mod chip;
 pub mod ecc;
@@ -31,11 +32,12 @@ pub use timing::{Acknowledge, BusRate, Timing};
 
 use crate::random::Random;
 use crate::time::{Span, Time};
+use bank::{Bank, Fill, Patience, Read};
 use cells::Cells;
 use chip::Chips;
 use geometry::{Interleave, Piece};
 use housekeeping::Pauses;
-use timing::{Bank, Bus, Served, When};
+use timing::{Bus, Served, When};
 use wear::Wear;
 
 /// Banks and buses of one device.
@@ -102,7 +104,7 @@ pub struct WriteTiming {
     pub started: Time,
     /// All bytes are in the row buffers.
     pub buffered_at: Time,
-    /// All cells are programmed.
+    /// All cells are programmed. Where nobody waits for that, the latest that it may be so for all that is known yet.
     pub programmed_at: Time,
     /// The controller may report the write done: one of the two, as [`Acknowledge`] says.
     pub acknowledged_at: Time,
@@ -160,6 +162,20 @@ impl Media {
     /// The same without check and correction.
     #[inline(always)]
     pub fn read_uncorrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
+        self.read_pieces(now, offset, bytes, first_bytes, false)
+    }
+
+    /// The same for one part after the other of what lies in a row: a part that comes while the bank still moves the one
+    /// before it goes on with the open row.
+    pub fn read_along(&mut self, now: Time, offset: u64, bytes: u32) -> ReadTiming {
+        let mut timing = self.read_pieces(now, offset, bytes, bytes, true);
+        timing.first_at += self.details.ecc_decode;
+        timing.last_at += self.details.ecc_decode;
+        timing
+    }
+
+    #[inline(always)]
+    fn read_pieces(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32, along: bool) -> ReadTiming {
         self.last_call = now;
         self.activity.reads += 1;
         self.activity.read_bytes += u64::from(bytes);
@@ -167,7 +183,7 @@ impl Media {
         let mut timing = ReadTiming { started: now, first_at: now, last_at: now };
         for piece in self.interleave.pieces(offset, bytes) {
             let needed = first_bytes_left.min(piece.bytes);
-            let served = self.read_piece(now, piece, needed);
+            let served = self.read_piece(now, piece, needed, along);
             timing.last_at = timing.last_at.max(served.access.bus_until);
             if needed > 0 {
                 first_bytes_left -= needed;
@@ -177,24 +193,64 @@ impl Media {
         timing
     }
 
-    /// Writes `bytes` from `offset`: command, transfer into the row buffer, then one program time a
-    /// program unit. A bank takes no other access until its programming has ended. A write of
-    /// nothing is done at once.
+    /// Writes `bytes` from `offset`: command, transfer into the write buffer, then one program time a program unit. A
+    /// bank takes no other access until its programming has ended. A write of nothing is done at once. If writes are
+    /// acknowledged early, nobody waits for the cells, and units that are not whole wait for the rest of them.
     pub fn write(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
+        let patience = match self.timing.acknowledge {
+            Acknowledge::Early => Patience::Program,
+            Acknowledge::Late => Patience::None,
+        };
+        self.write_pieces(now, offset, bytes, patience)
+    }
+
+    /// The same for a caller that waits for the cells, whenever writes are acknowledged.
+    pub fn program(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
+        self.write_pieces(now, offset, bytes, Patience::None)
+    }
+
+    /// The same for a caller that does not, or calls [`flush`](Self::flush) when it does.
+    pub fn gather(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
+        self.write_pieces(now, offset, bytes, Patience::Program)
+    }
+
+    /// Program what write buffers hold of the banks that `bytes` from `offset` lie in: when all writes to these are in
+    /// the cells.
+    pub fn flush(&mut self, now: Time, offset: u64, bytes: u32) -> Time {
+        let mut done = now;
+        for piece in self.interleave.pieces(offset, bytes) {
+            let bank = &mut self.banks[piece.bank as usize];
+            self.activity.banks_busy += bank.advance(now) + bank.program(now);
+            done = done.max(bank.programmed_at());
+        }
+        done
+    }
+
+    fn write_pieces(&mut self, now: Time, offset: u64, bytes: u32, patience: Patience) -> WriteTiming {
         self.last_call = now;
         self.activity.writes += 1;
         self.activity.written_bytes += u64::from(bytes);
         let mut timing = WriteTiming { started: now, buffered_at: now, programmed_at: now, acknowledged_at: now };
         for piece in self.interleave.pieces(offset, bytes) {
-            let (served, program) = self.write_piece(now, piece);
+            let unit = self.unit(piece);
+            let (served, program) = self.write_piece(now, piece, unit, patience);
             timing.buffered_at = timing.buffered_at.max(served.access.bus_until);
-            timing.programmed_at = timing.programmed_at.max(served.access.bank_until);
+            timing.programmed_at = timing.programmed_at.max(served.programmed_at);
             self.await_done(&mut timing, &served, program);
             if self.details.wear.is_some() {
                 self.level(now, piece);
             }
         }
         timing
+    }
+
+    /// The program unit of which a piece is a part, unless it is more than one. Chips that are told apart have a buffer
+    /// each, and are filled for each write.
+    fn unit(&self, piece: Piece) -> Option<u64> {
+        let unit_bytes = u64::from(self.timing.program_bytes);
+        let unit = piece.bank_offset / unit_bytes;
+        let last = piece.bank_offset + u64::from(piece.bytes - 1);
+        (self.details.chips.is_none() && last / unit_bytes == unit).then_some(unit)
     }
 
     /// What the memory has done so far.
@@ -218,12 +274,17 @@ impl Media {
     }
 
     #[inline(always)]
-    fn read_piece(&mut self, now: Time, piece: Piece, needed: u32) -> Served {
+    fn read_piece(&mut self, now: Time, piece: Piece, needed: u32, along: bool) -> Served {
+        self.activity.banks_busy += self.banks[piece.bank as usize].advance(now);
         let when = self.when(now, piece.bank);
         let channel = self.interleave.channel(piece.bank) as usize;
         let bank = &mut self.banks[piece.bank as usize];
         let served = match &self.details.chips {
-            None => bank.read(&mut self.buses[channel], &self.timing, when, piece.bytes, needed),
+            None => {
+                let along = along.then(|| self.interleave.row(piece));
+                let read = Read { bytes: piece.bytes, needed, along };
+                bank.read(&mut self.buses[channel], &self.timing, when, read)
+            }
             Some(chips) => {
                 let buses = &mut self.buses[channel * chips.buses()..][..chips.buses()];
                 chips.read(bank, buses, when, piece, needed)
@@ -233,13 +294,17 @@ impl Media {
         served
     }
 
-    fn write_piece(&mut self, now: Time, piece: Piece) -> (Served, Span) {
-        let program = self.program(piece);
+    fn write_piece(&mut self, now: Time, piece: Piece, unit: Option<u64>, patience: Patience) -> (Served, Span) {
+        let program = self.program_time(piece);
+        self.activity.banks_busy += self.banks[piece.bank as usize].make_room(now, unit);
         let when = self.when(now, piece.bank);
         let channel = self.interleave.channel(piece.bank) as usize;
         let bank = &mut self.banks[piece.bank as usize];
         let served = match &self.details.chips {
-            None => bank.write(&mut self.buses[channel], &self.timing, when, piece.bytes, program),
+            None => {
+                let fill = Fill { bytes: piece.bytes, unit, program, patience };
+                bank.write(&mut self.buses[channel], &self.timing, when, fill)
+            }
             Some(chips) => {
                 let buses = &mut self.buses[channel * chips.buses()..][..chips.buses()];
                 chips.write(bank, buses, when, piece, program)
@@ -250,7 +315,7 @@ impl Media {
     }
 
     /// Time to program a piece; the units of random data in it are alike.
-    fn program(&mut self, piece: Piece) -> Span {
+    fn program_time(&mut self, piece: Piece) -> Span {
         let Details { random_data, chips, .. } = &mut self.details;
         if let Some(data) = random_data {
             self.timing.program = data.cells.draw(chips.map_or(1, |chips| chips.touched(piece)), &mut data.random);
@@ -274,8 +339,8 @@ impl Media {
         let moves = wear.on_write(piece);
         let line = Piece { bank: piece.bank, bank_offset: 0, bytes: wear.line_bytes() };
         for _ in 0..moves {
-            self.read_piece(now, line, line.bytes);
-            self.write_piece(now, line);
+            self.read_piece(now, line, line.bytes, false);
+            self.write_piece(now, line, None, Patience::None);
         }
         self.activity.gap_moves += u64::from(moves);
     }
@@ -293,7 +358,7 @@ impl Media {
     fn await_done(&self, timing: &mut WriteTiming, served: &Served, program: Span) {
         let (done_at, service) = match self.timing.acknowledge {
             Acknowledge::Early => (served.access.bus_until, served.service),
-            Acknowledge::Late => (served.access.bank_until, served.service + program),
+            Acknowledge::Late => (served.programmed_at, served.service + program),
         };
         if done_at > timing.acknowledged_at {
             timing.acknowledged_at = done_at;

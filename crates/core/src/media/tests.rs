@@ -126,15 +126,91 @@ fn early_and_late_acknowledgement_differ_by_the_program_time_alone() {
     let acknowledged = |acknowledge| {
         let timing = Timing { acknowledge, ..Timing::default() };
         let mut media = Media::new(&geometry(1, 1, 4096, timing));
-        (media.write(at(0), 0, 512), media.write(at(0), 512, 512))
+        (media.write(at(0), 0, 4096), media.write(at(0), 4096, 4096))
     };
     let (early, early_next) = acknowledged(Acknowledge::Early);
     let (late, late_next) = acknowledged(Acknowledge::Late);
-    assert_eq!(early.acknowledged_at, at(194 + 256));
+    assert_eq!(early.acknowledged_at, at(194 + 2048));
     assert_eq!(late.acknowledged_at, early.acknowledged_at + Span::from_us(120));
     assert_eq!(early_next.started, late.programmed_at, "one row buffer a bank");
     assert_eq!(late_next.started, late.programmed_at);
     assert_eq!(late_next.programmed_at, early_next.programmed_at);
+}
+
+/// When the cells of all these writes, asked for one after the other, are programmed on one bank of units of 4 KiB.
+fn programmed(writes: &[(u64, u64)], acknowledge: Acknowledge) -> Time {
+    let mut media = Media::new(&geometry(1, 1, 4096, Timing { acknowledge, ..Timing::default() }));
+    let ends = writes.iter().map(|&(now, offset)| media.write(at(now), offset, 512).programmed_at);
+    ends.max().unwrap()
+}
+
+#[test]
+fn pieces_of_a_request_that_lie_in_one_program_unit_are_programmed_once() {
+    for stripe_bytes in [64, 256, 4096] {
+        let write = pcm(4, stripe_bytes).write(at(0), 0, 16_384);
+        assert!(write.programmed_at < at(120_000 + 194 + 8192 + 200), "{stripe_bytes}: {}", write.programmed_at);
+    }
+}
+
+#[test]
+fn a_piece_joins_its_unit_until_the_last_picosecond_before_that_is_programmed() {
+    let first_at = 194 + 256;
+    let joined = programmed(&[(0, 0), (first_at - 1, 512)], Acknowledge::Late);
+    assert_eq!(joined, at(first_at - 1 + first_at + 120_000), "its own command and transfer, then one program");
+    let apart = programmed(&[(0, 0), (first_at, 512)], Acknowledge::Late);
+    assert_eq!(apart, at(2 * (first_at + 120_000)));
+    assert_eq!(programmed(&[(0, 0), (1, 4096)], Acknowledge::Late), apart, "another unit");
+}
+
+#[test]
+fn pieces_that_wait_for_a_busy_bank_share_a_program() {
+    let writes: Vec<(u64, u64)> = (0..9).map(|i| (i, if i == 0 { 8192 } else { (i - 1) * 512 })).collect();
+    assert_eq!(programmed(&writes, Acknowledge::Late), at(2 * (194 + 256 + 120_000) + 7 * 256));
+}
+
+#[test]
+fn what_nobody_waits_for_waits_for_the_rest_of_its_unit_as_long_as_a_program_takes() {
+    let buffered = 194 + 256;
+    let alone = programmed(&[(0, 0)], Acknowledge::Early);
+    assert_eq!(alone, at(buffered + 120_000 + 120_000));
+    let whole: Vec<(u64, u64)> = (0..8).map(|i| (i * 10_000, i * 512)).collect();
+    let mut media = Media::new(&geometry(1, 1, 4096, Timing { acknowledge: Acknowledge::Early, ..Timing::default() }));
+    let last = whole.iter().map(|&(now, offset)| media.write(at(now), offset, 512)).last().unwrap();
+    assert_eq!(last.programmed_at, at(70_000 + buffered + 120_000), "it is whole");
+    assert_eq!(media.activity().banks_busy, ns(8 * buffered + 120_000));
+}
+
+#[test]
+fn a_unit_that_waits_makes_room_for_another_at_once_and_lets_reads_pass() {
+    let timing = Timing { acknowledge: Acknowledge::Early, ..Timing::default() };
+    let mut media = Media::new(&geometry(1, 1, 4096, timing));
+    media.write(at(0), 0, 512);
+    let read = media.read(at(1000), 8192, 128, 128);
+    assert_eq!(read.last_at, at(1368));
+    let other = media.write(at(2000), 4096, 512);
+    assert_eq!(other.buffered_at, at(2000 + 120_000 + 194 + 256));
+    let deadline = 120_000 + 194 + 256 + 120_000;
+    let late = media.clone().read(at(2000 + deadline), 8192, 128, 128);
+    assert_eq!(late.started, at(2000 + deadline + 120_000), "its program began as it had waited long enough");
+}
+
+#[test]
+fn a_flush_programs_what_waits_and_knows_when_that_is_done() {
+    let mut media = pcm(4, 4096);
+    media.gather(at(0), 0, 512);
+    media.gather(at(0), 4096, 4096);
+    assert_eq!(media.flush(at(1000), 0, 512), at(121_000));
+    assert_eq!(media.flush(at(1000), 4096, 512), at(194 + 256 + 2048 + 120_000), "it was whole");
+    assert_eq!(media.flush(at(500_000), 0, 8192), at(500_000));
+}
+
+#[test]
+fn parts_of_a_row_that_meet_at_their_bank_are_read_with_one_activation() {
+    let mut media = pcm(1, 4096);
+    let ends: Vec<Time> = (0..4).map(|i| media.read_along(at(i), i * 256, 256).last_at).collect();
+    assert_eq!(ends, [at(304 + 128), at(304 + 256), at(304 + 384), at(304 + 512)]);
+    assert_eq!(media.read_along(at(304 + 512), 1024, 256).last_at, at(2 * (304 + 128) + 384), "the row is closed");
+    assert_eq!(media.read_along(at(900), 4096, 256).last_at, at(3 * (304 + 128) + 384), "another row");
 }
 
 #[test]
@@ -185,10 +261,10 @@ fn saturated_bandwidth_is_the_lower_of_what_buses_carry_and_banks_deliver() {
 
 #[test]
 fn saturated_writes_are_bound_by_the_program_time_of_all_banks() {
-    let mut media = Media::new(&geometry(8, 2, 512, Timing::default()));
+    let mut media = Media::new(&geometry(8, 2, 4096, Timing::default()));
     let writes = 16_000;
-    let end = (0..writes).map(|i| media.write(Time::ZERO, i * 512, 512).programmed_at).max();
-    let cycle = (ns(194 + 256) + Span::from_us(120)).as_ns();
+    let end = (0..writes).map(|i| media.write(Time::ZERO, i * 4096, 4096).programmed_at).max();
+    let cycle = (ns(194 + 2048) + Span::from_us(120)).as_ns();
     let measured = end.unwrap().as_ns() / writes as f64;
     assert!((measured / (cycle / 16.0) - 1.0).abs() < 1e-3, "{measured}");
 }
@@ -235,8 +311,8 @@ proptest! {
             now += ns(pause_ns);
             let piece = media.interleave.pieces(stripe * 512, bytes).next().unwrap();
             let access = match is_read {
-                true => media.read_piece(now, piece, 1).access,
-                false => media.write_piece(now, piece).0.access,
+                true => media.read_piece(now, piece, 1, false).access,
+                false => media.write_piece(now, piece, media.unit(piece), Patience::None).0.access,
             };
             prop_assert!(access.bank_from >= now);
             on_banks.push((piece.bank, access.bank_from, access.bank_until));
@@ -298,7 +374,8 @@ proptest! {
                 let best = idle.write(now, stripe * 512, bytes);
                 prop_assert_eq!(best.started, now);
                 let service = write.programmed_at.since(write.buffered_at);
-                prop_assert_eq!(service, best.programmed_at.since(best.buffered_at));
+                prop_assert!(service >= layout.timing.program);
+                prop_assert!(service <= best.programmed_at.since(best.buffered_at));
                 prop_assert!(write.acknowledged_at.since(now) >= best.acknowledged_at.since(now));
             }
         }

@@ -1,10 +1,5 @@
-//! How long one access takes: the costs of a technology, a bank that serves in order, and the bus
-//! that the banks of a channel share.
-//!
-//! A bank is held from the start of an access until its row buffer is free again: after the
-//! transfer of a read, after the programming of a write. Its accesses never overlap and are served
-//! in the order of the calls, so one `free_at` describes it. The bus is held for transfers alone;
-//! commands and array work of different banks overlap.
+//! How long one access takes: the costs of a technology, and the bus that the banks of a channel share. The bus is held
+//! for transfers alone; commands and array work of different banks overlap.
 
 use std::collections::VecDeque;
 
@@ -125,53 +120,10 @@ pub struct Served {
     pub first_at: Time,
     /// What that takes on an idle memory.
     pub service: Span,
+    /// Of a write, the latest instant at which its cells are programmed, as far as is known yet.
+    pub programmed_at: Time,
     /// Time of transfers, summed over the buses.
     pub bus_time: Span,
-}
-
-/// A bank, which serves one access after the other.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Bank {
-    free_at: Time,
-}
-
-impl Bank {
-    /// When this bank can start an access that may start at `earliest`.
-    pub fn free_from(&self, earliest: Time) -> Time {
-        self.free_at.max(earliest)
-    }
-
-    /// An access that started when the bank was free ends at `until`.
-    pub fn hold_until(&mut self, until: Time) {
-        self.free_at = until;
-    }
-
-    /// Reads `bytes`, of which `needed` are wanted first: command, array, transfer. The row buffer is free again after
-    /// the transfer.
-    pub fn read(&mut self, bus: &mut Bus, timing: &Timing, when: When, bytes: u32, needed: u32) -> Served {
-        let transfer = timing.bus.transfer(bytes);
-        let access = self.access(bus, when, timing.read_access(), transfer, Span::ZERO);
-        let needed = timing.bus.transfer(needed);
-        let (first_at, service) = (access.bus_from + needed, timing.read_access() + needed);
-        Served { access, first_at, service, bus_time: transfer }
-    }
-
-    /// Writes `bytes`, whose programming takes `program`: command, transfer, array. The bank has
-    /// one row buffer, so that its next access waits for the end of the programming.
-    pub fn write(&mut self, bus: &mut Bus, timing: &Timing, when: When, bytes: u32, program: Span) -> Served {
-        let transfer = timing.bus.transfer(bytes);
-        let access = self.access(bus, when, timing.command, transfer, program);
-        Served { access, first_at: access.bus_until, service: timing.command + transfer, bus_time: transfer }
-    }
-
-    #[inline(always)]
-    fn access(&mut self, bus: &mut Bus, when: When, before: Span, transfer: Span, after: Span) -> Access {
-        let bank_from = self.free_from(when.earliest);
-        let bus_from = bus.promise(when.now, bank_from + before, transfer);
-        let bus_until = bus_from + transfer;
-        self.free_at = bus_until + after;
-        Access { bank_from, bus_from, bus_until, bank_until: self.free_at }
-    }
 }
 
 /// The bus of one channel.

@@ -4,7 +4,7 @@
 
 use super::ports::{Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
-use crate::config::Stage;
+use crate::config::{Acknowledge, Stage};
 use crate::drive::Drive;
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
@@ -43,6 +43,14 @@ pub trait Protocol {
     /// Why a thread cannot sleep until an interrupt, if it cannot.
     fn no_interrupts(&self) -> Option<&'static str> {
         None
+    }
+
+    /// Where a write is that has been acknowledged.
+    fn promise(&self, drive: &Drive) -> &'static str {
+        match drive.media.acknowledge {
+            Acknowledge::Late => "in the cells",
+            Acknowledge::Early => "in the buffers of the memory",
+        }
     }
 
     /// How its threads wait, where `host.wait` does not say it all.

@@ -79,7 +79,7 @@ const RUNS: &[Run] = &[
     Run { drive: "nvme-polled", overrides: &["link.bit_error_rate=1e-7"], kib: &[32], iodepth: 4, ..READS },
     Run {
         drive: "nvme-polled",
-        overrides: &["root_complex.iommu=true", "root_complex.iommu_miss_ratio=0.1"],
+        overrides: &["root_complex.iommu=true", "root_complex.iommu_entries=8"],
         threads: 4,
         iodepth: 4,
         ..READS
@@ -180,9 +180,9 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
         c68172aad1c9d7d7 1500 ios, 11131222300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
         2c6c6a525180f861 1500 ios, 25738428979 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
         2ddec8f0752170a5 1500 ios, 48049926627 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
-        703e324cf6535007 1500 ios, 223749438763 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
+        0de12307c2567c94 1500 ios, 222894385555 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
         817f0157f8e7d00b 1500 ios, 42265586340 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
         3c8082e1f4a16291 1500 ios, 29377803289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        0a7ba351ba4196a5 1500 ios, 3731392941 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_miss_ratio=0.1
+        2b7f90dbbc6f808e 1500 ios, 3731905158 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_entries=8
     "#]].assert_eq(&table);
 }

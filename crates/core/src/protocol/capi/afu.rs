@@ -2,7 +2,8 @@
 //! layer (PSL).
 //!
 //! It owes the host that every command of an element is answered by one status, and that the status of a read goes out
-//! behind its lines. A write is done once its lines are in the AFU's buffer (CAPI: 2.9 us over either memory).
+//! behind its lines. A write is done once its lines are in the AFU's buffer (CAPI: 2.9 us over either memory), or in the
+//! cells where the description asks for that.
 
 use super::Role;
 use super::buffer::WriteBuffer;
@@ -10,6 +11,7 @@ use super::driver::Areas;
 use super::spec::{
     COMMANDS_MAX, Command, DOORBELL_REGISTER, LINE_BYTES, Operation, STATUS_BYTES, Status, decode_element,
 };
+use crate::config::Acknowledge;
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::protocol::halves::{self, Looking};
@@ -31,7 +33,7 @@ mod timer {
     pub const STATUS: u8 = 4;
     /// The lines of a read are there.
     pub const READ: u8 = 5;
-    /// The lines of a write are in the buffer.
+    /// The lines of a write are where they count as written.
     pub const WRITTEN: u8 = 6;
     /// A command is understood, and wants its lines from the host, or only its status.
     pub const PARSED: u8 = 7;
@@ -80,6 +82,7 @@ pub struct Afu {
     active: Table<Active>,
     reads: Reads,
     buffer: WriteBuffer,
+    acknowledge: Acknowledge,
     psl: Span,
     claim_lines: bool,
     translation_miss_ratio: f64,
@@ -101,6 +104,7 @@ impl Afu {
             active: Table::default(),
             reads: Reads::new(drive.link.read_tags, LINE_BYTES),
             buffer: WriteBuffer::new(u64::from(capi.buffer_kib) * 1024),
+            acknowledge: drive.media.acknowledge,
             psl: capi.psl,
             claim_lines: capi.claim_lines,
             translation_miss_ratio: capi.translation_miss_ratio,
@@ -236,15 +240,25 @@ impl Afu {
         self.reads.request(packet, ports.link, ports.shared);
     }
 
-    /// The lines of a write are here: done, once the buffer has room for them.
+    /// The lines of a write are here: done, once the buffer has room for them, or once they are in the cells.
     fn on_lines(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let active = self.active[id as usize];
         let (offset, bytes) = active.extent();
         let admitted = self.buffer.admit(now, bytes);
         let timing = ports.media.write(admitted, offset, bytes);
         self.buffer.leave(timing.buffered_at, bytes);
-        ports.shared.requests.charge(active.request, Stage::MediaWait, admitted);
-        ports.shared.scheduler.at(admitted, Event::Controller { kind: timer::WRITTEN, context: id });
+        let written = match self.acknowledge {
+            Acknowledge::Early => {
+                ports.shared.requests.charge(active.request, Stage::MediaWait, admitted);
+                admitted
+            }
+            Acknowledge::Late => {
+                ports.shared.requests.charge(active.request, Stage::MediaWait, timing.started);
+                ports.shared.requests.charge(active.request, Stage::Media, timing.programmed_at);
+                timing.programmed_at
+            }
+        };
+        ports.shared.scheduler.at(written, Event::Controller { kind: timer::WRITTEN, context: id });
     }
 
     /// The lines of a read are here: the host's copies of those lines have to go before they can be written.

@@ -4,6 +4,7 @@ use crate::closed_form::Parts;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
 use crate::closed_form::workload::{Class, Workload};
+use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::protocol::capi::afu::CLAIM_BYTES;
@@ -39,7 +40,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Parse, capi.parse);
     match class.op {
         Op::Read => read(parts, &mut ledger, class.bytes, access),
-        Op::Write => write(parts, &mut ledger, class.bytes),
+        Op::Write => write(parts, &mut ledger, class.bytes, access),
     }
     parts.see(&mut ledger);
     parts.ascend(&mut ledger, class.op, class.bytes);
@@ -49,9 +50,13 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     Latency { least: latency.least.saturating_sub(ring), ..latency }
 }
 
-/// The media, from which lines go out as they are, whatever the link's largest payload. A write does not wait for it.
+/// The media, from which lines go out as they are, whatever the link's largest payload. A write waits for it if only the
+/// cells count.
 fn access(parts: &Parts, workload: &Workload, class: &Class) -> Access {
     let access = parts.access(workload, class);
+    if class.op == Op::Write && parts.drive.media.acknowledge == Acknowledge::Late {
+        return access;
+    }
     if class.op == Op::Write {
         return Access { idle: Span::ZERO, waited: Span::ZERO, least: Span::ZERO, ..access };
     }
@@ -72,7 +77,11 @@ fn exchange(parts: &Parts, bytes: u32, each_bytes: u32) -> (Packet, Packet) {
 /// From the arrival of the first of some requests to the answer: the memory is asked from then on.
 fn host_memory(parts: &Parts, requests: &Packet) -> Span {
     let (each, _) = parts.link.packet_times(requests);
-    parts.root_complex.read_latency().saturating_sub(parts.on_wire(requests) - each)
+    let latency = match requests.user_data {
+        true => parts.root_complex.data_read_latency(),
+        false => parts.root_complex.read_latency(),
+    };
+    latency.saturating_sub(parts.on_wire(requests) - each)
 }
 
 /// Media, claim, lines, and the status behind them.
@@ -94,16 +103,18 @@ fn read(parts: &Parts, ledger: &mut Ledger, bytes: u32, access: Access) {
     ledger.spend(Stage::CompletionEntry, capi.psl.max(lines) - lines + parts.on_wire(&status(parts)));
 }
 
-/// Lines from the host, then the status: the memory comes later.
-fn write(parts: &Parts, ledger: &mut Ledger, bytes: u32) {
+/// Lines from the host, the memory if it is waited for, then the status.
+fn write(parts: &Parts, ledger: &mut Ledger, bytes: u32, access: Access) {
     let psl = parts.drive.capi.psl;
     let (requests, lines) = exchange(parts, bytes, LINE_BYTES);
     ledger.spend(Stage::Psl, psl);
     ledger.spend(Stage::Transfer, parts.on_wire(&requests));
     ledger.spend(Stage::Propagation, parts.link.one_way());
-    ledger.spend(Stage::HostRead, host_memory(parts, &requests));
+    ledger.spend(Stage::HostRead, host_memory(parts, &requests.user_data(0, None)));
     ledger.spend(Stage::Transfer, parts.on_wire(&lines));
     ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::MediaWait, access.waited);
+    ledger.spend(Stage::Media, access.idle - access.waited);
     ledger.spend(Stage::Psl, psl);
     ledger.spend(Stage::CompletionEntry, parts.sent(&status(parts)) + parts.root_complex.write_latency());
 }

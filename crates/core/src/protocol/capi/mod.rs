@@ -33,6 +33,7 @@ use config::Capi;
 
 use super::halves::Protocol;
 use super::roles::roles;
+use crate::config::Acknowledge;
 use crate::drive::Drive;
 use crate::problem::Broken;
 use crate::shared::Shared;
@@ -43,6 +44,13 @@ pub use afu::Afu as Controller;
 pub use driver::Driver;
 
 impl Protocol for Capi {
+    fn promise(&self, drive: &Drive) -> &'static str {
+        match drive.media.acknowledge {
+            Acknowledge::Late => "in the cells",
+            Acknowledge::Early => "in the device's buffer",
+        }
+    }
+
     fn title(&self) -> &'static str {
         "CAPI"
     }

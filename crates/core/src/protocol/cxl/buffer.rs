@@ -108,7 +108,7 @@ impl Buffer {
             return Fetched { started: now, ready_at: ready_at.max(now) };
         }
         self.counts.unit_reads += 1;
-        let timing = media.read(now, unit * u64::from(self.unit_bytes), self.unit_bytes, self.unit_bytes);
+        let timing = media.read_along(now, unit * u64::from(self.unit_bytes), self.unit_bytes);
         self.keep(unit, self.whole() & !line & !written, timing.last_at);
         Fetched { started: timing.started, ready_at: timing.last_at }
     }
@@ -131,6 +131,18 @@ impl Buffer {
             self.send(admitted_at, unit, media);
         }
         admitted_at
+    }
+
+    /// Write all that the buffer holds of `bytes` from `offset`: when these are in the cells.
+    pub fn flush(&mut self, now: Time, offset: u64, bytes: u32, media: &mut Media) -> Time {
+        let unit_bytes = u64::from(self.unit_bytes);
+        let end = offset + u64::from(bytes);
+        let held: Vec<u64> =
+            self.writes.range(offset / unit_bytes..end.div_ceil(unit_bytes)).map(|(&unit, _)| unit).collect();
+        for unit in held {
+            self.send(now, unit, media);
+        }
+        media.flush(now, offset, bytes)
     }
 
     /// Number of a unit, and the bit of its line.
@@ -200,7 +212,7 @@ impl Buffer {
             from = media.read(from, offset, self.unit_bytes, self.unit_bytes).last_at;
         }
         self.counts.unit_writes += 1;
-        let timing = media.write(from, offset, self.unit_bytes);
+        let timing = media.gather(from, offset, self.unit_bytes);
         *self.leaving.entry(timing.buffered_at).or_insert(0) += 1;
     }
 }
@@ -219,7 +231,7 @@ mod tests {
 
     /// 304 ns and two bytes a nanosecond to read, one bank.
     fn media() -> Media {
-        let timing = Timing { program: PROGRAM, ..Timing::default() };
+        let timing = Timing { program: PROGRAM, program_bytes: 256, ..Timing::default() };
         Media::new(&Geometry { channels: 1, banks_per_channel: 1, stripe_bytes: 256, timing })
     }
 

@@ -1,9 +1,11 @@
 //! The device's half: a memory expander with persistent memory (a type 3 device, CXL, section 2.4).
 //!
-//! It owes the host one answer to each message: the line of a load, or the completion of a store once its line is within
-//! the persistence domain, which is the buffer: a device flushes it when power fails (CXL, section 9.8).
+//! It owes the host one answer to each message: the line of a load, the completion of a store once its line is in the
+//! buffer, and that of a flush once the lines that it names are in the cells. Whether the buffer is within the
+//! persistence domain (a device flushes it when power fails: CXL, section 9.8), so that nobody has to ask for a flush, is
+//! for the description to say.
 
-use super::{Buffer, LINE_BYTES, Role};
+use super::{Buffer, Flush, LINE_BYTES, Role};
 use crate::drive::Drive;
 use crate::ledger::Stage;
 use crate::protocol::halves;
@@ -36,19 +38,19 @@ impl Device {
         data.user_data(read.device_offset, read.request)
     }
 
-    /// The completion of a store, which has no payload.
-    fn done(&self, write: &Packet) -> Packet {
-        let done = Packet::write(Direction::Up, write.address, 0, 0, Role::DONE.token(write.token.context));
+    /// The completion of a store or a flush, which has no payload.
+    fn done(&self, write: &Packet, role: Role) -> Packet {
+        let done = Packet::write(Direction::Up, write.address, 0, 0, role.token(write.token.context));
         Packet { request: write.request, ..done }
     }
 }
 
 impl halves::Controller for Device {
     /// A message of the host. As all take the controller as long, it can go to buffer and media now, as of then.
-    fn on_packet(&mut self, now: Time, packet: &Packet, _payload: &Payload, ports: &mut Ports) {
+    fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let at = now + self.controller;
-        let (answer, ready_at) = match packet.kind {
-            Kind::MemoryRead => {
+        let (answer, ready_at) = match (packet.kind, Role::of(packet)) {
+            (Kind::MemoryRead, _) => {
                 ports.shared.requests.charge(packet.request, Stage::LineRequest, now);
                 ports.shared.requests.charge(packet.request, Stage::Parse, at);
                 let fetched = self.buffer.read(at, packet.device_offset, ports.media);
@@ -56,11 +58,19 @@ impl halves::Controller for Device {
                 ports.shared.requests.charge(packet.request, Stage::Media, fetched.ready_at);
                 (self.data(packet), fetched.ready_at)
             }
+            (_, Role::FLUSH) => {
+                ports.shared.requests.charge(packet.request, Stage::Doorbell, now);
+                ports.shared.requests.charge(packet.request, Stage::Parse, at);
+                let Flush { offset, bytes } = Flush::decode(payload.bytes());
+                let flushed = self.buffer.flush(at, offset, bytes, ports.media);
+                ports.shared.requests.charge(packet.request, Stage::Media, flushed);
+                (self.done(packet, Role::FLUSHED), flushed)
+            }
             _ => {
                 ports.shared.requests.charge(packet.request, Stage::Parse, at);
                 let admitted = self.buffer.write(at, packet.device_offset, ports.media);
                 ports.shared.requests.charge(packet.request, Stage::MediaWait, admitted);
-                (self.done(packet), admitted)
+                (self.done(packet, Role::DONE), admitted)
             }
         };
         let context = self.answers.insert(answer);

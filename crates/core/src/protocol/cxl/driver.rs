@@ -7,7 +7,8 @@ use crate::protocol::ports::Settled;
 use crate::request::Io;
 use std::collections::VecDeque;
 
-use super::{LINE_BYTES, Role};
+use super::{Flush, LINE_BYTES, Role};
+use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
@@ -37,6 +38,8 @@ pub struct Driver {
     lines: Vec<Option<RequestId>>,
     fill_buffers: u32,
     issue: Span,
+    /// Whether a write ends with a flush.
+    flushes: bool,
     /// Where the buffers of applications begin.
     buffers: u64,
     pub loads: u64,
@@ -57,6 +60,7 @@ impl Driver {
             lines: vec![None; lines as usize],
             fill_buffers,
             issue: drive.cxl.issue.scale(drive.host.nominal_ghz / drive.host.core_ghz),
+            flushes: drive.media.acknowledge == Acknowledge::Late,
             buffers: shared.memory.reserve(1 << 60),
             loads: 0,
             stores: 0,
@@ -129,14 +133,18 @@ impl halves::Driver for Driver {
 
     fn on_settled(&mut self, now: Time, settled: &Settled, _polling: bool, link: &mut Link, shared: &mut Shared) {
         let packet = &settled.packet;
+        if Role::of(packet) == Role::FLUSHED {
+            shared.requests.charge(packet.request, Stage::CompletionEntry, now);
+            return packet.request.map_or((), |line| complete(line, shared));
+        }
         let place = packet.token.context;
         let line = self.lines.get_mut(place as usize).and_then(Option::take);
         let stage = if Role::of(packet) == Role::DATA { Stage::Settle } else { Stage::CompletionEntry };
         shared.requests.charge(line, stage, now);
         let Some(line) = line else { return };
-        match shared.requests[line].parent {
-            None => shared.complete(line),
-            Some(whole) => shared.complete_part(line, whole),
+        match self.flushes && Role::of(packet) == Role::DONE && is_last(line, shared) {
+            true => flush(line, link, shared),
+            false => complete(line, shared),
         }
         let core = (place / self.fill_buffers) as usize;
         self.cores[core].free.push(place);
@@ -145,5 +153,27 @@ impl halves::Driver for Driver {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         vec![("loads", self.loads), ("stores", self.stores)]
+    }
+}
+
+/// Whether all other lines of a line's request are done.
+fn is_last(line: RequestId, shared: &Shared) -> bool {
+    shared.requests[line].parent.is_none_or(|whole| shared.requests[whole].parts_left == 1)
+}
+
+/// Ask for the request of its last line to be in the cells.
+fn flush(line: RequestId, link: &mut Link, shared: &mut Shared) {
+    let Request { parent, buffer, .. } = shared.requests[line];
+    let io = shared.requests[parent.unwrap_or(line)].io;
+    let token = Role::FLUSH.token(0);
+    let packet = Packet::write(Direction::Down, buffer, LINE_BYTES, LINE_BYTES, token);
+    let flush = Flush { offset: io.offset, bytes: io.bytes };
+    link.send_with(Packet { request: Some(line), ..packet }, &flush.encode(), shared);
+}
+
+fn complete(line: RequestId, shared: &mut Shared) {
+    match shared.requests[line].parent {
+        None => shared.complete(line),
+        Some(whole) => shared.complete_part(line, whole),
     }
 }

@@ -10,6 +10,7 @@ use crate::closed_form::Parts;
 use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency};
 use crate::closed_form::workload::{Class, Workload};
+use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::media::Media;
@@ -71,14 +72,20 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
 fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let cxl = &parts.drive.cxl;
     let mut unit = Demands::default();
-    parts.demand_media(&mut unit, workload, &Class { bytes: cxl.unit_bytes, ..*class });
+    // Units of a request that lie in one row or in one program unit share it.
+    let bytes = class.bytes.max(cxl.unit_bytes);
+    parts.demand_media(&mut unit, workload, &Class { bytes, ..*class });
+    // Threads that follow each other through a sequence find its rows open.
+    if class.op == Op::Read && workload.sequential && workload.threads > 1 {
+        unit = unit.without("media banks");
+    }
     let held = f64::from(cxl.unit_bytes) * f64::from(cxl.buffer_units) / workload.region_bytes.max(1) as f64;
     let reach = match class.op {
         Op::Write if !is_whole(parts, class) => (1.0 - held).max(0.0),
         _ => 1.0,
     };
     let mut demands = Demands::default();
-    demands.add_share(&unit, reach * f64::from(class.bytes) / f64::from(cxl.unit_bytes));
+    demands.add_share(&unit, reach * f64::from(class.bytes) / f64::from(bytes));
     demands
 }
 
@@ -101,7 +108,12 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Driver, issue(parts, class.bytes));
     let before = ledger.cursor().since(ledger.start());
     match doubt {
-        Some(Doubt::Held) => spend_least(parts, class, &mut ledger),
+        Some(Doubt::Held) => {
+            spend_least(parts, class, &mut ledger);
+            // The unit of the last line has not been programmed before that line was there.
+            let stored = ledger.cursor() - done(parts);
+            spend_flush(parts, class.op, &mut ledger, |_| stored + parts.program_least());
+        }
         _ => Lines::new(parts, class.op, ledger.cursor()).run(workload.offset, class.bytes, &mut ledger),
     }
     let below = ledger.cursor();
@@ -166,10 +178,26 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     match class.op {
         Op::Read => ledger.spend(Stage::Settle, parts.root_complex.write_latency()),
         Op::Write => {
-            let done = parts.sent(&answer(parts, Op::Write)) + parts.root_complex.write_latency();
-            ledger.spend(Stage::CompletionEntry, done);
+            ledger.spend(Stage::CompletionEntry, done(parts));
         }
     }
+}
+
+/// The completion of a store or a flush.
+fn done(parts: &Parts) -> Span {
+    parts.sent(&answer(parts, Op::Write)) + parts.root_complex.write_latency()
+}
+
+/// The flush behind the last line of a write, if only the cells count: `flushed` says when it is done that comes then.
+fn spend_flush(parts: &Parts, op: Op, ledger: &mut Ledger, flushed: impl FnOnce(Time) -> Time) {
+    if op == Op::Read || parts.drive.media.acknowledge == Acknowledge::Early {
+        return;
+    }
+    ledger.spend(Stage::Doorbell, parts.sent(&parts.write(Direction::Down, LINE_BYTES)));
+    ledger.spend(Stage::Parse, parts.drive.cxl.controller);
+    let at = ledger.cursor();
+    ledger.until(Stage::Media, flushed(at).max(at));
+    ledger.spend(Stage::CompletionEntry, done(parts));
 }
 
 /// A line that has gone to the device.
@@ -227,7 +255,9 @@ impl<'a> Lines<'a> {
                 self.send(settled, offset);
             }
             if self.ready.is_empty() {
-                return self.charge(place, ready_at, left, ledger);
+                self.charge(place, ready_at, left, ledger);
+                let Lines { parts, op, buffer, media, .. } = &mut self;
+                return spend_flush(parts, *op, ledger, |at| buffer.flush(at, offset, bytes, media));
             }
         }
     }

@@ -13,7 +13,10 @@
 //!        |---- MemWr (a slot, four slots of data) ---------------->| controller
 //!        |                                                         | buffer of units: persistent, media later
 //!        |<--- Cmp (half a slot) ----------------------------------|
-//!   core: the fence may pass
+//!   core: the fence may pass, if what is in the buffer counts as written (acknowledge = "early"); otherwise it asks for a
+//!         deep flush, a store to the address that the firmware gives for it (ACPI 6.5, section 5.2.25.9, flush hints)
+//!        |---- MemWr (what is to be flushed) --------------------->| controller, buffer, cells
+//!        |<--- Cmp ------------------------------------------------|
 //! ```
 //!
 //! There is no driver, no queue and no interrupt. A request of N bytes is N / 64 lines, and takes as long as the last of
@@ -29,7 +32,7 @@ use config::Cxl;
 
 use super::halves::Protocol;
 use super::roles::roles;
-use crate::config::Wait;
+use crate::config::{Acknowledge, Wait};
 use crate::drive::{Drive, Interface};
 use crate::problem::Broken;
 use crate::shared::Shared;
@@ -46,6 +49,13 @@ pub(crate) mod form;
 pub const LINE_BYTES: u32 = 64;
 
 impl Protocol for Cxl {
+    fn promise(&self, drive: &Drive) -> &'static str {
+        match drive.media.acknowledge {
+            Acknowledge::Late => "in the cells",
+            Acknowledge::Early => "in the device's buffer",
+        }
+    }
+
     fn title(&self) -> &'static str {
         "CXL.mem"
     }
@@ -86,6 +96,33 @@ impl Protocol for Cxl {
     }
 }
 
+/// What a flush asks for: the bytes of the request that it ends. That the store to the hint's address names them, so that
+/// others need not leave half-filled units for it, is assumed; ACPI's hint flushes all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flush {
+    pub offset: u64,
+    pub bytes: u32,
+}
+
+impl Flush {
+    /// As the line that is stored holds it.
+    pub fn encode(&self) -> [u8; LINE_BYTES as usize] {
+        let mut line = [0; LINE_BYTES as usize];
+        line[..8].copy_from_slice(&self.offset.to_le_bytes());
+        line[8..12].copy_from_slice(&self.bytes.to_le_bytes());
+        line
+    }
+
+    /// The same read back.
+    pub fn decode(line: &[u8]) -> Flush {
+        let mut offset = [0; 8];
+        let mut bytes = [0; 4];
+        offset.copy_from_slice(&line[..8]);
+        bytes.copy_from_slice(&line[8..12]);
+        Flush { offset: u64::from_le_bytes(offset), bytes: u32::from_le_bytes(bytes) }
+    }
+}
+
 /// The processor's side and the device.
 pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Device) {
     (Driver::new(drive, shared), Device::new(drive))
@@ -98,4 +135,6 @@ roles! {
     DATA = "MemData",
     WRITE = "MemWr",
     DONE = "Cmp",
+    FLUSH = "MemWr flush",
+    FLUSHED = "Cmp",
 }

@@ -95,7 +95,7 @@ fn held(parts: &Parts, op: Op, bytes: u32) -> Span {
     let filled = match op {
         Op::Read => parts.least(Op::Read, bytes) + parts.sent(&parts.data(bytes)),
         Op::Write => {
-            let asked = parts.sent(&parts.data_read(bytes)) + parts.host_memory(bytes);
+            let asked = parts.sent(&parts.data_read(bytes)) + parts.data_memory(bytes);
             asked + parts.sent(&parts.data_answer(bytes))
         }
     };
@@ -260,7 +260,7 @@ fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, don
 /// Whether interrupts may go to another core than their thread's: to one that idles.
 fn strays(parts: &Parts, workload: &Workload) -> bool {
     let (moneta, host) = (&parts.drive.moneta, &parts.drive.host);
-    let cores = if host.interrupt_cores == 0 { host.cores } else { host.interrupt_cores.min(host.cores) };
+    let cores = if host.interrupt_cores == 0 { host.processors() } else { host.interrupt_cores.min(host.processors()) };
     let reached = cores.min(moneta.tags.into()).min(moneta.interrupt_vectors.into());
     let alone = reached == 1 && workload.threads == 1;
     let kept = moneta.tag_hint && workload.threads <= u32::from(reached);
@@ -307,7 +307,7 @@ fn flows(parts: &Parts, class: &Class) -> bool {
     let every = each.max(parts.link.accept(Direction::Up));
     // The credits of a piece are back before its buffer is empty, and other requests follow.
     let back = every * u64::from(requests.count()) + parts.link.credits_away(Direction::Up, each);
-    let data = parts.host_memory(piece_bytes) + parts.sent(&parts.data_answer(piece_bytes));
+    let data = parts.data_memory(piece_bytes) + parts.sent(&parts.data_answer(piece_bytes));
     let in_time = back <= parts.sent(&requests) + data + over_ring(parts, piece_bytes);
     let at_once = (chunk_bytes * buffers).min(class.bytes);
     let all = parts.flows(&cut(parts.data_read(class.bytes)), 0);

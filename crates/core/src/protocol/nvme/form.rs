@@ -186,7 +186,7 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     let last = parts.on_wire(&parts.data_answer(last_bytes));
     ledger.spend(Stage::Transfer, parts.on_wire(&first));
     ledger.spend(Stage::Propagation, parts.link.one_way());
-    ledger.spend(Stage::HostRead, parts.host_memory(first.bytes) + answers(all_bytes) - last);
+    ledger.spend(Stage::HostRead, parts.data_memory(first.bytes) + answers(all_bytes) - last);
     ledger.spend(Stage::Transfer, last);
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::MediaWait, access.waited);

@@ -64,15 +64,22 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), true);
     let mut media = Demands::default();
     parts.demand_media(&mut media, workload, class);
-    demands.add_share(&media, 1.0 - cached_share(parts, workload).min(1.0));
+    let uncached = 1.0 - cached_share(parts, workload).min(1.0);
+    demands.add_share(&media, uncached);
+    if class.op == Op::Write {
+        // However little of a page is written, its banks take the next one when that is programmed.
+        let lanes = Lanes::new(&parts.drive.media).count() as f64;
+        let pages = f64::from(class.bytes.div_ceil(PAGE_BYTES));
+        demands.add("lanes of pages", lanes, parts.program_least(), pages * uncached);
+    }
     let commands = f64::from(class.bytes.div_ceil(pss.max_transfer_kib * 1024));
     demands.add("firmware", pss.firmware_cores.into(), pss.firmware, commands);
     for packet in [parts.write(Direction::Down, REGISTER_BYTES), record(parts), message(parts)] {
         parts.demand_burst(&mut demands, &packet, commands);
     }
-    let boundary_bytes = parts.drive.link.read_completion_boundary_bytes;
-    let share = f64::from(DESCRIPTOR_BYTES as u32) / f64::from(boundary_bytes);
-    parts.demand_burst(&mut demands, &parts.answer(boundary_bytes), commands * share);
+    let completion_bytes = parts.drive.link.completion_bytes_max();
+    let share = f64::from(DESCRIPTOR_BYTES as u32) / f64::from(completion_bytes);
+    parts.demand_burst(&mut demands, &parts.answer(completion_bytes), commands * share);
     demand_data(parts, &mut demands, class);
     demands
 }
@@ -202,7 +209,7 @@ impl Chips {
 
     fn program(&mut self, now: Time, lane: u32) {
         let Some(job) = self.lanes.start(lane) else { return };
-        let timing = self.media.write(now, job.offset, job.bytes);
+        let timing = self.media.program(now, job.offset, job.bytes);
         self.started = self.started.max(timing.started);
         self.acknowledged = self.acknowledged.max(timing.acknowledged_at);
         self.programming.push(Reverse((timing.programmed_at, self.begun, lane)));
@@ -259,7 +266,7 @@ fn spared(parts: &Parts, workload: &Workload, class: &Class) -> Spared {
     match class.op {
         _ if pss.cache_pages == 0 => Spared::Never,
         Op::Write if acknowledges_early(parts) => {
-            Spared::Often("the card's DRAM takes writes that find the chips busy")
+            Spared::Often("writes wait for room in the card's DRAM once the chips fall behind")
         }
         Op::Write => Spared::Never,
         Op::Read if ahead && workload.sequential => Spared::Often("pages of a sequence may have been read ahead"),

@@ -29,6 +29,7 @@ use config::Pss;
 
 use super::halves::Protocol;
 use super::roles::roles;
+use crate::config::Acknowledge;
 use crate::drive::Drive;
 use crate::shared::Shared;
 use crate::workload::Limits;
@@ -37,6 +38,13 @@ pub use controller::Controller;
 pub use driver::Driver;
 
 impl Protocol for Pss {
+    fn promise(&self, drive: &Drive) -> &'static str {
+        match drive.media.acknowledge {
+            Acknowledge::Late => "in the cells",
+            Acknowledge::Early => "in the card's memory, or in the buffers of the chips without it",
+        }
+    }
+
     fn title(&self) -> &'static str {
         "PSS"
     }

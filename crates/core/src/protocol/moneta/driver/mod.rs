@@ -88,12 +88,12 @@ impl Driver {
         let moneta = &drive.moneta;
         let max_transfer_bytes = moneta.max_transfer_kib * 1024;
         Driver {
-            tags: Tags::new(moneta.tags, drive.host.cores),
+            tags: Tags::new(moneta.tags, drive.host.processors()),
             hint: moneta.tag_hint,
             requests: vec![None; moneta.tags.into()],
             buffers: shared.memory.reserve(u64::from(moneta.tags) * u64::from(max_transfer_bytes)),
             max_transfer_bytes,
-            cores: drive.host.cores,
+            cores: drive.host.processors(),
             request_words: moneta.request_words,
             spin_up_to_bytes: moneta.spin_up_to_bytes,
             sleep: moneta.sleep.scale(drive.host.nominal_ghz / drive.host.core_ghz),

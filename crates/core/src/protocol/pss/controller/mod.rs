@@ -351,8 +351,8 @@ impl Controller {
         }
     }
 
-    /// Data of a write has come. All of it goes to the chips, which acknowledge it, or is acknowledged by the cache
-    /// because they are busy.
+    /// Data of a write has come, into the cache if there is one. That acknowledges it, whether the chips are free or not,
+    /// as it holds data no less well than their buffers; without a cache, or if only the cells count, the chips do.
     fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
         let command = &mut self.commands[id as usize];
@@ -361,8 +361,7 @@ impl Controller {
             return;
         }
         let (offset, bytes) = command.descriptor.extent();
-        let chips_are_busy = pages(offset, bytes).any(|(page, _)| self.lanes.is_busy(page));
-        let cached = chips_are_busy && self.cache.is_on() && !self.late;
+        let cached = self.cache.is_on() && !self.late;
         if !cached {
             command.pages_missing = pages(offset, bytes).count() as u32;
         }
@@ -392,7 +391,7 @@ impl Controller {
     fn program(&mut self, now: Time, lane: u32, ports: &mut Ports) {
         let Some(job) = self.lanes.start(lane) else { return };
         self.cache.on_start(job.page);
-        let timing = ports.media.write(now, job.offset, job.bytes);
+        let timing = ports.media.program(now, job.offset, job.bytes);
         if let Some(id) = job.command {
             ports.shared.requests.charge_late(self.commands[id as usize].request, Stage::MediaWait, timing.started);
             ports

@@ -1,0 +1,95 @@
+//! How fast software runs: not always alike, and slower while another thread of the core runs too.
+//!
+//! A constant handler and constant completions lock into each other's phase, so that a faster part may make the whole
+//! slower; no real machine does that. Each piece of software (the way down, the way up, a handler) takes its time times a
+//! factor of mean 1. Its distribution is the sum of four uniform ones, which is near enough to the normal one, has no
+//! values beyond 3.5 deviations, and costs one draw.
+
+use crate::config;
+use crate::random::Random;
+
+/// A factor of 1, in units of 2^-16.
+pub const ONE: u32 = 1 << 16;
+/// Mean and standard deviation of the sum of four uniform numbers of 16 bits: 4 (2^16 - 1) / 2 and
+/// sqrt(4 (2^32 - 1) / 12).
+const SUM_MEAN: i64 = 131_070;
+const SUM_DEVIATION: f64 = 37_836.7;
+
+/// Paces of pieces of software.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    /// Factors for one unit of the sum, in 2^-32, and for a core that is shared; neither if all is always alike.
+    per_unit: i64,
+    shared: u32,
+    random: Random,
+}
+
+impl Pace {
+    /// Those of this host.
+    pub fn new(host: &config::Host, seed: u64) -> Pace {
+        let per_unit = host.variation / SUM_DEVIATION * f64::from(ONE) * f64::from(ONE);
+        // Two threads together do 1 + yield of what one does alone.
+        let shared = if host.threads_per_core > 1 { 2.0 / (1.0 + host.thread_yield) } else { 1.0 };
+        Pace {
+            per_unit: per_unit.round() as i64,
+            shared: (shared * f64::from(ONE)).round() as u32,
+            random: Random::stream(seed, "pace of software"),
+        }
+    }
+
+    /// Whether all pieces take their time exactly.
+    pub fn is_even(&self) -> bool {
+        self.per_unit == 0 && self.shared == ONE
+    }
+
+    /// The factor of one piece, on a core that another thread shares or not.
+    pub fn draw(&mut self, is_shared: bool) -> u32 {
+        let varied = match self.per_unit {
+            0 => ONE,
+            per_unit => (i64::from(ONE) + ((self.sum() - SUM_MEAN) * per_unit >> 16)) as u32,
+        };
+        match is_shared {
+            true => (u64::from(varied) * u64::from(self.shared) >> 16) as u32,
+            false => varied,
+        }
+    }
+
+    fn sum(&mut self) -> i64 {
+        let bits = self.random.bits();
+        let pairs = (bits & 0x0000_ffff_0000_ffff) + (bits >> 16 & 0x0000_ffff_0000_ffff);
+        ((pairs & 0xffff_ffff) + (pairs >> 32)) as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(variation: f64, threads_per_core: u8) -> Pace {
+        Pace::new(&config::Host { variation, threads_per_core, thread_yield: 0.42, ..config::Host::default() }, 1)
+    }
+
+    #[test]
+    fn factors_have_mean_one_and_the_deviation_that_is_asked_for_and_none_is_far_out() {
+        let mut pace = pace(0.09, 1);
+        let factors: Vec<f64> = (0..100_000).map(|_| f64::from(pace.draw(false)) / f64::from(ONE)).collect();
+        let mean = factors.iter().sum::<f64>() / 1e5;
+        let deviation = (factors.iter().map(|factor| (factor - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
+        assert!((mean - 1.0).abs() < 1e-3, "{mean}");
+        assert!((deviation - 0.09).abs() < 1e-3, "{deviation}");
+        assert!(factors.iter().all(|factor| (factor - 1.0).abs() < 3.5 * 0.09));
+    }
+
+    #[test]
+    fn without_variation_and_siblings_all_is_even() {
+        assert!(pace(0.0, 1).is_even());
+        assert!(!pace(0.01, 1).is_even() && !pace(0.0, 2).is_even());
+        assert_eq!(pace(0.0, 1).draw(false), ONE);
+    }
+
+    #[test]
+    fn two_threads_of_a_core_do_as_much_more_as_they_yield() {
+        let shared = f64::from(pace(0.0, 2).draw(true)) / f64::from(ONE);
+        assert!((2.0 / shared - 1.42).abs() < 1e-4, "{shared}");
+    }
+}

@@ -1,0 +1,93 @@
+//! A faster part never makes the whole slower; who shares something gets less of it.
+
+mod common;
+
+use common::{close, drive, run};
+use phaselink_core::ledger::Stage;
+
+fn mean_ns(name: &str, set: &[&str], job: &str) -> f64 {
+    run(&drive(name, set), job).jobs[0].directions().next().expect("requests were counted").1.total.mean_ns()
+}
+
+#[test]
+fn large_reads_take_no_longer_over_the_sixth_generation_than_over_the_fifth() {
+    for bs in ["16k", "64k", "128k"] {
+        let job = format!("bs={bs} number_ios=50");
+        let [fifth, sixth] =
+            [5, 6].map(|generation| mean_ns("nvme-polled", &[&format!("link.generation={generation}")], &job));
+        assert!(sixth <= fifth, "{bs}: {fifth} {sixth}");
+    }
+}
+
+#[test]
+fn completions_and_handlers_lock_less_into_each_others_phase_where_software_varies() {
+    let iops = |variation: &str, link: &str| {
+        let set = [format!("host.variation={variation}"), format!("link.preset={link}")];
+        let set = set.each_ref().map(String::as_str);
+        run(&drive("nvme", &set), "bs=4k iodepth=8 number_ios=12000").iops()
+    };
+    // One core is busy all the time; how many completions an interrupt finds decides how much it does.
+    let loss = |variation| 1.0 - iops(variation, "gen6-x4") / iops(variation, "gen2-x4");
+    let (locked, varied) = (loss("0"), loss("0.09"));
+    assert!(locked > 0.08 && varied < 0.75 * locked, "{locked} {varied}");
+}
+
+#[test]
+fn software_takes_its_time_exactly_unless_it_is_said_to_vary() {
+    let spread = |set: &[&str]| {
+        let outcome = run(&drive("nvme-polled", set), "bs=4k number_ios=2000");
+        let total = outcome.jobs[0].read.total.clone();
+        (total.max().as_ns() - total.min().as_ns(), total.mean_ns())
+    };
+    let (none, exact) = spread(&["host.variation=0"]);
+    let (some, mean) = spread(&["host.variation=0.09"]);
+    assert_eq!(none, 0.0);
+    assert!(some > 100.0 && close(mean, exact, 0.01), "{some} {mean} {exact}");
+}
+
+#[test]
+fn two_threads_of_a_core_do_more_than_one_and_less_than_two_cores() {
+    let iops = |set: &[&str], threads: u32| {
+        let free =
+            ["media.preset=dram", "media.channels=16", "link.preset=gen4-x4", "link.lanes=16", "nvme.queue_pairs=2"];
+        let set = [&free[..], set].concat();
+        run(&drive("nvme-polled", &set), &format!("bs=512 iodepth=64 numjobs={threads} number_ios=20000")).iops()
+    };
+    let one = iops(&["host.cores=1"], 1);
+    let shared = iops(&["host.cores=1", "host.threads_per_core=2", "host.thread_yield=0.42"], 2);
+    let apart = iops(&["host.cores=2"], 2);
+    assert!(close(shared, 1.42 * one, 0.03) && apart > 1.9 * one, "{one} {shared} {apart}");
+}
+
+#[test]
+fn completions_are_as_large_as_the_host_makes_them() {
+    let transfer = |bytes: &str| {
+        let set = ["link.preset=gen3-x4", "link.max_payload_bytes=256", bytes];
+        let outcome = run(&drive("nvme-polled", &set), "rw=randwrite bs=4k number_ios=20");
+        outcome.downstream.packets / 20
+    };
+    let (small, whole) = (transfer("link.completion_bytes=64"), transfer("link.completion_bytes=0"));
+    assert_eq!(small - whole, 4096 / 64 - 4096 / 256);
+}
+
+#[test]
+fn the_place_of_user_data_and_that_of_rings_count_apart() {
+    let stage = |set: &[&str], stage: Stage| {
+        run(&drive("nvme-polled", set), "rw=randwrite bs=4k number_ios=20").jobs[0].write.stages.get(stage).as_ns()
+            / 20.0
+    };
+    let (data, rings) = (["root_complex.data_placement=dram"], ["root_complex.placement=dram"]);
+    assert!(close(stage(&data, Stage::HostRead) - stage(&[], Stage::HostRead), 60.0, 1e-6));
+    assert_eq!(stage(&data, Stage::Fetch), stage(&[], Stage::Fetch));
+    assert_eq!(stage(&rings, Stage::HostRead), stage(&[], Stage::HostRead));
+    assert!(close(stage(&rings, Stage::Fetch) - stage(&[], Stage::Fetch), 60.0, 1e-6));
+}
+
+#[test]
+fn addresses_that_the_iommu_has_seen_cost_nothing_and_others_a_walk() {
+    let mean = |set: &[&str]| mean_ns("nvme-polled", set, "rw=randwrite bs=4k number_ios=500");
+    let (off, held) = (mean(&[]), mean(&["root_complex.iommu=true"]));
+    assert!(held - off < 30.0, "a few pages are walked for once: {off} {held}");
+    let one = mean(&["root_complex.iommu=true", "root_complex.iommu_entries=1"]);
+    assert!(one - off > 500.0, "ring, data, completion queue take turns: {off} {one}");
+}
