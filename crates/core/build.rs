@@ -30,7 +30,7 @@ fn list(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| wanted(path)).collect();
-    found.sort();
+    found.sort_by(|left, right| stem(left).cmp(stem(right)));
     found
 }
 

@@ -32,11 +32,13 @@ pub(crate) fn nearest_above<'a>(
     best.1
 }
 
-/// From 0 to 1; a word that is the beginning of the candidate is at least as like as a word among many must be.
+/// From 0 to 1; a word that is the beginning of the candidate is at least as like as a word among many must be, and the
+/// more, the less is missing.
 fn likeness(word: &str, candidate: &str) -> f64 {
     let likeness = strsim::normalized_damerau_levenshtein(word, candidate);
     let is_beginning = word.len() >= BEGINNING_BYTES_MIN && candidate.starts_with(word);
-    if is_beginning { likeness.max(LIKENESS_AMONG_MANY_MIN) } else { likeness }
+    let from = if is_beginning { LIKENESS_AMONG_MANY_MIN } else { 0.0 };
+    from + (1.0 - from) * likeness
 }
 
 /// `, did you mean sleep?`, or nothing.
