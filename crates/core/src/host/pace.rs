@@ -46,17 +46,17 @@ impl Pace {
     pub fn draw(&mut self, is_shared: bool) -> u32 {
         let varied = match self.per_unit {
             0 => ONE,
-            per_unit => (i64::from(ONE) + ((self.sum() - SUM_MEAN) * per_unit >> 16)) as u32,
+            per_unit => (i64::from(ONE) + (((self.sum() - SUM_MEAN) * per_unit) >> 16)) as u32,
         };
         match is_shared {
-            true => (u64::from(varied) * u64::from(self.shared) >> 16) as u32,
+            true => ((u64::from(varied) * u64::from(self.shared)) >> 16) as u32,
             false => varied,
         }
     }
 
     fn sum(&mut self) -> i64 {
         let bits = self.random.bits();
-        let pairs = (bits & 0x0000_ffff_0000_ffff) + (bits >> 16 & 0x0000_ffff_0000_ffff);
+        let pairs = (bits & 0x0000_ffff_0000_ffff) + ((bits >> 16) & 0x0000_ffff_0000_ffff);
         ((pairs & 0xffff_ffff) + (pairs >> 32)) as i64
     }
 }
