@@ -156,7 +156,8 @@ fn the_stacks_software_is_that_of_its_parts() {
 fn the_scheduler_costs_processor_time_on_top_of_latency() {
     let cores = |stack: &str, threads: u32| {
         let outcome = run(&moneta_host(stack, &[]), &format!("bs=4k numjobs={threads} number_ios=300"));
-        assert!(outcome.busy_cores() <= 8.001, "{}", outcome.busy_cores());
+        // Eight cores of two hardware threads, each of which counts, as in the operating system's own figures.
+        assert!(outcome.busy_cores() <= 16.001, "{}", outcome.busy_cores());
         outcome.cores_per_gb_per_s()
     };
     let (with, without) = (cores("no-op", 16), cores("no-scheduler", 16));

@@ -8,7 +8,7 @@
 //! injects it, runs up to its own clock, and asks when to look again:
 //!
 //! ```
-//! # use phaselink_core::{Drive, engine::{Engine, Input}, time::{Time, Span}, workload::{Io, Op}};
+//! # use phaselink_core::{drive::Drive, engine::{Engine, Input}, request::{Io, Op}, time::{Span, Time}};
 //! let drive = Drive::shipped("dc-express").unwrap();
 //! let mut engine = Engine::new(&drive, 1);
 //! let thread = engine.add_client(1);
