@@ -420,32 +420,31 @@ fn a_pss_write_is_a_doorbell_a_descriptor_the_page_read_and_its_record() {
         "rw=randwrite bs=4k thinktime=1ms number_ios=20",
         15,
         expect![[r#"
-        rw=randwrite bs=4k thinktime=1ms number_ios=20
-        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+            rw=randwrite bs=4k thinktime=1ms number_ios=20
+            times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
-                ns        gap                   host |               link               | device
-        14568234.8                    queued (550.0) |                                  |
-        14568784.8     +550.0            fio (253.0) |                                  |
-        14569037.8     +253.0         read() (585.0) |                                  |
-        14569622.8     +585.0    block layer (670.0) |                                  |
-        14570292.8     +670.0   block driver (495.0) |                                  |
-        14570787.8     +495.0          driver (50.0) |                                  |
-        14570837.8      +50.0                        |---- doorbell, 28 B (261.0) ----->|
-        14571098.8     +261.0                        |<- read descripto…, 24 B (259.0) -|
-        14571457.8     +359.0                        |--- descriptors, 52 B (273.1) --->|
-        14571730.9     +273.1                        |                                  | firmware (15850.0)
-        14587580.9   +15850.0                        |<-- read data x8, 192 B (343.3) --|
-        14587939.9     +359.0                        |--- data x64, 5376 B (2942.0) --->|
-        14590882.0    +2942.0                        |                                  | # media (13090.9)
-        14603972.9   +13090.9                        |<- completion rec…, 32 B (263.0) -|
-        14603988.9      +16.0                        |<- interrupt mess…, 28 B (261.0) -|
-        14604255.9     +267.0     interrupt (2014.0) |                                  |
-        14606270.0    +2014.0 context switch (550.0) |                                  |
-        14606820.0     +550.0   block driver (495.0) |                                  |
-        14607315.0     +495.0    block layer (670.0) |                                  |
-        14607985.0     +670.0         read() (585.0) |                                  |
-        14608570.0     +585.0            fio (253.0) |                                  |
-        14608823.0     +253.0                        |                                  | end
-    "#]],
+                    ns        gap                   host |               link               | device
+            14384962.0                    queued (550.0) |                                  |
+            14385512.0     +550.0            fio (253.0) |                                  |
+            14385765.0     +253.0         read() (585.0) |                                  |
+            14386350.0     +585.0    block layer (670.0) |                                  |
+            14387020.0     +670.0   block driver (495.0) |                                  |
+            14387515.0     +495.0          driver (50.0) |                                  |
+            14387565.0      +50.0                        |---- doorbell, 28 B (261.0) ----->|
+            14387826.1     +261.0                        |<- read descripto…, 24 B (259.0) -|
+            14388185.1     +359.0                        |--- descriptors, 52 B (273.1) --->|
+            14388458.2     +273.1                        |                                  | firmware (15850.0)
+            14404308.2   +15850.0                        |<-- read data x8, 192 B (343.3) --|
+            14404667.2     +359.0                        |--- data x64, 5376 B (2942.0) --->|
+            14407609.2    +2942.0                        |<- completion rec…, 32 B (263.0) -|
+            14407625.3      +16.0                        |<- interrupt mess…, 28 B (261.0) -|
+            14407892.3     +267.0     interrupt (2014.0) |                                  |
+            14409906.3    +2014.0 context switch (550.0) |                                  |
+            14410456.3     +550.0   block driver (495.0) |                                  |
+            14410951.3     +495.0    block layer (670.0) |                                  |
+            14411621.3     +670.0         read() (585.0) |                                  |
+            14412206.3     +585.0            fio (253.0) |                                  |
+            14412459.3     +253.0                        |                                  | end
+        "#]],
     );
 }
