@@ -48,10 +48,9 @@ pub fn outcome_of(latencies_ns: &[u64]) -> Outcome {
     }
 }
 
-/// A drive with two fitted keys.
+/// A drive with some keys.
 pub fn facts() -> Facts {
     Facts {
-        fitted: vec![String::from("link.one_way_ns"), String::from("media.read_ns")],
         description: serde_json::json!({
             "media": { "read_ns": 110 },
             "link": { "one_way_ns": 240.0 },
