@@ -72,6 +72,11 @@ impl Experiments {
         self.reproduction.judge(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
 
+    /// Whether it is known, for the constants that are in doubt now, which rows they move.
+    pub fn is_measured(&self) -> bool {
+        self.reproduction.is_measured(&self.facts)
+    }
+
     /// The value of each row.
     pub fn values(&self, outcomes: &[Outcome]) -> Vec<Option<f64>> {
         self.reproduction.values(&outcomes.iter().collect::<Vec<_>>(), &self.facts)

@@ -86,6 +86,10 @@ impl Arguments {
             }
             experiments.reproduction.depends(dependence);
         }
+        if !experiments.is_measured() {
+            let paper = experiments.reproduction.paper();
+            eprintln!("note: {paper}: constants in doubt have changed since dependence on them was measured (--depends)");
+        }
         let rows = experiments.judge(outcomes);
         match self.intervals {
             Some(draws) => doubt::intervals(experiments, outcomes, rows, draws.max(DRAWS_MIN)),

@@ -26,9 +26,11 @@ pub use crate::shipped::PAPERS;
 
 use std::collections::BTreeSet;
 
+use crate::config::Cause;
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
+use dependence::Leaning;
 use evaluate::{Value, evaluate};
 use expected::Expected;
 use expression::{Expression, Fault};
@@ -54,13 +56,16 @@ pub struct Reproduction {
 /// What a judgement needs to know of the drive of a run, overrides applied.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
+    /// Its constants in doubt.
+    pub doubts: Vec<(Cause, String)>,
     /// The resolved description: an object for each section, with keys as drive files have them.
     pub description: serde_json::Value,
 }
 
 impl From<&Drive> for Facts {
     fn from(drive: &Drive) -> Facts {
-        Facts { description: drive.resolved() }
+        let doubts = drive.doubts().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone())).collect();
+        Facts { doubts, description: drive.resolved() }
     }
 }
 
@@ -167,7 +172,7 @@ impl Reproduction {
         let values = self.values(outcomes, facts);
         let judged = |((row, expected), value): ((&PlanRow, &Expected), Option<f64>)| {
             let remarks = Remarks { unexplained: row.unexplained.as_deref(), because: row.because.as_deref() };
-            verdict::judge(&self.paper, expected, remarks, value, self.dependence.of(&row.id))
+            verdict::judge(&self.paper, expected, remarks, value, self.leaning(row, facts))
         };
         self.rows().zip(values).map(judged).collect()
     }
@@ -189,6 +194,29 @@ impl Reproduction {
         let rows = self.rows().zip(before.iter().zip(after));
         let moved = rows.filter(|((_, expected), (before, after))| is_moved(expected, **before, **after));
         moved.map(|((row, _), _)| row.id.as_str()).collect()
+    }
+
+    /// On what a row depends: as it was measured for all constants that are in doubt now, or, before that, on everything
+    /// in doubt in the drives that it reads. So a row never seems to depend on less than it does.
+    fn leaning(&self, row: &PlanRow, facts: &[Facts]) -> Leaning {
+        if self.is_measured(facts) {
+            return self.dependence.of(&row.id);
+        }
+        let mut all = Dependence::default();
+        self.visit(row, &mut |run, quantity| {
+            if !matches!(quantity, Quantity::Parameter(_)) {
+                facts[run].doubts.iter().for_each(|(cause, key)| all.note(*cause, key, [row.id.as_str()]));
+            }
+        });
+        all.of(&row.id)
+    }
+
+    /// Whether the dependences are those of all constants that are in doubt, and of no others.
+    ///
+    /// `facts` are those of [`Reproduction::runs`], in order.
+    pub fn is_measured(&self, facts: &[Facts]) -> bool {
+        let now: BTreeSet<(Cause, String)> = facts.iter().flat_map(|facts| facts.doubts.iter().cloned()).collect();
+        now == self.dependence.constants()
     }
 
     /// Published rows, in their order, with their rows of the plan.

@@ -102,14 +102,25 @@ fn a_value_that_is_not_finite_is_off_and_prints_as_null() {
 #[test]
 fn a_row_depends_on_what_was_found_to_move_it() {
     let reproduction = load(&(row("A", "a.mean_ns") + &row("B", "a.iops")), "A,number,q,,1,,s,\nB,number,q,,1,,s,\n");
-    let reproduction = reproduction.unwrap().with_dependence("id,fitted,assumed\nA,link.one_way_ns,media.read_ns\n");
-    let reproduction = reproduction.unwrap();
+    let measured = "id,fitted,assumed\n*,link.one_way_ns,media.read_ns\nA,link.one_way_ns,media.read_ns\n";
+    let reproduction = reproduction.unwrap().with_dependence(measured).unwrap();
     let outcome = sample::outcome();
     let runs = reproduction.runs().len();
     let rows = reproduction.judge(&vec![&outcome; runs], &vec![sample::facts(); runs]);
     assert_eq!((rows[0].fitted, rows[0].fitted_keys.join(" ")), (1, String::from("link.one_way_ns")));
     assert_eq!(rows[0].depends_on, ["link.one_way_ns", "media.read_ns"]);
     assert!(rows[1].depends_on.is_empty() && rows[1].fitted == 0);
+}
+
+#[test]
+fn until_dependence_is_measured_a_row_leans_on_all_that_is_in_doubt_in_the_drives_it_reads() {
+    let stale = "id,fitted,assumed\n*,link.one_way_ns,\nA,,\n";
+    let reproduction = load(&row("A", "a.mean_ns"), "A,number,q,,1,,s,\n").unwrap().with_dependence(stale).unwrap();
+    let facts = vec![sample::facts(); reproduction.runs().len()];
+    assert!(!reproduction.is_measured(&facts));
+    let rows = reproduction.judge(&vec![&sample::outcome(); facts.len()], &facts);
+    assert_eq!(rows[0].fitted_keys, ["link.one_way_ns"]);
+    assert_eq!(rows[0].depends_on, ["link.one_way_ns", "media.read_ns"]);
 }
 
 #[test]
