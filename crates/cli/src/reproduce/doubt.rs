@@ -73,14 +73,15 @@ pub fn intervals(
 ) -> Result<Vec<Row>, Problems> {
     let draws = Draws::of(experiments.runs.iter().map(|run| &run.drive), draws, SEED);
     let progress = Progress::of(draws.count() * experiments.runs.len());
-    let drawn = (0..draws.count()).into_par_iter().map(|draw| {
-        experiments.values_moved(outcomes, |drive| draws.overrides(drive, draw), &progress)
-    });
+    let drawn = (0..draws.count())
+        .into_par_iter()
+        .map(|draw| experiments.values_moved(outcomes, |drive| draws.overrides(drive, draw), &progress));
     let drawn = input::all(drawn.collect::<Vec<_>>())?;
     progress.finish();
     let within = |(place, row): (usize, Row)| {
         let values: Vec<Option<f64>> = drawn.iter().map(|values| values[place]).collect();
-        let interval = row.simulated.filter(|_| row.kind == Kind::Number).and_then(|value| draws.interval(value, &values));
+        let interval =
+            row.simulated.filter(|_| row.kind == Kind::Number).and_then(|value| draws.interval(value, &values));
         match interval {
             Some(interval) => row.within(interval),
             None => row,

@@ -88,7 +88,9 @@ impl Arguments {
         }
         if !experiments.is_measured() {
             let paper = experiments.reproduction.paper();
-            eprintln!("note: {paper}: constants in doubt have changed since dependence on them was measured (--depends)");
+            eprintln!(
+                "note: {paper}: constants in doubt have changed since dependence on them was measured (--depends)"
+            );
         }
         let rows = experiments.judge(outcomes);
         match self.intervals {

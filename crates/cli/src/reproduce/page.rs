@@ -21,7 +21,12 @@ pub fn page(rows: &[Row]) -> String {
         text.push_str(&coloured(&table(paper).to_string(), paper));
         text.push('\n');
     }
-    write_reasons(&mut text, rows, Verdict::Unexplained, "Unexplained: the paper leaves open what is to be compared, or a simulation cannot show it");
+    write_reasons(
+        &mut text,
+        rows,
+        Verdict::Unexplained,
+        "Unexplained: the paper leaves open what is to be compared, or a simulation cannot show it",
+    );
     write_reasons(&mut text, rows, Verdict::Off, "Off");
     text.push_str(&words::wrapped(&count(rows), ""));
     text
@@ -115,11 +120,8 @@ fn allowed(row: &Row) -> String {
 /// Both ends, whether the published value lies between them, and the constants that contribute most.
 fn interval(row: &Row) -> [String; 4] {
     let Some(interval) = &row.interval else { return Default::default() };
-    let names: Vec<String> = interval
-        .contributions
-        .iter()
-        .map(|part| format!("{} {:+.2}", part.key, part.correlation))
-        .collect();
+    let names: Vec<String> =
+        interval.contributions.iter().map(|part| format!("{} {:+.2}", part.key, part.correlation)).collect();
     let place = if row.published_inside == Some(true) { "inside" } else { "outside" };
     [number(interval.low), number(interval.high), String::from(place), names.join(", ")]
 }

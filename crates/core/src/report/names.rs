@@ -1,14 +1,8 @@
 //! Names of figures: one spelling in plans, results and tables.
 
 /// Percentiles that results keep, by the name that plans and results for programs have for them.
-pub const PERCENTILES: [(&str, f64); 6] = [
-    ("p50_ns", 50.0),
-    ("p90_ns", 90.0),
-    ("p95_ns", 95.0),
-    ("p99_ns", 99.0),
-    ("p99_9_ns", 99.9),
-    ("p99_99_ns", 99.99),
-];
+pub const PERCENTILES: [(&str, f64); 6] =
+    [("p50_ns", 50.0), ("p90_ns", 90.0), ("p95_ns", 95.0), ("p99_ns", 99.0), ("p99_9_ns", 99.9), ("p99_99_ns", 99.99)];
 
 /// What figures were called once, and what they are called.
 const EARLIER: [(&str, &str); 4] = [

@@ -86,7 +86,8 @@ impl Dependence {
     pub fn to_csv(&self) -> String {
         let line = |(id, keys): (&String, &BTreeSet<(Cause, String)>)| {
             let list = |cause: Cause| {
-                let keys = keys.iter().filter(|(of, _)| *of == cause).map(|(_, key)| key.replace(' ', &String::from(BLANK)));
+                let keys =
+                    keys.iter().filter(|(of, _)| *of == cause).map(|(_, key)| key.replace(' ', &String::from(BLANK)));
                 keys.collect::<Vec<_>>().join(" ")
             };
             format!("{id},{},{}\n", list(Cause::Fitted), list(Cause::Assumed))

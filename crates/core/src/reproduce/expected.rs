@@ -259,13 +259,14 @@ mod tests {
 
     #[test]
     fn every_problem_of_every_row_is_reported_with_its_line() {
-        let found = read_rows(
-            "A,nubmer,q,ns,x,rather,,\n\nA,q\nB,shape,q,,2,,s,\nC,number,q,,,,s,\nD,shape,q,,,about,s,\n",
-        );
+        let found =
+            read_rows("A,nubmer,q,ns,x,rather,,\n\nA,q\nB,shape,q,,2,,s,\nC,number,q,,,,s,\nD,shape,q,,,about,s,\n");
         assert_eq!(
             found.unwrap_err(),
             [
-                String::from("expected.csv:2: printed `x`; allowed: digits above 0, with a power of ten, as in 2.432e3"),
+                String::from(
+                    "expected.csv:2: printed `x`; allowed: digits above 0, with a power of ten, as in 2.432e3"
+                ),
                 format!("expected.csv:2: words `rather`; allowed: {}", Words::known()),
                 String::from("expected.csv:2: kind `nubmer`; allowed: input, number, shape"),
                 String::from("expected.csv:2: no source; allowed: a text"),

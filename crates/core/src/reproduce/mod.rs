@@ -94,7 +94,8 @@ impl Reproduction {
         let mut problems = Problems::default();
         let plan = plan::read(&file("plan.toml"), plan_text, &mut problems);
         let expected = expected::read(&file("expected.csv"), expected_text, &mut problems);
-        let reproduction = Reproduction { paper: String::from(paper), plan, expected, dependence: Dependence::default() };
+        let reproduction =
+            Reproduction { paper: String::from(paper), plan, expected, dependence: Dependence::default() };
         if problems.0.is_empty() {
             problems.0.extend(reproduction.unmatched_rows());
             problems.0.extend(reproduction.rows().filter_map(|(row, expected)| reproduction.misfit(row, expected)));

@@ -52,10 +52,7 @@ pub fn outcome_of(latencies_ns: &[u64]) -> Outcome {
 /// A drive with some keys.
 pub fn facts() -> Facts {
     Facts {
-        doubts: vec![
-            (Cause::Fitted, String::from("link.one_way_ns")),
-            (Cause::Assumed, String::from("media.read_ns")),
-        ],
+        doubts: vec![(Cause::Fitted, String::from("link.one_way_ns")), (Cause::Assumed, String::from("media.read_ns"))],
         description: serde_json::json!({
             "media": { "read_ns": 110 },
             "link": { "one_way_ns": 240.0 },

@@ -46,7 +46,9 @@ fn a_draw_gives_each_constant_of_a_drive_a_value_in_its_range() {
 fn a_figure_that_rises_with_one_constant_names_it_and_lies_around_its_central_value() {
     let drive = nvme();
     let draws = Draws::of([&drive], 40, 1);
-    let value = |draw: usize| draws.value(&drive, &drive.doubts().iter().find(|(_, d)| d.key == "nvme.parse_ns")?.1.clone(), draw);
+    let value = |draw: usize| {
+        draws.value(&drive, &drive.doubts().iter().find(|(_, d)| d.key == "nvme.parse_ns")?.1.clone(), draw)
+    };
     let drawn: Vec<Option<f64>> = (0..40).map(|draw| value(draw).map(|ns| 1000.0 + ns)).collect();
     let interval = draws.interval(1032.0, &drawn).unwrap();
     assert!((1016.0..1020.0).contains(&interval.low) && (1058.0..1064.0).contains(&interval.high), "{interval:?}");

@@ -85,7 +85,9 @@ fn moved(drive: &Drive, cause: Cause, doubt: &Doubt) -> Vec<Drive> {
 
 #[test]
 fn a_constant_moves_to_the_ends_of_its_range_and_a_choice_to_the_other() {
-    for drive in shipped::names().map(|name| Drive::shipped(name).unwrap()) {
+    // One of each protocol and kind; `phaselink reproduce --depends` checks all that it runs.
+    for name in ["dc-express", "moneta", "pss", "capi-pcm-next", "cxl", "nvm-model-dram"] {
+        let drive = Drive::shipped(name).unwrap();
         for (cause, doubt) in drive.doubts() {
             let ends = moved(&drive, cause, doubt);
             assert!(!ends.is_empty(), "{}: {}", drive.name, doubt.key);
