@@ -5,7 +5,7 @@ mod experiment;
 mod page;
 mod papers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use phaselink_core::ledger::Outcome;
@@ -82,7 +82,8 @@ impl Arguments {
         if let Some(directory) = &self.depends {
             let dependence = doubt::measure(experiments, outcomes)?;
             if let Some(directory) = directory {
-                write(directory.join(experiments.reproduction.paper()).join("depends_on.csv"), &dependence)?;
+                let folder = directory.join(experiments.reproduction.paper());
+                write(&folder.join("depends_on.csv"), &dependence)?;
             }
             experiments.reproduction.depends(dependence);
         }
@@ -100,8 +101,11 @@ impl Arguments {
     }
 }
 
-fn write(path: PathBuf, dependence: &Dependence) -> Result<(), Problems> {
-    Target::create(&path)?.write(&dependence.to_csv())
+fn write(path: &Path, dependence: &Dependence) -> Result<(), Problems> {
+    if let Some(folder) = path.parent() {
+        output::create_directory(folder)?;
+    }
+    Target::create("--depends", path)?.write(&dependence.to_csv())
 }
 
 /// Run everything that the papers need, on all processors, and judge their results.
