@@ -1,6 +1,6 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit advisories snapshots bench bench-model bench-serve kill fuzz reproduce pss-hour ecc docs clean
+.PHONY: help build test format-check lint unit advisories snapshots bench bench-model bench-serve kill fuzz reproduce depends depends-check pss-hour ecc docs clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -13,6 +13,8 @@ help:
 	@echo 'make kill         a server killed 200 times under load loses nothing'
 	@echo 'make fuzz         every reader of bytes under libFuzzer, for a minute each'
 	@echo 'make reproduce    published results beside simulated ones'
+	@echo 'make depends      which constants in doubt move each result, measured anew; some minutes'
+	@echo 'make depends-check whether that is up to date'
 	@echo 'make pss-hour     the PSS card under random writes for a simulated hour'
 	@echo 'make ecc          32 million damaged sectors, decoded and compared with the truth'
 	@echo 'make docs         documentation of the library, in target/doc'
@@ -64,6 +66,14 @@ fuzz:
 
 reproduce:
 	cargo run --release -- reproduce
+
+# After a change of models, presets or plans; look at the difference.
+depends:
+	cargo run --release -- reproduce --depends=reproductions > /dev/null || test $$? -eq 1
+
+# Whether `make depends` has been run since presets, drives or plans changed what is in doubt.
+depends-check:
+	cargo test -p phaselink --bin phaselink -- --ignored dependence_is_measured
 
 pss-hour:
 	cargo run --release -- run pss --rw randwrite --bs 4k --runtime 3600s -O ramp_time=1s

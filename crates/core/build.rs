@@ -14,11 +14,11 @@ fn main() {
         let (name, shown) = (stem(file), format!("drives/{}.toml", stem(file)));
         writeln!(text, "    ({name:?}, {shown:?}, include_str!({file:?})),").expect("a string grows");
     }
-    text.push_str("];\npub const PAPERS: &[(&str, &str, &str)] = &[\n");
+    text.push_str("];\npub const PAPERS: &[(&str, &str, &str, &str)] = &[\n");
     for folder in &papers {
-        let (plan, expected) = (folder.join("plan.toml"), folder.join("expected.csv"));
-        writeln!(text, "    ({:?}, include_str!({plan:?}), include_str!({expected:?})),", stem(folder))
-            .expect("a string grows");
+        let texts = ["plan.toml", "expected.csv", "depends_on.csv"].map(|name| folder.join(name));
+        let texts = texts.map(|path| format!("include_str!({path:?})")).join(", ");
+        writeln!(text, "    ({:?}, {texts}),", stem(folder)).expect("a string grows");
     }
     text.push_str("];\n");
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join("shipped.rs");

@@ -204,13 +204,15 @@ fn published_results_are_judged_one_object_each() {
         for key in ["paper", "id", "quantity", "unit", "kind", "verdict"] {
             assert!(row[key].is_string(), "{key} in {row}");
         }
-        assert!(row["published"].is_number() && row["fitted"].is_u64(), "{row}");
-        assert!(row["verdict"] == "reproduced" || row["reason"] != "", "{row}");
+        assert!(row["published"].is_number() && row["fitted"].is_u64() && row["depends_on"].is_array(), "{row}");
+        let is_fine = row["verdict"] == "reproduced" || row["verdict"] == "given";
+        assert!(is_fine != (row["reason"] != ""), "{row}");
+        assert!(row["verdict"] != "given" || row["kind"] == "input", "{row}");
     }
     let is_off = rows.iter().any(|row| row["verdict"] == "off");
     assert_eq!(ran.code, Some(i32::from(is_off)));
     let page = phaselink("reproduce").stdout;
-    assert!(page.contains(&format!("{} results: ", rows.len())), "{page}");
+    assert!(page.contains(&format!("{} rows. Predictions", rows.len())), "{page}");
     assert!(rows.iter().all(|row| page.contains(row["id"].as_str().unwrap())), "{page}");
 }
 

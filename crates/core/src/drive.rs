@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Host, Link, Media, Power, RootComplex, Stack};
+use crate::config::{Doubt, Host, Link, Media, Power, RootComplex, Stack};
 
 section! {
     /// Keys above all sections.
@@ -15,16 +15,6 @@ section! {
         summary => summary: String = String::new(), any();
         /// Protocol between host and device
         interface => interface: Interface = Interface::ALL[0], any();
-    }
-}
-
-section! {
-    /// A key whose value was fitted: chosen so that a published result comes out.
-    pub struct Fitted ("fitted") {
-        /// The key with its section
-        key => key: String = String::new(), any();
-        /// What it was fitted to
-        why => why: String = String::new(), any();
     }
 }
 
@@ -60,7 +50,9 @@ macro_rules! drive_with {
             pub media: Media,
             $(pub $protocol: crate::protocol::$protocol::config::$Protocol,)+
             /// Keys whose value in effect is a fitted one.
-            pub fitted: Vec<Fitted>,
+            pub fitted: Vec<Doubt>,
+            /// Keys whose value in effect is assumed.
+            pub assumed: Vec<Doubt>,
             pub(crate) sources: Sources,
         }
 
@@ -80,6 +72,7 @@ macro_rules! drive_with {
                     media: Media::default(),
                     $($protocol: Default::default(),)+
                     fitted: Vec::new(),
+                    assumed: Vec::new(),
                     sources: Sources::default(),
                 }
             }
@@ -107,6 +100,7 @@ macro_rules! drive_with {
                     && self.media == other.media
                     $(&& self.$protocol == other.$protocol)+
                     && self.fitted == other.fitted
+                    && self.assumed == other.assumed
             }
         }
     };
@@ -121,8 +115,10 @@ impl Drive {
             let values = section.values().into_iter().map(|(key, value)| (String::from(key), value));
             resolved.insert(String::from(section.path()), Json::Object(values.collect::<Map<_, _>>()));
         }
-        let fitted = self.fitted.iter().map(|mark| Json::Object(section::values(mark)));
-        resolved.insert(String::from("fitted"), fitted.collect());
+        for (list, doubts) in [("fitted", &self.fitted), ("assumed", &self.assumed)] {
+            let doubts = doubts.iter().map(|doubt| Json::Object(section::values(doubt)));
+            resolved.insert(String::from(list), doubts.collect());
+        }
         Json::Object(resolved)
     }
 

@@ -46,6 +46,7 @@ pub mod predict;
 pub mod report;
 pub mod reproduce;
 pub mod sweep;
+pub mod uncertainty;
 
 #[cfg(test)]
 mod tests;

@@ -1,32 +1,24 @@
 //! `phaselink reproduce`: published results beside simulated ones.
 
+mod doubt;
+mod experiment;
 mod page;
+mod papers;
+
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::Override;
 use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::reproduce::{Facts, PAPERS, Reproduction, Row, RunSpec, Verdict};
-use phaselink_core::simulation::Simulation;
-use phaselink_core::workload::{Job, fio};
+use phaselink_core::problem::Problems;
+use phaselink_core::reproduce::{Dependence, Row, Verdict};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
+use crate::output::Target;
 use crate::progress::Progress;
 use crate::{input, output};
-
-/// A paper whose results are reproduced: the folder `reproductions/<name>`.
-struct Paper {
-    name: &'static str,
-    plan: &'static str,
-    expected: &'static str,
-}
-
-/// All of them.
-fn all_papers() -> impl Iterator<Item = Paper> {
-    PAPERS.iter().map(|&(name, plan, expected)| Paper { name, plan, expected })
-}
+use experiment::{Experiments, Run};
+use papers::Paper;
 
 const EXAMPLES: &str = include_str!("../../help/reproduce.txt");
 
@@ -46,24 +38,18 @@ pub struct Arguments {
     /// List the papers
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     list: bool,
+    /// Draw all constants in doubt from their ranges, and print the interval in which nine draws of ten lie
+    #[arg(long, value_name = "DRAWS", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_DRAWS)]
+    intervals: Option<usize>,
+    /// Measure which constants in doubt move each result, by moving them one at a time; with DIR, write what was found
+    /// into DIR/PAPER/depends_on.csv
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    depends: Option<Option<PathBuf>>,
 }
 
-/// One run of a plan, ready to go. Its simulation is set up when its turn comes, since those of all runs together could
-/// take more memory than there is.
-struct Ready {
-    facts: Facts,
-    drive: Drive,
-    jobs: Vec<Job>,
-    seed: u64,
-}
-
-impl Ready {
-    fn run(&self, progress: &Progress) -> Outcome {
-        let mut simulation = Simulation::new(&self.drive, &self.jobs, self.seed).expect("checked when it was prepared");
-        progress.drive(&mut simulation, || false);
-        simulation.outcome()
-    }
-}
+/// Fewest draws that an interval can be told from.
+const DRAWS_MIN: usize = 20;
+const DEFAULT_DRAWS: &str = "40";
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
@@ -73,7 +59,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         output::print(&names.concat())?;
         return Ok(Ending::Fine);
     }
-    let rows = judge(&papers)?;
+    let rows = rows(&papers, arguments)?;
     match (arguments.json, arguments.csv) {
         (true, _) => output::print_json(&rows.iter().map(page::object).collect())?,
         (_, true) => output::print(&page::csv(&rows))?,
@@ -86,70 +72,60 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 impl Arguments {
     fn papers(&self) -> Result<Vec<Paper>, Problems> {
         if self.papers.is_empty() {
-            return Ok(all_papers().collect());
+            return Ok(papers::all().collect());
         }
-        let find = |name: &String| {
-            all_papers().find(|paper| paper.name == name).ok_or_else(|| {
-                let known: Vec<&str> = all_papers().map(|paper| paper.name).collect();
-                Problem::new("command line", None, format!("there is no paper `{name}`"), known.join(", ")).into()
-            })
-        };
-        input::all(self.papers.iter().map(find))
+        input::all(self.papers.iter().map(|name| papers::find(name)))
     }
+
+    /// What is found out about the doubt in the results of one paper.
+    fn doubted(&self, experiments: &mut Experiments, outcomes: &[Outcome]) -> Result<Vec<Row>, Problems> {
+        if let Some(directory) = &self.depends {
+            let dependence = doubt::measure(experiments, outcomes)?;
+            if let Some(directory) = directory {
+                let folder = directory.join(experiments.reproduction.paper());
+                write(&folder.join("depends_on.csv"), &dependence)?;
+            }
+            experiments.reproduction.depends(dependence);
+        }
+        if !experiments.is_measured() {
+            let paper = experiments.reproduction.paper();
+            eprintln!(
+                "note: {paper}: constants in doubt have changed since dependence on them was measured (--depends)"
+            );
+        }
+        let rows = experiments.judge(outcomes);
+        match self.intervals {
+            Some(draws) => doubt::intervals(experiments, outcomes, rows, draws.max(DRAWS_MIN)),
+            None => Ok(rows),
+        }
+    }
+}
+
+fn write(path: &Path, dependence: &Dependence) -> Result<(), Problems> {
+    if let Some(folder) = path.parent() {
+        output::create_directory(folder)?;
+    }
+    Target::create("--depends", path)?.write(&dependence.to_csv())
 }
 
 /// Run everything that the papers need, on all processors, and judge their results.
-fn judge(papers: &[Paper]) -> Result<Vec<Row>, Problems> {
-    let load = |paper: &Paper| Reproduction::load(paper.name, paper.plan, paper.expected);
-    let reproductions = input::all(papers.iter().map(load))?;
-    let ready = input::all(reproductions.iter().map(prepare))?;
-    let runs: Vec<&Ready> = ready.iter().flatten().collect();
+fn rows(papers: &[Paper], arguments: &Arguments) -> Result<Vec<Row>, Problems> {
+    let reproductions = input::all(papers.iter().map(Paper::load))?;
+    for note in reproductions.iter().flat_map(|reproduction| reproduction.notes()) {
+        eprintln!("note: {note}");
+    }
+    let mut papers = input::all(reproductions.into_iter().map(Experiments::prepare))?;
+    let runs: Vec<&Run> = papers.iter().flat_map(|paper| &paper.runs).collect();
     let progress = Progress::of(runs.len());
-    let outcomes: Vec<Outcome> = runs.par_iter().map(|run| run.run(&progress)).collect();
+    let outcomes: Vec<Outcome> = runs.par_iter().map(|run| run.outcome(&progress)).collect();
     progress.finish();
     let mut outcomes = outcomes.into_iter();
-    let rows = reproductions.iter().zip(&ready).flat_map(|(reproduction, runs)| {
-        let outcomes: Vec<Outcome> = outcomes.by_ref().take(runs.len()).collect();
-        let facts: Vec<Facts> = runs.iter().map(|run| run.facts.clone()).collect();
-        reproduction.judge(&outcomes, &facts)
+    let rows = papers.iter_mut().map(|paper| {
+        let outcomes: Vec<Outcome> = outcomes.by_ref().take(paper.runs.len()).collect();
+        arguments.doubted(paper, &outcomes)
     });
-    Ok(rows.collect())
-}
-
-/// The runs of one paper, checked.
-fn prepare(reproduction: &Reproduction) -> Result<Vec<Ready>, Problems> {
-    let runs = reproduction.runs().iter().enumerate().map(|(place, spec)| {
-        // What is wrong is told at the place of the experiment.
-        let placed = |problem: &Problem| reproduction.problem_of(place, &problem.found, &problem.allowed);
-        prepare_run(spec).map_err(|problems| Problems(problems.0.iter().map(placed).collect()))
-    });
-    let runs = input::all(runs)?;
-    let facts: Vec<Facts> = runs.iter().map(|run| run.facts.clone()).collect();
-    reproduction.check(&facts)?;
-    Ok(runs)
-}
-
-fn prepare_run(spec: &RunSpec) -> Result<Ready, Problems> {
-    let overrides = input::all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
-    let drive: Drive = input::drive(&spec.drive, &overrides)?;
-    let mut jobs = Vec::new();
-    for job in [Some(&spec.job), spec.beside.as_ref()].into_iter().flatten() {
-        let options: Vec<(&str, &str)> = job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        jobs.extend(fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?);
-    }
-    Simulation::check(&drive, &jobs)?;
-    Ok(Ready { facts: Facts::from(&drive), drive, jobs, seed: spec.seed })
+    Ok(input::all(rows)?.concat())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_plan_loads_and_its_runs_fit_their_drives() {
-        for paper in all_papers() {
-            let reproduction = Reproduction::load(paper.name, paper.plan, paper.expected).unwrap();
-            prepare(&reproduction).unwrap_or_else(|problems| panic!("{problems}"));
-        }
-    }
-}
+mod tests;

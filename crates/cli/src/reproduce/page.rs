@@ -1,5 +1,6 @@
 //! Judged results as a table, as JSON and as comma-separated values.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use phaselink_core::report::Table;
@@ -20,19 +21,52 @@ pub fn page(rows: &[Row]) -> String {
         text.push_str(&coloured(&table(paper).to_string(), paper));
         text.push('\n');
     }
-    write_reasons(&mut text, rows, Verdict::Unexplained, "Unexplained: the model makes no claim");
-    write_reasons(&mut text, rows, Verdict::Off, "Off");
-    let count = |verdict: Verdict| rows.iter().filter(|row| row.verdict == verdict).count();
-    let fitted = rows.iter().filter(|row| row.fitted > 0).count();
-    let _ = writeln!(
-        text,
-        "{}: {} reproduced, {} off, {} unexplained. {fitted} depend on fitted constants.",
-        words::counted(rows.len() as u64, "result"),
-        count(Verdict::Reproduced),
-        count(Verdict::Off),
-        count(Verdict::Unexplained),
+    write_reasons(
+        &mut text,
+        rows,
+        Verdict::Unexplained,
+        "Unexplained: the paper leaves open what is to be compared, or a simulation cannot show it",
     );
+    write_reasons(&mut text, rows, Verdict::Off, "Off");
+    text.push_str(&words::wrapped(&count(rows), ""));
     text
+}
+
+/// How many results came out how: those that no fitted constant moves, those that lean on one, and inputs apart.
+fn count(rows: &[Row]) -> String {
+    let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == Kind::Input);
+    let (leaning, predictions): (Vec<&Row>, Vec<&Row>) = results.iter().partition(|row| row.fitted > 0);
+    let fitted: BTreeSet<(&str, &str)> =
+        rows.iter().flat_map(|row| row.fitted_keys.iter().map(|key| (row.paper.as_str(), key.as_str()))).collect();
+    let papers: BTreeSet<&str> = rows.iter().map(|row| row.paper.as_str()).collect();
+    let mut text = format!(
+        "{}. Predictions, which no fitted constant moves: {}. Results that lean on fitted constants: {}. Inputs: {}. {} in {}.",
+        words::counted(rows.len() as u64, "row"),
+        verdicts(&predictions),
+        verdicts(&leaning),
+        verdicts(&inputs),
+        words::counted(fitted.len() as u64, "fitted constant"),
+        words::counted(papers.len() as u64, "paper"),
+    );
+    let known = predictions.iter().filter_map(|row| row.published_inside).count();
+    let inside = predictions.iter().filter(|row| row.published_inside == Some(true)).count();
+    if known > 0 {
+        let _ = write!(text, " The interval of {inside} of {known} predicted numbers holds the published one.");
+    }
+    text
+}
+
+/// `12: 9 reproduced, 2 off, 1 unexplained`
+fn verdicts(rows: &[&Row]) -> String {
+    let count = |wanted: Verdict| rows.iter().filter(|row| row.verdict == wanted).count();
+    let all = [Verdict::Given, Verdict::Reproduced, Verdict::Off, Verdict::Unexplained];
+    let parts: Vec<String> = all
+        .into_iter()
+        .map(|wanted| (count(wanted), verdict(wanted)))
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
+    format!("{} ({})", rows.len(), parts.join(", "))
 }
 
 fn table(rows: &[Row]) -> Table {
@@ -40,29 +74,69 @@ fn table(rows: &[Row]) -> Table {
     for column in ["error %", "allowed"] {
         table = table.right(column);
     }
-    table = table.left("verdict").right("fitted");
+    table = table.left("verdict").right("fitted").right("assumed");
+    let has_intervals = rows.iter().any(|row| row.interval.is_some());
+    if has_intervals {
+        table = table.right("from").right("to").left("published").left("most of it from");
+    }
     for row in rows {
-        table.row([
+        let mut cells = vec![
             row.id.clone(),
             shortened(&row.quantity),
             value(row, Some(row.published)),
             value(row, row.simulated),
             row.unit.clone(),
             error(row),
-            if row.kind == Kind::Shape { String::new() } else { row.tolerance_pct.to_string() },
-            String::from(verdict(row)),
-            if row.fitted == 0 { String::new() } else { row.fitted.to_string() },
-        ]);
+            allowed(row),
+            String::from(verdict(row.verdict)),
+            counted(row.fitted),
+            counted(row.depends_on.len().saturating_sub(row.fitted)),
+        ];
+        if has_intervals {
+            cells.extend(interval(row));
+        }
+        table.row(cells);
     }
     table
 }
 
-/// A number, or whether a shape holds.
+fn counted(number: usize) -> String {
+    if number == 0 { String::new() } else { number.to_string() }
+}
+
+/// What the printed digits and words allow: `2`, or `0 to 10` where they allow more on one side.
+fn allowed(row: &Row) -> String {
+    if is_statement(row) || row.kind == Kind::Input {
+        return String::new();
+    }
+    let (below, above) = (row.published - row.accepted.0, row.accepted.1 - row.published);
+    let pct = |part: f64| number((1000.0 * part / row.published).round() / 10.0 + 0.0);
+    match (below - above).abs() < 1e-6 * row.published {
+        true => pct(above),
+        false => format!("{} to {}", pct(-below), pct(above)),
+    }
+}
+
+/// Both ends, whether the published value lies between them, and the constants that contribute most.
+fn interval(row: &Row) -> [String; 4] {
+    let Some(interval) = &row.interval else { return Default::default() };
+    let names: Vec<String> =
+        interval.contributions.iter().map(|part| format!("{} {:+.2}", part.key, part.correlation)).collect();
+    let place = if row.published_inside == Some(true) { "inside" } else { "outside" };
+    [number(interval.low), number(interval.high), String::from(place), names.join(", ")]
+}
+
+/// Whether a row states something that holds or does not, rather than a number.
+fn is_statement(row: &Row) -> bool {
+    row.unit.is_empty() && row.accepted == (1.0, 1.0)
+}
+
+/// A number, or whether a statement holds.
 fn value(row: &Row, value: Option<f64>) -> String {
-    match (row.kind, value) {
-        (_, None) => String::from("-"),
-        (Kind::Shape, Some(value)) => String::from(if value == 1.0 { "holds" } else { "does not" }),
-        (Kind::Number, Some(value)) => number(value),
+    match value {
+        None => String::from("-"),
+        Some(value) if is_statement(row) => String::from(if value == 1.0 { "holds" } else { "does not" }),
+        Some(value) => number(value),
     }
 }
 
@@ -78,14 +152,15 @@ fn number(value: f64) -> String {
 }
 
 fn error(row: &Row) -> String {
-    match (row.kind, row.error_pct) {
-        (Kind::Number, Some(error_pct)) => format!("{error_pct:+.2}"),
+    match row.error_pct {
+        Some(error_pct) if !is_statement(row) && row.kind != Kind::Input => format!("{error_pct:+.2}"),
         _ => String::new(),
     }
 }
 
-fn verdict(row: &Row) -> &'static str {
-    match row.verdict {
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Given => "given",
         Verdict::Reproduced => "reproduced",
         Verdict::Off => "off",
         Verdict::Unexplained => "unexplained",
@@ -105,7 +180,7 @@ fn coloured(table: &str, rows: &[Row]) -> String {
     const HEAD_LINES: usize = 2;
     let table = with_bold_head(table);
     let style = |line: usize| match rows.get(line.checked_sub(HEAD_LINES)?)?.verdict {
-        Verdict::Reproduced => None,
+        Verdict::Given | Verdict::Reproduced => None,
         Verdict::Off => Some(Style::Red),
         Verdict::Unexplained => Some(Style::Yellow),
     };
@@ -153,7 +228,7 @@ fn cell(value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(|item| item.as_str().unwrap_or_default()).collect::<Vec<_>>().join(" "),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
     };
     match text.contains([',', '"', '\n']) {

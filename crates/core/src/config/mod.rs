@@ -5,6 +5,7 @@
 //! description that it returns keeps every bound given here, so the models trust it.
 
 pub(crate) mod document;
+pub(crate) mod doubt;
 pub(crate) mod faults;
 mod host;
 mod link;
@@ -18,6 +19,7 @@ pub(crate) mod spans;
 mod stack;
 pub(crate) mod value;
 
+pub use doubt::{Cause, Doubt};
 pub use host::{Host, Wait};
 pub use link::{Duplex, Granularity, Link, LinkAcknowledge};
 pub use media::{Acknowledge, DataPattern, Media, Technology, WearLevelling};

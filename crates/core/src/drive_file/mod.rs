@@ -1,6 +1,7 @@
 //! Drive files: reading with all problems at once, presets, what holds between keys, and explanation.
 
 mod checks;
+mod doubts;
 mod explain;
 mod overrides;
 pub mod presets;

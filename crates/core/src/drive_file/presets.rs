@@ -1,6 +1,6 @@
 //! Rows of `presets/<section>.toml`: named sets of values from which a section can start.
 //!
-//! A row holds keys of its section, a `summary`, and `fitted` marks whose keys are those of the section.
+//! A row holds keys of its section, a `summary`, and `fitted` and `assumed` marks whose keys are those of the section.
 
 use std::sync::OnceLock;
 
@@ -15,6 +15,9 @@ const FILES: &[(&str, &str, &str)] = &[
     ("power", "presets/power.toml", include_str!("../../presets/power.toml")),
     ("media", "presets/media.toml", include_str!("../../presets/media.toml")),
 ];
+
+/// Marks of the schema's defaults that are assumed.
+const DEFAULTS: (&str, &str) = ("presets/defaults.toml", include_str!("../../presets/defaults.toml"));
 
 /// The rows of each file, parsed when they are first asked for: sweeps read thousands of drives.
 static ROWS: [OnceLock<Table>; FILES.len()] = [const { OnceLock::new() }; FILES.len()];
@@ -54,6 +57,19 @@ pub(crate) fn rows(section: &str) -> &'static Table {
     ROWS[place].get_or_init(|| {
         let (_, file, text) = FILES[place];
         let document = document::parse(file, text);
+        assert!(document.problems.is_empty(), "{:?}", document.problems);
+        document.table
+    })
+}
+
+/// The list `assumed` of the schema's defaults.
+///
+/// # Panics
+/// If the file that is part of the program is not valid TOML.
+pub(crate) fn assumed_defaults() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let document = document::parse(DEFAULTS.0, DEFAULTS.1);
         assert!(document.problems.is_empty(), "{:?}", document.problems);
         document.table
     })

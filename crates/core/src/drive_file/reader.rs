@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::checks;
+use super::doubts;
 use super::overrides::Override;
 use super::presets;
 use super::shipped::{self, Shipped};
@@ -13,8 +14,8 @@ use crate::config::document::{self, Entry, Place, Table, Value};
 use crate::config::origin::Origin;
 use crate::config::section::{Section, full_name};
 use crate::config::value::{self, Fault};
-use crate::config::{faults, list};
-use crate::drive::{Drive, Fitted, Header, Interface};
+use crate::config::{Cause, Doubt, faults, list};
+use crate::drive::{Drive, Header, Interface};
 use crate::problem::{Problem, Problems, printable};
 use crate::spelling;
 
@@ -24,6 +25,7 @@ pub(super) fn read(file: &str, text: &str, overrides: &[Override]) -> Result<Dri
     let mut layers = vec![Layer { origin: Origin::File, table: document.table }];
     layers.extend(overrides.iter().map(|given| Layer { origin: Origin::Set, table: given.table().clone() }));
     let mut reader = Reader::new();
+    reader.read_default_marks();
     reader.add_shipped(&mut layers);
     reader.read_presets(&layers);
     for (rank, layer) in layers.iter().enumerate() {
@@ -47,9 +49,10 @@ struct Setting {
     place: Place,
 }
 
-/// A mark that a key is fitted, and who made it.
+/// A mark that a constant is in doubt, and who made it.
 struct Mark {
-    fitted: Fitted,
+    cause: Cause,
+    doubt: Doubt,
     origin: Origin,
     rank: usize,
 }
@@ -114,6 +117,13 @@ impl Reader {
         self.problems.push(entry.place.problem(found, known.join(", ")));
     }
 
+    /// The schema's defaults that are assumed: they hold until anything gives the key a value.
+    fn read_default_marks(&mut self) {
+        for entry in presets::assumed_defaults() {
+            self.read_marks("", Origin::Default, 0, entry);
+        }
+    }
+
     fn read_presets(&mut self, layers: &[Layer]) {
         for path in self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>() {
             if presets::has(path) {
@@ -150,7 +160,7 @@ impl Reader {
         for entry in keys {
             match entry.key.as_str() {
                 "summary" => {}
-                "fitted" => self.read_marks(path, Origin::Preset, rank, entry),
+                "fitted" | "assumed" => self.read_marks(path, Origin::Preset, rank, entry),
                 _ => self.set(path, Origin::Preset, rank, entry),
             }
         }
@@ -160,7 +170,7 @@ impl Reader {
         for entry in &layer.table {
             match entry.key.as_str() {
                 "preset" => {}
-                "fitted" => self.read_marks("", layer.origin, rank, entry),
+                "fitted" | "assumed" => self.read_marks("", layer.origin, rank, entry),
                 "name" | "summary" if layer.origin == Origin::Shipped => {}
                 path if self.section(path).is_some() => self.read_section(layer.origin, rank, entry),
                 _ => self.read_header(layer.origin, rank, entry),
@@ -221,33 +231,43 @@ impl Reader {
         }
     }
 
-    /// Note which keys are fitted; `path` is the section to which the keys belong, if they do not name it.
+    /// Note which constants are in doubt, by the list `fitted` or `assumed`; `path` is the section to which the
+    /// keys belong, if they do not name it.
     fn read_marks(&mut self, path: &str, origin: Origin, rank: usize, list: &Entry) {
         let Value::Array(items) = &list.node.value else {
-            let found = format!("fitted is {}", list.node.quote);
-            return self.problems.push(list.place.problem(found, "tables [[fitted]] with the keys key, why"));
+            let found = format!("{} is {}", list.key, list.node.quote);
+            let allowed = format!("tables [[{}]] with the keys key, why, low and high, or instead", list.key);
+            return self.problems.push(list.place.problem(found, allowed));
         };
+        let cause = if list.key == "fitted" { Cause::Fitted } else { Cause::Assumed };
         for item in items {
             let known_problems = self.problems.len();
-            let mut fitted: Fitted = list::read_item(item, &mut self.problems);
+            let mut doubt: Doubt = list::read_item(item, &mut self.problems);
             if self.problems.len() == known_problems {
-                fitted.key = full_name(path, &fitted.key);
-                self.check_mark(&fitted, &item.place);
-                self.marks.push(Mark { fitted, origin, rank });
+                doubt.key = full_name(path, &doubt.key);
+                // Those of the program are kept right by a test, and are read thousands of times in a sweep.
+                if matches!(origin, Origin::File | Origin::Set) {
+                    self.check_mark(&list.key, &doubt, &item.place);
+                }
+                self.marks.push(Mark { cause, doubt, origin, rank });
             }
         }
     }
 
-    fn check_mark(&mut self, fitted: &Fitted, place: &Place) {
+    fn check_mark(&mut self, list: &str, doubt: &Doubt, place: &Place) {
         let names = self.names();
-        if !names.contains(&fitted.key) {
-            let meant = spelling::nearest(&fitted.key, names.iter().map(String::as_str));
-            let found = format!("fitted names the unknown key \"{}\"{}", fitted.key, spelling::question(meant));
+        if !names.contains(&doubt.key) && doubts::stage_cost(&doubt.key).is_none() {
+            let meant = spelling::nearest(&doubt.key, names.iter().map(String::as_str));
+            let found = format!("{list} names the unknown key \"{}\"{}", doubt.key, spelling::question(meant));
             self.problems.push(place.problem(found, "a key with its section, as in host.interrupt_ns"));
         }
-        if fitted.why.is_empty() {
-            let found = format!("fitted does not say why {} was fitted", fitted.key);
-            self.problems.push(place.problem(found, "why = what it was fitted to"));
+        if doubt.why.is_empty() {
+            let found = format!("{list} does not say why {} was {list}", doubt.key);
+            self.problems.push(place.problem(found, "why = what it was fitted to, or why it is assumed"));
+        }
+        if doubt.low > doubt.high {
+            let found = format!("{list} gives {} a range from {} to {}", doubt.key, doubt.low, doubt.high);
+            self.problems.push(place.problem(found, "low up to high"));
         }
     }
 
@@ -291,18 +311,18 @@ impl Reader {
 
     fn into_drive(mut self, file: &str) -> Drive {
         let settings = std::mem::take(&mut self.settings);
-        let mut fitted: Vec<Fitted> = Vec::new();
-        for mark in std::mem::take(&mut self.marks) {
-            fitted.retain(|earlier| earlier.key != mark.fitted.key);
-            if mark.applies(settings.get(&mark.fitted.key)) {
-                fitted.push(mark.fitted);
-            }
-        }
+        let marks = std::mem::take(&mut self.marks);
+        let mut marks: Vec<Mark> = marks.into_iter().filter(|mark| mark.applies(mark.setting(&settings))).collect();
+        let is_last = |place: usize| marks[place + 1..].iter().all(|later| later.doubt.key != marks[place].doubt.key);
+        let mut last: Vec<bool> = (0..marks.len()).map(is_last).collect();
+        marks.retain(|_| last.remove(0));
         let mut drive = self.drive;
         drive.name = if self.header.name.is_empty() { name_of(file) } else { self.header.name };
         drive.summary = self.header.summary;
         drive.interface = self.header.interface;
-        drive.fitted = fitted;
+        let (fitted, assumed): (Vec<Mark>, Vec<Mark>) = marks.into_iter().partition(|mark| mark.cause == Cause::Fitted);
+        drive.fitted = fitted.into_iter().map(|mark| mark.doubt).collect();
+        drive.assumed = assumed.into_iter().map(|mark| mark.doubt).collect();
         drive.sources.origins = settings.into_iter().map(|(key, setting)| (key, setting.origin)).collect();
         drive
     }
@@ -330,10 +350,17 @@ impl Reader {
 }
 
 impl Mark {
-    /// Whether the value in effect is the one that was fitted. A preset's mark is for the preset's value; a file's
+    /// Who gave the marked key its value, if anything did.
+    fn setting<'a>(&self, settings: &'a BTreeMap<String, Setting>) -> Option<&'a Setting> {
+        let is_cost = doubts::stage_cost(&self.doubt.key).is_some();
+        settings.get(if is_cost { "stack.stages" } else { self.doubt.key.as_str() })
+    }
+
+    /// Whether the value in effect is the one that is marked. A default's mark is for the default; a preset's is for the preset's value; a file's
     /// is for the value that the file gives or finds below it.
     fn applies(&self, setting: Option<&Setting>) -> bool {
         match (self.origin, setting) {
+            (Origin::Default, setting) => setting.is_none(),
             (Origin::Preset, Some(setting)) => setting.origin == Origin::Preset,
             (_, Some(setting)) => setting.rank <= self.rank,
             (_, None) => true,

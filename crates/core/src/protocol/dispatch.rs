@@ -3,8 +3,8 @@
 use super::halves::{Controller, Driver, Looking, Protocol};
 use super::ports::{Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
-use crate::config::{Stage, Wait};
-use crate::drive::{Drive, Fitted, Interface};
+use crate::config::Stage;
+use crate::drive::{Drive, Interface};
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::memory::HostMemory;
@@ -55,7 +55,7 @@ macro_rules! halves_of {
             }
 
             /// Whether results can depend on this section: not on that of a protocol that the drive does not speak.
-            fn has_part_in(&self, section: &str) -> bool {
+            pub(crate) fn has_part_in(&self, section: &str) -> bool {
                 let protocols = [$((stringify!($protocol), Interface::$Protocol),)+];
                 let spoken = protocols.iter().find(|(name, _)| *name == section);
                 spoken.is_none_or(|(name, interface)| {
@@ -230,15 +230,5 @@ impl Drive {
     /// Names of these stages, in the order of [`Stage::stack`](crate::ledger::Stage::stack).
     pub fn stage_names(&self) -> Vec<String> {
         self.stages().into_iter().map(|stage| stage.name).collect()
-    }
-
-    /// The fitted keys on which this drive's results can depend: not those of a protocol that it does not speak, nor
-    /// of interrupts that nobody waits for.
-    pub fn fitted_in_effect(&self) -> impl Iterator<Item = &Fitted> {
-        self.fitted.iter().filter(|mark| match mark.key.split_once('.') {
-            Some(("host", key)) if key.starts_with("interrupt") => self.host.wait == Wait::Sleep,
-            Some((section, _)) => self.has_part_in(section),
-            None => true,
-        })
     }
 }

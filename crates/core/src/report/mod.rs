@@ -5,6 +5,7 @@ mod fio;
 pub mod html;
 pub mod json;
 pub mod ladder;
+pub mod names;
 pub mod perfetto;
 pub mod summary;
 pub mod table;

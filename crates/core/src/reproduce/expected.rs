@@ -3,31 +3,33 @@
 //! | column | holds |
 //! |---|---|
 //! | `id` | identifier of the result, with a suffix where one result prints several values |
+//! | `kind` | `input` (the model takes it as it is given), `number` or `shape` |
 //! | `quantity`, `unit` | what was measured, in words, and in what |
-//! | `published` | the printed value; for a shape 1, that is: true |
-//! | `tolerance_pct` | how far from it a simulated value may lie, in per cent |
-//! | `low`, `high` | bounds of a claim such as "more than 700,000", kept as well as the tolerance; may be empty |
-//! | `kind` | `number` or `shape` |
+//! | `printed` | the digits that the paper prints, with a power of ten into the unit: `2.432e3`; empty for a statement |
+//! | `words` | the paper's own words at the number: `about`, `just under`, …; empty if there are none |
 //! | `source` | where it is printed |
-//! | `note` | how the value, the bounds or the tolerance follow from the text; may be empty |
+//! | `note` | the wording, and what the quantity is taken to mean; may be empty |
 //!
-//! Fields are separated by commas; one that holds commas is put in double quotes (RFC 4180).
+//! No column holds a tolerance: it follows from `printed` and `words` alone (see [`super::printed`]). Fields are
+//! separated by commas; one that holds commas is put in double quotes (RFC 4180).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::printed::{Printed, Words};
 use crate::config::document::Place;
 use crate::problem::{Problem, Problems};
 
-const COLUMNS: [&str; 10] =
-    ["id", "quantity", "unit", "published", "tolerance_pct", "low", "high", "kind", "source", "note"];
+const COLUMNS: [&str; 8] = ["id", "kind", "quantity", "unit", "printed", "words", "source", "note"];
 
 /// What kind of claim a row makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    /// What the description takes as given: it is echoed, and no merit of the model.
+    Input,
     /// A value with a unit.
     Number,
     /// A statement that holds or does not: published and simulated are 1 or 0.
@@ -41,12 +43,30 @@ pub(super) struct Expected {
     pub id: String,
     pub quantity: String,
     pub unit: String,
-    pub published: f64,
-    pub tolerance_pct: f64,
-    pub low: Option<f64>,
-    pub high: Option<f64>,
+    /// None for a statement.
+    pub printed: Option<Printed>,
+    pub words: Words,
     pub kind: Kind,
     pub source: String,
+}
+
+impl Expected {
+    /// The printed number; for a statement 1, that is: true.
+    pub fn published(&self) -> f64 {
+        self.printed.map_or(1.0, |printed| printed.value)
+    }
+
+    /// The values that count as the printed one, lowest and highest.
+    pub fn accepted(&self) -> (f64, f64) {
+        self.printed.map_or((1.0, 1.0), |printed| printed.accepted(self.words))
+    }
+
+    /// The largest magnitude of a relative error that counts, in per cent.
+    pub fn tolerance_pct(&self) -> f64 {
+        let (low, high) = self.accepted();
+        let share = (self.published() - low).max(high - self.published()) / self.published();
+        (1e6 * 100.0 * share).round() / 1e6
+    }
 }
 
 /// Read the table; all problems go to `problems`, and rows with any are left out.
@@ -77,7 +97,7 @@ fn refuse_repetitions(rows: &[Expected], problems: &mut Problems) {
 }
 
 /// Cut a line at its commas.
-fn fields(line: &str) -> Result<Vec<String>, String> {
+pub(super) fn fields(line: &str) -> Result<Vec<String>, String> {
     let mut fields = Vec::new();
     let mut rest = line;
     loop {
@@ -143,10 +163,8 @@ impl Reader<'_> {
             id: self.text("id"),
             quantity: self.text("quantity"),
             unit: self.field("unit"),
-            published: self.number("published").unwrap_or(f64::NAN),
-            tolerance_pct: self.number("tolerance_pct").unwrap_or(f64::NAN),
-            low: self.bound("low"),
-            high: self.bound("high"),
+            printed: self.printed(),
+            words: self.words(),
             kind: self.kind(),
             source: self.text("source"),
         };
@@ -155,18 +173,13 @@ impl Reader<'_> {
     }
 
     fn check(&mut self, row: &Expected) {
-        if row.kind == Kind::Shape && row.published != 1.0 {
-            self.refuse(format!("published {} of a shape", row.published), "1, that is: true");
-        }
-        if row.published == 0.0 {
-            self.refuse("published 0, from which no relative error can be told", "a quantity that is not 0");
-        }
-        if row.tolerance_pct < 0.0 {
-            self.refuse(format!("tolerance_pct {}", row.tolerance_pct), "0 or more");
-        }
-        let low = row.low.unwrap_or(f64::NEG_INFINITY);
-        if low > row.high.unwrap_or(f64::INFINITY) {
-            self.refuse("low above high", "low up to high");
+        match (row.kind, row.printed) {
+            (Kind::Number, None) if self.field("printed").is_empty() => {
+                self.refuse("a number without its printed digits", "printed, as in 2.432e3");
+            }
+            (Kind::Shape, Some(_)) => self.refuse("a shape with a printed number", "a statement, or the kind number"),
+            (_, None) if row.words != Words::Plain => self.refuse("words without a number", "both, or neither"),
+            _ => {}
         }
     }
 
@@ -184,25 +197,30 @@ impl Reader<'_> {
         text
     }
 
-    fn number(&mut self, column: &str) -> Option<f64> {
-        let text = self.field(column);
-        let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-        if number.is_none() {
-            self.refuse(format!("{column} `{text}`"), "a number");
+    fn printed(&mut self) -> Option<Printed> {
+        let text = self.field("printed");
+        let printed = Printed::parse(&text);
+        if printed.is_none() && !text.is_empty() {
+            self.refuse(format!("printed `{text}`"), "digits above 0, with a power of ten, as in 2.432e3");
         }
-        number
+        printed
     }
 
-    fn bound(&mut self, column: &str) -> Option<f64> {
-        if self.field(column).is_empty() { None } else { self.number(column) }
+    fn words(&mut self) -> Words {
+        let text = self.field("words");
+        Words::parse(&text).unwrap_or_else(|| {
+            self.refuse(format!("words `{text}`"), &Words::known());
+            Words::Plain
+        })
     }
 
     fn kind(&mut self) -> Kind {
         match self.field("kind").as_str() {
+            "input" => Kind::Input,
             "number" => Kind::Number,
             "shape" => Kind::Shape,
             other => {
-                self.refuse(format!("kind `{other}`"), "number, shape");
+                self.refuse(format!("kind `{other}`"), "input, number, shape");
                 Kind::Number
             }
         }
@@ -231,32 +249,38 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_read_with_its_bounds() {
-        let rows = read_rows("A-1,\"rate, reads\",1/s,700000,5,700000,,number,abstract,\n").unwrap();
-        assert_eq!((rows[0].published, rows[0].low, rows[0].high), (7e5, Some(7e5), None));
+    fn a_row_is_read_with_what_its_words_allow() {
+        let rows = read_rows("A-1,number,\"rate, reads\",1/s,700e3,exceed,abstract,\n").unwrap();
+        assert_eq!(rows[0].published(), 7e5);
+        assert_eq!(rows[0].tolerance_pct(), 20.0);
+        assert!(rows[0].accepted().0 > 699_999.0 && rows[0].accepted().0 <= 7e5);
         assert_eq!((rows[0].quantity.as_str(), rows[0].place.line), ("rate, reads", Some(2)));
     }
 
     #[test]
     fn every_problem_of_every_row_is_reported_with_its_line() {
-        let found = read_rows("A,q,ns,x,-1,2,1,nubmer,,\n\nA,q\nB,q,,2,0,,,shape,s,\n").unwrap_err();
+        let found =
+            read_rows("A,nubmer,q,ns,x,rather,,\n\nA,q\nB,shape,q,,2,,s,\nC,number,q,,,,s,\nD,shape,q,,,about,s,\n");
         assert_eq!(
-            found,
+            found.unwrap_err(),
             [
-                "expected.csv:2: published `x`; allowed: a number",
-                "expected.csv:2: kind `nubmer`; allowed: number, shape",
-                "expected.csv:2: no source; allowed: a text",
-                "expected.csv:2: tolerance_pct -1; allowed: 0 or more",
-                "expected.csv:2: low above high; allowed: low up to high",
-                "expected.csv:4: 2 fields; allowed: 10 fields",
-                "expected.csv:5: published 2 of a shape; allowed: 1, that is: true",
+                String::from(
+                    "expected.csv:2: printed `x`; allowed: digits above 0, with a power of ten, as in 2.432e3"
+                ),
+                format!("expected.csv:2: words `rather`; allowed: {}", Words::known()),
+                String::from("expected.csv:2: kind `nubmer`; allowed: input, number, shape"),
+                String::from("expected.csv:2: no source; allowed: a text"),
+                String::from("expected.csv:4: 2 fields; allowed: 8 fields"),
+                String::from("expected.csv:5: a shape with a printed number; allowed: a statement, or the kind number"),
+                String::from("expected.csv:6: a number without its printed digits; allowed: printed, as in 2.432e3"),
+                String::from("expected.csv:7: words without a number; allowed: both, or neither"),
             ]
         );
     }
 
     #[test]
     fn an_id_cannot_be_given_twice() {
-        let found = read_rows("A,q,,1,0,,,shape,s,\nA,q,,1,0,,,shape,s,\n").unwrap_err();
+        let found = read_rows("A,shape,q,,,,s,\nA,shape,q,,,,s,\n").unwrap_err();
         assert_eq!(found, ["expected.csv:3: a second row `A`; allowed: one row for each id"]);
     }
 

@@ -1,19 +1,22 @@
 //! Published results beside simulated ones.
 //!
 //! A reproduction is a folder without code: `plan.toml` says which experiments to run and how each
-//! published figure follows from them, `expected.csv` holds what was printed and where. The caller
-//! runs the experiments; this module owes it every run that is needed, once, and a verdict on every
+//! published figure follows from them, `expected.csv` holds what was printed and where, `depends_on.csv`
+//! on which constants in doubt each row was found to depend. The caller runs the experiments; this module owes it every run that is needed, once, and a verdict on every
 //! published row. Nothing is ever dropped: a row that the plan does not mention is an error of the plan.
 //!
 //! ```text
 //! Reproduction::load ── runs() ── caller resolves drives ── check() ── caller simulates ── judge()
+//!                                       └── with constants moved ── values() ── moved()
 //! ```
 
+mod dependence;
 mod evaluate;
 mod expected;
 mod expression;
 mod lexer;
 mod plan;
+mod printed;
 mod quantity;
 #[cfg(test)]
 mod sample;
@@ -23,18 +26,22 @@ pub use crate::shipped::PAPERS;
 
 use std::collections::BTreeSet;
 
+use crate::config::Cause;
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
+use dependence::Leaning;
 use evaluate::{Value, evaluate};
 use expected::Expected;
 use expression::{Expression, Fault};
 use plan::{Plan, PlanRow};
 use quantity::Quantity;
 
+pub use dependence::{Dependence, MOVED_SHARE};
 pub use expected::Kind;
 pub use plan::RunSpec;
 pub(crate) use plan::option_text;
+use verdict::Remarks;
 pub use verdict::{Row, Verdict};
 
 /// A plan and the published results that it answers to.
@@ -43,21 +50,22 @@ pub struct Reproduction {
     paper: String,
     plan: Plan,
     expected: Vec<Expected>,
+    dependence: Dependence,
 }
 
 /// What a judgement needs to know of the drive of a run, overrides applied.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Keys of its description that are marked as fitted, as `link.one_way_ns`.
-    pub fitted: Vec<String>,
+    /// Its constants in doubt.
+    pub doubts: Vec<(Cause, String)>,
     /// The resolved description: an object for each section, with keys as drive files have them.
     pub description: serde_json::Value,
 }
 
 impl From<&Drive> for Facts {
     fn from(drive: &Drive) -> Facts {
-        let fitted = drive.fitted_in_effect().map(|mark| mark.key.clone()).collect();
-        Facts { fitted, description: drive.resolved() }
+        let doubts = drive.doubts().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone())).collect();
+        Facts { doubts, description: drive.resolved() }
     }
 }
 
@@ -86,13 +94,38 @@ impl Reproduction {
         let mut problems = Problems::default();
         let plan = plan::read(&file("plan.toml"), plan_text, &mut problems);
         let expected = expected::read(&file("expected.csv"), expected_text, &mut problems);
-        let reproduction = Reproduction { paper: String::from(paper), plan, expected };
+        let reproduction =
+            Reproduction { paper: String::from(paper), plan, expected, dependence: Dependence::default() };
         if problems.0.is_empty() {
             problems.0.extend(reproduction.unmatched_rows());
             problems.0.extend(reproduction.rows().filter_map(|(row, expected)| reproduction.misfit(row, expected)));
         }
         problems.0.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
         problems.or(reproduction)
+    }
+
+    /// With the constants on which the rows were found to depend: the text of `depends_on.csv`.
+    ///
+    /// # Errors
+    /// Lines of another form.
+    pub fn with_dependence(mut self, text: &str) -> Result<Reproduction, Problems> {
+        self.dependence = Dependence::parse(&format!("reproductions/{}/depends_on.csv", self.paper), text)?;
+        Ok(self)
+    }
+
+    /// Take dependences that were measured anew.
+    pub fn depends(&mut self, dependence: Dependence) {
+        self.dependence = dependence;
+    }
+
+    /// On what the rows depend, as far as it is known.
+    pub fn dependence(&self) -> &Dependence {
+        &self.dependence
+    }
+
+    /// What a reader of the results should know of the plan: quantities that have another name by now.
+    pub fn notes(&self) -> &[String] {
+        &self.plan.notes
     }
 
     /// Name of the paper, which is the name of the folder.
@@ -136,15 +169,55 @@ impl Reproduction {
     ///
     /// # Panics
     /// If the numbers of outcomes, facts and runs differ.
-    pub fn judge(&self, outcomes: &[Outcome], facts: &[Facts]) -> Vec<Row> {
+    pub fn judge(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<Row> {
+        let values = self.values(outcomes, facts);
+        let judged = |((row, expected), value): ((&PlanRow, &Expected), Option<f64>)| {
+            let remarks = Remarks { unexplained: row.unexplained.as_deref(), because: row.because.as_deref() };
+            verdict::judge(&self.paper, expected, remarks, value, self.leaning(row, facts))
+        };
+        self.rows().zip(values).map(judged).collect()
+    }
+
+    /// The simulated value of every row, in the order of [`Reproduction::judge`]; none if it has no finite one.
+    ///
+    /// # Panics
+    /// If the numbers of outcomes, facts and runs differ.
+    pub fn values(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<Option<f64>> {
         assert_eq!(outcomes.len(), self.plan.runs.len(), "one outcome for each run");
         assert_eq!(facts.len(), self.plan.runs.len(), "one set of facts for each run");
-        let read = |run: usize, quantity: &Quantity| quantity.read(&outcomes[run], &facts[run]);
-        let judged = |(row, expected): (&PlanRow, &Expected)| {
-            let value = row.value.as_ref().and_then(|value| self.number(value, &read));
-            verdict::judge(&self.paper, expected, row.unexplained.as_deref(), value, self.fitted_keys(row, facts))
-        };
-        self.rows().map(judged).collect()
+        let read = |run: usize, quantity: &Quantity| quantity.read(outcomes[run], &facts[run]);
+        self.rows().map(|(row, _)| row.value.as_ref().and_then(|value| self.number(value, &read))).collect()
+    }
+
+    /// Ids of the rows whose values differ between two sets of them by more than counts as moved: see
+    /// [`Dependence`]. Inputs move with the description by themselves, and are left out.
+    pub fn moved<'a>(&'a self, before: &[Option<f64>], after: &[Option<f64>]) -> Vec<&'a str> {
+        let rows = self.rows().zip(before.iter().zip(after));
+        let moved = rows.filter(|((_, expected), (before, after))| is_moved(expected, **before, **after));
+        moved.map(|((row, _), _)| row.id.as_str()).collect()
+    }
+
+    /// On what a row depends: as it was measured for all constants that are in doubt now, or, before that, on everything
+    /// in doubt in the drives that it reads. So a row never seems to depend on less than it does.
+    fn leaning(&self, row: &PlanRow, facts: &[Facts]) -> Leaning {
+        if self.is_measured(facts) {
+            return self.dependence.of(&row.id);
+        }
+        let mut all = Dependence::default();
+        self.visit(row, &mut |run, quantity| {
+            if !matches!(quantity, Quantity::Parameter(_)) {
+                facts[run].doubts.iter().for_each(|(cause, key)| all.note(*cause, key, [row.id.as_str()]));
+            }
+        });
+        all.of(&row.id)
+    }
+
+    /// Whether the dependences are those of all constants that are in doubt, and of no others.
+    ///
+    /// `facts` are those of [`Reproduction::runs`], in order.
+    pub fn is_measured(&self, facts: &[Facts]) -> bool {
+        let now: BTreeSet<(Cause, String)> = facts.iter().flat_map(|facts| facts.doubts.iter().cloned()).collect();
+        now == self.dependence.constants()
     }
 
     /// Published rows, in their order, with their rows of the plan.
@@ -172,15 +245,21 @@ impl Reproduction {
     /// What is wrong with the kind of a row's value. As no kind depends on a result, any will do here.
     fn misfit(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
         let value = evaluate(row.value.as_ref()?, &self.plan.experiments, &|_, _| 1.0);
-        let (found, allowed) = match (value, expected.kind) {
-            (Ok(Value::Number(_)), Kind::Number) | (Ok(Value::Truth(_)), Kind::Shape) => {
-                return None;
-            }
+        let (found, allowed) = match (value, expected.printed) {
+            (Ok(Value::Number(_)), Some(_)) | (Ok(Value::Truth(_)), None) => return self.idleness(row, expected),
             (Err(found), _) => (found, ""),
-            (Ok(value), Kind::Number) => (format!("`{}` gives {}", row.id, value.kind()), "a number"),
-            (Ok(value), Kind::Shape) => (format!("`{}` gives {}", row.id, value.kind()), "a comparison"),
+            (Ok(value), Some(_)) => (format!("`{}` gives {}", row.id, value.kind()), "a number"),
+            (Ok(value), None) => (format!("`{}` gives {}", row.id, value.kind()), "a comparison"),
         };
         Some(row.place.problem(found, allowed))
+    }
+
+    /// The problem of a result that no run has a part in: what follows from given numbers alone is an input.
+    fn idleness(&self, row: &PlanRow, expected: &Expected) -> Option<Problem> {
+        let mut reads_runs = false;
+        self.visit(row, &mut |_, quantity| reads_runs |= !matches!(quantity, Quantity::Parameter(_)));
+        let is_idle = !reads_runs && expected.kind != Kind::Input;
+        is_idle.then(|| expected.place.problem(format!("`{}` reads no result of a run", row.id), "the kind input"))
     }
 
     fn number(&self, value: &Expression, read: &impl Fn(usize, &Quantity) -> f64) -> Option<f64> {
@@ -195,22 +274,6 @@ impl Reproduction {
         faults
     }
 
-    /// Fitted keys that the row's value depends on. A parameter depends on its own key alone, a
-    /// simulated quantity on all that its drive has, unless the row of the plan narrows them.
-    fn fitted_keys(&self, row: &PlanRow, facts: &[Facts]) -> Vec<String> {
-        let mut keys: Vec<String> = Vec::new();
-        self.visit(row, &mut |run, quantity| {
-            for key in &facts[run].fitted {
-                let is_read = !matches!(quantity, Quantity::Parameter(parameter) if parameter != key);
-                let is_admitted = row.fitted.as_ref().is_none_or(|only| only.contains(key));
-                if is_read && is_admitted && !keys.contains(key) {
-                    keys.push(key.clone());
-                }
-            }
-        });
-        keys
-    }
-
     /// Call `visit` with every run and quantity that a row's value reads.
     fn visit(&self, row: &PlanRow, visit: &mut impl FnMut(usize, &Quantity)) {
         let Some(value) = &row.value else { return };
@@ -218,6 +281,19 @@ impl Reproduction {
             let Some(quantity) = quantity else { return };
             self.plan.experiments[experiment].runs.iter().for_each(|run| visit(*run, quantity));
         });
+    }
+}
+
+/// Whether a value has moved enough to count.
+fn is_moved(expected: &Expected, before: Option<f64>, after: Option<f64>) -> bool {
+    let share = match expected.kind {
+        Kind::Input => return false,
+        Kind::Shape => 0.0,
+        Kind::Number => MOVED_SHARE.min(expected.tolerance_pct() / 100.0 / 2.0),
+    };
+    match (before, after) {
+        (Some(before), Some(after)) => (after - before).abs() > share * before.abs(),
+        (before, after) => before.is_some() != after.is_some(),
     }
 }
 

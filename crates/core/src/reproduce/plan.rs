@@ -15,8 +15,8 @@
 //! [[row]]
 //! id = "DCX-512-lat"                         # of expected.csv
 //! value = "at(sizes.mean_ns, 512)"           # an expression
-//! fitted = []                                # optional: the only fitted keys that the value depends on
-//! unexplained = "why"                        # optional: nothing in the model is claimed to explain the value
+//! unexplained = "why"                        # optional: the paper leaves open what is to be compared
+//! because = "why"                            # optional: what makes the value come out off, told if it does
 //! ```
 //!
 //! A sweep makes every quantity of its experiment a series. It varies a key of the drive, or a fio
@@ -25,6 +25,7 @@
 use super::expression::{Expression, Fault, parse};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::problem::{Problem, Problems};
+use crate::report::names::renamed;
 
 /// Seed of experiments where the plan gives none.
 const SEED_DEFAULT: u64 = 1;
@@ -61,8 +62,8 @@ pub(super) struct PlanRow {
     pub value: Option<Expression>,
     /// Why the result cannot be claimed to be explained.
     pub unexplained: Option<String>,
-    /// The only fitted keys that the value depends on, where the drives have more.
-    pub fitted: Option<Vec<String>>,
+    /// Why it comes out off, if it does.
+    pub because: Option<String>,
 }
 
 /// A plan, read and resolved.
@@ -74,6 +75,8 @@ pub(super) struct Plan {
     pub places: Vec<Place>,
     pub experiments: Vec<Experiment>,
     pub rows: Vec<PlanRow>,
+    /// Quantities that have another name by now.
+    pub notes: Vec<String>,
 }
 
 /// Read a plan; all problems go to `problems`, and what has any is left out.
@@ -181,13 +184,13 @@ impl Reader<'_> {
 
     fn row(&mut self, entry: (&Place, &Table)) {
         let (place, table) = entry;
-        self.refuse_others(table, &["id", "value", "unexplained", "fitted"]);
+        self.refuse_others(table, &["id", "value", "unexplained", "because"]);
         let row = PlanRow {
             place: place.clone(),
             id: self.required(place, table, "id"),
             value: self.expression(table),
             unexplained: self.string(table, "unexplained").map(|(_, reason)| reason),
-            fitted: self.strings(table, "fitted"),
+            because: self.string(table, "because").map(|(_, reason)| reason),
         };
         if document::entry(table, "value").is_none() && row.unexplained.is_none() {
             self.refuse(place, format!("row `{}` without a value", row.id), "value = \"…\" or unexplained = \"why\"");
@@ -200,12 +203,21 @@ impl Reader<'_> {
 
     fn expression(&mut self, table: &Table) -> Option<Expression> {
         let (place, text) = self.string(table, "value")?;
+        self.note_renamed(&place, &text);
         match parse(&text, &self.plan.experiments) {
             Ok(expression) => Some(expression),
             Err(faults) => {
                 self.problems.extend(faults.into_iter().map(|fault| fault.at(&place)));
                 None
             }
+        }
+    }
+
+    fn note_renamed(&mut self, place: &Place, text: &str) {
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+        for (word, current) in words.filter_map(|word| Some((word, renamed(word)?))) {
+            let line = place.line.map_or(String::new(), |line| format!(":{line}"));
+            self.plan.notes.push(format!("{}{line}: the quantity `{word}` is called {current} now", place.file));
         }
     }
 

@@ -2,28 +2,34 @@
 //!
 //! | written | is |
 //! |---|---|
-//! | `iops`, `mean_ns`, … | of reads and writes together; of one alone as `read.iops`, `write.iops`; of a second job alone as `beside.iops` |
+//! | `iops`, `mean_ns`, `p99_9_ns`, … | of reads and writes together; of one alone as `read.iops`, `write.iops`; of a second job alone as `beside.iops` |
 //! | `stage.poll_wait` | mean time in that stage for each request, in ns; spaces become underscores |
 //! | `upstream.packets`, `downstream.busy_share`, … | use of one direction of the link |
-//! | `elapsed_ns`, `working`, `joules_per_io`, … | of the whole run |
-//! | `counter.queue_reads` | a protocol counter; 0 if the protocol does not count it |
+//! | `elapsed_ns`, `working`, `joules_per_io`, … | of the whole run; names that sweeps have too mean the same |
+//! | `counter.queue_reads` | what the drive counts under this name; unknown if it counts no such thing |
 //! | `key.media.read_ns` | a parameter of the run's description, overrides applied; true is 1 |
 
 use super::Facts;
 use super::expression::Fault;
 use crate::ledger::stage::FIXED_NAMES;
 use crate::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
+use crate::report::names::{PERCENTILES, renamed};
+use crate::sweep::figures::{self, Figure, Figures};
 use crate::time::Span;
 
 /// A quantity of a run.
 #[derive(Clone, Debug)]
 pub(super) enum Quantity {
     Requests(Side, fn(&Requests) -> f64),
+    /// In per cent.
+    Percentile(Side, f64),
     /// By name, as [`plain`] writes it.
     Stage(Side, String),
     Upstream(fn(&WireUse, Span) -> f64),
     Downstream(fn(&WireUse, Span) -> f64),
     Run(fn(&Outcome) -> f64),
+    /// One that a sweep has too.
+    Swept(&'static Figure),
     Counter(String),
     /// By dotted key.
     Parameter(String),
@@ -53,11 +59,8 @@ type Table<F> = &'static [(&'static str, F)];
 
 const REQUESTS: Table<fn(&Requests) -> f64> = &[
     ("iops", |requests| requests.iops),
-    ("bw_bytes", |requests| requests.bytes_per_s),
+    ("bytes_per_s", |requests| requests.bytes_per_s),
     ("mean_ns", |requests| requests.total.mean_ns()),
-    ("p50_ns", |requests| requests.total.percentile(50.0).as_ns()),
-    ("p99_ns", |requests| requests.total.percentile(99.0).as_ns()),
-    ("p999_ns", |requests| requests.total.percentile(99.9).as_ns()),
     ("max_ns", |requests| requests.total.max().as_ns()),
     ("ios", |requests| requests.ios as f64),
 ];
@@ -79,30 +82,10 @@ const RUN: Table<fn(&Outcome) -> f64> = &[
     ("working", |outcome| outcome.cpu.working.as_s() / outcome.elapsed.as_s()),
     ("spinning", |outcome| outcome.cpu.spinning.as_s() / outcome.elapsed.as_s()),
     ("switching", |outcome| outcome.cpu.switching.as_s() / outcome.elapsed.as_s()),
-    ("cores_per_gbps", |outcome| outcome.cores_per_gb_per_s()),
     ("interrupts", |outcome| outcome.cpu.interrupts as f64),
     ("context_switches", |outcome| outcome.cpu.context_switches as f64),
-    ("server_w", |outcome| outcome.energy.server_w),
     ("idle_w", |outcome| outcome.energy.idle_w),
-    ("joules_per_io", |outcome| outcome.joules_per_io()),
-];
-
-/// Names under which protocols count.
-const COUNTERS: [&str; 14] = [
-    "queue_reads",
-    "queue_reads_wasted",
-    "tag_collisions",
-    "tag_timeouts",
-    "oops",
-    "doorbells",
-    "interrupts",
-    "commands",
-    "register_writes",
-    "status_reads",
-    "exchanges",
-    "cached_writes",
-    "cache_hits",
-    "gap_moves",
+    ("memory_w", |outcome| outcome.memory_j.map_or(f64::NAN, |joules| joules / outcome.elapsed.as_s())),
 ];
 
 /// The groups that end in a name which tables here do not hold, as messages show them.
@@ -119,24 +102,35 @@ impl Quantity {
             Some(("stage", _)) => Quantity::of_requests(Side::Both, path),
             Some(("upstream", name)) => find(WIRE, name).map(Quantity::Upstream),
             Some(("downstream", name)) => find(WIRE, name).map(Quantity::Downstream),
-            Some(("counter", name)) => counter(name),
+            Some(("counter", name)) => Ok(Quantity::Counter(String::from(name))),
             Some(("key", key)) => Ok(Quantity::Parameter(String::from(key))),
             Some(_) => Err(Fault::new(format!("unknown quantity `{path}`"), groups())),
         }
     }
 
     fn of_requests(side: Side, name: &str) -> Result<Quantity, Fault> {
-        match name.strip_prefix("stage.") {
-            Some(stage) => Ok(Quantity::Stage(side, String::from(stage))),
+        if let Some(stage) = name.strip_prefix("stage.") {
+            return Ok(Quantity::Stage(side, String::from(stage)));
+        }
+        let name = renamed(name).unwrap_or(name);
+        match PERCENTILES.iter().find(|(known, _)| *known == name) {
+            Some((_, percent)) => Ok(Quantity::Percentile(side, *percent)),
             None => find(REQUESTS, name).map(|read| Quantity::Requests(side, read)),
         }
     }
 
     fn of_run(name: &str) -> Result<Quantity, Fault> {
-        let names = REQUESTS.iter().map(|(name, _)| *name).chain(RUN.iter().map(|(name, _)| *name));
-        let found = RUN.iter().find(|(known, _)| *known == name);
-        found.map(|(_, read)| Quantity::Run(*read)).ok_or_else(|| {
-            let mut fault = Fault::unknown("quantity", name, names);
+        if let Some((_, read)) = RUN.iter().find(|(known, _)| *known == name) {
+            return Ok(Quantity::Run(*read));
+        }
+        figures::find(name).map(Quantity::Swept).ok_or_else(|| {
+            let percentiles = PERCENTILES.iter().map(|(name, _)| *name);
+            let own = REQUESTS.iter().map(|(name, _)| *name).chain(RUN.iter().map(|(name, _)| *name));
+            let swept = figures::FIGURES.iter().map(|figure| figure.name);
+            let mut names: Vec<&str> = own.chain(percentiles).chain(swept).collect();
+            names.sort_unstable();
+            names.dedup();
+            let mut fault = Fault::unknown("quantity", name, names.into_iter());
             fault.allowed = format!("{}, {}", fault.allowed, groups());
             fault
         })
@@ -158,10 +152,12 @@ impl Quantity {
     pub fn read(&self, outcome: &Outcome, facts: &Facts) -> f64 {
         match self {
             Quantity::Requests(side, read) => read(&Requests::of(outcome, *side)),
+            Quantity::Percentile(side, percent) => Requests::of(outcome, *side).total.percentile(*percent).as_ns(),
             Quantity::Stage(side, stage) => stage_mean_ns(outcome, *side, stage),
             Quantity::Upstream(read) => read(&outcome.upstream, outcome.elapsed),
             Quantity::Downstream(read) => read(&outcome.downstream, outcome.elapsed),
             Quantity::Run(read) => read(outcome),
+            Quantity::Swept(figure) => Figures::of(outcome).get(figure).unwrap_or(f64::NAN),
             Quantity::Counter(name) => counted(outcome, name),
             Quantity::Parameter(key) => facts.parameter(key).unwrap_or(f64::NAN),
         }
@@ -178,16 +174,9 @@ fn groups() -> String {
     format!("read.…, write.…, upstream.…, downstream.…, {OPEN_GROUPS}")
 }
 
-fn counter(name: &str) -> Result<Quantity, Fault> {
-    match COUNTERS.contains(&name) {
-        true => Ok(Quantity::Counter(String::from(name))),
-        false => Err(Fault::unknown("counter", name, COUNTERS.into_iter())),
-    }
-}
-
 fn counted(outcome: &Outcome, name: &str) -> f64 {
     let found = outcome.counters.iter().find(|(known, _)| *known == name);
-    found.map_or(0.0, |(_, count)| *count as f64)
+    found.map_or(f64::NAN, |(_, count)| *count as f64)
 }
 
 /// A stage name as expressions write it: small letters and digits, anything else one underscore.
@@ -250,6 +239,7 @@ mod tests {
             ("iops", 500_000.0),
             ("read.iops", 500_000.0),
             ("write.iops", 0.0),
+            ("bytes_per_s", 256e6),
             ("bw_bytes", 256e6),
             ("mean_ns", 2000.0),
             ("p99_ns", 3000.0),
@@ -264,7 +254,6 @@ mod tests {
             ("upstream.data_bytes", 1024.0),
             ("downstream.busy_share", 0.25),
             ("counter.queue_reads", 4.0),
-            ("counter.oops", 0.0),
             ("key.media.read_ns", 110.0),
             ("key.dc_express.predict", 1.0),
         ];
@@ -276,13 +265,30 @@ mod tests {
     #[test]
     fn a_misspelt_quantity_is_refused_with_the_right_one_first() {
         for (path, first) in
-            [("mean_n", "mean_ns"), ("upstream.packet", "packets"), ("counter.queue_read", "queue_reads")]
+            [("mean_n", "mean_ns"), ("upstream.packet", "packets"), ("p99_9_n", "p99_9_ns"), ("server", "server_w")]
         {
             let fault = Quantity::parse(path).unwrap_err();
             assert!(fault.allowed.starts_with(first), "{fault:?}");
         }
         assert!(Quantity::parse("").is_err());
         assert!(Quantity::parse("nonsense.iops").is_err());
+    }
+
+    #[test]
+    fn a_counter_goes_by_the_name_that_the_drive_gives_it_and_is_unknown_otherwise() {
+        assert_eq!(read("counter.queue_reads", &sample::outcome()), 4.0);
+        assert!(read("counter.doorbells", &sample::outcome()).is_nan());
+    }
+
+    #[test]
+    fn what_sweeps_call_by_the_same_name_is_the_same() {
+        let outcome = sample::outcome();
+        let swept = Figures::of(&outcome);
+        for figure in figures::FIGURES.iter().filter(|figure| Quantity::parse(figure.name).is_ok()) {
+            let Some(value) = swept.get(figure) else { continue };
+            assert_eq!(read(figure.name, &outcome), value, "{}", figure.name);
+        }
+        assert_eq!(read("p999_ns", &outcome), read("p99_9_ns", &outcome));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! An outcome and facts with round numbers, for tests.
 
 use super::Facts;
+use crate::config::Cause;
 use crate::ledger::stage::Ledger;
 use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, Stage, StageTimes, WireUse};
 use crate::time::{Span, Time};
@@ -48,10 +49,10 @@ pub fn outcome_of(latencies_ns: &[u64]) -> Outcome {
     }
 }
 
-/// A drive with two fitted keys.
+/// A drive with some keys.
 pub fn facts() -> Facts {
     Facts {
-        fitted: vec![String::from("link.one_way_ns"), String::from("media.read_ns")],
+        doubts: vec![(Cause::Fitted, String::from("link.one_way_ns")), (Cause::Assumed, String::from("media.read_ns"))],
         description: serde_json::json!({
             "media": { "read_ns": 110 },
             "link": { "one_way_ns": 240.0 },

@@ -2,17 +2,21 @@
 
 use serde::Serialize;
 
+use super::dependence::Leaning;
 use super::expected::{Expected, Kind};
+use crate::uncertainty::Interval;
 
 /// Whether a published result comes out of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Within the tolerance and the bounds; for a shape, it holds.
+    /// An input: the description holds it as the paper gives it.
+    Given,
+    /// Within what the printed digits and words allow; for a shape, it holds.
     Reproduced,
     /// Not so.
     Off,
-    /// The plan gives a reason why the model cannot claim it, whatever value comes out.
+    /// The paper leaves open what is to be compared, or it is no matter of a simulation; the reason says which.
     Unexplained,
 }
 
@@ -23,7 +27,7 @@ pub struct Row {
     pub id: String,
     pub quantity: String,
     pub unit: String,
-    /// For a shape 1, that is: true.
+    /// What the paper prints; for a statement 1, that is: true.
     pub published: f64,
     /// None if there is no value, or no finite one.
     pub simulated: Option<f64>,
@@ -31,30 +35,48 @@ pub struct Row {
     pub error_pct: Option<f64>,
     /// Largest magnitude of `error_pct` that counts as reproduced.
     pub tolerance_pct: f64,
+    /// Lowest and highest value that count; words such as "just under" allow one side alone.
+    pub accepted: (f64, f64),
     pub kind: Kind,
     pub verdict: Verdict,
-    /// Number of fitted constants that the simulated value depends on.
+    /// Number of fitted constants that move the simulated value.
     pub fitted: usize,
     /// And which they are.
     pub fitted_keys: Vec<String>,
-    /// Why the verdict is not `reproduced`; empty if it is.
+    /// Every constant in doubt, assumed or fitted, that moves it.
+    pub depends_on: Vec<String>,
+    /// Where the value lies as the constants in doubt range, if that was asked for.
+    pub interval: Option<Interval>,
+    /// Whether the published value lies in the interval.
+    pub published_inside: Option<bool>,
+    /// Why the verdict is neither `given` nor `reproduced`; empty if it is.
     pub reason: String,
     /// Where the published value is printed.
     pub source: String,
+}
+
+/// What a plan says of a row beside its value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Remarks<'a> {
+    /// Why the paper leaves the result open.
+    pub unexplained: Option<&'a str>,
+    /// What makes the value come out off.
+    pub because: Option<&'a str>,
 }
 
 /// Judge a published result by the simulated value.
 pub(super) fn judge(
     paper: &str,
     expected: &Expected,
-    unexplained: Option<&str>,
+    remarks: Remarks,
     simulated: Option<f64>,
-    fitted_keys: Vec<String>,
+    leaning: Leaning,
 ) -> Row {
-    let error_pct = simulated.map(|value| 100.0 * (value - expected.published) / expected.published.abs());
-    let (verdict, reason) = match (unexplained, objection(expected, simulated, error_pct)) {
+    let published = expected.published();
+    let (verdict, reason) = match (remarks.unexplained, objection(expected, simulated)) {
         (Some(reason), _) => (Verdict::Unexplained, String::from(reason)),
-        (None, Some(reason)) => (Verdict::Off, reason),
+        (None, Some(reason)) => (Verdict::Off, with_cause(reason, remarks.because)),
+        (None, None) if expected.kind == Kind::Input => (Verdict::Given, String::new()),
         (None, None) => (Verdict::Reproduced, String::new()),
     };
     Row {
@@ -62,32 +84,53 @@ pub(super) fn judge(
         id: expected.id.clone(),
         quantity: expected.quantity.clone(),
         unit: expected.unit.clone(),
-        published: expected.published,
+        published,
         simulated,
-        error_pct,
-        tolerance_pct: expected.tolerance_pct,
+        error_pct: simulated.map(|value| 100.0 * (value - published) / published.abs()),
+        tolerance_pct: expected.tolerance_pct(),
+        accepted: expected.accepted(),
         kind: expected.kind,
         verdict,
-        fitted: fitted_keys.len(),
-        fitted_keys,
+        fitted: leaning.fitted.len(),
+        fitted_keys: leaning.fitted,
+        depends_on: leaning.depends_on,
+        interval: None,
+        published_inside: None,
         reason,
         source: expected.source.clone(),
     }
 }
 
-/// Why a value does not reproduce the result. Bounds come first: they are what the paper states.
-fn objection(expected: &Expected, simulated: Option<f64>, error_pct: Option<f64>) -> Option<String> {
-    let (Some(value), Some(error_pct)) = (simulated, error_pct) else {
-        return Some(String::from("no finite value comes out"));
-    };
-    let below = expected.low.filter(|low| value < *low);
-    let above = expected.high.filter(|high| value > *high);
-    let outside = error_pct.abs() > expected.tolerance_pct;
-    match (below, above) {
-        (Some(low), _) => Some(format!("below {low}")),
-        (_, Some(high)) => Some(format!("above {high}")),
-        _ if outside && expected.kind == Kind::Shape => Some(String::from("does not hold")),
-        _ if outside => Some(format!("off by {error_pct:+.2} %, and {} % is allowed", expected.tolerance_pct)),
-        _ => None,
+/// Why a value does not reproduce the result.
+fn objection(expected: &Expected, simulated: Option<f64>) -> Option<String> {
+    let Some(value) = simulated else { return Some(String::from("no finite value comes out")) };
+    let (low, high) = expected.accepted();
+    match value {
+        value if (low..=high).contains(&value) => None,
+        _ if expected.printed.is_none() => Some(String::from("does not hold")),
+        value => {
+            let error_pct = 100.0 * (value / expected.published() - 1.0);
+            // Tenths of a per cent; -0 becomes 0.
+            let pct = |bound: f64| (1000.0 * (bound / expected.published() - 1.0)).round() / 10.0 + 0.0;
+            Some(format!("off by {error_pct:+.1} %, and {:+.1} to {:+.1} % is allowed", pct(low), pct(high)))
+        }
+    }
+}
+
+fn with_cause(reason: String, because: Option<&str>) -> String {
+    match because {
+        Some(because) => format!("{reason}: {because}"),
+        None => reason,
+    }
+}
+
+impl Row {
+    /// The row with the interval in which its value lies.
+    pub fn within(mut self, interval: Interval) -> Row {
+        // Digits stand for all that rounds to them, and words such as "less than" for a side.
+        let (low, high) = self.accepted;
+        self.published_inside = Some(interval.low <= high && low <= interval.high);
+        self.interval = Some(interval);
+        self
     }
 }

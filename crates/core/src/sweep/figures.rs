@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 use crate::config::document::Place;
 use crate::ledger::{Latency, Outcome, WireUse};
 use crate::problem::Problems;
+use crate::report::names::renamed;
 use crate::report::units;
 use crate::spelling::{nearest, question};
 use crate::time::Span;
@@ -83,9 +84,16 @@ pub const FIGURES: [Figure; COUNT] = [
 pub const COLUMNS_DEFAULT: [&str; 8] =
     ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "busy_cores", "link_busy_share"];
 
-/// The figure of this name.
+/// The figure that has this name, or had it once.
 pub fn find(name: &str) -> Option<&'static Figure> {
+    let name = renamed(name).unwrap_or(name);
     FIGURES.iter().find(|figure| figure.name == name)
+}
+
+/// What to tell of a column by a name that it had once.
+pub(super) fn rename_note(name: &str, place: &Place) -> Option<String> {
+    let line = place.line.map_or(String::new(), |line| format!(":{line}"));
+    renamed(name).map(|current| format!("{}{line}: the column `{name}` is called {current} now", place.file))
 }
 
 /// The columns of these names.
@@ -201,6 +209,20 @@ mod tests {
             assert!(FIGURES[..place].iter().all(|other| other.name != figure.name), "{}", figure.name);
         }
         assert!(COLUMNS_DEFAULT.iter().all(|name| find(name).is_some()));
+    }
+
+    #[test]
+    fn an_earlier_name_finds_the_same_figure_with_a_note() {
+        assert_eq!(find("p999_ns").unwrap().name, "p99_9_ns");
+        let note = rename_note("p999_ns", &Place { file: "p.toml".into(), line: Some(3) });
+        assert_eq!(note.as_deref(), Some("p.toml:3: the column `p999_ns` is called p99_9_ns now"));
+        assert_eq!(rename_note("p99_9_ns", &Place::whole("p.toml")), None);
+    }
+
+    #[test]
+    fn the_percentiles_are_those_of_all_results() {
+        use crate::report::names::PERCENTILES;
+        assert!(PERCENTILES.iter().all(|(name, _)| find(name).is_some_and(|figure| figure.name == *name)));
     }
 
     #[test]

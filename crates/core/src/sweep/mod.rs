@@ -105,12 +105,18 @@ impl Plan {
         fixed.chain(swept.flat_map(|swept| (0..swept.values.len()).map(|place| swept.text(place)))).collect()
     }
 
+    /// What a reader of the results should know: columns that have another name by now.
+    pub fn notes(&self) -> &[String] {
+        &self.text.notes
+    }
+
     /// Keep other columns than those that the plan names.
     ///
     /// # Errors
     /// Every name that no column has.
     pub fn set_columns(&mut self, names: &[String]) -> Result<(), Problems> {
         let place = Place::whole("command line");
+        self.text.notes = names.iter().filter_map(|name| figures::rename_note(name, &place)).collect();
         self.text.columns = figures::columns(names.iter().map(|name| (name.as_str(), place.clone())))?;
         Ok(())
     }

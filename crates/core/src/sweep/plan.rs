@@ -70,6 +70,8 @@ pub(super) struct Text {
     /// The first varies slowest.
     pub axes: Vec<Axis>,
     pub columns: Vec<&'static Figure>,
+    /// What a reader of the results should know of the plan.
+    pub notes: Vec<String>,
 }
 
 /// Read a plan.
@@ -79,7 +81,7 @@ pub(super) struct Text {
 pub(super) fn read(file: &str, text: &str) -> Result<Text, Problems> {
     let document = document::parse(file, text);
     let whole = Place::whole(file);
-    let mut reader = Reader { whole, keys: Drive::key_names(), problems: document.problems };
+    let mut reader = Reader { whole, keys: Drive::key_names(), problems: document.problems, notes: Vec::new() };
     let text = reader.text(file, &document.table);
     reader.problems.sort_by_key(|problem| problem.line);
     Problems(reader.problems).or(text)
@@ -91,6 +93,7 @@ struct Reader {
     /// Keys of drives.
     keys: Vec<String>,
     problems: Vec<Problem>,
+    notes: Vec<String>,
 }
 
 impl Reader {
@@ -104,6 +107,7 @@ impl Reader {
             job: self.job(table),
             seeds: self.seeds(table),
             columns: self.columns(table),
+            notes: std::mem::take(&mut self.notes),
             axes,
         }
     }
@@ -214,6 +218,7 @@ impl Reader {
                 _ => self.refuse(&node.place, format!("`{}` in columns", node.quote), "names in quotes"),
             }
         }
+        self.notes.extend(names.iter().filter_map(|(name, place)| figures::rename_note(name, place)));
         figures::columns(names).unwrap_or_else(|problems| {
             self.problems.extend(problems.0);
             Vec::new()

@@ -103,7 +103,7 @@ cores = 1
         expect![[r#"
             drive.toml:1: media is 3; allowed: a section [media]
             drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: capi, capi-pcm-legacy, capi-pcm-next, cxl, cxl-pcm-legacy, cxl-pcm-next, dc-express, dc-express-block, disk-raid, fusion-io, moneta, moneta-4x, moneta-block, nvm-model-block, nvm-model-dram, nvme, nvme-polled, nvme-ssd-gen3, onyx, pcie-pcm-legacy, pcie-pcm-next, pss, pss-4-cards, pss-block, ramdisk, ssd-raid
-            drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why
+            drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why, low and high, or instead
             drive.toml:5: stack.stages holds 1; allowed: tables
             drive.toml:5: stack.stages.name is 2; allowed: text in quotes, a line of at most 1000 characters
             drive.toml:5: unknown key submit_us in [stack.stages], did you mean submit_ns?
@@ -127,8 +127,8 @@ because = 'x'
 ",
         expect![[r#"
             drive.toml:2: fitted names the unknown key "host.interupt_ns", did you mean host.interrupt_ns?; allowed: a key with its section, as in host.interrupt_ns
-            drive.toml:5: fitted does not say why host.interrupt_ns was fitted; allowed: why = what it was fitted to
-            drive.toml:9: unknown key because in [fitted]; allowed: key, why"#]],
+            drive.toml:5: fitted does not say why host.interrupt_ns was fitted; allowed: why = what it was fitted to, or why it is assumed
+            drive.toml:9: unknown key because in [fitted]; allowed: key, why, low, high, instead"#]],
     );
 }
 

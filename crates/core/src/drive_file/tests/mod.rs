@@ -1,6 +1,7 @@
 //! Drive files from text to resolved form.
 
 mod bounds;
+mod doubts;
 mod layers;
 mod messages;
 mod mutations;

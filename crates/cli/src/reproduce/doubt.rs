@@ -1,0 +1,91 @@
+//! What the doubt about constants does to the results of a paper: which rows each moves, and how far all together.
+
+use std::collections::BTreeSet;
+
+use phaselink_core::config::Cause;
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::Override;
+use phaselink_core::ledger::Outcome;
+use phaselink_core::problem::Problems;
+use phaselink_core::reproduce::{Dependence, Kind, Row};
+use phaselink_core::uncertainty::Draws;
+use rayon::prelude::*;
+
+use super::experiment::Experiments;
+use crate::input;
+use crate::progress::Progress;
+
+/// Seed of the draws.
+const SEED: u64 = 1;
+/// Ends of a range to which a constant is moved.
+const ENDS: usize = 2;
+
+/// Move each constant in doubt to the ends of its range, one at a time, and see which rows follow.
+pub fn measure(experiments: &Experiments, outcomes: &[Outcome]) -> Result<Dependence, Problems> {
+    let constants = constants(experiments.runs.iter().map(|run| &run.drive));
+    check(experiments)?;
+    let before = experiments.values(outcomes);
+    let moves: Vec<(&(Cause, String), usize)> =
+        constants.iter().flat_map(|constant| (0..ENDS).map(move |end| (constant, end))).collect();
+    let progress = Progress::of(moves.len() * experiments.runs.len());
+    let after = moves.par_iter().map(|((cause, key), end)| {
+        let overrides = |drive: &Drive| to_end(drive, *cause, key, *end);
+        experiments.values_moved(outcomes, overrides, &progress)
+    });
+    let after = input::all(after.collect::<Vec<_>>())?;
+    progress.finish();
+    let mut dependence = Dependence::default();
+    for (((cause, key), _), after) in moves.iter().zip(&after) {
+        dependence.note(*cause, key, experiments.reproduction.moved(&before, after));
+    }
+    Ok(dependence)
+}
+
+/// Tell at once, before anything runs, which constants cannot be moved.
+pub fn check(experiments: &Experiments) -> Result<(), Problems> {
+    let drives = experiments.runs.iter().map(|run| (run, run.drive.doubts()));
+    let ends = drives.flat_map(|(run, doubts)| {
+        let ends = doubts.into_iter().flat_map(|(cause, doubt)| run.drive.extremes(cause, doubt));
+        ends.map(move |end| run.moved(&[end])).collect::<Vec<_>>()
+    });
+    input::all(ends).map(|_| ())
+}
+
+/// Every constant in doubt that any of the drives has.
+pub fn constants<'a>(drives: impl Iterator<Item = &'a Drive>) -> BTreeSet<(Cause, String)> {
+    drives.flat_map(|drive| drive.doubts().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone()))).collect()
+}
+
+/// The override that brings a constant to one end of its range, if this drive has it in doubt.
+fn to_end(drive: &Drive, cause: Cause, key: &str, end: usize) -> Vec<Override> {
+    let doubts = drive.doubts();
+    let doubt = doubts.iter().find(|(of, doubt)| *of == cause && doubt.key == key);
+    let ends = doubt.map_or_else(Vec::new, |(_, doubt)| drive.extremes(cause, doubt));
+    ends.into_iter().nth(end).into_iter().collect()
+}
+
+/// Draw all constants at once from their ranges, and give each row the interval in which its value lies.
+pub fn intervals(
+    experiments: &Experiments,
+    outcomes: &[Outcome],
+    rows: Vec<Row>,
+    draws: usize,
+) -> Result<Vec<Row>, Problems> {
+    let draws = Draws::of(experiments.runs.iter().map(|run| &run.drive), draws, SEED);
+    let progress = Progress::of(draws.count() * experiments.runs.len());
+    let drawn = (0..draws.count())
+        .into_par_iter()
+        .map(|draw| experiments.values_moved(outcomes, |drive| draws.overrides(drive, draw), &progress));
+    let drawn = input::all(drawn.collect::<Vec<_>>())?;
+    progress.finish();
+    let within = |(place, row): (usize, Row)| {
+        let values: Vec<Option<f64>> = drawn.iter().map(|values| values[place]).collect();
+        let interval =
+            row.simulated.filter(|_| row.kind == Kind::Number).and_then(|value| draws.interval(value, &values));
+        match interval {
+            Some(interval) => row.within(interval),
+            None => row,
+        }
+    };
+    Ok(rows.into_iter().enumerate().map(within).collect())
+}

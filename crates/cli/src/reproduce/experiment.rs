@@ -1,0 +1,112 @@
+//! The experiments of one paper: drives and jobs ready to run, as they are or with constants moved.
+
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::Override;
+use phaselink_core::ledger::Outcome;
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::reproduce::{Facts, Reproduction, Row, RunSpec};
+use phaselink_core::simulation::Simulation;
+use phaselink_core::workload::{Job, fio};
+
+use crate::input;
+use crate::progress::Progress;
+
+/// One run, ready to go. Its simulation is set up when its turn comes, since those of all runs together could take more
+/// memory than there is.
+pub struct Run {
+    spec: RunSpec,
+    pub drive: Drive,
+    jobs: Vec<Job>,
+}
+
+/// A reproduction with all its runs.
+pub struct Experiments {
+    pub reproduction: Reproduction,
+    pub runs: Vec<Run>,
+    facts: Vec<Facts>,
+}
+
+impl Run {
+    /// The run of a plan, with constants moved by `moved`.
+    fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<Run, Problems> {
+        let mut overrides = input::all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+        overrides.extend_from_slice(moved);
+        let drive = input::drive(&spec.drive, &overrides)?;
+        let mut jobs = Vec::new();
+        for job in [Some(&spec.job), spec.beside.as_ref()].into_iter().flatten() {
+            let options: Vec<(&str, &str)> = job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            jobs.extend(fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?);
+        }
+        Simulation::check(&drive, &jobs)?;
+        Ok(Run { spec: spec.clone(), drive, jobs })
+    }
+
+    /// The same run with constants moved.
+    pub fn moved(&self, overrides: &[Override]) -> Result<Run, Problems> {
+        Run::prepare(&self.spec, overrides)
+    }
+
+    pub fn outcome(&self, progress: &Progress) -> Outcome {
+        let mut simulation =
+            Simulation::new(&self.drive, &self.jobs, self.spec.seed).expect("checked when it was prepared");
+        progress.drive(&mut simulation, || false);
+        simulation.outcome()
+    }
+}
+
+impl Experiments {
+    /// Check everything that the plan asks for.
+    pub fn prepare(reproduction: Reproduction) -> Result<Experiments, Problems> {
+        let runs = reproduction.runs().iter().enumerate().map(|(place, spec)| {
+            // What is wrong is told at the place of the experiment.
+            let placed = |problem: &Problem| reproduction.problem_of(place, &problem.found, &problem.allowed);
+            Run::prepare(spec, &[]).map_err(|problems| Problems(problems.0.iter().map(placed).collect()))
+        });
+        let runs = input::all(runs)?;
+        let facts: Vec<Facts> = runs.iter().map(|run| Facts::from(&run.drive)).collect();
+        reproduction.check(&facts)?;
+        Ok(Experiments { reproduction, runs, facts })
+    }
+
+    pub fn judge(&self, outcomes: &[Outcome]) -> Vec<Row> {
+        self.reproduction.judge(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
+    }
+
+    /// Whether it is known, for the constants that are in doubt now, which rows they move.
+    pub fn is_measured(&self) -> bool {
+        self.reproduction.is_measured(&self.facts)
+    }
+
+    /// The value of each row.
+    pub fn values(&self, outcomes: &[Outcome]) -> Vec<Option<f64>> {
+        self.reproduction.values(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
+    }
+
+    /// The value of each row with constants moved: `moved` gives the overrides for a drive, and where it gives none the
+    /// outcome in `outcomes` stands.
+    pub fn values_moved(
+        &self,
+        outcomes: &[Outcome],
+        moved: impl Fn(&Drive) -> Vec<Override>,
+        progress: &Progress,
+    ) -> Result<Vec<Option<f64>>, Problems> {
+        let mut fresh: Vec<Option<(Outcome, Facts)>> = Vec::new();
+        for run in &self.runs {
+            let overrides = moved(&run.drive);
+            fresh.push(match overrides.is_empty() {
+                true => None,
+                false => {
+                    let run = run.moved(&overrides)?;
+                    Some((run.outcome(progress), Facts::from(&run.drive)))
+                }
+            });
+        }
+        let pairs = fresh.iter().zip(outcomes.iter().zip(&self.facts));
+        let pairs = pairs.map(|(fresh, (outcome, facts))| match fresh {
+            Some((outcome, facts)) => (outcome, facts.clone()),
+            None => (outcome, facts.clone()),
+        });
+        let (outcomes, facts): (Vec<&Outcome>, Vec<Facts>) = pairs.unzip();
+        Ok(self.reproduction.values(&outcomes, &facts))
+    }
+}

@@ -1,0 +1,32 @@
+//! The papers whose results are reproduced, as they come with the program.
+
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::reproduce::{PAPERS, Reproduction};
+
+/// A paper: the folder `reproductions/<name>`.
+pub struct Paper {
+    pub name: &'static str,
+    plan: &'static str,
+    expected: &'static str,
+    depends_on: &'static str,
+}
+
+/// All of them.
+pub fn all() -> impl Iterator<Item = Paper> {
+    PAPERS.iter().map(|&(name, plan, expected, depends_on)| Paper { name, plan, expected, depends_on })
+}
+
+impl Paper {
+    /// Its plan, published results and dependences.
+    pub fn load(&self) -> Result<Reproduction, Problems> {
+        Reproduction::load(self.name, self.plan, self.expected)?.with_dependence(self.depends_on)
+    }
+}
+
+/// The paper of this name.
+pub fn find(name: &str) -> Result<Paper, Problems> {
+    all().find(|paper| paper.name == name).ok_or_else(|| {
+        let known: Vec<&str> = all().map(|paper| paper.name).collect();
+        Problem::new("command line", None, format!("there is no paper `{name}`"), known.join(", ")).into()
+    })
+}

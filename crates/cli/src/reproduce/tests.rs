@@ -1,0 +1,34 @@
+use super::*;
+
+#[test]
+fn every_plan_loads_and_its_runs_fit_their_drives() {
+    for paper in papers::all() {
+        if let Err(problems) = paper.load().and_then(Experiments::prepare) {
+            panic!("{problems}");
+        }
+    }
+}
+
+#[test]
+fn the_default_number_of_draws_is_that_of_the_library() {
+    assert_eq!(DEFAULT_DRAWS.parse(), Ok(phaselink_core::uncertainty::DRAWS_DEFAULT));
+}
+
+#[test]
+#[ignore = "`make depends-check`, after `make depends`, which takes some minutes"]
+fn dependence_is_measured_for_all_constants_that_are_in_doubt() {
+    for paper in papers::all() {
+        let experiments = Experiments::prepare(paper.load().unwrap()).unwrap();
+        assert!(experiments.is_measured(), "{}: `make depends` measures anew", paper.name);
+    }
+}
+
+#[test]
+fn every_constant_in_doubt_can_be_moved_to_both_ends_of_its_range() {
+    for paper in papers::all() {
+        let experiments = Experiments::prepare(paper.load().unwrap()).unwrap();
+        if let Err(problems) = doubt::check(&experiments) {
+            panic!("{}: {problems}", paper.name);
+        }
+    }
+}

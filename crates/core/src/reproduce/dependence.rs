@@ -1,0 +1,134 @@
+//! On which constants in doubt each row depends, as found by moving them: `depends_on.csv`.
+//!
+//! Each constant that is assumed or fitted is moved to both ends of its range (or to its other choice), one at a time and
+//! with nothing else adjusted, and all experiments whose drives have it run again. A row depends on the constant if its
+//! value moves by more than [`MOVED_SHARE`] of itself, or by half of what its printed digits allow if that is less; a
+//! statement if it ceases to hold or begins to. As this takes minutes, its result is kept in a file.
+//!
+//! | column | holds |
+//! |---|---|
+//! | `id` | the row; `*` for the list of all constants that were moved |
+//! | `fitted` | fitted constants that move it, separated by blanks |
+//! | `assumed` | assumed ones |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::expected::fields;
+use crate::config::Cause;
+use crate::problem::{Problem, Problems};
+
+/// Share of its value by which a row has to move: half of the smallest tolerance of a measured number, so that what moves
+/// it less cannot decide a verdict alone.
+pub const MOVED_SHARE: f64 = 0.01;
+
+const HEAD: &str = "id,fitted,assumed";
+/// Stands for all constants that were moved.
+const ALL: &str = "*";
+/// Stands for a blank in the name of a stage, as blanks separate keys.
+const BLANK: char = '+';
+
+/// What one row leans on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Leaning {
+    pub fitted: Vec<String>,
+    /// Fitted and assumed.
+    pub depends_on: Vec<String>,
+}
+
+/// The constants on which the rows of a paper depend.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependence {
+    rows: BTreeMap<String, BTreeSet<(Cause, String)>>,
+}
+
+impl Dependence {
+    /// Read what [`Dependence::to_csv`] wrote.
+    ///
+    /// # Errors
+    /// Lines that are not of this form.
+    pub fn parse(file: &str, text: &str) -> Result<Dependence, Problems> {
+        let mut dependence = Dependence::default();
+        let mut problems = Problems::default();
+        for (number, line) in text.lines().enumerate() {
+            let read = match number {
+                0 => (line == HEAD).then_some(()),
+                _ => fields(line).ok().and_then(|fields| dependence.take(fields)),
+            };
+            if read.is_none() {
+                problems.0.push(Problem::new(file, Some(number + 1), format!("`{line}`"), HEAD));
+            }
+        }
+        problems.or(dependence)
+    }
+
+    fn take(&mut self, fields: Vec<String>) -> Option<()> {
+        let [id, fitted, assumed] = <[String; 3]>::try_from(fields).ok()?;
+        let keys = |text: &str| text.split_whitespace().map(|key| key.replace(BLANK, " ")).collect::<Vec<_>>();
+        let fitted = keys(&fitted).into_iter().map(|key| (Cause::Fitted, key));
+        let assumed = keys(&assumed).into_iter().map(|key| (Cause::Assumed, key));
+        self.rows.insert(id, fitted.chain(assumed).collect());
+        Some(())
+    }
+
+    /// Note that a constant was moved, and which rows moved with it.
+    pub fn note<'a>(&mut self, cause: Cause, key: &str, rows: impl IntoIterator<Item = &'a str>) {
+        for id in std::iter::once(ALL).chain(rows) {
+            self.rows.entry(String::from(id)).or_default().insert((cause, String::from(key)));
+        }
+    }
+
+    /// All constants that were moved.
+    pub fn constants(&self) -> BTreeSet<(Cause, String)> {
+        self.rows.get(ALL).cloned().unwrap_or_default()
+    }
+
+    /// One line a row that depends on anything, in the order of ids.
+    pub fn to_csv(&self) -> String {
+        let line = |(id, keys): (&String, &BTreeSet<(Cause, String)>)| {
+            let list = |cause: Cause| {
+                let keys =
+                    keys.iter().filter(|(of, _)| *of == cause).map(|(_, key)| key.replace(' ', &String::from(BLANK)));
+                keys.collect::<Vec<_>>().join(" ")
+            };
+            format!("{id},{},{}\n", list(Cause::Fitted), list(Cause::Assumed))
+        };
+        format!("{HEAD}\n{}", self.rows.iter().map(line).collect::<String>())
+    }
+
+    pub(super) fn of(&self, id: &str) -> Leaning {
+        let Some(keys) = self.rows.get(id) else { return Leaning::default() };
+        let fitted = keys.iter().filter(|(cause, _)| *cause == Cause::Fitted);
+        let mut depends_on: Vec<String> = keys.iter().map(|(_, key)| key.clone()).collect();
+        depends_on.sort();
+        depends_on.dedup();
+        Leaning { fitted: fitted.map(|(_, key)| key.clone()).collect(), depends_on }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noted_reads_back_from_its_lines() {
+        let mut noted = Dependence::default();
+        noted.note(Cause::Fitted, "link.one_way_ns", ["A", "B"]);
+        noted.note(Cause::Assumed, "stack.stages.I/O scheduler.submit_ns", ["B"]);
+        noted.note(Cause::Assumed, "media.read_ns", []);
+        let text = noted.to_csv();
+        assert!(text.contains("B,link.one_way_ns,stack.stages.I/O+scheduler.submit_ns\n"), "{text}");
+        let read = Dependence::parse("f", &text).unwrap();
+        assert_eq!(read, noted);
+        assert_eq!(read.constants().len(), 3);
+        assert_eq!(read.of("A").fitted, ["link.one_way_ns"]);
+        assert_eq!(read.of("B").depends_on.len(), 2);
+        assert_eq!(read.of("C"), Leaning::default());
+    }
+
+    #[test]
+    fn a_line_of_another_form_is_refused_with_its_place() {
+        let problems = Dependence::parse("f", "id,fitted,assumed\nA,b\n").unwrap_err();
+        assert_eq!(problems.0[0].line, Some(2));
+        assert!(Dependence::parse("f", "id\n").is_err());
+    }
+}
