@@ -27,7 +27,7 @@ fn admissions(text: &str) -> Vec<(String, String, &'static str)> {
 #[test]
 fn every_line_of_a_shipped_drive_that_admits_a_doubt_is_in_its_lists() {
     let not_keys = ["preset"];
-    for shipped in shipped::ALL {
+    for shipped in shipped::all() {
         let drive = Drive::from_toml(shipped.file, shipped.text, &[]).unwrap();
         for (section, key, word) in admissions(shipped.text) {
             let key = format!("{section}.{key}");

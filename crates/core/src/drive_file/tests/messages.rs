@@ -37,7 +37,7 @@ generation = 12x
     check(
         text,
         expect![[r#"
-            drive.toml:1: interface is 'nvm', did you mean nvme?; allowed: nvme, dc-express, moneta, pss, capi, cxl
+            drive.toml:1: interface is 'nvm', did you mean nvme?; allowed: nvme, dc-express, moneta, pss, capi, cxl, ramdisk
             drive.toml:2: unknown key sumary, did you mean summary?
             drive.toml:5: media.preset is 'pcm-lpddr2', did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, pcm-moneta, pcm-onyx, dram, nand-slc, nand-mlc, nvm-model-block, nvm-model-dram, disk-raid, ssd-raid, fusion-io
             drive.toml:6: media.read_ns is -1; allowed: number from 0 to 100_000_000_000 ns
@@ -47,7 +47,7 @@ generation = 12x
             drive.toml:12: host.wait is 'slep', did you mean sleep?; allowed: spin, sleep, hybrid
             drive.toml:13: host.cores is 0x10_0000; allowed: whole number from 1 to 1024
             drive.toml:14: host.core_ghz is nan; allowed: number from 0.1 to 10 GHz
-            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [host], [root_complex], [stack], [power], [media], [nvme], [dc_express], [moneta], [pss], [capi], [cxl]
+            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [host], [root_complex], [stack], [power], [media], [nvme], [dc_express], [moneta], [pss], [capi], [cxl], [ramdisk]
             drive.toml:20: link.lanes is 3; allowed: 1, 2, 4, 8, 12, 16, 32
             drive.toml:21: unknown key read_ns in [link], did you mean [media] read_ns?
             drive.toml:22: string values must be quoted, expected literal string, at `12x`"#]],
@@ -102,7 +102,7 @@ cores = 1
 ",
         expect![[r#"
             drive.toml:1: media is 3; allowed: a section [media]
-            drive.toml:2: preset is 'nvm', did you mean nvm-model-block?; allowed: capi-pcm-legacy, capi-pcm-next, capi, cxl-pcm-legacy, cxl-pcm-next, cxl, dc-express-block, dc-express, disk-raid, fusion-io, moneta-4x, moneta-block, moneta, nvm-model-block, nvm-model-dram, nvme-polled, nvme-ssd-gen3, nvme, onyx, pcie-pcm-legacy, pcie-pcm-next, pss-4-cards, pss-block, pss, ssd-raid
+            drive.toml:2: preset is 'nvm', did you mean nvm-model-block?; allowed: capi-pcm-legacy, capi-pcm-next, capi, cxl-pcm-legacy, cxl-pcm-next, cxl, dc-express-block, dc-express, disk-raid, fusion-io, moneta-4x, moneta-block, moneta, nvm-model-block, nvm-model-dram, nvme-polled, nvme-ssd-gen3, nvme, onyx, pcie-pcm-legacy, pcie-pcm-next, pss-4-cards, pss-block, pss, ramdisk, ssd-raid
             drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why, low and high, or instead
             drive.toml:5: stack.stages holds 1; allowed: tables
             drive.toml:5: stack.stages.name is 2; allowed: text in quotes, a line of at most 1000 characters
