@@ -42,6 +42,7 @@ pub use engine::simulation;
 // Text into drives, and questions.
 pub mod closed_form;
 pub mod drive_file;
+pub mod figures;
 pub mod predict;
 pub mod report;
 pub mod reproduce;

@@ -22,6 +22,7 @@ const FLOORS: &[&[&str]] = &[
     &["engine"],
     &["drive_file"],
     &["report"],
+    &["figures.rs", "uncertainty"],
     &["closed_form"],
     &["protocol/*/form.rs"],
     &["predict", "reproduce"],

@@ -11,10 +11,10 @@
 
 use super::Facts;
 use super::expression::Fault;
+use crate::figures::{self, Figure, Figures};
 use crate::ledger::stage::FIXED_NAMES;
 use crate::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
 use crate::report::names::{PERCENTILES, renamed};
-use crate::sweep::figures::{self, Figure, Figures};
 use crate::time::Span;
 
 /// A quantity of a run.

@@ -13,15 +13,15 @@
 
 mod axis;
 mod digest;
-pub mod figures;
 pub mod page;
 mod plan;
 mod refusals;
 mod resolve;
 pub mod state;
 
+use crate::figures;
+pub use crate::figures::{Figure, Figures};
 pub use digest::Hash;
-pub use figures::{Figure, Figures};
 pub use refusals::Refusals;
 pub use resolve::{Files, Resolver, Sweep};
 

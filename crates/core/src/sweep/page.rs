@@ -4,12 +4,13 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::Plan;
 use super::axis::{Swept, Target};
 use super::digest::Hash;
-use super::figures::{Figures, number};
 use super::plan::JobText;
-use super::{Plan, figures};
 use crate::config::document::Value;
+use crate::figures;
+use crate::figures::{Figures, number};
 use crate::report::{Table, units};
 
 /// A point that has run.

@@ -19,10 +19,10 @@
 //! ```
 
 use super::axis::{self, Axis, POINTS_MAX, Spacing, Swept, Target};
-use super::figures::{self, COLUMNS_DEFAULT, Figure};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::drive::Drive;
 use crate::drive_file::Override;
+use crate::figures::{self, COLUMNS_DEFAULT, Figure};
 use crate::problem::{Problem, Problems};
 use crate::reproduce::option_text;
 use crate::spelling::{nearest, question};
