@@ -37,7 +37,7 @@ generation = 12x
     check(
         text,
         expect![[r#"
-            drive.toml:1: interface is 'nvm', did you mean nvme?; allowed: nvme, dc-express, moneta, pss, capi, cxl
+            drive.toml:1: interface is 'nvm', did you mean nvme?; allowed: nvme, dc-express, moneta, pss, capi, cxl, ramdisk
             drive.toml:2: unknown key sumary, did you mean summary?
             drive.toml:5: media.preset is 'pcm-lpddr2', did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, pcm-moneta, pcm-onyx, dram, nand-slc, nand-mlc, nvm-model-block, nvm-model-dram, disk-raid, ssd-raid, fusion-io
             drive.toml:6: media.read_ns is -1; allowed: number from 0 to 100_000_000_000 ns
@@ -47,7 +47,7 @@ generation = 12x
             drive.toml:12: host.wait is 'slep', did you mean sleep?; allowed: spin, sleep, hybrid
             drive.toml:13: host.cores is 0x10_0000; allowed: whole number from 1 to 1024
             drive.toml:14: host.core_ghz is nan; allowed: number from 0.1 to 10 GHz
-            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [host], [root_complex], [stack], [power], [media], [nvme], [dc_express], [moneta], [pss], [capi], [cxl]
+            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [host], [root_complex], [stack], [power], [media], [nvme], [dc_express], [moneta], [pss], [capi], [cxl], [ramdisk]
             drive.toml:20: link.lanes is 3; allowed: 1, 2, 4, 8, 12, 16, 32
             drive.toml:21: unknown key read_ns in [link], did you mean [media] read_ns?
             drive.toml:22: string values must be quoted, expected literal string, at `12x`"#]],
@@ -88,6 +88,14 @@ core_clock_ghz = 1
 }
 
 #[test]
+fn of_keys_that_begin_alike_the_one_that_misses_least_is_suggested() {
+    check(
+        "interface = 'nvme'\n[link]\nlane = 4\n",
+        expect!["drive.toml:3: unknown key lane in [link], did you mean lanes?"],
+    );
+}
+
+#[test]
 fn sections_and_lists_of_the_wrong_shape_are_told() {
     check(
         "media = 3
@@ -102,7 +110,7 @@ cores = 1
 ",
         expect![[r#"
             drive.toml:1: media is 3; allowed: a section [media]
-            drive.toml:2: preset is 'nvm', did you mean nvm-model-block?; allowed: capi-pcm-legacy, capi-pcm-next, capi, cxl-pcm-legacy, cxl-pcm-next, cxl, dc-express-block, dc-express, disk-raid, fusion-io, moneta-4x, moneta-block, moneta, nvm-model-block, nvm-model-dram, nvme-polled, nvme-ssd-gen3, nvme, onyx, pcie-pcm-legacy, pcie-pcm-next, pss-4-cards, pss-block, pss, ssd-raid
+            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: capi-pcm-legacy, capi-pcm-next, capi, cxl-pcm-legacy, cxl-pcm-next, cxl, dc-express-block, dc-express, disk-raid, fusion-io, moneta-4x, moneta-block, moneta, nvm-model-block, nvm-model-dram, nvme-polled, nvme-ssd-gen3, nvme, onyx, pcie-pcm-legacy, pcie-pcm-next, pss-4-cards, pss-block, pss, ramdisk, ssd-raid
             drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why
             drive.toml:5: stack.stages holds 1; allowed: tables
             drive.toml:5: stack.stages.name is 2; allowed: text in quotes, a line of at most 1000 characters
@@ -236,7 +244,7 @@ fn overrides_are_checked_like_files_and_named_as_they_were_given() {
     expect![[r#"
         drive.toml:3: unknown key x in [media]; allowed: technology, capacity_mib, channels, banks_per_channel, stripe_bytes, read_ns, command_ns, bus_bytes_per_ns, program_ns, program_bytes, acknowledge, chip_bytes, spare_chips, buses_per_channel, bus_bits_per_clock, command_clocks, dummy_clocks, reset_ns, set_ns, program_group_cells, data_pattern, write_difference, difference_ratio, ecc_decode_ns, housekeeping_interval_us, housekeeping_us, wear_levelling, wear_line_bytes, wear_regions_per_bank, gap_write_interval, endurance_cycles, read_pj_per_bit, write_pj_per_bit
         --set media.read_ns=-300: media.read_ns is -300; allowed: number from 0 to 100_000_000_000 ns
-        --set media.preset=pcm: media.preset is pcm, did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, pcm-moneta, pcm-onyx, dram, nand-slc, nand-mlc, nvm-model-block, nvm-model-dram, disk-raid, ssd-raid, fusion-io
+        --set media.preset=pcm: media.preset is pcm, did you mean pcm-p5q?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, pcm-moneta, pcm-onyx, dram, nand-slc, nand-mlc, nvm-model-block, nvm-model-dram, disk-raid, ssd-raid, fusion-io
         --set read_ns=3: unknown key read_ns, did you mean media.read_ns?
         --set nvme.parse=3: unknown key parse in [nvme], did you mean parse_ns?
         --set nvme.queue_entries=4: nvme.fetch_entries is 8 with nvme.queue_entries 4; allowed: nvme.fetch_entries up to nvme.queue_entries"#]]
