@@ -8,6 +8,7 @@ use std::path::Path;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::spelling;
 use phaselink_core::workload::{self, JobFile, fio};
 
 use crate::output::claims::{self, Role};
@@ -20,8 +21,6 @@ const TRACE_BYTES_MAX: u64 = 16 << 30;
 const STREAM_BYTES_MAX: u64 = 1 << 30;
 /// What is read between two looks.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Names less alike than this are not worth suggesting.
-const LIKENESS_MIN: f64 = 0.5;
 
 /// The drive of this name, or in this file, with the overrides applied. A shipped drive goes before a file of the
 /// same name, which is meant with `./`.
@@ -99,10 +98,7 @@ fn is_path(word: &str) -> bool {
 
 /// The problem of a word that names no drive.
 pub fn unknown_drive(word: &str) -> Problem {
-    let likeness = |name: &&str| strsim::normalized_damerau_levenshtein(word, name);
-    let nearest = shipped::names().max_by(|left, right| likeness(left).total_cmp(&likeness(right)));
-    let meant = nearest.filter(|name| likeness(name) >= LIKENESS_MIN);
-    let question = meant.map_or(String::new(), |name| format!(", did you mean {name}?"));
+    let question = spelling::question(spelling::nearest(word, shipped::names()));
     let names: Vec<&str> = shipped::names().collect();
     let allowed = format!("{}, or the path of a drive file", names.join(", "));
     Problem::new("command line", None, format!("there is no drive `{word}`{question}"), allowed)

@@ -9,7 +9,7 @@ pub mod memory;
 pub mod problem;
 pub mod random;
 mod shipped;
-mod spelling;
+pub mod spelling;
 pub mod table;
 pub mod time;
 

@@ -10,7 +10,7 @@ const BEGINNING_BYTES_MIN: usize = 3;
 const WORD_BYTES_MAX: usize = 64;
 
 /// The candidate most like `word`, if any is like it at all.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     nearest_above(LIKENESS_MIN, word, candidates)
 }
 
@@ -32,6 +32,15 @@ pub(crate) fn nearest_above<'a>(
     best.1
 }
 
+/// All candidates, those most like `word` first.
+pub fn most_alike_first<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut candidates: Vec<&str> = candidates.into_iter().collect();
+    if word.len() <= WORD_BYTES_MAX {
+        candidates.sort_by(|left, right| likeness(word, right).total_cmp(&likeness(word, left)));
+    }
+    candidates
+}
+
 /// From 0 to 1; a word that is the beginning of the candidate is at least as like as a word among many must be, and the
 /// more, the less is missing.
 fn likeness(word: &str, candidate: &str) -> f64 {
@@ -42,7 +51,7 @@ fn likeness(word: &str, candidate: &str) -> f64 {
 }
 
 /// `, did you mean sleep?`, or nothing.
-pub(crate) fn question(meant: Option<&str>) -> String {
+pub fn question(meant: Option<&str>) -> String {
     meant.map_or(String::new(), |meant| format!(", did you mean {meant}?"))
 }
 

@@ -26,14 +26,16 @@ fn allowed(section: &dyn Section, key: &str) -> String {
     key.map_or(String::new(), |key| key.allowed)
 }
 
-/// The problem of a key that `here` does not have, with the key that was meant: the same with another
-/// unit, the same in another section, or the one spelt most like it.
+/// The problem of a key that `here` does not have, with the key that was meant: the same with another unit, or one that
+/// is spelt more like it (`lanes` rather than `lane_bytes_per_ns` for `lane`), the same in another section, or the one
+/// spelt most like it.
 pub(crate) fn unknown_key(entry: &Entry, here: &dyn Section, all: &[&dyn Section]) -> Problem {
     let names = names(here);
+    let spelt = nearest(&entry.key, names.iter().copied());
     let meant = same_stem(&entry.key, &names)
-        .map(String::from)
+        .map(|same| String::from(spelt.unwrap_or(same)))
         .or_else(|| elsewhere(entry, here, all))
-        .or_else(|| nearest(&entry.key, names.iter().copied()).map(String::from))
+        .or_else(|| spelt.map(String::from))
         .or_else(|| alike_elsewhere(entry, all));
     let allowed = if meant.is_none() { names.join(", ") } else { String::new() };
     let found = match here.path() {

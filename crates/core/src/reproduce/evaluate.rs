@@ -369,9 +369,9 @@ mod tests {
             (")", "unexpected `)`"),
             ("at(line.iops, x)", "unexpected `x`"),
             ("slope(line.iops, 1)", "2 arguments of `slope`"),
-            ("flat.iops", "unknown experiment `flat`"),
-            ("line.iopz", "unknown quantity `iopz`"),
-            ("slop(line.iops)", "unknown function `slop`"),
+            ("flat.iops", "unknown experiment `flat`, did you mean flat-1?"),
+            ("line.iopz", "unknown quantity `iopz`, did you mean iops?"),
+            ("slop(line.iops)", "unknown function `slop`, did you mean slope?"),
             ("line", "unknown quantity ``"),
         ] {
             assert_eq!(result(text), Err(String::from(reason)), "{text}");
@@ -382,7 +382,14 @@ mod tests {
     fn all_unknown_names_of_an_expression_are_reported_together() {
         let faults = parse("lin.iops + curve.iop * slop(line.iops)", &experiments()).unwrap_err();
         let found: Vec<&str> = faults.iter().map(|fault| fault.found.as_str()).collect();
-        assert_eq!(found, ["unknown experiment `lin`", "unknown quantity `iop`", "unknown function `slop`"]);
+        assert_eq!(
+            found,
+            [
+                "unknown experiment `lin`, did you mean line?",
+                "unknown quantity `iop`, did you mean iops?",
+                "unknown function `slop`, did you mean slope?"
+            ]
+        );
         assert!(faults[0].allowed.starts_with("line, "));
     }
 

@@ -12,6 +12,7 @@
 use super::lexer::{Token, tokens};
 use super::plan::Experiment;
 use super::quantity::Quantity;
+use crate::spelling;
 
 /// What is wrong with an expression, in the two halves of a [`crate::problem::Problem`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -339,11 +340,11 @@ impl Fault {
         Fault { found: found.into(), allowed: allowed.into() }
     }
 
-    /// A name that is not among `known`; the most similar one is suggested first.
+    /// A name that is not among `known`; the most similar one comes first.
     pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Fault {
-        let mut known: Vec<&str> = known.collect();
-        known.sort_by(|a, b| strsim::jaro_winkler(name, b).total_cmp(&strsim::jaro_winkler(name, a)));
-        Fault::new(format!("unknown {what} `{name}`"), known.join(", "))
+        let known = spelling::most_alike_first(name, known);
+        let meant = spelling::question(spelling::nearest(name, known.iter().copied()));
+        Fault::new(format!("unknown {what} `{name}`{meant}"), known.join(", "))
     }
 }
 

@@ -461,13 +461,13 @@ mod tests {
         )
         .unwrap_err();
         let starts = [
-            "plan.toml:1: unknown key `sede`; allowed: seed, ",
-            "plan.toml:4: unknown key `driv`; allowed: drive, ",
+            "plan.toml:1: unknown key `sede`, did you mean seed?; allowed: seed, ",
+            "plan.toml:4: unknown key `driv`, did you mean drive?; allowed: drive, ",
             "plan.toml:2: experiment name `4k`; allowed: a letter",
             "plan.toml:2: no drive; allowed: drive = ",
             "plan.toml:5: swept value `\"4k\"`; allowed: a number",
             "plan.toml:9: seed = -1; allowed: a whole number",
-            "plan.toml:12: unknown quantity `iop`; allowed: iops, ",
+            "plan.toml:12: unknown quantity `iop`, did you mean iops?; allowed: iops, ",
             "plan.toml:12: unknown experiment `b`; allowed: ",
             "plan.toml:13: row `R` without a value; allowed: ",
             "plan.toml:13: a second row `R`; allowed: ",

@@ -191,7 +191,7 @@ fn stages_and_parameters_are_checked_before_anything_runs() {
     let facts = vec![sample::facts(); reproduction.runs().len()];
     let found = reproduction.check(&facts).unwrap_err();
     assert_eq!(found.0.len(), 2);
-    assert_eq!(found.0[0].found, "unknown stage `pollwait`");
+    assert_eq!(found.0[0].found, "unknown stage `pollwait`, did you mean poll_wait?");
     assert!(found.0[0].allowed.starts_with("poll_wait"));
     assert_eq!(found.0[1].found, "the description holds no number under `media.write_ns`");
 }

@@ -88,6 +88,14 @@ core_clock_ghz = 1
 }
 
 #[test]
+fn of_keys_that_begin_alike_the_one_that_misses_least_is_suggested() {
+    check(
+        "interface = 'nvme'\n[link]\nlane = 4\n",
+        expect!["drive.toml:3: unknown key lane in [link], did you mean lanes?"],
+    );
+}
+
+#[test]
 fn sections_and_lists_of_the_wrong_shape_are_told() {
     check(
         "media = 3

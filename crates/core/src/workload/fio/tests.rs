@@ -100,7 +100,7 @@ fn all_mistakes_are_reported_at_once_with_their_lines() {
         [
             "f:1: `bs=4k` outside of a section; allowed: [global] or [NAME] above it",
             "f:3: `direct=0`; allowed: direct=1: there is no page cache",
-            "f:5: unknown option `iodpeth`, did you mean `iodepth`?",
+            "f:5: unknown option `iodpeth`, did you mean iodepth?",
             "f:6: `rw=trim`; allowed: read, write, rw, readwrite, randread, randwrite or randrw",
             "f:7: `[b`; allowed: [global] or [NAME]",
             "f:8: a second job `a`; allowed: a name of its own for each job",

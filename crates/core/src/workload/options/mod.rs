@@ -8,6 +8,7 @@ use super::draft::{BLOCK_BYTES_DEFAULT, Draft};
 use super::values;
 use super::{Pattern, RateProcess};
 use crate::problem::Problem;
+use crate::spelling;
 use crate::time::Span;
 
 /// An option of fio that jobs may use.
@@ -333,14 +334,9 @@ fn refusal(name: &str) -> (String, &'static str) {
     if let Some((instead, _)) = REFUSED.iter().find(|(_, names)| names.contains(&name)) {
         return (format!("`{name}` is not modelled"), instead);
     }
-    let names = OPTIONS.iter().flat_map(|option| option.names);
-    let near = names.map(|known| (strsim::damerau_levenshtein(name, known), known)).min();
-    match near {
-        Some((distance, known)) if distance <= 2.min(name.len() / 2) => {
-            (format!("unknown option `{name}`, did you mean `{known}`?"), "")
-        }
-        _ => (format!("unknown option `{name}`"), "the options listed in docs/fio.md"),
-    }
+    let meant = spelling::nearest(name, OPTIONS.iter().flat_map(|option| option.names).copied());
+    let allowed = if meant.is_some() { "" } else { "the options listed in docs/fio.md" };
+    (format!("unknown option `{name}`{}", spelling::question(meant)), allowed)
 }
 
 fn set_name(draft: &mut Draft, text: &str) -> Option<()> {
