@@ -44,7 +44,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
             .map(|workload| lifetimes(&drive.name, &drive.media, workload, arguments.seed).map_err(Problems::from)),
     )?;
     match arguments.json {
-        true => output::print_json(&document(&drive, &groups, arguments.seed))?,
+        true => output::print_json(&output::headed("endurance", document(&drive, &groups, arguments.seed)))?,
         false => output::print(&page(&drive, &groups))?,
     }
     Ok(Ending::Fine)
@@ -131,7 +131,6 @@ fn document(drive: &Drive, groups: &[[Lifetime; 3]], seed: u64) -> Value {
         })
     };
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
         "seed": seed,
         "drive": drive.name,
         "lifetimes": groups.iter().flatten().map(entry).collect::<Vec<_>>(),

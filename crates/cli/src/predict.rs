@@ -43,7 +43,8 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 fn document(drives: &[Drive], predictions: &[Prediction]) -> Value {
-    drives.iter().zip(predictions).map(|(drive, prediction)| json(prediction, drive.resolved())).collect()
+    let each = drives.iter().zip(predictions).map(|(drive, prediction)| json(prediction, drive.resolved()));
+    each.map(|document| output::headed("predict", document)).collect()
 }
 
 fn text(workloads: &[Workload], predictions: &[Prediction]) -> String {

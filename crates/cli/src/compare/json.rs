@@ -21,7 +21,6 @@ pub fn document(comparison: &Comparison, groups: &[Group]) -> Value {
         .collect();
     let descriptions: Vec<Value> = comparison.drives.iter().map(Drive::resolved).collect();
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
         "seed": comparison.seed,
         "rw": comparison.rw,
         "set": comparison.set,

@@ -93,7 +93,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let comparison = arguments.resolve()?;
     let groups = comparison.run()?;
     match arguments.json {
-        true => output::print_json(&json::document(&comparison, &groups))?,
+        true => output::print_json(&output::headed("compare", json::document(&comparison, &groups)))?,
         false => output::print(&page::page(&comparison, &groups))?,
     }
     Ok(Ending::Fine)

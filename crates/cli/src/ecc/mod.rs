@@ -51,7 +51,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         faults: Fault::ALL.iter().map(|&fault| (fault, arguments.damage(&codec, fault))).collect(),
     };
     match arguments.json {
-        true => output::print_json(&page::document(arguments, &findings))?,
+        true => output::print_json(&output::headed("ecc", page::document(arguments, &findings)))?,
         false => output::print(&page::page(arguments, &findings))?,
     }
     let is_off =

@@ -204,8 +204,11 @@ impl Host {
     /// Add a thread that keeps up to `iodepth` requests outstanding; without a generator its requests come from outside.
     pub fn add_thread(&mut self, iodepth: u32, generator: Option<Generator>) -> u16 {
         let thread = self.threads.len() as u16;
-        self.unfinished += 1;
+        // Without a generator there is nothing to do before the first request comes from outside.
+        let state = if generator.is_some() { State::Away } else { State::Finished };
+        self.unfinished += usize::from(state != State::Finished);
         self.threads.push(Thread {
+            state,
             core: usize::from(thread) % self.cores.len(),
             iodepth,
             generator,

@@ -24,6 +24,8 @@ pub struct Limits {
     pub block_bytes: u32,
     /// The same for writes, and for everything in jobs that write.
     pub write_block_bytes: u32,
+    /// The keys of a drive that give it more queues or longer ones, as a message names them; empty if there are none.
+    pub queue_keys: &'static str,
 }
 
 impl Limits {
@@ -142,10 +144,11 @@ pub fn problems_together(jobs: &[Job], place: &Place, limits: &Limits) -> Vec<Pr
             let found = format!(
                 "the threads that share queue {queue} keep {requests} requests outstanding (iodepth of each, added up)"
             );
-            let allowed = format!(
-                "at most {slots}: a queue of {} entries keeps one empty; ask for fewer, or give the drive more queue pairs or entries",
-                limits.queue_entries
-            );
+            let more = match limits.queue_keys {
+                "" => String::new(),
+                keys => format!("; ask for fewer, or raise {keys}"),
+            };
+            let allowed = format!("at most {slots}: a queue of {} entries keeps one empty{more}", limits.queue_entries);
             vec![place.problem("iodepth", found, allowed)]
         }
         _ => Vec::new(),

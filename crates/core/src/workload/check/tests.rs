@@ -5,8 +5,14 @@ use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use crate::workload::TraceIo;
 
-const LIMITS: Limits =
-    Limits { capacity_bytes: 1 << 20, queue_pairs: 2, queue_entries: 64, block_bytes: 1, write_block_bytes: 1 };
+const LIMITS: Limits = Limits {
+    capacity_bytes: 1 << 20,
+    queue_pairs: 2,
+    queue_entries: 64,
+    block_bytes: 1,
+    write_block_bytes: 1,
+    queue_keys: "",
+};
 
 fn right() -> Job {
     Job { ios: Some(10), ..Job::named("j") }
@@ -128,6 +134,10 @@ fn a_queue_shared_by_too_many_threads_is_found() {
     let jobs = [Job { threads: 3, iodepth: 20, ..right() }, Job { threads: 2, iodepth: 24, ..right() }];
     let text = text(problems_together(&jobs, &Place::default(), &LIMITS));
     assert!(text.contains("queue 0 keep 64 requests") && text.contains("at most 63"), "{text}");
+    assert!(!text.contains("raise"), "{text}");
+    let limits = Limits { queue_keys: "some.key", ..LIMITS };
+    let text = self::text(problems_together(&jobs, &Place::default(), &limits));
+    assert!(text.ends_with("keeps one empty; ask for fewer, or raise some.key"), "{text}");
 }
 
 #[test]
