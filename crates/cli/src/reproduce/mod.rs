@@ -1,6 +1,6 @@
 //! `phaselink reproduce`: published results beside simulated ones.
 
-mod page;
+mod text;
 
 use clap::Args;
 use phaselink_core::drive::Drive;
@@ -75,9 +75,9 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     }
     let rows = judge(&papers)?;
     match (arguments.json, arguments.csv) {
-        (true, _) => output::print_json(&rows.iter().map(page::object).collect())?,
-        (_, true) => output::print(&page::csv(&rows))?,
-        _ => output::print(&page::page(&rows))?,
+        (true, _) => output::print_json(&rows.iter().map(text::object).collect())?,
+        (_, true) => output::print(&text::csv(&rows))?,
+        _ => output::print(&text::text(&rows))?,
     }
     let is_off = rows.iter().any(|row| row.verdict == Verdict::Off);
     Ok(if is_off { Ending::Off } else { Ending::Fine })

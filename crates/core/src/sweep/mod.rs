@@ -14,11 +14,11 @@
 mod axis;
 mod digest;
 pub mod figures;
-pub mod page;
 mod plan;
 mod refusals;
 mod resolve;
 pub mod state;
+pub mod text;
 
 pub use digest::Hash;
 pub use figures::{Figure, Figures};

@@ -6,14 +6,14 @@ use phaselink_core::report::Table;
 use phaselink_core::reproduce::{Kind, Row, Verdict};
 use serde_json::Value;
 
+use crate::describe;
 use crate::output::{Style, styled, with_bold_head};
-use crate::words;
 
 /// Longest description of a quantity in the table.
 const QUANTITY_CHARACTERS_MAX: usize = 30;
 
 /// The table, the reasons for what is not reproduced, and a count.
-pub fn page(rows: &[Row]) -> String {
+pub fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
         let _ = writeln!(text, "{}\n", styled(&paper[0].paper, Style::Bold));
@@ -27,7 +27,7 @@ pub fn page(rows: &[Row]) -> String {
     let _ = writeln!(
         text,
         "{}: {} reproduced, {} off, {} unexplained. {fitted} depend on fitted constants.",
-        words::counted(rows.len() as u64, "result"),
+        describe::counted(rows.len() as u64, "result"),
         count(Verdict::Reproduced),
         count(Verdict::Off),
         count(Verdict::Unexplained),
@@ -124,7 +124,7 @@ fn write_reasons(text: &mut String, rows: &[Row], verdict: Verdict, title: &str)
     let _ = writeln!(text, "{}", styled(title, Style::Bold));
     for row in rows {
         let reason = format!("  {}: {} ({}; {})", row.id, row.reason, row.quantity, row.source);
-        text.push_str(&words::wrapped(&reason, "      "));
+        text.push_str(&describe::wrapped(&reason, "      "));
     }
     text.push('\n');
 }
