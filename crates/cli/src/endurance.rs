@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::{input, output, words};
+use crate::{describe, input, output};
 
 const EXAMPLES: &str = include_str!("../help/endurance.txt");
 
@@ -44,7 +44,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
             .map(|workload| lifetimes(&drive.name, &drive.media, workload, arguments.seed).map_err(Problems::from)),
     )?;
     match arguments.json {
-        true => output::print_json(&document(&drive, &groups, arguments.seed))?,
+        true => output::print_json(&output::headed("endurance", document(&drive, &groups, arguments.seed)))?,
         false => output::print(&page(&drive, &groups))?,
     }
     Ok(Ending::Fine)
@@ -82,14 +82,14 @@ fn heading(drive: &Drive) -> String {
         "{}: {} of {} of {} bytes, each good for {}; with Start-Gap, {} a bank, and a gap moves every {}. Ideal are as \
          many writes as all lines endure. Writes a second are the most that the memory takes.",
         drive.name,
-        words::counted(banks, "bank"),
-        words::counted(layout.lines_per_bank, "line"),
+        describe::counted(banks, "bank"),
+        describe::counted(layout.lines_per_bank, "line"),
         layout.line_bytes,
-        words::counted(media.endurance_cycles, "write"),
-        words::counted(layout.regions(), "region"),
-        words::counted(media.gap_write_interval.into(), "write"),
+        describe::counted(media.endurance_cycles, "write"),
+        describe::counted(layout.regions(), "region"),
+        describe::counted(media.gap_write_interval.into(), "write"),
     );
-    words::wrapped(&text, "  ")
+    describe::wrapped(&text, "  ")
 }
 
 fn row(lifetime: &Lifetime, is_first: bool) -> [String; 6] {
@@ -112,10 +112,10 @@ fn share(share: f64) -> String {
 fn duration(years: f64) -> String {
     let days = years * 365.25;
     match days {
-        days if days >= 365.25 => format!("{} years", words::figure(years)),
-        days if days >= 1.0 => format!("{} days", words::figure(days)),
-        days if days * 24.0 >= 1.0 => format!("{} hours", words::figure(days * 24.0)),
-        days => format!("{} s", words::figure(days * 86_400.0)),
+        days if days >= 365.25 => format!("{} years", describe::figure(years)),
+        days if days >= 1.0 => format!("{} days", describe::figure(days)),
+        days if days * 24.0 >= 1.0 => format!("{} hours", describe::figure(days * 24.0)),
+        days => format!("{} s", describe::figure(days * 86_400.0)),
     }
 }
 
@@ -131,7 +131,6 @@ fn document(drive: &Drive, groups: &[[Lifetime; 3]], seed: u64) -> Value {
         })
     };
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
         "seed": seed,
         "drive": drive.name,
         "lifetimes": groups.iter().flatten().map(entry).collect::<Vec<_>>(),

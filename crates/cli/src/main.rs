@@ -5,6 +5,7 @@
 mod bench;
 mod check;
 mod compare;
+mod describe;
 mod drive_flags;
 mod ecc;
 mod ending;
@@ -19,7 +20,6 @@ mod run;
 mod serve;
 mod sweep;
 mod trace;
-mod words;
 
 use std::process::ExitCode;
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
-use phaselink_core::predict::{Prediction, json, page, predict, table};
+use phaselink_core::predict::{self, Prediction, json, table};
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
@@ -34,7 +34,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drives = input::drives(&arguments.drives, &arguments.flags.resolve()?)?;
     let workloads = input::all(drives.iter().map(|drive| arguments.workload.resolve(&drive.limits())))?;
     let predictions: Vec<Prediction> =
-        drives.iter().zip(&workloads).map(|(drive, workload)| predict(drive, &workload.jobs)).collect();
+        drives.iter().zip(&workloads).map(|(drive, workload)| predict::predict(drive, &workload.jobs)).collect();
     match arguments.json {
         true => output::print_json(&document(&drives, &predictions))?,
         false => output::print(&text(&workloads, &predictions))?,
@@ -43,12 +43,13 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 fn document(drives: &[Drive], predictions: &[Prediction]) -> Value {
-    drives.iter().zip(predictions).map(|(drive, prediction)| json(prediction, drive.resolved())).collect()
+    let each = drives.iter().zip(predictions).map(|(drive, prediction)| json(prediction, drive.resolved()));
+    each.map(|document| output::headed("predict", document)).collect()
 }
 
 fn text(workloads: &[Workload], predictions: &[Prediction]) -> String {
     match predictions {
-        [one] => page(one),
+        [one] => predict::text(one),
         several => {
             let notes: &str = workloads.first().map_or("", |workload| &workload.summary);
             format!("{notes}\n{}", output::with_bold_head(&table(several)))

@@ -14,7 +14,7 @@ use phaselink_core::workload::fio;
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::output::{self, Target};
-use crate::{input, words};
+use crate::{describe, input};
 
 /// Steps recorded at most: some ten thousand requests of the largest size.
 const STEPS_MAX: usize = 4 << 20;
@@ -97,7 +97,7 @@ impl Arguments {
             "{}: request {} of {}, bs={}, iodepth={}",
             drive.name,
             self.skip + 1,
-            words::requests(&self.rw),
+            describe::requests(&self.rw),
             self.bs,
             self.iodepth
         )

@@ -148,7 +148,9 @@ fn a_run_as_json_has_fios_shape_and_the_phaselink_object() {
     assert!(job["read"]["iops"].as_f64().unwrap() > 0.0 && job["write"]["iops"].as_f64().unwrap() > 0.0);
     assert!(job["read"]["clat_ns"]["percentile"]["99.000000"].is_number());
     let phaselink = &document["phaselink"];
-    for key in ["version", "drive", "seed", "finished", "jobs", "link", "cpu", "energy", "counters", "description"] {
+    for key in
+        ["version", "verb", "drive", "seed", "finished", "jobs", "link", "cpu", "energy", "counters", "description"]
+    {
         assert!(!phaselink[key].is_null(), "{key}");
     }
 }
@@ -194,6 +196,27 @@ fn a_trace_is_replayed_at_its_own_times() {
     let page = printed(&format!("run nvme --trace {}", path.display()));
     assert!(page.contains("MSR Cambridge CSV, 2 requests"), "{page}");
     assert!(page.contains("2 requests in 1."), "{page}");
+}
+
+#[test]
+fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its_page() {
+    let page = include_str!("../../../docs/json.md");
+    for (verb, arguments) in [
+        ("run", "run nvme --number-ios 10 --json"),
+        ("compare", "compare nvme cxl --ios 10 --bs 4k --iodepth 1 --json"),
+        ("predict", "predict nvme --json"),
+        ("endurance", "endurance dc-express --workload hammer --json"),
+        ("ecc", "ecc --trials 1 --inject 1 --json"),
+    ] {
+        let all = document(arguments);
+        let own = [&all["phaselink"], &all[0], &all].into_iter().find(|part| part.is_object()).unwrap();
+        let own = own.as_object().unwrap();
+        let head: Vec<&String> = own.keys().take(2).collect();
+        assert_eq!((head, &own["verb"]), (vec!["version", "verb"], &verb.into()));
+        let row = page.lines().find(|line| line.starts_with("| `") && line.contains(&format!("`{verb}`"))).unwrap();
+        let missing: Vec<_> = own.keys().skip(2).filter(|key| !row.contains(&format!("`{key}`"))).collect();
+        assert!(missing.is_empty(), "docs/json.md lacks {missing:?} of {verb}");
+    }
 }
 
 #[test]

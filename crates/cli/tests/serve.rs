@@ -66,6 +66,7 @@ fn sigterm_ends_a_server_with_its_summary_while_clients_are_connected() {
         let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!((ran.code, &document["jobs"][0]["read"]["total_ios"]), (Some(0), &1.into()));
         let own = &document["phaselink"];
+        assert_eq!((&own["finished"], &own["verb"]), (&true.into(), &"serve".into()));
         assert_eq!((&own["errors"], own["lag"]["count"].as_u64()), (&1.into(), (timing == "on").then_some(1)));
     }
 }

@@ -12,8 +12,14 @@ use crate::Target;
 /// Any text is a job file or refused; a job that fits a drive asks for nothing beyond it.
 pub const FILE: Target = Target { name: "job", run: file, seeds, quick: 3000 };
 
-const LIMITS: Limits =
-    Limits { capacity_bytes: 1 << 30, queue_pairs: 8, queue_entries: 1024, block_bytes: 512, write_block_bytes: 4096 };
+const LIMITS: Limits = Limits {
+    capacity_bytes: 1 << 30,
+    queue_pairs: 8,
+    queue_entries: 1024,
+    block_bytes: 512,
+    write_block_bytes: 4096,
+    queue_keys: "",
+};
 const IOLOG: &str = "fio version 3 iolog\n0 d add\n0 d open\n5 d read 0 4096\n9 d write 4096 8192\n9 d close\n";
 /// Requests that are looked at of each job.
 const REQUESTS: usize = 50;

@@ -5,7 +5,7 @@ use phaselink_core::ledger::Latency;
 use serde_json::{Map, Value, json};
 
 use super::{Cell, Comparison, Group};
-use crate::words;
+use crate::describe;
 
 const PERCENTILES: [(&str, f64); 4] = [("p50_ns", 50.0), ("p90_ns", 90.0), ("p99_ns", 99.0), ("p99_9_ns", 99.9)];
 
@@ -21,7 +21,6 @@ pub fn document(comparison: &Comparison, groups: &[Group]) -> Value {
         .collect();
     let descriptions: Vec<Value> = comparison.drives.iter().map(Drive::resolved).collect();
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
         "seed": comparison.seed,
         "rw": comparison.rw,
         "set": comparison.set,
@@ -58,7 +57,7 @@ fn labels(comparison: &Comparison, group: &Group, drive: &Drive) -> Map<String, 
         (String::from("bs"), json!(group.bytes)),
         (String::from("iodepth"), json!(group.iodepth)),
         (String::from("rw"), json!(comparison.rw)),
-        (String::from("acknowledged_write"), json!(words::promise(drive))),
+        (String::from("acknowledged_write"), json!(describe::promise(drive))),
     ])
 }
 

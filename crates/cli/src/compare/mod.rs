@@ -1,9 +1,9 @@
 //! `phaselink compare`: drives side by side, over block sizes and queue depths.
 
-mod families;
+mod causes;
+mod findings;
 mod json;
-mod page;
-mod remarks;
+mod text;
 
 use clap::Args;
 use phaselink_core::drive::Drive;
@@ -93,8 +93,8 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let comparison = arguments.resolve()?;
     let groups = comparison.run()?;
     match arguments.json {
-        true => output::print_json(&json::document(&comparison, &groups))?,
-        false => output::print(&page::page(&comparison, &groups))?,
+        true => output::print_json(&output::headed("compare", json::document(&comparison, &groups)))?,
+        false => output::print(&text::text(&comparison, &groups))?,
     }
     Ok(Ending::Fine)
 }

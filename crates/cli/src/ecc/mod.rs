@@ -1,6 +1,6 @@
 //! `phaselink ecc`: what the code of a sector corrects, and what that means for raw errors and for endurance.
 
-mod page;
+mod text;
 
 use clap::Args;
 use phaselink_core::media::ecc::rates::{self, Sampled};
@@ -51,8 +51,8 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         faults: Fault::ALL.iter().map(|&fault| (fault, arguments.damage(&codec, fault))).collect(),
     };
     match arguments.json {
-        true => output::print_json(&page::document(arguments, &findings))?,
-        false => output::print(&page::page(arguments, &findings))?,
+        true => output::print_json(&output::headed("ecc", text::document(arguments, &findings)))?,
+        false => output::print(&text::text(arguments, &findings))?,
     }
     let is_off =
         findings.faults.iter().any(|(fault, counts)| fault.is_within_power() && counts.corrected < counts.total());

@@ -2,8 +2,8 @@
 
 mod doubt;
 mod experiment;
-mod page;
 mod papers;
+mod text;
 
 use std::path::{Path, PathBuf};
 
@@ -61,9 +61,9 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     }
     let rows = rows(&papers, arguments)?;
     match (arguments.json, arguments.csv) {
-        (true, _) => output::print_json(&rows.iter().map(page::object).collect())?,
-        (_, true) => output::print(&page::csv(&rows))?,
-        _ => output::print(&page::page(&rows))?,
+        (true, _) => output::print_json(&rows.iter().map(text::object).collect())?,
+        (_, true) => output::print(&text::csv(&rows))?,
+        _ => output::print(&text::text(&rows))?,
     }
     let is_off = rows.iter().any(|row| row.verdict == Verdict::Off);
     Ok(if is_off { Ending::Off } else { Ending::Fine })

@@ -85,7 +85,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     progress.drive(&mut simulation, || stopped.load(Ordering::Relaxed));
     progress.finish();
     let outcome = simulation.outcome();
-    let document = report::json(&outcome, drive.resolved());
+    let document = output::headed("run", report::json(&outcome, drive.resolved()));
     targets.write(&simulation, &outcome, &document)?;
     match arguments.results.json {
         Some(None) => output::print_json(&document)?,

@@ -6,7 +6,7 @@ use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload::{Job, JobFile, Limits, Trace, fio, with_defaults};
 
-use crate::{input, words};
+use crate::{describe, input};
 
 /// As typed.
 #[derive(Args, Debug)]
@@ -88,7 +88,7 @@ impl WorkloadFlags {
         let parts = input::all(files.iter().map(|file| resolved(file, limits)))?;
         let names: Vec<String> = parts.iter().flat_map(|(jobs, _)| jobs).map(|job| job.name.clone()).collect();
         let notes: String = parts.iter().map(|(_, notes)| notes.as_str()).collect();
-        let summary = format!("Jobs: {} of {}\n{notes}", words::listed(&names), words::listed(&self.fio));
+        let summary = format!("Jobs: {} of {}\n{notes}", describe::listed(&names), describe::listed(&self.fio));
         Ok(Workload { jobs: parts.into_iter().flat_map(|(jobs, _)| jobs).collect(), summary })
     }
 
@@ -144,7 +144,7 @@ fn notes(traces: &BTreeMap<String, Trace>) -> String {
     let note = |(path, trace): (&String, &Trace)| {
         let left_out: Vec<String> = trace.left_out.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
         let left_out = if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) };
-        format!("{path}: {}, {}{left_out}\n", trace.format, words::counted(trace.ios.len() as u64, "request"))
+        format!("{path}: {}, {}{left_out}\n", trace.format, describe::counted(trace.ios.len() as u64, "request"))
     };
     traces.iter().map(note).collect()
 }

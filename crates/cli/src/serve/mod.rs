@@ -25,7 +25,7 @@ use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::output::claims::{self, Role};
 use crate::output::{self, Target, Unfinished};
-use crate::{input, interrupt, words};
+use crate::{describe, input, interrupt};
 use fronts::FrontFlags;
 
 const EXAMPLES: &str = include_str!("../../help/serve.txt");
@@ -183,7 +183,8 @@ impl Arguments {
     }
 
     fn document(&self, server: &Server, summary: &Summary) -> Value {
-        let mut document = report::json(&summary.outcome, server.device.drive.resolved());
+        let document = report::json(&summary.outcome, server.device.drive.resolved());
+        let mut document = output::headed("serve", document);
         document["phaselink"]["timing"] = server.timing.into();
         document["phaselink"]["errors"] = summary.tally.errors.into();
         if server.timing {
@@ -230,7 +231,7 @@ fn announce(server: &Server) -> io::Result<()> {
     let Device { drive, store, .. } = &server.device;
     let timing = if server.timing { "on" } else { "off" };
     let mut stderr = io::stderr().lock();
-    writeln!(stderr, "{}, {}, timing {timing}", drive.name, words::size(store.geometry().capacity_bytes))?;
+    writeln!(stderr, "{}, {}, timing {timing}", drive.name, describe::size(store.geometry().capacity_bytes))?;
     for address in addresses(server) {
         writeln!(stderr, "serving {address}")?;
     }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::units;
-use phaselink_core::sweep::page::{self, Row};
+use phaselink_core::sweep::text::{self, Row};
 use phaselink_core::sweep::{Figures, Files, Hash, Plan, Refusals, Sweep};
 use rayon::prelude::*;
 
@@ -144,17 +144,17 @@ impl Arguments {
 
     fn print(&self, plan: &Plan, rows: &[Row], targets: Targets) -> Result<(), Failure> {
         if let Some(target) = targets.csv {
-            target.write(&page::csv(plan, rows))?;
+            target.write(&text::csv(plan, rows))?;
         }
         if let Some(target) = targets.json {
-            target.write(&page::json(plan, rows))?;
+            target.write(&text::json(plan, rows))?;
         }
         let text = match (&self.csv, &self.json) {
-            (Some(None), _) => page::csv(plan, rows),
-            (_, Some(None)) => page::json(plan, rows),
+            (Some(None), _) => text::csv(plan, rows),
+            (_, Some(None)) => text::json(plan, rows),
             _ => {
-                let table = output::with_bold_head(&page::table(plan, rows));
-                format!("{}\n{table}", page::heading(plan, rows.len()))
+                let table = output::with_bold_head(&text::table(plan, rows));
+                format!("{}\n{table}", text::heading(plan, rows.len()))
             }
         };
         Ok(output::print(&text)?)

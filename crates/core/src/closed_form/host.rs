@@ -4,7 +4,7 @@ use super::Parts;
 use super::demand::Demands;
 use super::workload::Workload;
 use crate::config::{LockHeld, Wait};
-use crate::host::stack::{Stack, Step, Walk, Way};
+use crate::host::stack::{Path, Stack, Step, Way};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::request::Op;
@@ -35,27 +35,27 @@ impl Parts<'_> {
     /// A request on its way down to the driver, meeting nobody.
     pub fn descend(&self, op: Op, bytes: u32) -> Ledger {
         let mut ledger = Ledger::new(Time::ZERO);
-        let walk = Walk { request: 0, op, way: Way::Down, place: 0 };
-        self.stack().copy(&walk, bytes, &mut ledger);
-        self.walk_alone(walk, &mut ledger);
+        let path = Path { request: 0, op, way: Way::Down, place: 0 };
+        self.stack().copy(&path, bytes, &mut ledger);
+        self.go_alone(path, &mut ledger);
         ledger
     }
 
     /// And on its way back up from the driver.
     pub fn ascend(&self, ledger: &mut Ledger, op: Op, bytes: u32) {
-        let walk = Walk { request: 0, op, way: Way::Up, place: 0 };
-        self.stack().copy(&walk, bytes, ledger);
-        self.walk_alone(walk, ledger);
+        let path = Path { request: 0, op, way: Way::Up, place: 0 };
+        self.stack().copy(&path, bytes, ledger);
+        self.go_alone(path, ledger);
     }
 
     /// Locks are free and lines are there.
-    fn walk_alone(&self, mut walk: Walk, ledger: &mut Ledger) {
+    fn go_alone(&self, mut path: Path, ledger: &mut Ledger) {
         let stack = self.stack();
-        while let Some(step) = stack.advance(&mut walk, ledger) {
+        while let Some(step) = stack.advance(&mut path, ledger) {
             if let Step::Spin { stage, hold, .. } = step {
                 ledger.spend(stage, hold);
             }
-            walk.place += 1;
+            path.place += 1;
         }
     }
 

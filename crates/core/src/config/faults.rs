@@ -2,19 +2,19 @@
 
 use super::document::{Entry, Place};
 use super::section::{Section, full_name};
-use super::value::{Fault, stem};
+use super::value::{KeyFault, stem};
 use crate::problem::Problem;
 use crate::spelling::{LIKENESS_AMONG_MANY_MIN, nearest, nearest_above, question};
 
 /// What to tell of an entry that `section` did not take; `all` sections are searched for the key that was meant.
-pub(crate) fn problems_of(fault: Fault, entry: &Entry, section: &dyn Section, all: &[&dyn Section]) -> Vec<Problem> {
+pub(crate) fn problems_of(fault: KeyFault, entry: &Entry, section: &dyn Section, all: &[&dyn Section]) -> Vec<Problem> {
     let key = full_name(section.path(), &entry.key);
     let is = format!("{key} is {}", entry.node.quote);
     match fault {
-        Fault::Inside(problems) => problems,
-        Fault::UnknownKey => vec![unknown_key(entry, section, all)],
-        Fault::NotAllowed => vec![entry.place.problem(is, allowed(section, &entry.key))],
-        Fault::UnknownName(nearest) => {
+        KeyFault::Inside(problems) => problems,
+        KeyFault::UnknownKey => vec![unknown_key(entry, section, all)],
+        KeyFault::NotAllowed => vec![entry.place.problem(is, allowed(section, &entry.key))],
+        KeyFault::UnknownName(nearest) => {
             let found = is + &question(nearest);
             vec![entry.place.problem(found, allowed(section, &entry.key))]
         }

@@ -5,7 +5,7 @@ use serde_json::Value as Json;
 use super::document::{Node, Value};
 use super::faults::problems_of;
 use super::section::{self, Section};
-use super::value::{Fault, KeyType};
+use super::value::{KeyFault, KeyType};
 use crate::problem::Problem;
 
 impl<T: Section + Default> KeyType for Vec<T> {
@@ -13,13 +13,13 @@ impl<T: Section + Default> KeyType for Vec<T> {
         let keys: Vec<&str> = T::default().keys().iter().map(|key| key.name).collect();
         format!("list of tables with the keys {}", keys.join(", "))
     }
-    fn read(_: &str, node: &Node) -> Result<Vec<T>, Fault> {
+    fn read(_: &str, node: &Node) -> Result<Vec<T>, KeyFault> {
         let Value::Array(items) = &node.value else {
-            return Err(Fault::NotAllowed);
+            return Err(KeyFault::NotAllowed);
         };
         let mut problems = Vec::new();
         let read = items.iter().map(|item| read_item(item, &mut problems)).collect();
-        if problems.is_empty() { Ok(read) } else { Err(Fault::Inside(problems)) }
+        if problems.is_empty() { Ok(read) } else { Err(KeyFault::Inside(problems)) }
     }
     fn write(&self, _: &str) -> Json {
         self.iter().map(|item| Json::Object(section::values(item))).collect()

@@ -6,7 +6,7 @@
 use serde_json::Value as Json;
 
 use super::document::Node;
-use super::value::Fault;
+use super::value::KeyFault;
 
 /// A key and what is to be said of it.
 pub(crate) struct Key {
@@ -26,7 +26,7 @@ pub(crate) trait Section {
     /// Its keys, in the order in which they are explained.
     fn keys(&self) -> Vec<Key>;
     /// Take the value of one key; leaves the section as it was on a fault.
-    fn set(&mut self, key: &str, node: &Node) -> Result<(), Fault>;
+    fn set(&mut self, key: &str, node: &Node) -> Result<(), KeyFault>;
     /// Value of each key in its unit, in the order of [`Section::keys`].
     fn values(&self) -> Vec<(&'static str, Json)>;
 }
@@ -82,10 +82,10 @@ macro_rules! section {
                 &mut self,
                 key: &str,
                 node: &$crate::config::document::Node,
-            ) -> Result<(), $crate::config::value::Fault> {
+            ) -> Result<(), $crate::config::value::KeyFault> {
                 match key {
                     $(stringify!($key) => self.$field = $crate::config::value::read(key, node, &$allowed)?,)+
-                    _ => return Err($crate::config::value::Fault::UnknownKey),
+                    _ => return Err($crate::config::value::KeyFault::UnknownKey),
                 }
                 Ok(())
             }

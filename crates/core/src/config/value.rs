@@ -10,7 +10,7 @@ use crate::spelling;
 use crate::time::Span;
 
 /// Why a value was not taken.
-pub(crate) enum Fault {
+pub(crate) enum KeyFault {
     /// Of the wrong type, or beyond what is allowed.
     NotAllowed,
     /// A name that is not known, with the known name nearest to it.
@@ -26,7 +26,7 @@ pub(crate) trait KeyType: Sized {
     /// What a value must be, without bounds.
     fn kind() -> String;
     /// Take a value as it stands in a file.
-    fn read(key: &str, node: &Node) -> Result<Self, Fault>;
+    fn read(key: &str, node: &Node) -> Result<Self, KeyFault>;
     /// Give it back in the key's unit; [`KeyType::read`] of this gives an equal value.
     fn write(&self, key: &str) -> Json;
 }
@@ -47,9 +47,9 @@ pub(crate) const fn any() -> Any {
 }
 
 /// Read a value and check it against what is allowed.
-pub(crate) fn read<T: KeyType>(key: &str, node: &Node, allowed: &impl Allowed<T>) -> Result<T, Fault> {
+pub(crate) fn read<T: KeyType>(key: &str, node: &Node, allowed: &impl Allowed<T>) -> Result<T, KeyFault> {
     let value = T::read(key, node)?;
-    if allowed.allows(&value) { Ok(value) } else { Err(Fault::NotAllowed) }
+    if allowed.allows(&value) { Ok(value) } else { Err(KeyFault::NotAllowed) }
 }
 
 impl<T: KeyType> Allowed<T> for Any {
@@ -88,10 +88,10 @@ macro_rules! integers {
             fn kind() -> String {
                 String::from("whole number")
             }
-            fn read(_: &str, node: &Node) -> Result<$integer, Fault> {
+            fn read(_: &str, node: &Node) -> Result<$integer, KeyFault> {
                 match node.value {
-                    Value::Integer(integer) => <$integer>::try_from(integer).map_err(|_| Fault::NotAllowed),
-                    _ => Err(Fault::NotAllowed),
+                    Value::Integer(integer) => <$integer>::try_from(integer).map_err(|_| KeyFault::NotAllowed),
+                    _ => Err(KeyFault::NotAllowed),
                 }
             }
             fn write(&self, _: &str) -> Json {
@@ -107,11 +107,11 @@ impl KeyType for f64 {
     fn kind() -> String {
         String::from("number")
     }
-    fn read(_: &str, node: &Node) -> Result<f64, Fault> {
+    fn read(_: &str, node: &Node) -> Result<f64, KeyFault> {
         match node.value {
             Value::Integer(integer) => Ok(integer as f64),
             Value::Float(float) => Ok(float),
-            _ => Err(Fault::NotAllowed),
+            _ => Err(KeyFault::NotAllowed),
         }
     }
     fn write(&self, _: &str) -> Json {
@@ -123,10 +123,10 @@ impl KeyType for bool {
     fn kind() -> String {
         String::from("true or false")
     }
-    fn read(_: &str, node: &Node) -> Result<bool, Fault> {
+    fn read(_: &str, node: &Node) -> Result<bool, KeyFault> {
         match node.value {
             Value::Boolean(boolean) => Ok(boolean),
-            _ => Err(Fault::NotAllowed),
+            _ => Err(KeyFault::NotAllowed),
         }
     }
     fn write(&self, _: &str) -> Json {
@@ -146,10 +146,10 @@ impl KeyType for String {
     fn kind() -> String {
         format!("text in quotes, a line of at most {TEXT_CHARACTERS_MAX} characters")
     }
-    fn read(_: &str, node: &Node) -> Result<String, Fault> {
+    fn read(_: &str, node: &Node) -> Result<String, KeyFault> {
         match &node.value {
             Value::String(text) if is_line(text) => Ok(text.clone()),
-            _ => Err(Fault::NotAllowed),
+            _ => Err(KeyFault::NotAllowed),
         }
     }
     fn write(&self, _: &str) -> Json {
@@ -163,14 +163,14 @@ impl KeyType for Span {
     fn kind() -> String {
         String::from("number")
     }
-    fn read(key: &str, node: &Node) -> Result<Span, Fault> {
+    fn read(key: &str, node: &Node) -> Result<Span, KeyFault> {
         let ps = picoseconds_per_unit(key);
         let in_ps = match node.value {
             Value::Integer(integer) => u64::try_from(integer).ok().and_then(|units| units.checked_mul(ps)),
             Value::Float(units) if units >= 0.0 => Some((units * ps as f64).round() as u64),
             _ => None,
         };
-        in_ps.map(Span::from_ps).ok_or(Fault::NotAllowed)
+        in_ps.map(Span::from_ps).ok_or(KeyFault::NotAllowed)
     }
     fn write(&self, key: &str) -> Json {
         let ps = picoseconds_per_unit(key);
@@ -209,7 +209,7 @@ macro_rules! names {
             fn read(
                 _: &str,
                 node: &$crate::config::document::Node,
-            ) -> Result<$choice, $crate::config::value::Fault> {
+            ) -> Result<$choice, $crate::config::value::KeyFault> {
                 let name = $crate::config::value::text(node)?;
                 $choice::named(name).ok_or_else(|| $crate::config::value::unknown_name(name, $choice::NAMES))
             }
@@ -222,16 +222,16 @@ macro_rules! names {
 pub(crate) use names;
 
 /// The text of a string.
-pub(crate) fn text(node: &Node) -> Result<&str, Fault> {
+pub(crate) fn text(node: &Node) -> Result<&str, KeyFault> {
     match &node.value {
         Value::String(text) => Ok(text),
-        _ => Err(Fault::NotAllowed),
+        _ => Err(KeyFault::NotAllowed),
     }
 }
 
 /// The fault of a name that none of the known ones matches.
-pub(crate) fn unknown_name(name: &str, known: &'static [&'static str]) -> Fault {
-    Fault::UnknownName(spelling::nearest(name, known.iter().copied()))
+pub(crate) fn unknown_name(name: &str, known: &'static [&'static str]) -> KeyFault {
+    KeyFault::UnknownName(spelling::nearest(name, known.iter().copied()))
 }
 
 /// Last words of keys and the units they stand for; the first that fits counts.

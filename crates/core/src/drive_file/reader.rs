@@ -13,7 +13,7 @@ use super::shipped::{self, Shipped};
 use crate::config::document::{self, Entry, Place, Table, Value};
 use crate::config::origin::Origin;
 use crate::config::section::{Section, full_name};
-use crate::config::value::{self, Fault};
+use crate::config::value::{self, KeyFault};
 use crate::config::{Cause, Doubt, faults, list};
 use crate::drive::{Drive, Header, Interface};
 use crate::problem::{Problem, Problems, printable};
@@ -213,11 +213,11 @@ impl Reader {
             "" => self.header.set(&entry.key, &entry.node),
             _ => match self.drive.sections_mut().into_iter().find(|section| section.path() == path) {
                 Some(section) => section.set(&entry.key, &entry.node),
-                None => Err(Fault::UnknownKey),
+                None => Err(KeyFault::UnknownKey),
             },
         };
         match result {
-            Err(Fault::UnknownKey) if self.problems.len() >= SUGGESTIONS_MAX => {
+            Err(KeyFault::UnknownKey) if self.problems.len() >= SUGGESTIONS_MAX => {
                 self.problems.push(entry.place.problem(format!("unknown key {name}"), ""));
             }
             Ok(()) => {

@@ -309,7 +309,7 @@ impl Engine {
         let Engine { shared, host, driver, link, root_complex, controller, media, .. } = self;
         match event {
             Event::Thread(thread) => host.on_thread(now, thread, driver, shared),
-            Event::Walk(thread) => host.walk(now, thread, driver, shared),
+            Event::Path(thread) => host.on_path(now, thread, driver, shared),
             Event::Release(lock) => host.on_release(now, lock, shared),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
             Event::Driver => driver.on_timer(now, link, shared),

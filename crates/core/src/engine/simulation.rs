@@ -9,7 +9,7 @@ use crate::ledger::Outcome;
 use crate::ledger::trace::Trace;
 use crate::problem::Problems;
 use crate::time::Span;
-use crate::workload::{Job, JobFile, Limits, Place, problems_together};
+use crate::workload::{Job, JobFile, JobPlace, Limits, problems_together};
 
 /// A run that is ready to go, or under way.
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ impl Simulation {
 
 /// Everything that keeps jobs from running within these limits.
 fn problems(jobs: &[Job], limits: &Limits) -> Result<(), Problems> {
-    let place = Place::new("jobs", None);
+    let place = JobPlace::new("jobs", None);
     let mut problems: Vec<_> = jobs.iter().flat_map(|job| job.problems(&place, limits)).collect();
     problems.extend(problems_together(jobs, &place, limits));
     Problems(problems).or(())

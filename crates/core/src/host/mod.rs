@@ -2,14 +2,14 @@
 //!
 //! Work on a core is not interrupted half-way: an interrupt handler runs at the next boundary between two pieces of
 //! work, and delays what comes after it. Software that no core contends for is one piece of work a request; where
-//! cores contend (locks.rs), a request walks from one such place to the next (walk.rs). How threads wait, and whose turn it
+//! cores contend (locks.rs), a request takes its path from one such place to the next (path.rs). How threads wait, and whose turn it
 //! is, is in waiting.rs.
 
 pub mod locks;
 mod pace;
+mod path;
 pub mod stack;
 mod waiting;
-mod walk;
 
 use crate::drive::Drive;
 use std::collections::VecDeque;
@@ -26,8 +26,8 @@ use crate::time::{Span, Time};
 use crate::workload::generator::Generator;
 use locks::Distances;
 use pace::Pace;
-use stack::{Stack, Walk, Way};
-use walk::Contention;
+use path::Contention;
+use stack::{Path, Stack, Way};
 
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ enum Work {
     #[default]
     None,
     /// Take a request through software that cores contend for.
-    Walk(Walk),
+    Path(Path),
     Submit(RequestId),
     Complete(RequestId),
     /// Complete one request by the given instant, and go on to submit another.
@@ -86,7 +86,7 @@ struct Thread {
     tokens: VecDeque<u32>,
     outstanding: u32,
     /// Requests that have waited for a lock or for this thread, and can go on.
-    resumed: VecDeque<Walk>,
+    resumed: VecDeque<Path>,
     done: VecDeque<RequestId>,
     state: State,
     work: Work,
@@ -204,8 +204,11 @@ impl Host {
     /// Add a thread that keeps up to `iodepth` requests outstanding; without a generator its requests come from outside.
     pub fn add_thread(&mut self, iodepth: u32, generator: Option<Generator>) -> u16 {
         let thread = self.threads.len() as u16;
-        self.unfinished += 1;
+        // Without a generator there is nothing to do before the first request comes from outside.
+        let state = if generator.is_some() { State::Away } else { State::Finished };
+        self.unfinished += usize::from(state != State::Finished);
         self.threads.push(Thread {
+            state,
             core: usize::from(thread) % self.cores.len(),
             iodepth,
             generator,
@@ -367,7 +370,7 @@ impl Host {
                 shared.requests[submitted].submitted = now;
                 Done::CompletedAndSubmitted(completed, at, submitted)
             }
-            Work::None | Work::Walk(_) => unreachable!("a thread has finished what it has not done"),
+            Work::None | Work::Path(_) => unreachable!("a thread has finished what it has not done"),
         }
     }
 
@@ -413,8 +416,8 @@ impl Host {
         let begin = self.begin(now, thread);
         self.piece_from = begin;
         if self.stack.contended() {
-            let walk = self.issue(begin, thread, next, shared);
-            return self.start_walk(begin, thread, walk, shared);
+            let path = self.issue(begin, thread, next, shared);
+            return self.start_path(begin, thread, path, shared);
         }
         let (request, end) = self.descend(begin, thread, next, driver, shared);
         self.run(thread, Work::Submit(request), begin, end, shared);
@@ -427,7 +430,7 @@ impl Host {
         self.used.working += time;
     }
 
-    /// Walk a request down to the driver: the request, and when it gets there.
+    /// Take a request down to the driver: the request, and when it gets there.
     #[inline(always)]
     fn descend(
         &mut self,
@@ -437,21 +440,21 @@ impl Host {
         driver: &AnyDriver,
         shared: &mut Shared,
     ) -> (RequestId, Time) {
-        let mut walk = self.issue(begin, thread, next, shared);
-        let request = &mut shared.requests[walk.request];
+        let mut path = self.issue(begin, thread, next, shared);
+        let request = &mut shared.requests[path.request];
         let ledger = &mut request.ledger;
-        self.stack.advance(&mut walk, ledger);
-        self.stack.copy(&walk, next.io.bytes, ledger);
+        self.stack.advance(&mut path, ledger);
+        self.stack.copy(&path, next.io.bytes, ledger);
         driver.submit_work(&next.io, thread, &shared.memory, ledger);
         ledger.set_pace(0);
         let end = ledger.cursor();
         request.submitted = end;
-        (walk.request, end)
+        (path.request, end)
     }
 
     /// The application issues a request.
     #[inline(always)]
-    fn issue(&mut self, begin: Time, thread: u16, next: Next, shared: &mut Shared) -> Walk {
+    fn issue(&mut self, begin: Time, thread: u16, next: Next, shared: &mut Shared) -> Path {
         shared.requests.issued += 1;
         let this = &mut self.threads[usize::from(thread)];
         this.next = None;
@@ -468,7 +471,7 @@ impl Host {
         ledger.until(Stage::Queued, begin);
         let processor = this.core;
         ledger.set_pace(self.draw_pace(self.piece_from, processor));
-        Walk { request: id, op: next.io.op, way: Way::Down, place: 0 }
+        Path { request: id, op: next.io.op, way: Way::Down, place: 0 }
     }
 
     /// Take up a completion: from the driver, and up the stack.
@@ -485,15 +488,15 @@ impl Host {
         ledger.until(Stage::CoreWait, begin);
         self.piece_from = begin;
         ledger.set_pace(self.draw_pace(begin, self.threads[usize::from(thread)].core));
-        let mut walk = Walk { request: id, op: request.io.op, way: Way::Up, place: 0 };
+        let mut path = Path { request: id, op: request.io.op, way: Way::Up, place: 0 };
         driver.complete_work(&request.io, ledger);
-        self.stack.copy(&walk, request.io.bytes, ledger);
+        self.stack.copy(&path, request.io.bytes, ledger);
         if self.stack.contended() {
             let ready = ledger.cursor();
             self.occupy(self.threads[usize::from(thread)].core, begin, ready);
-            return self.start_walk(ready, thread, walk, shared);
+            return self.start_path(ready, thread, path, shared);
         }
-        self.stack.advance(&mut walk, ledger);
+        self.stack.advance(&mut path, ledger);
         let end = ledger.cursor();
         // With the result in hand, the thread goes on to its next request before it looks for other completions.
         match self.next_request(end, thread, 1).filter(|next| next.due <= end) {

@@ -36,7 +36,7 @@ pub enum Way {
 
 /// A request on its way, and the step that it takes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Walk {
+pub struct Path {
     pub request: RequestId,
     pub op: Op,
     pub way: Way,
@@ -89,30 +89,30 @@ impl Stack {
         }
     }
 
-    /// Whether cores contend anywhere, so that a walk may have to stop.
+    /// Whether cores contend anywhere, so that a request may have to stop on its path.
     pub fn contended(&self) -> bool {
         self.contended
     }
 
     /// Take all steps up to the next at which cores contend: that one, or none at the end of the path.
     #[inline]
-    pub fn advance(&self, walk: &mut Walk, ledger: &mut Ledger) -> Option<Step> {
-        let path = match walk.way {
-            Way::Down => &self.down[walk.op as usize],
-            Way::Up => &self.up[walk.op as usize],
+    pub fn advance(&self, path: &mut Path, ledger: &mut Ledger) -> Option<Step> {
+        let steps = match path.way {
+            Way::Down => &self.down[path.op as usize],
+            Way::Up => &self.up[path.op as usize],
         };
-        while let Some(&step) = path.get(walk.place) {
+        while let Some(&step) = steps.get(path.place) {
             let Step::Run { stage, time } = step else { return Some(step) };
             ledger.spend(stage, time);
-            walk.place += 1;
+            path.place += 1;
         }
         None
     }
 
     /// Copy the data between the application's buffer and the driver's.
     #[inline]
-    pub fn copy(&self, walk: &Walk, bytes: u32, ledger: &mut Ledger) {
-        let copies = match (walk.op, walk.way) {
+    pub fn copy(&self, path: &Path, bytes: u32, ledger: &mut Ledger) {
+        let copies = match (path.op, path.way) {
             (Op::Read, Way::Up) => true,
             (Op::Write, Way::Down) => self.copy_writes,
             _ => false,

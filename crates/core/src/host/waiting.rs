@@ -135,7 +135,7 @@ impl Host {
         let this = &mut self.threads[usize::from(thread)];
         (this.queued, this.woken) = (false, false);
         this.state = State::Busy;
-        let resumed = this.resumed.front().map(|walk| walk.request);
+        let resumed = this.resumed.front().map(|path| path.request);
         if let Some(request) = resumed.or(this.done.front().copied()) {
             shared.requests.charge_late(Some(request), Stage::CoreWait, from);
             shared.requests.charge_late(Some(request), Stage::ContextSwitch, from + switch);

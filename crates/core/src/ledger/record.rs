@@ -1,6 +1,6 @@
 //! From what the engine sees to what a trace keeps.
 
-use super::stage::{Ledger, Place};
+use super::stage::{Ledger, Part};
 use super::trace::{Name, Record, Step, Trace};
 use crate::time::Time;
 
@@ -33,11 +33,11 @@ impl Trace {
     pub fn keep_request(&mut self, number: u64, ledger: &Ledger, stack: &[String]) {
         for (stage, from, to) in ledger.steps() {
             let name = Name::Owned(stage.name(stack).to_owned());
-            let step = match stage.place() {
-                Place::Host => Step::Host(name),
-                Place::Device => Step::Device(name),
-                Place::Media => Step::Media(name),
-                Place::Link => continue,
+            let step = match stage.part() {
+                Part::Host => Step::Host(name),
+                Part::Device => Step::Device(name),
+                Part::Media => Step::Media(name),
+                Part::Link => continue,
             };
             self.push(Record { request: Some(number), from, to, step, memory: None });
         }

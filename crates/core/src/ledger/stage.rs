@@ -18,13 +18,13 @@ macro_rules! stages {
         /// Names of the stages that do not come from the description.
         pub(crate) const FIXED_NAMES: &[&str] = &[$($name),+];
 
-        const FIXED_PLACES: &[Place] = &[$(Place::$place),+];
+        const FIXED_PARTS: &[Part] = &[$(Part::$place),+];
     };
 }
 
 /// Where a stage's time passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Part {
     Host,
     Link,
     Device,
@@ -121,8 +121,8 @@ impl Stage {
     }
 
     /// Where its time passes.
-    pub fn place(self) -> Place {
-        FIXED_PLACES.get(self as usize).copied().unwrap_or(Place::Host)
+    pub fn part(self) -> Part {
+        FIXED_PARTS.get(self as usize).copied().unwrap_or(Part::Host)
     }
 
     /// Its name; `stack` names the stages of the software stack.

@@ -12,13 +12,13 @@
 //! split.
 
 mod json;
-mod page;
+mod text;
 
 #[cfg(test)]
 mod tests;
 
 pub use json::json;
-pub use page::{page, table};
+pub use text::{table, text};
 
 use crate::closed_form::{Class, Demand, Demands, Form, Latency, Parts, Workload};
 use crate::drive::{Drive, Interface};

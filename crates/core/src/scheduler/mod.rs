@@ -16,7 +16,7 @@ pub enum Event {
     /// A thread looks for something to do.
     Thread(u16),
     /// A thread takes its request on through the software.
-    Walk(u16),
+    Path(u16),
     /// A spinlock that others wait for is released.
     Release(u16),
     /// A thread has finished the work that it was doing.

@@ -13,11 +13,11 @@
 
 mod axis;
 mod digest;
-pub mod page;
 mod plan;
 mod refusals;
 mod resolve;
 pub mod state;
+pub mod text;
 
 use crate::figures;
 pub use crate::figures::{Figure, Figures};

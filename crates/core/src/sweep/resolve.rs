@@ -10,7 +10,7 @@ use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};
 use crate::engine::simulation::Simulation;
 use crate::problem::Problems;
-use crate::workload::{Job, JobFile, Place, Trace, fio, with_defaults};
+use crate::workload::{Job, JobFile, JobPlace, Trace, fio, with_defaults};
 
 /// The files that a plan names, read.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ impl Sweep {
         let job = match &plan.text.job {
             JobText::File(_) => files.job.take().expect("the plan's job file has been read"),
             JobText::Options(place, given) => {
-                let place = Place::new(&*place.file, place.line);
+                let place = JobPlace::new(&*place.file, place.line);
                 let options = plan.spelt_job(given);
                 let lines: Vec<_> = options
                     .iter()

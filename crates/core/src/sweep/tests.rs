@@ -176,13 +176,13 @@ fn rows_show_what_varies_and_give_programs_everything() {
             (Hash::parse(&format!("{point:032x}")).unwrap(), Figures::of(&run.outcome()))
         })
         .collect();
-    let rows: Vec<page::Row> =
-        runs.iter().enumerate().map(|(point, (hash, figures))| page::Row { point, hash: *hash, figures }).collect();
+    let rows: Vec<text::Row> =
+        runs.iter().enumerate().map(|(point, (hash, figures))| text::Row { point, hash: *hash, figures }).collect();
     let plan = sweep.plan();
-    let json: serde_json::Value = serde_json::from_str(&page::json(plan, &rows)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text::json(plan, &rows)).unwrap();
     assert_eq!((&json["rows"][1]["job.rw"], &json["rows"][1]["link.lanes"]), (&"read".into(), &4.into()));
     assert!(json["rows"][0]["p99_ns"].is_null());
-    let all = [page::heading(plan, 2), page::table(plan, &rows), page::csv(plan, &rows)].join("\n");
+    let all = [text::heading(plan, 2), text::table(plan, &rows), text::csv(plan, &rows)].join("\n");
     expect![[r#"
         p.toml: 2 points, drive nvme, seed 1, link.lanes = 4
         Job: bs=4k iodepth=1 number_ios=20 io_size=1024p

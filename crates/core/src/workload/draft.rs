@@ -1,6 +1,6 @@
 //! A section as written, before the drive it runs on is known.
 
-use super::check::{Limits, Place};
+use super::check::{JobPlace, Limits};
 use super::trace::Trace;
 use super::values::Amount;
 use super::{BlockShare, Distribution, Job, Pattern, RateProcess};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Draft {
     pub job: Job,
-    pub place: Place,
+    pub place: JobPlace,
     pub reads: bool,
     pub writes: bool,
     pub mix_read_percent: u64,
@@ -65,7 +65,7 @@ impl Job {
 
 impl Draft {
     /// fio's defaults: sequential reads of 4 KiB.
-    pub fn new(name: &str, place: Place) -> Draft {
+    pub fn new(name: &str, place: JobPlace) -> Draft {
         Draft {
             job: Job { pattern: Pattern::Sequential, ..Job::named(name) },
             place,

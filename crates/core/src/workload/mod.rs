@@ -20,7 +20,7 @@ mod pace;
 pub mod trace;
 mod values;
 
-pub use check::{Limits, Place, problems_together};
+pub use check::{JobPlace, Limits, problems_together};
 pub use defaults::with_defaults;
 pub use generator::Generator;
 pub use job_file::JobFile;

@@ -57,6 +57,7 @@ impl Protocol for Pss {
             queue_entries: u16::MAX.into(),
             block_bytes: spec::SECTOR_BYTES,
             write_block_bytes: spec::SECTOR_BYTES,
+            queue_keys: "",
         }
     }
 }

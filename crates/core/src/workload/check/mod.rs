@@ -24,6 +24,8 @@ pub struct Limits {
     pub block_bytes: u32,
     /// The same for writes, and for everything in jobs that write.
     pub write_block_bytes: u32,
+    /// The keys of a drive that give it more queues or longer ones, as a message names them; empty if there are none.
+    pub queue_keys: &'static str,
 }
 
 impl Limits {
@@ -35,7 +37,7 @@ impl Limits {
 
 /// Where a job is described, down to the lines of its options, so that problems can point there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct JobPlace {
     /// File name, or what stands for it.
     pub file: String,
     /// Line of the section's head, counted from 1.
@@ -43,10 +45,10 @@ pub struct Place {
     options: BTreeMap<&'static str, usize>,
 }
 
-impl Place {
+impl JobPlace {
     /// A job in `file` whose section starts at `line`, if it has one.
-    pub fn new(file: impl Into<String>, line: impl Into<Option<usize>>) -> Place {
-        Place { file: file.into(), line: line.into(), options: BTreeMap::new() }
+    pub fn new(file: impl Into<String>, line: impl Into<Option<usize>>) -> JobPlace {
+        JobPlace { file: file.into(), line: line.into(), options: BTreeMap::new() }
     }
 
     /// Remembers the line of an option, by its first name in the table of options.
@@ -96,7 +98,7 @@ impl Job {
     }
 
     /// Everything that keeps this job from running within `limits`.
-    pub fn problems(&self, place: &Place, limits: &Limits) -> Vec<Problem> {
+    pub fn problems(&self, place: &JobPlace, limits: &Limits) -> Vec<Problem> {
         let findings = CHECKS.iter().filter_map(|check| check(self, limits));
         findings
             .map(|(option, found, allowed)| place.problem(option, format!("job `{}`: {found}", self.name), allowed))
@@ -130,7 +132,7 @@ fn write_granularity(job: &Job, limits: &Limits) -> Option<Finding> {
 }
 
 /// What keeps these jobs from running side by side: too many threads, or a queue that would overflow.
-pub fn problems_together(jobs: &[Job], place: &Place, limits: &Limits) -> Vec<Problem> {
+pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec<Problem> {
     let threads: u64 = jobs.iter().map(|job| u64::from(job.threads)).sum();
     if threads > THREADS_MAX {
         let found = format!("all jobs together have {threads} threads (numjobs)");
@@ -142,10 +144,11 @@ pub fn problems_together(jobs: &[Job], place: &Place, limits: &Limits) -> Vec<Pr
             let found = format!(
                 "the threads that share queue {queue} keep {requests} requests outstanding (iodepth of each, added up)"
             );
-            let allowed = format!(
-                "at most {slots}: a queue of {} entries keeps one empty; ask for fewer, or give the drive more queue pairs or entries",
-                limits.queue_entries
-            );
+            let more = match limits.queue_keys {
+                "" => String::new(),
+                keys => format!("; ask for fewer, or raise {keys}"),
+            };
+            let allowed = format!("at most {slots}: a queue of {} entries keeps one empty{more}", limits.queue_entries);
             vec![place.problem("iodepth", found, allowed)]
         }
         _ => Vec::new(),

@@ -5,8 +5,14 @@ use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use crate::workload::TraceIo;
 
-const LIMITS: Limits =
-    Limits { capacity_bytes: 1 << 20, queue_pairs: 2, queue_entries: 64, block_bytes: 1, write_block_bytes: 1 };
+const LIMITS: Limits = Limits {
+    capacity_bytes: 1 << 20,
+    queue_pairs: 2,
+    queue_entries: 64,
+    block_bytes: 1,
+    write_block_bytes: 1,
+    queue_keys: "",
+};
 
 fn right() -> Job {
     Job { ios: Some(10), ..Job::named("j") }
@@ -19,9 +25,9 @@ fn text(problems: Vec<Problem>) -> String {
 /// Asserts that a change of a right job makes exactly one problem, which holds these words.
 fn assert_found(change: impl Fn(&mut Job), words: &[&str]) {
     let mut job = right();
-    assert_eq!(job.problems(&Place::new("f", 3), &LIMITS), []);
+    assert_eq!(job.problems(&JobPlace::new("f", 3), &LIMITS), []);
     change(&mut job);
-    let problems = job.problems(&Place::new("f", 3), &LIMITS);
+    let problems = job.problems(&JobPlace::new("f", 3), &LIMITS);
     assert_eq!(problems.len(), 1, "{problems:?}");
     let text = text(problems);
     assert!(text.starts_with("f:3: job `j`: "), "{text}");
@@ -37,16 +43,16 @@ fn no_threads_and_too_many_are_found() {
 #[test]
 fn a_depth_that_a_queue_cannot_hold_is_found_at_its_boundary() {
     let mut job = Job { iodepth: 63, ..right() };
-    assert_eq!(job.problems(&Place::default(), &LIMITS), []);
+    assert_eq!(job.problems(&JobPlace::default(), &LIMITS), []);
     job.iodepth = 64;
-    assert_eq!(job.problems(&Place::default(), &LIMITS).len(), 1);
+    assert_eq!(job.problems(&JobPlace::default(), &LIMITS).len(), 1);
     assert_found(|job| job.iodepth = 64, &["iodepth is 64", "1 to 63", "keeps one empty"]);
     assert_found(|job| job.iodepth = 0, &["iodepth is 0"]);
 }
 
 #[test]
 fn regions_beyond_the_capacity_are_found_at_their_boundary() {
-    assert_eq!(Job { offset: 1 << 19, size: Some(1 << 19), ..right() }.problems(&Place::default(), &LIMITS), []);
+    assert_eq!(Job { offset: 1 << 19, size: Some(1 << 19), ..right() }.problems(&JobPlace::default(), &LIMITS), []);
     assert_found(|job| (job.offset, job.size) = (1 << 19, Some((1 << 19) + 1)), &["524289 bytes from byte 524288"]);
     assert_found(|job| job.size = Some(u64::MAX), &["1 to 1048576"]);
 }
@@ -54,7 +60,7 @@ fn regions_beyond_the_capacity_are_found_at_their_boundary() {
 #[test]
 fn a_region_behind_the_end_is_found() {
     let job = Job { offset: 1 << 20, ..right() };
-    assert!(text(job.problems(&Place::default(), &LIMITS)).contains("starts at byte 1048576"));
+    assert!(text(job.problems(&JobPlace::default(), &LIMITS)).contains("starts at byte 1048576"));
 }
 
 #[test]
@@ -124,21 +130,25 @@ fn traces_beyond_the_capacity_are_found_with_what_they_need() {
 fn a_queue_shared_by_too_many_threads_is_found() {
     // Threads 0, 2, 4 share queue 0; 1 and 3 share queue 1.
     let jobs = [Job { threads: 3, iodepth: 20, ..right() }, Job { threads: 2, iodepth: 23, ..right() }];
-    assert_eq!(problems_together(&jobs, &Place::default(), &LIMITS), []);
+    assert_eq!(problems_together(&jobs, &JobPlace::default(), &LIMITS), []);
     let jobs = [Job { threads: 3, iodepth: 20, ..right() }, Job { threads: 2, iodepth: 24, ..right() }];
-    let text = text(problems_together(&jobs, &Place::default(), &LIMITS));
+    let text = text(problems_together(&jobs, &JobPlace::default(), &LIMITS));
     assert!(text.contains("queue 0 keep 64 requests") && text.contains("at most 63"), "{text}");
+    assert!(!text.contains("raise"), "{text}");
+    let limits = Limits { queue_keys: "some.key", ..LIMITS };
+    let text = self::text(problems_together(&jobs, &JobPlace::default(), &limits));
+    assert!(text.ends_with("keeps one empty; ask for fewer, or raise some.key"), "{text}");
 }
 
 #[test]
 fn too_many_threads_of_all_jobs_are_found() {
     let jobs = [Job { threads: 65536, ..right() }, right()];
-    assert!(text(problems_together(&jobs, &Place::default(), &LIMITS)).contains("65537 threads"));
+    assert!(text(problems_together(&jobs, &JobPlace::default(), &LIMITS)).contains("65537 threads"));
 }
 
 #[test]
 fn problems_point_to_the_line_of_their_option() {
-    let mut place = Place::new("f", 3);
+    let mut place = JobPlace::new("f", 3);
     place.note("iodepth", Some(7));
     let job = Job { iodepth: 0, threads: 0, ..right() };
     let lines: Vec<_> = job.problems(&place, &LIMITS).iter().map(|problem| problem.line).collect();

@@ -3,7 +3,7 @@
 //! What an option means is fio's documentation's to say; which ones there are is in
 //! [`options`](super::options). Where fio reads past a mistake, this reader reports it.
 
-use super::check::Place;
+use super::check::JobPlace;
 use super::draft::Draft;
 use super::job_file::JobFile;
 use super::options;
@@ -25,11 +25,11 @@ pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {
 /// stands for an option without one.
 pub fn from_flags(flags: &[(&str, &str)]) -> Result<JobFile, Problems> {
     let lines: Vec<_> = flags.iter().map(|(name, text)| (*name, *text, None)).collect();
-    from_lines(Place::new("command line", None), &lines)
+    from_lines(JobPlace::new("command line", None), &lines)
 }
 
 /// The same for options that stand in lines of a file; `place` is that of the job.
-pub(crate) fn from_lines(place: Place, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
+pub(crate) fn from_lines(place: JobPlace, options: &[(&str, &str, Option<usize>)]) -> Result<JobFile, Problems> {
     let mut draft = Draft::new("job", place);
     let mut problems = Vec::new();
     for (name, text, line) in options {
@@ -66,7 +66,7 @@ impl Reader {
     fn new(file_name: &str) -> Reader {
         Reader {
             file: file_name.into(),
-            defaults: Draft::new("", Place::new(file_name, None)),
+            defaults: Draft::new("", JobPlace::new(file_name, None)),
             section: Section::None,
             drafts: Vec::new(),
             problems: Vec::new(),

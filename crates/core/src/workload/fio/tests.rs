@@ -7,8 +7,14 @@ use crate::workload::{Job, Limits, Pattern};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const LIMITS: Limits =
-    Limits { capacity_bytes: 10 << 20, queue_pairs: 4, queue_entries: 128, block_bytes: 1, write_block_bytes: 1 };
+const LIMITS: Limits = Limits {
+    capacity_bytes: 10 << 20,
+    queue_pairs: 4,
+    queue_entries: 128,
+    block_bytes: 1,
+    write_block_bytes: 1,
+    queue_keys: "",
+};
 
 fn resolve(text: &str) -> Vec<Job> {
     let jobs = parse("f", text).and_then(|file| file.resolve(&LIMITS, &BTreeMap::new()));
@@ -153,8 +159,14 @@ fn replays_ask_for_their_traces_and_take_them() {
 
 #[test]
 fn the_examples_are_right() {
-    let limits =
-        Limits { capacity_bytes: 640 << 20, queue_pairs: 1, queue_entries: 1024, block_bytes: 1, write_block_bytes: 1 };
+    let limits = Limits {
+        capacity_bytes: 640 << 20,
+        queue_pairs: 1,
+        queue_entries: 1024,
+        block_bytes: 1,
+        write_block_bytes: 1,
+        queue_keys: "",
+    };
     for (text, jobs) in [
         (include_str!("../../../../../examples/randread-qd32.fio"), 1),
         (include_str!("../../../../../examples/mixed.fio"), 2),

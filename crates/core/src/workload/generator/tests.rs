@@ -1,7 +1,7 @@
 //! Requests are in range, aligned, reproducible, and due when the job says.
 
 use super::*;
-use crate::workload::{Limits, Place, RateProcess};
+use crate::workload::{JobPlace, Limits, RateProcess};
 use proptest::prelude::*;
 
 const CAPACITY: u64 = 1 << 30;
@@ -263,8 +263,8 @@ proptest! {
     fn requests_of_any_job_are_inside_its_region_and_random_ones_aligned(job in any_job(), seed in any::<u64>()) {
         let (block_bytes, write_block_bytes) = (1, 1);
         let limits =
-            Limits { capacity_bytes: CAPACITY, queue_pairs: 1, queue_entries: 64, block_bytes, write_block_bytes };
-        prop_assert_eq!(job.problems(&Place::default(), &limits), vec![]);
+            Limits { capacity_bytes: CAPACITY, queue_pairs: 1, queue_entries: 64, block_bytes, write_block_bytes, queue_keys: "" };
+        prop_assert_eq!(job.problems(&JobPlace::default(), &limits), vec![]);
         let end = job.offset + job.region_bytes(CAPACITY);
         for Next { io, .. } in take(&job, 0, seed, 200) {
             prop_assert!(io.offset >= job.offset && io.offset + u64::from(io.bytes) <= end.min(CAPACITY));

@@ -3,12 +3,12 @@
 use super::super::values::Amount;
 use super::super::{BlockShare, Distribution, JobFile};
 use super::*;
-use crate::workload::Place;
+use crate::workload::JobPlace;
 use crate::workload::fio::from_flags;
 
 /// A draft after one option given at line 5.
 fn with(name: &str, text: Option<&str>) -> Result<Draft, Problem> {
-    let mut draft = Draft::new("j", Place::new("f", 1));
+    let mut draft = Draft::new("j", JobPlace::new("f", 1));
     set(&mut draft, name, text, Some(5)).map(|()| draft)
 }
 
@@ -157,7 +157,7 @@ fn engines_that_wait_go_with_a_depth_of_one_only() {
 #[test]
 fn options_that_have_no_effect_take_any_value() {
     for option in OPTIONS.iter().filter(|option| matches!(option.kind, Kind::NoEffect)) {
-        let mut untouched = Draft::new("j", Place::new("f", 1));
+        let mut untouched = Draft::new("j", JobPlace::new("f", 1));
         untouched.place.note(option.names[0], Some(5));
         for name in option.names {
             assert_eq!(with(name, Some("1")), Ok(untouched.clone()), "{name}");
@@ -249,6 +249,7 @@ fn flags_and_job_files_read_the_same_job() {
             queue_entries: 64,
             block_bytes: 1,
             write_block_bytes: 1,
+            queue_keys: "",
         };
         file.resolve(&limits, &Default::default()).expect("fits")
     };

@@ -81,18 +81,18 @@ fn wrong<T>(found: impl Into<String>, allowed: impl Into<String>) -> Result<T, W
 }
 
 /// The reader of one format.
-enum Reader {
+enum AnyReader {
     Blkparse(blkparse::Reader),
     Iolog(iolog::Reader),
     Msr,
 }
 
-impl Reader {
+impl AnyReader {
     fn read<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {
         match self {
-            Reader::Blkparse(reader) => reader.read(line),
-            Reader::Iolog(reader) => reader.read(line),
-            Reader::Msr => msr::read(line),
+            AnyReader::Blkparse(reader) => reader.read(line),
+            AnyReader::Iolog(reader) => reader.read(line),
+            AnyReader::Msr => msr::read(line),
         }
     }
 }
@@ -119,15 +119,15 @@ pub fn parse(file_name: &str, text: &str) -> Result<Trace, Problems> {
 }
 
 /// The format by the first line that is not empty, its reader, and its unit of time.
-fn detect(text: &str) -> Option<(Format, Reader, Span)> {
+fn detect(text: &str) -> Option<(Format, AnyReader, Span)> {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !blkparse::is_notice(line))?;
     if let Some((format, reader)) = iolog::detect(first) {
-        return Some((format, Reader::Iolog(reader), Span::from_us(1)));
+        return Some((format, AnyReader::Iolog(reader), Span::from_us(1)));
     }
     if blkparse::is_event(first) {
-        return Some((Format::Blkparse, Reader::Blkparse(blkparse::Reader::new(text)), Span::from_ns(1)));
+        return Some((Format::Blkparse, AnyReader::Blkparse(blkparse::Reader::new(text)), Span::from_ns(1)));
     }
-    msr::matches(first).then_some((Format::MsrCambridge, Reader::Msr, Span::from_ns(100)))
+    msr::matches(first).then_some((Format::MsrCambridge, AnyReader::Msr, Span::from_ns(100)))
 }
 
 fn unknown_format(file_name: &str, text: &str) -> Problems {

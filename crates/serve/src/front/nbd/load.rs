@@ -29,7 +29,14 @@ impl Target for Uri {
         let capacity_bytes = client.capacity_bytes;
         client.disconnect()?;
         let (queue_pairs, queue_entries, block_bytes) = (1 << 16, 4096, 512);
-        Ok(Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes: block_bytes })
+        Ok(Limits {
+            capacity_bytes,
+            queue_pairs,
+            queue_entries,
+            block_bytes,
+            write_block_bytes: block_bytes,
+            queue_keys: "",
+        })
     }
 
     fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measured)>> {

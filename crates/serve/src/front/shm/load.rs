@@ -44,7 +44,14 @@ impl Target for Socket {
         let client = Client::connect(&self.0, &options)?;
         let (capacity_bytes, block_bytes) = (client.capacity_bytes(), client.block_bytes());
         let (queue_pairs, queue_entries) = (CLIENTS_MAX as u32, ENTRIES_MAX);
-        Ok(Limits { capacity_bytes, queue_pairs, queue_entries, block_bytes, write_block_bytes: block_bytes })
+        Ok(Limits {
+            capacity_bytes,
+            queue_pairs,
+            queue_entries,
+            block_bytes,
+            write_block_bytes: block_bytes,
+            queue_keys: "",
+        })
     }
 
     fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measured)>> {

@@ -56,7 +56,7 @@ struct Queue {
 enum Watch {
     /// Nothing: the host will ring.
     #[default]
-    Rung,
+    Armed,
     /// Reading the shadow while commands keep coming.
     Reading,
     /// The host has been asked to ring; one last look.
@@ -146,7 +146,7 @@ impl Controller {
             head: 0,
             completions: CompletionRing::new(entries),
             held: VecDeque::new(),
-            watch: Watch::Rung,
+            watch: Watch::Armed,
             overtaken: false,
         });
     }
@@ -187,7 +187,7 @@ impl Controller {
         let words = payload.bytes().as_chunks::<4>().0;
         let (tail, head) = (u32::from_le_bytes(words[0]), u32::from_le_bytes(words[1]));
         if tail >= this.submissions.entries() || this.completions.ring(head).is_err() {
-            this.watch = Watch::Rung;
+            this.watch = Watch::Armed;
             return;
         }
         let (moved, watch) = (tail != this.submissions.tail(), this.watch);
@@ -204,7 +204,7 @@ impl Controller {
             (false, Watch::Reading) => self.ask_to_be_rung(queue, tail, ports),
             // A queue that is held up by its completions has to see when the host reads them.
             (false, _) if !self.queues[usize::from(queue)].held.is_empty() => self.watch(queue, Watch::Checking, ports),
-            (false, _) => self.queues[usize::from(queue)].watch = Watch::Rung,
+            (false, _) => self.queues[usize::from(queue)].watch = Watch::Armed,
         }
     }
 
@@ -293,7 +293,7 @@ impl Controller {
     fn hold(&mut self, number: u16, done: Done, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.held.push_back(done);
-        if self.shadow.is_some() && queue.watch == Watch::Rung {
+        if self.shadow.is_some() && queue.watch == Watch::Armed {
             self.watch(number, Watch::Checking, ports);
         }
     }
@@ -328,8 +328,8 @@ impl halves::Controller for Controller {
             self.advance(now, queue, value, ports);
         }
         match self.queues[usize::from(queue)].watch {
-            Watch::Rung if self.shadow.is_none() => {}
-            Watch::Rung => self.watch(queue, Watch::Reading, ports),
+            Watch::Armed if self.shadow.is_none() => {}
+            Watch::Armed => self.watch(queue, Watch::Reading, ports),
             // The event index has done its work: it must be set anew when the shadow has nothing more.
             _ => self.queues[usize::from(queue)].watch = Watch::Reading,
         }

@@ -4,7 +4,7 @@ use phaselink_core::ledger::stage::STACK_STAGES_MAX;
 use phaselink_core::ledger::{DirectionOutcome, Stage};
 
 /// A cause, and the stages that it takes in.
-const FAMILIES: [(&str, &[Stage]); 9] = [
+const CAUSES: [(&str, &[Stage]); 9] = [
     (
         "queueing",
         &[
@@ -43,8 +43,8 @@ pub fn means_ns(figures: &DirectionOutcome) -> Vec<(&'static str, f64)> {
         stages.map(|stage| figures.stages.get(stage).as_ns()).sum::<f64>() / ios
     };
     let software = (SOFTWARE, mean_ns(&mut (0..STACK_STAGES_MAX).map(Stage::stack)));
-    let families = FAMILIES.iter().map(|(name, stages)| (*name, mean_ns(&mut stages.iter().copied())));
-    families.chain([software]).collect()
+    let causes = CAUSES.iter().map(|(name, stages)| (*name, mean_ns(&mut stages.iter().copied())));
+    causes.chain([software]).collect()
 }
 
 /// What the second does not spend, by cause, in ns, the largest first.

@@ -117,6 +117,7 @@ pub fn json(plan: &Plan, rows: &[Row]) -> String {
     let mut text = String::from("{\n");
     for (key, value) in [
         ("version", json!(env!("CARGO_PKG_VERSION"))),
+        ("verb", json!("sweep")),
         ("plan", json!(plan.text.file)),
         ("axes", json!(axes)),
         ("columns", json!(columns)),

@@ -5,9 +5,9 @@ use phaselink_core::ledger::Stage;
 use phaselink_core::report::units;
 use phaselink_core::time::Span;
 
-use super::families::savings_ns;
+use super::causes::savings_ns;
 use super::{Cell, Group};
-use crate::words;
+use crate::describe;
 
 /// Latencies less apart than this are called equal.
 const RATIO_MIN: f64 = 1.02;
@@ -20,8 +20,8 @@ const FULL: f64 = 0.95;
 /// A drive with its cell in a group.
 type Entry<'a> = (&'a Drive, &'a Cell);
 
-/// At most three remarks: who answers soonest and why, what each step to there brings, and who does most.
-pub fn remarks(drives: &[Drive], groups: &[Group]) -> Vec<String> {
+/// At most three findings: who answers soonest and why, what each step to there brings, and who does most.
+pub fn findings(drives: &[Drive], groups: &[Group]) -> Vec<String> {
     let shallow = groups.iter().min_by_key(|group| (group.iodepth, std::cmp::Reverse(group.bytes)));
     let deep = groups.iter().max_by_key(|group| (group.iodepth, group.bytes));
     let (Some(shallow), Some(deep)) = (shallow, deep) else { return Vec::new() };
@@ -48,12 +48,12 @@ fn mean_ns(cell: &Cell) -> f64 {
 }
 
 fn place(group: &Group) -> String {
-    format!("{} and depth {}", words::size(group.bytes.into()), group.iodepth)
+    format!("{} and depth {}", describe::size(group.bytes.into()), group.iodepth)
 }
 
 /// A time that no line break may cut.
 fn time(ns: f64) -> String {
-    units::span(Span::from_ns_f64(ns)).replace(' ', words::UNBROKEN)
+    units::span(Span::from_ns_f64(ns)).replace(' ', describe::UNBROKEN)
 }
 
 fn soonest(group: &Group, ranking: &[Entry]) -> Option<String> {
@@ -89,7 +89,7 @@ fn causes(slow: &Cell, fast: &Cell) -> String {
         .collect();
     let extra = savings.last().filter(|(_, ns)| -ns > 0.01 * gap_ns);
     let extra = extra.map_or(String::new(), |(name, ns)| format!("; in return it spends {} on {name}", time(-ns)));
-    format!("It saves {}{extra}", words::listed(&named))
+    format!("It saves {}{extra}", describe::listed(&named))
 }
 
 /// How each drive improves on the one before it.
@@ -107,7 +107,7 @@ fn step_by_step(ranking: &[Entry]) -> Option<String> {
         })
     };
     let steps: Vec<String> = ranking.windows(2).filter_map(step).collect();
-    Some(format!("Step by step from {}: {}.", ranking[0].0.name, words::listed(&steps)))
+    Some(format!("Step by step from {}: {}.", ranking[0].0.name, describe::listed(&steps)))
 }
 
 /// Who serves most requests, and what keeps it and the last from more.
@@ -128,7 +128,7 @@ fn most(drives: &[Drive], group: &Group) -> Option<String> {
 }
 
 fn count(cell: &Cell) -> String {
-    units::count(cell.outcome.iops()).replace(' ', words::UNBROKEN)
+    units::count(cell.outcome.iops()).replace(' ', describe::UNBROKEN)
 }
 
 /// What is full, judged by its use. The jobs have one thread, and so one core.

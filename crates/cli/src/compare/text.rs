@@ -6,19 +6,19 @@ use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Latency;
 use phaselink_core::report::Table;
 
-use super::{Cell, Comparison, Group, remarks};
+use super::{Cell, Comparison, Group, findings};
+use crate::describe;
 use crate::output::{Style, styled, with_bold_head};
-use crate::words;
 
 const COLUMNS: [&str; 9] = ["mean us", "p50", "p99", "p99.9", "kIOPS", "GB/s", "link %", "cores", "uJ/IO"];
 
 /// The whole page.
-pub fn page(comparison: &Comparison, groups: &[Group]) -> String {
+pub fn text(comparison: &Comparison, groups: &[Group]) -> String {
     let mut text = heading(comparison);
     text.push('\n');
     text.push_str(&with_bold_head(&table(comparison, groups).to_string()));
-    for remark in gaps(comparison, groups).into_iter().chain(remarks::remarks(&comparison.drives, groups)) {
-        let _ = write!(text, "\n{}", words::wrapped(&remark, "  "));
+    for finding in gaps(comparison, groups).into_iter().chain(findings::findings(&comparison.drives, groups)) {
+        let _ = write!(text, "\n{}", describe::wrapped(&finding, "  "));
     }
     text
 }
@@ -28,17 +28,17 @@ fn heading(comparison: &Comparison) -> String {
     let drives = &comparison.drives;
     let title = format!(
         "{}: {}, {} for each line, seed {}",
-        words::counted(drives.len() as u64, "drive"),
-        words::requests(&comparison.rw),
-        words::counted(comparison.ios, "request"),
+        describe::counted(drives.len() as u64, "drive"),
+        describe::requests(&comparison.rw),
+        describe::counted(comparison.ios, "request"),
         comparison.seed,
     );
     let mut text = format!("{}\n\n", styled(&title, Style::Bold));
     for (label, describe) in [
-        ("memory", words::memory as fn(&Drive) -> String),
-        ("write", words::promise),
-        ("link", words::link),
-        ("host", words::host),
+        ("memory", describe::memory as fn(&Drive) -> String),
+        ("write", describe::promise),
+        ("link", describe::link),
+        ("host", describe::host),
     ] {
         write_shared(&mut text, label, drives, describe);
     }
@@ -48,7 +48,7 @@ fn heading(comparison: &Comparison) -> String {
     text.push('\n');
     let width = drives.iter().map(|drive| drive.name.chars().count()).max().unwrap_or(0);
     for drive in drives {
-        let _ = writeln!(text, "{:width$}  {}", drive.name, words::interface(drive));
+        let _ = writeln!(text, "{:width$}  {}", drive.name, describe::interface(drive));
     }
     text
 }
@@ -73,7 +73,7 @@ fn table(comparison: &Comparison, groups: &[Group]) -> Table {
     }
     for group in groups {
         table.group();
-        let mut labels = [words::size(group.bytes.into()), group.iodepth.to_string()];
+        let mut labels = [describe::size(group.bytes.into()), group.iodepth.to_string()];
         for (drive, cell) in comparison.drives.iter().zip(&group.cells) {
             let labels = std::mem::take(&mut labels);
             table
@@ -87,14 +87,14 @@ fn table(comparison: &Comparison, groups: &[Group]) -> Table {
 fn row(labels: &[String; 2], drive: &str, cell: &Cell) -> Vec<String> {
     let (outcome, latency) = (&cell.outcome, &cell.figures.total);
     let mut row = labels.to_vec();
-    row.extend([String::from(drive), words::figure(latency.mean_ns() / 1e3)]);
+    row.extend([String::from(drive), describe::figure(latency.mean_ns() / 1e3)]);
     row.extend([50.0, 99.0, 99.9].map(|percent| percentile(latency, percent)));
     row.extend([
-        words::figure(outcome.iops() / 1e3),
-        words::figure(outcome.bytes_per_s() / 1e9),
+        describe::figure(outcome.iops() / 1e3),
+        describe::figure(outcome.bytes_per_s() / 1e9),
         format!("{:.0}", 100.0 * cell.link_busy()),
         format!("{:.2}", outcome.busy_cores()),
-        words::figure(outcome.joules_per_io() * 1e6),
+        describe::figure(outcome.joules_per_io() * 1e6),
     ]);
     row
 }
@@ -118,5 +118,5 @@ fn gaps(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
 
 /// A percentile that no request lies beyond is not known.
 fn percentile(latency: &Latency, percent: f64) -> String {
-    latency.known_percentile(percent).map_or(String::from("-"), |span| words::figure(span.as_us()))
+    latency.known_percentile(percent).map_or(String::from("-"), |span| describe::figure(span.as_us()))
 }

@@ -11,7 +11,7 @@ use crate::request::Op;
 const BAR_WIDTH: usize = 30;
 
 /// Everything that is predicted, in lines of at most 100 columns for names of ordinary length.
-pub fn page(prediction: &Prediction) -> String {
+pub fn text(prediction: &Prediction) -> String {
     let mut text = String::new();
     for job in &prediction.jobs {
         let _ = writeln!(text, "{}, job {}, nothing simulated", prediction.drive, job.name);

@@ -5,7 +5,7 @@
 //! waits. Spinning keeps the core; a request that waits for a mutex or for the kernel's worker leaves its thread free.
 
 use super::locks::{Line, RequestLock, SpinLock, Spinner};
-use super::stack::{Stack, Step, Walk, Way};
+use super::stack::{Path, Stack, Step, Way};
 use super::{Host, State, Thread, Work};
 use crate::ledger::Stage;
 use crate::protocol::dispatch::AnyDriver;
@@ -27,7 +27,7 @@ pub(super) struct Contention {
 #[derive(Clone, Copy, Debug)]
 struct Parked {
     thread: u16,
-    walk: Walk,
+    path: Path,
     stage: Stage,
 }
 
@@ -44,57 +44,57 @@ impl Contention {
 
 impl Host {
     /// Let a thread take a request on, from `from` at the earliest.
-    pub(super) fn start_walk(&mut self, from: Time, thread: u16, walk: Walk, shared: &mut Shared) {
+    pub(super) fn start_path(&mut self, from: Time, thread: u16, path: Path, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Busy;
         this.napped = false;
-        this.work = Work::Walk(walk);
-        shared.scheduler.at(from, Event::Walk(thread));
+        this.work = Work::Path(path);
+        shared.scheduler.at(from, Event::Path(thread));
     }
 
     /// Take up a request that has waited for this thread, if there is one.
     pub(super) fn resume(&mut self, now: Time, thread: u16, shared: &mut Shared) -> bool {
-        let Some(walk) = self.threads[usize::from(thread)].resumed.pop_front() else { return false };
-        let ledger = &mut shared.requests[walk.request].ledger;
+        let Some(path) = self.threads[usize::from(thread)].resumed.pop_front() else { return false };
+        let ledger = &mut shared.requests[path.request].ledger;
         let from = self.begin(now.max(ledger.cursor()), thread);
         ledger.until(Stage::CoreWait, from);
-        self.start_walk(from, thread, walk, shared);
+        self.start_path(from, thread, path, shared);
         true
     }
 
     /// A thread takes its request on along its path, from `now` until it has to stop.
-    pub fn walk(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
+    pub fn on_path(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let this = &self.threads[usize::from(thread)];
-        let Work::Walk(mut walk) = this.work else { unreachable!("only a thread with a request takes it on") };
+        let Work::Path(mut path) = this.work else { unreachable!("only a thread with a request takes it on") };
         let core = this.core;
         let free_at = self.cores[core].free_at;
         if free_at > now {
             // An interrupt handler has come in between.
-            shared.requests[walk.request].ledger.until(Stage::CoreWait, free_at);
-            return shared.scheduler.at(free_at, Event::Walk(thread));
+            shared.requests[path.request].ledger.until(Stage::CoreWait, free_at);
+            return shared.scheduler.at(free_at, Event::Path(thread));
         }
         loop {
-            let ledger = &mut shared.requests[walk.request].ledger;
-            let Some(step) = self.stack.advance(&mut walk, ledger) else {
-                return self.finish(now, thread, walk, driver, shared);
+            let ledger = &mut shared.requests[path.request].ledger;
+            let Some(step) = self.stack.advance(&mut path, ledger) else {
+                return self.finish(now, thread, path, driver, shared);
             };
             let reached = ledger.cursor();
             if reached > now {
-                self.threads[usize::from(thread)].work = Work::Walk(walk);
+                self.threads[usize::from(thread)].work = Work::Path(path);
                 self.occupy(core, now, reached);
-                return shared.scheduler.at(reached, Event::Walk(thread));
+                return shared.scheduler.at(reached, Event::Path(thread));
             }
-            walk.place += 1;
-            if !self.take_step(now, thread, walk, step, shared) {
+            path.place += 1;
+            if !self.take_step(now, thread, path, step, shared) {
                 return;
             }
         }
     }
 
-    /// Take a step at which cores contend; false if the walk has to stop for it. `walk` stands behind the step.
-    fn take_step(&mut self, now: Time, thread: u16, walk: Walk, step: Step, shared: &mut Shared) -> bool {
+    /// Take a step at which cores contend; false if the request has to stop for it. `path` stands behind the step.
+    fn take_step(&mut self, now: Time, thread: u16, path: Path, step: Step, shared: &mut Shared) -> bool {
         let core = self.threads[usize::from(thread)].core;
-        let ledger = &mut shared.requests[walk.request].ledger;
+        let ledger = &mut shared.requests[path.request].ledger;
         match step {
             Step::Run { stage, time } => ledger.spend(stage, time),
             Step::Line { stage, line } => {
@@ -104,7 +104,7 @@ impl Host {
                 let spin_lock = &mut self.contention.spin_locks[lock];
                 let held = hold + spin_lock.fetch(core, lines, &self.distances);
                 let Some(start) = spin_lock.take(now, core, held, &self.distances) else {
-                    self.spin(now, lock, Spinner { thread, core, hold, lines, stage }, walk, shared);
+                    self.spin(now, lock, Spinner { thread, core, hold, lines, stage }, path, shared);
                     return false;
                 };
                 ledger.until(stage, start + held);
@@ -112,15 +112,15 @@ impl Host {
             Step::Take { stage, lock } => {
                 let lock = &mut self.contention.request_locks[lock];
                 let Some(start) = lock.take(now, core, &self.distances) else {
-                    lock.wait(Parked { thread, walk, stage });
+                    lock.wait(Parked { thread, path, stage });
                     self.let_go(now, thread, shared);
                     return false;
                 };
                 ledger.until(stage, start);
             }
-            Step::Release { stage, lock } => self.release_request_lock(now, lock, stage, walk.request, shared),
+            Step::Release { stage, lock } => self.release_request_lock(now, lock, stage, path.request, shared),
             Step::HandOver { stage } => {
-                self.hand_over(now, thread, walk, stage, shared);
+                self.hand_over(now, thread, path, stage, shared);
                 return false;
             }
         }
@@ -128,22 +128,22 @@ impl Host {
     }
 
     /// The end of a path: down to the driver, or up to the application.
-    fn finish(&mut self, now: Time, thread: u16, walk: Walk, driver: &AnyDriver, shared: &mut Shared) {
-        let request = &mut shared.requests[walk.request];
-        let work = match walk.way {
+    fn finish(&mut self, now: Time, thread: u16, path: Path, driver: &AnyDriver, shared: &mut Shared) {
+        let request = &mut shared.requests[path.request];
+        let work = match path.way {
             Way::Down => {
-                self.stack.copy(&walk, request.io.bytes, &mut request.ledger);
+                self.stack.copy(&path, request.io.bytes, &mut request.ledger);
                 driver.submit_work(&request.io, request.thread, &shared.memory, &mut request.ledger);
                 request.ledger.set_pace(0);
-                Work::Submit(walk.request)
+                Work::Submit(path.request)
             }
-            Way::Up => Work::Complete(walk.request),
+            Way::Up => Work::Complete(path.request),
         };
         let end = request.ledger.cursor();
         let this = &mut self.threads[usize::from(thread)];
         this.work = work;
         let core = this.core;
-        let beside = if walk.way == Way::Down { driver.work_beside(&request.io) } else { Span::ZERO };
+        let beside = if path.way == Way::Down { driver.work_beside(&request.io) } else { Span::ZERO };
         self.occupy(core, now, end);
         self.work_beside(thread, beside);
         shared.scheduler.at(end, Event::WorkDone(thread));
@@ -156,11 +156,11 @@ impl Host {
     }
 
     /// Spin for a lock that somebody has.
-    fn spin(&mut self, now: Time, lock: usize, spinner: Spinner, walk: Walk, shared: &mut Shared) {
+    fn spin(&mut self, now: Time, lock: usize, spinner: Spinner, path: Path, shared: &mut Shared) {
         self.watch(now, spinner.thread);
         let this = &mut self.threads[usize::from(spinner.thread)];
         this.state = State::Busy;
-        this.work = Work::Walk(walk);
+        this.work = Work::Path(path);
         if let Some(release) = self.contention.spin_locks[lock].wait(spinner) {
             shared.scheduler.at(release, Event::Release(lock as u16));
         }
@@ -177,10 +177,10 @@ impl Host {
             shared.scheduler.at(next, Event::Release(lock));
         }
         self.count_spinning(start, thread);
-        let Work::Walk(walk) = self.threads[usize::from(thread)].work else { unreachable!("it spins for a request") };
-        shared.requests[walk.request].ledger.until(stage, start + hold);
+        let Work::Path(path) = self.threads[usize::from(thread)].work else { unreachable!("it spins for a request") };
+        shared.requests[path.request].ledger.until(stage, start + hold);
         self.occupy(core, start, start + hold);
-        shared.scheduler.at(start + hold, Event::Walk(thread));
+        shared.scheduler.at(start + hold, Event::Path(thread));
     }
 
     /// A thread's request waits for something else: the thread looks for other things to do.
@@ -193,10 +193,10 @@ impl Host {
     fn release_request_lock(&mut self, now: Time, lock: usize, stage: Stage, request: RequestId, shared: &mut Shared) {
         let Some(parked) = self.contention.request_locks[lock].release() else { return };
         let next = &mut self.threads[usize::from(parked.thread)];
-        next.resumed.push_back(parked.walk);
+        next.resumed.push_back(parked.path);
         let wake = if next.state == State::Away { self.wake } else { Span::ZERO };
         shared.requests[request].ledger.spend(stage, wake);
-        shared.requests[parked.walk.request].ledger.until(parked.stage, now + wake);
+        shared.requests[parked.path.request].ledger.until(parked.stage, now + wake);
         if next.state != State::Busy {
             shared.scheduler.at(now + wake, Event::Thread(parked.thread));
         }
@@ -204,14 +204,14 @@ impl Host {
 
     /// Leave a request to the kernel's worker of this core, as the work queues of Linux do (kblockd had a thread for each
     /// processor). One that sleeps is woken.
-    fn hand_over(&mut self, now: Time, thread: u16, walk: Walk, stage: Stage, shared: &mut Shared) {
+    fn hand_over(&mut self, now: Time, thread: u16, path: Path, stage: Stage, shared: &mut Shared) {
         let core = self.threads[usize::from(thread)].core;
         let number = self.worker(core);
         let worker = &mut self.threads[usize::from(number)];
-        worker.resumed.push_back(walk);
+        worker.resumed.push_back(path);
         let sleeps = worker.state == State::Away && !worker.queued && !worker.woken;
         let wake = if sleeps { self.wake } else { Span::ZERO };
-        shared.requests[walk.request].ledger.spend(stage, wake);
+        shared.requests[path.request].ledger.spend(stage, wake);
         if sleeps {
             worker.woken = true;
             shared.scheduler.at(now + wake, Event::Thread(number));

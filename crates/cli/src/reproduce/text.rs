@@ -7,14 +7,14 @@ use phaselink_core::report::Table;
 use phaselink_core::reproduce::{Kind, Row, Verdict};
 use serde_json::Value;
 
+use crate::describe;
 use crate::output::{Style, styled, with_bold_head};
-use crate::words;
 
 /// Longest description of a quantity in the table.
 const QUANTITY_CHARACTERS_MAX: usize = 30;
 
 /// The table, the reasons for what is not reproduced, and a count.
-pub fn page(rows: &[Row]) -> String {
+pub fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
         let _ = writeln!(text, "{}\n", styled(&paper[0].paper, Style::Bold));
@@ -28,7 +28,7 @@ pub fn page(rows: &[Row]) -> String {
         "Unexplained: the paper leaves open what is to be compared, or a simulation cannot show it",
     );
     write_reasons(&mut text, rows, Verdict::Off, "Off");
-    text.push_str(&words::wrapped(&count(rows), ""));
+    text.push_str(&describe::wrapped(&count(rows), ""));
     text
 }
 
@@ -41,12 +41,12 @@ fn count(rows: &[Row]) -> String {
     let papers: BTreeSet<&str> = rows.iter().map(|row| row.paper.as_str()).collect();
     let mut text = format!(
         "{}. Predictions, which no fitted constant moves: {}. Results that lean on fitted constants: {}. Inputs: {}. {} in {}.",
-        words::counted(rows.len() as u64, "row"),
+        describe::counted(rows.len() as u64, "row"),
         verdicts(&predictions),
         verdicts(&leaning),
         verdicts(&inputs),
-        words::counted(fitted.len() as u64, "fitted constant"),
-        words::counted(papers.len() as u64, "paper"),
+        describe::counted(fitted.len() as u64, "fitted constant"),
+        describe::counted(papers.len() as u64, "paper"),
     );
     let known = predictions.iter().filter_map(|row| row.published_inside).count();
     let inside = predictions.iter().filter(|row| row.published_inside == Some(true)).count();
@@ -199,7 +199,7 @@ fn write_reasons(text: &mut String, rows: &[Row], verdict: Verdict, title: &str)
     let _ = writeln!(text, "{}", styled(title, Style::Bold));
     for row in rows {
         let reason = format!("  {}: {} ({}; {})", row.id, row.reason, row.quantity, row.source);
-        text.push_str(&words::wrapped(&reason, "      "));
+        text.push_str(&describe::wrapped(&reason, "      "));
     }
     text.push('\n');
 }
