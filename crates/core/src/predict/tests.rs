@@ -1,6 +1,6 @@
 //! What holds for a request of which nothing but its data is known.
 
-use super::{Form, Parts, page, predict, predict_job};
+use super::{Form, Parts, predict, predict_job, text};
 use crate::drive::Drive;
 use crate::workload::Job;
 
@@ -18,5 +18,5 @@ fn a_request_without_a_closed_form_has_bounds_and_no_latency() {
         assert!(demand.busy_ns <= whole.busy_ns, "{}", demand.resource);
     }
     prediction.jobs = vec![bare];
-    assert!(page(&prediction).contains("no closed form of its latency"));
+    assert!(text(&prediction).contains("no closed form of its latency"));
 }
