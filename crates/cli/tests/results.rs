@@ -211,7 +211,7 @@ fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its
         let all = document(arguments);
         let own = [&all["phaselink"], &all[0], &all].into_iter().find(|part| part.is_object()).unwrap();
         let own = own.as_object().unwrap();
-        let head: Vec<&String> = own.keys().take(2).collect();
+        let head: Vec<&str> = own.keys().take(2).map(String::as_str).collect();
         assert_eq!((head, &own["verb"]), (vec!["version", "verb"], &verb.into()));
         let row = page.lines().find(|line| line.starts_with("| `") && line.contains(&format!("`{verb}`"))).unwrap();
         let missing: Vec<_> = own.keys().skip(2).filter(|key| !row.contains(&format!("`{key}`"))).collect();

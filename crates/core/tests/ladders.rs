@@ -110,32 +110,32 @@ fn an_nvme_read_is_doorbell_fetch_data_completion_entry_and_interrupt() {
         "bs=4k number_ios=100",
         90,
         expect![[r#"
-        bs=4k number_ios=100
-        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+            bs=4k number_ios=100
+            times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
-               ns       gap                   host |                 link                  | device
-        1142829.8                      fio (253.0) |                                       |
-        1143082.8    +253.0         read() (585.0) |                                       |
-        1143667.8    +585.0   block driver (495.0) |                                       |
-        1144162.8    +495.0          driver (50.0) |                                       |
-        1144212.8     +50.0                        |------- doorbell, 28 B (261.0) ------->|
-        1144473.9    +261.0                        |<---- fetch command, 24 B (259.0) -----|
-        1144832.9    +359.0                        |------- command, 84 B (289.1) -------->|
-        1145122.0    +289.1                        |                                       | parse (32.0)
-        1145154.0     +32.0                        |                                       | # media (368.0)
-        1145522.0    +368.0                        |<----- data x32, 4864 B (2685.3) ------|
-        1147960.4   +2438.3                        |<--- completion entry, 40 B (267.1) ---|
-        1147980.4     +20.1                        |<-- interrupt message, 28 B (261.0) ---|
-        1148207.4    +226.9          settle (20.0) |                                       |
-        1148247.4     +40.1     interrupt (5484.0) |                                       |
-        1153731.4   +5484.0                        |------- doorbell, 28 B (261.0) ------->|
-        1153731.4      +0.0 context switch (550.0) |                                       |
-        1154281.4    +550.0          driver (50.0) |                                       |
-        1154331.4     +50.0   block driver (495.0) |                                       |
-        1154826.4    +495.0         read() (585.0) |                                       |
-        1155411.4    +585.0            fio (253.0) |                                       |
-        1155664.4    +253.0                        |                                       | end
-    "#]],
+                   ns       gap                   host |                 link                  | device
+            1142829.8                      fio (253.0) |                                       |
+            1143082.8    +253.0    system call (585.0) |                                       |
+            1143667.8    +585.0   block driver (495.0) |                                       |
+            1144162.8    +495.0          driver (50.0) |                                       |
+            1144212.8     +50.0                        |------- doorbell, 28 B (261.0) ------->|
+            1144473.9    +261.0                        |<---- fetch command, 24 B (259.0) -----|
+            1144832.9    +359.0                        |------- command, 84 B (289.1) -------->|
+            1145122.0    +289.1                        |                                       | parse (32.0)
+            1145154.0     +32.0                        |                                       | # media (368.0)
+            1145522.0    +368.0                        |<----- data x32, 4864 B (2685.3) ------|
+            1147960.4   +2438.3                        |<--- completion entry, 40 B (267.1) ---|
+            1147980.4     +20.1                        |<-- interrupt message, 28 B (261.0) ---|
+            1148207.4    +226.9          settle (20.0) |                                       |
+            1148247.4     +40.1     interrupt (5484.0) |                                       |
+            1153731.4   +5484.0                        |------- doorbell, 28 B (261.0) ------->|
+            1153731.4      +0.0 context switch (550.0) |                                       |
+            1154281.4    +550.0          driver (50.0) |                                       |
+            1154331.4     +50.0   block driver (495.0) |                                       |
+            1154826.4    +495.0    system call (585.0) |                                       |
+            1155411.4    +585.0            fio (253.0) |                                       |
+            1155664.4    +253.0                        |                                       | end
+        "#]],
     );
 }
 
@@ -146,32 +146,32 @@ fn an_nvme_read_of_more_than_two_pages_fetches_its_page_list_beside_the_media() 
         "bs=16k number_ios=100",
         90,
         expect![[r#"
-        bs=16k number_ios=100
-        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+            bs=16k number_ios=100
+            times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
-               ns       gap                 host |                  link                   | device
-        1278366.3                    fio (253.0) |                                         |
-        1278619.3    +253.0       read() (585.0) |                                         |
-        1279204.3    +585.0 block driver (495.0) |                                         |
-        1279699.3    +495.0        driver (50.0) |                                         |
-        1279749.3     +50.0                      |-------- doorbell, 28 B (261.0) -------->|
-        1280010.3    +261.0                      |<----- fetch command, 24 B (259.0) ------|
-        1280369.3    +359.0                      |-------- command, 84 B (289.1) --------->|
-        1280658.5    +289.1                      |<----- read page list, 24 B (259.0) -----|
-        1280658.5      +0.0                      |                                         | parse (32.0)
-        1280690.5     +32.0                      |                                         | # media (368.0)
-        1281017.5    +327.0                      |------- page list, 44 B (269.1) -------->|
-        1281286.5    +269.1                      |<----- data x128, 19456 B (10000.3) -----|
-        1291039.9   +9753.3                      |<---- completion entry, 40 B (267.1) ----|
-        1291286.9    +247.0        settle (20.0) |                                         |
-        1291326.9     +40.1                      |-------- doorbell, 28 B (261.0) -------->|
-        1291326.9      +0.0          poll (20.0) |                                         |
-        1291346.9     +20.0        driver (50.0) |                                         |
-        1291396.9     +50.0 block driver (495.0) |                                         |
-        1291891.9    +495.0       read() (585.0) |                                         |
-        1292476.9    +585.0          fio (253.0) |                                         |
-        1292729.9    +253.0                      |                                         | end
-    "#]],
+                   ns       gap                 host |                  link                   | device
+            1278366.3                    fio (253.0) |                                         |
+            1278619.3    +253.0  system call (585.0) |                                         |
+            1279204.3    +585.0 block driver (495.0) |                                         |
+            1279699.3    +495.0        driver (50.0) |                                         |
+            1279749.3     +50.0                      |-------- doorbell, 28 B (261.0) -------->|
+            1280010.3    +261.0                      |<----- fetch command, 24 B (259.0) ------|
+            1280369.3    +359.0                      |-------- command, 84 B (289.1) --------->|
+            1280658.5    +289.1                      |<----- read page list, 24 B (259.0) -----|
+            1280658.5      +0.0                      |                                         | parse (32.0)
+            1280690.5     +32.0                      |                                         | # media (368.0)
+            1281017.5    +327.0                      |------- page list, 44 B (269.1) -------->|
+            1281286.5    +269.1                      |<----- data x128, 19456 B (10000.3) -----|
+            1291039.9   +9753.3                      |<---- completion entry, 40 B (267.1) ----|
+            1291286.9    +247.0        settle (20.0) |                                         |
+            1291326.9     +40.1                      |-------- doorbell, 28 B (261.0) -------->|
+            1291326.9      +0.0          poll (20.0) |                                         |
+            1291346.9     +20.0        driver (50.0) |                                         |
+            1291396.9     +50.0 block driver (495.0) |                                         |
+            1291891.9    +495.0  system call (585.0) |                                         |
+            1292476.9    +585.0          fio (253.0) |                                         |
+            1292729.9    +253.0                      |                                         | end
+        "#]],
     );
 }
 
@@ -182,30 +182,30 @@ fn an_nvme_write_reads_its_data_from_the_host_before_the_media_programs_it() {
         "rw=randwrite bs=4k number_ios=100",
         90,
         expect![[r#"
-        rw=randwrite bs=4k number_ios=100
-        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+            rw=randwrite bs=4k number_ios=100
+            times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
-                ns        gap                 host |                link                | device
-        11530600.1                     fio (253.0) |                                    |
-        11530853.1     +253.0       read() (585.0) |                                    |
-        11531438.1     +585.0 block driver (495.0) |                                    |
-        11531933.1     +495.0        driver (50.0) |                                    |
-        11531983.1      +50.0                      |----- doorbell, 28 B (261.0) ------>|
-        11532244.1     +261.0                      |<--- fetch command, 24 B (259.0) ---|
-        11532603.1     +359.0                      |------ command, 84 B (289.1) ------>|
-        11532892.2     +289.1                      |                                    | parse (32.0)
-        11532924.2      +32.0                      |<--- read data x8, 192 B (343.3) ---|
-        11533283.3     +359.0                      |---- data x64, 5376 B (2942.0) ---->|
-        11536225.3    +2942.0                      |                                    | # media (122242.0)
-        11658467.3  +122242.0                      |<- completion entry, 40 B (267.1) --|
-        11658754.4     +287.1                      |----- doorbell, 28 B (261.0) ------>|
-        11658754.4       +0.0          poll (20.0) |                                    |
-        11658774.4      +20.0        driver (50.0) |                                    |
-        11658824.4      +50.0 block driver (495.0) |                                    |
-        11659319.4     +495.0       read() (585.0) |                                    |
-        11659904.4     +585.0          fio (253.0) |                                    |
-        11660157.4     +253.0                      |                                    | end
-    "#]],
+                    ns        gap                 host |                link                | device
+            11530600.1                     fio (253.0) |                                    |
+            11530853.1     +253.0  system call (585.0) |                                    |
+            11531438.1     +585.0 block driver (495.0) |                                    |
+            11531933.1     +495.0        driver (50.0) |                                    |
+            11531983.1      +50.0                      |----- doorbell, 28 B (261.0) ------>|
+            11532244.1     +261.0                      |<--- fetch command, 24 B (259.0) ---|
+            11532603.1     +359.0                      |------ command, 84 B (289.1) ------>|
+            11532892.2     +289.1                      |                                    | parse (32.0)
+            11532924.2      +32.0                      |<--- read data x8, 192 B (343.3) ---|
+            11533283.3     +359.0                      |---- data x64, 5376 B (2942.0) ---->|
+            11536225.3    +2942.0                      |                                    | # media (122242.0)
+            11658467.3  +122242.0                      |<- completion entry, 40 B (267.1) --|
+            11658754.4     +287.1                      |----- doorbell, 28 B (261.0) ------>|
+            11658754.4       +0.0          poll (20.0) |                                    |
+            11658774.4      +20.0        driver (50.0) |                                    |
+            11658824.4      +50.0 block driver (495.0) |                                    |
+            11659319.4     +495.0  system call (585.0) |                                    |
+            11659904.4     +585.0          fio (253.0) |                                    |
+            11660157.4     +253.0                      |                                    | end
+        "#]],
     );
 }
 
@@ -264,30 +264,30 @@ fn on_a_shared_bus_no_two_packets_of_an_nvme_read_overlap() {
         "bs=512 number_ios=100",
         90,
         expect![[r#"
-        bs=512 number_ios=100
-        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+            bs=512 number_ios=100
+            times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
-              ns      gap                 host |                   link                    | device
-        417145.1                   fio (253.0) |                                           |
-        417398.1   +253.0       read() (585.0) |                                           |
-        417983.1   +585.0 block driver (495.0) |                                           |
-        418478.1   +495.0        driver (50.0) |                                           |
-        418528.1    +50.0                      |--------- doorbell, 28 B (261.0) --------->|
-        418789.2   +261.0                      |<------ fetch command, 24 B (259.0) -------|
-        419148.2   +359.0                      |--------- command, 84 B (289.1) ---------->|
-        419437.3   +289.1                      |                                           | parse (32.0)
-        419469.3    +32.0                      |                                           | # media (368.0)
-        419837.3   +368.0                      |<--------- data x4, 608 B (551.8) ---------|
-        420142.1   +304.8                      |<----- completion entry, 40 B (267.1) -----|
-        420389.1   +247.0        settle (20.0) |                                           |
-        420429.2    +40.1                      |--------- doorbell, 28 B (261.0) --------->|
-        420429.2     +0.0          poll (20.0) |                                           |
-        420449.2    +20.0        driver (50.0) |                                           |
-        420499.2    +50.0 block driver (495.0) |                                           |
-        420994.2   +495.0       read() (585.0) |                                           |
-        421579.2   +585.0          fio (253.0) |                                           |
-        421832.2   +253.0                      |                                           | end
-    "#]],
+                  ns      gap                 host |                   link                    | device
+            417145.1                   fio (253.0) |                                           |
+            417398.1   +253.0  system call (585.0) |                                           |
+            417983.1   +585.0 block driver (495.0) |                                           |
+            418478.1   +495.0        driver (50.0) |                                           |
+            418528.1    +50.0                      |--------- doorbell, 28 B (261.0) --------->|
+            418789.2   +261.0                      |<------ fetch command, 24 B (259.0) -------|
+            419148.2   +359.0                      |--------- command, 84 B (289.1) ---------->|
+            419437.3   +289.1                      |                                           | parse (32.0)
+            419469.3    +32.0                      |                                           | # media (368.0)
+            419837.3   +368.0                      |<--------- data x4, 608 B (551.8) ---------|
+            420142.1   +304.8                      |<----- completion entry, 40 B (267.1) -----|
+            420389.1   +247.0        settle (20.0) |                                           |
+            420429.2    +40.1                      |--------- doorbell, 28 B (261.0) --------->|
+            420429.2     +0.0          poll (20.0) |                                           |
+            420449.2    +20.0        driver (50.0) |                                           |
+            420499.2    +50.0 block driver (495.0) |                                           |
+            420994.2   +495.0  system call (585.0) |                                           |
+            421579.2   +585.0          fio (253.0) |                                           |
+            421832.2   +253.0                      |                                           | end
+        "#]],
     );
 }
 
@@ -383,32 +383,32 @@ fn a_pss_read_is_a_doorbell_a_descriptor_the_page_and_its_record() {
         "bs=4k number_ios=20",
         15,
         expect![[r#"
-        bs=4k number_ios=20
-        times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
+            bs=4k number_ios=20
+            times in ns, (duration), xN packets, bytes on the wire, # memory, ... nothing found
 
-              ns      gap                   host |                 link                 | device
-        554377.4                     fio (253.0) |                                      |
-        554630.4   +253.0         read() (585.0) |                                      |
-        555215.4   +585.0    block layer (670.0) |                                      |
-        555885.4   +670.0   block driver (495.0) |                                      |
-        556380.4   +495.0          driver (50.0) |                                      |
-        556430.4    +50.0                        |------ doorbell, 28 B (261.0) ------->|
-        556691.4   +261.0                        |<-- read descriptors, 24 B (259.0) ---|
-        557050.4   +359.0                        |----- descriptors, 52 B (273.1) ----->|
-        557323.5   +273.1                        |                                      | firmware (15850.0)
-        573173.5 +15850.0                        |                                      | # media (13474.5)
-        586648.0 +13474.5                        |<----- data x32, 4864 B (2685.3) -----|
-        589086.4  +2438.3                        |<-- completion record, 32 B (263.0) --|
-        589102.4    +16.0                        |<-- interrupt message, 28 B (261.0) --|
-        589333.4   +231.0          settle (20.0) |                                      |
-        589369.4    +36.0     interrupt (2014.0) |                                      |
-        591383.5  +2014.0 context switch (550.0) |                                      |
-        591933.5   +550.0   block driver (495.0) |                                      |
-        592428.5   +495.0    block layer (670.0) |                                      |
-        593098.5   +670.0         read() (585.0) |                                      |
-        593683.5   +585.0            fio (253.0) |                                      |
-        593936.5   +253.0                        |                                      | end
-    "#]],
+                  ns      gap                   host |                 link                 | device
+            554377.4                     fio (253.0) |                                      |
+            554630.4   +253.0    system call (585.0) |                                      |
+            555215.4   +585.0    block layer (670.0) |                                      |
+            555885.4   +670.0   block driver (495.0) |                                      |
+            556380.4   +495.0          driver (50.0) |                                      |
+            556430.4    +50.0                        |------ doorbell, 28 B (261.0) ------->|
+            556691.4   +261.0                        |<-- read descriptors, 24 B (259.0) ---|
+            557050.4   +359.0                        |----- descriptors, 52 B (273.1) ----->|
+            557323.5   +273.1                        |                                      | firmware (15850.0)
+            573173.5 +15850.0                        |                                      | # media (13474.5)
+            586648.0 +13474.5                        |<----- data x32, 4864 B (2685.3) -----|
+            589086.4  +2438.3                        |<-- completion record, 32 B (263.0) --|
+            589102.4    +16.0                        |<-- interrupt message, 28 B (261.0) --|
+            589333.4   +231.0          settle (20.0) |                                      |
+            589369.4    +36.0     interrupt (2014.0) |                                      |
+            591383.5  +2014.0 context switch (550.0) |                                      |
+            591933.5   +550.0   block driver (495.0) |                                      |
+            592428.5   +495.0    block layer (670.0) |                                      |
+            593098.5   +670.0    system call (585.0) |                                      |
+            593683.5   +585.0            fio (253.0) |                                      |
+            593936.5   +253.0                        |                                      | end
+        "#]],
     );
 }
 

@@ -173,16 +173,16 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
         fbea9c2a6a5b44b9 1500 ios, 4083027885 ps, 51786 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
         364ccede92072f16 1500 ios, 76540719035 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
         4850a151fccff0ee 1500 ios, 18309459723255 ps, 52080805 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
-        641d5a708a65c6e6 1500 ios, 4301400000 ps, 51638 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
-        4aef5123aaed0c44 1500 ios, 43544452868 ps, 87105 packets: nvme 4 KiB, 1 x 4, 50 % reads
-        6d27cfd692023a6c 1496 ios, 60605821565 ps, 805953 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
-        9cba66ebdbe14c16 1500 ios, 5133912360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
-        c68172aad1c9d7d7 1500 ios, 11131222300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
-        2c6c6a525180f861 1500 ios, 25738428979 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
-        2ddec8f0752170a5 1500 ios, 48049926627 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
-        0de12307c2567c94 1500 ios, 222894385555 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
-        817f0157f8e7d00b 1500 ios, 42265586340 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
-        3c8082e1f4a16291 1500 ios, 29377803289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        2b7f90dbbc6f808e 1500 ios, 3731905158 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_entries=8
+        88f46ed00e280b8e 1500 ios, 4301400000 ps, 51638 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
+        5ab944e14d371fce 1500 ios, 43544452868 ps, 87105 packets: nvme 4 KiB, 1 x 4, 50 % reads
+        1e702bfe60b45744 1496 ios, 60605821565 ps, 805953 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
+        645f999ac3b9e43e 1500 ios, 5133912360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
+        8319cc1b2a95e50b 1500 ios, 11131222300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
+        4a4dcbb6d615a30d 1500 ios, 25738428979 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
+        6838cd9c5fc7558f 1500 ios, 48049926627 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
+        90f245ba2b18d132 1500 ios, 222894385555 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
+        8e632b2b388e1b4b 1500 ios, 42265586340 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
+        9bc5486823f0c1ef 1500 ios, 29377803289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        56f351908413208c 1500 ios, 3731905158 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_entries=8
     "#]].assert_eq(&table);
 }
