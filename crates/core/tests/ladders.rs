@@ -426,7 +426,7 @@ fn a_pss_write_is_a_doorbell_a_descriptor_the_page_read_and_its_record() {
                     ns        gap                   host |               link               | device
             14384962.0                    queued (550.0) |                                  |
             14385512.0     +550.0            fio (253.0) |                                  |
-            14385765.0     +253.0         read() (585.0) |                                  |
+            14385765.0     +253.0    system call (585.0) |                                  |
             14386350.0     +585.0    block layer (670.0) |                                  |
             14387020.0     +670.0   block driver (495.0) |                                  |
             14387515.0     +495.0          driver (50.0) |                                  |
@@ -442,7 +442,7 @@ fn a_pss_write_is_a_doorbell_a_descriptor_the_page_read_and_its_record() {
             14409906.3    +2014.0 context switch (550.0) |                                  |
             14410456.3     +550.0   block driver (495.0) |                                  |
             14410951.3     +495.0    block layer (670.0) |                                  |
-            14411621.3     +670.0         read() (585.0) |                                  |
+            14411621.3     +670.0    system call (585.0) |                                  |
             14412206.3     +585.0            fio (253.0) |                                  |
             14412459.3     +253.0                        |                                  | end
         "#]],

@@ -18,7 +18,8 @@ impl Host {
     pub(super) fn watch(&mut self, now: Time, thread: u16) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Watching;
-        this.watching_since = now;
+        // What the thread still does beside its requests is counted as work.
+        this.watching_since = now.max(self.cores[this.core].free_at);
         this.handlers_before = self.cores[this.core].handlers;
     }
 
