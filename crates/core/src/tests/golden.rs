@@ -162,17 +162,17 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table: String = RUNS.iter().map(line).collect();
     let table = table.replace("; \n", "\n");
     expect![[r#"
-        96fcc27cf6ce377f 1500 ios, 5528756341 ps, 54081 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        d96a62ea97f55066 1500 ios, 236447958816 ps, 1502626 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
-        e0a315aa99d09943 1500 ios, 12986084048 ps, 56947 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
-        617f4684046ec856 1500 ios, 3676827573 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
-        6cb57576ea9499b1 1500 ios, 99975040344 ps, 358173 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
-        4cee65f1302cfbc8 1500 ios, 17556169969 ps, 144516 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
-        d8879974d351fdff 1500 ios, 3679698618 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        88675f4e8b720bf2 1500 ios, 5547504009 ps, 54083 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
-        fbea9c2a6a5b44b9 1500 ios, 4083027885 ps, 51786 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
-        364ccede92072f16 1500 ios, 76540719035 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        4850a151fccff0ee 1500 ios, 18309459723255 ps, 52080805 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        9f1ddeae3fed18cb 1500 ios, 5528756341 ps, 54081 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        b14d9b56c8586681 1500 ios, 236447958816 ps, 1502626 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        22ce8b155bb60572 1500 ios, 12986084048 ps, 56947 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
+        35c5836537c774eb 1500 ios, 3676827573 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
+        f39ad0e4a86b63e3 1500 ios, 99975040344 ps, 358173 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        9feb5762d6c81551 1500 ios, 17556169969 ps, 144516 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
+        0896c6bd4b926ebb 1500 ios, 3679698618 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        718fe88d55f0febc 1500 ios, 5547504009 ps, 54083 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
+        04175ebe9cdc64b6 1500 ios, 4083027885 ps, 51786 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
+        dc455a35a03e1550 1500 ios, 76540719035 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        99565023477d3db0 1500 ios, 18309459723255 ps, 52080805 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
         88f46ed00e280b8e 1500 ios, 4301400000 ps, 51638 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
         5ab944e14d371fce 1500 ios, 43544452868 ps, 87105 packets: nvme 4 KiB, 1 x 4, 50 % reads
         1e702bfe60b45744 1496 ios, 60605821565 ps, 805953 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
