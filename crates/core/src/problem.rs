@@ -131,10 +131,10 @@ impl Broken {
     pub(crate) fn when(
         is_broken: bool,
         keys: &'static [&'static str],
-        found: impl FnOnce() -> String,
-        allowed: impl FnOnce() -> String,
+        found: String,
+        allowed: String,
     ) -> Option<Broken> {
-        is_broken.then(|| Broken { keys, found: found(), allowed: allowed() })
+        is_broken.then_some(Broken { keys, found, allowed })
     }
 }
 

@@ -32,14 +32,10 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
     between_sections.chain(drive.broken_protocols()).collect()
 }
 
-fn broken_if(is_broken: bool, keys: &'static [&'static str], found: String, allowed: String) -> Option<Broken> {
-    is_broken.then_some(Broken { keys, found, allowed })
-}
-
 /// A thread that sleeps is woken by an interrupt, which some protocols never send.
 fn wait(drive: &Drive) -> Option<Broken> {
     let cause = drive.protocol().no_interrupts()?;
-    broken_if(
+    Broken::when(
         drive.host.wait == Wait::Sleep,
         &["host.wait", "interface"],
         format!("host.wait is \"sleep\" but {cause}"),
@@ -50,14 +46,14 @@ fn wait(drive: &Drive) -> Option<Broken> {
 fn stages(drive: &Drive) -> Option<Broken> {
     let count = drive.stages().len();
     let found = format!("stack.stages has {count} stages");
-    broken_if(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
+    Broken::when(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
 }
 
 /// What a stage does under its lock is a part of what it does.
 fn held(drive: &Drive) -> Option<Broken> {
     let is_broken = |stage: &&Stage| stage.submit_held > stage.submit || stage.complete_held > stage.complete;
     let stage = drive.stack.stages.iter().find(is_broken)?;
-    broken_if(
+    Broken::when(
         true,
         &["stack.stages"],
         format!("stack.stages \"{}\" holds its lock for longer than it runs", stage.name),
@@ -68,7 +64,7 @@ fn held(drive: &Drive) -> Option<Broken> {
 /// Voltage rises from one clock to the other, so there must be room between them.
 fn clocks(drive: &Drive) -> Option<Broken> {
     let (low, high) = (drive.power.volts_min_ghz, drive.host.nominal_ghz);
-    broken_if(
+    Broken::when(
         low >= high,
         &["power.volts_min_ghz", "host.nominal_ghz"],
         format!("power.volts_min_ghz is {low} with host.nominal_ghz {high}"),
@@ -78,7 +74,7 @@ fn clocks(drive: &Drive) -> Option<Broken> {
 
 fn volts(drive: &Drive) -> Option<Broken> {
     let (low, high) = (drive.power.volts_min, drive.power.volts_max);
-    broken_if(
+    Broken::when(
         low > high,
         &["power.volts_min", "power.volts_max"],
         format!("power.volts_min is {low} with power.volts_max {high}"),
@@ -88,7 +84,7 @@ fn volts(drive: &Drive) -> Option<Broken> {
 
 fn stripe(drive: &Drive) -> Option<Broken> {
     let (stripe, capacity) = (drive.media.stripe_bytes, drive.media.capacity_mib);
-    broken_if(
+    Broken::when(
         u64::from(stripe) > capacity << 20,
         &["media.stripe_bytes", "media.capacity_mib"],
         format!("media.stripe_bytes is {stripe} with media.capacity_mib {capacity}"),
@@ -106,7 +102,7 @@ fn chips(drive: &Drive) -> Option<Broken> {
         ("dummy_clocks", media.dummy_clocks.into()),
     ];
     let key = keys.iter().find(|(_, beyond_none)| *beyond_none > 0).map(|(key, _)| *key)?;
-    broken_if(
+    Broken::when(
         media.chip_bytes == 0,
         &[
             "media.chip_bytes",
@@ -122,7 +118,7 @@ fn chips(drive: &Drive) -> Option<Broken> {
 
 fn chips_fill_stripe(drive: &Drive) -> Option<Broken> {
     let (chip, stripe) = (drive.media.chip_bytes, drive.media.stripe_bytes);
-    broken_if(
+    Broken::when(
         chip > 0 && !stripe.is_multiple_of(chip),
         &["media.chip_bytes", "media.stripe_bytes"],
         format!("media.chip_bytes is {chip} with media.stripe_bytes {stripe}"),
@@ -133,7 +129,7 @@ fn chips_fill_stripe(drive: &Drive) -> Option<Broken> {
 /// The pulses of typical data, half zeros and half ones, fit into the time that typical data takes.
 fn pulses(drive: &Drive) -> Option<Broken> {
     let (shortest, program) = (Cells::of(&drive.media).typical_pulses(), drive.media.program);
-    broken_if(
+    Broken::when(
         shortest > program,
         &["media.program_ns", "media.reset_ns", "media.set_ns", "media.program_group_cells"],
         format!("media.program_ns is {} with pulses of {} in all", program.as_ns(), shortest.as_ns()),
@@ -144,7 +140,7 @@ fn pulses(drive: &Drive) -> Option<Broken> {
 fn pattern(drive: &Drive) -> Option<Broken> {
     let media = &drive.media;
     let data_matters = media.data_pattern != DataPattern::Typical || media.write_difference;
-    broken_if(
+    Broken::when(
         data_matters && (media.reset.is_zero() || media.set.is_zero()),
         &["media.data_pattern", "media.write_difference", "media.reset_ns", "media.set_ns"],
         String::from("the time of a write depends on its data, but media.reset_ns or media.set_ns is 0"),
@@ -155,7 +151,7 @@ fn pattern(drive: &Drive) -> Option<Broken> {
 /// Something has to fit between two pauses.
 fn housekeeping(drive: &Drive) -> Option<Broken> {
     let (pause, interval) = (drive.media.housekeeping, drive.media.housekeeping_interval);
-    broken_if(
+    Broken::when(
         pause >= interval && !(pause.is_zero() && interval.is_zero()),
         &["media.housekeeping_us", "media.housekeeping_interval_us"],
         format!("media.housekeeping_us is {} with media.housekeeping_interval_us {}", pause.as_us(), interval.as_us()),
@@ -165,7 +161,7 @@ fn housekeeping(drive: &Drive) -> Option<Broken> {
 
 fn wear_line(drive: &Drive) -> Option<Broken> {
     let (line, stripe) = (drive.media.wear_line_bytes, drive.media.stripe_bytes);
-    broken_if(
+    Broken::when(
         line > 0 && !stripe.is_multiple_of(line),
         &["media.wear_line_bytes", "media.stripe_bytes"],
         format!("media.wear_line_bytes is {line} with media.stripe_bytes {stripe}"),
@@ -177,7 +173,7 @@ fn wear_line(drive: &Drive) -> Option<Broken> {
 /// section 2.6.1); with fewer, such a packet would wait for ever.
 fn data_credits(drive: &Drive) -> Option<Broken> {
     let (credits, payload) = (drive.link.posted_data_credits, drive.link.max_payload_bytes);
-    broken_if(
+    Broken::when(
         u32::from(credits) * 16 < payload,
         &["link.posted_data_credits", "link.max_payload_bytes"],
         format!("link.posted_data_credits is {credits} with link.max_payload_bytes {payload}"),
@@ -188,7 +184,7 @@ fn data_credits(drive: &Drive) -> Option<Broken> {
 /// Slower lanes would bring a packet's wire time near 2^64 ps.
 fn lane_rate(drive: &Drive) -> Option<Broken> {
     let rate = drive.link.lane_bytes_per_ns;
-    broken_if(
+    Broken::when(
         rate > 0.0 && rate < 1e-3,
         &["link.lane_bytes_per_ns"],
         format!("link.lane_bytes_per_ns is {rate}"),
@@ -201,7 +197,7 @@ fn lane_rate(drive: &Drive) -> Option<Broken> {
 fn completion_size(drive: &Drive) -> Option<Broken> {
     let (size, boundary) = (drive.link.completion_bytes, drive.link.read_completion_boundary_bytes);
     let size_max = drive.link.max_payload_bytes.min(drive.link.max_read_request_bytes);
-    broken_if(
+    Broken::when(
         size > 0 && !(boundary..=size_max).contains(&size),
         &["link.completion_bytes", "link.max_payload_bytes", "link.max_read_request_bytes"],
         format!("link.completion_bytes is {size}"),
@@ -214,7 +210,7 @@ fn completion_size(drive: &Drive) -> Option<Broken> {
 
 fn refresh(drive: &Drive) -> Option<Broken> {
     let (refresh, interval) = (drive.root_complex.refresh, drive.root_complex.refresh_interval);
-    broken_if(
+    Broken::when(
         refresh > interval,
         &["root_complex.refresh_ns", "root_complex.refresh_interval_ns"],
         format!(

@@ -73,8 +73,8 @@ impl Protocol for Capi {
         let too_small = Broken::when(
             transfer > buffer,
             &["capi.buffer_kib", "capi.max_transfer_kib"],
-            || format!("capi.max_transfer_kib is {transfer} with capi.buffer_kib {buffer}"),
-            || String::from("capi.max_transfer_kib up to capi.buffer_kib"),
+            format!("capi.max_transfer_kib is {transfer} with capi.buffer_kib {buffer}"),
+            String::from("capi.max_transfer_kib up to capi.buffer_kib"),
         );
         too_small.into_iter().collect()
     }

@@ -77,8 +77,8 @@ impl Protocol for Cxl {
         let sleeps = Broken::when(
             drive.interface == Interface::Cxl && drive.host.wait != Wait::Spin,
             &["host.wait", "interface"],
-            || String::from("interface is \"cxl\" with a host.wait that is not \"spin\""),
-            || String::from("host.wait = \"spin\": a core waits for its loads"),
+            String::from("interface is \"cxl\" with a host.wait that is not \"spin\""),
+            String::from("host.wait = \"spin\": a core waits for its loads"),
         );
         sleeps.into_iter().collect()
     }

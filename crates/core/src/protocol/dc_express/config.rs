@@ -53,8 +53,8 @@ impl DcExpress {
         Broken::when(
             u32::from(fetch) > queue,
             &["dc_express.fetch_entries", "dc_express.queue_entries"],
-            || format!("dc_express.fetch_entries is {fetch} with dc_express.queue_entries {queue}"),
-            || String::from("dc_express.fetch_entries up to dc_express.queue_entries"),
+            format!("dc_express.fetch_entries is {fetch} with dc_express.queue_entries {queue}"),
+            String::from("dc_express.fetch_entries up to dc_express.queue_entries"),
         )
     }
 
@@ -63,8 +63,8 @@ impl DcExpress {
         Broken::when(
             u32::from(polls) > queue,
             &["dc_express.polls_in_flight", "dc_express.queue_entries"],
-            || format!("dc_express.polls_in_flight is {polls} with dc_express.queue_entries {queue}"),
-            || String::from("dc_express.polls_in_flight up to dc_express.queue_entries"),
+            format!("dc_express.polls_in_flight is {polls} with dc_express.queue_entries {queue}"),
+            String::from("dc_express.polls_in_flight up to dc_express.queue_entries"),
         )
     }
 }

@@ -63,13 +63,11 @@ impl Moneta {
         Broken::when(
             self.zero_copy && (words == 1 || copy_bytes_per_ns > 0.0),
             &["moneta.zero_copy", "moneta.request_words", "stack.copy_bytes_per_ns"],
-            || {
-                format!(
-                    "moneta.zero_copy is true with moneta.request_words {words} and stack.copy_bytes_per_ns \
+            format!(
+                "moneta.zero_copy is true with moneta.request_words {words} and stack.copy_bytes_per_ns \
                      {copy_bytes_per_ns}"
-                )
-            },
-            || String::from("moneta.request_words = 2 or 3, and stack.copy_bytes_per_ns = 0"),
+            ),
+            String::from("moneta.request_words = 2 or 3, and stack.copy_bytes_per_ns = 0"),
         )
     }
 }

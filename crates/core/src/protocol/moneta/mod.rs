@@ -83,8 +83,8 @@ fn broken_wait(drive: &Drive) -> Option<Broken> {
     Broken::when(
         drive.interface == Interface::Moneta && drive.host.wait != Wait::Sleep,
         &["host.wait", "interface"],
-        || String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),
-        || String::from("host.wait = \"sleep\", with moneta.spin_up_to_bytes for the requests that spin"),
+        String::from("interface is \"moneta\" with a host.wait that is not \"sleep\""),
+        String::from("host.wait = \"sleep\", with moneta.spin_up_to_bytes for the requests that spin"),
     )
 }
 

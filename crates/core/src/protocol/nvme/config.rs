@@ -50,8 +50,8 @@ impl Nvme {
         Broken::when(
             u64::from(pairs) * u64::from(entries) > RING_ENTRIES_MAX,
             &["nvme.queue_pairs", "nvme.queue_entries"],
-            || format!("nvme.queue_pairs is {pairs} with nvme.queue_entries {entries}"),
-            || format!("at most {RING_ENTRIES_MAX} entries in all queues together"),
+            format!("nvme.queue_pairs is {pairs} with nvme.queue_entries {entries}"),
+            format!("at most {RING_ENTRIES_MAX} entries in all queues together"),
         )
     }
 
@@ -61,8 +61,8 @@ impl Nvme {
         Broken::when(
             transfer * 1024 > block << 16,
             &["nvme.max_transfer_kib", "nvme.block_bytes"],
-            || format!("nvme.max_transfer_kib is {transfer} with nvme.block_bytes {block}"),
-            || format!("at most {} KiB, 65536 blocks", block << 6),
+            format!("nvme.max_transfer_kib is {transfer} with nvme.block_bytes {block}"),
+            format!("at most {} KiB, 65536 blocks", block << 6),
         )
     }
 
@@ -71,8 +71,8 @@ impl Nvme {
         Broken::when(
             u32::from(fetch) > queue,
             &["nvme.fetch_entries", "nvme.queue_entries"],
-            || format!("nvme.fetch_entries is {fetch} with nvme.queue_entries {queue}"),
-            || String::from("nvme.fetch_entries up to nvme.queue_entries"),
+            format!("nvme.fetch_entries is {fetch} with nvme.queue_entries {queue}"),
+            String::from("nvme.fetch_entries up to nvme.queue_entries"),
         )
     }
 }
