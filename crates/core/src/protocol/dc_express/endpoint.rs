@@ -280,9 +280,6 @@ impl Endpoint {
             queue.backlog = false;
             queue.overlap = queue.overlap.saturating_sub(u8::from(found == 0));
             let late = poll.expected.saturating_sub(found);
-            if let Some(sent) = self.window.expected(poll.queue).next().filter(|_| late > 0) {
-                queue.predictor.raise(sent.packets);
-            }
             queue.retry |= late > 0;
             let missed = self.window.missed(poll.queue) + late;
             if let Some(sent) = self.window.miss(poll.queue, missed) {

@@ -2,47 +2,91 @@
 //! times of arrival of new commands").
 //!
 //! All the endpoint can know is which of its queue reads came back empty and which did not, so that each command's
-//! arrival lies between the last miss and the first hit. Counted from the end of the previous read's data, these
-//! brackets agree in a tight loop and are halved until they are a few nanoseconds wide; with random arrivals they
-//! contradict each other, and the endpoint goes on polling as often as it can.
+//! arrival lies between the last miss and the first hit, counted from the end of the previous read's data. In a tight
+//! loop these brackets agree, and are halved until they are a few nanoseconds wide; with random arrivals they contradict
+//! each other, and the endpoint goes on polling as often as it can.
+//!
+//! From then on it aims at an instant. Hosts are not even: some commands come later, and each of these costs another
+//! round trip, while an aim that is late for all of them costs every command the difference. So the endpoint tries, now
+//! and then and for some commands, to aim a step earlier or later, and stays there if that has cost less in all.
 
 use crate::time::{Span, Time};
 
-/// Width at which a bracket is narrow enough.
+/// Width at which a bracket is narrow enough, and the smallest step.
 const WIDTH: i64 = 4_000;
-/// Commands of one loop come so far apart from each other: packets of the link's own housekeeping pass before the data.
-const JITTER: i64 = 32_000;
-/// Brackets in a row that must agree before they are believed.
+/// The first step, and the largest.
+const STEP_FIRST: i64 = 4 * WIDTH;
+const STEP_LAST: i64 = 128 * WIDTH;
+/// Reads may go out so much later than aimed at: another packet is on the wire.
+const SLACK: i64 = 32_000;
+/// Brackets in a row that must agree before they are believed: at first, and after aims that were mostly missed.
 const BELIEF: u8 = 3;
-/// After so many hits the endpoint tries whether commands come earlier by now: at first and as long as they do, and at
-/// most, when it has tried in vain.
-const PROBE_FIRST: u16 = 16;
-const PROBE_LAST: u16 = 1024;
-/// How much earlier it tries: at first, and at most.
-const REACH_FIRST: i64 = 4 * WIDTH;
-const REACH_LAST: i64 = 512_000;
+const BELIEF_LAST: u8 = 192;
+/// Commands that a trial takes, and commands from one trial to the next: at first, and when all trials are in vain.
+const TRIAL: u16 = 32;
+const PAUSE_FIRST: u16 = 16;
+const PAUSE_LAST: u16 = 1024;
+/// The share of late commands is that of the last so many.
+const MEMORY: u16 = 128;
+/// So many commands in a row that were late, or found by a read long before the aim, and the loop is another one.
+const IN_A_ROW: u8 = 8;
 /// Size classes, by the power of two of a read's packets: the host's turn-around depends on them.
 const CLASSES: usize = 16;
 
-/// What is known of one size class: commands arrive within (`after`, `before`] picoseconds of the last data's end.
+/// Commands, and how many of them came later than was aimed at.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bracket {
-    after: i64,
-    before: i64,
-    belief: u8,
-    hits: u16,
-    /// How far the last command that came late has moved the bracket.
+struct Tally {
+    late: u16,
+    all: u16,
+}
+
+/// Some commands for which the endpoint aims elsewhere.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    at: i64,
+    tally: Tally,
+}
+
+/// An instant that the endpoint aims at, in picoseconds behind the last data's end.
+#[derive(Clone, Copy, Debug)]
+struct Aim {
+    at: i64,
+    tally: Tally,
+    late_in_a_row: u8,
+    early_in_a_row: u8,
+    /// What a late command costs: the time to the next read.
+    penalty: i64,
+    trial: Option<Trial>,
     step: i64,
-    /// Hits to the next probe, how far it goes, and whether the last one was too early at any time.
-    period: u16,
-    reach: i64,
-    too_early: bool,
+    is_upward: bool,
+    /// Commands to the next trial, and since the last.
+    pause: u16,
+    rested: u16,
+}
+
+/// What is known of one size class.
+#[derive(Clone, Copy, Debug)]
+enum Class {
+    /// Commands arrive within (`after`, `before`] picoseconds of the last data's end, as the last `belief` of them agree.
+    Bracket {
+        after: i64,
+        before: i64,
+        belief: u8,
+    },
+    Aim(Aim),
+}
+
+/// A size class, and how many brackets must agree in it.
+#[derive(Clone, Copy, Debug)]
+struct Expectation {
+    class: Class,
+    needed: u8,
 }
 
 /// The endpoint's expectation.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Predictor {
-    brackets: [Bracket; CLASSES],
+    classes: [Expectation; CLASSES],
 }
 
 /// Signed distance in picoseconds.
@@ -53,12 +97,7 @@ fn offset(at: Time, from: Time) -> i64 {
 impl Predictor {
     /// When to read the queue after data of `packets` packets that ends at `ready_at`; none if nothing can be said.
     pub fn target(&self, packets: u32, ready_at: Time) -> Option<Time> {
-        let bracket = &self.brackets[class(packets)];
-        if bracket.belief < BELIEF {
-            return None;
-        }
-        let width = bracket.before - bracket.after;
-        let at = if width > WIDTH { bracket.before - width / 2 } else { bracket.before };
+        let at = self.classes[class(packets)].target()?;
         Some(match at {
             0.. => ready_at + Span::from_ps(at as u64),
             _ => ready_at - Span::from_ps(at.unsigned_abs()),
@@ -67,66 +106,185 @@ impl Predictor {
 
     /// A command that was expected after data of `packets` packets has not come.
     pub fn doubt(&mut self, packets: u32) {
-        let bracket = &mut self.brackets[class(packets)];
-        bracket.belief = bracket.belief.saturating_sub(1);
-    }
-
-    /// A read at the target was too soon for the command that was expected after data of `packets` packets.
-    pub fn raise(&mut self, packets: u32) {
-        let bracket = &mut self.brackets[class(packets)];
-        let middle = bracket.before - (bracket.before - bracket.after) / 2;
-        bracket.after = middle.min(bracket.before - WIDTH / 2).max(bracket.after);
-        bracket.too_early = true;
+        let expectation = &mut self.classes[class(packets)];
+        match &mut expectation.class {
+            Class::Bracket { belief, .. } => *belief = belief.saturating_sub(1),
+            Class::Aim(aim) => aim.late_in_a_row += 1,
+        }
     }
 
     /// A command was there for a read issued at `hit`, but not for one issued at `miss`, if there was one.
     pub fn observe(&mut self, packets: u32, ready_at: Time, miss: Option<Time>, hit: Time) {
-        let before = offset(hit, ready_at);
-        let bracket = &mut self.brackets[class(packets)];
-        let Some(after) = miss.map(|miss| offset(miss, ready_at)) else {
-            return bracket.count(before);
-        };
-        let is_far = after >= bracket.before + JITTER || before + JITTER <= bracket.after;
-        if is_far || bracket.belief == 0 {
-            *bracket = Bracket { after, before, belief: 1, period: PROBE_FIRST, reach: WIDTH, ..Bracket::default() };
-            return;
-        }
-        bracket.belief = (bracket.belief + 1).min(BELIEF);
-        if after >= bracket.before {
-            return bracket.yield_to(after, before);
-        }
-        bracket.after = bracket.after.max(after);
-        bracket.count(before);
+        let (after, before) = (miss.map(|miss| offset(miss, ready_at)), offset(hit, ready_at));
+        self.classes[class(packets)].observe(after, before);
     }
 }
 
-impl Bracket {
-    /// A command was there by `before`.
-    fn count(&mut self, before: i64) {
-        self.before = self.before.min(before);
-        self.after = self.after.min(self.before - WIDTH / 2);
-        self.hits += u16::from(self.belief >= BELIEF);
-        if self.hits >= self.period && self.belief >= BELIEF {
-            self.probe();
+impl Default for Expectation {
+    fn default() -> Expectation {
+        Expectation { class: Class::Bracket { after: 0, before: 0, belief: 0 }, needed: BELIEF }
+    }
+}
+
+impl Expectation {
+    fn target(&self) -> Option<i64> {
+        match self.class {
+            Class::Bracket { belief, .. } if belief < self.needed => None,
+            Class::Bracket { after, before, .. } => Some(before - (before - after) / 2),
+            Class::Aim(aim) => Some(aim.target()),
         }
     }
 
-    /// Look for commands that come earlier: further and sooner as long as that is so.
-    fn probe(&mut self) {
-        (self.period, self.reach) = match self.too_early {
-            true => ((self.period * 4).min(PROBE_LAST), REACH_FIRST),
-            false => (PROBE_FIRST, (self.reach * 2).clamp(REACH_FIRST, REACH_LAST)),
-        };
-        (self.hits, self.step, self.too_early) = (0, 0, false);
-        self.after = self.before - self.reach;
+    fn observe(&mut self, after: Option<i64>, before: i64) {
+        match &mut self.class {
+            Class::Bracket { .. } => self.narrow(after, before),
+            Class::Aim(aim) => {
+                aim.observe(after, before);
+                if aim.late_in_a_row >= IN_A_ROW {
+                    *self = Expectation { needed: self.needed, ..Expectation::default() };
+                } else if aim.tally.is_mostly_late() {
+                    let needed = (self.needed * 2).min(BELIEF_LAST);
+                    *self = Expectation { needed, ..Expectation::default() };
+                }
+            }
+        }
     }
 
-    /// A command has come a little later than any before: look for the next ones that much later and some more, and more
-    /// still if that is not enough.
-    fn yield_to(&mut self, after: i64, before: i64) {
-        self.step = (self.step * 2).clamp(WIDTH, JITTER);
-        (self.after, self.before) = (after, before.min(after + self.step));
-        (self.hits, self.too_early) = (0, true);
+    /// One more bracket: what all of them have in common, or the new one if that is nothing.
+    fn narrow(&mut self, miss: Option<i64>, hit: i64) {
+        let Class::Bracket { after, before, belief } = &mut self.class else { return };
+        let is_believed = *belief >= self.needed;
+        let contradicts = miss.is_some_and(|miss| miss >= *before) || hit <= *after;
+        let is_far = miss.is_some_and(|miss| miss >= *before + SLACK) || hit + SLACK <= *after;
+        if *belief == 0 || is_far || contradicts && !is_believed {
+            let Some(miss) = miss else { return };
+            (*after, *before, *belief) = (miss, hit, 1);
+            return;
+        }
+        if !contradicts {
+            (*after, *before) = (miss.map_or(*after, |miss| miss.max(*after)), hit.min(*before));
+            *belief += u8::from(!is_believed);
+        }
+        if is_believed && (contradicts || *before - *after <= WIDTH) {
+            self.class = Class::Aim(Aim::at(*before));
+        }
+    }
+}
+
+impl Aim {
+    fn at(at: i64) -> Aim {
+        Aim {
+            at,
+            tally: Tally::default(),
+            late_in_a_row: 0,
+            early_in_a_row: 0,
+            penalty: 0,
+            trial: None,
+            step: STEP_FIRST,
+            is_upward: false,
+            pause: PAUSE_FIRST,
+            rested: 0,
+        }
+    }
+
+    fn target(&self) -> i64 {
+        self.trial.map_or(self.at, |trial| trial.at)
+    }
+
+    /// A command was there for a read at `hit`, and not for one at `miss`. What a later read finds says nothing of the aim.
+    fn observe(&mut self, miss: Option<i64>, hit: i64) {
+        let target = self.target();
+        let missed = miss.filter(|&miss| miss >= target);
+        if let Some(miss) = missed {
+            self.penalty = hit - miss;
+        } else if hit > target + SLACK {
+            return;
+        }
+        self.late_in_a_row = if missed.is_some() { self.late_in_a_row + 1 } else { 0 };
+        self.early_in_a_row = if hit + SLACK < target { self.early_in_a_row + 1 } else { 0 };
+        if self.early_in_a_row >= IN_A_ROW {
+            *self = Aim { penalty: self.penalty, ..Aim::at(hit) };
+            return;
+        }
+        match &mut self.trial {
+            Some(trial) => {
+                trial.tally.count(missed.is_some());
+                self.judge();
+            }
+            None => {
+                self.tally.count(missed.is_some());
+                self.rested += 1;
+                if self.rested >= self.pause {
+                    self.begin();
+                }
+            }
+        }
+    }
+
+    /// Try another instant: a later one only if that can pay.
+    fn begin(&mut self) {
+        self.tally.fade();
+        let pays = self.tally.expected(1) * self.penalty as f64 > self.step as f64;
+        let at = if self.is_upward && pays { self.at + self.step } else { self.at - self.step };
+        self.trial = Some(Trial { at, tally: Tally::default() });
+    }
+
+    /// Whether the trial is over, and what has come of it. Differences of late commands that chance brings do not count.
+    fn judge(&mut self) {
+        let Some(Trial { at, tally }) = self.trial else { return };
+        let expected = self.tally.expected(tally.all);
+        let (later, chance) = (f64::from(tally.late) - expected, expected.sqrt());
+        let (cost, moved) = (self.penalty as f64, (at - self.at) as f64);
+        let is_over = tally.all >= TRIAL;
+        if moved < 0.0 && cost * (later - chance) > -moved * f64::from(TRIAL) {
+            self.end(None);
+        } else if is_over {
+            let chance = if moved > 0.0 { chance / 2.0 } else { 0.0 };
+            let pays = moved * f64::from(tally.all) + cost * (later + chance) < 0.0;
+            self.end(pays.then_some((at, tally)));
+        }
+    }
+
+    /// Stay there and go on the same way in larger steps, or come back, and look the other way and nearer.
+    fn end(&mut self, gained: Option<(i64, Tally)>) {
+        let was_upward = self.target() > self.at;
+        (self.trial, self.rested, self.late_in_a_row) = (None, 0, 0);
+        match gained {
+            Some((at, tally)) => {
+                (self.at, self.tally, self.is_upward) = (at, tally, was_upward);
+                (self.step, self.pause) = ((self.step * 2).min(STEP_LAST), PAUSE_FIRST);
+            }
+            None => {
+                self.is_upward = !was_upward;
+                self.step /= 2;
+                if self.step < WIDTH {
+                    (self.step, self.pause) = (STEP_FIRST, (self.pause * 2).min(PAUSE_LAST));
+                }
+            }
+        }
+    }
+}
+
+impl Tally {
+    fn count(&mut self, is_late: bool) {
+        self.all += 1;
+        self.late += u16::from(is_late);
+    }
+
+    /// What was long ago counts less and less.
+    fn fade(&mut self) {
+        while self.all > MEMORY {
+            (self.all, self.late) = (self.all / 2, self.late / 2);
+        }
+    }
+
+    fn is_mostly_late(&self) -> bool {
+        self.all >= TRIAL && self.late > self.all / 2
+    }
+
+    /// How many of `count` commands would be late.
+    fn expected(&self, count: u16) -> f64 {
+        f64::from(self.late) / f64::from(self.all.max(1)) * f64::from(count)
     }
 }
 
@@ -157,9 +315,6 @@ mod tests {
                 };
                 while after(miss) < arrival {
                     miss = after(miss);
-                    if target == Some(miss) {
-                        predictor.raise(4);
-                    }
                 }
                 let poll = after(miss);
                 predictor.observe(4, ready, Some(miss), poll);
@@ -186,6 +341,34 @@ mod tests {
         let gap = |round| 333 + crate::random::mix(round) % 13;
         let waits = tight_loop(&mut predictor, gap, 700, 8_000);
         assert!(share_within(&waits[4_000..], 30) > 0.97, "{}", share_within(&waits[4_000..], 30));
+    }
+
+    /// Uniform within (0, 1), from the number of a round.
+    fn uniform(round: u64) -> f64 {
+        ((crate::random::mix(round) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+
+    /// What the best of all fixed instants would make a command wait on average.
+    fn best_fixed_wait(gap: impl Fn(u64) -> u64, period: u64, rounds: u64) -> f64 {
+        let wait =
+            |at: u64, gap: u64| if gap <= at { at - gap } else { (gap - at).next_multiple_of(period) + at - gap };
+        let mean = |at| (0..rounds).map(|round| wait(at, gap(round))).sum::<u64>() as f64 / rounds as f64;
+        (200..900).step_by(5).map(mean).fold(f64::INFINITY, f64::min)
+    }
+
+    #[test]
+    fn uneven_hosts_are_met_nearly_as_well_as_any_fixed_instant_could() {
+        let spread = |round| 425.0 - 20.0 * (uniform(round) + uniform(!round) - 1.0);
+        let tail = |round: u64| -800.0 * uniform(round ^ 0x5555).ln();
+        for one_late_in in [1_000, 20, 5] {
+            let is_late = |round: u64| crate::random::mix(round ^ 0x77).is_multiple_of(one_late_in);
+            let gap = |round| (spread(round) + if is_late(round) { tail(round) } else { 0.0 }) as u64;
+            let mut predictor = Predictor::default();
+            let waits = tight_loop(&mut predictor, gap, 650, 20_000);
+            let mean = waits[2_000..].iter().sum::<u64>() as f64 / 18_000.0;
+            let best = best_fixed_wait(gap, 650, 5_000);
+            assert!(mean < best * 1.15 + 5.0, "one late in {one_late_in}: {mean}, at best {best}");
+        }
     }
 
     #[test]

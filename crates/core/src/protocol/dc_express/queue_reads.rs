@@ -72,10 +72,11 @@ impl Endpoint {
     fn lone(&self, now: Time, number: u16, due: Due, needed: Time) -> Option<Time> {
         let queue = &self.queues[usize::from(number)];
         let due = if let Due::At(due) = due { Some(due) } else { None };
-        let Some(missed) = queue.idle_since else {
-            return (queue.overlap == 0 || due.is_none()).then_some(needed);
+        let at = match queue.idle_since {
+            None if queue.overlap == 0 => return Some(needed),
+            None => needed.max(now),
+            Some(missed) => (missed + self.turnaround).max(now),
         };
-        let at = (missed + self.turnaround).max(now);
         let until = at.max(self.window.until()) + queue.round_trip;
         due.is_none_or(|due| due > until).then_some(at)
     }
