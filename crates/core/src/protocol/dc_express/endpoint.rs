@@ -67,6 +67,8 @@ pub(super) struct Queue {
     pub(super) issued: Time,
     /// When the timer for the next one is set; a timer that fires at another time is stale.
     pub(super) read_at: Option<Time>,
+    /// What the window's count of changes was then.
+    pub(super) planned: u32,
     /// When the last queue read came back, if it has found nothing.
     pub(super) idle_since: Option<Time>,
     /// From the last command's arrival to the start of its data, and how long that takes.
@@ -105,10 +107,18 @@ impl Queue {
         if self.head >= index { self.head - index } else { self.head + self.entries - index }
     }
 
+    /// An entry, counted on past the last one; remainders take longer than the rest of a queue read.
+    pub(super) fn wrapped(&self, index: u32) -> u32 {
+        if index < self.entries { index } else { index - self.entries }
+    }
+
     /// How many commands reads in flight are expected to bring, one behind the other. What lies behind a gap, which a
     /// read has left that brought less than expected, does not count.
     pub(super) fn awaited(&self) -> u32 {
-        let ahead = |index: u32| (self.entries - self.distance(index)) % self.entries;
+        let ahead = |index: u32| match self.distance(index) {
+            0 => 0,
+            distance => self.entries - distance,
+        };
         self.in_flight.iter().fold(0, |awaited, poll| {
             let (first, behind) = (ahead(poll.index), ahead(poll.through));
             let joins = first <= awaited || first > self.entries / 2;
@@ -191,6 +201,7 @@ impl Endpoint {
             in_flight: Vec::new(),
             issued: Time::ZERO,
             read_at: None,
+            planned: u32::MAX,
             idle_since: Some(Time::ZERO),
             lead: Span::ZERO,
             service: Span::ZERO,

@@ -34,60 +34,83 @@ impl Endpoint {
                 next => break next,
             }
         };
+        let planned = self.window.changes;
         let queue = &mut self.queues[usize::from(number)];
         let set = std::mem::replace(&mut queue.read_at, next);
+        queue.planned = planned;
         if let Some(at) = next.filter(|_| next != set) {
             ports.shared.scheduler.at(at, Event::Controller { kind: timer::READ_QUEUE, context: number.into() });
         }
     }
 
-    /// The timer for the next queue read has fired.
+    /// The timer for the next queue read has fired. What was planned holds unless the window has changed since.
     pub(super) fn read_queue(&mut self, now: Time, number: u16, ports: &mut Ports) {
-        self.queues[usize::from(number)].read_at = None;
+        let queue = &mut self.queues[usize::from(number)];
+        queue.read_at = None;
+        if queue.planned == self.window.changes && queue.mode == Mode::Poll {
+            self.poll(now, number, ports);
+        }
         self.plan(now, number, ports);
     }
 
     /// When the queue is to be read next, as far as that is known.
     fn next_read(&self, now: Time, number: u16) -> Option<Time> {
         let queue = &self.queues[usize::from(number)];
-        if queue.in_flight.len() >= self.polls_in_flight {
+        let in_flight = queue.in_flight.len();
+        let is_quiet = !queue.backlog && !queue.retry;
+        // Depth 1, where most time is spent: each read in flight brings a command, and no more are expected.
+        if in_flight > 0 && is_quiet && queue.overlap == 0 && self.window.len() <= in_flight {
             return None;
         }
-        let needed = self.needed(number);
-        let due = self.due(number);
-        let paced = queue.issued + queue.round_trip / self.polls_in_flight as u64;
+        if in_flight >= self.polls_in_flight {
+            return None;
+        }
+        let awaited = queue.awaited();
+        let due = self.due(queue, number, awaited);
+        if due == Due::Nothing && in_flight > 0 && is_quiet {
+            return None;
+        }
+        let needed = self.needed(queue, awaited);
         let pipelined = match due {
             _ if queue.backlog => Some(needed),
-            _ if queue.retry => Some(now),
-            Due::Unknown if queue.overlap > 0 => Some(needed.max(paced)),
+            _ if queue.retry => return Some(now),
+            Due::Unknown if queue.overlap > 0 => Some(needed.max(queue.issued + self.pace(queue))),
             Due::Unknown | Due::Nothing => None,
             Due::At(due) => Some(due.max(needed)),
         };
-        let lone = queue.in_flight.is_empty().then(|| self.lone(now, number, due, needed)).flatten();
-        [pipelined, lone].into_iter().flatten().min().map(|at| at.max(now))
+        let lone = if in_flight == 0 { self.lone(now, queue, due, needed) } else { None };
+        let next = match (pipelined, lone) {
+            (Some(pipelined), Some(lone)) => pipelined.min(lone),
+            (next, None) | (None, next) => next?,
+        };
+        Some(next.max(now))
+    }
+
+    /// How far queue reads are apart while nothing is known of the commands.
+    fn pace(&self, queue: &Queue) -> Span {
+        queue.round_trip / self.polls_in_flight as u64
     }
 
     /// When to read a queue for which no read is in flight: as soon as another command can be of use, and after a read
     /// that has found nothing after a pause, unless a command is expected before that read would be back.
-    fn lone(&self, now: Time, number: u16, due: Due, needed: Time) -> Option<Time> {
-        let queue = &self.queues[usize::from(number)];
-        let due = if let Due::At(due) = due { Some(due) } else { None };
+    fn lone(&self, now: Time, queue: &Queue, due: Due, needed: Time) -> Option<Time> {
         let at = match queue.idle_since {
             None if queue.overlap == 0 => return Some(needed),
             None => needed.max(now),
             Some(missed) => (missed + self.turnaround).max(now),
         };
-        let until = at.max(self.window.until()) + queue.round_trip;
-        due.is_none_or(|due| due > until).then_some(at)
+        match due {
+            Due::At(due) => (due > at.max(self.window.until()) + queue.round_trip).then_some(at),
+            Due::Nothing | Due::Unknown => Some(at),
+        }
     }
 
     /// When the next command that is not being read yet is expected.
-    fn due(&self, number: u16) -> Due {
-        let queue = &self.queues[usize::from(number)];
+    fn due(&self, queue: &Queue, number: u16, awaited: u32) -> Due {
         if !self.predict || queue.mode != Mode::Poll {
             return Due::Unknown;
         }
-        match self.window.expected(number).nth(queue.awaited() as usize) {
+        match self.window.expected(number, awaited) {
             None => Due::Nothing,
             Some(sent) => self.target(queue, sent).map_or(Due::Unknown, Due::At),
         }
@@ -102,38 +125,40 @@ impl Endpoint {
 
     /// From when on a queue read is needed, so that data leaves without a gap: what it brings can be sent when the data
     /// of the reads here, and of those that are being fetched, has left.
-    fn needed(&self, number: u16) -> Time {
-        let queue = &self.queues[usize::from(number)];
+    fn needed(&self, queue: &Queue, awaited: u32) -> Time {
         let margin = if queue.overlap > 0 { queue.service.min(queue.round_trip / 4) } else { Span::ZERO };
-        let until = self.window.until() + queue.service * u64::from(queue.awaited());
+        let until = self.window.until() + queue.service * u64::from(awaited);
         until - queue.round_trip - queue.lead - margin
     }
 
     /// Commands that a queue read is likely to find now, of those that no other read is about to bring.
-    fn waiting(&self, now: Time, number: u16) -> u32 {
-        let queue = &self.queues[usize::from(number)];
+    fn waiting(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> u32 {
         if queue.backlog {
             return self.fetch_entries;
         }
         if !self.predict || queue.mode != Mode::Poll {
             return 0;
         }
-        let unread = self.window.expected(number).skip(queue.awaited() as usize).take(self.fetch_entries as usize);
-        unread.take_while(|sent| self.target(queue, sent).is_some_and(|at| at <= now)).count() as u32
+        let is_there = |place: &u32| {
+            let sent = self.window.expected(number, awaited + place);
+            sent.and_then(|sent| self.target(queue, sent)).is_some_and(|at| at <= now)
+        };
+        (0..self.fetch_entries).take_while(is_there).count() as u32
     }
 
     /// Send a queue read. It begins at the first entry that no other read is about to bring, and asks for as many commands
     /// as are expected, or for as many as it may where nothing is known or it has waited until it was needed: more bytes
     /// take longer to come.
     pub(super) fn poll(&mut self, now: Time, number: u16, ports: &mut Ports) {
-        let expected = self.waiting(now, number);
-        let in_time = self.queues[usize::from(number)].overlap == 0 || self.due(number) == Due::At(now);
-        let queue = &mut self.queues[usize::from(number)];
-        let wanted = if in_time { expected.max(1) } else { self.fetch_entries };
+        let queue = &self.queues[usize::from(number)];
         let awaited = queue.awaited();
-        let index = (queue.head + awaited) % queue.entries;
+        let expected = self.waiting(now, queue, number, awaited);
+        let in_time = queue.overlap == 0 || self.due(queue, number, awaited) == Due::At(now);
+        let wanted = if in_time { expected.max(1) } else { self.fetch_entries };
+        let queue = &mut self.queues[usize::from(number)];
+        let index = queue.wrapped(queue.head + awaited);
         let count = wanted.min(queue.entries - index);
-        let through = (index + expected.min(count)) % queue.entries;
+        let through = queue.wrapped(index + expected.min(count));
         let poll = Poll { queue: number, index, count, through, expected, issued: now };
         let context = self.polls.insert(poll);
         queue.in_flight.push(poll);

@@ -4,8 +4,6 @@
 //! The media promises when data starts to flow and the endpoint knows what it sends, so it knows when the data of each
 //! read will have left. In a loop, each of these instants is followed by one command.
 
-use std::collections::VecDeque;
-
 use crate::time::{Span, Time};
 
 /// Reads that the window holds at most: more than come and go within a round trip.
@@ -29,22 +27,28 @@ pub struct Sent {
 /// All of them, in the order of `start`.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    sent: VecDeque<Sent>,
+    sent: Vec<Sent>,
+    /// How often what it says has changed.
+    pub changes: u32,
 }
 
 impl Window {
     /// A read of `packets` packets, which take `service`, has been accepted.
     pub fn accept(&mut self, queue: u16, packets: u32, start: Time, service: Span) {
         if self.sent.len() == READS_MAX {
-            self.sent.pop_front();
+            self.sent.remove(0);
         }
         let place = self.sent.iter().rposition(|other| other.start <= start).map_or(0, |place| place + 1);
         self.sent.insert(place, Sent { queue, packets, start, service, end: start, misses: 0 });
+        self.changes = self.changes.wrapping_add(1);
         self.line_up(place);
     }
 
     /// A packet that takes `time` goes onto the wire at `now`: before what is left of the data there.
     pub fn cut_in(&mut self, now: Time, time: Span) {
+        if self.until() <= now {
+            return;
+        }
         let place = self.sent.partition_point(|sent| sent.end <= now);
         if let Some(sent) = self.sent.get_mut(place).filter(|sent| sent.start <= now) {
             sent.service += time;
@@ -64,22 +68,32 @@ impl Window {
     /// Data leaves in the order in which it can start.
     fn line_up(&mut self, from: usize) {
         let mut free_at = from.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
-        for sent in self.sent.range_mut(from..) {
-            sent.end = sent.start.max(free_at) + sent.service;
-            free_at = sent.end;
+        for sent in &mut self.sent[from..] {
+            let end = sent.start.max(free_at) + sent.service;
+            self.changes = self.changes.wrapping_add(u32::from(end != sent.end));
+            (sent.end, free_at) = (end, end);
         }
+    }
+
+    /// How many reads it holds.
+    pub fn len(&self) -> usize {
+        self.sent.len()
     }
 
     /// When the data of all reads will have left.
     pub fn until(&self) -> Time {
-        self.sent.back().map_or(Time::ZERO, |sent| sent.end)
+        self.sent.last().map_or(Time::ZERO, |sent| sent.end)
     }
 
     /// The next command of a queue's host has been found: the read that it follows. None if the data of all of them
     /// leaves later than `latest`.
     pub fn answer(&mut self, queue: u16, latest: Time) -> Option<Sent> {
         let place = self.sent.iter().position(|sent| sent.queue == queue)?;
-        if self.sent[place].end > latest { None } else { self.sent.remove(place) }
+        if self.sent[place].end > latest {
+            return None;
+        }
+        self.changes = self.changes.wrapping_add(1);
+        Some(self.sent.remove(place))
     }
 
     /// The oldest `count` reads of a queue were to be answered by now, and are not: the one that is expected no more, if
@@ -87,9 +101,10 @@ impl Window {
     pub fn miss(&mut self, queue: u16, count: u32) -> Option<Sent> {
         for sent in self.sent.iter_mut().filter(|sent| sent.queue == queue).take(count as usize) {
             sent.misses += 1;
+            self.changes = self.changes.wrapping_add(1);
         }
         let place = self.sent.iter().position(|sent| sent.misses >= MISSES_MAX)?;
-        self.sent.remove(place)
+        Some(self.sent.remove(place))
     }
 
     /// How many reads of a queue a queue read has missed already.
@@ -97,9 +112,12 @@ impl Window {
         self.of(queue).filter(|sent| sent.misses > 0).count() as u32
     }
 
-    /// The reads of a queue whose next command has not been missed, oldest first.
-    pub fn expected(&self, queue: u16) -> impl Iterator<Item = &Sent> {
-        self.of(queue).filter(|sent| sent.misses == 0)
+    /// Of the reads of a queue whose next command has not been missed, the one behind the `passed` oldest.
+    pub fn expected(&self, queue: u16, passed: u32) -> Option<&Sent> {
+        if self.sent.len() <= passed as usize {
+            return None;
+        }
+        self.of(queue).filter(|sent| sent.misses == 0).nth(passed as usize)
     }
 
     /// When the data of a queue's reads will have left.
