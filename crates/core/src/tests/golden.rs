@@ -162,18 +162,18 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table: String = RUNS.iter().map(line).collect();
     let table = table.replace("; \n", "\n");
     expect![[r#"
-        ae56067cebba72e1 1500 ios, 5532557193 ps, 54093 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        6ddc588a5244f026 1500 ios, 5527452057 ps, 54077 packets: dc-express 4 KiB, 1 x 1, 100 % reads
         fbc669ab68bee693 1500 ios, 236337117183 ps, 1418307 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
         22ce8b155bb60572 1500 ios, 12986084048 ps, 56947 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
         ec82064e71c3dbc1 1500 ios, 3676827573 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
-        c9ac443904e941b5 1500 ios, 99893705982 ps, 357212 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        61b23a096cf2b53f 1500 ios, 99888991945 ps, 357194 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
         f4d4e881ddf793b4 1500 ios, 17556124482 ps, 137950 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
         f42813013aec467f 1500 ios, 3679698618 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        5408f26b448b68bc 1500 ios, 5542388693 ps, 54101 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
+        56df051d215d4584 1500 ios, 5537435953 ps, 54085 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
         9e8534a914e1a70d 1500 ios, 4083117835 ps, 51787 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
         dc455a35a03e1550 1500 ios, 76540719035 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        449e7ef4ea8cc516 1500 ios, 18309440716675 ps, 52077752 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
-        9c7f732444efb9ae 1500 ios, 4301400000 ps, 54630 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
+        9fe46e79e3694806 1500 ios, 18309442315353 ps, 52077605 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        7a42107d3d0ad10f 1500 ios, 4301400000 ps, 54842 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
         5ab944e14d371fce 1500 ios, 43544452868 ps, 87105 packets: nvme 4 KiB, 1 x 4, 50 % reads
         1e702bfe60b45744 1496 ios, 60605821565 ps, 805953 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
         645f999ac3b9e43e 1500 ios, 5133912360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
