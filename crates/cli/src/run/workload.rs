@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::workload::{Job, JobFile, Limits, Trace, fio, with_defaults};
+use phaselink_core::workload::{Job, JobFile, Limits, Trace, fio, has_end, with_defaults};
 
 use crate::{describe, input};
 
@@ -73,6 +73,7 @@ pub struct JobFlags {
 pub struct Workload {
     pub jobs: Vec<Job>,
     pub summary: String,
+    written: Written,
 }
 
 /// The jobs of one file, with the traces that they replay by their paths.
@@ -100,7 +101,22 @@ impl WorkloadFlags {
         let sizes = [("bs", &self.bs), ("iodepth", &self.iodepth), ("numjobs", &self.numjobs)];
         let sizes: Vec<_> = sizes.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
         let written = self.job.written(&sizes)?;
-        Ok(Workload { jobs: written.on(limits)?, summary: written.summary })
+        Ok(Workload { jobs: written.on(limits)?, summary: written.summary.clone(), written })
+    }
+
+    /// The same jobs with another end where nothing ends them.
+    pub fn ending_after(mut self, ios: u64) -> Result<WorkloadFlags, Problems> {
+        if !self.job.has_files() && !has_end(&self.job.given()?) {
+            self.job.number_ios = Some(ios.to_string());
+        }
+        Ok(self)
+    }
+}
+
+impl Workload {
+    /// The same jobs on a drive with other limits; none if it cannot do them.
+    pub fn on(&self, limits: &Limits) -> Option<Vec<Job>> {
+        self.written.on(limits).ok()
     }
 }
 
