@@ -20,7 +20,7 @@ pub const SEED: u64 = 1;
 const NAMED_MAX: usize = 3;
 
 /// The flag, the same for every command that has it.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
 pub struct IntervalFlags {
     /// Draw all constants in doubt from their ranges, and print the interval in which nine draws of ten lie [40 draws]
     #[arg(long, value_name = "DRAWS", num_args = 0..=1, require_equals = true, default_missing_value = DRAWS_DEFAULT)]
@@ -33,9 +33,9 @@ impl IntervalFlags {
         self.intervals.map(|draws| draws.max(DRAWS_MIN))
     }
 
-    /// Draws for all constants in doubt that any of these drives has, if they are asked for.
-    pub fn draws_of<'a>(&self, drives: impl IntoIterator<Item = &'a Drive>) -> Option<Draws> {
-        self.draws().map(|draws| Draws::of(drives, draws, SEED))
+    /// Draws for all constants in doubt of a drive, if they are asked for. Those that drives have in common are drawn alike.
+    pub fn draws_of(&self, drive: &Drive) -> Option<Draws> {
+        self.draws().map(|draws| Draws::of([drive], draws, SEED))
     }
 }
 
@@ -59,18 +59,28 @@ pub fn of_run(figures: &Figures) -> Named {
     FIGURES.iter().map(|figure| (String::from(figure.name), figures.get(figure))).collect()
 }
 
-/// The intervals of each subject's figures: `central` are those with the constants as they are, and `drawn` gives those of
-/// a subject in a draw, or none if its job cannot run there. On all processors.
+/// A subject of doubt.
+pub struct Subject<T> {
+    /// What there is to draw.
+    pub draws: Draws,
+    /// Its figures with the constants as they are.
+    pub central: Named,
+    pub subject: T,
+}
+
+/// The intervals of each subject's figures: `drawn` gives those in a draw, or none if its job cannot run there. On all
+/// processors.
 pub fn intervals<T: Sync>(
-    draws: &Draws,
-    subjects: &[T],
-    central: Vec<Named>,
-    drawn: impl Fn(&T, usize) -> Option<Named> + Sync,
+    subjects: Vec<Subject<T>>,
+    drawn: impl Fn(&T, &Draws, usize) -> Option<Named> + Sync,
 ) -> Vec<Doubted> {
-    let pairs: Vec<(usize, usize)> =
-        (0..subjects.len()).flat_map(|place| (0..draws.count()).map(move |draw| (place, draw))).collect();
-    let all: Vec<Option<Named>> = pairs.par_iter().map(|(place, draw)| drawn(&subjects[*place], *draw)).collect();
-    let of_subject = |(central, drawn): (Named, &[Option<Named>])| {
+    let pairs = subjects.iter().flat_map(|subject| (0..subject.draws.count()).map(move |draw| (subject, draw)));
+    let pairs: Vec<(&Subject<T>, usize)> = pairs.collect();
+    let run = |(subject, draw): &(&Subject<T>, usize)| drawn(&subject.subject, &subject.draws, *draw);
+    let all: Vec<Option<Named>> = pairs.par_iter().map(run).collect();
+    let mut all = all.into_iter();
+    let of_subject = |Subject { draws, central, .. }: Subject<T>| {
+        let drawn: Vec<Option<Named>> = all.by_ref().take(draws.count()).collect();
         let figure = |(name, value): (String, Option<f64>)| {
             let in_draw = |draw: &Option<Named>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
             let values: Vec<Option<f64>> = drawn.iter().map(in_draw).collect();
@@ -79,7 +89,7 @@ pub fn intervals<T: Sync>(
         };
         Doubted(central.into_iter().map(figure).collect())
     };
-    central.into_iter().zip(all.chunks(draws.count())).map(of_subject).collect()
+    subjects.into_iter().map(of_subject).collect()
 }
 
 impl Doubted {
@@ -137,7 +147,7 @@ pub fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a F
 pub fn explanation(draws: usize) -> String {
     format!(
         "90 % of {draws} draws of all constants that are assumed or fitted lie between these ends. A constant stands with \
-         its rank correlation: +1 where the figure rises with it, -1 where it falls."
+         its rank correlation: +1 where the figure rises with it alone, -1 where it falls."
     )
 }
 
@@ -156,4 +166,26 @@ pub fn contributors<'a>(intervals: impl Iterator<Item = &'a Interval>) -> Vec<St
     }
     sums.sort_by(|left, right| right.1.total_cmp(&left.1));
     sums.iter().take(NAMED_MAX).map(|(key, _)| String::from(*key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_number_of_draws_is_that_of_the_library() {
+        assert_eq!(DRAWS_DEFAULT.parse(), Ok(phaselink_core::uncertainty::DRAWS_DEFAULT));
+    }
+
+    #[test]
+    fn a_draw_that_cannot_run_leaves_the_interval_to_the_others() {
+        let drive = Drive::shipped("nvme").unwrap();
+        let draws = Draws::of([&drive], 20, SEED);
+        let central = vec![(String::from("figure"), Some(10.0))];
+        let drawn =
+            |_: &(), _: &Draws, draw: usize| (draw > 9).then(|| vec![(String::from("figure"), Some(draw as f64))]);
+        let doubted = intervals(vec![Subject { draws, central, subject: () }], drawn).remove(0);
+        let interval = doubted.find("figure").unwrap().interval.clone().unwrap();
+        assert_eq!((interval.draws, interval.low, interval.high), (10, 10.0, 19.0));
+    }
 }

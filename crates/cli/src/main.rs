@@ -40,7 +40,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Compare(compare::Arguments),
+    Compare(Box<compare::Arguments>),
     Run(Box<run::Arguments>),
     Predict(Box<predict::Arguments>),
     Sweep(sweep::Arguments),

@@ -5,14 +5,14 @@ use phaselink_core::ledger::Latency;
 use serde_json::{Map, Value, json};
 
 use super::{Cell, Comparison, Group, findings};
-use crate::describe;
+use crate::{describe, precision};
 
 const PERCENTILES: [(&str, f64); 4] = [("p50_ns", 50.0), ("p90_ns", 90.0), ("p99_ns", 99.0), ("p99_9_ns", 99.9)];
 
 /// One object: `cells` with the figures, `descriptions` with every drive as it was run.
 pub fn document(comparison: &Comparison, groups: &[Group]) -> Value {
     let cell = |group: &Group, drive: &Drive, cell: &Option<Cell>| match cell {
-        Some(cell) => entry(group, drive, cell),
+        Some(cell) => entry(comparison, group, drive, cell),
         None => too_deep(group, drive),
     };
     let cells: Vec<Value> = groups
@@ -30,7 +30,7 @@ pub fn document(comparison: &Comparison, groups: &[Group]) -> Value {
     })
 }
 
-fn entry(group: &Group, drive: &Drive, cell: &Cell) -> Value {
+fn entry(comparison: &Comparison, group: &Group, drive: &Drive, cell: &Cell) -> Value {
     let (outcome, latency) = (&cell.outcome, &cell.figures.total);
     let mut entry = labels(group, drive);
     entry.extend([
@@ -52,6 +52,12 @@ fn entry(group: &Group, drive: &Drive, cell: &Cell) -> Value {
         (String::from("usage"), usage(cell)),
         (String::from("stages"), stages(cell)),
     ]);
+    if let Some((measurement, share)) = cell.measurement.as_ref().zip(comparison.precision) {
+        entry.insert(String::from("precision"), precision::json(measurement, share));
+    }
+    if let Some(doubted) = &cell.doubted {
+        entry.insert(String::from("intervals"), doubted.json());
+    }
     Value::Object(entry)
 }
 

@@ -6,11 +6,14 @@ mod json;
 mod label;
 mod points;
 mod text;
+mod trust;
 
 use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
+use phaselink_core::figures::Figures;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
+use phaselink_core::precision::Measurement;
 use phaselink_core::predict::{Usage, usage};
 use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
@@ -19,8 +22,10 @@ use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
+use crate::input::Described;
+use crate::intervals::{Doubted, IntervalFlags, Subject};
 use crate::progress::Progress;
-use crate::{input, output};
+use crate::{input, intervals, output, precision};
 use label::{Label, Named};
 use points::{Point, PointFlags};
 
@@ -42,6 +47,11 @@ pub struct Arguments {
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
+    /// Run each line until mean and p99 are known so well with 95 % confidence, as in 1%, or until the job ends
+    #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
+    precision: Option<f64>,
+    #[command(flatten)]
+    intervals: IntervalFlags,
     #[command(flatten)]
     points: PointFlags,
     #[command(flatten)]
@@ -50,7 +60,11 @@ pub struct Arguments {
 
 /// What is run: every point on every drive.
 struct Comparison {
+    described: Vec<Described>,
     drives: Vec<Drive>,
+    intervals: IntervalFlags,
+    /// How well mean and p99 are to be known, if that ends a run.
+    precision: Option<f64>,
     points: Vec<Point>,
     /// Options of the jobs besides their sizes, as `name=value`.
     options: Vec<String>,
@@ -66,6 +80,8 @@ struct Cell {
     figures: DirectionOutcome,
     /// How busy each resource was, the busiest first.
     usage: Vec<Usage>,
+    measurement: Option<Measurement>,
+    doubted: Option<Doubted>,
 }
 
 /// The results of all drives, in their order, at one point; none of a drive whose queues are too short for it.
@@ -77,7 +93,8 @@ struct Group {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let comparison = arguments.resolve()?;
-    let groups = comparison.run()?;
+    let mut groups = comparison.run()?;
+    comparison.doubt(&mut groups);
     match arguments.json {
         true => output::print_json(&output::headed("compare", json::document(&comparison, &groups)))?,
         false => output::print(&text::text(&comparison, &groups))?,
@@ -88,16 +105,20 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 impl Arguments {
     fn resolve(&self) -> Result<Comparison, Problems> {
         let overrides = self.flags.resolve()?;
-        let drives = match self.drives.is_empty() {
+        let described = match self.drives.is_empty() {
             true => {
                 let names: Vec<String> = shipped::set(SET_DEFAULT).into_iter().map(String::from).collect();
                 input::drives(&names, &overrides)?
             }
             false => input::drives(&self.drives, &overrides)?,
         };
+        let drives: Vec<Drive> = described.iter().map(|described| described.drive.clone()).collect();
         Ok(Comparison {
-            points: self.points.resolve(&drives)?,
+            points: self.points.resolve(&drives, self.precision.map(|_| precision::IOS_MAX))?,
             options: self.points.options()?,
+            intervals: self.intervals,
+            precision: self.precision,
+            described,
             drives,
             seed: self.seed,
             set: self.flags.texts(),
@@ -114,17 +135,56 @@ impl Comparison {
         };
         let mut simulations = input::all(pairs.clone().map(simulation))?;
         let progress = Progress::of(simulations.iter().flatten().count());
-        simulations.par_iter_mut().flatten().for_each(|simulation| progress.drive(simulation, || false));
+        let ran = simulations.par_iter_mut().map(|simulation| {
+            let simulation = simulation.as_mut()?;
+            let measurement = self.run_one(simulation, &progress);
+            Some((simulation.outcome(), measurement))
+        });
+        let ran: Vec<Option<(Outcome, Option<Measurement>)>> = ran.collect();
         progress.finish();
-        let cell = |(simulation, (drive, jobs)): (&Option<Simulation>, (&Drive, &Option<Vec<Job>>))| {
-            Some(Cell::new(drive, jobs.as_ref()?, simulation.as_ref()?.outcome()))
-        };
-        let mut cells = simulations.iter().zip(pairs).map(cell);
+        let mut cells = ran.into_iter().zip(pairs).map(|(ran, (drive, jobs))| {
+            let (outcome, measurement) = ran?;
+            Some(Cell { measurement, ..Cell::new(drive, jobs.as_ref()?, outcome) })
+        });
         let group = |point: &Point| Group {
             label: point.label.clone(),
             cells: cells.by_ref().take(self.drives.len()).collect(),
         };
         Ok(self.points.iter().map(group).collect())
+    }
+}
+
+impl Comparison {
+    /// Run to the end, or to the precision that is asked for.
+    fn run_one(&self, simulation: &mut Simulation, progress: &Progress) -> Option<Measurement> {
+        match self.precision {
+            Some(share) => Some(precision::measure(simulation, share, || false)),
+            None => {
+                progress.drive(simulation, || false);
+                None
+            }
+        }
+    }
+
+    /// Give every cell the intervals of its figures, if they are asked for.
+    fn doubt(&self, groups: &mut [Group]) {
+        let pairs = self.points.iter().flat_map(|point| self.described.iter().map(move |it| (point, it)));
+        let cells = groups.iter().flat_map(|group| &group.cells);
+        let subjects = pairs.zip(cells).filter_map(|(subject, cell)| {
+            let central = intervals::of_run(&Figures::of(&cell.as_ref()?.outcome));
+            Some(Subject { draws: self.intervals.draws_of(&subject.1.drive)?, central, subject })
+        });
+        let subjects: Vec<_> = subjects.collect();
+        let progress = Progress::of(subjects.iter().map(|subject| subject.draws.count()).sum());
+        let doubted = intervals::intervals(subjects, |(point, described), draws, draw| {
+            let drive = described.drawn(draws, draw)?;
+            let mut simulation = Simulation::new(&drive, &point.written.on(&drive.limits()).ok()?, self.seed).ok()?;
+            self.run_one(&mut simulation, &progress);
+            Some(intervals::of_run(&Figures::of(&simulation.outcome())))
+        });
+        progress.finish();
+        let cells = groups.iter_mut().flat_map(|group| group.cells.iter_mut().flatten());
+        cells.zip(doubted).for_each(|(cell, doubted)| cell.doubted = Some(doubted));
     }
 }
 
@@ -143,7 +203,7 @@ impl Cell {
             figures.total.merge(&direction.total);
             figures.stages.add(&direction.stages);
         }
-        Cell { usage: usage(drive, jobs, &outcome), outcome, figures }
+        Cell { usage: usage(drive, jobs, &outcome), outcome, figures, measurement: None, doubted: None }
     }
 }
 

@@ -42,26 +42,28 @@ pub struct PointFlags {
 pub struct Point {
     pub label: Label,
     pub jobs: Vec<Option<Vec<Job>>>,
-    /// What the jobs are, in lines.
-    pub summary: String,
+    /// The jobs as they are written.
+    pub written: Written,
 }
 
 /// Sizes of one job: names and values of options.
 type Sizes<'a> = Vec<(&'a str, &'a str)>;
 
 impl PointFlags {
-    /// The points in the order in which they are printed.
+    /// The points in the order in which they are printed, where nothing else says otherwise each with `ios_default`
+    /// requests.
     ///
     /// # Errors
     /// Everything that is wrong with the jobs, and everything but short queues that keeps them from any of the drives.
-    pub fn resolve(&self, drives: &[Drive]) -> Result<Vec<Point>, Problems> {
+    pub fn resolve(&self, drives: &[Drive], ios_default: Option<u64>) -> Result<Vec<Point>, Problems> {
         let combinations = self.combinations()?;
         let cells = combinations.len() * drives.len();
         if cells > CELLS_MAX {
             let found = format!("{cells} combinations of drive, block size, threads and depth");
             return Err(Problem::new("command line", None, found, format!("at most {CELLS_MAX}")).into());
         }
-        input::all(combinations.iter().map(|sizes| self.point(sizes, drives)))
+        let ios = self.ios.or(ios_default).unwrap_or(IOS_DEFAULT);
+        input::all(combinations.iter().map(|sizes| self.point(sizes, ios, drives)))
     }
 
     /// Options besides the sizes, as `name=value`; nothing of job files.
@@ -97,14 +99,14 @@ impl PointFlags {
         Ok(combinations)
     }
 
-    fn point(&self, sizes: &Sizes, drives: &[Drive]) -> Result<Point, Problems> {
-        let ios = self.ios_of_a_thread(sizes)?;
+    fn point(&self, sizes: &Sizes, ios: u64, drives: &[Drive]) -> Result<Point, Problems> {
+        let ios = self.ios_of_a_thread(sizes, ios)?;
         let mut options = sizes.clone();
         options.extend(ios.as_ref().map(|ios| ("number_ios", ios.as_str())));
         let written = self.job.written(&options)?;
         let jobs: Vec<Option<Vec<Job>>> = input::all(drives.iter().map(|drive| jobs_on(drive, &written)))?;
         if let Some(first) = jobs.iter().flatten().next() {
-            return Ok(Point { label: Label::of(first), jobs, summary: written.summary });
+            return Ok(Point { label: Label::of(first), jobs, written });
         }
         // No queue is long enough: each says so.
         let problems = input::all(drives.iter().map(|drive| written.on(&drive.limits())));
@@ -112,12 +114,12 @@ impl PointFlags {
     }
 
     /// The requests of a line are divided among its threads.
-    fn ios_of_a_thread(&self, sizes: &Sizes) -> Result<Option<String>, Problems> {
+    fn ios_of_a_thread(&self, sizes: &Sizes, ios: u64) -> Result<Option<String>, Problems> {
         if self.job.has_files() || has_end(&self.job.given()?) {
             return Ok(None);
         }
         let threads = sizes.iter().find(|(name, _)| *name == "numjobs").and_then(|(_, value)| value.parse().ok());
-        Ok(Some(self.ios.unwrap_or(IOS_DEFAULT).div_ceil(threads.unwrap_or(1).max(1)).to_string()))
+        Ok(Some(ios.div_ceil(threads.unwrap_or(1).max(1)).to_string()))
     }
 }
 

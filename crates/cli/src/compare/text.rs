@@ -7,7 +7,7 @@ use phaselink_core::ledger::Latency;
 use phaselink_core::report::Table;
 
 use super::label::shared;
-use super::{Cell, Comparison, Group, Point, findings};
+use super::{Cell, Comparison, Group, Point, findings, trust};
 use crate::describe;
 use crate::output::{Style, styled, with_bold_head};
 
@@ -21,6 +21,7 @@ pub fn text(comparison: &Comparison, groups: &[Group]) -> String {
     for finding in gaps(comparison, groups).into_iter().chain(findings::findings(&comparison.drives, groups)) {
         let _ = write!(text, "\n{}", describe::wrapped(&finding, "  "));
     }
+    text.push_str(&trust::text(comparison, groups));
     text
 }
 
@@ -59,10 +60,14 @@ fn heading(comparison: &Comparison, groups: &[Group]) -> String {
 /// What all lines have in common: `random reads, 20,000 requests for each line`.
 fn work(comparison: &Comparison, groups: &[Group]) -> String {
     let Some(rw) = groups.first().and_then(|group| group.label.rw) else {
-        let summary = comparison.points.first().and_then(|point| point.summary.lines().next()).unwrap_or_default();
+        let summary =
+            comparison.points.first().and_then(|point| point.written.summary.lines().next()).unwrap_or_default();
         return summary.trim_start_matches("Jobs: ").trim_start_matches("Job: ").to_string();
     };
     let requests = describe::requests(rw);
+    if let Some(share) = comparison.precision {
+        return format!("{requests}, until mean and p99 are known to {} %", 100.0 * share);
+    }
     match shared(comparison.points.iter().map(ios)).flatten() {
         Some(ios) => format!("{requests}, {} for each line", describe::counted(ios, "request")),
         None => String::from(requests),
@@ -85,7 +90,7 @@ fn notes(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
     if !comparison.options.is_empty() {
         notes.push(format!("options  {}", comparison.options.join(" ")));
     }
-    let summaries = comparison.points.iter().take(1).flat_map(|point| point.summary.lines().skip(1));
+    let summaries = comparison.points.iter().take(1).flat_map(|point| point.written.summary.lines().skip(1));
     notes.extend(summaries.map(|note| format!("trace    {note}")));
     notes
 }

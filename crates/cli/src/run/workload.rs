@@ -11,7 +11,7 @@ use crate::{describe, input};
 const HEADING: &str = "Workload, in the terms of fio";
 
 /// Sizes of a job, one of each, and what else it is.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = HEADING)]
 pub struct WorkloadFlags {
     /// Block size [default: 4k]
@@ -28,7 +28,7 @@ pub struct WorkloadFlags {
 }
 
 /// All of a job but its sizes.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = HEADING)]
 pub struct JobFlags {
     /// What is done: read, write, rw, randread, randwrite or randrw [default: randread]
@@ -104,12 +104,11 @@ impl WorkloadFlags {
         Ok(Workload { jobs: written.on(limits)?, summary: written.summary.clone(), written })
     }
 
-    /// The same jobs with another end where nothing ends them.
-    pub fn ending_after(mut self, ios: u64) -> Result<WorkloadFlags, Problems> {
-        if !self.job.has_files() && !has_end(&self.job.given()?) {
-            self.job.number_ios = Some(ios.to_string());
-        }
-        Ok(self)
+    /// The same, where nothing else ends the job after so many requests of each thread.
+    pub fn ending_after(&self, ios: u64) -> WorkloadFlags {
+        let mut flags = self.clone();
+        flags.job.end_after(ios);
+        flags
     }
 }
 
@@ -129,6 +128,14 @@ impl JobFlags {
         match self.fio.is_empty() {
             true => self.one_job(sizes),
             false => self.job_files(),
+        }
+    }
+
+    /// End the job after so many requests of each thread if nothing else ends it.
+    pub fn end_after(&mut self, ios: u64) {
+        let is_ended = self.given().map_or(true, |given| has_end(&given));
+        if !self.has_files() && !is_ended {
+            self.number_ios = Some(ios.to_string());
         }
     }
 
