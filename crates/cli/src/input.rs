@@ -9,6 +9,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::spelling;
+use phaselink_core::uncertainty::Draws;
 use phaselink_core::workload::{self, JobFile, fio};
 
 use crate::output::claims::{self, Role};
@@ -28,10 +29,36 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// # Errors
 /// Everything that is wrong with it.
 pub fn drive(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
-    match shipped::find(word) {
-        Some(shipped) => Drive::from_toml(shipped.file, shipped.text, overrides),
-        None if is_path(word) => Drive::from_toml(word, &text(word, DESCRIPTION_BYTES_MAX)?, overrides),
-        None => Err(unknown_drive(word).into()),
+    Ok(Described::read(word, overrides)?.drive)
+}
+
+/// A drive with what it was read from, so that it can be read again with other values.
+pub struct Described {
+    pub drive: Drive,
+    file: String,
+    text: String,
+    overrides: Vec<Override>,
+}
+
+impl Described {
+    /// As [`drive`].
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn read(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
+        let (file, text) = match shipped::find(word) {
+            Some(shipped) => (String::from(shipped.file), String::from(shipped.text)),
+            None if is_path(word) => (String::from(word), text(word, DESCRIPTION_BYTES_MAX)?),
+            None => return Err(unknown_drive(word).into()),
+        };
+        let drive = Drive::from_toml(&file, &text, overrides)?;
+        Ok(Described { drive, file, text, overrides: overrides.to_vec() })
+    }
+
+    /// The drive with the constants of one draw; none if they do not go together.
+    pub fn drawn(&self, draws: &Draws, draw: usize) -> Option<Drive> {
+        let overrides = [&self.overrides[..], &draws.overrides(&self.drive, draw)].concat();
+        Drive::from_toml(&self.file, &self.text, &overrides).ok()
     }
 }
 
@@ -47,8 +74,8 @@ pub fn description(path: &str) -> Result<String, Problem> {
 ///
 /// # Errors
 /// Everything that is wrong with any of them.
-pub fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Drive>, Problems> {
-    all(words.iter().map(|word| drive(word, overrides)))
+pub fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
+    all(words.iter().map(|word| Described::read(word, overrides)))
 }
 
 /// A job file.

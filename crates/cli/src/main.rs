@@ -12,7 +12,9 @@ mod ending;
 mod endurance;
 mod input;
 mod interrupt;
+mod intervals;
 mod output;
+mod precision;
 mod predict;
 mod progress;
 mod reproduce;
@@ -38,7 +40,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Compare(compare::Arguments),
+    Compare(Box<compare::Arguments>),
     Run(Box<run::Arguments>),
     Predict(Box<predict::Arguments>),
     Sweep(sweep::Arguments),

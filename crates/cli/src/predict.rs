@@ -1,15 +1,17 @@
 //! `phaselink predict`: what closed forms say of drives, without simulating them.
 
 use clap::Args;
-use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
-use phaselink_core::predict::{self, Prediction, json, table};
+use phaselink_core::predict::{self, JobPrediction, Prediction, json, table};
+use phaselink_core::report::units;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
+use crate::input::Described;
+use crate::intervals::{Doubted, IntervalFlags, Named, Subject};
 use crate::run::workload::{Workload, WorkloadFlags};
-use crate::{input, output};
+use crate::{describe, input, intervals, output};
 
 const EXAMPLES: &str = include_str!("../help/predict.txt");
 
@@ -24,6 +26,8 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    intervals: IntervalFlags,
+    #[command(flatten)]
     workload: WorkloadFlags,
     #[command(flatten)]
     flags: DriveFlags,
@@ -31,19 +35,66 @@ pub struct Arguments {
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let drives = input::drives(&arguments.drives, &arguments.flags.resolve()?)?;
-    let workloads = input::all(drives.iter().map(|drive| arguments.workload.resolve(&drive.limits())))?;
-    let predictions: Vec<Prediction> =
-        drives.iter().zip(&workloads).map(|(drive, workload)| predict::predict(drive, &workload.jobs)).collect();
+    let described = input::drives(&arguments.drives, &arguments.flags.resolve()?)?;
+    let workloads = input::all(described.iter().map(|it| arguments.workload.resolve(&it.drive.limits())))?;
+    let predictions: Vec<Prediction> = described
+        .iter()
+        .zip(&workloads)
+        .map(|(described, workload)| predict::predict(&described.drive, &workload.jobs))
+        .collect();
+    let doubted = arguments.doubted(&described, &workloads, &predictions);
     match arguments.json {
-        true => output::print_json(&document(&drives, &predictions))?,
-        false => output::print(&text(&workloads, &predictions))?,
+        true => output::print_json(&document(&described, &predictions, &doubted))?,
+        false => output::print(&format!("{}{}", text(&workloads, &predictions), doubts(&predictions, &doubted)))?,
     }
     Ok(Ending::Fine)
 }
 
-fn document(drives: &[Drive], predictions: &[Prediction]) -> Value {
-    let each = drives.iter().zip(predictions).map(|(drive, prediction)| json(prediction, drive.resolved()));
+impl Arguments {
+    /// The intervals of the figures of each drive, if they are asked for.
+    fn doubted(&self, described: &[Described], workloads: &[Workload], predictions: &[Prediction]) -> Vec<Doubted> {
+        let pairs = described.iter().zip(workloads).zip(predictions);
+        let subjects = pairs.filter_map(|((described, workload), prediction)| {
+            let draws = self.intervals.draws_of(&described.drive)?;
+            Some(Subject { draws, central: figures(prediction), subject: (described, workload) })
+        });
+        intervals::intervals(subjects.collect(), |(described, workload), draws, draw| {
+            let drive = described.drawn(draws, draw)?;
+            let jobs = workload.on(&drive.limits())?;
+            Some(figures(&predict::predict(&drive, &jobs)))
+        })
+    }
+}
+
+/// The figures of a prediction by name: those of each job, and the limit of each resource.
+fn figures(prediction: &Prediction) -> Named {
+    let of_job = |(place, job): (usize, &JobPrediction)| {
+        let loaded = job.loaded();
+        let bytes = job.workload.mean_bytes();
+        let limits =
+            job.demands.iter().map(|demand| (format!("limit {}, 1/s", demand.resource), Some(demand.bound_iops())));
+        let named = [
+            ("alone_ns", job.alone_ns()),
+            ("saturation_depth", job.saturation_depth()),
+            ("iops_max", Some(loaded.most_iops)),
+            ("bytes_per_s_max", Some(loaded.most_iops * bytes)),
+            ("mean_ns_min", loaded.least_ns),
+        ];
+        let named = named.into_iter().map(|(name, value)| (String::from(name), value));
+        let prefix = if place == 0 { String::new() } else { format!("{} ", job.name) };
+        named.chain(limits).map(move |(name, value)| (format!("{prefix}{name}"), value)).collect::<Vec<_>>()
+    };
+    prediction.jobs.iter().enumerate().flat_map(of_job).collect()
+}
+
+fn document(described: &[Described], predictions: &[Prediction], doubted: &[Doubted]) -> Value {
+    let each = described.iter().zip(predictions).enumerate().map(|(place, (described, prediction))| {
+        let mut document = json(prediction, described.drive.resolved());
+        if let Some(doubted) = doubted.get(place) {
+            document["intervals"] = doubted.json();
+        }
+        document
+    });
     each.map(|document| output::headed("predict", document)).collect()
 }
 
@@ -55,4 +106,23 @@ fn text(workloads: &[Workload], predictions: &[Prediction]) -> String {
             format!("{notes}\n{}", output::with_bold_head(&table(several)))
         }
     }
+}
+
+/// A value in the unit of its name.
+fn shown(name: &str, value: f64) -> String {
+    match name {
+        name if name.contains("_ns") => units::quantity(value / 1e9, "s"),
+        name if name.contains("bytes_per_s") => units::quantity(value, "B/s"),
+        name if name.contains("depth") => describe::figure(value),
+        _ => units::count(value),
+    }
+}
+
+/// A table of intervals for each drive.
+fn doubts(predictions: &[Prediction], doubted: &[Doubted]) -> String {
+    let one = |(prediction, doubted): (&Prediction, &Doubted)| {
+        let rows = doubted.figures().map(|figure| (figure.name.clone(), figure, |value| shown(&figure.name, value)));
+        format!("\n{}\n{}", prediction.drive, intervals::table(rows))
+    };
+    predictions.iter().zip(doubted).map(one).collect()
 }

@@ -41,9 +41,9 @@ fn the_sector_code_as_json_counts_every_damaged_sector_and_bears_out_its_target(
 }
 
 #[test]
-fn no_line_of_a_comparison_is_wider_than_110_columns() {
-    let page = printed("compare --ios 200 --bs 512,4k,1m --iodepth 1");
-    assert!(page.lines().all(|line| line.chars().count() <= 110), "{page}");
+fn no_line_of_a_comparison_is_wider_than_120_columns() {
+    let page = printed("compare --ios 200 --bs 512,4k,1m --numjobs 1,8");
+    assert!(page.lines().all(|line| line.chars().count() <= 120), "{page}");
 }
 
 #[test]
@@ -90,15 +90,65 @@ fn a_depth_beyond_one_drives_queues_leaves_its_line_empty_and_the_others_as_they
     let page = printed("compare --ios 200 --bs 512 --iodepth 64");
     assert!(page.contains("dc-express: its queues hold 63 requests"), "{page}");
     let kept = printed("compare cxl --ios 200 --bs 512 --iodepth 64");
-    let line = |page: &str| {
-        page.lines().find(|line| line.contains(" cxl ") && line.ends_with(char::is_numeric)).map(String::from)
+    let figures = |page: &str| {
+        let line = page.lines().find(|line| line.contains(" cxl ") && line.contains('%'))?;
+        Some(line.split_whitespace().rev().take(13).map(String::from).collect::<Vec<_>>())
     };
-    let figures =
-        |page: &str| line(page).map(|line| line.split_whitespace().rev().take(9).map(String::from).collect::<Vec<_>>());
     assert!(figures(&page).is_some() && figures(&page) == figures(&kept), "{page}{kept}");
     let cells = document("compare --ios 200 --bs 512 --iodepth 64 --json")["cells"].clone();
     let has_none = |cell: &&serde_json::Value| cell["iops"].is_null() && cell["iodepth_max"] == 63;
     assert_eq!(cells.as_array().unwrap().iter().filter(has_none).count(), 2, "{cells}");
+}
+
+#[test]
+fn a_comparison_takes_any_job_and_prints_what_a_run_of_it_prints() {
+    for job in [
+        "--bs 4k --numjobs 4 --iodepth 2 --rw randrw --rwmixread 70 --number-ios 300",
+        "--numjobs 2 -O bssplit=4k/50:16k/50 --thinktime 20us --runtime 3ms --rw read",
+        "--fio examples/mixed.fio",
+    ] {
+        let run = document(&format!("run nvme {job} --json"));
+        let sum = |key: &str| {
+            let directions = run["jobs"].as_array().unwrap().iter().flat_map(|job| [&job["read"], &job["write"]]);
+            directions.map(|direction| direction[key].as_f64().unwrap()).sum::<f64>()
+        };
+        let comparison = document(&format!("compare nvme {job} --json"));
+        let cells = comparison["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), 1, "{job}");
+        assert_eq!(cells[0]["ios"].as_f64(), Some(sum("total_ios")), "{job}");
+        assert!((cells[0]["iops"].as_f64().unwrap() - sum("iops")).abs() < 1e-3, "{job}");
+    }
+}
+
+#[test]
+fn a_comparison_replays_a_trace_on_every_drive() {
+    let trace = directory("compare-trace").join("a.log");
+    fs::write(&trace, "fio version 2 iolog\nf add\nf open\nf write 0 4096\nf read 4096 8192\nf close\n").unwrap();
+    let page = printed(&format!("compare nvme cxl --trace {}", trace.display()));
+    assert!(page.contains("2 requests") && page.contains("mixed"), "{page}");
+}
+
+#[test]
+fn energy_above_idle_stands_beside_the_total_and_differs_by_that_of_the_idle_server() {
+    let page = document("compare nvme dc-express --ios 200 --bs 4k --json");
+    for cell in page["cells"].as_array().unwrap() {
+        let figure = |key: &str| cell[key].as_f64().unwrap();
+        let idle_w = (figure("joules_per_io") - figure("joules_per_io_above_idle")) * figure("iops");
+        assert!((idle_w - 100.0).abs() < 1e-6, "{cell}");
+    }
+}
+
+#[test]
+fn a_comparison_names_what_limits_each_drive_and_says_where_only_latency_does() {
+    let page = printed("compare nvme dc-express cxl --bs 4k --iodepth 1,32 --ios 1000");
+    let line =
+        "What limits each at 4 KiB and depth 32: cores for nvme; wire to host for dc-express; fill buffers for cxl.";
+    assert!(page.replace("\n  ", " ").contains(line), "{page}");
+    let page = printed("compare nvme dc-express --bs 512 --ios 2000");
+    let line = "nothing but latency for nvme; wire to host for dc-express";
+    assert!(page.replace("\n  ", " ").contains(line), "{page}");
+    let page = printed("compare nvme dc-express --bs 4k --iodepth 1,8 --ios 1000 --set media.read_ns=40000");
+    assert!(page.replace("\n  ", " ").contains("media banks for nvme and dc-express"), "{page}");
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub use engine::simulation;
 pub mod closed_form;
 pub mod drive_file;
 pub mod figures;
+pub mod precision;
 pub mod predict;
 pub mod report;
 pub mod reproduce;

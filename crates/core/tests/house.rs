@@ -22,7 +22,7 @@ const FLOORS: &[&[&str]] = &[
     &["engine"],
     &["drive_file"],
     &["report"],
-    &["figures.rs", "uncertainty"],
+    &["figures.rs", "precision", "uncertainty"],
     &["closed_form"],
     &["protocol/*/form.rs"],
     &["predict", "reproduce"],

@@ -2,11 +2,12 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Stage;
+use phaselink_core::predict::Usage;
 use phaselink_core::report::units;
 use phaselink_core::time::Span;
 
 use super::causes::savings_ns;
-use super::{Cell, Group};
+use super::{Cell, Group, Named};
 use crate::describe;
 
 /// Latencies less apart than this are called equal.
@@ -14,21 +15,45 @@ const RATIO_MIN: f64 = 1.02;
 /// Causes of a difference that are named, and the least share of it that a named one has.
 const CAUSES_MAX: usize = 3;
 const CAUSE_SHARE_MIN: f64 = 0.05;
-/// From here on a link or a core counts as full.
+/// From here on a resource counts as full.
 const FULL: f64 = 0.95;
+/// Stages in which a request waits for a resource.
+const WAITS: [(Stage, &str); 6] = [
+    (Stage::FillBuffer, "fill buffers"),
+    (Stage::RequestQueue, "request queue"),
+    (Stage::MediaWait, "media banks"),
+    (Stage::LinkWait, "wires"),
+    (Stage::CoreWait, "cores"),
+    (Stage::Translation, "translations"),
+];
+/// Part of a request's time from which on waiting for a resource is more than now and then.
+const WAIT_PART: u64 = 4;
+/// What is said where nothing is full.
+const LATENCY: &str = "nothing but latency";
+/// Loaded groups of which limits are told.
+const LOADED_MAX: usize = 2;
 
 /// A drive with its cell in a group.
 type Entry<'a> = (&'a Drive, &'a Cell);
 
-/// At most three findings: who answers soonest and why, what each step to there brings, and who does most.
+/// Who answers soonest and why, what each step to there brings, and who does most under load and what keeps each from
+/// more.
 pub fn findings(drives: &[Drive], groups: &[Group]) -> Vec<String> {
-    let shallow = groups.iter().min_by_key(|group| (group.iodepth, std::cmp::Reverse(group.bytes)));
-    let deep = groups.iter().max_by_key(|group| (group.iodepth, group.bytes));
-    let (Some(shallow), Some(deep)) = (shallow, deep) else { return Vec::new() };
+    let shallow = groups.iter().min_by_key(|group| (group.label.outstanding(), std::cmp::Reverse(group.label.bytes)));
+    let Some(shallow) = shallow else { return Vec::new() };
     let ranking = by_latency(drives, shallow);
-    // At one depth the rate says no more than the latency.
-    let most = (deep.iodepth > shallow.iodepth).then(|| most(drives, deep)).flatten();
-    [soonest(shallow, &ranking), step_by_step(&ranking), most].into_iter().flatten().collect()
+    let named = super::named(groups);
+    let loaded = most_loaded(groups).into_iter();
+    let loaded = loaded.flat_map(|group| [most(drives, group, named), limits(drives, group, named)]);
+    [soonest(shallow, &ranking, named), step_by_step(&ranking)].into_iter().chain(loaded).flatten().collect()
+}
+
+/// The groups of each block size that have most under way. At one depth the rate says no more than the latency.
+fn most_loaded(groups: &[Group]) -> Vec<&Group> {
+    let outstanding = |group: &&Group| group.label.outstanding();
+    let most = groups.iter().map(|group| outstanding(&group)).max().unwrap_or(0);
+    let is_only = groups.iter().all(|group| outstanding(&group) == most);
+    groups.iter().filter(|group| !is_only && outstanding(group) == most).take(LOADED_MAX).collect()
 }
 
 /// The drives that have a cell, with it.
@@ -47,28 +72,24 @@ fn mean_ns(cell: &Cell) -> f64 {
     cell.figures.total.mean_ns()
 }
 
-fn place(group: &Group) -> String {
-    format!("{} and depth {}", describe::size(group.bytes.into()), group.iodepth)
-}
-
 /// A time that no line break may cut.
 fn time(ns: f64) -> String {
     units::span(Span::from_ns_f64(ns)).replace(' ', describe::UNBROKEN)
 }
 
-fn soonest(group: &Group, ranking: &[Entry]) -> Option<String> {
+fn soonest(group: &Group, ranking: &[Entry], named: Named) -> Option<String> {
     let [(slow, slow_cell), .., (fast, fast_cell)] = ranking else { return None };
     let ratio = mean_ns(slow_cell) / mean_ns(fast_cell).max(f64::MIN_POSITIVE);
     if ratio < RATIO_MIN {
         return Some(format!(
             "At {} all drives answer within {:.0} % of each other.",
-            place(group),
+            named.place(&group.label),
             100.0 * (ratio - 1.0)
         ));
     }
     Some(format!(
         "At {}, {} answers {ratio:.1} times sooner than {}, after {} instead of {}. {}.",
-        place(group),
+        named.place(&group.label),
         fast.name,
         slow.name,
         time(mean_ns(fast_cell)),
@@ -110,20 +131,18 @@ fn step_by_step(ranking: &[Entry]) -> Option<String> {
     Some(format!("Step by step from {}: {}.", ranking[0].0.name, describe::listed(&steps)))
 }
 
-/// Who serves most requests, and what keeps it and the last from more.
-fn most(drives: &[Drive], group: &Group) -> Option<String> {
+/// Who serves most requests, and who fewest.
+fn most(drives: &[Drive], group: &Group, named: Named) -> Option<String> {
     let mut ranking: Vec<Entry> = entries(drives, group);
     ranking.sort_by(|left, right| left.1.outcome.iops().total_cmp(&right.1.outcome.iops()));
     let [(least, least_cell), .., (most, most_cell)] = ranking.as_slice() else { return None };
     Some(format!(
-        "At {}, {} serves most, {} IOPS, {}; {} serves {}, {}.",
-        place(group),
+        "At {}, {} serves most, {} IOPS, and {} least, {}.",
+        named.place(&group.label),
         most.name,
         count(most_cell),
-        limit(most_cell),
         least.name,
         count(least_cell),
-        limit(least_cell),
     ))
 }
 
@@ -131,21 +150,36 @@ fn count(cell: &Cell) -> String {
     units::count(cell.outcome.iops()).replace(' ', describe::UNBROKEN)
 }
 
-/// What is full, judged by its use. The jobs have one thread, and so one core.
-fn limit(cell: &Cell) -> String {
-    let cpu = &cell.outcome.cpu;
-    let core = (cpu.working + cpu.switching).as_ns() / cell.outcome.elapsed.as_ns().max(1.0);
-    match (cell.link_busy(), core) {
-        (link, _) if link >= FULL => format!("limited by the link ({:.0} % busy)", 100.0 * link),
-        (_, core) if core >= FULL => format!("limited by its core ({:.0} % busy)", 100.0 * core),
-        (link, _) if waits_for_fill_buffers(cell) => {
-            format!("limited by the fill buffers of its core (link {:.0} % busy)", 100.0 * link)
+/// What keeps each drive from more: `wire to host for nvme and capi`.
+fn limits(drives: &[Drive], group: &Group, named: Named) -> Option<String> {
+    let mut limits: Vec<(&str, Vec<String>)> = Vec::new();
+    for (drive, cell) in entries(drives, group) {
+        let resource = limit(cell).unwrap_or(LATENCY);
+        match limits.iter_mut().find(|(known, _)| *known == resource) {
+            Some((_, names)) => names.push(drive.name.clone()),
+            None => limits.push((resource, vec![drive.name.clone()])),
         }
-        (link, core) => format!("with the link {:.0} % and its core {:.0} % busy", 100.0 * link, 100.0 * core),
     }
+    let limits: Vec<String> =
+        limits.iter().map(|(resource, names)| format!("{resource} for {}", describe::listed(names))).collect();
+    (!limits.is_empty()).then(|| format!("What limits each at {}: {}.", named.place(&group.label), limits.join("; ")))
 }
 
-/// Whether lines wait for a fill buffer for most of their time.
-fn waits_for_fill_buffers(cell: &Cell) -> bool {
-    cell.figures.stages.get(Stage::FillBuffer) > cell.figures.stages.total() / 2
+/// The resource that keeps a drive from more: one that is full, or that requests wait for, as for banks of which some are
+/// idle while many ask for another.
+/// None where neither is so: then only the latency of requests does, and more of them at once would be served.
+pub fn limit(cell: &Cell) -> Option<&str> {
+    let full = cell.usage.first().filter(|used| used.share >= FULL).map(|used| used.resource.as_str());
+    full.or_else(|| awaited(cell))
+}
+
+fn awaited(cell: &Cell) -> Option<&'static str> {
+    let stages = &cell.figures.stages;
+    let (stage, resource) = WAITS.iter().max_by_key(|(stage, _)| stages.get(*stage))?;
+    (stages.get(*stage) > stages.total() / WAIT_PART).then_some(*resource)
+}
+
+/// `98 % cores`
+pub fn used(used: &Usage) -> String {
+    format!("{:3.0} % {}", 100.0 * used.share, used.resource)
 }

@@ -1,28 +1,36 @@
-//! `phaselink compare`: drives side by side, over block sizes and queue depths.
+//! `phaselink compare`: drives side by side, doing the same work.
 
 mod causes;
 mod findings;
 mod json;
+mod label;
+mod points;
 mod text;
+mod trust;
 
 use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
+use phaselink_core::figures::Figures;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::precision::Measurement;
+use phaselink_core::predict::{Usage, usage};
+use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::workload::{Job, JobFile, Limits, fio};
+use phaselink_core::workload::Job;
 use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
+use crate::input::Described;
+use crate::intervals::{Doubted, IntervalFlags, Subject};
 use crate::progress::Progress;
-use crate::{input, output};
+use crate::{input, intervals, output, precision};
+use label::{Label, Named};
+use points::{Point, PointFlags};
 
 /// What is compared when no drive is named.
 const SET_DEFAULT: &str = "interfaces";
-/// More cells than this are a mistake, or work for a script.
-const CELLS_MAX: usize = 10_000;
 
 const EXAMPLES: &str = include_str!("../../help/compare.txt");
 
@@ -33,65 +41,60 @@ pub struct Arguments {
     /// Drive files, or names of shipped drives
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
-    /// Block sizes, separated by commas
-    #[arg(long, value_name = "LIST", default_value = "512,4k", value_delimiter = ',')]
-    bs: Vec<String>,
-    /// Numbers of requests kept outstanding, separated by commas
-    #[arg(long, value_name = "LIST", default_value = "1,32", value_delimiter = ',')]
-    iodepth: Vec<String>,
-    /// What is done: read, write, rw, randread, randwrite or randrw
-    #[arg(long, default_value = "randread")]
-    rw: String,
-    /// Requests for each line of the table
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
-    ios: u64,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
+    /// Run each line until mean and p99 are known so well with 95 % confidence, as in 1%, or until the job ends
+    #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
+    precision: Option<f64>,
+    #[command(flatten)]
+    intervals: IntervalFlags,
+    #[command(flatten)]
+    points: PointFlags,
     #[command(flatten)]
     flags: DriveFlags,
 }
 
-/// What is run: every job on every drive.
+/// What is run: every point on every drive.
 struct Comparison {
+    described: Vec<Described>,
     drives: Vec<Drive>,
-    /// Jobs of one size and depth, in the order in which they are printed.
+    intervals: IntervalFlags,
+    /// How well mean and p99 are to be known, if that ends a run.
+    precision: Option<f64>,
     points: Vec<Point>,
-    rw: String,
-    ios: u64,
+    /// Options of the jobs besides their sizes, as `name=value`.
+    options: Vec<String>,
     seed: u64,
     /// Overrides as typed.
     set: Vec<String>,
 }
 
-/// A block size and a queue depth, with the job on each drive whose queues are long enough for it.
-struct Point {
-    bytes: u32,
-    iodepth: u32,
-    jobs: Vec<Option<Job>>,
-}
-
 /// The result of one drive at one point.
 struct Cell {
     outcome: Outcome,
-    /// Reads and writes together.
+    /// Reads and writes of all jobs together.
     figures: DirectionOutcome,
+    /// How busy each resource was, the busiest first.
+    usage: Vec<Usage>,
+    measurement: Option<Measurement>,
+    doubted: Option<Doubted>,
 }
 
 /// The results of all drives, in their order, at one point; none of a drive whose queues are too short for it.
 struct Group {
-    bytes: u32,
-    iodepth: u32,
+    label: Label,
     cells: Vec<Option<Cell>>,
 }
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let comparison = arguments.resolve()?;
-    let groups = comparison.run()?;
+    let mut groups = comparison.run()?;
+    comparison.doubt(&mut groups);
     match arguments.json {
         true => output::print_json(&output::headed("compare", json::document(&comparison, &groups)))?,
         false => output::print(&text::text(&comparison, &groups))?,
@@ -102,56 +105,24 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 impl Arguments {
     fn resolve(&self) -> Result<Comparison, Problems> {
         let overrides = self.flags.resolve()?;
-        let drives = match self.drives.is_empty() {
+        let described = match self.drives.is_empty() {
             true => {
                 let names: Vec<String> = shipped::set(SET_DEFAULT).into_iter().map(String::from).collect();
                 input::drives(&names, &overrides)?
             }
             false => input::drives(&self.drives, &overrides)?,
         };
-        let cells = self.bs.len() * self.iodepth.len() * drives.len();
-        if cells > CELLS_MAX {
-            let found = format!("{cells} combinations of drive, block size and depth");
-            return Err(Problem::new("command line", None, found, format!("at most {CELLS_MAX}")).into());
-        }
-        let points = self.bs.iter().flat_map(|bs| self.iodepth.iter().map(move |iodepth| (bs, iodepth)));
+        let drives: Vec<Drive> = described.iter().map(|described| described.drive.clone()).collect();
         Ok(Comparison {
-            points: input::all(points.map(|(bs, iodepth)| self.point(bs, iodepth, &drives)))?,
+            points: self.points.resolve(&drives, self.precision.map(|_| precision::IOS_MAX))?,
+            options: self.points.options()?,
+            intervals: self.intervals,
+            precision: self.precision,
+            described,
             drives,
-            rw: self.rw.clone(),
-            ios: self.ios,
             seed: self.seed,
             set: self.flags.texts(),
         })
-    }
-
-    fn point(&self, bs: &str, iodepth: &str, drives: &[Drive]) -> Result<Point, Problems> {
-        let ios = self.ios.to_string();
-        // Only the number of requests ends a job: without io_size it would end with the drive's last byte.
-        let options =
-            [("rw", self.rw.as_str()), ("bs", bs), ("iodepth", iodepth), ("number_ios", &ios), ("io_size", "1024p")];
-        let file = fio::from_flags(&options)?;
-        let jobs: Vec<Option<Job>> = input::all(drives.iter().map(|drive| job_on(drive, &file)))?;
-        if let Some(job) = jobs.iter().flatten().next() {
-            return Ok(Point { bytes: job.read_blocks[0].bytes, iodepth: job.iodepth, jobs });
-        }
-        // No queue is long enough: each says so.
-        let problems = input::all(drives.iter().map(|drive| file.resolve(&drive.limits(), &Default::default())));
-        Err(problems.err().unwrap_or_default())
-    }
-}
-
-/// The job on a drive; none if only the drive's queues are too short for it.
-fn job_on(drive: &Drive, file: &JobFile) -> Result<Option<Job>, Problems> {
-    let limits = drive.limits();
-    let problems = match file.resolve(&limits, &Default::default()) {
-        Ok(jobs) => return Ok(jobs.into_iter().next()),
-        Err(problems) => problems,
-    };
-    let endless = Limits { queue_entries: u32::MAX, ..limits };
-    match file.resolve(&endless, &Default::default()) {
-        Ok(_) => Ok(None),
-        Err(_) => Err(problems),
     }
 }
 
@@ -159,25 +130,71 @@ impl Comparison {
     /// Run all of it, on all processors.
     fn run(&self) -> Result<Vec<Group>, Problems> {
         let pairs = self.points.iter().flat_map(|point| self.drives.iter().zip(&point.jobs));
-        let simulation = |drive, job: &Option<Job>| {
-            job.as_ref().map(|job| Simulation::new(drive, std::slice::from_ref(job), self.seed)).transpose()
+        let simulation = |(drive, jobs): (_, &Option<Vec<Job>>)| {
+            jobs.as_ref().map(|jobs| Simulation::new(drive, jobs, self.seed)).transpose()
         };
-        let mut simulations = input::all(pairs.map(|(drive, job)| simulation(drive, job)))?;
+        let mut simulations = input::all(pairs.clone().map(simulation))?;
         let progress = Progress::of(simulations.iter().flatten().count());
-        simulations.par_iter_mut().flatten().for_each(|simulation| progress.drive(simulation, || false));
+        let ran = simulations.par_iter_mut().map(|simulation| {
+            let simulation = simulation.as_mut()?;
+            let measurement = self.run_one(simulation, &progress);
+            Some((simulation.outcome(), measurement))
+        });
+        let ran: Vec<Option<(Outcome, Option<Measurement>)>> = ran.collect();
         progress.finish();
-        let mut cells = simulations.iter().map(|simulation| simulation.as_ref().map(|run| Cell::from(run.outcome())));
+        let mut cells = ran.into_iter().zip(pairs).map(|(ran, (drive, jobs))| {
+            let (outcome, measurement) = ran?;
+            Some(Cell { measurement, ..Cell::new(drive, jobs.as_ref()?, outcome) })
+        });
         let group = |point: &Point| Group {
-            bytes: point.bytes,
-            iodepth: point.iodepth,
+            label: point.label.clone(),
             cells: cells.by_ref().take(self.drives.len()).collect(),
         };
         Ok(self.points.iter().map(group).collect())
     }
 }
 
-impl From<Outcome> for Cell {
-    fn from(outcome: Outcome) -> Cell {
+impl Comparison {
+    /// Run to the end, or to the precision that is asked for.
+    fn run_one(&self, simulation: &mut Simulation, progress: &Progress) -> Option<Measurement> {
+        match self.precision {
+            Some(share) => Some(precision::measure(simulation, share, || false)),
+            None => {
+                progress.drive(simulation, || false);
+                None
+            }
+        }
+    }
+
+    /// Give every cell the intervals of its figures, if they are asked for.
+    fn doubt(&self, groups: &mut [Group]) {
+        let pairs = self.points.iter().flat_map(|point| self.described.iter().map(move |it| (point, it)));
+        let cells = groups.iter().flat_map(|group| &group.cells);
+        let subjects = pairs.zip(cells).filter_map(|(subject, cell)| {
+            let central = intervals::of_run(&Figures::of(&cell.as_ref()?.outcome));
+            Some(Subject { draws: self.intervals.draws_of(&subject.1.drive)?, central, subject })
+        });
+        let subjects: Vec<_> = subjects.collect();
+        let progress = Progress::of(subjects.iter().map(|subject| subject.draws.count()).sum());
+        let doubted = intervals::intervals(subjects, |(point, described), draws, draw| {
+            let drive = described.drawn(draws, draw)?;
+            let mut simulation = Simulation::new(&drive, &point.written.on(&drive.limits()).ok()?, self.seed).ok()?;
+            self.run_one(&mut simulation, &progress);
+            Some(intervals::of_run(&Figures::of(&simulation.outcome())))
+        });
+        progress.finish();
+        let cells = groups.iter_mut().flat_map(|group| group.cells.iter_mut().flatten());
+        cells.zip(doubted).for_each(|(cell, doubted)| cell.doubted = Some(doubted));
+    }
+}
+
+/// Which sizes of the jobs are worth naming.
+fn named(groups: &[Group]) -> Named {
+    Named::of(groups.iter().map(|group| &group.label))
+}
+
+impl Cell {
+    fn new(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Cell {
         let mut figures = DirectionOutcome::default();
         for (_, direction) in outcome.jobs.iter().flat_map(|job| job.directions()) {
             figures.ios += direction.ios;
@@ -186,7 +203,7 @@ impl From<Outcome> for Cell {
             figures.total.merge(&direction.total);
             figures.stages.add(&direction.stages);
         }
-        Cell { outcome, figures }
+        Cell { usage: usage(drive, jobs, &outcome), outcome, figures, measurement: None, doubted: None }
     }
 }
 

@@ -6,34 +6,38 @@ use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Latency;
 use phaselink_core::report::Table;
 
-use super::{Cell, Comparison, Group, findings};
+use super::label::shared;
+use super::{Cell, Comparison, Group, Point, findings, trust};
 use crate::describe;
 use crate::output::{Style, styled, with_bold_head};
 
-const COLUMNS: [&str; 9] = ["mean us", "p50", "p99", "p99.9", "kIOPS", "GB/s", "link %", "cores", "uJ/IO"];
+const COLUMNS: [&str; 9] = ["mean us", "p50", "p99", "p99.9", "kIOPS", "GB/s", "cores", "uJ/IO", "active"];
 
 /// The whole page.
 pub fn text(comparison: &Comparison, groups: &[Group]) -> String {
-    let mut text = heading(comparison);
+    let mut text = heading(comparison, groups);
     text.push('\n');
     text.push_str(&with_bold_head(&table(comparison, groups).to_string()));
     for finding in gaps(comparison, groups).into_iter().chain(findings::findings(&comparison.drives, groups)) {
         let _ = write!(text, "\n{}", describe::wrapped(&finding, "  "));
     }
+    text.push_str(&trust::text(comparison, groups));
     text
 }
 
 /// What is done, and over which memory, link and host.
-fn heading(comparison: &Comparison) -> String {
+fn heading(comparison: &Comparison, groups: &[Group]) -> String {
     let drives = &comparison.drives;
     let title = format!(
-        "{}: {}, {} for each line, seed {}",
+        "{}: {}, seed {}",
         describe::counted(drives.len() as u64, "drive"),
-        describe::requests(&comparison.rw),
-        describe::counted(comparison.ios, "request"),
-        comparison.seed,
+        work(comparison, groups),
+        comparison.seed
     );
     let mut text = format!("{}\n\n", styled(&title, Style::Bold));
+    for line in notes(comparison, groups) {
+        let _ = writeln!(text, "{line}");
+    }
     for (label, describe) in [
         ("memory", describe::memory as fn(&Drive) -> String),
         ("write", describe::promise),
@@ -53,6 +57,44 @@ fn heading(comparison: &Comparison) -> String {
     text
 }
 
+/// What all lines have in common: `random reads, 20,000 requests for each line`.
+fn work(comparison: &Comparison, groups: &[Group]) -> String {
+    let Some(rw) = groups.first().and_then(|group| group.label.rw) else {
+        let summary =
+            comparison.points.first().and_then(|point| point.written.summary.lines().next()).unwrap_or_default();
+        return summary.trim_start_matches("Jobs: ").trim_start_matches("Job: ").to_string();
+    };
+    let requests = describe::requests(rw);
+    if let Some(share) = comparison.precision {
+        return format!("{requests}, until mean and p99 are known to {} %", 100.0 * share);
+    }
+    match shared(comparison.points.iter().map(ios)).flatten() {
+        Some(ios) => format!("{requests}, {} for each line", describe::counted(ios, "request")),
+        None => String::from(requests),
+    }
+}
+
+/// Requests of a line, if their number ends it.
+fn ios(point: &Point) -> Option<u64> {
+    let jobs = point.jobs.iter().flatten().next()?;
+    jobs.iter().map(|job| job.ios?.checked_mul(job.threads.into())).try_fold(0u64, |sum, ios| sum.checked_add(ios?))
+}
+
+/// How threads wait, options besides the sizes, and notes on traces.
+fn notes(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
+    let is_asynchronous = groups.iter().any(|group| group.label.iodepth != Some(1));
+    let mut notes = vec![String::from(match is_asynchronous {
+        false => "job      each thread waits for its request before it makes the next, as with read() and write()",
+        true => "job      a thread keeps as many requests under way as its depth, as with libaio or io_uring",
+    })];
+    if !comparison.options.is_empty() {
+        notes.push(format!("options  {}", comparison.options.join(" ")));
+    }
+    let summaries = comparison.points.iter().take(1).flat_map(|point| point.written.summary.lines().skip(1));
+    notes.extend(summaries.map(|note| format!("trace    {note}")));
+    notes
+}
+
 /// One line if the drives have this part in common, otherwise one for each.
 fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&Drive) -> String) {
     let described: Vec<String> = drives.iter().map(describe).collect();
@@ -67,42 +109,47 @@ fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&
 }
 
 fn table(comparison: &Comparison, groups: &[Group]) -> Table {
-    let mut table = Table::new().left("block").right("depth").left("drive");
+    let named = super::named(groups);
+    let mut table = Table::new().left("block");
+    for heading in named.headings() {
+        table = table.right(heading);
+    }
+    table = table.left("drive");
     for column in COLUMNS {
         table = table.right(column);
     }
+    table = table.left("busiest");
     for group in groups {
         table.group();
-        let mut labels = [describe::size(group.bytes.into()), group.iodepth.to_string()];
+        let mut labels = named.cells(&group.label);
         for (drive, cell) in comparison.drives.iter().zip(&group.cells) {
-            let labels = std::mem::take(&mut labels);
-            table
-                .row(cell.as_ref().map_or_else(|| blank(&labels, &drive.name), |cell| row(&labels, &drive.name, cell)));
+            let figures = cell.as_ref().map_or_else(blank, figures);
+            table.row(labels.iter().cloned().chain([drive.name.clone()]).chain(figures));
+            // The labels of a group stand in its first row alone.
+            labels.fill(String::new());
         }
     }
     table
 }
 
-/// The labels of a group stand in its first row alone.
-fn row(labels: &[String; 2], drive: &str, cell: &Cell) -> Vec<String> {
+fn figures(cell: &Cell) -> Vec<String> {
     let (outcome, latency) = (&cell.outcome, &cell.figures.total);
-    let mut row = labels.to_vec();
-    row.extend([String::from(drive), describe::figure(latency.mean_ns() / 1e3)]);
-    row.extend([50.0, 99.0, 99.9].map(|percent| percentile(latency, percent)));
-    row.extend([
+    let mut figures = vec![describe::figure(latency.mean_ns() / 1e3)];
+    figures.extend([50.0, 99.0, 99.9].map(|percent| percentile(latency, percent)));
+    figures.extend([
         describe::figure(outcome.iops() / 1e3),
         describe::figure(outcome.bytes_per_s() / 1e9),
-        format!("{:.0}", 100.0 * cell.link_busy()),
         format!("{:.2}", outcome.busy_cores()),
         describe::figure(outcome.joules_per_io() * 1e6),
+        describe::figure(outcome.joules_per_io_above_idle() * 1e6),
+        cell.usage.first().map_or(String::new(), findings::used),
     ]);
-    row
+    figures
 }
 
-/// The row of a drive whose queues are too short for the depth.
-fn blank(labels: &[String; 2], drive: &str) -> Vec<String> {
-    let figures = COLUMNS.iter().map(|_| String::from("-"));
-    labels.iter().cloned().chain([String::from(drive)]).chain(figures).collect()
+/// The figures of a drive whose queues are too short for the depth.
+fn blank() -> Vec<String> {
+    COLUMNS.iter().map(|_| String::from("-")).chain([String::from("queues too short")]).collect()
 }
 
 /// A sentence on each drive that has no figures somewhere.
@@ -110,8 +157,9 @@ fn gaps(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
     let has_gap = |number: usize| groups.iter().any(|group| group.cells[number].is_none());
     let gap = |(number, drive): (usize, &Drive)| {
         let slots = drive.limits().queue_slots();
-        has_gap(number)
-            .then(|| format!("{}: its queues hold {slots} requests, so that deeper lines are empty.", drive.name))
+        has_gap(number).then(|| {
+            format!("{}: its queues hold {slots} requests, so that lines with more under way are empty.", drive.name)
+        })
     };
     comparison.drives.iter().enumerate().filter_map(gap).collect()
 }

@@ -12,11 +12,9 @@ use phaselink_core::uncertainty::Draws;
 use rayon::prelude::*;
 
 use super::experiment::Experiments;
-use crate::input;
 use crate::progress::Progress;
+use crate::{input, intervals};
 
-/// Seed of the draws.
-const SEED: u64 = 1;
 /// Ends of a range to which a constant is moved.
 const ENDS: usize = 2;
 
@@ -71,7 +69,7 @@ pub fn intervals(
     rows: Vec<Row>,
     draws: usize,
 ) -> Result<Vec<Row>, Problems> {
-    let draws = Draws::of(experiments.runs.iter().map(|run| &run.drive), draws, SEED);
+    let draws = Draws::of(experiments.runs.iter().map(|run| &run.drive), draws, intervals::SEED);
     let progress = Progress::of(draws.count() * experiments.runs.len());
     let drawn = (0..draws.count())
         .into_par_iter()

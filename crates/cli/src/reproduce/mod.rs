@@ -14,6 +14,7 @@ use phaselink_core::reproduce::{Dependence, Row, Verdict};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
+use crate::intervals::IntervalFlags;
 use crate::output::Target;
 use crate::progress::Progress;
 use crate::{input, output};
@@ -38,18 +39,13 @@ pub struct Arguments {
     /// List the papers
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     list: bool,
-    /// Draw all constants in doubt from their ranges, and print the interval in which nine draws of ten lie
-    #[arg(long, value_name = "DRAWS", num_args = 0..=1, require_equals = true, default_missing_value = DEFAULT_DRAWS)]
-    intervals: Option<usize>,
+    #[command(flatten)]
+    intervals: IntervalFlags,
     /// Measure which constants in doubt move each result, by moving them one at a time; with DIR, write what was found
     /// into DIR/PAPER/depends_on.csv
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     depends: Option<Option<PathBuf>>,
 }
-
-/// Fewest draws that an interval can be told from.
-const DRAWS_MIN: usize = 20;
-const DEFAULT_DRAWS: &str = "40";
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
@@ -94,8 +90,8 @@ impl Arguments {
             );
         }
         let rows = experiments.judge(outcomes);
-        match self.intervals {
-            Some(draws) => doubt::intervals(experiments, outcomes, rows, draws.max(DRAWS_MIN)),
+        match self.intervals.draws() {
+            Some(draws) => doubt::intervals(experiments, outcomes, rows, draws),
             None => Ok(rows),
         }
     }

@@ -10,11 +10,6 @@ fn every_plan_loads_and_its_runs_fit_their_drives() {
 }
 
 #[test]
-fn the_default_number_of_draws_is_that_of_the_library() {
-    assert_eq!(DEFAULT_DRAWS.parse(), Ok(phaselink_core::uncertainty::DRAWS_DEFAULT));
-}
-
-#[test]
 #[ignore = "`make depends-check`, after `make depends`, which takes some minutes"]
 fn dependence_is_measured_for_all_constants_that_are_in_doubt() {
     for paper in papers::all() {

@@ -3,22 +3,27 @@
 pub mod workload;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phaselink_core::drive_file::shipped;
+use phaselink_core::figures::Figures;
 use phaselink_core::ledger::Outcome;
+use phaselink_core::precision::Measurement;
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
+use phaselink_core::uncertainty::Draws;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
+use crate::input::Described;
+use crate::intervals::{Doubted, IntervalFlags, Subject};
 use crate::output::{self, Target};
 use crate::progress::Progress;
-use crate::{input, interrupt};
-use workload::WorkloadFlags;
+use crate::{describe, input, interrupt, intervals, precision};
+use workload::{Workload, WorkloadFlags};
 
 /// Steps of a timeline: as many as the viewer shows without delay.
 const TIMELINE_STEPS_MAX: usize = 200_000;
@@ -38,6 +43,11 @@ pub struct Arguments {
     /// Move real bytes, and check what every read returns
     #[arg(long)]
     verify: bool,
+    /// Run until mean and p99 are known so well with 95 % confidence, as in 1%, or until the job ends
+    #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
+    precision: Option<f64>,
+    #[command(flatten)]
+    intervals: IntervalFlags,
     #[command(flatten)]
     workload: WorkloadFlags,
     #[command(flatten)]
@@ -68,13 +78,20 @@ struct Targets {
     timeline: Option<Target>,
 }
 
+/// What a run is worth.
+struct Trust {
+    measurement: Option<Measurement>,
+    doubted: Option<Doubted>,
+}
+
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
-    let workload = arguments.workload.resolve(&drive.limits())?;
+    let described = Described::read(&arguments.drive, &arguments.flags.resolve()?)?;
+    let drive = &described.drive;
+    let workload = arguments.workload()?.resolve(&drive.limits())?;
     let mut simulation = match arguments.verify {
-        true => Simulation::with_data(&drive, &workload.jobs, arguments.seed)?,
-        false => Simulation::new(&drive, &workload.jobs, arguments.seed)?,
+        true => Simulation::with_data(drive, &workload.jobs, arguments.seed)?,
+        false => Simulation::new(drive, &workload.jobs, arguments.seed)?,
     };
     let stopped = interrupt::flag();
     let targets = arguments.results.open()?;
@@ -82,14 +99,25 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         simulation.record(TIMELINE_STEPS_MAX);
     }
     let progress = Progress::of(1);
-    progress.drive(&mut simulation, || stopped.load(Ordering::Relaxed));
+    let measurement = arguments.run(&mut simulation, &progress, &stopped);
     progress.finish();
-    let outcome = simulation.outcome();
-    let document = output::headed("run", report::json(&outcome, drive.resolved()));
+    let mut outcome = simulation.outcome();
+    outcome.finished |= measurement.as_ref().is_some_and(Measurement::is_known);
+    let doubted = match outcome.finished {
+        true => arguments.doubted(&described, &workload, &outcome, &stopped),
+        false => None,
+    };
+    outcome.finished &= !stopped.load(Ordering::Relaxed);
+    let trust = Trust { measurement, doubted };
+    let mut document = output::headed("run", report::json(&outcome, drive.resolved()));
+    arguments.add_trust(&mut document["phaselink"], &trust);
     targets.write(&simulation, &outcome, &document)?;
     match arguments.results.json {
         Some(None) => output::print_json(&document)?,
-        _ => output::print(&format!("{}{}", workload.summary, report::summary(&outcome)))?,
+        _ => {
+            let trust = arguments.trust_text(&trust);
+            output::print(&format!("{}{}{trust}", workload.summary, report::summary(&outcome)))?;
+        }
     }
     for problem in simulation.data_problems() {
         eprintln!("error: {problem}");
@@ -99,6 +127,66 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         true if simulation.data_problems().is_empty() => Ending::Fine,
         true => Ending::Off,
     })
+}
+
+impl Arguments {
+    fn workload(&self) -> Result<WorkloadFlags, Problems> {
+        Ok(match self.precision {
+            Some(_) => self.workload.ending_after(precision::IOS_MAX),
+            None => self.workload.clone(),
+        })
+    }
+
+    /// Run to the end, or to the precision that is asked for.
+    fn run(&self, simulation: &mut Simulation, progress: &Progress, stopped: &AtomicBool) -> Option<Measurement> {
+        let stop = || stopped.load(Ordering::Relaxed);
+        match self.precision {
+            Some(share) => Some(precision::measure(simulation, share, stop)),
+            None => {
+                progress.drive(simulation, stop);
+                None
+            }
+        }
+    }
+
+    /// The intervals of all figures, if they are asked for.
+    fn doubted(
+        &self,
+        described: &Described,
+        workload: &Workload,
+        outcome: &Outcome,
+        stopped: &AtomicBool,
+    ) -> Option<Doubted> {
+        let draws = self.intervals.draws_of(&described.drive)?;
+        let progress = Progress::of(draws.count());
+        let drawn = |_: &(), draws: &Draws, draw| {
+            let drive = described.drawn(draws, draw)?;
+            let mut simulation = Simulation::new(&drive, &workload.on(&drive.limits())?, self.seed).ok()?;
+            self.run(&mut simulation, &progress, stopped);
+            Some(intervals::of_run(&Figures::of(&simulation.outcome())))
+        };
+        let central = intervals::of_run(&Figures::of(outcome));
+        let doubted = intervals::intervals(vec![Subject { draws, central, subject: () }], drawn).pop();
+        progress.finish();
+        doubted
+    }
+
+    fn add_trust(&self, document: &mut Value, trust: &Trust) {
+        if let Some((measurement, share)) = trust.measurement.as_ref().zip(self.precision) {
+            document["precision"] = precision::json(measurement, share);
+        }
+        if let Some(doubted) = &trust.doubted {
+            document["intervals"] = doubted.json();
+        }
+    }
+
+    fn trust_text(&self, trust: &Trust) -> String {
+        let measurement = trust.measurement.as_ref().zip(self.precision);
+        let known = measurement
+            .map(|(measurement, share)| format!("\n{}", describe::wrapped(&precision::text(measurement, share), "  ")));
+        let doubted = trust.doubted.as_ref().map(|doubted| format!("\n{}", intervals::table_of_run(doubted)));
+        [known, doubted].into_iter().flatten().collect()
+    }
 }
 
 impl ResultFlags {

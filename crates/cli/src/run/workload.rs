@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::workload::{Job, JobFile, Limits, Trace, fio, with_defaults};
+use phaselink_core::workload::{Job, JobFile, Limits, Trace, fio, has_end, with_defaults};
 
 use crate::{describe, input};
 
-/// As typed.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Workload, in the terms of fio")]
+const HEADING: &str = "Workload, in the terms of fio";
+
+/// Sizes of a job, one of each, and what else it is.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = HEADING)]
 pub struct WorkloadFlags {
-    /// What is done: read, write, rw, randread, randwrite or randrw [default: randread]
-    #[arg(long)]
-    rw: Option<String>,
     /// Block size [default: 4k]
     #[arg(long, value_name = "BYTES")]
     bs: Option<String>,
@@ -24,6 +23,17 @@ pub struct WorkloadFlags {
     /// Threads [default: 1]
     #[arg(long, value_name = "N")]
     numjobs: Option<String>,
+    #[command(flatten)]
+    job: JobFlags,
+}
+
+/// All of a job but its sizes.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = HEADING)]
+pub struct JobFlags {
+    /// What is done: read, write, rw, randread, randwrite or randrw [default: randread]
+    #[arg(long)]
+    rw: Option<String>,
     /// Length of the region, and bytes that a thread does [default: the drive's capacity, and no limit]
     #[arg(long, value_name = "BYTES|%")]
     size: Option<String>,
@@ -63,12 +73,23 @@ pub struct WorkloadFlags {
 pub struct Workload {
     pub jobs: Vec<Job>,
     pub summary: String,
+    written: Written,
+}
+
+/// The jobs of one file, with the traces that they replay by their paths.
+type Part = (JobFile, BTreeMap<String, Trace>);
+
+/// Jobs as they are written, with the traces that they replay, before a drive is known.
+pub struct Written {
+    parts: Vec<Part>,
+    /// What they are, in lines.
+    pub summary: String,
 }
 
 impl WorkloadFlags {
     /// The same with more job files.
     pub fn with_files(mut self, files: Vec<String>) -> WorkloadFlags {
-        self.fio.extend(files);
+        self.job.fio.extend(files);
         self
     }
 
@@ -77,40 +98,84 @@ impl WorkloadFlags {
     /// # Errors
     /// Everything that is wrong with flags, job files and traces, and everything that the drive cannot do.
     pub fn resolve(&self, limits: &Limits) -> Result<Workload, Problems> {
+        let sizes = [("bs", &self.bs), ("iodepth", &self.iodepth), ("numjobs", &self.numjobs)];
+        let sizes: Vec<_> = sizes.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
+        let written = self.job.written(&sizes)?;
+        Ok(Workload { jobs: written.on(limits)?, summary: written.summary.clone(), written })
+    }
+
+    /// The same, where nothing else ends the job after so many requests of each thread.
+    pub fn ending_after(&self, ios: u64) -> WorkloadFlags {
+        let mut flags = self.clone();
+        flags.job.end_after(ios);
+        flags
+    }
+}
+
+impl Workload {
+    /// The same jobs on a drive with other limits; none if it cannot do them.
+    pub fn on(&self, limits: &Limits) -> Option<Vec<Job>> {
+        self.written.on(limits).ok()
+    }
+}
+
+impl JobFlags {
+    /// Read what the flags name, with these sizes for a job that is not in a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with flags, job files and traces.
+    pub fn written(&self, sizes: &[(&str, &str)]) -> Result<Written, Problems> {
         match self.fio.is_empty() {
-            true => self.one_job(limits),
-            false => self.job_files(limits),
+            true => self.one_job(sizes),
+            false => self.job_files(),
         }
     }
 
-    fn job_files(&self, limits: &Limits) -> Result<Workload, Problems> {
-        let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
-        let parts = input::all(files.iter().map(|file| resolved(file, limits)))?;
-        let names: Vec<String> = parts.iter().flat_map(|(jobs, _)| jobs).map(|job| job.name.clone()).collect();
-        let notes: String = parts.iter().map(|(_, notes)| notes.as_str()).collect();
-        let summary = format!("Jobs: {} of {}\n{notes}", describe::listed(&names), describe::listed(&self.fio));
-        Ok(Workload { jobs: parts.into_iter().flat_map(|(jobs, _)| jobs).collect(), summary })
+    /// End the job after so many requests of each thread if nothing else ends it.
+    pub fn end_after(&mut self, ios: u64) {
+        let is_ended = self.given().map_or(true, |given| has_end(&given));
+        if !self.has_files() && !is_ended {
+            self.number_ios = Some(ios.to_string());
+        }
     }
 
-    fn one_job(&self, limits: &Limits) -> Result<Workload, Problems> {
-        let given = self.given()?;
+    /// Whether the jobs are those of files.
+    pub fn has_files(&self) -> bool {
+        !self.fio.is_empty()
+    }
+
+    fn job_files(&self) -> Result<Written, Problems> {
+        let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
+        let names: Vec<String> = files.iter().flat_map(JobFile::names).map(String::from).collect();
+        let parts = with_traces(files)?;
+        let notes: String = parts.iter().map(|(_, traces)| notes(traces)).collect();
+        let summary = format!("Jobs: {} of {}\n{notes}", describe::listed(&names), describe::listed(&self.fio));
+        Ok(Written { parts, summary })
+    }
+
+    fn one_job(&self, sizes: &[(&str, &str)]) -> Result<Written, Problems> {
+        let mut given = self.given()?;
+        // In the order of the help.
+        let place = usize::from(self.rw.is_some());
+        given.splice(place..place, sizes.iter().copied());
         let options = with_defaults(&given);
-        let (jobs, notes) = resolved(&fio::from_flags(&options)?, limits)?;
+        let parts = with_traces(vec![fio::from_flags(&options)?])?;
         let spelt: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let hint = match given.is_empty() {
             true => " (the default; see phaselink run --help)",
             false => "",
         };
-        Ok(Workload { jobs, summary: format!("Job: {}{hint}\n{notes}", spelt.join(" ")) })
+        let notes: String = parts.iter().map(|(_, traces)| notes(traces)).collect();
+        Ok(Written { parts, summary: format!("Job: {}{hint}\n{notes}", spelt.join(" ")) })
     }
 
     /// Options with their values, in the order of the help; those of --option last, so that they count.
-    fn given(&self) -> Result<Vec<(&str, &str)>, Problems> {
+    ///
+    /// # Errors
+    /// Every --option that is no name with a value.
+    pub fn given(&self) -> Result<Vec<(&str, &str)>, Problems> {
         let named = [
             ("rw", &self.rw),
-            ("bs", &self.bs),
-            ("iodepth", &self.iodepth),
-            ("numjobs", &self.numjobs),
             ("size", &self.size),
             ("runtime", &self.runtime),
             ("number_ios", &self.number_ios),
@@ -125,6 +190,16 @@ impl WorkloadFlags {
     }
 }
 
+impl Written {
+    /// The jobs on a drive with these limits.
+    ///
+    /// # Errors
+    /// Everything that the drive cannot do.
+    pub fn on(&self, limits: &Limits) -> Result<Vec<Job>, Problems> {
+        Ok(input::all(self.parts.iter().map(|(file, traces)| file.resolve(limits, traces)))?.concat())
+    }
+}
+
 /// `NAME=VALUE`.
 fn option(text: &str) -> Result<(&str, &str), Problems> {
     let pair = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
@@ -133,11 +208,12 @@ fn option(text: &str) -> Result<(&str, &str), Problems> {
     })
 }
 
-/// The jobs of a file on this drive, and notes on the traces that they replay.
-fn resolved(file: &JobFile, limits: &Limits) -> Result<(Vec<Job>, String), Problems> {
-    let traces = input::traces(file)?;
-    let jobs = file.resolve(limits, &traces)?;
-    Ok((jobs, notes(&traces)))
+/// Job files with the traces that they replay.
+fn with_traces(files: Vec<JobFile>) -> Result<Vec<Part>, Problems> {
+    input::all(files.into_iter().map(|file| {
+        let traces = input::traces(&file)?;
+        Ok((file, traces))
+    }))
 }
 
 fn notes(traces: &BTreeMap<String, Trace>) -> String {

@@ -1,5 +1,6 @@
 //! `phaselink sweep`: all the points of a plan, on all processors, with what has finished kept in a file.
 
+mod drawn;
 mod state_file;
 
 use std::collections::BTreeSet;
@@ -15,10 +16,12 @@ use phaselink_core::sweep::{Figures, Files, Hash, Plan, Refusals, Sweep};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
+use crate::intervals::IntervalFlags;
 use crate::output::Target;
 use crate::output::claims::{self, Role};
 use crate::progress::Progress;
 use crate::{input, interrupt, output};
+use drawn::{Drawn, Work};
 use state_file::StateFile;
 
 const EXAMPLES: &str = include_str!("../../help/sweep.txt");
@@ -42,6 +45,8 @@ pub struct Arguments {
     /// Keep finished runs in this file [default: beside the plan]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
+    #[command(flatten)]
+    intervals: IntervalFlags,
     /// Forget finished runs and start again
     #[arg(long)]
     fresh: bool,
@@ -62,18 +67,31 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     claims::claim(Role::Runs, "--state", &state_path)?;
     let targets = arguments.open()?;
     let mut state = StateFile::open(&state_path, arguments.fresh)?;
-    let pending = pending(&points, &state);
-    tell_kept(points.len() - pending.len(), points.len(), &state);
-    let stopped = interrupt::flag();
-    run(&sweep, &pending, &mut state, &stopped)?;
-    let rows: Vec<Row> = points
+    let drawn = match arguments.intervals.draws() {
+        Some(count) => drawn::of(&sweep, &points, count)?,
+        None => Vec::new(),
+    };
+    let work: Vec<Work> = points
         .iter()
-        .filter_map(|(point, hash)| Some(Row { point: *point, hash: *hash, figures: state.figures(*hash)? }))
+        .map(|(point, hash)| Work { point: *point, draw: None, hash: *hash })
+        .chain(drawn.iter().flat_map(Drawn::work))
         .collect();
-    if rows.len() < points.len() {
-        tell_stopped(rows.len(), points.len(), &state);
+    let pending = pending(&work, &state);
+    let noun = if drawn.is_empty() { "points" } else { "runs" };
+    tell_kept(work.len() - pending.len(), work.len(), noun, &state);
+    let stopped = interrupt::flag();
+    run(&sweep, &drawn, &pending, &mut state, &stopped)?;
+    let done = work.iter().filter(|work| state.figures(work.hash).is_some()).count();
+    if done < work.len() {
+        tell_stopped(done, work.len(), noun, &state);
         return Ok(Ending::Interrupted);
     }
+    let intervals: Vec<_> = drawn.iter().map(|drawn| drawn.intervals(sweep.plan(), &state)).collect();
+    let row = |(place, (point, hash)): (usize, &(usize, Hash))| {
+        let intervals = intervals.get(place).map(Vec::as_slice);
+        Some(Row { point: *point, hash: *hash, figures: state.figures(*hash)?, intervals })
+    };
+    let rows: Vec<Row> = points.iter().enumerate().filter_map(row).collect();
     arguments.print(sweep.plan(), &rows, targets)?;
     Ok(Ending::Fine)
 }
@@ -199,18 +217,24 @@ fn files(plan: &Plan, folder: &Path) -> Result<Files, Problems> {
     problems.or(files)
 }
 
-/// The points that have not run, each hash once.
-fn pending(points: &Points, state: &StateFile) -> Vec<(usize, Hash)> {
+/// What has not run, each hash once.
+fn pending(work: &[Work], state: &StateFile) -> Vec<Work> {
     let mut seen = BTreeSet::new();
-    let is_new = |(_, hash): &&(usize, Hash)| state.figures(*hash).is_none() && seen.insert(*hash);
-    points.iter().filter(is_new).copied().collect()
+    let is_new = |work: &&Work| state.figures(work.hash).is_none() && seen.insert(work.hash);
+    work.iter().filter(is_new).copied().collect()
 }
 
 /// Run the points on all processors until they are done, or until `stopped`.
 ///
 /// # Errors
 /// If the state file can no longer be written; what was written before is kept.
-fn run(sweep: &Sweep, pending: &[(usize, Hash)], state: &mut StateFile, stopped: &AtomicBool) -> Result<(), Problems> {
+fn run(
+    sweep: &Sweep,
+    drawn: &[Drawn],
+    pending: &[Work],
+    state: &mut StateFile,
+    stopped: &AtomicBool,
+) -> Result<(), Problems> {
     let progress = Progress::of(pending.len());
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
@@ -219,14 +243,14 @@ fn run(sweep: &Sweep, pending: &[(usize, Hash)], state: &mut StateFile, stopped:
     // One queue for all threads: points near each other share drives, and none is left waiting behind a long one.
     rayon::broadcast(|_| {
         let mut resolver = sweep.resolver();
-        while let Some((point, hash)) = pending.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !is_over()) {
-            let ran = resolver.simulation(*point).map(|mut simulation| {
+        while let Some(work) = pending.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !is_over()) {
+            let ran = work.simulation(&mut resolver, drawn).map(|mut simulation| {
                 progress.drive(&mut simulation, is_over);
                 simulation.outcome()
             });
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = ran.and_then(|outcome| match outcome.finished {
-                true => shared.0.add(*hash, Figures::of(&outcome)),
+                true => shared.0.add(work.hash, Figures::of(&outcome)),
                 false => Ok(()),
             });
             if let Err(problems) = kept {
@@ -240,15 +264,15 @@ fn run(sweep: &Sweep, pending: &[(usize, Hash)], state: &mut StateFile, stopped:
 }
 
 /// Say on standard error how much of a sweep is not run again.
-fn tell_kept(kept: usize, points: usize, state: &StateFile) {
+fn tell_kept(kept: usize, points: usize, noun: &str, state: &StateFile) {
     if kept > 0 {
         let (kept, points) = (units::grouped(kept as u64), units::grouped(points as u64));
-        eprintln!("{kept} of {points} points have run before ({}; --fresh forgets them)", state.path());
+        eprintln!("{kept} of {points} {noun} have run before ({}; --fresh forgets them)", state.path());
     }
 }
 
 /// Say how to go on.
-fn tell_stopped(done: usize, points: usize, state: &StateFile) {
+fn tell_stopped(done: usize, points: usize, noun: &str, state: &StateFile) {
     let (done, points) = (units::grouped(done as u64), units::grouped(points as u64));
-    eprintln!("stopped: {done} of {points} points are in {}; the same command goes on from there", state.path());
+    eprintln!("stopped: {done} of {points} {noun} are in {}; the same command goes on from there", state.path());
 }

@@ -303,6 +303,16 @@ impl Engine {
         self.recorder.completed()
     }
 
+    /// Requests counted so far, without those in a ramp.
+    pub fn counted(&self) -> u64 {
+        self.recorder.counted()
+    }
+
+    /// Latencies of all requests counted so far.
+    pub fn latency(&self) -> crate::ledger::Latency {
+        self.recorder.latency()
+    }
+
     /// The architecture: every event, and who hears of it.
     #[inline]
     fn route(&mut self, now: Time, event: Event) {

@@ -2,7 +2,7 @@
 
 use crate::drive::Drive;
 use crate::engine::power::PowerModel;
-use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Outcome, WireUse};
+use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, WireUse};
 use crate::request::Op;
 use crate::request::Request;
 use crate::time::{Span, Time};
@@ -71,6 +71,20 @@ impl Recorder {
     /// Requests completed so far, those in the ramp included.
     pub fn completed(&self) -> u64 {
         self.completed
+    }
+
+    /// Requests counted so far, without those in the ramp.
+    pub fn counted(&self) -> u64 {
+        self.jobs.iter().map(|job| job.outcome.read.ios + job.outcome.write.ios).sum()
+    }
+
+    /// Latencies of all requests counted so far.
+    pub fn latency(&self) -> Latency {
+        let mut latency = Latency::default();
+        for (_, direction) in self.jobs.iter().flat_map(|job| job.outcome.directions()) {
+            latency.merge(&direction.total);
+        }
+        latency
     }
 
     /// Time of the last completion.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::engine::Engine;
-use crate::ledger::Outcome;
 use crate::ledger::trace::Trace;
+use crate::ledger::{Latency, Outcome};
 use crate::problem::Problems;
 use crate::time::Span;
 use crate::workload::{Job, JobFile, JobPlace, Limits, problems_together};
@@ -96,6 +96,16 @@ impl Simulation {
             .chain(by_time)
             .fold(None, |most: Option<f64>, share| Some(most.map_or(share, |most| most.max(share))));
         share.map(|share| share.min(1.0))
+    }
+
+    /// Requests counted so far, without those in a ramp.
+    pub fn counted(&self) -> u64 {
+        self.engine.counted()
+    }
+
+    /// Latencies of all requests counted so far.
+    pub fn latency(&self) -> Latency {
+        self.engine.latency()
     }
 
     /// What has been measured so far.

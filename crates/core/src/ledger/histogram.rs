@@ -42,6 +42,15 @@ impl Histogram {
         }
     }
 
+    /// What was counted since this was as `earlier` is.
+    pub fn without(&self, earlier: &Histogram) -> Histogram {
+        let mut rest = self.clone();
+        for (count, before) in rest.counts.iter_mut().zip(&earlier.counts) {
+            *count -= before;
+        }
+        rest
+    }
+
     /// Highest value of each class that has any, in rising order, and how many there are.
     pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let all = self.counts.iter().enumerate();

@@ -47,6 +47,18 @@ impl Latency {
         self.histogram.merge(&other.histogram);
     }
 
+    /// What was counted since this was as `earlier` is; the extremes are those of the whole.
+    pub fn without(&self, earlier: &Latency) -> Latency {
+        Latency {
+            count: self.count - earlier.count,
+            sum_ps: self.sum_ps - earlier.sum_ps,
+            square_sum_ps: self.square_sum_ps - earlier.square_sum_ps,
+            min_ps: self.min_ps,
+            max_ps: self.max_ps,
+            histogram: self.histogram.without(&earlier.histogram),
+        }
+    }
+
     /// Latencies counted.
     pub fn count(&self) -> u64 {
         self.count
@@ -257,6 +269,20 @@ mod tests {
             prop_assert_eq!((merged.count(), merged.sum_ps()), (whole.count(), whole.sum_ps()));
             for percent in [1.0, 50.0, 90.0, 99.0] {
                 prop_assert_eq!(merged.percentile(percent), whole.percentile(percent));
+            }
+        }
+
+        #[test]
+        fn what_was_counted_later_is_the_whole_without_what_came_before(
+            first in prop::collection::vec(0..10_u64.pow(10), 0..40),
+            later in prop::collection::vec(0..10_u64.pow(13), 1..40),
+        ) {
+            let rest = latency_of(&[first.clone(), later.clone()].concat()).without(&latency_of(&first));
+            let alone = latency_of(&later);
+            prop_assert_eq!((rest.count(), rest.sum_ps(), rest.deviation_ns()), (alone.count(), alone.sum_ps(), alone.deviation_ns()));
+            for percent in [1.0, 50.0, 99.0] {
+                let (found, wanted) = (rest.percentile(percent).as_ps(), alone.percentile(percent).as_ps());
+                prop_assert!(found.abs_diff(wanted) * 1000 <= wanted, "{} for {}", found, wanted);
             }
         }
 

@@ -173,6 +173,11 @@ impl Outcome {
         per(self.energy.server_w, self.iops())
     }
 
+    /// What that is above the energy of the idle server in the same time: what the requests themselves cost.
+    pub fn joules_per_io_above_idle(&self) -> f64 {
+        per(self.energy.server_w - self.energy.idle_w, self.iops())
+    }
+
     /// Energy of the device's memory for each request, if it is known; zero if none was served.
     pub fn memory_joules_per_io(&self) -> Option<f64> {
         Some(per(per(self.memory_j?, self.elapsed.as_s()), self.iops()))

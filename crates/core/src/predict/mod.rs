@@ -13,12 +13,14 @@
 
 mod json;
 mod text;
+mod usage;
 
 #[cfg(test)]
 mod tests;
 
 pub use json::json;
 pub use text::{table, text};
+pub use usage::{Usage, usage};
 
 use crate::closed_form::{Class, Demand, Demands, Form, Latency, Parts, Workload};
 use crate::drive::{Drive, Interface};

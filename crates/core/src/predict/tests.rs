@@ -1,7 +1,9 @@
 //! What holds for a request of which nothing but its data is known.
 
-use super::{Form, Parts, predict, predict_job, text};
+use super::{Form, Parts, predict, predict_job, text, usage};
 use crate::drive::Drive;
+use crate::drive_file::Override;
+use crate::simulation::simulate;
 use crate::workload::Job;
 
 #[test]
@@ -19,4 +21,36 @@ fn a_request_without_a_closed_form_has_bounds_and_no_latency() {
     }
     prediction.jobs = vec![bare];
     assert!(text(&prediction).contains("no closed form of its latency"));
+}
+
+/// The busiest resource of reads on a shipped drive, changed by `set`, and its share.
+fn busiest(name: &str, set: &[&str], job: Job) -> (String, f64) {
+    let overrides: Vec<Override> = set.iter().map(|text| Override::parse(text).unwrap()).collect();
+    let shipped = crate::drive_file::shipped::find(name).unwrap();
+    let drive = Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap();
+    let jobs = [Job { ios: Some(3000 / u64::from(job.threads)), ..job }];
+    let first = usage(&drive, &jobs, &simulate(&drive, &jobs, 1).unwrap()).remove(0);
+    (first.resource, first.share)
+}
+
+#[test]
+fn the_resource_that_is_full_is_the_busiest_wherever_it_lies() {
+    let deep = || Job { iodepth: 32, ..Job::named("deep") };
+    for (drive, set, job, resource, least) in [
+        ("nvme-polled", &[][..], deep(), "cores", 0.95),
+        ("nvme-polled", &[], Job { threads: 8, iodepth: 4, ..deep() }, "wire to host", 0.95),
+        // At random some banks are idle while others are asked by many.
+        ("dc-express", &["media.read_ns=40000"], deep(), "media banks", 0.75),
+        ("dc-express", &["link.preset=gen4-x4"], deep(), "media buses", 0.95),
+    ] {
+        let (found, share) = busiest(drive, set, job);
+        assert_eq!(found, resource, "{drive} {set:?}");
+        assert!((least..=1.0).contains(&share), "{drive} {set:?}: {share}");
+    }
+}
+
+#[test]
+fn a_lone_request_fills_nothing() {
+    let (_, share) = busiest("nvme", &[], Job::named("alone"));
+    assert!(share < 0.6, "{share}");
 }

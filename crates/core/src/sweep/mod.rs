@@ -105,6 +105,11 @@ impl Plan {
         fixed.chain(swept.flat_map(|swept| (0..swept.values.len()).map(|place| swept.text(place)))).collect()
     }
 
+    /// The figures that are shown.
+    pub fn columns(&self) -> &[&'static Figure] {
+        &self.text.columns
+    }
+
     /// What a reader of the results should know: columns that have another name by now.
     pub fn notes(&self) -> &[String] {
         &self.text.notes

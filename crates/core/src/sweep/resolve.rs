@@ -10,6 +10,7 @@ use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};
 use crate::engine::simulation::Simulation;
 use crate::problem::Problems;
+use crate::uncertainty::Draws;
 use crate::workload::{Job, JobFile, JobPlace, Trace, fio, with_defaults};
 
 /// The files that a plan names, read.
@@ -119,11 +120,38 @@ impl Resolver<'_> {
         Simulation::new(drive, &jobs, seed)
     }
 
+    /// Draws for the constants in doubt of a point's drive.
+    ///
+    /// # Errors
+    /// As [`Resolver::check`].
+    pub fn draws(&mut self, point: usize, count: usize, seed: u64) -> Result<Draws, Problems> {
+        let (drive, _) = self.resolve(point)?;
+        Ok(Draws::of([drive], count, seed))
+    }
+
+    /// The drive and the jobs of a point with the constants of one draw, and their hash; none if they do not go together.
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn drawn(&mut self, point: usize, draws: &Draws, draw: usize) -> Option<(Hash, Drive, Vec<Job>)> {
+        let seed = self.sweep.plan.seed(point);
+        let overrides = draws.overrides(self.resolve(point).ok()?.0, draw);
+        let drive = self.drive(point, &overrides).ok()?;
+        let jobs = jobs(self.sweep, point, &drive).ok()?;
+        Some((Hash::of(&drive, &jobs, seed), drive, jobs))
+    }
+
+    /// The run of a point in one draw.
+    pub fn drawn_simulation(&mut self, point: usize, draws: &Draws, draw: usize) -> Option<Simulation> {
+        let (_, drive, jobs) = self.drawn(point, draws, draw)?;
+        Simulation::new(&drive, &jobs, self.sweep.plan.seed(point)).ok()
+    }
+
     fn resolve(&mut self, point: usize) -> Result<(&Drive, Vec<Job>), Problems> {
         let key = self.drive_key(point);
         let drive = match self.last.take() {
             Some((last, drive)) if last == key => drive,
-            _ => self.drive(point)?,
+            _ => self.drive(point, &[])?,
         };
         let (_, drive) = self.last.insert((key, drive));
         let jobs = jobs(self.sweep, point, drive)?;
@@ -140,7 +168,7 @@ impl Resolver<'_> {
         key
     }
 
-    fn drive(&self, point: usize) -> Result<Drive, Problems> {
+    fn drive(&self, point: usize, drawn: &[Override]) -> Result<Drive, Problems> {
         let text = &self.sweep.plan.text;
         let mut name = text.drive.as_ref().map(|word| word.text.clone()).unwrap_or_default();
         let mut overrides = text.set.clone();
@@ -149,6 +177,7 @@ impl Resolver<'_> {
             Target::Description(key) => overrides.push(Override::at(key, &swept.values[place])),
             Target::Job(_) => {}
         });
+        overrides.extend_from_slice(drawn);
         let (file, text) = match (self.sweep.files.drives.get(&name), shipped::find(&name)) {
             (Some((file, text)), _) => (file.as_str(), text.as_str()),
             (None, Some(shipped)) => (shipped.file, shipped.text),

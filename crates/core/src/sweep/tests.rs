@@ -176,8 +176,11 @@ fn rows_show_what_varies_and_give_programs_everything() {
             (Hash::parse(&format!("{point:032x}")).unwrap(), Figures::of(&run.outcome()))
         })
         .collect();
-    let rows: Vec<text::Row> =
-        runs.iter().enumerate().map(|(point, (hash, figures))| text::Row { point, hash: *hash, figures }).collect();
+    let rows: Vec<text::Row> = runs
+        .iter()
+        .enumerate()
+        .map(|(point, (hash, figures))| text::Row { point, hash: *hash, figures, intervals: None })
+        .collect();
     let plan = sweep.plan();
     let json: serde_json::Value = serde_json::from_str(&text::json(plan, &rows)).unwrap();
     assert_eq!((&json["rows"][1]["job.rw"], &json["rows"][1]["link.lanes"]), (&"read".into(), &4.into()));

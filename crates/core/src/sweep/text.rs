@@ -10,8 +10,9 @@ use super::digest::Hash;
 use super::plan::JobText;
 use crate::config::document::Value;
 use crate::figures;
-use crate::figures::{Figures, number};
+use crate::figures::{Figure, Figures, number};
 use crate::report::{Table, units};
+use crate::uncertainty::Interval;
 
 /// A point that has run.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,14 @@ pub struct Row<'a> {
     pub point: usize,
     pub hash: Hash,
     pub figures: &'a Figures,
+    /// Of the columns of the plan, in their order, if they are asked for.
+    pub intervals: Option<&'a [Option<Interval>]>,
+}
+
+impl Row<'_> {
+    fn interval(&self, column: usize) -> Option<&Interval> {
+        self.intervals?.get(column)?.as_ref()
+    }
 }
 
 /// For a person: what varies, and the columns of the plan. Hashes are for programs, which get them below.
@@ -34,15 +43,28 @@ pub fn table(plan: &Plan, rows: &[Row]) -> String {
     }
     for column in &plan.text.columns {
         table = table.right(column.heading);
+        if has_intervals(rows) {
+            table = table.right("from").right("to");
+        }
     }
     for row in rows {
         let mut cells = Vec::new();
         plan.visit(row.point, |swept, place| cells.extend(swept.varies().then(|| swept.text(place))));
         cells.extend(with_seed.then(|| plan.seed(row.point).to_string()));
-        cells.extend(plan.text.columns.iter().map(|column| column.shown(row.figures.get(column))));
+        for (place, column) in plan.text.columns.iter().enumerate() {
+            cells.push(column.shown(row.figures.get(column)));
+            if has_intervals(rows) {
+                let ends = row.interval(place).map(|interval| [interval.low, interval.high]);
+                cells.extend(ends.map_or([None; 2], |ends| ends.map(Some)).map(|end| column.shown(end)));
+            }
+        }
         table.row(cells);
     }
     table.to_string()
+}
+
+fn has_intervals(rows: &[Row]) -> bool {
+    rows.iter().any(|row| row.intervals.is_some())
 }
 
 /// What is above the table: what the rows have in common.
@@ -80,7 +102,9 @@ pub fn csv(plan: &Plan, rows: &[Row]) -> String {
     let columns = &plan.text.columns;
     let keys = plan.swept().map(|swept| swept.key.as_str());
     let names = columns.iter().map(|column| column.name);
-    let mut text = line(keys.chain(["seed"]).chain(names).chain(["hash"]).map(String::from));
+    let ends = columns.iter().filter(|_| has_intervals(rows));
+    let ends = ends.flat_map(|column| ["low", "high"].map(|end| format!("{}_{end}", column.name)));
+    let mut text = line(keys.chain(["seed"]).chain(names).chain(["hash"]).map(String::from).chain(ends));
     for row in rows {
         let mut cells = Vec::new();
         plan.visit(row.point, |swept, place| cells.push(swept.text(place)));
@@ -90,6 +114,12 @@ pub fn csv(plan: &Plan, rows: &[Row]) -> String {
             value => value.to_string(),
         }));
         cells.push(row.hash.to_string());
+        for place in (0..columns.len()).filter(|_| has_intervals(rows)) {
+            let ends = row.interval(place).map(|interval| [interval.low, interval.high]);
+            cells.extend(
+                ends.map_or([String::new(), String::new()], |ends| ends.map(|end| number(Some(end)).to_string())),
+            );
+        }
         text.push_str(&line(cells));
     }
     text
@@ -143,6 +173,11 @@ fn object(plan: &Plan, row: &Row) -> Json {
         object.insert(column.name.into(), number(row.figures.get(column)));
     }
     object.insert(String::from("hash"), json!(row.hash.to_string()));
+    if row.intervals.is_some() {
+        let of_column = |(place, column): (usize, &&Figure)| (String::from(column.name), json!(row.interval(place)));
+        let intervals: Map<String, Json> = plan.text.columns.iter().enumerate().map(of_column).collect();
+        object.insert(String::from("intervals"), Json::Object(intervals));
+    }
     Json::Object(object)
 }
 

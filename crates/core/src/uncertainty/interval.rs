@@ -6,6 +6,8 @@ use serde::Serialize;
 const BEYOND: f64 = 0.05;
 /// Contributions that are kept.
 const CONTRIBUTIONS: usize = 3;
+/// Standard errors that a correlation by chance stays below: of thirty constants one in twelve figures has one beyond.
+const CHANCE_ERRORS: f64 = 3.0;
 
 /// Where a figure lies in nine draws of ten.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,7 +24,8 @@ pub struct Interval {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contribution {
     pub key: String,
-    /// Rank correlation of constant and figure over the draws (Spearman): 1 if the figure rises with it, -1 if it falls.
+    /// Rank correlation (Spearman) over the draws of the figure with what stronger constants leave of this one: 1 if the
+    /// figure rises with it alone, -1 if it falls. Squares of all add up to what ranks explain.
     pub correlation: f64,
 }
 
@@ -50,20 +53,37 @@ impl Interval {
     }
 }
 
-/// Correlations beyond what chance gives in as many draws (two standard errors), the strongest first.
+/// The constants that contribute most, the strongest first: each time the one whose ranks go best with what those before it
+/// leave of the figure's (partial rank correlation), as long as that is beyond chance. A few dozen draws of a few dozen
+/// constants go together by chance; what goes with the figure only because it goes with a strong constant is not named.
 fn contributions<'a>(drawn: &[f64], inputs: impl Iterator<Item = (&'a str, Vec<f64>)>) -> Vec<Contribution> {
-    let chance = 2.0 / libm::sqrt(drawn.len() as f64 - 1.0);
-    let ranks_of_figure = ranks(drawn);
-    let mut all: Vec<Contribution> = inputs
-        .map(|(key, levels)| Contribution {
-            key: String::from(key),
-            correlation: correlation(&ranks(&levels), &ranks_of_figure),
-        })
-        .filter(|contribution| contribution.correlation.abs() > chance)
-        .collect();
-    all.sort_by(|a, b| b.correlation.abs().total_cmp(&a.correlation.abs()));
-    all.truncate(CONTRIBUTIONS);
-    all
+    let chance = CHANCE_ERRORS / libm::sqrt(drawn.len() as f64 - 1.0);
+    let figure = ranks(drawn);
+    let mut rest = figure.clone();
+    let mut inputs: Vec<(&str, Vec<f64>)> = inputs.map(|(key, levels)| (key, ranks(&levels))).collect();
+    let mut named = Vec::new();
+    while named.len() < CONTRIBUTIONS {
+        let strength = |rest: &[f64], input: &(&str, Vec<f64>)| correlation(&input.1, rest).abs();
+        let strongest = (0..inputs.len())
+            .max_by(|a, b| strength(&rest, &inputs[*a]).total_cmp(&strength(&rest, &inputs[*b])))
+            .filter(|place| strength(&rest, &inputs[*place]) > chance);
+        let Some(place) = strongest else { break };
+        let (key, left) = inputs.swap_remove(place);
+        named.push(Contribution { key: String::from(key), correlation: correlation(&left, &figure) });
+        take_away(&mut rest, &left);
+        inputs.iter_mut().for_each(|input| take_away(&mut input.1, &left));
+    }
+    named
+}
+
+/// Leave of `values` what does not go with `other`: the residual of their linear regression.
+fn take_away(values: &mut [f64], other: &[f64]) {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let (mean_value, mean_other) = (mean(values), mean(other));
+    let together: f64 = values.iter().zip(other).map(|(a, b)| (a - mean_value) * (b - mean_other)).sum();
+    let apart: f64 = other.iter().map(|b| (b - mean_other) * (b - mean_other)).sum();
+    let slope = if apart > 0.0 { together / apart } else { 0.0 };
+    values.iter_mut().zip(other).for_each(|(a, b)| *a -= mean_value + slope * (b - mean_other));
 }
 
 /// The rank of each value, equal ones sharing the mean of theirs.

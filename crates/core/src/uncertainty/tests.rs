@@ -58,6 +58,21 @@ fn a_figure_that_rises_with_one_constant_names_it_and_lies_around_its_central_va
 }
 
 #[test]
+fn a_weak_constant_is_named_beside_a_strong_one_and_one_that_goes_with_it_by_chance_is_not() {
+    let drive = Drive::shipped("nvme").unwrap();
+    for seed in 0..10 {
+        let draws = Draws::of([&drive], 40, seed);
+        let keys: Vec<&str> = draws.keys.iter().map(String::as_str).collect();
+        let (strong, weak) = (&draws.levels[3], &draws.levels[8]);
+        let drawn: Vec<Option<f64>> = (0..40).map(|draw| Some(strong[draw] + 0.35 * weak[draw])).collect();
+        let interval = draws.interval(0.7, &drawn).unwrap();
+        let named: Vec<&str> = interval.contributions.iter().map(|part| part.key.as_str()).collect();
+        assert_eq!(named[..2], [keys[3], keys[8]], "seed {seed}");
+        assert!(named.len() <= 3, "seed {seed}: {named:?}");
+    }
+}
+
+#[test]
 fn the_central_figure_belongs_to_its_interval_and_one_draw_is_none() {
     let drive = nvme();
     let draws = Draws::of([&drive], 4, 1);

@@ -9,6 +9,11 @@ const ENDLESS: &str = "1024p";
 /// Options any of which ends a job.
 const ENDS: [&str; 7] = ["number_ios", "size", "io_size", "io_limit", "runtime", "timeout", "read_iolog"];
 
+/// Whether any of these options ends a job.
+pub fn has_end(given: &[(&str, &str)]) -> bool {
+    given.iter().any(|(name, _)| ENDS.contains(name))
+}
+
 /// The options with what is left to say so that a job from flags does what a person at a terminal expects: random
 /// reads, and an end that is the only one.
 pub fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
@@ -25,7 +30,7 @@ pub fn with_defaults<'a>(given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)
         options.push(("iodepth", if replays { REPLAY_IODEPTH_DEFAULT } else { "1" }));
     }
     options.extend(given);
-    if !has(&ENDS) {
+    if !has_end(given) {
         options.push(("number_ios", NUMBER_IOS_DEFAULT));
     } else if has(&["number_ios"]) && !has(&["size", "io_size", "io_limit"]) {
         options.push(("io_size", ENDLESS));

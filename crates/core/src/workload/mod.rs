@@ -21,7 +21,7 @@ pub mod trace;
 mod values;
 
 pub use check::{JobPlace, Limits, problems_together};
-pub use defaults::with_defaults;
+pub use defaults::{has_end, with_defaults};
 pub use generator::Generator;
 pub use job_file::JobFile;
 pub use trace::Trace;
@@ -105,4 +105,30 @@ pub struct Job {
     pub distribution: Distribution,
     /// Replay these requests at their own times instead of generating any (fio `read_iolog`).
     pub trace: Option<std::sync::Arc<[TraceIo]>>,
+}
+
+impl Job {
+    /// The sizes of its requests, in bytes, each at least once.
+    pub fn sizes(&self) -> Vec<u32> {
+        if let Some(trace) = &self.trace {
+            return trace.iter().map(|entry| entry.io.bytes).collect();
+        }
+        let reads = self.read_blocks.iter().filter(|_| self.read_percent > 0.0);
+        let writes = self.write_blocks.iter().filter(|_| self.read_percent < 100.0);
+        reads.chain(writes).map(|block| block.bytes).collect()
+    }
+
+    /// fio's `rw` for it; none of a replay.
+    pub fn rw(&self) -> Option<&'static str> {
+        let names = match self.pattern {
+            Pattern::Sequential => ["read", "write", "rw"],
+            Pattern::Random => ["randread", "randwrite", "randrw"],
+        };
+        let place = match self.read_percent {
+            100.0 => 0,
+            0.0 => 1,
+            _ => 2,
+        };
+        self.trace.is_none().then_some(names[place])
+    }
 }

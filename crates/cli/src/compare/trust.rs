@@ -1,0 +1,94 @@
+//! How far the figures of a comparison can be off, in words and tables: by chance, and by constants that nobody knows.
+
+use phaselink_core::precision::Measurement;
+use phaselink_core::report::Table;
+use phaselink_core::uncertainty::Interval;
+
+use super::{Cell, Comparison, Group};
+use crate::output::with_bold_head;
+use crate::{describe, intervals, precision};
+
+/// Figures whose intervals are shown: name, heading, and what one of the column's unit is.
+const COLUMNS: [(&str, &str, f64); 6] = [
+    ("mean_ns", "mean us", 1e3),
+    ("p99_ns", "p99 us", 1e3),
+    ("iops", "kIOPS", 1e3),
+    ("bytes_per_s", "GB/s", 1e9),
+    ("busy_cores", "cores", 1.0),
+    ("joules_per_io", "uJ/IO", 1e-6),
+];
+
+/// All that is asked for.
+pub fn text(comparison: &Comparison, groups: &[Group]) -> String {
+    let known = comparison.precision.map(|share| known(comparison, groups, share));
+    let doubted = comparison.intervals.draws().map(|_| doubted(comparison, groups));
+    [known, doubted].into_iter().flatten().map(|part| format!("\n{part}")).collect()
+}
+
+/// A line for each drive and group.
+fn known(comparison: &Comparison, groups: &[Group], share: f64) -> String {
+    let named = super::named(groups);
+    let line = |group: &Group, name: &str, measurement: &Measurement| {
+        let place = named.place(&group.label);
+        describe::wrapped(&format!("{name}, {place}: {}", precision::text(measurement, share)), "  ")
+    };
+    let each = |group: &Group| -> String {
+        let cells = comparison.drives.iter().zip(&group.cells);
+        let measured = cells.filter_map(|(drive, cell)| Some((&drive.name, cell.as_ref()?.measurement.as_ref()?)));
+        measured.map(|(name, measurement)| line(group, name, measurement)).collect()
+    };
+    groups.iter().map(each).collect()
+}
+
+/// The intervals in a table, and for each drive what most of them comes from.
+fn doubted(comparison: &Comparison, groups: &[Group]) -> String {
+    let draws = cells(groups).filter_map(|cell| interval(cell, "mean_ns")).map(|interval| interval.draws).max();
+    let mut text = describe::wrapped(&intervals::explanation(draws.unwrap_or(0)), "");
+    text.push_str(&format!("\n{}\n", with_bold_head(&table(comparison, groups).to_string())));
+    for (place, drive) in comparison.drives.iter().enumerate() {
+        let of_drive = groups.iter().filter_map(|group| interval(group.cells[place].as_ref()?, "mean_ns"));
+        let names = intervals::contributors(of_drive);
+        if !names.is_empty() {
+            let line = format!("{}: most of it in the mean from {}", drive.name, describe::listed(&names));
+            text.push_str(&describe::wrapped(&line, "  "));
+        }
+    }
+    text
+}
+
+fn cells(groups: &[Group]) -> impl Iterator<Item = &Cell> {
+    groups.iter().flat_map(|group| group.cells.iter().flatten())
+}
+
+fn interval<'a>(cell: &'a Cell, name: &str) -> Option<&'a Interval> {
+    cell.doubted.as_ref()?.find(name)?.interval.as_ref()
+}
+
+fn table(comparison: &Comparison, groups: &[Group]) -> Table {
+    let named = super::named(groups);
+    let mut table = Table::new().left("block");
+    for heading in named.headings() {
+        table = table.right(heading);
+    }
+    table = table.left("drive");
+    for (_, heading, _) in COLUMNS {
+        table = table.left(heading);
+    }
+    for group in groups {
+        table.group();
+        let mut labels = named.cells(&group.label);
+        for (drive, cell) in comparison.drives.iter().zip(&group.cells) {
+            let shown = COLUMNS.map(|column| cell.as_ref().map_or(String::from("-"), |cell| ends(cell, column)));
+            table.row(labels.iter().cloned().chain([drive.name.clone()]).chain(shown));
+            labels.fill(String::new());
+        }
+    }
+    table
+}
+
+/// `9.8 to 12.1`
+fn ends(cell: &Cell, (name, _, unit): (&str, &str, f64)) -> String {
+    let shown = |value: f64| describe::figure(value / unit);
+    interval(cell, name)
+        .map_or(String::from("-"), |interval| format!("{} to {}", shown(interval.low), shown(interval.high)))
+}

@@ -1,0 +1,191 @@
+//! Intervals on request: all constants in doubt are drawn from their ranges, and every figure gets what nine draws of ten
+//! leave of it.
+
+use clap::Args;
+use phaselink_core::drive::Drive;
+use phaselink_core::figures::{FIGURES, Figures};
+use phaselink_core::report::Table;
+use phaselink_core::uncertainty::{Draws, Interval};
+use rayon::prelude::*;
+use serde_json::{Map, Value, json};
+
+use crate::describe;
+
+/// Fewest draws that an interval can be told from.
+const DRAWS_MIN: usize = 20;
+const DRAWS_DEFAULT: &str = "40";
+/// Seed of the draws.
+pub const SEED: u64 = 1;
+/// Constants that are named in a sentence.
+const NAMED_MAX: usize = 3;
+
+/// The flag, the same for every command that has it.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct IntervalFlags {
+    /// Draw all constants in doubt from their ranges, and print the interval in which nine draws of ten lie [40 draws]
+    #[arg(long, value_name = "DRAWS", num_args = 0..=1, require_equals = true, default_missing_value = DRAWS_DEFAULT)]
+    intervals: Option<usize>,
+}
+
+impl IntervalFlags {
+    /// How many draws are asked for, if any.
+    pub fn draws(&self) -> Option<usize> {
+        self.intervals.map(|draws| draws.max(DRAWS_MIN))
+    }
+
+    /// Draws for all constants in doubt of a drive, if they are asked for. Those that drives have in common are drawn alike.
+    pub fn draws_of(&self, drive: &Drive) -> Option<Draws> {
+        self.draws().map(|draws| Draws::of([drive], draws, SEED))
+    }
+}
+
+/// What is known of some figures: each with its value and, where draws know it, its interval.
+#[derive(Clone, Debug)]
+pub struct Doubted(Vec<Figure>);
+
+/// A figure in doubt.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    pub name: String,
+    pub value: Option<f64>,
+    pub interval: Option<Interval>,
+}
+
+/// Figures by name, in the same order for every draw.
+pub type Named = Vec<(String, Option<f64>)>;
+
+/// The figures of a run.
+pub fn of_run(figures: &Figures) -> Named {
+    FIGURES.iter().map(|figure| (String::from(figure.name), figures.get(figure))).collect()
+}
+
+/// A subject of doubt.
+pub struct Subject<T> {
+    /// What there is to draw.
+    pub draws: Draws,
+    /// Its figures with the constants as they are.
+    pub central: Named,
+    pub subject: T,
+}
+
+/// The intervals of each subject's figures: `drawn` gives those in a draw, or none if its job cannot run there. On all
+/// processors.
+pub fn intervals<T: Sync>(
+    subjects: Vec<Subject<T>>,
+    drawn: impl Fn(&T, &Draws, usize) -> Option<Named> + Sync,
+) -> Vec<Doubted> {
+    let pairs = subjects.iter().flat_map(|subject| (0..subject.draws.count()).map(move |draw| (subject, draw)));
+    let pairs: Vec<(&Subject<T>, usize)> = pairs.collect();
+    let run = |(subject, draw): &(&Subject<T>, usize)| drawn(&subject.subject, &subject.draws, *draw);
+    let all: Vec<Option<Named>> = pairs.par_iter().map(run).collect();
+    let mut all = all.into_iter();
+    let of_subject = |Subject { draws, central, .. }: Subject<T>| {
+        let drawn: Vec<Option<Named>> = all.by_ref().take(draws.count()).collect();
+        let figure = |(name, value): (String, Option<f64>)| {
+            let in_draw = |draw: &Option<Named>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
+            let values: Vec<Option<f64>> = drawn.iter().map(in_draw).collect();
+            let interval = value.and_then(|value| draws.interval(value, &values));
+            Figure { name, value, interval }
+        };
+        Doubted(central.into_iter().map(figure).collect())
+    };
+    subjects.into_iter().map(of_subject).collect()
+}
+
+impl Doubted {
+    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.0.iter()
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Figure> {
+        self.figures().find(|figure| figure.name == name)
+    }
+
+    /// An object with an object for each figure that is known.
+    pub fn json(&self) -> Value {
+        let known = self.figures().filter_map(|figure| Some((figure, figure.interval.as_ref()?)));
+        let object = known.map(|(figure, interval)| {
+            let mut object = Map::from_iter([(String::from("value"), json!(figure.value))]);
+            if let Ok(Value::Object(rest)) = serde_json::to_value(interval) {
+                object.extend(rest);
+            }
+            (figure.name.clone(), Value::Object(object))
+        });
+        Value::Object(object.collect())
+    }
+}
+
+/// Value and ends of the figures of a run that have a heading, with the constants that contribute most.
+pub fn table_of_run(doubted: &Doubted) -> String {
+    let shown = |name: &str| {
+        let figure = phaselink_core::figures::find(name)?;
+        Some((figure.heading, doubted.find(name)?, move |value: f64| figure.shown(Some(value))))
+    };
+    let rows = RUN_FIGURES.iter().filter_map(|name| shown(name));
+    table(rows.map(|(heading, figure, shown)| (String::from(heading), figure, shown)))
+}
+
+/// Figures of a run that people are shown.
+const RUN_FIGURES: [&str; 9] =
+    ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "busy_cores", "server_w", "joules_per_io"];
+
+/// A line for each figure that has an interval: what it is called, the figure, and how to print a value of it.
+pub fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a Figure, P)>) -> String {
+    let mut table = Table::new().left("figure").right("value").right("from").right("to").left("most of it from");
+    let mut draws = 0;
+    for (heading, figure, shown) in rows {
+        let (Some(value), Some(interval)) = (figure.value, &figure.interval) else { continue };
+        draws = interval.draws;
+        let names: Vec<String> = interval.contributions.iter().map(contribution).collect();
+        table.row([heading, shown(value), shown(interval.low), shown(interval.high), names.join(", ")]);
+    }
+    let text = describe::wrapped(&explanation(draws), "");
+    format!("{text}\n{table}")
+}
+
+/// What intervals are.
+pub fn explanation(draws: usize) -> String {
+    format!(
+        "90 % of {draws} draws of all constants that are assumed or fitted lie between these ends. A constant stands with \
+         its rank correlation: +1 where the figure rises with it alone, -1 where it falls."
+    )
+}
+
+fn contribution(part: &phaselink_core::uncertainty::Contribution) -> String {
+    format!("{} {:+.2}", part.key, part.correlation)
+}
+
+/// The constants that contribute most to several intervals of one figure, as `link.one_way_ns, stack.…`.
+pub fn contributors<'a>(intervals: impl Iterator<Item = &'a Interval>) -> Vec<String> {
+    let mut sums: Vec<(&str, f64)> = Vec::new();
+    for part in intervals.flat_map(|interval| &interval.contributions) {
+        match sums.iter_mut().find(|(key, _)| *key == part.key) {
+            Some((_, sum)) => *sum += part.correlation.abs(),
+            None => sums.push((&part.key, part.correlation.abs())),
+        }
+    }
+    sums.sort_by(|left, right| right.1.total_cmp(&left.1));
+    sums.iter().take(NAMED_MAX).map(|(key, _)| String::from(*key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_number_of_draws_is_that_of_the_library() {
+        assert_eq!(DRAWS_DEFAULT.parse(), Ok(phaselink_core::uncertainty::DRAWS_DEFAULT));
+    }
+
+    #[test]
+    fn a_draw_that_cannot_run_leaves_the_interval_to_the_others() {
+        let drive = Drive::shipped("nvme").unwrap();
+        let draws = Draws::of([&drive], 20, SEED);
+        let central = vec![(String::from("figure"), Some(10.0))];
+        let drawn =
+            |_: &(), _: &Draws, draw: usize| (draw > 9).then(|| vec![(String::from("figure"), Some(draw as f64))]);
+        let doubted = intervals(vec![Subject { draws, central, subject: () }], drawn).remove(0);
+        let interval = doubted.find("figure").unwrap().interval.clone().unwrap();
+        assert_eq!((interval.draws, interval.low, interval.high), (10, 10.0, 19.0));
+    }
+}

@@ -1,0 +1,77 @@
+//! `--precision 1%`: a run goes on until its mean and p99 are known so well.
+
+use phaselink_core::precision::{BATCHES, Estimate, Known, Measurement};
+use phaselink_core::report::units;
+use phaselink_core::simulation::Simulation;
+use phaselink_core::time::Span;
+use serde_json::{Value, json};
+
+/// Requests after which a run that nothing else ends gives up: some minutes.
+pub const IOS_MAX: u64 = 50_000_000;
+
+/// A share above 0 and at most 1, from a text like `0.5%`.
+///
+/// # Errors
+/// What is allowed instead.
+pub fn share(text: &str) -> Result<f64, String> {
+    let percent: Option<f64> = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
+    let percent = percent.filter(|percent| (0.01..=100.0).contains(percent));
+    percent.map(|percent| percent / 100.0).ok_or_else(|| String::from("per cent from 0.01% to 100%, as in 1%"))
+}
+
+/// Run on until mean and p99 are known to `share`, or the jobs are done, or `stop` says so.
+pub fn measure(simulation: &mut Simulation, share: f64, stop: impl Fn() -> bool) -> Measurement {
+    let mut measurement = Measurement::to(share);
+    while !stop() && measurement.advance(simulation) {}
+    measurement
+}
+
+/// What is known, in a sentence.
+pub fn text(measurement: &Measurement, share: f64) -> String {
+    let percent = 100.0 * share;
+    match measurement.estimate() {
+        Err(why) => format!("How well mean and p99 are known cannot be said: {why}."),
+        Ok(estimate) => {
+            let verdict = match measurement.is_known() {
+                true => format!("Known to {percent} %"),
+                false => format!("Not known to {percent} %, for which the run is too short"),
+            };
+            format!("{verdict}: {}.", known(&estimate))
+        }
+    }
+}
+
+fn known(estimate: &Estimate) -> String {
+    let warm_up = match estimate.warm_up_ios {
+        0 => String::from("no warm-up"),
+        ios => format!("the first {} requests left out as warm-up", units::grouped(ios)),
+    };
+    format!(
+        "mean {}, p99 {} with 95 % confidence, from {BATCHES} batches of {} requests, {warm_up}",
+        interval(&estimate.mean),
+        interval(&estimate.p99),
+        units::grouped(estimate.batch_ios),
+    )
+}
+
+/// `13.7 us ± 21.0 ns`
+fn interval(known: &Known) -> String {
+    let span = |ns| units::span(Span::from_ns_f64(ns));
+    format!("{} \u{b1} {}", span(known.value_ns), span(known.half_width_ns))
+}
+
+/// The same for programs.
+pub fn json(measurement: &Measurement, share: f64) -> Value {
+    let known = |known: Known| json!({ "value_ns": known.value_ns, "half_width_ns": known.half_width_ns });
+    let estimate = measurement.estimate();
+    json!({
+        "wanted_share": share,
+        "reached": measurement.is_known(),
+        "confidence": 0.95,
+        "mean": estimate.ok().map(|estimate| known(estimate.mean)),
+        "p99": estimate.ok().map(|estimate| known(estimate.p99)),
+        "warm_up_ios": estimate.ok().map(|estimate| estimate.warm_up_ios),
+        "batch_ios": estimate.ok().map(|estimate| estimate.batch_ios),
+        "why_unknown": estimate.err().map(|why| why.to_string()),
+    })
+}

@@ -1,0 +1,117 @@
+//! Slices of a run, and batches of them.
+
+use super::{BATCHES, Estimate, Known, TooShort};
+use crate::ledger::Latency;
+
+/// Student's t with one degree of freedom less than there are batches, 97.5 %: half of the 5 % lies on either side.
+const STUDENT_T: f64 = 2.093;
+/// Requests beyond its p99 that a batch has at least.
+const BEYOND_MIN: u64 = 10;
+/// Part of itself by which a percentile is too long at most ([`Latency`]).
+const CLASS_SHARE: f64 = 1e-3;
+/// Neighbouring batches that are more alike than this are not independent: two standard errors of the correlation of as
+/// many independent ones (Bartlett 1946) are 0.45; a lower limit misses fewer batches that are too short.
+const CORRELATION_MAX: f64 = 0.3;
+
+/// Consecutive parts of a run with as many requests each.
+#[derive(Clone, Debug)]
+pub struct Slices {
+    ios: u64,
+    slices: Vec<Latency>,
+}
+
+impl Slices {
+    /// None yet; each is to have `ios` requests.
+    pub fn of(ios: u64) -> Slices {
+        Slices { ios, slices: Vec::new() }
+    }
+
+    /// Requests of a slice.
+    pub fn ios(&self) -> u64 {
+        self.ios
+    }
+
+    pub fn count(&self) -> usize {
+        self.slices.len()
+    }
+
+    /// The slice that follows; one without requests, at the end of a run, is none.
+    pub fn add(&mut self, slice: Latency) {
+        if slice.count() > 0 {
+            self.slices.push(slice);
+        }
+    }
+
+    /// Put neighbours together.
+    pub fn pair(&mut self) {
+        self.ios *= 2;
+        self.slices = self.slices.chunks(2).map(merged).collect();
+    }
+
+    /// Mean and p99 of what follows the warm-up.
+    pub fn estimate(&self) -> Result<Estimate, TooShort> {
+        let means: Vec<f64> = self.slices.iter().map(Latency::mean_ns).collect();
+        if means.len() < 2 * BATCHES {
+            return Err(TooShort::Requests);
+        }
+        let warm_up = warm_up(&means).ok_or(TooShort::WarmUp)?;
+        let length = (self.slices.len() - warm_up) / BATCHES;
+        // What does not fill a batch is the oldest, which the warm-up has touched most.
+        let first = self.slices.len() - length * BATCHES;
+        let batches: Vec<Latency> = self.slices[first..].chunks(length).map(merged).collect();
+        if batches.iter().any(|batch| batch.samples_beyond(99.0) < BEYOND_MIN) {
+            return Err(TooShort::Requests);
+        }
+        let all = merged(&batches);
+        let means: Vec<f64> = batches.iter().map(Latency::mean_ns).collect();
+        let tails: Vec<f64> = batches.iter().map(|batch| batch.percentile(99.0).as_ns()).collect();
+        if correlation(&means) > CORRELATION_MAX {
+            return Err(TooShort::Correlated);
+        }
+        let p99_ns = all.percentile(99.0).as_ns();
+        Ok(Estimate {
+            mean: Known { value_ns: all.mean_ns(), half_width_ns: half_width(&means) },
+            p99: Known { value_ns: p99_ns, half_width_ns: half_width(&tails) + CLASS_SHARE * p99_ns },
+            warm_up_ios: self.slices[..warm_up].iter().map(Latency::count).sum(),
+            batch_ios: batches[0].count(),
+        })
+    }
+}
+
+fn merged(slices: &[Latency]) -> Latency {
+    let mut whole = Latency::default();
+    slices.iter().for_each(|slice| whole.merge(slice));
+    whole
+}
+
+/// Half of the interval around the mean of independent values.
+pub fn half_width(values: &[f64]) -> f64 {
+    STUDENT_T * libm::sqrt(square_sum(values) / (values.len() - 1) as f64 / values.len() as f64)
+}
+
+/// Squares of the distances to the mean, added up.
+fn square_sum(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    values.iter().map(|value| (value - mean) * (value - mean)).sum()
+}
+
+/// Correlation of each value with the next; 0 if they do not vary.
+pub fn correlation(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
+    let apart = square_sum(values);
+    // What differs in the last bits does not vary.
+    if apart <= mean * mean * 1e-18 { 0.0 } else { together / apart }
+}
+
+/// Values at the beginning without which the mean of the others has the least standard error; none if these are half of
+/// them or more.
+pub fn warm_up(values: &[f64]) -> Option<usize> {
+    let error = |cut: usize| {
+        let rest = &values[cut..];
+        square_sum(rest) / (rest.len() * rest.len()) as f64
+    };
+    let half = values.len() / 2;
+    let best = (0..=half).min_by(|left, right| error(*left).total_cmp(&error(*right)))?;
+    (best < half).then_some(best)
+}

@@ -1,0 +1,132 @@
+//! How well a run knows its mean and its p99: confidence intervals by batch means, and a warm-up that is left out.
+//!
+//! Requests that follow each other are not independent: they wait in the same queues. Means of long enough batches of
+//! them are (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", Operations Research 30, 1982, who finds
+//! 10 to 30 batches enough). Whether batches are long enough is tested by the correlation of neighbours. The warm-up is cut
+//! where what is left has the least standard error (White, "An Effective Truncation Heuristic for Bias Reduction in
+//! Simulation Output", Simulation 69, 1997); one that reaches into the second half is no warm-up but a run that is too
+//! short.
+//!
+//! The interval is that of a stationary run with the constants as they are; what doubt about constants does is told by
+//! [`crate::uncertainty`].
+
+mod batches;
+
+use crate::engine::simulation::Simulation;
+use crate::ledger::Latency;
+use batches::Slices;
+
+/// Batches whose means are compared.
+pub const BATCHES: usize = 20;
+/// Slices into which a run is cut at least before anything is said.
+const SLICES_MIN: usize = 64;
+/// Slices between two looks at the interval, which reads every one of them.
+const SLICES_BETWEEN: usize = 16;
+/// Requests of the first slices; each time there are twice as many slices as there must be, they are put together in pairs.
+const SLICE_IOS: u64 = 400;
+/// Events between two looks at how many requests are done.
+const EVENTS: u64 = 256;
+
+/// A latency with the half width of the interval in which it lies with 95 % confidence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Known {
+    pub value_ns: f64,
+    pub half_width_ns: f64,
+}
+
+/// What a run can say of its mean and its p99.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    pub mean: Known,
+    pub p99: Known,
+    /// Requests before the run was stationary, which are not counted.
+    pub warm_up_ios: u64,
+    /// Requests of each batch.
+    pub batch_ios: u64,
+}
+
+/// Why a run cannot say how well it knows anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooShort {
+    /// There are not enough requests for batches whose p99 has requests beyond it.
+    Requests,
+    /// The second half differs from the first: the run is still warming up.
+    WarmUp,
+    /// What happens in one batch reaches into the next.
+    Correlated,
+}
+
+/// A run that is watched until its mean and p99 are known.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// Half width over value at which a figure counts as known.
+    share: f64,
+    slices: Slices,
+    seen: Latency,
+    estimate: Result<Estimate, TooShort>,
+}
+
+impl Known {
+    /// Half width over value; zero of a value that is zero.
+    pub fn share(&self) -> f64 {
+        if self.half_width_ns == 0.0 { 0.0 } else { self.half_width_ns / self.value_ns }
+    }
+}
+
+impl Estimate {
+    /// Whether both figures are known so well.
+    pub fn is_within(&self, share: f64) -> bool {
+        self.mean.share() <= share && self.p99.share() <= share
+    }
+}
+
+impl std::fmt::Display for TooShort {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+        formatter.write_str(match self {
+            TooShort::Requests => "the run has too few requests",
+            TooShort::WarmUp => "the run ends while latencies still drift",
+            TooShort::Correlated => "the run is too short for batches that do not depend on each other",
+        })
+    }
+}
+
+impl Measurement {
+    /// Until mean and p99 are known to `share`, as 0.01 for one per cent.
+    pub fn to(share: f64) -> Measurement {
+        let estimate = Err(TooShort::Requests);
+        Measurement { share, slices: Slices::of(SLICE_IOS), seen: Latency::default(), estimate }
+    }
+
+    /// Run on for a slice; false once both figures are known, or the jobs are done.
+    pub fn advance(&mut self, simulation: &mut Simulation) -> bool {
+        let goal = self.seen.count() + self.slices.ios();
+        let mut goes_on = true;
+        while goes_on && simulation.counted() < goal {
+            goes_on = simulation.step(EVENTS);
+        }
+        let now = simulation.latency();
+        self.slices.add(now.without(&self.seen));
+        self.seen = now;
+        let count = self.slices.count();
+        if !goes_on || (count >= SLICES_MIN && count.is_multiple_of(SLICES_BETWEEN)) {
+            self.estimate = self.slices.estimate();
+        }
+        if count >= 2 * SLICES_MIN {
+            self.slices.pair();
+        }
+        goes_on && !self.is_known()
+    }
+
+    /// What is known so far.
+    pub fn estimate(&self) -> Result<Estimate, TooShort> {
+        self.estimate
+    }
+
+    /// Whether mean and p99 are known as well as is asked for.
+    pub fn is_known(&self) -> bool {
+        self.estimate.is_ok_and(|estimate| estimate.is_within(self.share))
+    }
+}
+
+#[cfg(test)]
+mod tests;

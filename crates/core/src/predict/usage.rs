@@ -1,0 +1,67 @@
+//! How busy each resource was in a run: what limits it, and how far the others are from that.
+//!
+//! Cores and wires are measured. The others follow from the rate of requests and what each asks of a resource (utilisation
+//! law: Denning and Buzen, "The Operational Analysis of Queueing Network Models", Computing Surveys 10, 1978), which is the
+//! least that they were busy.
+
+use super::{Prediction, predict};
+use crate::drive::Drive;
+use crate::ledger::Outcome;
+use crate::ledger::outcome::per;
+use crate::workload::Job;
+
+/// A resource and the share of the run, 0 to 1, for which it was busy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Usage {
+    /// In the words of a prediction: `wire to host`, `media banks`, `cores`.
+    pub resource: String,
+    pub share: f64,
+}
+
+/// The use of each resource by `jobs` on `drive`, which gave `outcome`; the busiest first.
+pub fn usage(drive: &Drive, jobs: &[Job], outcome: &Outcome) -> Vec<Usage> {
+    let prediction = predict(drive, jobs);
+    let mut usage = demanded(&prediction, outcome);
+    for used in &mut usage {
+        let measured = measured(&used.resource, &prediction, outcome);
+        used.share = measured.unwrap_or(used.share).clamp(0.0, 1.0);
+    }
+    usage.sort_by(|left, right| right.share.total_cmp(&left.share));
+    usage
+}
+
+/// By the utilisation law, all jobs together.
+fn demanded(prediction: &Prediction, outcome: &Outcome) -> Vec<Usage> {
+    let mut usage: Vec<Usage> = Vec::new();
+    for (job, measured) in prediction.jobs.iter().zip(&outcome.jobs) {
+        let iops = measured.read.iops() + measured.write.iops();
+        for demand in &job.demands {
+            let share = iops / demand.bound_iops();
+            match usage.iter_mut().find(|used| used.resource == demand.resource) {
+                Some(used) => used.share += share,
+                None => usage.push(Usage { resource: demand.resource.clone(), share }),
+            }
+        }
+    }
+    usage
+}
+
+/// Cores that spin for a completion could do other work, and do not count as busy.
+fn measured(resource: &str, prediction: &Prediction, outcome: &Outcome) -> Option<f64> {
+    let elapsed = outcome.elapsed;
+    let (up, down) = (outcome.upstream.busy_share(elapsed), outcome.downstream.busy_share(elapsed));
+    match resource {
+        "cores" => {
+            let cores: f64 = prediction.jobs.iter().map(|job| servers(job, resource)).sum();
+            let busy = outcome.cpu.working + outcome.cpu.switching;
+            Some(per(per(busy.as_ns(), elapsed.as_ns()), cores.min(outcome.cpu.cores.into())))
+        }
+        "wire to host" => Some(up),
+        "wire to device" => Some(down),
+        _ => None,
+    }
+}
+
+fn servers(job: &super::JobPrediction, resource: &str) -> f64 {
+    job.demands.iter().find(|demand| demand.resource == resource).map_or(0.0, |demand| demand.servers)
+}
