@@ -20,7 +20,7 @@ mod tests;
 pub use json::json;
 pub use text::{table, text};
 
-use crate::closed_form::{Class, Demand, Demands, Form, Latency, Parts, Workload};
+use crate::closed_form::{Certainty, Class, Demand, Demands, Form, Latency, Parts, Workload};
 use crate::drive::{Drive, Interface};
 use crate::workload::Job;
 
@@ -74,9 +74,17 @@ fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> 
     for class in &workload.classes {
         let form = form(parts, &workload, class);
         demands.add_share(&form.demands, class.share);
-        latencies.push(form.latency);
+        latencies.push(form.latency.map(|latency| vary(latency, parts.drive.host.variation)));
     }
     JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands: demands.by_bound() }
+}
+
+/// Closed forms have software that takes its mean time: where it varies, what they know exactly is a mean.
+fn vary(mut latency: Latency, variation: f64) -> Latency {
+    if variation > 0.0 && latency.certainty == Certainty::Exact {
+        latency.certainty = Certainty::Mean("the times of software vary");
+    }
+    latency
 }
 
 /// The closed form of each protocol.

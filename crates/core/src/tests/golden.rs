@@ -106,7 +106,9 @@ impl Run {
 
     fn outcome(&self) -> Outcome {
         let shipped = shipped::find(self.drive).expect("a shipped drive");
-        let overrides: Vec<_> = self.overrides.iter().map(|text| Override::parse(text).unwrap()).collect();
+        // What is kept to the picosecond has software that takes its mean time.
+        let set = ["host.variation=0"].iter().chain(self.overrides);
+        let overrides: Vec<_> = set.map(|text| Override::parse(text).unwrap()).collect();
         let drive = Drive::from_toml(shipped.file, shipped.text, &overrides).unwrap_or_else(|e| panic!("{e}"));
         simulate(&drive, &[self.job()], 1).unwrap_or_else(|e| panic!("{e}"))
     }
@@ -174,7 +176,7 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
         dc455a35a03e1550 1500 ios, 76540719035 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
         449e7ef4ea8cc516 1500 ios, 18309440716675 ps, 52077752 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
         9c7f732444efb9ae 1500 ios, 4301400000 ps, 54630 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
-        5ab944e14d371fce 1500 ios, 43544452868 ps, 87105 packets: nvme 4 KiB, 1 x 4, 50 % reads
+        179ed433bd75b355 1500 ios, 43567889621 ps, 87114 packets: nvme 4 KiB, 1 x 4, 50 % reads
         1e702bfe60b45744 1496 ios, 60605821565 ps, 805953 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
         645f999ac3b9e43e 1500 ios, 5133912360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
         8319cc1b2a95e50b 1500 ios, 11131222300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
