@@ -50,7 +50,8 @@ pub struct JobPrediction {
 pub struct Loaded {
     /// No more requests per second than this.
     pub most_iops: f64,
-    /// About as many at least, if requests meet at the bottleneck as at a queue with random service.
+    /// About as many at least, if requests meet at the bottleneck as at a queue with random service. Unknown for mixes:
+    /// short requests that wait behind long ones wait longer than that says.
     pub balanced_iops: Option<f64>,
     /// Mean latency, at least.
     pub least_ns: Option<f64>,
@@ -128,7 +129,8 @@ impl JobPrediction {
         let by_latency = least_ns.map_or(f64::INFINITY, |ns| outstanding / ns * 1e9);
         let most_iops = bound.min(by_latency).min(offered);
         let busiest_ns = 1e9 / bound;
-        let balanced = self.alone_ns().map(|alone| outstanding / (alone + (outstanding - 1.0) * busiest_ns) * 1e9);
+        let alone_ns = self.alone_ns().filter(|_| self.workload.classes.len() == 1);
+        let balanced = alone_ns.map(|alone| outstanding / (alone + (outstanding - 1.0) * busiest_ns) * 1e9);
         let in_line_ns = if offered < bound { 0.0 } else { outstanding * busiest_ns };
         Loaded {
             most_iops,
