@@ -197,7 +197,9 @@ impl Parts<'_> {
         let least = (f64::from(class.bytes) / unit_bytes / units as f64).min(1.0);
         let waiting = workload.outstanding as f64 + f64::from(self.banks());
         let met = (waiting * unit_bytes / workload.region_bytes.max(1) as f64).min(1.0);
-        match workload.sequential || self.chips.is_some() {
+        // Pieces smaller than a unit join those of other requests that wait at their bank.
+        let has_pieces = self.geometry.stripe_bytes < self.timing().program_bytes;
+        match workload.sequential || has_pieces || self.chips.is_some() {
             true if self.chips.is_some() => 1.0,
             true => least / f64::from(workload.threads),
             false => 1.0 - met * (1.0 - least),
@@ -251,11 +253,13 @@ impl Parts<'_> {
         let stripe = u64::from(self.geometry.stripe_bytes);
         let last = workload.offset.saturating_add(workload.region_bytes.max(1) - 1);
         let stripes = (last / stripe - workload.offset / stripe + 1) as f64;
-        let program = match class.op {
-            Op::Read => Span::ZERO,
-            Op::Write => spread.program.scale(self.programs_alone(workload, class, spread.units)),
+        // The command of a piece that joins others goes out beside their transfers.
+        let alone = match class.op {
+            Op::Read => 1.0,
+            Op::Write => self.programs_alone(workload, class, spread.units),
         };
-        let held = self.before(class.op) * spread.pieces + spread.transfer + program;
+        let program = if class.op == Op::Read { Span::ZERO } else { spread.program };
+        let held = (self.before(class.op) * spread.pieces + program).scale(alone) + spread.transfer;
         let buses_per_channel = self.chips.map_or(1, |chips| chips.buses()) as f64;
         let awake = 1.0 - self.pause_share(workload);
         demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held, 1.0);

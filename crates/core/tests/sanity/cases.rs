@@ -48,8 +48,7 @@ impl fmt::Display for Case {
 }
 
 impl Work {
-    pub const READS: Work =
-        Work { rw: "randread", bytes: 4096, depth: 1, threads: 1, read_percent: 50, think: "0" };
+    pub const READS: Work = Work { rw: "randread", bytes: 4096, depth: 1, threads: 1, read_percent: 50, think: "0" };
 
     /// The jobs of a run that is `scale` times as long as usual.
     pub fn jobs(&self, drive: &Drive, scale: u64) -> Result<Vec<Job>, Problems> {

@@ -36,8 +36,8 @@ impl Lab {
         let (next, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let findings = Mutex::new(Vec::new());
         let work = || {
-            while let Some((place, case)) = Some(next.fetch_add(1, Ordering::Relaxed))
-                .and_then(|place| Some((place, cases.get(place)?)))
+            while let Some((place, case)) =
+                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|place| Some((place, cases.get(place)?)))
             {
                 let (configurations, found) = self.check(case);
                 tried.fetch_add(configurations, Ordering::Relaxed);

@@ -38,7 +38,11 @@ fn broken(lab: &Lab, cases: impl IntoIterator<Item = Case>) -> Vec<&'static str>
 /// The last of the interfaces, over a memory that this changes.
 fn ignoring(drive: &Drive, jobs: &[Job], ignore: impl Fn(&mut Media)) -> Outcome {
     let is_last = shipped::set("interfaces").last() == Some(&drive.name.as_str());
-    altered(drive, jobs, |drive| if is_last { ignore(&mut drive.media) })
+    altered(drive, jobs, |drive| {
+        if is_last {
+            ignore(&mut drive.media)
+        }
+    })
 }
 
 #[test]
@@ -88,7 +92,8 @@ fn a_device_that_misses_where_its_cells_take_some_time_is_found() {
 fn a_read_that_skips_the_cells_is_found() {
     let simulate = |drive: &Drive, jobs: &[Job]| altered(drive, jobs, |drive| drive.media.read = Span::ZERO);
     let work = Work { bytes: 512, ..Work::READS };
-    let cases = || shipped::set("usual").into_iter().map(|drive| case(drive, work, Part::Key("media.banks_per_channel")));
+    let cases =
+        || shipped::set("usual").into_iter().map(|drive| case(drive, work, Part::Key("media.banks_per_channel")));
     assert!(!broken(&Lab::default(), cases()).contains(&LEAST));
     assert!(broken(&Lab { simulate, ..Lab::default() }, cases()).contains(&LEAST));
 }
@@ -97,7 +102,11 @@ fn a_read_that_skips_the_cells_is_found() {
 fn a_device_that_dozes_between_requests_is_found() {
     let simulate = |drive: &Drive, jobs: &[Job]| {
         let dozes = jobs.iter().any(|job| job.thinktime > Span::ZERO);
-        altered(drive, jobs, |drive| if dozes { drive.media.command += Span::from_us(2) })
+        altered(drive, jobs, |drive| {
+            if dozes {
+                drive.media.command += Span::from_us(2)
+            }
+        })
     };
     let cases = || shipped::set("usual").into_iter().map(|drive| case(drive, Work::READS, Part::Key("media.read_ns")));
     assert!(broken(&Lab { simulate, ..Lab::default() }, cases()).contains(&IDLE));
