@@ -1,6 +1,6 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit advisories snapshots bench bench-model bench-serve kill fuzz reproduce depends depends-check pss-hour ecc docs clean
+.PHONY: help build test format-check lint unit advisories snapshots bench bench-model bench-serve kill fuzz sanity reproduce depends depends-check pss-hour ecc docs clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -12,6 +12,7 @@ help:
 	@echo 'make bench-serve  a served drive beside two bare threads, and beside nbdkit by fio'
 	@echo 'make kill         a server killed 200 times under load loses nothing'
 	@echo 'make fuzz         every reader of bytes under libFuzzer, for a minute each'
+	@echo 'make sanity       what must hold for any drive and job, on thousands of them; some minutes'
 	@echo 'make reproduce    published results beside simulated ones'
 	@echo 'make depends      which constants in doubt move each result, measured anew; some minutes'
 	@echo 'make depends-check whether that is up to date'
@@ -63,6 +64,9 @@ kill:
 
 fuzz:
 	fuzz/fuzz.sh
+
+sanity:
+	cargo test --release -p phaselink-core --test sanity -- --include-ignored --nocapture
 
 reproduce:
 	cargo run --release -- reproduce

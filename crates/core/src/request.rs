@@ -6,7 +6,7 @@ use std::ops::{Index, IndexMut};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::table::Table;
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 /// Index of a request in [`Requests`].
 pub type RequestId = u32;
@@ -85,6 +85,17 @@ impl Request {
         (self.issued, self.submitted, self.visible) = (now, now, Time::NEVER);
         (self.buffer, self.parent, self.parts_left) = (0, None, 0);
         self.ledger.open(next.due);
+    }
+
+    /// Its thread's core does something else for so long.
+    pub fn wait_for_core(&mut self, time: Span) {
+        self.ledger.until(Stage::CoreWait, self.ledger.cursor() + time);
+    }
+
+    /// It is issued later than was planned.
+    pub fn postpone(&mut self, delay: Span) {
+        self.issued += delay;
+        self.ledger.postpone(delay);
     }
 }
 

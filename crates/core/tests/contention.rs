@@ -14,7 +14,7 @@ use proptest::prelude::*;
 fn stages(wait: &str, stages: &str) -> Drive {
     let text = format!(
         "preset = \"nvme\"\n\
-         host = {{ wait = \"{wait}\", cores = 8, core_ghz = 3.8, cache_line_transfer_ns = 30, remote_line_transfer_ns = 110 }}\n\
+         host = {{ wait = \"{wait}\", cores = 8, core_ghz = 3.8, cache_line_transfer_ns = 30, remote_line_transfer_ns = 110, variation = 0 }}\n\
          nvme = {{ queue_pairs = 8, interrupts = {} }}\n\
          media = {{ banks_per_channel = 64 }}\n\
          stack = {{ stages = [{stages}] }}\n",

@@ -14,7 +14,9 @@ fn latency_ns(outcome: &Outcome) -> f64 {
 
 /// NVMe with these stages; lines travel at once, so that a lock costs no more than it is held.
 fn stages(set: &[(&str, &str)]) -> Drive {
-    let mut text = String::from("preset = \"nvme-polled\"\nhost.cache_line_transfer_ns = 0\n[stack]\nstages = [\n");
+    let mut text = String::from(
+        "preset = \"nvme-polled\"\nhost = { cache_line_transfer_ns = 0, variation = 0 }\n[stack]\nstages = [\n",
+    );
     for (costs, lock) in set {
         text += &format!("  {{ name = \"a\", {costs}, lock = \"{lock}\" }},\n");
     }

@@ -106,7 +106,6 @@ impl Parts<'_> {
             (root.iommu, "addresses may miss in the cache of the IOMMU"),
             (self.root_complex.settle().is_none(), "rings and data lie on different sockets"),
             (link.duplex == Duplex::Shared, "both directions share the wire"),
-            (self.drive.host.variation > 0.0, "the times of software vary"),
             (self.drive.host.wait == Wait::Hybrid, "a hybrid wait oversleeps"),
         ];
         first_reason(&doubts)

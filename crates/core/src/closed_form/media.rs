@@ -170,25 +170,38 @@ impl Parts<'_> {
 
     /// How a request spreads that begins with a stripe.
     fn spread(&self, op: Op, bytes: u32) -> Spread {
-        let timing = self.timing();
         let pieces = bytes.div_ceil(self.geometry.stripe_bytes);
-        // What a bank gets of a request lies side by side in it, and is programmed unit by unit.
-        let banks = self.banks().min(pieces);
-        let units = u64::from((bytes / banks).div_ceil(timing.program_bytes)) * u64::from(banks);
+        let units = self.units(bytes);
         let (transfer, bus_time) = self.transfers(op, bytes);
         Spread { pieces: pieces.into(), units, transfer, bus_time, program: self.program_least() * units }
     }
 
+    /// Units that it programs at least. What a bank gets of a request lies side by side in it, and is programmed unit by
+    /// unit; whole stripes are dealt to the banks in turn.
+    fn units(&self, bytes: u32) -> u64 {
+        let (stripe, unit, banks) = (self.geometry.stripe_bytes, self.timing().program_bytes, self.banks());
+        let whole = bytes / stripe;
+        if whole == 0 {
+            return bytes.div_ceil(unit).into();
+        }
+        let of_bank = |stripes: u32| (u64::from(stripes) * u64::from(stripe)).div_ceil(unit.into());
+        let more = whole % banks;
+        of_bank(whole / banks + 1) * u64::from(more) + of_bank(whole / banks) * u64::from(banks - more)
+    }
+
     /// Share of a write's programs that it cannot spare by joining what others write: all, unless it is a part of a
-    /// unit that follows another, or meets one by chance that waits for its turn or in a write buffer.
+    /// unit that follows another, is written by other threads as well, or meets one by chance that waits for its turn or
+    /// in a write buffer.
     fn programs_alone(&self, workload: &Workload, class: &Class, units: u64) -> f64 {
         let unit_bytes = f64::from(self.timing().program_bytes);
         let least = (f64::from(class.bytes) / unit_bytes / units as f64).min(1.0);
         let waiting = workload.outstanding as f64 + f64::from(self.banks());
         let met = (waiting * unit_bytes / workload.region_bytes.max(1) as f64).min(1.0);
-        match workload.sequential || self.chips.is_some() {
+        // Pieces smaller than a unit join those of other requests that wait at their bank.
+        let has_pieces = self.geometry.stripe_bytes < self.timing().program_bytes;
+        match workload.sequential || has_pieces || self.chips.is_some() {
             true if self.chips.is_some() => 1.0,
-            true => least,
+            true => least / f64::from(workload.threads),
             false => 1.0 - met * (1.0 - least),
         }
     }
@@ -240,11 +253,13 @@ impl Parts<'_> {
         let stripe = u64::from(self.geometry.stripe_bytes);
         let last = workload.offset.saturating_add(workload.region_bytes.max(1) - 1);
         let stripes = (last / stripe - workload.offset / stripe + 1) as f64;
-        let program = match class.op {
-            Op::Read => Span::ZERO,
-            Op::Write => spread.program.scale(self.programs_alone(workload, class, spread.units)),
+        // The command of a piece that joins others goes out beside their transfers.
+        let alone = match class.op {
+            Op::Read => 1.0,
+            Op::Write => self.programs_alone(workload, class, spread.units),
         };
-        let held = self.before(class.op) * spread.pieces + spread.transfer + program;
+        let program = if class.op == Op::Read { Span::ZERO } else { spread.program };
+        let held = (self.before(class.op) * spread.pieces + program).scale(alone) + spread.transfer;
         let buses_per_channel = self.chips.map_or(1, |chips| chips.buses()) as f64;
         let awake = 1.0 - self.pause_share(workload);
         demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held, 1.0);

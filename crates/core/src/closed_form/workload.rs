@@ -64,6 +64,16 @@ impl Workload {
         }
     }
 
+    /// How many requests may share what one of them has brought or left behind: threads that go through a region one
+    /// address after the other all begin with its first, and writes with those of reads.
+    pub fn sharers(&self) -> f64 {
+        let has = |op| self.classes.iter().any(|class| class.op == op);
+        match self.sequential {
+            true => f64::from(self.threads) * if has(Op::Read) && has(Op::Write) { 2.0 } else { 1.0 },
+            false => 1.0,
+        }
+    }
+
     /// Mean size of a request.
     pub fn mean_bytes(&self) -> f64 {
         self.mean(|class| f64::from(class.bytes))

@@ -343,7 +343,7 @@ impl Engine {
             Event::Handled { vector } => {
                 host.on_handled(vector);
                 if let Some(until) = driver.on_handled(now, vector, link, shared) {
-                    host.stall(now, vector, until);
+                    host.stall(now, vector, until, shared);
                 }
                 self.on_completed(now);
                 self.host.leave_handler();
@@ -354,6 +354,7 @@ impl Engine {
     /// A thread has finished a piece of work: its request goes down to the driver, or is done.
     fn on_work_done(&mut self, now: Time, thread: u16) {
         match self.host.on_work_done(now, thread, &mut self.shared) {
+            Done::Later(at) => return self.shared.scheduler.at(at, Event::WorkDone(thread)),
             Done::Submitted(request) => {
                 splitting::submit(now, request, &mut self.driver, &mut self.link, &mut self.shared)
             }

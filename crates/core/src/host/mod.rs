@@ -1,10 +1,10 @@
 //! The host: threads on cores, the software that they run for each request, and how they wait.
 //!
-//! Work on a core is not interrupted half-way: an interrupt handler runs at the next boundary between two pieces of
-//! work, and delays what comes after it. Software that no core contends for is one piece of work a request; where
-//! cores contend (locks.rs), a request takes its path from one such place to the next (path.rs). How threads wait, and whose turn it
-//! is, is in waiting.rs.
+//! Software that no core contends for is one piece of work a request; where cores contend (locks.rs), a request takes its
+//! path from one such place to the next (path.rs). Interrupts come in between (interrupts.rs). How threads wait, and whose
+//! turn it is, is in waiting.rs.
 
+mod interrupts;
 pub mod locks;
 mod pace;
 mod path;
@@ -59,6 +59,8 @@ enum Work {
 /// What a thread has just finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
+    /// Not yet: handlers have come in between.
+    Later(Time),
     /// The request goes to the driver.
     Submitted(RequestId),
     /// The application has its result.
@@ -90,6 +92,8 @@ struct Thread {
     done: VecDeque<RequestId>,
     state: State,
     work: Work,
+    /// When its piece of work is over, unless another handler comes in between.
+    work_end: Time,
     watching_since: Time,
     /// How long its core had run handlers by then.
     handlers_before: Span,
@@ -109,6 +113,8 @@ struct Thread {
 #[derive(Clone, Debug, Default)]
 struct Core {
     free_at: Time,
+    /// Until when it takes no interrupt: it runs a handler, switches threads, or holds a spinlock.
+    masked_until: Time,
     /// How long it has run interrupt handlers.
     handlers: Span,
     current: Option<u16>,
@@ -281,7 +287,7 @@ impl Host {
         }
         match (self.handler_core, this.state) {
             (Some(core), State::Away) if !self.wake.is_zero() && !this.queued && this.done.len() == 1 => {
-                let woken = self.run_handler(now, core, self.wake);
+                let woken = self.run_handler(now, core, self.wake, shared);
                 shared.requests.charge(Some(request), Stage::Interrupt, woken);
                 shared.scheduler.at(woken, Event::Thread(thread));
             }
@@ -289,71 +295,12 @@ impl Host {
         }
     }
 
-    /// An interrupt message has reached the root complex.
-    pub fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) {
-        let place = usize::from(vector);
-        if self.pending.len() <= place {
-            self.pending.resize(place + 1, false);
-        }
-        // A host that looks by itself has the interrupt masked; one whose handler has yet to run will see this completion too.
-        if self.wait != Wait::Sleep || std::mem::replace(&mut self.pending[place], true) {
-            return;
-        }
-        let core = &self.cores[usize::from(vector) % self.interrupt_cores];
-        let is_idle = core.current.is_none() && core.free_at <= now;
-        let exit = if is_idle { self.idle_exit } else { Span::ZERO };
-        shared.scheduler.after(now, self.interrupt + exit, Event::Interrupt { vector });
-    }
-
-    /// The interrupt has reached its core: the handler runs as soon as the core is between two pieces of work.
-    pub fn on_interrupt(&mut self, now: Time, vector: u16, shared: &mut Shared) {
-        let core = usize::from(vector) % self.interrupt_cores;
-        let end = self.run_handler(now, core, self.interrupt_handler);
-        self.used.interrupts += 1;
-        shared.scheduler.at(end, Event::Handled { vector });
-    }
-
-    /// Run a handler, or more of one, on a core: when it ends.
-    fn run_handler(&mut self, now: Time, core: usize, time: Span) -> Time {
-        let time = match self.draw_pace(now, core) {
-            0 => time,
-            pace => time.paced(pace),
-        };
-        self.occupy_handler(now, core, time)
-    }
-
-    fn occupy_handler(&mut self, now: Time, core: usize, time: Span) -> Time {
-        let core = &mut self.cores[core];
-        core.free_at = core.free_at.max(now) + time;
-        core.handlers += time;
-        self.used.switching += time;
-        core.free_at
-    }
-
-    /// The handler of `vector` waits for the device until `until`, and its core with it.
-    pub fn stall(&mut self, now: Time, vector: u16, until: Time) {
-        self.occupy_handler(now, usize::from(vector) % self.interrupt_cores, until.since(now));
-    }
-
-    /// The handler has run; the driver may look for completions.
-    pub fn on_handled(&mut self, vector: u16) {
-        self.pending[usize::from(vector)] = false;
-        self.resume_handler(vector);
-    }
-
-    /// The handler of `vector` goes on, with what it has read from the device.
-    pub fn resume_handler(&mut self, vector: u16) {
-        self.handler_core = Some(usize::from(vector) % self.interrupt_cores);
-    }
-
-    /// The completions that a handler has found are known.
-    pub fn leave_handler(&mut self) {
-        self.handler_core = None;
-    }
-
     /// A thread's piece of work is over; the caller acts on it, and then calls [`step`](Self::step).
     pub fn on_work_done(&mut self, now: Time, thread: u16, shared: &mut Shared) -> Done {
         let this = &mut self.threads[usize::from(thread)];
+        if this.work_end > now {
+            return Done::Later(this.work_end);
+        }
         match std::mem::replace(&mut this.work, Work::None) {
             Work::Submit(request) => {
                 this.issued_bytes = shared.requests[request].io.bytes;
@@ -530,7 +477,7 @@ impl Host {
     fn run(&mut self, thread: u16, work: Work, begin: Time, end: Time, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Busy;
-        this.work = work;
+        (this.work, this.work_end) = (work, end);
         this.napped = false;
         self.cores[this.core].free_at = end;
         self.used.working += end.since(begin);

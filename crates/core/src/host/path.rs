@@ -108,6 +108,7 @@ impl Host {
                     return false;
                 };
                 ledger.until(stage, start + held);
+                self.cores[core].mask(start + held);
             }
             Step::Take { stage, lock } => {
                 let lock = &mut self.contention.request_locks[lock];
@@ -141,7 +142,7 @@ impl Host {
         };
         let end = request.ledger.cursor();
         let this = &mut self.threads[usize::from(thread)];
-        this.work = work;
+        (this.work, this.work_end) = (work, end);
         let core = this.core;
         let beside = if path.way == Way::Down { driver.work_beside(&request.io) } else { Span::ZERO };
         self.occupy(core, now, end);
@@ -180,6 +181,7 @@ impl Host {
         let Work::Path(path) = self.threads[usize::from(thread)].work else { unreachable!("it spins for a request") };
         shared.requests[path.request].ledger.until(stage, start + hold);
         self.occupy(core, start, start + hold);
+        self.cores[core].mask(start + hold);
         shared.scheduler.at(start + hold, Event::Path(thread));
     }
 

@@ -78,6 +78,7 @@ impl Host {
         if self.wait != Wait::Spin || !self.workers.is_empty() {
             // Switching away takes the core, but not this thread's time.
             core.free_at = core.free_at.max(now) + self.context_switch;
+            core.mask(core.free_at);
             self.used.switching += self.context_switch;
             self.used.context_switches += 1;
         }
@@ -127,6 +128,7 @@ impl Host {
         let switch = if self.wait == Wait::Spin && !others { Span::ZERO } else { self.context_switch };
         let from = core.free_at.max(now);
         core.free_at = from + switch;
+        core.mask(core.free_at);
         core.current = Some(thread);
         core.slice_end = core.free_at + self.time_slice;
         if !switch.is_zero() {

@@ -82,7 +82,7 @@ stages! {
     Interrupt = "interrupt" in Host,
     /// The thread is woken and switched to.
     ContextSwitch = "context switch" in Host,
-    /// The completed request waits for its thread's core.
+    /// The request waits for its thread's core, interrupt handlers that come in between included.
     CoreWait = "core wait" in Host,
     /// The spinning core has yet to see what has settled.
     Poll = "poll" in Host,
@@ -230,6 +230,16 @@ impl Ledger {
         self.times.0[stage as usize] += span;
         self.cursor += span;
         self.note(stage);
+    }
+
+    /// Everything since the start happens later, and so does the start, unless the request has waited since then.
+    pub fn postpone(&mut self, delay: Span) {
+        match self.times.get(Stage::Queued).is_zero() {
+            true => self.start += delay,
+            false => self.times.0[Stage::Queued as usize] += delay,
+        }
+        self.cursor += delay;
+        self.steps.iter_mut().for_each(|(_, to)| *to += delay);
     }
 
     /// Keep the steps from now on.

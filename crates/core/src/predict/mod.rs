@@ -22,7 +22,7 @@ pub use json::json;
 pub use text::{table, text};
 pub use usage::{Usage, usage};
 
-use crate::closed_form::{Class, Demand, Demands, Form, Latency, Parts, Workload};
+use crate::closed_form::{Certainty, Class, Demand, Demands, Form, Latency, Parts, Workload};
 use crate::drive::{Drive, Interface};
 use crate::workload::Job;
 
@@ -52,7 +52,8 @@ pub struct JobPrediction {
 pub struct Loaded {
     /// No more requests per second than this.
     pub most_iops: f64,
-    /// About as many at least, if requests meet at the bottleneck as at a queue with random service.
+    /// About as many at least, if requests meet at the bottleneck as at a queue with random service. Unknown for mixes:
+    /// short requests that wait behind long ones wait longer than that says.
     pub balanced_iops: Option<f64>,
     /// Mean latency, at least.
     pub least_ns: Option<f64>,
@@ -76,9 +77,17 @@ fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> 
     for class in &workload.classes {
         let form = form(parts, &workload, class);
         demands.add_share(&form.demands, class.share);
-        latencies.push(form.latency);
+        latencies.push(form.latency.map(|latency| vary(latency, parts.drive.host.variation)));
     }
     JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands: demands.by_bound() }
+}
+
+/// Closed forms have software that takes its mean time: where it varies, what they know exactly is a mean.
+fn vary(mut latency: Latency, variation: f64) -> Latency {
+    if variation > 0.0 && latency.certainty == Certainty::Exact {
+        latency.certainty = Certainty::Mean("the times of software vary");
+    }
+    latency
 }
 
 /// The closed form of each protocol.
@@ -122,7 +131,8 @@ impl JobPrediction {
         let by_latency = least_ns.map_or(f64::INFINITY, |ns| outstanding / ns * 1e9);
         let most_iops = bound.min(by_latency).min(offered);
         let busiest_ns = 1e9 / bound;
-        let balanced = self.alone_ns().map(|alone| outstanding / (alone + (outstanding - 1.0) * busiest_ns) * 1e9);
+        let alone_ns = self.alone_ns().filter(|_| self.workload.classes.len() == 1);
+        let balanced = alone_ns.map(|alone| outstanding / (alone + (outstanding - 1.0) * busiest_ns) * 1e9);
         let in_line_ns = if offered < bound { 0.0 } else { outstanding * busiest_ns };
         Loaded {
             most_iops,

@@ -192,12 +192,12 @@ fn rows_show_what_varies_and_give_programs_everything() {
 
         job.rw    requests      p50      p99
         ────────────────────────────────────
-        randread        20  12.8 us  unknown
-        read            20  12.8 us  unknown
+        randread        20  12.9 us  unknown
+        read            20  12.9 us  unknown
 
         job.rw,link.lanes,seed,ios,p50_ns,p99_ns,hash
-        randread,4,1,20,12834.605,,00000000000000000000000000000000
-        read,4,1,20,12834.605,,00000000000000000000000000000001
+        randread,4,1,20,12869.631,,00000000000000000000000000000000
+        read,4,1,20,12869.631,,00000000000000000000000000000001
     "#]]
     .assert_eq(&all);
 }

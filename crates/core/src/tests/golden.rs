@@ -162,27 +162,27 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table: String = RUNS.iter().map(line).collect();
     let table = table.replace("; \n", "\n");
     expect![[r#"
-        6ddc588a5244f026 1500 ios, 5527452057 ps, 54077 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        fbc669ab68bee693 1500 ios, 236337117183 ps, 1418307 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
-        22ce8b155bb60572 1500 ios, 12986084048 ps, 56947 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
-        ec82064e71c3dbc1 1500 ios, 3676827573 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
-        61b23a096cf2b53f 1500 ios, 99888991945 ps, 357194 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
-        f4d4e881ddf793b4 1500 ios, 17556124482 ps, 137950 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
-        f42813013aec467f 1500 ios, 3679698618 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        56df051d215d4584 1500 ios, 5537435953 ps, 54085 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
-        9e8534a914e1a70d 1500 ios, 4083117835 ps, 51787 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
-        dc455a35a03e1550 1500 ios, 76540719035 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        9fe46e79e3694806 1500 ios, 18309442315353 ps, 52077605 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
-        7a42107d3d0ad10f 1500 ios, 4301400000 ps, 54842 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
-        5ab944e14d371fce 1500 ios, 43544452868 ps, 87105 packets: nvme 4 KiB, 1 x 4, 50 % reads
-        1e702bfe60b45744 1496 ios, 60605821565 ps, 805953 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
-        645f999ac3b9e43e 1500 ios, 5133912360 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
-        8319cc1b2a95e50b 1500 ios, 11131222300 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
-        4a4dcbb6d615a30d 1500 ios, 25738428979 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
-        6838cd9c5fc7558f 1500 ios, 48049926627 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
-        90f245ba2b18d132 1500 ios, 222894385555 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
-        8e632b2b388e1b4b 1500 ios, 42265586340 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
-        9bc5486823f0c1ef 1500 ios, 29377803289 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        56f351908413208c 1500 ios, 3731905158 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_entries=8
+        5167f01fc045f7af 1500 ios, 5615149003 ps, 54169 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        0d876b137e3a36c3 1500 ios, 236333127327 ps, 1423035 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        c02fff045d0979ed 1500 ios, 12986119852 ps, 56947 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
+        a4d44dfc230396fb 1500 ios, 3676831599 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
+        d015542c505cff1c 1500 ios, 99979383222 ps, 358195 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        aa4cb5e94cdcda6e 1500 ios, 17556058544 ps, 137695 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
+        5c36c07bc1d29aab 1500 ios, 3679702644 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        8fe7560c7ba3b51f 1500 ios, 5614978217 ps, 54195 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
+        44ea9e598f27937c 1500 ios, 4083121861 ps, 51787 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
+        dd619e3ef436bb56 1500 ios, 76540723061 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        e3668dc01e9f21a1 1500 ios, 18563388343561 ps, 52801027 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        25e6cd0807816280 1500 ios, 4313276739 ps, 52493 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
+        1e5b7c0cf0acb169 1500 ios, 43466295100 ps, 87120 packets: nvme 4 KiB, 1 x 4, 50 % reads
+        6bfecae297bff0ce 1496 ios, 60603300708 ps, 805955 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
+        5c8bf54dd3cb407f 1500 ios, 5158709594 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
+        14055fef35e0ed01 1500 ios, 11131297043 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
+        65b134fe39c102d7 1500 ios, 25796122659 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
+        b8aead1d1f0a3922 1500 ios, 48050011248 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
+        f2d1323155cc2419 1500 ios, 222912896751 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
+        3f629f6d6c7d65a8 1500 ios, 42154320613 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
+        f3d1c4f4f7272470 1500 ios, 29377878032 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        24ffca3c3f6b79e7 1500 ios, 3731741761 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_entries=8
     "#]].assert_eq(&table);
 }

@@ -64,7 +64,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), true);
     let mut media = Demands::default();
     parts.demand_media(&mut media, workload, class);
-    let uncached = 1.0 - cached_share(parts, workload).min(1.0);
+    let uncached = (1.0 - cached_share(parts, workload).min(1.0)) / workload.sharers();
     demands.add_share(&media, uncached);
     if class.op == Op::Write {
         // However little of a page is written, its banks take the next one when that is programmed.

@@ -1,0 +1,53 @@
+//! What must hold for any drive, link, memory, host and job, tried on thousands of them.
+//!
+//! `make sanity` checks all; `cargo test` a sample. The laws are in laws.rs, what they are tried on in cases.rs, parts that
+//! can be faster in parts.rs. exceptions.toml lists what breaks a law for a physical reason, and by how much at most.
+//! Whether the laws find anything is tried on planted faults (planted.rs).
+
+mod cases;
+mod exceptions;
+mod lab;
+mod laws;
+mod parts;
+mod planted;
+
+use cases::Case;
+use exceptions::Exceptions;
+use lab::Lab;
+use phaselink_core::random::mix;
+
+/// Cases of random drives, links, memories, hosts and jobs.
+const RANDOM_CASES: u64 = 1000;
+/// How many of all cases `cargo test` tries.
+const SAMPLE: usize = 12;
+
+/// Every case, in an order in which neighbours have little in common.
+fn all() -> Vec<Case> {
+    let cases = cases::ladders().into_iter().chain((0..RANDOM_CASES).map(cases::random));
+    let mut cases: Vec<_> = (0..).map(mix).zip(cases).collect();
+    cases.sort_by_key(|(place, _)| *place);
+    cases.into_iter().map(|(_, case)| case).collect()
+}
+
+fn assert_sane(cases: &[Case]) {
+    let (tried, findings) = Lab::default().check_all(cases);
+    let unexplained = Exceptions::shipped().unexplained(findings);
+    println!("{tried} configurations tried, {} cases", cases.len());
+    assert!(unexplained.is_empty(), "{} findings:\n{}", unexplained.len(), unexplained.join("\n"));
+}
+
+#[test]
+fn a_sample_of_all_configurations_keeps_the_laws() {
+    assert_sane(&all()[..SAMPLE]);
+}
+
+#[test]
+#[ignore = "some minutes: make sanity"]
+fn all_configurations_keep_the_laws() {
+    assert_sane(&all());
+}
+
+#[test]
+fn interfaces_over_the_same_memory_are_served_alike_by_it() {
+    assert_eq!(laws::unequal_memory(&Lab::default()), [""; 0]);
+}
