@@ -3,7 +3,6 @@
 use std::fmt;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::shipped;
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
 
 use super::cases::{self, Case, Work};
@@ -187,12 +186,16 @@ const MEMORY_LIMITS: &[(&str, &[&str], f64)] = &[
 
 /// What memory limits is alike for all interfaces: throughput, and what predictions say that each request costs it. The
 /// first settings with which it is not, and how it is then.
-pub fn unequal_memory(lab: &Lab) -> Vec<String> {
-    let unequal = MEMORY_LIMITS.iter().map(|(rw, set, share)| unequal_interfaces(lab, rw, set, *share));
+pub fn unequal_memory(lab: &Lab, drives: &[&'static str]) -> Vec<String> {
+    let unequal = MEMORY_LIMITS.iter().map(|(rw, set, share)| unequal_interfaces(lab, drives, (rw, set, *share)));
     unequal.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-fn unequal_interfaces(lab: &Lab, rw: &'static str, set: &[&str], share: f64) -> Vec<String> {
+fn unequal_interfaces(
+    lab: &Lab,
+    drives: &[&'static str],
+    (rw, set, share): (&'static str, &[&str], f64),
+) -> Vec<String> {
     let lone = Work { rw, ..Work::READS };
     let work = Work { depth: 32, ..lone };
     let set: Vec<String> = set.iter().copied().map(String::from).collect();
@@ -204,7 +207,7 @@ fn unequal_interfaces(lab: &Lab, rw: &'static str, set: &[&str], share: f64) -> 
         let too_fast = under_least(lab, &drive, &lone, &run(lab, &drive, &lone, 1)) > DOUBT;
         (name, (lab.simulate)(&drive, &jobs).iops(), demands, too_fast)
     };
-    let all: Vec<_> = shipped::set("interfaces").into_iter().map(served).collect();
+    let all: Vec<_> = drives.iter().copied().map(served).collect();
     let (_, iops, demands, _) = all.first().expect("there are interfaces");
     let unequal = all.iter().filter(|other| (other.1 / iops - 1.0).abs() > share || other.2 != *demands || other.3);
     unequal.map(|(name, other, ..)| format!("{rw} {set:?}: {name} {other:.0} beside {iops:.0} IOPS")).collect()
