@@ -24,7 +24,7 @@ pub(super) fn read(file: &str, text: &str, overrides: &[Override]) -> Result<Dri
     let document = document::parse(file, text);
     let mut layers = vec![Layer { origin: Origin::File, table: document.table }];
     layers.extend(overrides.iter().map(|given| Layer { origin: Origin::Set, table: given.table().clone() }));
-    let mut reader = Reader::new();
+    let mut reader = DriveReader::new();
     reader.read_default_marks();
     reader.add_shipped(&mut layers);
     reader.read_presets(&layers);
@@ -60,7 +60,7 @@ struct Mark {
 /// Problems beyond which nobody is told what was probably meant: finding that out takes longer than all the rest.
 const SUGGESTIONS_MAX: usize = 100;
 
-struct Reader {
+struct DriveReader {
     header: Header,
     drive: Drive,
     problems: Vec<Problem>,
@@ -71,9 +71,9 @@ struct Reader {
     marks: Vec<Mark>,
 }
 
-impl Reader {
-    fn new() -> Reader {
-        Reader {
+impl DriveReader {
+    fn new() -> DriveReader {
+        DriveReader {
             header: Header::default(),
             drive: Drive::blank(),
             problems: Vec::new(),

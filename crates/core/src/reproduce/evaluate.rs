@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn all_unknown_names_of_an_expression_are_reported_together() {
         let faults = parse("lin.iops + curve.iop * slop(line.iops)", &experiments()).unwrap_err();
-        let found: Vec<&str> = faults.iter().map(|fault| fault.found.as_str()).collect();
+        let found: Vec<&str> = faults.iter().map(|mistake| mistake.found.as_str()).collect();
         assert_eq!(
             found,
             [

@@ -75,7 +75,7 @@ pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Vec<Expec
     let file: Arc<str> = file.into();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let place = Place { file: file.clone(), line: Some(number + 1) };
-        let reader = fields(line).map(|fields| Reader { place: &place, fields, problems: Vec::new() });
+        let reader = fields(line).map(|fields| RowReader { place: &place, fields, problems: Vec::new() });
         match reader {
             Err(found) => problems.0.push(place.problem(found, "commas and quotes only inside double quotes")),
             Ok(reader) if number == 0 => problems.0.extend(reader.head()),
@@ -135,13 +135,13 @@ fn quoted_field(text: &str) -> Result<(String, &str), String> {
 }
 
 /// Reads the fields of one line and collects what is wrong with them.
-struct Reader<'a> {
+struct RowReader<'a> {
     place: &'a Place,
     fields: Vec<String>,
     problems: Vec<Problem>,
 }
 
-impl Reader<'_> {
+impl RowReader<'_> {
     fn refuse(&mut self, found: impl Into<String>, allowed: &str) {
         self.problems.push(self.place.problem(found, allowed));
     }

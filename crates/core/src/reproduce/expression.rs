@@ -16,7 +16,7 @@ use crate::spelling;
 
 /// What is wrong with an expression, in the two halves of a [`crate::problem::Problem`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct Mistake {
     pub found: String,
     pub allowed: String,
 }
@@ -169,14 +169,14 @@ fn name_in<T: PartialEq>(table: &[(&'static str, T)], wanted: T) -> &'static str
 ///
 /// # Errors
 /// The first mistake of syntax, together with every unknown name before it.
-pub(super) fn parse(text: &str, experiments: &[Experiment]) -> Result<Expression, Vec<Fault>> {
-    let tokens = tokens(text).map_err(|fault| vec![fault])?;
+pub(super) fn parse(text: &str, experiments: &[Experiment]) -> Result<Expression, Vec<Mistake>> {
+    let tokens = tokens(text).map_err(|mistake| vec![mistake])?;
     let mut parser = Parser { tokens: &tokens, at: 0, experiments, faults: Vec::new() };
     match parser.whole() {
         Ok(expression) if parser.faults.is_empty() => Ok(expression),
         Ok(_) => Err(parser.faults),
-        Err(fault) => {
-            parser.faults.push(fault);
+        Err(mistake) => {
+            parser.faults.push(mistake);
             Err(parser.faults)
         }
     }
@@ -188,11 +188,11 @@ struct Parser<'a> {
     at: usize,
     experiments: &'a [Experiment],
     /// Unknown names, which do not stop the parse.
-    faults: Vec<Fault>,
+    faults: Vec<Mistake>,
 }
 
 impl<'a> Parser<'a> {
-    fn whole(&mut self) -> Result<Expression, Fault> {
+    fn whole(&mut self) -> Result<Expression, Mistake> {
         let expression = self.operand(0)?;
         match self.next() {
             None => Ok(expression),
@@ -216,7 +216,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn expect(&mut self, symbol: &str) -> Result<(), Fault> {
+    fn expect(&mut self, symbol: &str) -> Result<(), Mistake> {
         match self.take(symbol) {
             true => Ok(()),
             false => Err(unexpected(self.peek(), &format!("`{symbol}`"))),
@@ -224,7 +224,7 @@ impl<'a> Parser<'a> {
     }
 
     /// An operand all of whose operators bind at least as tightly as `power_min`.
-    fn operand(&mut self, power_min: u8) -> Result<Expression, Fault> {
+    fn operand(&mut self, power_min: u8) -> Result<Expression, Mistake> {
         let mut left = self.prefix()?;
         while let Some(operator) = self.operator().filter(|operator| operator.power() >= power_min) {
             self.at += 1;
@@ -239,7 +239,7 @@ impl<'a> Parser<'a> {
         OPERATORS.iter().find(|(symbol, _)| token.is(symbol)).map(|(_, operator)| *operator)
     }
 
-    fn prefix(&mut self) -> Result<Expression, Fault> {
+    fn prefix(&mut self) -> Result<Expression, Mistake> {
         match self.next() {
             Some(Token::Number(number)) => Ok(Expression::Number(number)),
             Some(Token::Symbol("-")) => Ok(Expression::Negate(Box::new(self.operand(NEGATE_POWER)?))),
@@ -252,13 +252,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn parenthesis(&mut self) -> Result<Expression, Fault> {
+    fn parenthesis(&mut self) -> Result<Expression, Mistake> {
         let inner = self.operand(0)?;
         self.expect(")")?;
         Ok(inner)
     }
 
-    fn named(&mut self, name: &str) -> Result<Expression, Fault> {
+    fn named(&mut self, name: &str) -> Result<Expression, Mistake> {
         match name {
             _ if !self.take("(") => Ok(self.measured(name)),
             "x" => self.swept(),
@@ -273,8 +273,8 @@ impl<'a> Parser<'a> {
         let experiment = self.experiment(experiment);
         match Quantity::parse(path) {
             Ok(quantity) => Expression::Measured(experiment, quantity),
-            Err(fault) => {
-                self.faults.push(fault);
+            Err(mistake) => {
+                self.faults.push(mistake);
                 Expression::Number(f64::NAN)
             }
         }
@@ -285,15 +285,15 @@ impl<'a> Parser<'a> {
         let place = self.experiments.iter().position(|experiment| experiment.name == name);
         if place.is_none() {
             let names = self.experiments.iter().map(|experiment| experiment.name.as_str());
-            self.faults.push(Fault::unknown("experiment", name, names));
+            self.faults.push(Mistake::unknown("experiment", name, names));
         }
         place.unwrap_or(0)
     }
 
     /// `x(experiment)`
-    fn swept(&mut self) -> Result<Expression, Fault> {
+    fn swept(&mut self) -> Result<Expression, Mistake> {
         let Some(Token::Name(name)) = self.next() else {
-            return Err(Fault::new("x( ) without an experiment", "x(experiment)"));
+            return Err(Mistake::new("x( ) without an experiment", "x(experiment)"));
         };
         let experiment = self.experiment(name);
         self.expect(")")?;
@@ -301,7 +301,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `at(series, number)`: a number, so that whether the point exists does not depend on a result.
-    fn at_point(&mut self) -> Result<Expression, Fault> {
+    fn at_point(&mut self) -> Result<Expression, Mistake> {
         let series = self.operand(0)?;
         self.expect(",")?;
         let point = match self.next() {
@@ -312,7 +312,7 @@ impl<'a> Parser<'a> {
         Ok(Expression::At(Box::new(series), point))
     }
 
-    fn call(&mut self, name: &str) -> Result<Expression, Fault> {
+    fn call(&mut self, name: &str) -> Result<Expression, Mistake> {
         let mut arguments = vec![self.operand(0)?];
         while self.take(",") {
             arguments.push(self.operand(0)?);
@@ -320,31 +320,31 @@ impl<'a> Parser<'a> {
         self.expect(")")?;
         let Some((_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
             let names = FUNCTIONS.iter().map(|(known, _)| *known).chain(["at", "x"]);
-            self.faults.push(Fault::unknown("function", name, names));
+            self.faults.push(Mistake::unknown("function", name, names));
             return Ok(Expression::Number(f64::NAN));
         };
         if arguments.len() > 1 && !function.is_variadic() {
-            return Err(Fault::new(format!("{} arguments of `{name}`", arguments.len()), "one argument"));
+            return Err(Mistake::new(format!("{} arguments of `{name}`", arguments.len()), "one argument"));
         }
         Ok(Expression::Call(*function, arguments))
     }
 }
 
-fn unexpected(token: Option<Token<'_>>, allowed: &str) -> Fault {
+fn unexpected(token: Option<Token<'_>>, allowed: &str) -> Mistake {
     let found = token.map_or(String::from("the expression ends early"), |token| format!("unexpected `{token}`"));
-    Fault::new(found, allowed)
+    Mistake::new(found, allowed)
 }
 
-impl Fault {
-    pub fn new(found: impl Into<String>, allowed: impl Into<String>) -> Fault {
-        Fault { found: found.into(), allowed: allowed.into() }
+impl Mistake {
+    pub fn new(found: impl Into<String>, allowed: impl Into<String>) -> Mistake {
+        Mistake { found: found.into(), allowed: allowed.into() }
     }
 
     /// A name that is not among `known`; the most similar one comes first.
-    pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Fault {
+    pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Mistake {
         let known = spelling::most_alike_first(name, known);
         let meant = spelling::question(spelling::nearest(name, known.iter().copied()));
-        Fault::new(format!("unknown {what} `{name}`{meant}"), known.join(", "))
+        Mistake::new(format!("unknown {what} `{name}`{meant}"), known.join(", "))
     }
 }
 

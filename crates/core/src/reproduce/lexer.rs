@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::expression::Fault;
+use super::expression::Mistake;
 
 /// Longest expression. It bounds the depth of the parser's and evaluator's recursion.
 const TOKENS_MAX: usize = 256;
@@ -35,7 +35,7 @@ impl fmt::Display for Token<'_> {
 }
 
 /// Cut `text` into tokens, or say which character starts none.
-pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Fault> {
+pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Mistake> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -49,7 +49,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, Fault> {
     }
     match tokens.len() {
         0..=TOKENS_MAX => Ok(tokens),
-        count => Err(Fault::new(format!("an expression of {count} words"), format!("up to {TOKENS_MAX}"))),
+        count => Err(Mistake::new(format!("an expression of {count} words"), format!("up to {TOKENS_MAX}"))),
     }
 }
 
@@ -58,13 +58,13 @@ fn is_word(character: char) -> bool {
 }
 
 /// A decimal number, with an exponent if a digit follows its `e`.
-fn number(text: &str) -> Result<(Token<'_>, usize), Fault> {
+fn number(text: &str) -> Result<(Token<'_>, usize), Mistake> {
     let mantissa = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let length = mantissa + exponent_length(&text[mantissa..]);
     let digits = &text[..length];
     match digits.parse() {
         Ok(number) => Ok((Token::Number(number), length)),
-        Err(_) => Err(Fault::new(format!("`{digits}` is not a number"), "numbers such as 1.5 or 2e9")),
+        Err(_) => Err(Mistake::new(format!("`{digits}` is not a number"), "numbers such as 1.5 or 2e9")),
     }
 }
 
@@ -89,10 +89,10 @@ fn word(text: &str) -> (Token<'_>, usize) {
     (Token::Name(&text[..length]), length)
 }
 
-fn symbol(text: &str) -> Result<(Token<'_>, usize), Fault> {
+fn symbol(text: &str) -> Result<(Token<'_>, usize), Mistake> {
     let known = SYMBOLS.iter().find(|symbol| text.starts_with(**symbol));
     let found = || format!("unexpected `{}`", text.chars().next().unwrap_or(' '));
-    let symbol = known.ok_or_else(|| Fault::new(found(), SYMBOLS.join(" ")))?;
+    let symbol = known.ok_or_else(|| Mistake::new(found(), SYMBOLS.join(" ")))?;
     Ok((Token::Symbol(symbol), symbol.len()))
 }
 

@@ -33,7 +33,7 @@ use crate::problem::{Problem, Problems};
 use dependence::Leaning;
 use evaluate::{Value, evaluate};
 use expected::Expected;
-use expression::{Expression, Fault};
+use expression::{Expression, Mistake};
 use plan::{Plan, PlanRow};
 use quantity::Quantity;
 
@@ -160,7 +160,7 @@ impl Reproduction {
         let mut problems = Problems::default();
         for row in &self.plan.rows {
             let faults = self.faults(row, facts);
-            problems.0.extend(faults.into_iter().map(|fault| fault.at(&row.place)));
+            problems.0.extend(faults.into_iter().map(|mistake| mistake.at(&row.place)));
         }
         problems.or(())
     }
@@ -267,7 +267,7 @@ impl Reproduction {
         value.expect("checked when the plan was loaded").as_number().filter(|number| number.is_finite())
     }
 
-    fn faults(&self, row: &PlanRow, facts: &[Facts]) -> Vec<Fault> {
+    fn faults(&self, row: &PlanRow, facts: &[Facts]) -> Vec<Mistake> {
         let mut faults = Vec::new();
         self.visit(row, &mut |run, quantity| faults.extend(quantity.check(&facts[run]).err()));
         faults.dedup();

@@ -22,7 +22,7 @@
 //! A sweep makes every quantity of its experiment a series. It varies a key of the drive, or a fio
 //! option as `job.OPTION`.
 
-use super::expression::{Expression, Fault, parse};
+use super::expression::{Expression, Mistake, parse};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::problem::{Problem, Problems};
 use crate::report::names::renamed;
@@ -83,12 +83,12 @@ pub(super) struct Plan {
 pub(super) fn read(file: &str, text: &str, problems: &mut Problems) -> Plan {
     let document = document::parse(file, text);
     problems.0.extend(document.problems);
-    let mut reader = Reader { plan: Plan::default(), problems: &mut problems.0 };
+    let mut reader = PlanReader { plan: Plan::default(), problems: &mut problems.0 };
     reader.document(&document.table);
     reader.plan
 }
 
-struct Reader<'a> {
+struct PlanReader<'a> {
     plan: Plan,
     problems: &'a mut Vec<Problem>,
 }
@@ -105,7 +105,7 @@ struct Sweep {
     values: Vec<(f64, String)>,
 }
 
-impl Reader<'_> {
+impl PlanReader<'_> {
     fn document(&mut self, table: &Table) {
         self.refuse_others(table, &["seed", "job", "experiment", "row"]);
         let defaults = Defaults { seed: self.seed(table).unwrap_or(SEED_DEFAULT), job: self.job(table, "job") };
@@ -207,7 +207,7 @@ impl Reader<'_> {
         match parse(&text, &self.plan.experiments) {
             Ok(expression) => Some(expression),
             Err(faults) => {
-                self.problems.extend(faults.into_iter().map(|fault| fault.at(&place)));
+                self.problems.extend(faults.into_iter().map(|mistake| mistake.at(&place)));
                 None
             }
         }
@@ -227,7 +227,7 @@ impl Reader<'_> {
 
     fn refuse_others(&mut self, table: &Table, known: &[&str]) {
         for entry in table.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
-            self.problems.push(Fault::unknown("key", &entry.key, known.iter().copied()).at(&entry.place));
+            self.problems.push(Mistake::unknown("key", &entry.key, known.iter().copied()).at(&entry.place));
         }
     }
 
@@ -373,8 +373,8 @@ impl Plan {
     }
 }
 
-impl Fault {
-    /// The fault as a problem of a place.
+impl Mistake {
+    /// The mistake as a problem of a place.
     pub fn at(self, place: &Place) -> Problem {
         place.problem(self.found, self.allowed)
     }

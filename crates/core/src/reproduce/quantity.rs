@@ -10,7 +10,7 @@
 //! | `key.media.read_ns` | a parameter of the run's description, overrides applied; true is 1 |
 
 use super::Facts;
-use super::expression::Fault;
+use super::expression::Mistake;
 use crate::figures::{self, Figure, Figures};
 use crate::ledger::stage::FIXED_NAMES;
 use crate::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
@@ -93,7 +93,7 @@ const OPEN_GROUPS: &str = "stage.NAME, counter.NAME, key.PARAMETER";
 
 impl Quantity {
     /// The quantity that `path` names, without the experiment in front.
-    pub fn parse(path: &str) -> Result<Quantity, Fault> {
+    pub fn parse(path: &str) -> Result<Quantity, Mistake> {
         match path.split_once('.') {
             None => Quantity::of_requests(Side::Both, path).or_else(|_| Quantity::of_run(path)),
             Some(("read", name)) => Quantity::of_requests(Side::Read, name),
@@ -104,11 +104,11 @@ impl Quantity {
             Some(("downstream", name)) => find(WIRE, name).map(Quantity::Downstream),
             Some(("counter", name)) => Ok(Quantity::Counter(String::from(name))),
             Some(("key", key)) => Ok(Quantity::Parameter(String::from(key))),
-            Some(_) => Err(Fault::new(format!("unknown quantity `{path}`"), groups())),
+            Some(_) => Err(Mistake::new(format!("unknown quantity `{path}`"), groups())),
         }
     }
 
-    fn of_requests(side: Side, name: &str) -> Result<Quantity, Fault> {
+    fn of_requests(side: Side, name: &str) -> Result<Quantity, Mistake> {
         if let Some(stage) = name.strip_prefix("stage.") {
             return Ok(Quantity::Stage(side, String::from(stage)));
         }
@@ -119,7 +119,7 @@ impl Quantity {
         }
     }
 
-    fn of_run(name: &str) -> Result<Quantity, Fault> {
+    fn of_run(name: &str) -> Result<Quantity, Mistake> {
         if let Some((_, read)) = RUN.iter().find(|(known, _)| *known == name) {
             return Ok(Quantity::Run(*read));
         }
@@ -130,18 +130,18 @@ impl Quantity {
             let mut names: Vec<&str> = own.chain(percentiles).chain(swept).collect();
             names.sort_unstable();
             names.dedup();
-            let mut fault = Fault::unknown("quantity", name, names.into_iter());
-            fault.allowed = format!("{}, {}", fault.allowed, groups());
-            fault
+            let mut mistake = Mistake::unknown("quantity", name, names.into_iter());
+            mistake.allowed = format!("{}, {}", mistake.allowed, groups());
+            mistake
         })
     }
 
     /// Whether a drive that is described so has this quantity; if not, what is wrong.
-    pub fn check(&self, facts: &Facts) -> Result<(), Fault> {
+    pub fn check(&self, facts: &Facts) -> Result<(), Mistake> {
         match self {
             Quantity::Parameter(key) if facts.parameter(key).is_none() => {
                 let found = format!("the description holds no number under `{key}`");
-                Err(Fault::new(found, "keys that `phaselink check` lists"))
+                Err(Mistake::new(found, "keys that `phaselink check` lists"))
             }
             Quantity::Stage(_, stage) => check_stage(stage, facts),
             _ => Ok(()),
@@ -164,10 +164,10 @@ impl Quantity {
     }
 }
 
-fn find<T: Copy>(table: Table<T>, name: &str) -> Result<T, Fault> {
+fn find<T: Copy>(table: Table<T>, name: &str) -> Result<T, Mistake> {
     let found = table.iter().find(|(known, _)| *known == name);
     let names = table.iter().map(|(known, _)| *known);
-    found.map(|(_, item)| *item).ok_or_else(|| Fault::unknown("quantity", name, names))
+    found.map(|(_, item)| *item).ok_or_else(|| Mistake::unknown("quantity", name, names))
 }
 
 fn groups() -> String {
@@ -185,12 +185,12 @@ pub(super) fn plain(name: &str) -> String {
     words.collect::<Vec<_>>().join("_").to_lowercase()
 }
 
-fn check_stage(stage: &str, facts: &Facts) -> Result<(), Fault> {
+fn check_stage(stage: &str, facts: &Facts) -> Result<(), Mistake> {
     let of_stack = facts.stack_stages();
     let names: Vec<String> = FIXED_NAMES.iter().copied().chain(of_stack).map(plain).collect();
     match names.iter().any(|name| name == stage) {
         true => Ok(()),
-        false => Err(Fault::unknown("stage", stage, names.iter().map(String::as_str))),
+        false => Err(Mistake::unknown("stage", stage, names.iter().map(String::as_str))),
     }
 }
 
@@ -267,8 +267,8 @@ mod tests {
         for (path, first) in
             [("mean_n", "mean_ns"), ("upstream.packet", "packets"), ("p99_9_n", "p99_9_ns"), ("server", "server_w")]
         {
-            let fault = Quantity::parse(path).unwrap_err();
-            assert!(fault.allowed.starts_with(first), "{fault:?}");
+            let mistake = Quantity::parse(path).unwrap_err();
+            assert!(mistake.allowed.starts_with(first), "{mistake:?}");
         }
         assert!(Quantity::parse("").is_err());
         assert!(Quantity::parse("nonsense.iops").is_err());

@@ -81,13 +81,13 @@ pub(super) struct Text {
 pub(super) fn read(file: &str, text: &str) -> Result<Text, Problems> {
     let document = document::parse(file, text);
     let whole = Place::whole(file);
-    let mut reader = Reader { whole, keys: Drive::key_names(), problems: document.problems, notes: Vec::new() };
+    let mut reader = SweepReader { whole, keys: Drive::key_names(), problems: document.problems, notes: Vec::new() };
     let text = reader.text(file, &document.table);
     reader.problems.sort_by_key(|problem| problem.line);
     Problems(reader.problems).or(text)
 }
 
-struct Reader {
+struct SweepReader {
     /// The file as a whole.
     whole: Place,
     /// Keys of drives.
@@ -96,7 +96,7 @@ struct Reader {
     notes: Vec<String>,
 }
 
-impl Reader {
+impl SweepReader {
     fn text(&mut self, file: &str, table: &Table) -> Text {
         self.refuse_others(table, &["drive", "set", "job", "seed", "columns", "axis"]);
         let axes = self.axes(table);

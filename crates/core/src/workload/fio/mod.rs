@@ -14,7 +14,7 @@ const NAME_CHARACTERS_MAX: usize = 1000;
 
 /// Reads a job file. All its mistakes are reported at once, in the order of their lines.
 pub fn parse(file_name: &str, text: &str) -> Result<JobFile, Problems> {
-    let mut reader = Reader::new(file_name);
+    let mut reader = JobFileReader::new(file_name);
     for (index, line) in text.lines().enumerate() {
         reader.line(index + 1, without_comment(line));
     }
@@ -53,7 +53,7 @@ enum Section {
     Job(Box<Draft>),
 }
 
-struct Reader {
+struct JobFileReader {
     file: String,
     /// The global options above the current line; every later section starts from them.
     defaults: Draft,
@@ -62,9 +62,9 @@ struct Reader {
     problems: Vec<Problem>,
 }
 
-impl Reader {
-    fn new(file_name: &str) -> Reader {
-        Reader {
+impl JobFileReader {
+    fn new(file_name: &str) -> JobFileReader {
+        JobFileReader {
             file: file_name.into(),
             defaults: Draft::new("", JobPlace::new(file_name, None)),
             section: Section::None,

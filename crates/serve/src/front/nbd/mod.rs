@@ -34,7 +34,7 @@ use export::{Command, Export};
 use model::Model;
 use session::Wanted;
 use socket::{Listener, Stream};
-use uri::{Place, Uri};
+use uri::{Address, Uri};
 
 /// Connections of one server, over all its addresses. Each holds at most two messages of 32 MiB.
 pub const CONNECTIONS_MAX: usize = 64;
@@ -55,8 +55,8 @@ pub const KIND: Kind = Kind {
     check_model: |_| Ok(()),
     socket: |text| {
         Uri::parse(text).map(|uri| match uri.place {
-            Place::Unix(path) => Some(path),
-            Place::Tcp(_) => None,
+            Address::Unix(path) => Some(path),
+            Address::Tcp(_) => None,
         })
     },
     bind: |Asked { addresses, switches }, _, geometry| {

@@ -11,7 +11,7 @@ use phaselink_core::problem::Problem;
 use rustix::net::sockopt;
 
 use super::buffer::Buffer;
-use super::uri::{Place, Uri};
+use super::uri::{Address, Uri};
 use crate::front::socket::bind_unix;
 
 /// Buffers of a connection in the kernel: a batch of requests and its answers should fit.
@@ -44,8 +44,8 @@ impl Listener {
     /// If that place is taken or not allowed.
     pub fn bind(uri: &Uri) -> Result<Listener, Problem> {
         let socket = match &uri.place {
-            Place::Unix(path) => bind_unix(path).map(|socket| Socket::Unix(socket, path.clone())),
-            Place::Tcp(address) => TcpListener::bind(address).map(Socket::Tcp),
+            Address::Unix(path) => bind_unix(path).map(|socket| Socket::Unix(socket, path.clone())),
+            Address::Tcp(address) => TcpListener::bind(address).map(Socket::Tcp),
         };
         let bound = socket.and_then(|socket| {
             match &socket {
@@ -61,7 +61,7 @@ impl Listener {
     pub fn uri(&self) -> Uri {
         match &self.socket {
             Socket::Tcp(listener) => match listener.local_addr() {
-                Ok(address) => Uri { place: Place::Tcp(address), ..self.uri.clone() },
+                Ok(address) => Uri { place: Address::Tcp(address), ..self.uri.clone() },
                 Err(_) => self.uri.clone(),
             },
             Socket::Unix(..) => self.uri.clone(),
@@ -122,10 +122,10 @@ impl Stream {
     ///
     /// # Errors
     /// If there is none.
-    pub fn connect(place: &Place) -> io::Result<Stream> {
+    pub fn connect(place: &Address) -> io::Result<Stream> {
         let stream = match place {
-            Place::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
-            Place::Tcp(address) => Stream::Tcp(TcpStream::connect(address)?),
+            Address::Unix(path) => Stream::Unix(UnixStream::connect(path)?),
+            Address::Tcp(address) => Stream::Tcp(TcpStream::connect(address)?),
         };
         stream.prepared()
     }

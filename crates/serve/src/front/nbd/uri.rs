@@ -11,7 +11,7 @@ const PORT: u16 = 10809;
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Address {
     Unix(PathBuf),
     Tcp(SocketAddr),
 }
@@ -19,7 +19,7 @@ pub enum Place {
 /// A server and one of its exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
-    pub place: Place,
+    pub place: Address,
     pub export: String,
 }
 
@@ -38,7 +38,7 @@ impl Uri {
             if path.is_empty() {
                 return Err(problem("the socket has no path", shape));
             }
-            return Ok(Uri { place: Place::Unix(path.into()), export });
+            return Ok(Uri { place: Address::Unix(path.into()), export });
         }
         let rest = text.strip_prefix("nbd://").ok_or_else(|| problem("not an NBD address", shape))?;
         let (host, export) = rest.split_once('/').unwrap_or((rest, ""));
@@ -47,7 +47,7 @@ impl Uri {
         if !address.ip().is_loopback() {
             return Err(problem("the address can be reached from other machines", "127.0.0.1, [::1] or localhost"));
         }
-        Ok(Uri { place: Place::Tcp(address), export })
+        Ok(Uri { place: Address::Tcp(address), export })
     }
 }
 
@@ -97,8 +97,8 @@ impl fmt::Display for Uri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let export = encode(&self.export);
         match &self.place {
-            Place::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", encode(&path.to_string_lossy())),
-            Place::Tcp(address) => write!(f, "nbd://{address}/{export}"),
+            Address::Unix(path) => write!(f, "nbd+unix:///{export}?socket={}", encode(&path.to_string_lossy())),
+            Address::Tcp(address) => write!(f, "nbd://{address}/{export}"),
         }
     }
 }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(Uri::parse("nbd://localhost").unwrap().to_string(), "nbd://127.0.0.1:10809/");
         assert_eq!(Uri::parse("nbd://[::1]").unwrap().to_string(), "nbd://[::1]:10809/");
         let uri = Uri::parse("nbd+unix:///my%20disk?socket=x%3fy").unwrap();
-        assert_eq!((uri.export.as_str(), uri.place), ("my disk", Place::Unix("x?y".into())));
+        assert_eq!((uri.export.as_str(), uri.place), ("my disk", Address::Unix("x?y".into())));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
-use super::memory::Place;
+use super::memory::Target;
 use super::session::{Reply, Session};
 use super::wire::{DESCRIPTORS_MAX, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, command};
 use crate::nvme::registers::Registers;
@@ -198,9 +198,9 @@ impl Connection {
             let (place, here) = self.session.memory.find(address, rest.len()).ok_or(Unreachable)?;
             let (piece, others) = rest.split_at_mut(here);
             match place {
-                Place::Mapped(mapping, offset) => mapping.read(offset, piece),
-                Place::Remote { readable: true, .. } => self.read_remote(address, piece)?,
-                Place::Remote { .. } => return Err(Unreachable),
+                Target::Mapped(mapping, offset) => mapping.read(offset, piece),
+                Target::Remote { readable: true, .. } => self.read_remote(address, piece)?,
+                Target::Remote { .. } => return Err(Unreachable),
             }
             address = address.wrapping_add(here as u64);
             rest = others;
@@ -215,8 +215,8 @@ impl Connection {
             let (place, here) = self.session.memory.find(address, rest.len()).ok_or(Unreachable)?;
             let (piece, others) = rest.split_at(here);
             match place {
-                Place::Mapped(mapping, offset) if mapping.write(offset, piece) => {}
-                Place::Remote { writable: true, .. } => self.write_remote(address, piece)?,
+                Target::Mapped(mapping, offset) if mapping.write(offset, piece) => {}
+                Target::Remote { writable: true, .. } => self.write_remote(address, piece)?,
                 _ => return Err(Unreachable),
             }
             address = address.wrapping_add(here as u64);

@@ -127,13 +127,13 @@ impl Drop for Mapping {
 }
 
 /// A mapping that the handler knows: its first address, 0 for none, and its length.
-struct Place {
+struct Guarded {
     start: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-static PLACES: [Place; MAPPINGS_MAX] =
-    [const { Place { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; MAPPINGS_MAX];
+static GUARDED: [Guarded; MAPPINGS_MAX] =
+    [const { Guarded { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; MAPPINGS_MAX];
 
 /// The place that a mapping has in the handler's list.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl Guard {
         install();
         // A mapping within a file begins in the middle of a page, and the system maps the whole of it.
         let first = start & !(PAGE_BYTES - 1);
-        for (place, entry) in PLACES.iter().enumerate() {
+        for (place, entry) in GUARDED.iter().enumerate() {
             if entry.start.compare_exchange(0, first, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
                 entry.bytes.store(start + bytes - first, Ordering::Release);
                 return Ok(Guard { place });
@@ -156,8 +156,8 @@ impl Guard {
     }
 
     fn release(&self) {
-        PLACES[self.place].bytes.store(0, Ordering::Release);
-        PLACES[self.place].start.store(0, Ordering::Release);
+        GUARDED[self.place].bytes.store(0, Ordering::Release);
+        GUARDED[self.place].start.store(0, Ordering::Release);
     }
 }
 
@@ -188,7 +188,7 @@ fn install() {
 extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system hands over a valid structure, and the signal is one that has an address.
     let address = unsafe { (*information).si_addr() } as usize;
-    for place in &PLACES {
+    for place in &GUARDED {
         let (start, bytes) = (place.start.load(Ordering::Acquire), place.bytes.load(Ordering::Acquire));
         if start != 0 && (start..start + bytes).contains(&address) {
             let protection = libc::PROT_READ | libc::PROT_WRITE;

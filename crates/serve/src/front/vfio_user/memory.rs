@@ -52,7 +52,7 @@ pub enum Refusal {
 
 /// Where part of an access goes.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'a> {
+pub enum Target<'a> {
     Mapped(&'a Mapping, usize),
     /// To the client, if it allows reading and writing there.
     Remote {
@@ -109,7 +109,7 @@ impl Memory {
 
     /// Where an access of `bytes` at `address` goes, and how much of it goes there.
     #[inline]
-    pub fn find(&mut self, address: u64, bytes: usize) -> Option<(Place<'_>, usize)> {
+    pub fn find(&mut self, address: u64, bytes: usize) -> Option<(Target<'_>, usize)> {
         let holds = |region: &Region| address.wrapping_sub(region.start) < region.bytes;
         if !self.regions.get(self.last).is_some_and(holds) {
             self.last = self.regions.partition_point(|region| region.start <= address).checked_sub(1)?;
@@ -118,8 +118,8 @@ impl Memory {
         let offset = address - region.start;
         let here = (region.bytes - offset).min(bytes as u64) as usize;
         let place = match &region.mapping {
-            Some(mapping) => Place::Mapped(mapping, offset as usize),
-            None => Place::Remote { readable: region.readable, writable: region.writable },
+            Some(mapping) => Target::Mapped(mapping, offset as usize),
+            None => Target::Remote { readable: region.readable, writable: region.writable },
         };
         Some((place, here))
     }
@@ -128,7 +128,7 @@ impl Memory {
     #[inline]
     pub fn mapped(&mut self, address: u64, bytes: usize) -> Option<(&Mapping, usize)> {
         match self.find(address, bytes)? {
-            (Place::Mapped(mapping, offset), here) if here == bytes => Some((mapping, offset)),
+            (Target::Mapped(mapping, offset), here) if here == bytes => Some((mapping, offset)),
             _ => None,
         }
     }
