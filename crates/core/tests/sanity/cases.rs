@@ -145,7 +145,7 @@ const HOSTS: &[&str] = &["host.cores=4", "stack.preset=user-space", "host.core_g
 /// As it is in half of the cases.
 fn own_or(random: &mut Random, others: &[&'static str]) -> Option<&'static str> {
     let other = one_of(random, others);
-    (random.bits() % 2 == 0).then_some(other)
+    random.bits().is_multiple_of(2).then_some(other)
 }
 
 fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {

@@ -81,10 +81,12 @@ fn run(lab: &Lab, drive: &Drive, work: &Work, scale: u64) -> Outcome {
     (lab.simulate)(drive, &jobs)
 }
 
+/// By which share a run breaks a law.
+type Excess = fn(&Lab, &Drive, &Work, &Outcome) -> f64;
+
 /// What one run alone must keep.
 fn alone(lab: &Lab, case: &Case, drive: &Drive, outcome: &Outcome, what: &str) -> Vec<Finding> {
-    let laws: [(&'static str, fn(&Lab, &Drive, &Work, &Outcome) -> f64); 3] =
-        [(BOUND, over_bound), (LEAST, under_least), (LITTLE, off_little)];
+    let laws: [(&'static str, Excess); 3] = [(BOUND, over_bound), (LEAST, under_least), (LITTLE, off_little)];
     let broken = laws.into_iter().filter(|(_, excess)| excess(lab, drive, &case.work, outcome) > DOUBT);
     let longer = broken.map(|(law, excess)| {
         let outcome = run(lab, drive, &case.work, LONG);
