@@ -46,8 +46,8 @@ fn an_unloaded_read_takes_the_sum_of_its_parts() {
 #[test]
 fn an_unloaded_write_takes_the_sum_of_its_parts() {
     let outcome = bare(&[], "bs=4k rw=randwrite number_ios=50");
-    // The first request of 24 bytes there, 346 ns in the root complex, 64 packets of 84 bytes back; then ring, controller, cells.
-    let host_ps = 12_000 + 300_000 + 346_000 + 64 * 42_000 + 300_000;
+    // The first request of 24 bytes there, 201 ns in the root complex, 64 packets of 84 bytes back; then ring, controller, cells.
+    let host_ps = 12_000 + 300_000 + 201_000 + 64 * 42_000 + 300_000;
     let device_ps = 1_024_000 + 1_024_000 + 150_000;
     let expected = Span::from_ps(around_ps() + host_ps + device_ps + MESSAGE_PS + POLL_PS);
     let total = &outcome.jobs[0].write.total;

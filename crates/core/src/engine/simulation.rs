@@ -148,7 +148,7 @@ fn problems(jobs: &[Job], limits: &Limits) -> Result<(), Problems> {
 /// use phaselink_core::workload::fio;
 ///
 /// let drive = Drive::shipped("dc-express").unwrap();
-/// let file = fio::from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", "1000")])?;
+/// let file = fio::from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", "10000")])?;
 /// let jobs = file.resolve(&drive.limits(), &Default::default())?;
 /// let outcome = simulate(&drive, &jobs, 1)?;
 /// assert!(outcome.iops() > 700_000.0);

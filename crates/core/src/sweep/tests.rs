@@ -196,8 +196,8 @@ fn rows_show_what_varies_and_give_programs_everything() {
         read            20  12.9 us  unknown
 
         job.rw,link.lanes,seed,ios,p50_ns,p99_ns,hash
-        randread,4,1,20,12869.631,,00000000000000000000000000000000
-        read,4,1,20,12869.631,,00000000000000000000000000000001
+        randread,4,1,20,12894.207,,00000000000000000000000000000000
+        read,4,1,20,12894.207,,00000000000000000000000000000001
     "#]]
     .assert_eq(&all);
 }

@@ -162,27 +162,27 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
     let table: String = RUNS.iter().map(line).collect();
     let table = table.replace("; \n", "\n");
     expect![[r#"
-        5167f01fc045f7af 1500 ios, 5615149003 ps, 54169 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        0d876b137e3a36c3 1500 ios, 236333127327 ps, 1423035 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
-        c02fff045d0979ed 1500 ios, 12986119852 ps, 56947 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
-        a4d44dfc230396fb 1500 ios, 3676831599 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
-        d015542c505cff1c 1500 ios, 99979383222 ps, 358195 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
-        aa4cb5e94cdcda6e 1500 ios, 17556058544 ps, 137695 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
-        5c36c07bc1d29aab 1500 ios, 3679702644 ps, 51789 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        8fe7560c7ba3b51f 1500 ios, 5614978217 ps, 54195 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
-        44ea9e598f27937c 1500 ios, 4083121861 ps, 51787 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
-        dd619e3ef436bb56 1500 ios, 76540723061 ps, 257453 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        e3668dc01e9f21a1 1500 ios, 18563388343561 ps, 52801027 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
-        25e6cd0807816280 1500 ios, 4313276739 ps, 52493 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
-        1e5b7c0cf0acb169 1500 ios, 43466295100 ps, 87120 packets: nvme 4 KiB, 1 x 4, 50 % reads
-        6bfecae297bff0ce 1496 ios, 60603300708 ps, 805955 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
-        5c8bf54dd3cb407f 1500 ios, 5158709594 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
-        14055fef35e0ed01 1500 ios, 11131297043 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
-        65b134fe39c102d7 1500 ios, 25796122659 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
-        b8aead1d1f0a3922 1500 ios, 48050011248 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
-        f2d1323155cc2419 1500 ios, 222912896751 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
-        3f629f6d6c7d65a8 1500 ios, 42154320613 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
-        f3d1c4f4f7272470 1500 ios, 29377878032 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
-        24ffca3c3f6b79e7 1500 ios, 3731741761 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_entries=8
+        cddd87fdb1bbf991 1500 ios, 5601358693 ps, 54107 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        c13b278d151a1cc1 1500 ios, 236330915034 ps, 1450642 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
+        7da5dac02552faa0 1500 ios, 12986478316 ps, 56955 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
+        b39c38b086abd76c 1500 ios, 3676988253 ps, 51819 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
+        9849a51a29c173e3 1500 ios, 99987490113 ps, 362876 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        9be7226529cd15f4 1500 ios, 17921115234 ps, 136257 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
+        1a39623b96b7a530 1500 ios, 3679919298 ps, 51819 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        23b698a65c0d6bb2 1500 ios, 5639685198 ps, 54209 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
+        0fe7d74f254c5e64 1500 ios, 4083214909 ps, 51790 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
+        201a01e9e7d905f6 1500 ios, 76540520703 ps, 261258 packets: dc-express 4 KiB, 1 x 1, 100 % reads
+        d9d9c3979a0ae1f8 1500 ios, 18563716948717 ps, 53714315 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        9820ab75d9352fa1 1500 ios, 4322903702 ps, 52903 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
+        8eb60959a0b1713b 1500 ios, 43476816652 ps, 87118 packets: nvme 4 KiB, 1 x 4, 50 % reads
+        375ac37c695ef86c 1496 ios, 60603324708 ps, 805955 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
+        f7f754edf5fbf1b7 1500 ios, 5176580631 ps, 57000 packets: nvme 4 KiB, 2 x 1, 100 % reads; host.wait=hybrid
+        00cf7241e77b3acf 1500 ios, 11131333043 ps, 153990 packets: nvme-polled 8+16 KiB, 1 x 32, 100 % reads
+        bede45f2af6b1efb 1500 ios, 25795893595 ps, 86100 packets: nvme-polled 4 KiB, 1 x 32, 50 % reads; link.posted_header_credits=4
+        da0dba3f51d0529d 1500 ios, 48050083248 ps, 115500 packets: nvme-polled 4 KiB, 1 x 32, 0 % reads; link.non_posted_header_credits=2
+        ace381641fd82472 1500 ios, 223070736135 ps, 681343 packets: nvme-polled 4+64 KiB, 1 x 4, 50 % reads; link.granularity=packet link.posted_header_credits=4 root_complex.late_write_ratio=0.01
+        9ed6e1442c20888c 1500 ios, 42157720729 ps, 86100 packets: nvme-polled 4 KiB, 1 x 4, 50 % reads; link.duplex=shared
+        74849ef37100bdea 1500 ios, 29378358032 ps, 394500 packets: nvme-polled 32 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
+        9ff0a2df3ac95aa9 1500 ios, 3731765761 ps, 55500 packets: nvme-polled 4 KiB, 4 x 4, 100 % reads; root_complex.iommu=true root_complex.iommu_entries=8
     "#]].assert_eq(&table);
 }

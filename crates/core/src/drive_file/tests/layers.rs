@@ -103,15 +103,10 @@ fn a_drive_is_named_by_its_file_unless_it_says_otherwise() {
 
 #[test]
 fn a_mark_as_fitted_goes_when_the_value_is_replaced() {
-    let own = drive("preset = 'dc-express'\n", &[]);
-    assert!(fitted(&own).contains(&"dc_express.tag_ns"));
-    assert!(fitted(&own).contains(&"link.one_way_ns"));
-    let set = drive("preset = 'dc-express'\n[link]\none_way_ns = 1\n", &["dc_express.tag_ns=1"]);
-    assert!(!fitted(&set).contains(&"dc_express.tag_ns"));
-    assert!(!fitted(&set).contains(&"link.one_way_ns"));
-    assert!(fitted(&set).contains(&"dc_express.turnaround_ns"));
-    let other = drive("preset = 'dc-express'\n[link]\npreset = 'gen3-x4'\n", &[]);
-    assert!(!fitted(&other).contains(&"link.one_way_ns"));
+    assert_eq!(fitted(&drive("preset = 'capi'\n", &[])), ["host.interrupt_ns", "capi.psl_ns"]);
+    assert_eq!(fitted(&drive("preset = 'capi'\n[host]\ninterrupt_ns = 1\n", &[])), ["capi.psl_ns"]);
+    assert_eq!(fitted(&drive("preset = 'capi'\n", &["capi.psl_ns=1"])), ["host.interrupt_ns"]);
+    assert_eq!(fitted(&drive("preset = 'capi'\n[host]\npreset = 'power8-s812lc'\n", &[])), ["capi.psl_ns"]);
 }
 
 #[test]
@@ -135,11 +130,11 @@ fn the_resolved_form_reads_back_to_an_equal_drive() {
 #[test]
 fn the_resolved_form_gives_spans_in_the_unit_of_their_key() {
     let resolved = Drive::shipped("dc-express").unwrap().resolved();
-    assert_eq!(resolved["dc_express"]["tag_ns"], 2.4);
+    assert_eq!(resolved["dc_express"]["tag_ns"], 2.5);
     assert_eq!(resolved["dc_express"]["max_latency_us"], 0);
     assert_eq!(resolved["interface"], "dc-express");
     assert_eq!(resolved["media"]["technology"], "pcm");
-    assert_eq!(resolved["fitted"][0]["key"], "link.one_way_ns");
+    assert_eq!(resolved["fitted"][0]["key"], "host.interrupt_ns");
 }
 
 #[test]
@@ -154,7 +149,8 @@ fn the_explanation_tells_where_each_value_comes_from() {
     assert_eq!(words("command_ns"), ["command_ns", "7", "ns", "file"]);
     assert_eq!(words("program_ns"), ["program_ns", "120_000", "ns", "preset"]);
     assert_eq!(words("hop_ns"), ["hop_ns", "150", "ns", "default"]);
-    assert_eq!(words("turnaround_ns"), ["turnaround_ns", "56", "ns", "*"]);
+    assert_eq!(words("turnaround_ns"), ["turnaround_ns", "32", "ns", "shipped"]);
+    assert_eq!(words("interrupt_ns"), ["interrupt_ns", "3470", "ns", "*"]);
     assert!(explanation.contains("[media] The memory behind the controller. (preset pcm-lpddr2-nvm)"));
 }
 
