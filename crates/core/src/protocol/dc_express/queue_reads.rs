@@ -58,14 +58,14 @@ impl Endpoint {
         let queue = &self.queues[usize::from(number)];
         let in_flight = queue.in_flight.len();
         let is_quiet = !queue.backlog && !queue.retry;
-        // Depth 1, where most time is spent: each read in flight brings a command, and no more are expected.
-        if in_flight > 0 && is_quiet && queue.overlap == 0 && self.window.len() <= in_flight {
-            return None;
-        }
         if in_flight >= self.polls_in_flight {
             return None;
         }
         let awaited = queue.awaited();
+        // Depth 1, where most time is spent: reads in flight bring all commands that are expected.
+        if in_flight > 0 && is_quiet && queue.overlap == 0 && self.window.len() <= awaited as usize {
+            return None;
+        }
         let due = self.due(queue, number, awaited);
         if due == Due::Nothing && in_flight > 0 && is_quiet {
             return None;
