@@ -85,7 +85,8 @@ fn a_device_that_misses_where_its_cells_take_some_time_is_found() {
             }
         })
     };
-    let cases = || shipped::set("usual").into_iter().map(|drive| case(drive, Work::READS, Part::Ladder(parts::READS)));
+    let work = Work { bytes: 512, ..Work::READS };
+    let cases = || shipped::set("usual").into_iter().map(|drive| case(drive, work, Part::Ladder(parts::READS)));
     assert!(!broken(&Lab::default(), cases()).contains(&FASTER));
     assert!(broken(&Lab { simulate, ..Lab::default() }, cases()).contains(&FASTER));
 }
