@@ -111,11 +111,7 @@ impl Predictor {
 
     /// A command that was expected after data of `packets` packets has not come.
     pub fn doubt(&mut self, packets: u32) {
-        let expectation = &mut self.classes[class(packets)];
-        match &mut expectation.class {
-            Class::Bracket { belief, .. } => *belief = belief.saturating_sub(1),
-            Class::Aim(aim) => aim.late_in_a_row += 1,
-        }
+        self.classes[class(packets)].doubt();
     }
 
     /// A command was there for a read issued at `hit`, but not for one issued at `miss`, if there was one.
@@ -145,14 +141,31 @@ impl Expectation {
             Class::Bracket { .. } => self.narrow(after, before),
             Class::Aim(aim) => {
                 aim.observe(after, before);
-                if aim.late_in_a_row >= IN_A_ROW {
-                    *self = Expectation { needed: self.needed, ..Expectation::default() };
-                } else if aim.tally.is_mostly_late() {
-                    let needed = (self.needed * 2).min(BELIEF_LAST);
-                    *self = Expectation { needed, ..Expectation::default() };
+                if aim.tally.is_mostly_late() {
+                    self.needed = self.needed.saturating_mul(2).min(BELIEF_LAST);
+                    self.forget();
+                } else if aim.late_in_a_row >= IN_A_ROW {
+                    self.forget();
                 }
             }
         }
+    }
+
+    fn doubt(&mut self) {
+        match &mut self.class {
+            Class::Bracket { belief, .. } => *belief = belief.saturating_sub(1),
+            Class::Aim(aim) => {
+                aim.late_in_a_row += 1;
+                if aim.late_in_a_row >= IN_A_ROW {
+                    self.forget();
+                }
+            }
+        }
+    }
+
+    /// Look for another loop, which must agree as often as is needed by now.
+    fn forget(&mut self) {
+        self.class = Expectation::default().class;
     }
 
     /// One more bracket: what all of them have in common, or the new one if that is nothing.
@@ -380,6 +393,26 @@ mod tests {
             let best = best_fixed_wait(gap, 650, 5_000);
             assert!(mean < best * 1.2 + 15.0, "one late in {one_late_in}: {mean}, at best {best}");
         }
+    }
+
+    #[test]
+    fn commands_that_do_not_come_any_more_are_not_expected_however_often_they_are_doubted() {
+        let mut predictor = Predictor::default();
+        tight_loop(&mut predictor, |_| 333, 700, 100);
+        assert!(predictor.target(4, at(0)).is_some());
+        (0..1_000).for_each(|_| predictor.doubt(4));
+        assert_eq!(predictor.target(4, at(0)), None);
+    }
+
+    #[test]
+    fn hosts_that_settle_for_a_while_and_are_late_again_are_believed_less_and_less() {
+        let mut predictor = Predictor::default();
+        // Long enough for an aim each time, and then mostly late, by more than a step and less than a round trip.
+        let gap = |round: u64| if round % 1_000 < 400 { 333 } else { 340 + crate::random::mix(round) % 600 };
+        let waits = tight_loop(&mut predictor, gap, 700, 40_000);
+        let mean = waits.iter().sum::<u64>() as f64 / waits.len() as f64;
+        assert!(mean < 350.0, "polling as often as it can would wait as long: {mean}");
+        assert!(predictor.classes.iter().all(|class| class.needed <= BELIEF_LAST));
     }
 
     #[test]
