@@ -166,13 +166,13 @@ fn outcomes_are_what_they_were_to_the_picosecond() {
         c13b278d151a1cc1 1500 ios, 236330915034 ps, 1450642 packets: dc-express 8+32+128 KiB, 1 x 4, 70 % reads; dc_express.max_latency_us=1000
         7da5dac02552faa0 1500 ios, 12986478316 ps, 56955 packets: dc-express 4 KiB, 1 x 32, 90 % reads; link.granularity=packet
         b39c38b086abd76c 1500 ios, 3676988253 ps, 51819 packets: dc-express 4 KiB, 1 x 4, 100 % reads; root_complex.late_write_ratio=0.01
-        9849a51a29c173e3 1500 ios, 99987490113 ps, 362876 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
+        dc4959588b4ca7cf 1500 ios, 99986509213 ps, 362876 packets: dc-express 4 KiB, 1 x 1, 50 % reads; root_complex.late_write_ratio=0.01
         9be7226529cd15f4 1500 ios, 17921115234 ps, 136257 packets: dc-express 4+16 KiB, 1 x 4, 100 % reads; link.posted_header_credits=4
         1a39623b96b7a530 1500 ios, 3679919298 ps, 51819 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.bit_error_rate=1e-7
         23b698a65c0d6bb2 1500 ios, 5639685198 ps, 54209 packets: dc-express 4 KiB, 1 x 1, 100 % reads; link.bit_error_rate=1e-7 link.granularity=packet
         0fe7d74f254c5e64 1500 ios, 4083214909 ps, 51790 packets: dc-express 4 KiB, 1 x 4, 100 % reads; link.duplex=shared
         201a01e9e7d905f6 1500 ios, 76540520703 ps, 261258 packets: dc-express 4 KiB, 1 x 1, 100 % reads
-        d9d9c3979a0ae1f8 1500 ios, 18563716948717 ps, 53714315 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
+        805fbeab9b85c903 1500 ios, 18309484341396 ps, 52979659 packets: dc-express 4+8 KiB, 1 x 4, 100 % reads; dc_express.tag_bits=8
         9820ab75d9352fa1 1500 ios, 4322903702 ps, 52903 packets: dc-express-block 4 KiB, 1 x 4, 100 % reads; link.generation=3 link.dllps=true
         8eb60959a0b1713b 1500 ios, 43476816652 ps, 87118 packets: nvme 4 KiB, 1 x 4, 50 % reads
         375ac37c695ef86c 1496 ios, 60603324708 ps, 805955 packets: nvme 4+128 KiB, 8 x 32, 100 % reads; host.cores=4
