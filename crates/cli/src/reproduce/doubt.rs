@@ -11,7 +11,7 @@ use phaselink_core::reproduce::{Dependence, Kind, Row};
 use phaselink_core::uncertainty::Draws;
 use rayon::prelude::*;
 
-use super::experiment::Experiments;
+use super::experiment::{Experiments, Run};
 use crate::progress::Progress;
 use crate::{input, intervals};
 
@@ -41,12 +41,12 @@ pub fn measure(experiments: &Experiments, outcomes: &[Outcome]) -> Result<Depend
 
 /// Tell at once, before anything runs, which constants cannot be moved.
 pub fn check(experiments: &Experiments) -> Result<(), Problems> {
-    let drives = experiments.runs.iter().map(|run| (run, run.drive.doubts()));
-    let ends = drives.flat_map(|(run, doubts)| {
-        let ends = doubts.into_iter().flat_map(|(cause, doubt)| run.drive.extremes(cause, doubt));
-        ends.map(move |end| run.moved(&[end])).collect::<Vec<_>>()
-    });
-    input::all(ends).map(|_| ())
+    let of_run = |run: &Run| {
+        let doubts = run.drive.doubts().into_iter();
+        let ends = doubts.flat_map(|(cause, doubt)| run.drive.extremes(cause, doubt));
+        input::all(ends.map(|end| run.moved(&[end]).map(drop)))
+    };
+    input::all(experiments.runs.par_iter().map(of_run).collect::<Vec<_>>()).map(drop)
 }
 
 /// Every constant in doubt that any of the drives has.

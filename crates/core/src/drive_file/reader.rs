@@ -4,6 +4,7 @@
 //! below them all; which preset a section has is said by the highest layer that names one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
 
 use super::checks;
 use super::doubts;
@@ -255,7 +256,7 @@ impl DriveReader {
     }
 
     fn check_mark(&mut self, list: &str, doubt: &Doubt, place: &Place) {
-        let names = self.names();
+        let names = names();
         if !names.contains(&doubt.key) && doubts::stage_cost(&doubt.key).is_none() {
             let meant = spelling::nearest(&doubt.key, names.iter().map(String::as_str));
             let found = format!("{list} names the unknown key \"{}\"{}", doubt.key, spelling::question(meant));
@@ -339,14 +340,15 @@ impl DriveReader {
         let header: &dyn Section = &self.header;
         std::iter::once(header).chain(self.drive.sections()).collect()
     }
+}
 
-    /// Full names of all keys of all sections.
-    fn names(&self) -> Vec<String> {
-        let names = |section: &dyn Section| -> Vec<String> {
-            section.keys().iter().map(|key| full_name(section.path(), key.name)).collect()
-        };
-        self.drive.sections().into_iter().flat_map(names).collect()
-    }
+/// Full names of all keys of all sections.
+fn names() -> &'static BTreeSet<String> {
+    static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
+    let names_of = |section: &dyn Section| -> Vec<String> {
+        section.keys().iter().map(|key| full_name(section.path(), key.name)).collect()
+    };
+    NAMES.get_or_init(|| Drive::blank().sections().into_iter().flat_map(names_of).collect())
 }
 
 impl Mark {
