@@ -29,7 +29,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         true => list(),
         false => {
             let drives = input::drives(&arguments.drives, &overrides)?;
-            drives.iter().map(|described| described.drive.explain()).collect::<Vec<_>>().join("\n")
+            drives.iter().map(|described| described.drive().explain()).collect::<Vec<_>>().join("\n")
         }
     };
     output::print(&text)?;

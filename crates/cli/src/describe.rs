@@ -1,8 +1,10 @@
 //! Numbers and descriptions as people say them.
 
+pub use phaselink_core::compare::promise;
 use phaselink_core::config::{Technology, Wait};
 use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::Rate;
+pub use phaselink_core::report::names::requests;
 use phaselink_core::report::units;
 use phaselink_core::time::Span;
 
@@ -64,19 +66,6 @@ pub fn figure(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// The requests of a fio `rw`.
-pub fn requests(rw: &str) -> &str {
-    match rw {
-        "read" => "sequential reads",
-        "write" => "sequential writes",
-        "rw" | "readwrite" => "sequential reads and writes",
-        "randread" => "random reads",
-        "randwrite" => "random writes",
-        "randrw" => "random reads and writes",
-        other => other,
-    }
-}
-
 /// The memory of a drive, in one line.
 pub fn memory(drive: &Drive) -> String {
     let media = &drive.media;
@@ -94,11 +83,6 @@ pub fn memory(drive: &Drive) -> String {
         units::span(media.read),
         units::span(media.program),
     )
-}
-
-/// What a drive promises for a write that it has acknowledged.
-pub fn promise(drive: &Drive) -> String {
-    format!("an acknowledged write is {}", drive.protocol().promise(drive))
 }
 
 /// The link of a drive, in one line.

@@ -37,7 +37,7 @@ pub struct Arguments {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let workloads = workloads(&arguments.workload)?;
-    let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
+    let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let groups = input::all(
         workloads
             .into_iter()

@@ -1,14 +1,13 @@
 //! What comes in: drives by name or file, job files and traces, each with all that is wrong with it.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
+use phaselink_core::drive_file::{Described, Override, shipped};
+pub use phaselink_core::problem::all;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::spelling;
 use phaselink_core::uncertainty::Draws;
 use phaselink_core::workload::{self, JobFile, fio};
 
@@ -28,38 +27,16 @@ const PIECE_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn drive(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
-    Ok(Described::read(word, overrides)?.drive)
+pub fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
+    match shipped::find(word) {
+        None if is_path(word) => Described::read(word, &text(word, DESCRIPTION_BYTES_MAX)?, overrides),
+        _ => Described::shipped(word, overrides),
+    }
 }
 
-/// A drive with what it was read from, so that it can be read again with other values.
-pub struct Described {
-    pub drive: Drive,
-    file: String,
-    text: String,
-    overrides: Vec<Override>,
-}
-
-impl Described {
-    /// As [`drive`].
-    ///
-    /// # Errors
-    /// Everything that is wrong with it.
-    pub fn read(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
-        let (file, text) = match shipped::find(word) {
-            Some(shipped) => (String::from(shipped.file), String::from(shipped.text)),
-            None if is_path(word) => (String::from(word), text(word, DESCRIPTION_BYTES_MAX)?),
-            None => return Err(unknown_drive(word).into()),
-        };
-        let drive = Drive::from_toml(&file, &text, overrides)?;
-        Ok(Described { drive, file, text, overrides: overrides.to_vec() })
-    }
-
-    /// The drive with the constants of one draw; none if they do not go together.
-    pub fn drawn(&self, draws: &Draws, draw: usize) -> Option<Drive> {
-        let overrides = [&self.overrides[..], &draws.overrides(&self.drive, draw)].concat();
-        Drive::from_toml(&self.file, &self.text, &overrides).ok()
-    }
+/// The drive with the constants of one draw; none if they do not go together.
+pub fn drawn(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
+    described.with(&draws.overrides(described.drive(), draw)).ok().map(Described::into_drive)
 }
 
 /// The text of a drive file or of a plan.
@@ -75,7 +52,7 @@ pub fn description(path: &str) -> Result<String, Problem> {
 /// # Errors
 /// Everything that is wrong with any of them.
 pub fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
-    all(words.iter().map(|word| Described::read(word, overrides)))
+    all(words.iter().map(|word| drive(word, overrides)))
 }
 
 /// A job file.
@@ -86,15 +63,6 @@ pub fn job_file(path: &str) -> Result<JobFile, Problems> {
     fio::parse(path, &text(path, DESCRIPTION_BYTES_MAX)?)
 }
 
-/// The traces that a job file replays, by their paths.
-///
-/// # Errors
-/// Everything that is wrong with any of them.
-pub fn traces(file: &JobFile) -> Result<BTreeMap<String, workload::Trace>, Problems> {
-    let read = |path: &str| Ok((String::from(path), trace(path)?));
-    Ok(all(file.wanted_traces().map(read))?.into_iter().collect())
-}
-
 /// A block trace.
 ///
 /// # Errors
@@ -103,32 +71,9 @@ pub fn trace(path: &str) -> Result<workload::Trace, Problems> {
     workload::trace::parse(path, &text(path, TRACE_BYTES_MAX)?)
 }
 
-/// All the values, or all the problems.
-///
-/// # Errors
-/// The problems of every part that has any, in order.
-pub fn all<T>(parts: impl IntoIterator<Item = Result<T, Problems>>) -> Result<Vec<T>, Problems> {
-    let (mut values, mut problems) = (Vec::new(), Problems::default());
-    for part in parts {
-        match part {
-            Ok(value) => values.push(value),
-            Err(found) => problems.0.extend(found.0),
-        }
-    }
-    problems.or(values)
-}
-
 /// Whether a word is meant as a file rather than as a name.
 fn is_path(word: &str) -> bool {
     word.ends_with(".toml") || word.contains(std::path::is_separator) || Path::new(word).exists()
-}
-
-/// The problem of a word that names no drive.
-pub fn unknown_drive(word: &str) -> Problem {
-    let question = spelling::question(spelling::nearest(word, shipped::names()));
-    let names: Vec<&str> = shipped::names().collect();
-    let allowed = format!("{}, or the path of a drive file", names.join(", "));
-    Problem::new("command line", None, format!("there is no drive `{word}`{question}"), allowed)
 }
 
 /// The text of a file.

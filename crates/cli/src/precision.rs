@@ -1,13 +1,9 @@
 //! `--precision 1%`: a run goes on until its mean and p99 are known so well.
 
 use phaselink_core::precision::{BATCHES, Estimate, Known, Measurement};
+pub use phaselink_core::precision::{IOS_MAX, json, measure};
 use phaselink_core::report::units;
-use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
-use serde_json::{Value, json};
-
-/// Requests after which a run that nothing else ends gives up: some minutes.
-pub const IOS_MAX: u64 = 50_000_000;
 
 /// A share above 0 and at most 1, from a text like `0.5%`.
 ///
@@ -17,13 +13,6 @@ pub fn share(text: &str) -> Result<f64, String> {
     let percent: Option<f64> = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
     let percent = percent.filter(|percent| (0.01..=100.0).contains(percent));
     percent.map(|percent| percent / 100.0).ok_or_else(|| String::from("per cent from 0.01% to 100%, as in 1%"))
-}
-
-/// Run on until mean and p99 are known to `share`, or the jobs are done, or `stop` says so.
-pub fn measure(simulation: &mut Simulation, share: f64, stop: impl Fn() -> bool) -> Measurement {
-    let mut measurement = Measurement::to(share);
-    while !stop() && measurement.advance(simulation) {}
-    measurement
 }
 
 /// What is known, in a sentence.
@@ -58,20 +47,4 @@ fn known(estimate: &Estimate) -> String {
 fn interval(known: &Known) -> String {
     let span = |ns| units::span(Span::from_ns_f64(ns));
     format!("{} \u{b1} {}", span(known.value_ns), span(known.half_width_ns))
-}
-
-/// The same for programs.
-pub fn json(measurement: &Measurement, share: f64) -> Value {
-    let known = |known: Known| json!({ "value_ns": known.value_ns, "half_width_ns": known.half_width_ns });
-    let estimate = measurement.estimate();
-    json!({
-        "wanted_share": share,
-        "reached": measurement.is_known(),
-        "confidence": 0.95,
-        "mean": estimate.ok().map(|estimate| known(estimate.mean)),
-        "p99": estimate.ok().map(|estimate| known(estimate.p99)),
-        "warm_up_ios": estimate.ok().map(|estimate| estimate.warm_up_ios),
-        "batch_ios": estimate.ok().map(|estimate| estimate.batch_ios),
-        "why_unknown": estimate.err().map(|why| why.to_string()),
-    })
 }

@@ -1,14 +1,13 @@
 //! `phaselink predict`: what closed forms say of drives, without simulating them.
 
 use clap::Args;
-use phaselink_core::drive_file::shipped;
+use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::predict::{self, JobPrediction, Prediction, json, table};
 use phaselink_core::report::units;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::input::Described;
 use crate::intervals::{Doubted, IntervalFlags, Named, Subject};
 use crate::run::workload::{Workload, WorkloadFlags};
 use crate::{describe, input, intervals, output};
@@ -36,11 +35,11 @@ pub struct Arguments {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drives(&arguments.drives, &arguments.flags.resolve()?)?;
-    let workloads = input::all(described.iter().map(|it| arguments.workload.resolve(&it.drive.limits())))?;
+    let workloads = input::all(described.iter().map(|it| arguments.workload.resolve(&it.drive().limits())))?;
     let predictions: Vec<Prediction> = described
         .iter()
         .zip(&workloads)
-        .map(|(described, workload)| predict::predict(&described.drive, &workload.jobs))
+        .map(|(described, workload)| predict::predict(described.drive(), &workload.jobs))
         .collect();
     let doubted = arguments.doubted(&described, &workloads, &predictions);
     match arguments.json {
@@ -55,11 +54,11 @@ impl Arguments {
     fn doubted(&self, described: &[Described], workloads: &[Workload], predictions: &[Prediction]) -> Vec<Doubted> {
         let pairs = described.iter().zip(workloads).zip(predictions);
         let subjects = pairs.filter_map(|((described, workload), prediction)| {
-            let draws = self.intervals.draws_of(&described.drive)?;
+            let draws = self.intervals.draws_of(described.drive())?;
             Some(Subject { draws, central: figures(prediction), subject: (described, workload) })
         });
         intervals::intervals(subjects.collect(), |(described, workload), draws, draw| {
-            let drive = described.drawn(draws, draw)?;
+            let drive = input::drawn(described, draws, draw)?;
             let jobs = workload.on(&drive.limits())?;
             Some(figures(&predict::predict(&drive, &jobs)))
         })
@@ -89,7 +88,7 @@ fn figures(prediction: &Prediction) -> Named {
 
 fn document(described: &[Described], predictions: &[Prediction], doubted: &[Doubted]) -> Value {
     let each = described.iter().zip(predictions).enumerate().map(|(place, (described, prediction))| {
-        let mut document = json(prediction, described.drive.resolved());
+        let mut document = json(prediction, described.drive().resolved());
         if let Some(doubted) = doubted.get(place) {
             document["intervals"] = doubted.json();
         }

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
 
 /// Steps of the bar for one simulation.
@@ -41,6 +42,12 @@ impl Progress {
             shown = shown.max(done);
         }
         self.advance(STEPS - shown.min(STEPS));
+    }
+
+    /// What a simulation gives that is run to its end.
+    pub fn outcome(&self, mut simulation: Simulation) -> Outcome {
+        self.drive(&mut simulation, || false);
+        simulation.outcome()
     }
 
     fn advance(&self, steps: u64) {

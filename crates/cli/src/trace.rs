@@ -3,21 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::shipped;
-use phaselink_core::ledger::Trace;
-use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::report;
-use phaselink_core::simulation::Simulation;
-use phaselink_core::workload::fio;
+use phaselink_core::stream::Stream;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
+use crate::input;
 use crate::output::{self, Target};
-use crate::{describe, input};
-
-/// Steps recorded at most: some ten thousand requests of the largest size.
-const STEPS_MAX: usize = 4 << 20;
 
 const EXAMPLES: &str = include_str!("../help/trace.txt");
 
@@ -55,79 +47,25 @@ pub struct Arguments {
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let mut drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
-    // One request stands for all: its software takes its mean time.
-    drive.host.variation = 0.0;
+    let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let timeline = arguments.perfetto.as_deref().map(|path| Target::create("--perfetto", path)).transpose()?;
-    let trace = arguments.record(&drive)?;
-    let requests = requests(&trace);
-    let chosen = requests.get(arguments.skip as usize..).unwrap_or_default();
-    let Some(first) = chosen.first() else {
-        let found = format!("request {} left no steps", arguments.skip + 1);
-        return Err(Problem::new(drive.name, None, found, "a smaller --skip or --bs").into());
-    };
+    let steps = arguments.stream().record(described.drive())?;
     if let Some(timeline) = timeline {
-        let window = window(&trace, &chosen[..chosen.len().min(arguments.requests as usize)]);
-        timeline.write(&report::perfetto(&window))?;
+        timeline.write(&steps.perfetto())?;
     }
-    output::print(&report::ladder(&trace.of_request(*first), &arguments.title(&drive)))?;
+    output::print(&steps.ladder())?;
     Ok(Ending::Fine)
 }
 
 impl Arguments {
-    /// All steps from the start to the end of the last request that is wanted.
-    fn record(&self, drive: &Drive) -> Result<Trace, Problems> {
-        let wanted = if self.perfetto.is_some() { self.requests } else { 1 };
-        // As many again follow the last one, so that it is one of a stream to its end.
-        let ios = (self.skip + wanted + 64).to_string();
-        let options = [
-            ("rw", self.rw.as_str()),
-            ("bs", &self.bs),
-            ("iodepth", &self.iodepth),
-            ("number_ios", &ios),
-            ("io_size", "1024p"),
-        ];
-        let jobs = fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?;
-        let mut simulation = Simulation::new(drive, &jobs, self.seed)?;
-        simulation.record(STEPS_MAX);
-        while simulation.step(1 << 16) && !simulation.trace().is_full() {}
-        Ok(simulation.trace().clone())
-    }
-
-    fn title(&self, drive: &Drive) -> String {
-        format!(
-            "{}: request {} of {}, bs={}, iodepth={}",
-            drive.name,
-            self.skip + 1,
-            describe::requests(&self.rw),
-            self.bs,
-            self.iodepth
-        )
-    }
-}
-
-/// The requests in the order in which their first steps begin.
-fn requests(trace: &Trace) -> Vec<u64> {
-    let mut seen = std::collections::BTreeSet::new();
-    let owners = trace.in_order().into_iter().filter_map(|record| record.request);
-    owners.filter(|request| seen.insert(*request)).collect()
-}
-
-/// The steps of some requests, and those of nobody that fall between their first and their last.
-fn window(trace: &Trace, requests: &[u64]) -> Trace {
-    let wanted: std::collections::BTreeSet<u64> = requests.iter().copied().collect();
-    let own = || trace.records().iter().filter(|record| record.request.is_some_and(|owner| wanted.contains(&owner)));
-    let from = own().map(|record| record.from).min();
-    let to = own().map(|record| record.to).max();
-    let mut window = Trace::new(trace.records().len());
-    for record in trace.records() {
-        let belongs = match record.request {
-            Some(owner) => wanted.contains(&owner),
-            None => Some(record.from) <= to && Some(record.to) >= from,
-        };
-        if belongs {
-            window.push(record.clone());
+    fn stream(&self) -> Stream<'_> {
+        Stream {
+            rw: &self.rw,
+            bs: &self.bs,
+            iodepth: &self.iodepth,
+            skip: self.skip,
+            requests: if self.perfetto.is_some() { self.requests } else { 1 },
+            seed: self.seed,
         }
     }
-    window
 }

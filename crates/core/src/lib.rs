@@ -41,12 +41,14 @@ pub use engine::simulation;
 
 // Text into drives, and questions.
 pub mod closed_form;
+pub mod compare;
 pub mod drive_file;
 pub mod figures;
 pub mod precision;
 pub mod predict;
 pub mod report;
 pub mod reproduce;
+pub mod stream;
 pub mod sweep;
 pub mod uncertainty;
 

@@ -42,6 +42,21 @@ impl Problems {
     }
 }
 
+/// All the values, or all the problems.
+///
+/// # Errors
+/// The problems of every part that has any, in order.
+pub fn all<T>(parts: impl IntoIterator<Item = Result<T, Problems>>) -> Result<Vec<T>, Problems> {
+    let (mut values, mut problems) = (Vec::new(), Problems::default());
+    for part in parts {
+        match part {
+            Ok(value) => values.push(value),
+            Err(found) => problems.0.extend(found.0),
+        }
+    }
+    problems.or(values)
+}
+
 impl From<Problem> for Problems {
     fn from(problem: Problem) -> Problems {
         Problems(vec![problem])

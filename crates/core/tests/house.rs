@@ -26,7 +26,7 @@ const FLOORS: &[&[&str]] = &[
     &["closed_form"],
     &["protocol/*/form.rs"],
     &["predict", "reproduce"],
-    &["sweep"],
+    &["compare", "stream.rs", "sweep"],
     &["lib.rs"],
 ];
 

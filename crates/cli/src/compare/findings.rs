@@ -1,7 +1,6 @@
 //! What stands out in a comparison, said in words. Every figure is computed from the results.
 
 use phaselink_core::drive::Drive;
-use phaselink_core::ledger::Stage;
 use phaselink_core::predict::Usage;
 use phaselink_core::report::units;
 use phaselink_core::time::Span;
@@ -15,19 +14,6 @@ const RATIO_MIN: f64 = 1.02;
 /// Causes of a difference that are named, and the least share of it that a named one has.
 const CAUSES_MAX: usize = 3;
 const CAUSE_SHARE_MIN: f64 = 0.05;
-/// From here on a resource counts as full.
-const FULL: f64 = 0.95;
-/// Stages in which a request waits for a resource.
-const WAITS: [(Stage, &str); 6] = [
-    (Stage::FillBuffer, "fill buffers"),
-    (Stage::RequestQueue, "request queue"),
-    (Stage::MediaWait, "media banks"),
-    (Stage::LinkWait, "wires"),
-    (Stage::CoreWait, "cores"),
-    (Stage::Translation, "translations"),
-];
-/// Part of a request's time from which on waiting for a resource is more than now and then.
-const WAIT_PART: u64 = 4;
 /// What is said where nothing is full.
 const LATENCY: &str = "nothing but latency";
 /// Loaded groups of which limits are told.
@@ -69,7 +55,7 @@ fn by_latency<'a>(drives: &'a [Drive], group: &'a Group) -> Vec<Entry<'a>> {
 }
 
 fn mean_ns(cell: &Cell) -> f64 {
-    cell.figures.total.mean_ns()
+    cell.ran.figures.total.mean_ns()
 }
 
 /// A time that no line break may cut.
@@ -101,7 +87,7 @@ fn soonest(group: &Group, ranking: &[Entry], named: Named) -> Option<String> {
 /// `It saves 5.76 us of interrupt and wake-up, …`
 fn causes(slow: &Cell, fast: &Cell) -> String {
     let gap_ns = mean_ns(slow) - mean_ns(fast);
-    let savings = savings_ns(&slow.figures, &fast.figures);
+    let savings = savings_ns(&slow.ran.figures, &fast.ran.figures);
     let named: Vec<String> = savings
         .iter()
         .take(CAUSES_MAX)
@@ -121,7 +107,7 @@ fn step_by_step(ranking: &[Entry]) -> Option<String> {
     let step = |pair: &[Entry]| {
         let [(_, slow), (drive, fast)] = pair else { return None };
         let gap_ns = mean_ns(slow) - mean_ns(fast);
-        let (name, _) = *savings_ns(&slow.figures, &fast.figures).first()?;
+        let (name, _) = *savings_ns(&slow.ran.figures, &fast.ran.figures).first()?;
         Some(match gap_ns > (RATIO_MIN - 1.0) * mean_ns(slow) {
             true => format!("{} saves {} ({name})", drive.name, time(gap_ns)),
             false => format!("{} takes about as long", drive.name),
@@ -134,7 +120,7 @@ fn step_by_step(ranking: &[Entry]) -> Option<String> {
 /// Who serves most requests, and who fewest.
 fn most(drives: &[Drive], group: &Group, named: Named) -> Option<String> {
     let mut ranking: Vec<Entry> = entries(drives, group);
-    ranking.sort_by(|left, right| left.1.outcome.iops().total_cmp(&right.1.outcome.iops()));
+    ranking.sort_by(|left, right| left.1.ran.outcome.iops().total_cmp(&right.1.ran.outcome.iops()));
     let [(least, least_cell), .., (most, most_cell)] = ranking.as_slice() else { return None };
     Some(format!(
         "At {}, {} serves most, {} IOPS, and {} least, {}.",
@@ -147,14 +133,14 @@ fn most(drives: &[Drive], group: &Group, named: Named) -> Option<String> {
 }
 
 fn count(cell: &Cell) -> String {
-    units::count(cell.outcome.iops()).replace(' ', describe::UNBROKEN)
+    units::count(cell.ran.outcome.iops()).replace(' ', describe::UNBROKEN)
 }
 
 /// What keeps each drive from more: `wire to host for nvme and capi`.
 fn limits(drives: &[Drive], group: &Group, named: Named) -> Option<String> {
     let mut limits: Vec<(&str, Vec<String>)> = Vec::new();
     for (drive, cell) in entries(drives, group) {
-        let resource = limit(cell).unwrap_or(LATENCY);
+        let resource = cell.ran.limit().unwrap_or(LATENCY);
         match limits.iter_mut().find(|(known, _)| *known == resource) {
             Some((_, names)) => names.push(drive.name.clone()),
             None => limits.push((resource, vec![drive.name.clone()])),
@@ -163,20 +149,6 @@ fn limits(drives: &[Drive], group: &Group, named: Named) -> Option<String> {
     let limits: Vec<String> =
         limits.iter().map(|(resource, names)| format!("{resource} for {}", describe::listed(names))).collect();
     (!limits.is_empty()).then(|| format!("What limits each at {}: {}.", named.place(&group.label), limits.join("; ")))
-}
-
-/// The resource that keeps a drive from more: one that is full, or that requests wait for, as for banks of which some are
-/// idle while many ask for another.
-/// None where neither is so: then only the latency of requests does, and more of them at once would be served.
-pub fn limit(cell: &Cell) -> Option<&str> {
-    let full = cell.usage.first().filter(|used| used.share >= FULL).map(|used| used.resource.as_str());
-    full.or_else(|| awaited(cell))
-}
-
-fn awaited(cell: &Cell) -> Option<&'static str> {
-    let stages = &cell.figures.stages;
-    let (stage, resource) = WAITS.iter().max_by_key(|(stage, _)| stages.get(*stage))?;
-    (stages.get(*stage) > stages.total() / WAIT_PART).then_some(*resource)
 }
 
 /// `98 % cores`

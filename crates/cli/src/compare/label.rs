@@ -1,18 +1,8 @@
 //! What tells the groups of a comparison apart, in tables and in sentences.
 
-use phaselink_core::workload::Job;
+use phaselink_core::compare::Label;
 
 use crate::describe;
-
-/// Sizes of the jobs of a group; none where they differ.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Label {
-    pub bytes: Option<u32>,
-    pub threads: u32,
-    pub iodepth: Option<u32>,
-    /// fio's name for what is done.
-    pub rw: Option<&'static str>,
-}
 
 /// Which sizes are worth naming: not that all jobs have one thread, or wait for each request.
 #[derive(Clone, Copy, Debug)]
@@ -21,28 +11,12 @@ pub struct Named {
     depth: bool,
 }
 
-impl Label {
-    pub fn of(jobs: &[Job]) -> Label {
-        Label {
-            bytes: shared(jobs.iter().flat_map(Job::sizes)),
-            threads: jobs.iter().map(|job| job.threads).sum(),
-            iodepth: shared(jobs.iter().map(|job| job.iodepth)),
-            rw: shared(jobs.iter().map(Job::rw)).flatten(),
-        }
-    }
+fn block(label: &Label) -> String {
+    label.bytes.map_or(String::from("mixed"), |bytes| describe::size(bytes.into()))
+}
 
-    /// Requests under way at most; of jobs with different depths, as many as there are threads.
-    pub fn outstanding(&self) -> u64 {
-        u64::from(self.threads) * u64::from(self.iodepth.unwrap_or(1))
-    }
-
-    fn block(&self) -> String {
-        self.bytes.map_or(String::from("mixed"), |bytes| describe::size(bytes.into()))
-    }
-
-    fn depth(&self) -> String {
-        self.iodepth.map_or(String::from("mixed"), |depth| depth.to_string())
-    }
+fn depth(label: &Label) -> String {
+    label.iodepth.map_or(String::from("mixed"), |depth| depth.to_string())
 }
 
 impl Named {
@@ -61,7 +35,7 @@ impl Named {
     /// The cells of a row before the drive's name.
     pub fn cells(self, label: &Label) -> Vec<String> {
         let threads = self.threads.then(|| label.threads.to_string());
-        [Some(label.block()), threads, self.depth.then(|| label.depth())].into_iter().flatten().collect()
+        [Some(block(label)), threads, self.depth.then(|| depth(label))].into_iter().flatten().collect()
     }
 
     /// `4 KiB, 8 threads and depth 4`
@@ -74,16 +48,10 @@ impl Named {
     }
 }
 
-/// What all have in common.
-pub fn shared<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Option<T> {
-    let mut values = values.into_iter();
-    let first = values.next()?;
-    values.all(|value| value == first).then_some(first)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phaselink_core::workload::Job;
 
     fn job(threads: u32, iodepth: u32) -> Job {
         Job { threads, iodepth, ..Job::named("job") }

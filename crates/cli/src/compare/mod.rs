@@ -9,12 +9,12 @@ mod text;
 mod trust;
 
 use clap::Args;
+use phaselink_core::compare::{self, Label, SET_DEFAULT};
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::shipped;
+use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::figures::Figures;
-use phaselink_core::ledger::{DirectionOutcome, Outcome};
+use phaselink_core::ledger::Outcome;
 use phaselink_core::precision::Measurement;
-use phaselink_core::predict::{Usage, usage};
 use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
@@ -22,15 +22,11 @@ use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::input::Described;
 use crate::intervals::{Doubted, IntervalFlags, Subject};
 use crate::progress::Progress;
 use crate::{input, intervals, output, precision};
-use label::{Label, Named};
-use points::{Point, PointFlags};
-
-/// What is compared when no drive is named.
-const SET_DEFAULT: &str = "interfaces";
+use label::Named;
+use points::{Line, PointFlags};
 
 const EXAMPLES: &str = include_str!("../../help/compare.txt");
 
@@ -65,7 +61,7 @@ struct Comparison {
     intervals: IntervalFlags,
     /// How well mean and p99 are to be known, if that ends a run.
     precision: Option<f64>,
-    points: Vec<Point>,
+    lines: Vec<Line>,
     /// Options of the jobs besides their sizes, as `name=value`.
     options: Vec<String>,
     seed: u64,
@@ -75,11 +71,7 @@ struct Comparison {
 
 /// The result of one drive at one point.
 struct Cell {
-    outcome: Outcome,
-    /// Reads and writes of all jobs together.
-    figures: DirectionOutcome,
-    /// How busy each resource was, the busiest first.
-    usage: Vec<Usage>,
+    ran: compare::Cell,
     measurement: Option<Measurement>,
     doubted: Option<Doubted>,
 }
@@ -112,9 +104,9 @@ impl Arguments {
             }
             false => input::drives(&self.drives, &overrides)?,
         };
-        let drives: Vec<Drive> = described.iter().map(|described| described.drive.clone()).collect();
+        let drives: Vec<Drive> = described.iter().map(|described| described.drive().clone()).collect();
         Ok(Comparison {
-            points: self.points.resolve(&drives, self.precision.map(|_| precision::IOS_MAX))?,
+            lines: self.points.resolve(&drives, self.precision.map(|_| precision::IOS_MAX))?,
             options: self.points.options()?,
             intervals: self.intervals,
             precision: self.precision,
@@ -129,7 +121,7 @@ impl Arguments {
 impl Comparison {
     /// Run all of it, on all processors.
     fn run(&self) -> Result<Vec<Group>, Problems> {
-        let pairs = self.points.iter().flat_map(|point| self.drives.iter().zip(&point.jobs));
+        let pairs = self.lines.iter().flat_map(|line| self.drives.iter().zip(&line.point.jobs));
         let simulation = |(drive, jobs): (_, &Option<Vec<Job>>)| {
             jobs.as_ref().map(|jobs| Simulation::new(drive, jobs, self.seed)).transpose()
         };
@@ -144,13 +136,13 @@ impl Comparison {
         progress.finish();
         let mut cells = ran.into_iter().zip(pairs).map(|(ran, (drive, jobs))| {
             let (outcome, measurement) = ran?;
-            Some(Cell { measurement, ..Cell::new(drive, jobs.as_ref()?, outcome) })
+            Some(Cell { ran: compare::Cell::new(drive, jobs.as_ref()?, outcome), measurement, doubted: None })
         });
-        let group = |point: &Point| Group {
-            label: point.label.clone(),
+        let group = |line: &Line| Group {
+            label: line.point.label.clone(),
             cells: cells.by_ref().take(self.drives.len()).collect(),
         };
-        Ok(self.points.iter().map(group).collect())
+        Ok(self.lines.iter().map(group).collect())
     }
 }
 
@@ -168,16 +160,16 @@ impl Comparison {
 
     /// Give every cell the intervals of its figures, if they are asked for.
     fn doubt(&self, groups: &mut [Group]) {
-        let pairs = self.points.iter().flat_map(|point| self.described.iter().map(move |it| (point, it)));
+        let pairs = self.lines.iter().flat_map(|line| self.described.iter().map(move |it| (&line.point, it)));
         let cells = groups.iter().flat_map(|group| &group.cells);
         let subjects = pairs.zip(cells).filter_map(|(subject, cell)| {
-            let central = intervals::of_run(&Figures::of(&cell.as_ref()?.outcome));
-            Some(Subject { draws: self.intervals.draws_of(&subject.1.drive)?, central, subject })
+            let central = intervals::of_run(&Figures::of(&cell.as_ref()?.ran.outcome));
+            Some(Subject { draws: self.intervals.draws_of(subject.1.drive())?, central, subject })
         });
         let subjects: Vec<_> = subjects.collect();
         let progress = Progress::of(subjects.iter().map(|subject| subject.draws.count()).sum());
         let doubted = intervals::intervals(subjects, |(point, described), draws, draw| {
-            let drive = described.drawn(draws, draw)?;
+            let drive = input::drawn(described, draws, draw)?;
             let mut simulation = Simulation::new(&drive, &point.written.on(&drive.limits()).ok()?, self.seed).ok()?;
             self.run_one(&mut simulation, &progress);
             Some(intervals::of_run(&Figures::of(&simulation.outcome())))
@@ -191,26 +183,4 @@ impl Comparison {
 /// Which sizes of the jobs are worth naming.
 fn named(groups: &[Group]) -> Named {
     Named::of(groups.iter().map(|group| &group.label))
-}
-
-impl Cell {
-    fn new(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Cell {
-        let mut figures = DirectionOutcome::default();
-        for (_, direction) in outcome.jobs.iter().flat_map(|job| job.directions()) {
-            figures.ios += direction.ios;
-            figures.bytes += direction.bytes;
-            figures.runtime = figures.runtime.max(direction.runtime);
-            figures.total.merge(&direction.total);
-            figures.stages.add(&direction.stages);
-        }
-        Cell { usage: usage(drive, jobs, &outcome), outcome, figures, measurement: None, doubted: None }
-    }
-}
-
-impl Cell {
-    /// The busier direction of the link, 0 to 1.
-    fn link_busy(&self) -> f64 {
-        let elapsed = self.outcome.elapsed;
-        self.outcome.upstream.busy_share(elapsed).max(self.outcome.downstream.busy_share(elapsed))
-    }
 }

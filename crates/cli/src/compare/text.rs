@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
+use phaselink_core::compare::shared;
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::Latency;
 use phaselink_core::report::Table;
 
-use super::label::shared;
-use super::{Cell, Comparison, Group, Point, findings, trust};
+use super::points::Line;
+use super::{Cell, Comparison, Group, findings, trust};
 use crate::describe;
 use crate::output::{Style, styled, with_bold_head};
 
@@ -60,23 +61,22 @@ fn heading(comparison: &Comparison, groups: &[Group]) -> String {
 /// What all lines have in common: `random reads, 20,000 requests for each line`.
 fn work(comparison: &Comparison, groups: &[Group]) -> String {
     let Some(rw) = groups.first().and_then(|group| group.label.rw) else {
-        let summary =
-            comparison.points.first().and_then(|point| point.written.summary.lines().next()).unwrap_or_default();
+        let summary = comparison.lines.first().and_then(|line| line.summary.lines().next()).unwrap_or_default();
         return summary.trim_start_matches("Jobs: ").trim_start_matches("Job: ").to_string();
     };
     let requests = describe::requests(rw);
     if let Some(share) = comparison.precision {
         return format!("{requests}, until mean and p99 are known to {} %", 100.0 * share);
     }
-    match shared(comparison.points.iter().map(ios)).flatten() {
+    match shared(comparison.lines.iter().map(ios)).flatten() {
         Some(ios) => format!("{requests}, {} for each line", describe::counted(ios, "request")),
         None => String::from(requests),
     }
 }
 
 /// Requests of a line, if their number ends it.
-fn ios(point: &Point) -> Option<u64> {
-    let jobs = point.jobs.iter().flatten().next()?;
+fn ios(line: &Line) -> Option<u64> {
+    let jobs = line.point.jobs.iter().flatten().next()?;
     jobs.iter().map(|job| job.ios?.checked_mul(job.threads.into())).try_fold(0u64, |sum, ios| sum.checked_add(ios?))
 }
 
@@ -90,7 +90,7 @@ fn notes(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
     if !comparison.options.is_empty() {
         notes.push(format!("options  {}", comparison.options.join(" ")));
     }
-    let summaries = comparison.points.iter().take(1).flat_map(|point| point.written.summary.lines().skip(1));
+    let summaries = comparison.lines.iter().take(1).flat_map(|line| line.summary.lines().skip(1));
     notes.extend(summaries.map(|note| format!("trace    {note}")));
     notes
 }
@@ -133,7 +133,7 @@ fn table(comparison: &Comparison, groups: &[Group]) -> Table {
 }
 
 fn figures(cell: &Cell) -> Vec<String> {
-    let (outcome, latency) = (&cell.outcome, &cell.figures.total);
+    let (outcome, latency) = (&cell.ran.outcome, &cell.ran.figures.total);
     let mut figures = vec![describe::figure(latency.mean_ns() / 1e3)];
     figures.extend([50.0, 99.0, 99.9].map(|percent| percentile(latency, percent)));
     figures.extend([
@@ -142,7 +142,7 @@ fn figures(cell: &Cell) -> Vec<String> {
         format!("{:.2}", outcome.busy_cores()),
         describe::figure(outcome.joules_per_io() * 1e6),
         describe::figure(outcome.joules_per_io_above_idle() * 1e6),
-        cell.usage.first().map_or(String::new(), findings::used),
+        cell.ran.usage.first().map_or(String::new(), findings::used),
     ]);
     figures
 }

@@ -5,7 +5,8 @@ mod target;
 
 use std::io::{self, IsTerminal, Write};
 
-use serde_json::{Map, Value};
+pub use phaselink_core::report::headed;
+use serde_json::Value;
 
 pub use target::{Target, Unfinished, create_directory};
 
@@ -43,20 +44,6 @@ pub fn print(text: &str) -> io::Result<()> {
 /// As [`print`].
 pub fn print_json(document: &Value) -> io::Result<()> {
     print(&json_text(document))
-}
-
-/// A verb's document with what all of them begin with: the version and the verb. Those in fio's shape have it in their
-/// `phaselink` object.
-pub fn headed(verb: &str, document: Value) -> Value {
-    let Value::Object(mut keys) = document else { return document };
-    if let Some(own) = keys.get_mut("phaselink") {
-        *own = headed(verb, own.take());
-        return Value::Object(keys);
-    }
-    let head = [("version", env!("CARGO_PKG_VERSION")), ("verb", verb)];
-    let head = head.map(|(key, value)| (String::from(key), Value::from(value)));
-    let rest = keys.into_iter().filter(|(key, _)| key != "version");
-    Value::Object(Map::from_iter(head.into_iter().chain(rest)))
 }
 
 /// A document, indented, with a line end.

@@ -7,11 +7,11 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
+use phaselink_core::reproduce::experiment::{Experiments, Run};
 use phaselink_core::reproduce::{Dependence, Kind, Row};
 use phaselink_core::uncertainty::Draws;
 use rayon::prelude::*;
 
-use super::experiment::{Experiments, Run};
 use crate::progress::Progress;
 use crate::{input, intervals};
 
@@ -28,7 +28,7 @@ pub fn measure(experiments: &Experiments, outcomes: &[Outcome]) -> Result<Depend
     let progress = Progress::of(moves.len() * experiments.runs.len());
     let after = moves.par_iter().map(|((cause, key), end)| {
         let overrides = |drive: &Drive| to_end(drive, *cause, key, *end);
-        experiments.values_moved(outcomes, overrides, &progress)
+        experiments.values_moved(outcomes, overrides, |simulation| progress.outcome(simulation))
     });
     let after = input::all(after.collect::<Vec<_>>())?;
     progress.finish();
@@ -71,9 +71,10 @@ pub fn intervals(
 ) -> Result<Vec<Row>, Problems> {
     let draws = Draws::of(experiments.runs.iter().map(|run| &run.drive), draws, intervals::SEED);
     let progress = Progress::of(draws.count() * experiments.runs.len());
-    let drawn = (0..draws.count())
-        .into_par_iter()
-        .map(|draw| experiments.values_moved(outcomes, |drive| draws.overrides(drive, draw), &progress));
+    let drawn = (0..draws.count()).into_par_iter().map(|draw| {
+        let overrides = |drive: &Drive| draws.overrides(drive, draw);
+        experiments.values_moved(outcomes, overrides, |simulation| progress.outcome(simulation))
+    });
     let drawn = input::all(drawn.collect::<Vec<_>>())?;
     progress.finish();
     let within = |(place, row): (usize, Row)| {

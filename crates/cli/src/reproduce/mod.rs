@@ -1,8 +1,6 @@
 //! `phaselink reproduce`: published results beside simulated ones.
 
 mod doubt;
-mod experiment;
-mod papers;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -10,6 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
+use phaselink_core::reproduce::experiment::{Experiments, Run};
+use phaselink_core::reproduce::papers::{self, Paper};
 use phaselink_core::reproduce::{Dependence, Row, Verdict};
 use rayon::prelude::*;
 
@@ -18,8 +18,6 @@ use crate::intervals::IntervalFlags;
 use crate::output::Target;
 use crate::progress::Progress;
 use crate::{input, output};
-use experiment::{Experiments, Run};
-use papers::Paper;
 
 const EXAMPLES: &str = include_str!("../../help/reproduce.txt");
 
@@ -113,7 +111,7 @@ fn rows(papers: &[Paper], arguments: &Arguments) -> Result<Vec<Row>, Problems> {
     let mut papers = input::all(reproductions.into_iter().map(Experiments::prepare))?;
     let runs: Vec<&Run> = papers.iter().flat_map(|paper| &paper.runs).collect();
     let progress = Progress::of(runs.len());
-    let outcomes: Vec<Outcome> = runs.par_iter().map(|run| run.outcome(&progress)).collect();
+    let outcomes: Vec<Outcome> = runs.par_iter().map(|run| progress.outcome(run.simulation())).collect();
     progress.finish();
     let mut outcomes = outcomes.into_iter();
     let rows = papers.iter_mut().map(|paper| {

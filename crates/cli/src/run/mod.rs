@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use phaselink_core::drive_file::shipped;
+use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::figures::Figures;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::precision::Measurement;
@@ -18,7 +18,6 @@ use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::input::Described;
 use crate::intervals::{Doubted, IntervalFlags, Subject};
 use crate::output::{self, Target};
 use crate::progress::Progress;
@@ -86,8 +85,8 @@ struct Trust {
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let described = Described::read(&arguments.drive, &arguments.flags.resolve()?)?;
-    let drive = &described.drive;
+    let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
+    let drive = described.drive();
     let workload = arguments.workload()?.resolve(&drive.limits())?;
     let mut simulation = match arguments.verify {
         true => Simulation::with_data(drive, &workload.jobs, arguments.seed)?,
@@ -157,10 +156,10 @@ impl Arguments {
         outcome: &Outcome,
         stopped: &AtomicBool,
     ) -> Option<Doubted> {
-        let draws = self.intervals.draws_of(&described.drive)?;
+        let draws = self.intervals.draws_of(described.drive())?;
         let progress = Progress::of(draws.count());
         let drawn = |_: &(), draws: &Draws, draw| {
-            let drive = described.drawn(draws, draw)?;
+            let drive = input::drawn(described, draws, draw)?;
             let mut simulation = Simulation::new(&drive, &workload.on(&drive.limits())?, self.seed).ok()?;
             self.run(&mut simulation, &progress, stopped);
             Some(intervals::of_run(&Figures::of(&simulation.outcome())))

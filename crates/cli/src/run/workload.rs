@@ -1,10 +1,8 @@
 //! The workload of a run: job files, a trace, or one job from flags named as in fio.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::workload::{Job, JobFile, Limits, Trace, fio, has_end, with_defaults};
+use phaselink_core::workload::{Job, Limits, Trace, Written, fio, has_end, with_defaults};
 
 use crate::{describe, input};
 
@@ -76,12 +74,9 @@ pub struct Workload {
     written: Written,
 }
 
-/// The jobs of one file, with the traces that they replay by their paths.
-type Part = (JobFile, BTreeMap<String, Trace>);
-
-/// Jobs as they are written, with the traces that they replay, before a drive is known.
-pub struct Written {
-    parts: Vec<Part>,
+/// Jobs as they are written, and what they are in words.
+pub struct Told {
+    pub written: Written,
     /// What they are, in lines.
     pub summary: String,
 }
@@ -100,8 +95,8 @@ impl WorkloadFlags {
     pub fn resolve(&self, limits: &Limits) -> Result<Workload, Problems> {
         let sizes = [("bs", &self.bs), ("iodepth", &self.iodepth), ("numjobs", &self.numjobs)];
         let sizes: Vec<_> = sizes.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
-        let written = self.job.written(&sizes)?;
-        Ok(Workload { jobs: written.on(limits)?, summary: written.summary.clone(), written })
+        let Told { written, summary } = self.job.written(&sizes)?;
+        Ok(Workload { jobs: written.on(limits)?, summary, written })
     }
 
     /// The same, where nothing else ends the job after so many requests of each thread.
@@ -124,7 +119,7 @@ impl JobFlags {
     ///
     /// # Errors
     /// Everything that is wrong with flags, job files and traces.
-    pub fn written(&self, sizes: &[(&str, &str)]) -> Result<Written, Problems> {
+    pub fn written(&self, sizes: &[(&str, &str)]) -> Result<Told, Problems> {
         match self.fio.is_empty() {
             true => self.one_job(sizes),
             false => self.job_files(),
@@ -144,29 +139,29 @@ impl JobFlags {
         !self.fio.is_empty()
     }
 
-    fn job_files(&self) -> Result<Written, Problems> {
+    fn job_files(&self) -> Result<Told, Problems> {
         let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
-        let names: Vec<String> = files.iter().flat_map(JobFile::names).map(String::from).collect();
-        let parts = with_traces(files)?;
-        let notes: String = parts.iter().map(|(_, traces)| notes(traces)).collect();
+        let written = Written::new(files, input::trace)?;
+        let names: Vec<String> = written.names().map(String::from).collect();
+        let notes = notes(&written);
         let summary = format!("Jobs: {} of {}\n{notes}", describe::listed(&names), describe::listed(&self.fio));
-        Ok(Written { parts, summary })
+        Ok(Told { written, summary })
     }
 
-    fn one_job(&self, sizes: &[(&str, &str)]) -> Result<Written, Problems> {
+    fn one_job(&self, sizes: &[(&str, &str)]) -> Result<Told, Problems> {
         let mut given = self.given()?;
         // In the order of the help.
         let place = usize::from(self.rw.is_some());
         given.splice(place..place, sizes.iter().copied());
         let options = with_defaults(&given);
-        let parts = with_traces(vec![fio::from_flags(&options)?])?;
+        let written = Written::new([fio::from_flags(&options)?], input::trace)?;
         let spelt: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let hint = match given.is_empty() {
             true => " (the default; see phaselink run --help)",
             false => "",
         };
-        let notes: String = parts.iter().map(|(_, traces)| notes(traces)).collect();
-        Ok(Written { parts, summary: format!("Job: {}{hint}\n{notes}", spelt.join(" ")) })
+        let summary = format!("Job: {}{hint}\n{}", spelt.join(" "), notes(&written));
+        Ok(Told { written, summary })
     }
 
     /// Options with their values, in the order of the help; those of --option last, so that they count.
@@ -190,16 +185,6 @@ impl JobFlags {
     }
 }
 
-impl Written {
-    /// The jobs on a drive with these limits.
-    ///
-    /// # Errors
-    /// Everything that the drive cannot do.
-    pub fn on(&self, limits: &Limits) -> Result<Vec<Job>, Problems> {
-        Ok(input::all(self.parts.iter().map(|(file, traces)| file.resolve(limits, traces)))?.concat())
-    }
-}
-
 /// `NAME=VALUE`.
 fn option(text: &str) -> Result<(&str, &str), Problems> {
     let pair = text.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
@@ -208,19 +193,11 @@ fn option(text: &str) -> Result<(&str, &str), Problems> {
     })
 }
 
-/// Job files with the traces that they replay.
-fn with_traces(files: Vec<JobFile>) -> Result<Vec<Part>, Problems> {
-    input::all(files.into_iter().map(|file| {
-        let traces = input::traces(&file)?;
-        Ok((file, traces))
-    }))
-}
-
-fn notes(traces: &BTreeMap<String, Trace>) -> String {
-    let note = |(path, trace): (&String, &Trace)| {
+fn notes(written: &Written) -> String {
+    let note = |(path, trace): (&str, &Trace)| {
         let left_out: Vec<String> = trace.left_out.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
         let left_out = if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) };
         format!("{path}: {}, {}{left_out}\n", trace.format, describe::counted(trace.ios.len() as u64, "request"))
     };
-    traces.iter().map(note).collect()
+    written.traces().map(note).collect()
 }

@@ -89,7 +89,7 @@ fn positive(text: &str) -> Result<f64, String> {
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
+    let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let targets = arguments.targets()?;
     let (server, record) = arguments.server(drive, targets.record)?;
     let stop = Arc::clone(&server.device.stop);

@@ -3,8 +3,8 @@
 mod drawn;
 mod state_file;
 
-use std::collections::BTreeSet;
-use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -120,7 +120,8 @@ impl Arguments {
         if let Some(names) = &self.columns {
             plan.set_columns(names)?;
         }
-        let files = files(&plan, self.plan.parent().unwrap_or(Path::new("")))?;
+        let folder = self.plan.parent().unwrap_or(Path::new(""));
+        let files = Files::read(&plan, folder, BTreeMap::new(), input::description, input::trace)?;
         Sweep::new(plan, files)
     }
 
@@ -177,44 +178,6 @@ impl Arguments {
         };
         Ok(output::print(&text)?)
     }
-}
-
-/// Read what a plan names; paths count from its folder.
-fn files(plan: &Plan, folder: &Path) -> Result<Files, Problems> {
-    let path = |name: &str| folder.join(name).display().to_string();
-    let mut files = Files::default();
-    let mut problems = Problems::default();
-    for wanted in plan.wanted_drives() {
-        let is_path = wanted.name.ends_with(".toml") || wanted.name.contains(['/', MAIN_SEPARATOR]);
-        let text = match is_path {
-            true => input::description(&path(wanted.name)),
-            false => Err(input::unknown_drive(wanted.name)),
-        };
-        match text {
-            Ok(text) => drop(files.drives.insert(wanted.name.into(), (path(wanted.name), text))),
-            Err(problem) if is_path => problems.0.push(problem),
-            Err(problem) => problems.0.push(wanted.problem(&problem.found, &problem.allowed)),
-        }
-    }
-    let mut traces: BTreeSet<(String, String)> =
-        plan.wanted_traces().into_iter().map(|name| (path(&name), name)).collect();
-    if let Some(wanted) = plan.wanted_job() {
-        match input::job_file(&path(wanted.name)) {
-            Ok(job) => {
-                // A job file names its traces as fio does, from the working directory.
-                traces.extend(job.wanted_traces().map(|name| (String::from(name), String::from(name))));
-                files.job = Some(job);
-            }
-            Err(found) => problems.0.extend(found.0),
-        }
-    }
-    for (path, name) in traces {
-        match input::trace(&path) {
-            Ok(trace) => drop(files.traces.insert(name, trace)),
-            Err(found) => problems.0.extend(found.0),
-        }
-    }
-    problems.or(files)
 }
 
 /// What has not run, each hash once.

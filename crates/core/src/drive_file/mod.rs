@@ -1,6 +1,7 @@
 //! Drive files: reading with all problems at once, presets, what holds between keys, and explanation.
 
 mod checks;
+mod described;
 mod doubts;
 mod explain;
 mod overrides;
@@ -11,6 +12,7 @@ pub mod shipped;
 #[cfg(test)]
 mod tests;
 
+pub use described::Described;
 pub use overrides::Override;
 
 use crate::config::section::{self, Section};

@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 
 use crate::config::document::{self, Table, Value};
+use crate::problem::Problem;
 use crate::shipped::DRIVES;
+use crate::spelling;
 
 /// A drive file that is part of the program.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,13 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// The drive of this name.
 pub fn find(name: &str) -> Option<Shipped> {
     all().find(|drive| drive.name == name)
+}
+
+/// The problem of a word that names no drive.
+pub fn unknown(word: &str) -> Problem {
+    let question = spelling::question(spelling::nearest(word, names()));
+    let allowed = format!("{}, or the path of a drive file", names().collect::<Vec<_>>().join(", "));
+    Problem::new("command line", None, format!("there is no drive `{word}`{question}"), allowed)
 }
 
 /// What is run where no drive is named.

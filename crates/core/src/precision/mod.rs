@@ -11,13 +11,17 @@
 //! [`crate::uncertainty`].
 
 mod batches;
+mod json;
 
 use crate::engine::simulation::Simulation;
 use crate::ledger::Latency;
 use batches::Slices;
+pub use json::json;
 
 /// Batches whose means are compared.
 pub const BATCHES: usize = 20;
+/// Requests after which a run that nothing else ends gives up: some minutes.
+pub const IOS_MAX: u64 = 50_000_000;
 /// Slices into which a run is cut at least before anything is said.
 const SLICES_MIN: usize = 64;
 /// Slices between two looks at the interval, which reads every one of them.
@@ -126,6 +130,13 @@ impl Measurement {
     pub fn is_known(&self) -> bool {
         self.estimate.is_ok_and(|estimate| estimate.is_within(self.share))
     }
+}
+
+/// Run on until mean and p99 are known to `share`, or the jobs are done, or `stop` says so.
+pub fn measure(simulation: &mut Simulation, share: f64, stop: impl Fn() -> bool) -> Measurement {
+    let mut measurement = Measurement::to(share);
+    while !stop() && measurement.advance(simulation) {}
+    measurement
 }
 
 #[cfg(test)]

@@ -32,6 +32,20 @@ pub fn json(outcome: &Outcome, description: Value) -> Value {
     })
 }
 
+/// A verb's document with what all of them begin with: the version and the verb. Those in fio's shape have it in their
+/// `phaselink` object.
+pub fn headed(verb: &str, document: Value) -> Value {
+    let Value::Object(mut keys) = document else { return document };
+    if let Some(own) = keys.get_mut("phaselink") {
+        *own = headed(verb, own.take());
+        return Value::Object(keys);
+    }
+    let head = [("version", env!("CARGO_PKG_VERSION")), ("verb", verb)];
+    let head = head.map(|(key, value)| (String::from(key), Value::from(value)));
+    let rest = keys.into_iter().filter(|(key, _)| key != "version");
+    Value::Object(Map::from_iter(head.into_iter().chain(rest)))
+}
+
 /// What only a model knows.
 fn phaselink(outcome: &Outcome, description: Value) -> Value {
     let jobs: Vec<Value> = outcome.jobs.iter().map(|job| ledger_job(job, &outcome.stack_stages)).collect();

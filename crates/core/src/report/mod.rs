@@ -12,7 +12,7 @@ pub mod table;
 pub mod units;
 
 pub use html::html;
-pub use json::json;
+pub use json::{headed, json};
 pub use ladder::ladder;
 pub use perfetto::perfetto;
 pub use summary::{requests, summary};

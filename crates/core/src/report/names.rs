@@ -16,3 +16,16 @@ const EARLIER: [(&str, &str); 4] = [
 pub fn renamed(name: &str) -> Option<&'static str> {
     EARLIER.iter().find(|(earlier, _)| *earlier == name).map(|(_, current)| *current)
 }
+
+/// The requests of a fio `rw`.
+pub fn requests(rw: &str) -> &str {
+    match rw {
+        "read" => "sequential reads",
+        "write" => "sequential writes",
+        "rw" | "readwrite" => "sequential reads and writes",
+        "randread" => "random reads",
+        "randwrite" => "random writes",
+        "randrw" => "random reads and writes",
+        other => other,
+    }
+}

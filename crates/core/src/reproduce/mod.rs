@@ -13,8 +13,10 @@
 mod dependence;
 mod evaluate;
 mod expected;
+pub mod experiment;
 mod expression;
 mod lexer;
+pub mod papers;
 mod plan;
 mod printed;
 mod quantity;

@@ -13,6 +13,7 @@
 
 mod axis;
 mod digest;
+mod files;
 mod plan;
 mod refusals;
 mod resolve;
@@ -22,8 +23,9 @@ pub mod text;
 use crate::figures;
 pub use crate::figures::{Figure, Figures};
 pub use digest::Hash;
+pub use files::Files;
 pub use refusals::Refusals;
-pub use resolve::{Files, Resolver, Sweep};
+pub use resolve::{Resolver, Sweep};
 
 use crate::config::document::Place;
 use crate::drive_file::shipped;

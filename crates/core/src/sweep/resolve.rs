@@ -1,26 +1,16 @@
 //! From a point's number to what it runs: the drive, the jobs and the seed.
 
-use std::collections::BTreeMap;
-
 use super::Plan;
 use super::axis::Target;
 use super::digest::Hash;
+use super::files::Files;
 use super::plan::{Given, JobText};
 use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};
 use crate::engine::simulation::Simulation;
 use crate::problem::Problems;
 use crate::uncertainty::Draws;
-use crate::workload::{Job, JobFile, JobPlace, Trace, fio, with_defaults};
-
-/// The files that a plan names, read.
-#[derive(Clone, Debug, Default)]
-pub struct Files {
-    /// By the name in the plan: the path to tell in messages, and the text.
-    pub drives: BTreeMap<String, (String, String)>,
-    pub job: Option<JobFile>,
-    pub traces: BTreeMap<String, Trace>,
-}
+use crate::workload::{Job, JobFile, JobPlace, fio, with_defaults};
 
 /// A plan with its files.
 #[derive(Clone, Debug)]
@@ -61,6 +51,11 @@ impl Sweep {
     /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The files that it names.
+    pub fn files(&self) -> &Files {
+        &self.files
     }
 
     /// Something that resolves points, for one thread.

@@ -19,12 +19,14 @@ pub mod options;
 mod pace;
 pub mod trace;
 mod values;
+mod written;
 
 pub use check::{JobPlace, Limits, problems_together};
 pub use defaults::{has_end, with_defaults};
 pub use generator::Generator;
 pub use job_file::JobFile;
 pub use trace::Trace;
+pub use written::Written;
 
 use crate::request::Io;
 use crate::time::{Span, Time};

@@ -1,18 +1,16 @@
 //! The experiments of one paper: drives and jobs ready to run, as they are or with constants moved.
 
-use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::Override;
-use phaselink_core::ledger::Outcome;
-use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::reproduce::{Facts, Reproduction, Row, RunSpec};
-use phaselink_core::simulation::Simulation;
-use phaselink_core::workload::{Job, fio};
-
-use crate::input;
-use crate::progress::Progress;
+use super::{Facts, Reproduction, Row, RunSpec};
+use crate::drive::Drive;
+use crate::drive_file::{Described, Override};
+use crate::engine::simulation::Simulation;
+use crate::ledger::Outcome;
+use crate::problem::{Problem, Problems, all};
+use crate::workload::{Job, fio};
 
 /// One run, ready to go. Its simulation is set up when its turn comes, since those of all runs together could take more
 /// memory than there is.
+#[derive(Clone, Debug)]
 pub struct Run {
     spec: RunSpec,
     pub drive: Drive,
@@ -20,6 +18,7 @@ pub struct Run {
 }
 
 /// A reproduction with all its runs.
+#[derive(Clone, Debug)]
 pub struct Experiments {
     pub reproduction: Reproduction,
     pub runs: Vec<Run>,
@@ -29,9 +28,9 @@ pub struct Experiments {
 impl Run {
     /// The run of a plan, with constants moved by `moved`.
     fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<Run, Problems> {
-        let mut overrides = input::all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+        let mut overrides = all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
         overrides.extend_from_slice(moved);
-        let drive = input::drive(&spec.drive, &overrides)?;
+        let drive = Described::shipped(&spec.drive, &overrides)?.into_drive();
         let mut jobs = Vec::new();
         for job in [Some(&spec.job), spec.beside.as_ref()].into_iter().flatten() {
             let options: Vec<(&str, &str)> = job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -42,32 +41,40 @@ impl Run {
     }
 
     /// The same run with constants moved.
+    ///
+    /// # Errors
+    /// Whatever then keeps it from running.
     pub fn moved(&self, overrides: &[Override]) -> Result<Run, Problems> {
         Run::prepare(&self.spec, overrides)
     }
 
-    pub fn outcome(&self, progress: &Progress) -> Outcome {
-        let mut simulation =
-            Simulation::new(&self.drive, &self.jobs, self.spec.seed).expect("checked when it was prepared");
-        progress.drive(&mut simulation, || false);
-        simulation.outcome()
+    /// Its simulation, which has not begun.
+    ///
+    /// # Panics
+    /// Not for a run that was prepared, since that has been checked.
+    pub fn simulation(&self) -> Simulation {
+        Simulation::new(&self.drive, &self.jobs, self.spec.seed).expect("checked when it was prepared")
     }
 }
 
 impl Experiments {
     /// Check everything that the plan asks for.
+    ///
+    /// # Errors
+    /// Whatever keeps any of its runs from running, told at the place of its experiment.
     pub fn prepare(reproduction: Reproduction) -> Result<Experiments, Problems> {
         let runs = reproduction.runs().iter().enumerate().map(|(place, spec)| {
             // What is wrong is told at the place of the experiment.
             let placed = |problem: &Problem| reproduction.problem_of(place, &problem.found, &problem.allowed);
             Run::prepare(spec, &[]).map_err(|problems| Problems(problems.0.iter().map(placed).collect()))
         });
-        let runs = input::all(runs)?;
+        let runs = all(runs)?;
         let facts: Vec<Facts> = runs.iter().map(|run| Facts::from(&run.drive)).collect();
         reproduction.check(&facts)?;
         Ok(Experiments { reproduction, runs, facts })
     }
 
+    /// Judge every published row; `outcomes` are those of the runs, in order.
     pub fn judge(&self, outcomes: &[Outcome]) -> Vec<Row> {
         self.reproduction.judge(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
@@ -83,12 +90,15 @@ impl Experiments {
     }
 
     /// The value of each row with constants moved: `moved` gives the overrides for a drive, and where it gives none the
-    /// outcome in `outcomes` stands.
+    /// outcome in `outcomes` stands; `finish` runs a simulation to its end.
+    ///
+    /// # Errors
+    /// Constants that cannot be moved so.
     pub fn values_moved(
         &self,
         outcomes: &[Outcome],
         moved: impl Fn(&Drive) -> Vec<Override>,
-        progress: &Progress,
+        finish: impl Fn(Simulation) -> Outcome,
     ) -> Result<Vec<Option<f64>>, Problems> {
         let mut fresh: Vec<Option<(Outcome, Facts)>> = Vec::new();
         for run in &self.runs {
@@ -97,7 +107,7 @@ impl Experiments {
                 true => None,
                 false => {
                     let run = run.moved(&overrides)?;
-                    Some((run.outcome(progress), Facts::from(&run.drive)))
+                    Some((finish(run.simulation()), Facts::from(&run.drive)))
                 }
             });
         }

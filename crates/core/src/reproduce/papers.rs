@@ -1,9 +1,10 @@
 //! The papers whose results are reproduced, as they come with the program.
 
-use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::reproduce::{PAPERS, Reproduction};
+use super::{PAPERS, Reproduction};
+use crate::problem::{Problem, Problems};
 
 /// A paper: the folder `reproductions/<name>`.
+#[derive(Clone, Copy, Debug)]
 pub struct Paper {
     pub name: &'static str,
     plan: &'static str,
@@ -18,12 +19,18 @@ pub fn all() -> impl Iterator<Item = Paper> {
 
 impl Paper {
     /// Its plan, published results and dependences.
+    ///
+    /// # Errors
+    /// What is wrong with any of them.
     pub fn load(&self) -> Result<Reproduction, Problems> {
         Reproduction::load(self.name, self.plan, self.expected)?.with_dependence(self.depends_on)
     }
 }
 
 /// The paper of this name.
+///
+/// # Errors
+/// If there is none.
 pub fn find(name: &str) -> Result<Paper, Problems> {
     all().find(|paper| paper.name == name).ok_or_else(|| {
         let known: Vec<&str> = all().map(|paper| paper.name).collect();

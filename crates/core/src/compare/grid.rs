@@ -1,0 +1,77 @@
+//! Sizes of the jobs of a comparison: every combination of those that are asked for.
+
+use crate::problem::{Problem, Problems};
+use crate::workload::has_end;
+
+/// Requests of a line of which nothing says when it ends.
+const IOS_DEFAULT: u64 = 20_000;
+const BLOCKS_DEFAULT: [&str; 2] = ["512", "4k"];
+/// One thread alone, and one on each core of the hosts whose drives are compared by default.
+const THREADS_DEFAULT: [&str; 2] = ["1", "8"];
+/// More cells than this are a mistake, or work for a script.
+const CELLS_MAX: usize = 10_000;
+
+/// Sizes as they are asked for, in fio's spelling; an empty list stands for the defaults.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    pub bs: Vec<String>,
+    pub iodepth: Vec<String>,
+    pub numjobs: Vec<String>,
+    /// Requests of each line, over all its threads, where nothing else ends its job.
+    pub ios: Option<u64>,
+}
+
+/// Sizes of one job: names and values of options.
+pub type Sizes<'a> = Vec<(&'static str, &'a str)>;
+
+impl Grid {
+    /// The sizes of each line beside the options `given`, in the order in which they are printed.
+    ///
+    /// # Errors
+    /// If there are more of them on so many drives than anyone reads.
+    pub fn combinations(&self, given: &[(&str, &str)], drives: usize) -> Result<Vec<Sizes<'_>>, Problems> {
+        let has = |names: &[&str]| given.iter().any(|(name, _)| names.contains(name));
+        let replays = has(&["read_iolog"]);
+        let (sized, threaded) = (has(&["bs", "blocksize", "bssplit"]), has(&["numjobs"]) || !self.iodepth.is_empty());
+        let axes = [
+            ("bs", &self.bs, &BLOCKS_DEFAULT[..], replays || sized),
+            ("numjobs", &self.numjobs, &THREADS_DEFAULT[..], replays || threaded),
+            ("iodepth", &self.iodepth, &[], true),
+        ];
+        let mut combinations = vec![Vec::new()];
+        for (name, typed, defaults, is_settled) in axes {
+            let values: Vec<&str> = match typed.is_empty() && !is_settled {
+                true => defaults.to_vec(),
+                false => typed.iter().map(String::as_str).collect(),
+            };
+            if !values.is_empty() {
+                combinations = product(&combinations, name, &values);
+            }
+        }
+        let cells = combinations.len() * drives;
+        match cells > CELLS_MAX {
+            true => Err(too_many(cells).into()),
+            false => Ok(combinations),
+        }
+    }
+
+    /// The requests of each thread of a line, if they end its job: those of the line are divided among its threads.
+    pub fn ios_of_a_thread(&self, sizes: &Sizes, given: &[(&str, &str)]) -> Option<String> {
+        if has_end(given) {
+            return None;
+        }
+        let threads = sizes.iter().find(|(name, _)| *name == "numjobs").and_then(|(_, value)| value.parse().ok());
+        Some(self.ios.unwrap_or(IOS_DEFAULT).div_ceil(threads.unwrap_or(1).max(1)).to_string())
+    }
+}
+
+fn too_many(cells: usize) -> Problem {
+    let found = format!("{cells} combinations of drive, block size, threads and depth");
+    Problem::new("command line", None, found, format!("at most {CELLS_MAX}"))
+}
+
+/// Each combination with each value.
+fn product<'a>(combinations: &[Sizes<'a>], name: &'static str, values: &[&'a str]) -> Vec<Sizes<'a>> {
+    let with = |sizes: &Sizes<'a>, value| sizes.iter().copied().chain([(name, value)]).collect();
+    combinations.iter().flat_map(|sizes| values.iter().map(move |value| with(sizes, *value))).collect()
+}

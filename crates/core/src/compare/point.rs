@@ -1,0 +1,45 @@
+//! The jobs of one line of a comparison, on each drive.
+
+use super::label::Label;
+use crate::drive::Drive;
+use crate::problem::{Problems, all};
+use crate::workload::{Job, Limits, Written};
+
+/// Jobs that run together, on each drive whose queues are long enough for them.
+#[derive(Clone, Debug)]
+pub struct Point {
+    pub label: Label,
+    pub jobs: Vec<Option<Vec<Job>>>,
+    /// The jobs as they are written.
+    pub written: Written,
+}
+
+impl Point {
+    /// These jobs on each of `drives`.
+    ///
+    /// # Errors
+    /// Everything but short queues that keeps them from any of the drives, and short queues if no drive has longer ones.
+    pub fn new(written: Written, drives: &[Drive]) -> Result<Point, Problems> {
+        let jobs: Vec<Option<Vec<Job>>> = all(drives.iter().map(|drive| jobs_on(drive, &written)))?;
+        if let Some(first) = jobs.iter().flatten().next() {
+            return Ok(Point { label: Label::of(first), jobs, written });
+        }
+        // No queue is long enough: each says so.
+        let problems = all(drives.iter().map(|drive| written.on(&drive.limits())));
+        Err(problems.err().unwrap_or_default())
+    }
+}
+
+/// The jobs on a drive; none if only the drive's queues are too short for them.
+fn jobs_on(drive: &Drive, written: &Written) -> Result<Option<Vec<Job>>, Problems> {
+    let limits = drive.limits();
+    let problems = match written.on(&limits) {
+        Ok(jobs) => return Ok(Some(jobs)),
+        Err(problems) => problems,
+    };
+    let endless = Limits { queue_entries: u32::MAX, ..limits };
+    match written.on(&endless) {
+        Ok(_) => Ok(None),
+        Err(_) => Err(problems),
+    }
+}

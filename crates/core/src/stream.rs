@@ -1,0 +1,123 @@
+//! Every step of single requests out of a stream of equal ones: what a ladder or a timeline draws.
+
+use std::collections::BTreeSet;
+
+use crate::drive::Drive;
+use crate::engine::simulation::Simulation;
+use crate::ledger::Trace;
+use crate::problem::{Problem, Problems};
+use crate::report::{self, names};
+use crate::workload::fio;
+
+/// Steps recorded at most: some ten thousand requests of the largest size.
+const STEPS_MAX: usize = 4 << 20;
+/// Requests that follow the last one that is wanted, so that it is one of a stream to its end.
+const FOLLOWING: u64 = 64;
+
+/// The requests, and which of them are wanted.
+#[derive(Clone, Debug)]
+pub struct Stream<'a> {
+    /// What is done, its size and depth, in fio's spelling.
+    pub rw: &'a str,
+    pub bs: &'a str,
+    pub iodepth: &'a str,
+    /// Requests before the first that is wanted.
+    pub skip: u64,
+    /// Requests that are wanted; at least one.
+    pub requests: u64,
+    pub seed: u64,
+}
+
+/// The steps of a stream.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    all: Trace,
+    /// Numbers of the wanted requests that left steps, in their order; never empty.
+    wanted: Vec<u64>,
+    title: String,
+}
+
+impl Stream<'_> {
+    /// Run it on `drive`, whose software takes its mean time: one request stands for all.
+    ///
+    /// # Errors
+    /// Everything that keeps the requests from the drive, and a request that has left no steps.
+    pub fn record(&self, drive: &Drive) -> Result<Steps, Problems> {
+        let mut drive = drive.clone();
+        drive.host.variation = 0.0;
+        let mut simulation = self.simulation(&drive)?;
+        simulation.record(STEPS_MAX);
+        while simulation.step(1 << 16) && !simulation.trace().is_full() {}
+        let all = simulation.trace().clone();
+        let seen = requests(&all);
+        let wanted: Vec<u64> = seen.into_iter().skip(self.skip as usize).take(self.requests as usize).collect();
+        if wanted.is_empty() {
+            let found = format!("request {} left no steps", self.skip + 1);
+            return Err(Problem::new(drive.name, None, found, "a smaller --skip or --bs").into());
+        }
+        Ok(Steps { all, wanted, title: self.title(&drive) })
+    }
+
+    fn simulation(&self, drive: &Drive) -> Result<Simulation, Problems> {
+        let ios = (self.skip + self.requests + FOLLOWING).to_string();
+        let options =
+            [("rw", self.rw), ("bs", self.bs), ("iodepth", self.iodepth), ("number_ios", &ios), ("io_size", "1024p")];
+        let jobs = fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?;
+        Simulation::new(drive, &jobs, self.seed)
+    }
+
+    fn title(&self, drive: &Drive) -> String {
+        format!(
+            "{}: request {} of {}, bs={}, iodepth={}",
+            drive.name,
+            self.skip + 1,
+            names::requests(self.rw),
+            self.bs,
+            self.iodepth
+        )
+    }
+}
+
+impl Steps {
+    /// The steps of the first wanted request.
+    pub fn first(&self) -> Trace {
+        self.all.of_request(self.wanted[0])
+    }
+
+    /// The packets of the first wanted request, with time running down.
+    pub fn ladder(&self) -> String {
+        report::ladder(&self.first(), &self.title)
+    }
+
+    /// A timeline of all wanted requests for Perfetto's viewer.
+    pub fn perfetto(&self) -> String {
+        report::perfetto(&self.window())
+    }
+
+    /// The steps of the wanted requests, and those of nobody that fall between their first and their last.
+    fn window(&self) -> Trace {
+        let wanted: BTreeSet<u64> = self.wanted.iter().copied().collect();
+        let records = self.all.records();
+        let own = || records.iter().filter(|record| record.request.is_some_and(|owner| wanted.contains(&owner)));
+        let from = own().map(|record| record.from).min();
+        let to = own().map(|record| record.to).max();
+        let mut window = Trace::new(records.len());
+        for record in records {
+            let belongs = match record.request {
+                Some(owner) => wanted.contains(&owner),
+                None => Some(record.from) <= to && Some(record.to) >= from,
+            };
+            if belongs {
+                window.push(record.clone());
+            }
+        }
+        window
+    }
+}
+
+/// The requests in the order in which their first steps begin.
+fn requests(trace: &Trace) -> Vec<u64> {
+    let mut seen = BTreeSet::new();
+    let owners = trace.in_order().into_iter().filter_map(|record| record.request);
+    owners.filter(|request| seen.insert(*request)).collect()
+}

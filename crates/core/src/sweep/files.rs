@@ -1,0 +1,72 @@
+//! The files that a plan names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{MAIN_SEPARATOR, Path};
+
+use super::Plan;
+use crate::drive_file::shipped;
+use crate::problem::{Problem, Problems};
+use crate::workload::{JobFile, Trace, fio};
+
+/// The files that a plan names, read.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// By the name in the plan: the path to tell in messages, and the text.
+    pub drives: BTreeMap<String, (String, String)>,
+    pub job: Option<JobFile>,
+    pub traces: BTreeMap<String, Trace>,
+}
+
+impl Files {
+    /// Read what a plan names, with `text` for drive and job files and `trace` for traces; paths count from `folder`.
+    /// Drives of which the text is `at_hand` are not read.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of the files, and drives that are neither files nor shipped.
+    pub fn read(
+        plan: &Plan,
+        folder: &Path,
+        at_hand: BTreeMap<String, (String, String)>,
+        text: impl Fn(&str) -> Result<String, Problem>,
+        trace: impl Fn(&str) -> Result<Trace, Problems>,
+    ) -> Result<Files, Problems> {
+        let path = |name: &str| folder.join(name).display().to_string();
+        let mut files = Files { drives: at_hand, ..Files::default() };
+        let mut problems = Problems::default();
+        for wanted in plan.wanted_drives() {
+            if files.drives.contains_key(wanted.name) {
+                continue;
+            }
+            let is_path = wanted.name.ends_with(".toml") || wanted.name.contains(['/', MAIN_SEPARATOR]);
+            let text = match is_path {
+                true => text(&path(wanted.name)),
+                false => Err(shipped::unknown(wanted.name)),
+            };
+            match text {
+                Ok(text) => drop(files.drives.insert(wanted.name.into(), (path(wanted.name), text))),
+                Err(problem) if is_path => problems.0.push(problem),
+                Err(problem) => problems.0.push(wanted.problem(&problem.found, &problem.allowed)),
+            }
+        }
+        let mut traces: BTreeSet<(String, String)> =
+            plan.wanted_traces().into_iter().map(|name| (path(&name), name)).collect();
+        if let Some(wanted) = plan.wanted_job() {
+            let path = path(wanted.name);
+            match text(&path).map_err(Problems::from).and_then(|text| fio::parse(&path, &text)) {
+                Ok(job) => {
+                    // A job file names its traces as fio does, from the working directory.
+                    traces.extend(job.wanted_traces().map(|name| (String::from(name), String::from(name))));
+                    files.job = Some(job);
+                }
+                Err(found) => problems.0.extend(found.0),
+            }
+        }
+        for (path, name) in traces {
+            match trace(&path) {
+                Ok(trace) => drop(files.traces.insert(name, trace)),
+                Err(found) => problems.0.extend(found.0),
+            }
+        }
+        problems.or(files)
+    }
+}

@@ -1,0 +1,49 @@
+//! Jobs with the traces that they replay, before a drive is known.
+
+use std::collections::BTreeMap;
+
+use super::{Job, JobFile, Limits, Trace};
+use crate::problem::{Problems, all};
+
+/// Jobs as they are written, with the traces that they replay.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The jobs of one file each, with traces by their paths.
+    parts: Vec<(JobFile, BTreeMap<String, Trace>)>,
+}
+
+impl Written {
+    /// The jobs of some files. `trace` reads those that they name.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the traces.
+    pub fn new(
+        files: impl IntoIterator<Item = JobFile>,
+        trace: impl Fn(&str) -> Result<Trace, Problems>,
+    ) -> Result<Written, Problems> {
+        let with_traces = |file: JobFile| {
+            let read = file.wanted_traces().map(|path| Ok((String::from(path), trace(path)?)));
+            let traces = all(read)?.into_iter().collect();
+            Ok((file, traces))
+        };
+        Ok(Written { parts: all(files.into_iter().map(with_traces))? })
+    }
+
+    /// The jobs on a drive with these limits.
+    ///
+    /// # Errors
+    /// Everything that the drive cannot do.
+    pub fn on(&self, limits: &Limits) -> Result<Vec<Job>, Problems> {
+        Ok(all(self.parts.iter().map(|(file, traces)| file.resolve(limits, traces)))?.concat())
+    }
+
+    /// The names of the jobs, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.parts.iter().flat_map(|(file, _)| file.names())
+    }
+
+    /// The traces by their paths, those of each file in the order of their paths.
+    pub fn traces(&self) -> impl Iterator<Item = (&str, &Trace)> {
+        self.parts.iter().flat_map(|(_, traces)| traces.iter().map(|(path, trace)| (path.as_str(), trace)))
+    }
+}
