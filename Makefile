@@ -1,10 +1,11 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit advisories snapshots bench bench-model bench-serve kill fuzz sanity reproduce depends depends-check pss-hour ecc docs clean
+.PHONY: help build test format-check lint unit python-quick python advisories snapshots bench bench-model bench-serve kill fuzz sanity reproduce depends depends-check pss-hour ecc docs clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
 	@echo 'make test         format, lints and all tests; what a change must pass'
+	@echo 'make python       the Python package as a user installs it, in a fresh environment, and its tests'
 	@echo 'make advisories   known weaknesses of what phaselink depends on; needs cargo-deny and the network'
 	@echo 'make snapshots    renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench        speed against the budgets: bench-model and bench-serve, in this order'
@@ -25,7 +26,7 @@ help:
 build:
 	cargo build --profile dist
 
-test: format-check lint unit
+test: format-check lint unit python-quick
 
 # rustfmt and clippy are separate components of the toolchain, and may be missing: with CI=true, that is a failure.
 format-check:
@@ -38,6 +39,13 @@ lint:
 
 unit:
 	cargo test --workspace
+
+# Most of what it needs is there once `unit` is through.
+python-quick:
+	crates/python/test.sh quick
+
+python:
+	crates/python/test.sh wheel
 
 # Licences and sources are checked by a test, without a network; the database of advisories has to be fetched.
 advisories:

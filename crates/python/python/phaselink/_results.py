@@ -1,0 +1,287 @@
+"""What runs, comparisons, predictions and traces give."""
+
+import json
+
+from ._drive import Drive
+from ._show import Table, escaped, number
+
+
+def _figure(name, about):
+    def read(self):
+        return self._native.figure(name)
+
+    read.__doc__ = about
+    return property(read)
+
+
+class Result(Table):
+    """What one run gave. Figures are those of all its requests together, reads and writes; ``None`` is unknown.
+
+    As a table, it has a row for each job and direction.
+    """
+
+    ios = _figure("ios", "Requests.")
+    iops = _figure("iops", "Requests a second.")
+    read_iops = _figure("read_iops", "Reads a second.")
+    write_iops = _figure("write_iops", "Writes a second.")
+    bytes_per_s = _figure("bytes_per_s", "User data, in bytes a second.")
+    min_ns = _figure("min_ns", "Shortest latency, in ns.")
+    mean_ns = _figure("mean_ns", "Mean latency, in ns: from when the application wants a request to its completion.")
+    p50_ns = _figure("p50_ns", "Median latency, in ns.")
+    p90_ns = _figure("p90_ns", "90th percentile of latency, in ns.")
+    p95_ns = _figure("p95_ns", "95th percentile of latency, in ns.")
+    p99_ns = _figure("p99_ns", "99th percentile of latency, in ns; None if no request lies beyond.")
+    p99_9_ns = _figure("p99_9_ns", "99.9th percentile of latency, in ns; None if no request lies beyond.")
+    p99_99_ns = _figure("p99_99_ns", "99.99th percentile of latency, in ns; None if no request lies beyond.")
+    max_ns = _figure("max_ns", "Longest latency, in ns.")
+    busy_cores = _figure("busy_cores", "Cores kept busy, on average over the run.")
+    cores_per_gb_per_s = _figure("cores_per_gb_per_s", "Busy cores for each 10^9 bytes a second of user data.")
+    link_busy_share = _figure("link_busy_share", "Use of the busier direction of the link, 0 to 1.")
+    upstream_busy_share = _figure("upstream_busy_share", "Use of the link to the host, 0 to 1.")
+    downstream_busy_share = _figure("downstream_busy_share", "Use of the link to the device, 0 to 1.")
+    server_w = _figure("server_w", "Power of the whole server, in watts.")
+    joules_per_io = _figure("joules_per_io", "Energy of the whole server for each request, in joules.")
+
+    def __init__(self, drive, native):
+        self._native = native
+        #: The drive that was run.
+        self.drive: Drive = drive
+
+    @property
+    def seed(self):
+        """Seed of everything random."""
+        return self._native.seed
+
+    @property
+    def finished(self):
+        """Whether the jobs were done, or the precision reached that was asked for."""
+        return self._native.finished
+
+    @property
+    def elapsed_ns(self):
+        """Simulated time of the run, in ns."""
+        return self._native.elapsed_ns
+
+    @property
+    def events(self):
+        """Events simulated."""
+        return self._native.events
+
+    @property
+    def stages(self):
+        """Where the time goes: a list of dicts with ``job``, ``direction``, ``stage`` and ``mean_ns``.
+
+        The means of a job and direction sum to its mean latency.
+        """
+        names = ("job", "direction", "stage", "mean_ns")
+        return [dict(zip(names, stage)) for stage in self._native.stages()]
+
+    def percentile(self, percent, kind="total", direction=None):
+        """The latency in ns that ``percent`` of all requests do not exceed, to three digits; ``None`` if no request lies
+        beyond it. ``kind`` and ``direction`` as in :meth:`histogram`.
+        """
+        return self._native.percentile(percent, kind, direction)
+
+    def histogram(self, kind="total", direction=None):
+        """The distribution of latencies: two NumPy arrays of equal length, ``(longest_ns, count)``.
+
+        ``longest_ns`` (float64) rises; it is the longest latency of a class whose latencies agree to three digits.
+        ``count`` (uint64) is how many requests are in it. ``kind`` is ``"total"`` (from when the application wants a
+        request to its completion), ``"submission"`` (until its command is handed to the device) or ``"completion"``
+        (from there on); ``direction`` is ``"read"``, ``"write"``, or ``None`` for both.
+        """
+        import numpy
+
+        longest_ns, count = self._native.histogram(kind, direction)
+        return numpy.frombuffer(longest_ns, dtype=numpy.float64), numpy.frombuffer(count, dtype=numpy.uint64)
+
+    def to_dict(self):
+        """The document that ``phaselink run --json`` prints, in fio's own shape."""
+        return json.loads(self._native.json())
+
+    def to_json(self):
+        """:meth:`to_dict` as text."""
+        return self._native.json()
+
+    def to_html(self):
+        """The page with plots that ``phaselink run --report`` writes."""
+        return self._native.html()
+
+    def rows(self):
+        """A dict for each job and direction."""
+        document = self.to_dict()
+        rows = []
+        for fio, own in zip(document["jobs"], document["phaselink"]["jobs"]):
+            for direction in ("read", "write"):
+                if own[direction]["ios"]:
+                    rows.append(_row(own["name"], direction, fio[direction], own[direction]))
+        return rows
+
+    def __str__(self):
+        """The tables that ``phaselink run`` prints."""
+        return self._native.summary()
+
+    def __repr__(self):
+        mean = "unknown" if self.mean_ns is None else f"{self.mean_ns / 1e3:.4g} us"
+        return f"<{self.drive.name}: {self.ios:,.0f} requests, {self.iops:,.0f} a second, mean {mean}>"
+
+    def _repr_html_(self):
+        stages = [stage for stage in self.stages if stage["mean_ns"] > 0]
+        head = f"<p>{escaped(repr(self)[1:-1])}</p>"
+        return head + super()._repr_html_() + _stages(stages)
+
+
+def _row(job, direction, fio, own):
+    latency = own["latency_ns"]
+    return {
+        "job": job,
+        "direction": direction,
+        "ios": own["ios"],
+        "iops": fio["iops"],
+        # fio's unit is the kibibyte, a power of two: nothing is lost on the way back.
+        "bytes_per_s": fio["bw_mean"] * 1024,
+        "min_ns": latency["min"],
+        "mean_ns": latency["mean"],
+        **{f"{name}_ns": latency["percentile"][name] for name in ("p50", "p90", "p99", "p99_9")},
+        "max_ns": latency["max"],
+    }
+
+
+def _stages(stages):
+    """Bars of the time in each stage."""
+    most = max((stage["mean_ns"] for stage in stages), default=1.0)
+    lines = [
+        f"<tr><td>{escaped(stage['direction'])}</td><td>{escaped(stage['stage'])}</td>"
+        f"<td style='text-align:right'>{number(stage['mean_ns'])} ns</td>"
+        f"<td><div style='background:#4477aa;height:0.8em;width:{200 * stage['mean_ns'] / most:.0f}px'></div></td></tr>"
+        for stage in stages
+    ]
+    return f"<table>{''.join(lines)}</table>"
+
+
+class Comparison(Table):
+    """What several drives gave under the same work: a row for each line and drive.
+
+    Rows have ``drive``, ``bs``, ``numjobs``, ``iodepth``, ``rw`` and the figures; a drive whose queues are too short for
+    a line has ``None`` for them. :meth:`to_dict` also has stages, uses of resources and descriptions.
+    """
+
+    _NESTED = ("stages", "usage", "precision")
+
+    def __init__(self, text):
+        self._text = text
+        self._document = json.loads(text)
+
+    def to_dict(self):
+        """The document that ``phaselink compare --json`` prints."""
+        return json.loads(self._text)
+
+    def columns(self):
+        names = {}
+        for cell in self._document["cells"]:
+            names.update(dict.fromkeys(cell))
+        return [name for name in names if name not in self._NESTED]
+
+    def rows(self):
+        columns = self.columns()
+        return [{name: cell.get(name) for name in columns} for cell in self._document["cells"]]
+
+    def __repr__(self):
+        drives = ", ".join(dict.fromkeys(cell["drive"] for cell in self._document["cells"]))
+        return f"<comparison of {drives}: {len(self)} rows>"
+
+
+class Prediction:
+    """What closed forms say of a drive, nothing simulated. ``None`` is what has no closed form.
+
+    Latency of a lone request by stage is exact where ``certainty`` says so; the limits of resources follow from the
+    utilisation law, and what follows from both from Little's law and balanced job bounds.
+    """
+
+    def __init__(self, document, text):
+        self._document = document
+        self._text = text
+        self._job = json.loads(document)["jobs"][0]
+
+    @property
+    def alone_ns(self):
+        """Latency of a lone request of the first job, in ns."""
+        return self._job["alone_ns"]
+
+    @property
+    def iops_max(self):
+        """Requests a second that the first job cannot exceed."""
+        return self._job["loaded"]["iops_max"]
+
+    @property
+    def bytes_per_s_max(self):
+        """User data of the first job, at most, in bytes a second."""
+        return self._job["loaded"]["bytes_per_s_max"]
+
+    @property
+    def bottleneck(self):
+        """The resource that limits the first job."""
+        return self._job["bottleneck"]
+
+    @property
+    def saturation_depth(self):
+        """Requests under way from which on the bottleneck is full."""
+        return self._job["saturation_depth"]
+
+    @property
+    def jobs(self):
+        """All that is said of each job, as in the program's JSON."""
+        return self.to_dict()["jobs"]
+
+    def to_dict(self):
+        """The object that ``phaselink predict --json`` prints of a drive."""
+        return json.loads(self._document)
+
+    def __str__(self):
+        """The text that ``phaselink predict`` prints."""
+        return self._text
+
+    def __repr__(self):
+        alone = "unknown" if self.alone_ns is None else f"{self.alone_ns:,.0f} ns"
+        return f"<prediction: {alone} alone, at most {self.iops_max:,.0f} a second, {self.bottleneck}>"
+
+    def _repr_html_(self):
+        return f"<pre>{escaped(self._text)}</pre>"
+
+
+class Steps(Table):
+    """Every step of one request: a row for each packet burst and activity, in the order in which they begin.
+
+    Rows have ``request`` (``None`` for what no request owns), ``from_ns`` and ``to_ns`` (simulated time), ``where``
+    (``host``, ``device``, ``media``, ``wire to host``, ``wire to device``), ``what``, and for packets ``packets`` and
+    ``wire_bytes``. Software takes its mean time.
+    """
+
+    _COLUMNS = ("request", "from_ns", "to_ns", "where", "what", "packets", "wire_bytes")
+
+    def __init__(self, native):
+        self._native = native
+
+    @property
+    def ladder(self):
+        """The packets with time running down: what ``phaselink trace`` prints."""
+        return self._native.ladder()
+
+    def to_perfetto(self):
+        """A timeline of all recorded requests for Perfetto's viewer, as JSON text."""
+        return self._native.perfetto()
+
+    def columns(self):
+        return list(self._COLUMNS)
+
+    def rows(self):
+        return [dict(zip(self._COLUMNS, row)) for row in self._native.rows()]
+
+    def __str__(self):
+        return self.ladder
+
+    def __repr__(self):
+        return f"<{len(self)} steps of one request>"
+
+    def _repr_html_(self):
+        return f"<pre>{escaped(self.ladder)}</pre>"

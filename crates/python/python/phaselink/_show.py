@@ -1,0 +1,71 @@
+"""How results show themselves: in notebooks, and as tables of other libraries."""
+
+import html
+
+#: Rows that a notebook shows.
+ROWS_MAX = 60
+
+
+def escaped(text):
+    return html.escape(str(text))
+
+
+def number(value):
+    """A number as a table shows it: four significant digits."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+class Table:
+    """Rows with named columns: what results give to other libraries.
+
+    Subclasses have :meth:`rows`, a list of dicts with the same keys.
+    """
+
+    def rows(self):
+        """A list of dicts with the same keys, one for each row."""
+        raise NotImplementedError
+
+    def columns(self):
+        """The names of the columns."""
+        rows = self.rows()
+        return list(rows[0]) if rows else []
+
+    def to_pandas(self):
+        """A ``pandas.DataFrame``, a line for each row; unknown figures are NaN."""
+        import pandas
+
+        return pandas.DataFrame(self.rows(), columns=self.columns())
+
+    def to_polars(self):
+        """A ``polars.DataFrame``, a line for each row; unknown figures are null."""
+        import polars
+
+        return polars.DataFrame(self.rows(), schema=self.columns(), infer_schema_length=None, strict=False)
+
+    def to_arrow(self):
+        """A ``pyarrow.Table``, a line for each row; unknown figures are null."""
+        import pyarrow
+
+        columns = {name: [row[name] for row in self.rows()] for name in self.columns()}
+        return pyarrow.table(columns)
+
+    def __len__(self):
+        return len(self.rows())
+
+    def __iter__(self):
+        return iter(self.rows())
+
+    def __getitem__(self, place):
+        return self.rows()[place]
+
+    def _repr_html_(self):
+        rows, columns = self.rows(), self.columns()
+        head = "".join(f"<th>{escaped(name)}</th>" for name in columns)
+        lines = ["".join(f"<td>{escaped(number(row[name]))}</td>" for name in columns) for row in rows[:ROWS_MAX]]
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        more = f"<p>and {len(rows) - ROWS_MAX:,} more rows</p>" if len(rows) > ROWS_MAX else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"

@@ -1,0 +1,126 @@
+"""Runs, comparisons, predictions, traces, and the way to a served drive."""
+
+import os
+
+from . import _native, _text
+from ._drive import drives as shipped_drives
+from ._drive import load, many, read
+from ._results import Comparison, Prediction, Result, Steps
+
+#: What is compared where no drive is named.
+_COMPARED = "interfaces"
+
+
+def run(drive="nvme", *, jobs=None, seed=1, verify=False, precision=None, **options):
+    """Simulate one drive under one workload.
+
+    ``drive`` is whatever :func:`load` takes. The workload is either options of one fio job as keywords (``rw``, ``bs``,
+    ``iodepth``, ``numjobs``, ``number_ios``, ``runtime``, ``size``, ``rate_iops``, ``read_iolog`` for a trace, and all
+    others of ``docs/fio.md``), with the defaults of ``phaselink run``: random reads of 4 KiB, one at a time, 100,000 of
+    them; or ``jobs``, the text or the path of a fio job file, or several.
+
+    ``seed`` is that of everything random. With ``verify`` real bytes move, and a read that returned what it may not
+    raises ``RuntimeError``. With ``precision`` (a share: 0.01 for 1 %) the run goes on until mean and p99 are known so
+    well with 95 % confidence, or until the job ends.
+
+    Raises :class:`InputError` with everything that is wrong, and ``KeyboardInterrupt`` soon after Ctrl-C. Other threads
+    go on meanwhile.
+
+    >>> run("dc-express", bs=512, number_ios=1000).iops > 700_000
+    True
+    """
+    drive = load(drive)
+    native = _native.run(drive._native, _jobs(jobs, options), seed, verify, _share(precision))
+    return Result(drive, native)
+
+
+def compare(
+    drives=None,
+    *,
+    bs=None,
+    iodepth=None,
+    numjobs=None,
+    ios=None,
+    jobs=None,
+    seed=1,
+    precision=None,
+    set=None,
+    **options,
+):
+    """Run the same requests on several drives, on all processors.
+
+    ``drives`` are whatever :func:`load` takes; without them, one for each interface. ``bs``, ``iodepth`` and ``numjobs``
+    are one value or several: there is a line for each combination (512 and 4k by 1 and 8 threads if none is given).
+    ``ios`` is the number of requests of each line over all its threads (20,000 if nothing else ends the job). Other
+    keywords are options of fio, as in :func:`run`; ``set`` changes all drives, as in :func:`load`.
+
+    Raises what :func:`run` raises.
+
+    >>> compare(["nvme", "dc-express"], bs="4k", numjobs=1, ios=500).rows()[0]["drive"]
+    'nvme'
+    """
+    texts = _text.overrides(set, {})
+    chosen = [load(drive, set=texts) for drive in many(shipped_drives(_COMPARED) if drives is None else drives)]
+    sizes = [_text.listed(sizes) for sizes in (bs, iodepth, numjobs)]
+    natives = [drive._native for drive in chosen]
+    document = _native.compare(natives, _jobs(jobs, options), *sizes, ios, seed, _share(precision), texts)
+    return Comparison(document)
+
+
+def predict(drive="nvme", *, jobs=None, **options):
+    """What closed forms say of a drive under a workload, given as in :func:`run`; nothing is simulated.
+
+    >>> predict("nvme", bs="4k", iodepth=32).bottleneck
+    'cores'
+    """
+    return Prediction(*_native.predict(load(drive)._native, _jobs(jobs, options)))
+
+
+def trace(drive="nvme", *, rw="randread", bs="4k", iodepth=1, skip=64, requests=1, seed=1):
+    """Record every packet and activity of one request of a stream, after ``skip`` others.
+
+    ``requests`` more of them are in :meth:`Steps.to_perfetto`.
+
+    >>> "doorbell" in trace("nvme").ladder
+    True
+    """
+    sizes = [_text.option(value) for value in (rw, bs, iodepth)]
+    return Steps(_native.trace(load(drive)._native, *sizes, skip, requests, seed))
+
+
+def connect(path, *, queues=1, depth=63, writes=True):
+    """Connect to a drive that ``phaselink serve DRIVE --shm PATH`` serves; on Linux.
+
+    The connection has ``capacity_bytes``, ``block_bytes`` and ``queue()``, which gives one of ``queues`` queues; each has
+    ``read(offset, length)``, ``write(offset, data)`` and ``flush()``, in bytes and multiples of a block. A queue belongs
+    to one thread at a time; others go on while it waits. Raises ``OSError`` for what the device says.
+    """
+    if not hasattr(_native, "Client"):
+        raise NotImplementedError("devices in shared memory need Linux")
+    return _native.Client(os.fspath(path), queues, depth, writes)
+
+
+def _jobs(jobs, options):
+    """The jobs of a call: options, or the texts of job files with their names."""
+    if jobs is None:
+        return _native.Jobs(_text.options(options), [])
+    if options:
+        raise TypeError(f"jobs come from files or from keywords, not both: {', '.join(options)}")
+    several = [jobs] if isinstance(jobs, (str, os.PathLike)) else jobs
+    return _native.Jobs([], [_job_file(job) for job in several])
+
+
+def _job_file(job):
+    """Name and text: what has a line with a section is a text."""
+    is_text = isinstance(job, str) and "[" in job and ("\n" in job or not os.path.exists(job))
+    return ("jobs", job) if is_text else (os.fspath(job), read(job))
+
+
+def _share(precision):
+    if precision is None:
+        return None
+    if isinstance(precision, str) and precision.endswith("%"):
+        precision = float(precision[:-1]) / 100
+    if not 0.0001 <= precision <= 1:
+        raise _native.InputError(f"precision is {precision}; allowed: 0.0001 to 1, or per cent, as in '1%'")
+    return float(precision)

@@ -1,0 +1,96 @@
+//! Drives side by side.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use phaselink_core::compare::{Cell, Grid, Point, document, entry};
+use phaselink_core::drive;
+use phaselink_core::precision;
+use phaselink_core::problem::{Problems, all};
+use phaselink_core::report::headed;
+use phaselink_core::simulation::Simulation;
+use pyo3::prelude::*;
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+
+use crate::drive::Drive;
+use crate::input::{self, Jobs};
+use crate::interrupt::{interruptible, outcome};
+
+/// Run the same jobs on several drives, on all processors, and give the document that `phaselink compare --json` prints.
+///
+/// # Errors
+/// Everything that keeps the jobs from any drive; what a signal handler raises.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "called from Python with names")]
+pub fn compare(
+    py: Python<'_>,
+    drives: Vec<Py<Drive>>,
+    jobs: &Jobs,
+    bs: Vec<String>,
+    iodepth: Vec<String>,
+    numjobs: Vec<String>,
+    ios: Option<u64>,
+    seed: u64,
+    precision: Option<f64>,
+    set: Vec<String>,
+) -> PyResult<String> {
+    let drives: Vec<drive::Drive> = drives.iter().map(|drive| drive.get().0.drive().clone()).collect();
+    let grid = Grid { bs, iodepth, numjobs, ios: ios.or(precision.map(|_| precision::IOS_MAX)) };
+    let ran = interruptible(py, |stopped| -> Result<String, Problems> {
+        let points = points(&grid, jobs, &drives)?;
+        let cells = cells(&points, &drives, (seed, precision), stopped)?;
+        let rw = points.first().and_then(|point| point.label.rw);
+        let compared = document((seed, rw), &options(jobs), &set, cells, &drives);
+        Ok(headed("compare", compared).to_string())
+    })?;
+    ran.map_err(|problems| input::error(py, &problems))
+}
+
+fn points(grid: &Grid, jobs: &Jobs, drives: &[drive::Drive]) -> Result<Vec<Point>, Problems> {
+    if jobs.files.is_some() {
+        return Ok(vec![Point::new(jobs.written(&[])?, drives)?]);
+    }
+    let given = jobs.given();
+    let combinations = grid.combinations(&given, drives.len())?;
+    all(combinations.iter().map(|sizes| {
+        let ios = grid.ios_of_a_thread(sizes, &given);
+        let ios = ios.as_ref().map(|ios| ("number_ios", ios.as_str()));
+        Point::new(jobs.written(&sizes.iter().copied().chain(ios).collect::<Vec<_>>())?, drives)
+    }))
+}
+
+/// Options besides the sizes, as `name=value`.
+fn options(jobs: &Jobs) -> Vec<String> {
+    let others = jobs.options.iter().filter(|(name, _)| !["rw", "readwrite"].contains(&name.as_str()));
+    others.map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+fn cells(
+    points: &[Point],
+    drives: &[drive::Drive],
+    (seed, precision): (u64, Option<f64>),
+    stopped: &AtomicBool,
+) -> Result<Vec<Map<String, Value>>, Problems> {
+    let pairs: Vec<_> = points
+        .iter()
+        .flat_map(|point| drives.iter().zip(&point.jobs).map(move |(drive, jobs)| (point, drive, jobs)))
+        .collect();
+    let simulation = |(_, drive, jobs): &(&Point, &drive::Drive, &Option<Vec<_>>)| {
+        jobs.as_ref().map(|jobs| Simulation::new(drive, jobs, seed)).transpose()
+    };
+    let simulations = all(pairs.iter().map(simulation))?;
+    let cell = |((point, drive, jobs), simulation): (&(&Point, &drive::Drive, &Option<Vec<_>>), Option<_>)| {
+        let Some((mut simulation, jobs)) = simulation.zip(jobs.as_ref()) else {
+            return entry(&point.label, drive, None);
+        };
+        let stop = || stopped.load(Ordering::Relaxed);
+        let measured = precision.map(|share| (precision::measure(&mut simulation, share, stop), share));
+        let outcome = if measured.is_some() { simulation.outcome() } else { outcome(simulation, stopped) };
+        let mut entry = entry(&point.label, drive, Some(&Cell::new(drive, jobs, outcome)));
+        if let Some((measurement, share)) = measured {
+            entry.insert(String::from("precision"), precision::json(&measurement, share));
+        }
+        entry
+    };
+    Ok(pairs.par_iter().zip(simulations).map(cell).collect())
+}

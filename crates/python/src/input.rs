@@ -1,0 +1,109 @@
+//! What comes in: overrides, jobs and the files that they name, each with all that is wrong with it.
+
+use std::fs;
+
+use phaselink_core::drive_file::Override;
+use phaselink_core::problem::{Problem, Problems, all};
+use phaselink_core::workload::{self, Trace, Written, fio, has_end, with_defaults};
+use pyo3::create_exception;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+create_exception!(
+    phaselink,
+    InputError,
+    PyValueError,
+    "What is wrong with an input, all of it at once.\n\n\
+     The text has a line for each problem, as the program prints them: place, what was found, what is allowed.\n\
+     `problems` is a list of (file, line or None, found, allowed)."
+);
+
+/// The exception for problems.
+pub fn error(py: Python<'_>, problems: &Problems) -> PyErr {
+    let error = InputError::new_err(problems.to_string());
+    let each = problems.0.iter().map(|it| (&it.file, it.line, &it.found, &it.allowed)).collect::<Vec<_>>();
+    match error.value(py).setattr("problems", each) {
+        Ok(()) => error,
+        Err(other) => other,
+    }
+}
+
+/// Overrides as they could be typed after `--set`.
+///
+/// # Errors
+/// Every one that is no key with a value.
+pub fn overrides(texts: &[String]) -> Result<Vec<Override>, Problems> {
+    all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))
+}
+
+/// The text of a file.
+///
+/// # Errors
+/// If it cannot be read, or is no text.
+pub fn text(path: &str) -> Result<String, Problem> {
+    fs::read_to_string(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))
+}
+
+/// A block trace.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn trace(path: &str) -> Result<Trace, Problems> {
+    workload::trace::parse(path, &text(path)?)
+}
+
+/// Options with their values.
+pub type Options = Vec<(String, String)>;
+
+/// Jobs before a drive is known: options of one job, or fio job files.
+#[pyclass(frozen, module = "phaselink._native")]
+#[derive(Debug)]
+pub struct Jobs {
+    /// Of the one job; none if there are files.
+    pub options: Options,
+    pub files: Option<Written>,
+}
+
+#[pymethods]
+impl Jobs {
+    /// Options of one job, or the texts of job files with their names.
+    #[new]
+    fn new(py: Python<'_>, options: Options, files: Vec<(String, String)>) -> PyResult<Jobs> {
+        let parse = || {
+            let parsed = all(files.iter().map(|(name, text)| fio::parse(name, text)))?;
+            Written::new(parsed, trace)
+        };
+        let written = (!files.is_empty()).then(parse).transpose().map_err(|problems| error(py, &problems))?;
+        Ok(Jobs { options, files: written })
+    }
+}
+
+impl Jobs {
+    /// The options as pairs of words.
+    pub fn given(&self) -> Vec<(&str, &str)> {
+        self.options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    /// The jobs, with more options for one that is not in a file, and the usual defaults for what is left unsaid.
+    ///
+    /// # Errors
+    /// Everything that is wrong with options and traces.
+    pub fn written(&self, more: &[(&str, &str)]) -> Result<Written, Problems> {
+        if let Some(written) = &self.files {
+            return Ok(written.clone());
+        }
+        let given = [self.given().as_slice(), more].concat();
+        Written::new([fio::from_flags(&with_defaults(&given))?], trace)
+    }
+
+    /// The same, where nothing else ends the job after so many requests of each thread.
+    ///
+    /// # Errors
+    /// As [`Jobs::written`].
+    pub fn ending_after(&self, ios: u64) -> Result<Written, Problems> {
+        match has_end(&self.given()) {
+            true => self.written(&[]),
+            false => self.written(&[("number_ios", &ios.to_string())]),
+        }
+    }
+}

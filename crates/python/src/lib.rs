@@ -1,0 +1,48 @@
+//! The part of the Python package that is not Python: text in, text and numbers out.
+//!
+//! Python values become the texts that the program takes (`link.lanes=8`, `iodepth=4`), and results leave as the very
+//! documents that the program prints, so that no figure has two ways to come about. What is pleasant about the package
+//! stands in `python/phaselink`. Nothing holds the interpreter while it simulates.
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+#[cfg(target_os = "linux")]
+mod client;
+mod compare;
+mod drive;
+mod input;
+mod interrupt;
+mod predict;
+mod reproduce;
+mod run;
+mod sweep;
+mod trace;
+
+/// The module `phaselink._native`.
+#[pyo3::pymodule]
+mod _native {
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::client::{Client, Queue};
+    #[pymodule_export]
+    use crate::compare::compare;
+    #[pymodule_export]
+    use crate::drive::{Drive, presets, set, shipped, unknown_drive};
+    #[pymodule_export]
+    use crate::input::{InputError, Jobs};
+    #[pymodule_export]
+    use crate::predict::predict;
+    #[pymodule_export]
+    use crate::reproduce::{papers, reproduce};
+    #[pymodule_export]
+    use crate::run::{Result, run};
+    #[pymodule_export]
+    use crate::sweep::{Plan, Rows, figures, is_run};
+    #[pymodule_export]
+    use crate::trace::{Steps, trace};
+
+    #[pymodule_export]
+    const STATE_HEADER: &str = phaselink_core::sweep::state::HEADER;
+
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+}

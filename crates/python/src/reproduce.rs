@@ -1,0 +1,35 @@
+//! Published results beside simulated ones.
+
+use phaselink_core::problem::{Problems, all};
+use phaselink_core::reproduce::experiment::Experiments;
+use phaselink_core::reproduce::papers::{self as shipped, Paper};
+use pyo3::prelude::*;
+use rayon::prelude::*;
+
+use crate::input;
+use crate::interrupt::{interruptible, outcome};
+
+/// The names of all papers.
+#[pyfunction]
+pub fn papers() -> Vec<&'static str> {
+    shipped::all().map(|paper| paper.name).collect()
+}
+
+/// Run the experiments of some papers, on all processors, and give the array that `phaselink reproduce --json` prints.
+///
+/// # Errors
+/// Names that no paper has; what a signal handler raises.
+#[pyfunction]
+pub fn reproduce(py: Python<'_>, papers: Vec<String>) -> PyResult<String> {
+    let judged = interruptible(py, |stopped| -> Result<String, Problems> {
+        let found = all(papers.iter().map(|name| shipped::find(name)))?;
+        let prepared = all(found.iter().map(Paper::load).map(|paper| paper.and_then(Experiments::prepare)))?;
+        let mut rows = Vec::new();
+        for paper in &prepared {
+            let outcomes: Vec<_> = paper.runs.par_iter().map(|run| outcome(run.simulation(), stopped)).collect();
+            rows.extend(paper.judge(&outcomes));
+        }
+        Ok(serde_json::to_string(&rows).expect("rows are plain data"))
+    })?;
+    judged.map_err(|problems| input::error(py, &problems))
+}

@@ -1,0 +1,186 @@
+//! One drive under one workload.
+
+use std::sync::OnceLock;
+
+use phaselink_core::figures::{self, Figures};
+use phaselink_core::ledger::{Latency, Outcome};
+use phaselink_core::precision::{self, Measurement};
+use phaselink_core::problem::Problems;
+use phaselink_core::report;
+use phaselink_core::simulation::Simulation;
+use phaselink_core::time::Span;
+use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use serde_json::Value;
+
+use crate::drive::Drive;
+use crate::input::{self, Jobs};
+use crate::interrupt::EVENTS;
+
+/// Advances of a measurement between two looks for signals.
+const LOOKS: usize = 64;
+
+/// What a run gave.
+#[pyclass(frozen, module = "phaselink._native")]
+#[derive(Debug)]
+pub struct Result {
+    drive: Py<Drive>,
+    outcome: Outcome,
+    figures: OnceLock<Figures>,
+    /// How well mean and p99 are known, and how well they were to be.
+    measured: Option<(Measurement, f64)>,
+}
+
+/// Simulate jobs on a drive.
+///
+/// # Errors
+/// Everything that keeps the jobs from the drive; what a signal handler raises; a read that returned what it may not.
+#[pyfunction]
+pub fn run(
+    py: Python<'_>,
+    drive: Py<Drive>,
+    jobs: &Jobs,
+    seed: u64,
+    verify: bool,
+    precision: Option<f64>,
+) -> PyResult<Result> {
+    let described = &drive.get().0;
+    let ready = || -> std::result::Result<Simulation, Problems> {
+        let written = match precision {
+            Some(_) => jobs.ending_after(precision::IOS_MAX)?,
+            None => jobs.written(&[])?,
+        };
+        let drive = described.drive();
+        let jobs = written.on(&drive.limits())?;
+        if verify { Simulation::with_data(drive, &jobs, seed) } else { Simulation::new(drive, &jobs, seed) }
+    };
+    let mut simulation = py.detach(ready).map_err(|problems| input::error(py, &problems))?;
+    let measured = finish(py, &mut simulation, precision)?;
+    if let [first, ..] = simulation.data_problems() {
+        return Err(PyRuntimeError::new_err(first.clone()));
+    }
+    let mut outcome = py.detach(|| simulation.outcome());
+    outcome.finished |= measured.as_ref().is_some_and(|(measurement, _)| measurement.is_known());
+    Ok(Result { drive, outcome, figures: OnceLock::new(), measured })
+}
+
+/// Run to the end, or to the precision that is asked for.
+fn finish(py: Python<'_>, simulation: &mut Simulation, precision: Option<f64>) -> PyResult<Option<(Measurement, f64)>> {
+    let Some(share) = precision else {
+        while py.detach(|| simulation.step(EVENTS)) {
+            py.check_signals()?;
+        }
+        return Ok(None);
+    };
+    let mut measurement = Measurement::to(share);
+    while py.detach(|| (0..LOOKS).all(|_| measurement.advance(simulation))) {
+        py.check_signals()?;
+    }
+    Ok(Some((measurement, share)))
+}
+
+#[pymethods]
+impl Result {
+    /// The document that `phaselink run --json` prints.
+    fn json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.document().to_string())
+    }
+
+    /// A figure of all requests together; the names are those of a sweep's columns.
+    fn figure(&self, name: &str) -> PyResult<Option<f64>> {
+        let figure = figures::find(name).ok_or_else(|| PyKeyError::new_err(String::from(name)))?;
+        Ok(self.figures.get_or_init(|| Figures::of(&self.outcome)).get(figure))
+    }
+
+    #[getter]
+    fn finished(&self) -> bool {
+        self.outcome.finished
+    }
+
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.outcome.seed
+    }
+
+    #[getter]
+    fn drive(&self, py: Python<'_>) -> Py<Drive> {
+        self.drive.clone_ref(py)
+    }
+
+    #[getter]
+    fn elapsed_ns(&self) -> f64 {
+        self.outcome.elapsed.as_ns()
+    }
+
+    #[getter]
+    fn events(&self) -> u64 {
+        self.outcome.events
+    }
+
+    /// Where the time of requests goes: job, direction, stage and mean in ns, summing up to the mean latency of each.
+    fn stages(&self) -> Vec<(&str, &'static str, &str, f64)> {
+        let mut stages = Vec::new();
+        for job in &self.outcome.jobs {
+            for (direction, figures) in job.directions() {
+                let ios = figures.ios.max(1) as f64;
+                let named = figures.stages.named(&self.outcome.stack_stages);
+                stages.extend(named.map(|(stage, span)| (job.name.as_str(), direction, stage, span.as_ns() / ios)));
+            }
+        }
+        stages
+    }
+
+    /// The distribution of latencies: the longest of each class in ns, and how many it holds; float64 and uint64 in the
+    /// machine's order. `kind` is total, submission or completion, `direction` read, write or nothing for both.
+    fn histogram(&self, kind: &str, direction: Option<&str>) -> PyResult<(Vec<u8>, Vec<u8>)> {
+        let latency = self.latency(kind, direction)?;
+        let (spans, counts): (Vec<_>, Vec<_>) = latency.classes().unzip();
+        let ns = spans.into_iter().flat_map(|span| span.as_ns().to_ne_bytes()).collect();
+        Ok((ns, counts.into_iter().flat_map(u64::to_ne_bytes).collect()))
+    }
+
+    /// The latency in ns that so many per cent do not exceed; none if no request lies beyond.
+    fn percentile(&self, percent: f64, kind: &str, direction: Option<&str>) -> PyResult<Option<f64>> {
+        Ok(self.latency(kind, direction)?.known_percentile(percent).map(Span::as_ns))
+    }
+
+    /// The tables that `phaselink run` prints.
+    fn summary(&self) -> String {
+        report::summary(&self.outcome)
+    }
+
+    /// The page that `phaselink run --report` writes.
+    fn html(&self) -> String {
+        report::html(&self.outcome, &self.drive.get().resolved())
+    }
+}
+
+impl Result {
+    /// Latencies of one kind, of reads, writes or both.
+    fn latency(&self, kind: &str, direction: Option<&str>) -> PyResult<Latency> {
+        if !matches!(direction, None | Some("read" | "write")) {
+            return Err(PyValueError::new_err("a direction is \"read\", \"write\" or None"));
+        }
+        let mut latency = Latency::default();
+        for (name, figures) in self.outcome.jobs.iter().flat_map(|job| job.directions()) {
+            let of_kind = match kind {
+                "total" => &figures.total,
+                "submission" => &figures.submission,
+                "completion" => &figures.completion,
+                _ => return Err(PyValueError::new_err("a kind is \"total\", \"submission\" or \"completion\"")),
+            };
+            if direction.is_none_or(|wanted| wanted == name) {
+                latency.merge(of_kind);
+            }
+        }
+        Ok(latency)
+    }
+
+    fn document(&self) -> Value {
+        let mut document = report::headed("run", report::json(&self.outcome, self.drive.get().resolved()));
+        if let Some((measurement, share)) = &self.measured {
+            document["phaselink"]["precision"] = precision::json(measurement, *share);
+        }
+        document
+    }
+}

@@ -1,0 +1,190 @@
+//! Plans of many runs: points by number, rows as lines that other processes and files take.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use phaselink_core::figures::{FIGURES, Figures};
+use phaselink_core::problem::{Problems, all};
+use phaselink_core::sweep::text::{self, Row};
+use phaselink_core::sweep::{self, Files, Hash, Refusals, Resolver, Sweep, state};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use rayon::prelude::*;
+
+use crate::input;
+use crate::interrupt::{interruptible, outcome};
+
+/// A plan with the files that it names.
+#[pyclass(frozen, module = "phaselink._native")]
+#[derive(Debug)]
+pub struct Plan(Sweep);
+
+/// A drive that a plan names: what it is called there, the file to tell in messages, and its text.
+type Named = (String, String, String);
+
+/// The points that can run, each with its hash, and what keeps the others from it.
+type Checked = (Vec<(usize, String)>, Vec<String>);
+
+#[pymethods]
+impl Plan {
+    /// Read a plan; paths in it count from `folder`, and `drives` are at hand already.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        file: &str,
+        text: &str,
+        folder: &str,
+        drives: Vec<Named>,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<Plan> {
+        let read = || -> Result<Sweep, Problems> {
+            let mut plan = sweep::Plan::parse(file, text)?;
+            if let Some(columns) = &columns {
+                plan.set_columns(columns)?;
+            }
+            let at_hand: BTreeMap<_, _> = drives.into_iter().map(|(name, file, text)| (name, (file, text))).collect();
+            let files = Files::read(&plan, Path::new(folder), at_hand, input::text, input::trace)?;
+            Sweep::new(plan, files)
+        };
+        py.detach(read).map(Plan).map_err(|problems| input::error(py, &problems))
+    }
+
+    /// The drive files of the plan: what each is called in it, the file to tell in messages, and the text.
+    fn drives(&self) -> Vec<(&str, &str, &str)> {
+        let drives = self.0.files().drives.iter();
+        drives.map(|(name, (file, text))| (name.as_str(), file.as_str(), text.as_str())).collect()
+    }
+
+    /// Points of the plan.
+    fn points(&self) -> usize {
+        self.0.plan().points()
+    }
+
+    /// The points that can run, each with its hash, and what keeps the others from it.
+    ///
+    /// # Errors
+    /// What keeps any from it, unless they are to be skipped and one is left.
+    fn check(&self, py: Python<'_>, skip_invalid: bool) -> PyResult<Checked> {
+        let plan = self.0.plan();
+        let checked: Vec<_> = interruptible(py, |_| {
+            let points = (0..plan.points()).into_par_iter();
+            points.map_init(|| self.0.resolver(), |resolver, point| (point, resolver.check(point))).collect()
+        })?;
+        let (mut points, mut refusals) = (Vec::new(), Refusals::default());
+        for (point, result) in checked {
+            match result {
+                Ok(hash) => points.push((point, hash.to_string())),
+                Err(problems) => refusals.add(point, problems),
+            }
+        }
+        let problems = refusals.problems(plan);
+        match problems.0.is_empty() || (skip_invalid && !points.is_empty()) {
+            true => Ok((points, problems.0.iter().map(ToString::to_string).collect())),
+            false => Err(input::error(py, &problems)),
+        }
+    }
+
+    /// Run some points, on all processors or on this thread alone, and give a line for each: what a state file keeps.
+    ///
+    /// # Errors
+    /// What keeps a point from running; what a signal handler raises.
+    fn run(&self, py: Python<'_>, points: Vec<usize>, parallel: bool) -> PyResult<Vec<String>> {
+        let ran = match parallel {
+            true => interruptible(py, |stopped| {
+                let line = |resolver: &mut Resolver, point: usize| line(resolver, point, stopped);
+                let lines = points.into_par_iter().map_init(|| self.0.resolver(), line);
+                all(lines.collect::<Vec<_>>())
+            })?,
+            false => {
+                let mut resolver = self.0.resolver();
+                let mut lines = Vec::new();
+                for point in points {
+                    lines.push(py.detach(|| line(&mut resolver, point, &AtomicBool::new(false))));
+                    py.check_signals()?;
+                }
+                all(lines)
+            }
+        };
+        ran.map_err(|problems| input::error(py, &problems))
+    }
+
+    /// The rows of these points, in the order given.
+    ///
+    /// # Errors
+    /// A line that is none.
+    fn rows(slf: Py<Self>, points: Vec<usize>, lines: Vec<String>) -> PyResult<Rows> {
+        let row = |(point, line): (usize, &String)| {
+            let (hash, figures) = state::parse_line(line.trim_end())?;
+            Some((point, hash, figures))
+        };
+        let rows: Option<Vec<_>> = points.into_iter().zip(&lines).map(row).collect();
+        rows.map(|rows| Rows { plan: slf, rows }).ok_or_else(|| PyValueError::new_err("a line that holds no run"))
+    }
+}
+
+/// The line of a point that is run to its end.
+fn line(resolver: &mut Resolver, point: usize, stopped: &AtomicBool) -> Result<String, Problems> {
+    if stopped.load(Ordering::Relaxed) {
+        return Ok(String::new());
+    }
+    let hash = resolver.check(point)?;
+    let outcome = outcome(resolver.simulation(point)?, stopped);
+    Ok(state::line(hash, &Figures::of(&outcome)))
+}
+
+/// Rows of a sweep.
+#[pyclass(frozen, module = "phaselink._native")]
+#[derive(Debug)]
+pub struct Rows {
+    plan: Py<Plan>,
+    rows: Vec<(usize, Hash, Figures)>,
+}
+
+#[pymethods]
+impl Rows {
+    /// The document that `phaselink sweep --json` prints.
+    fn json(&self) -> String {
+        text::json(self.plan.get().0.plan(), &self.each())
+    }
+
+    fn csv(&self) -> String {
+        text::csv(self.plan.get().0.plan(), &self.each())
+    }
+
+    fn table(&self) -> String {
+        text::table(self.plan.get().0.plan(), &self.each())
+    }
+
+    fn heading(&self) -> String {
+        text::heading(self.plan.get().0.plan(), self.rows.len())
+    }
+
+    /// Every row's value of a figure: float64 in the machine's order, NaN where it is unknown.
+    fn column(&self, place: usize) -> PyResult<Vec<u8>> {
+        let figure = FIGURES.get(place).ok_or_else(|| PyValueError::new_err("no such figure"))?;
+        let values = self.rows.iter().map(|(_, _, figures)| figures.get(figure).unwrap_or(f64::NAN));
+        Ok(values.flat_map(f64::to_ne_bytes).collect())
+    }
+}
+
+impl Rows {
+    fn each(&self) -> Vec<Row<'_>> {
+        self.rows
+            .iter()
+            .map(|(point, hash, figures)| Row { point: *point, hash: *hash, figures, intervals: None })
+            .collect()
+    }
+}
+
+/// Whether a line of a state file tells of a finished run.
+#[pyfunction]
+pub fn is_run(line: &str) -> bool {
+    state::parse_line(line).is_some()
+}
+
+/// The names of all figures, in the order in which rows keep them, and their headings.
+#[pyfunction]
+pub fn figures() -> Vec<(&'static str, &'static str)> {
+    FIGURES.iter().map(|figure| (figure.name, figure.heading)).collect()
+}

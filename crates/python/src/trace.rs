@@ -1,0 +1,67 @@
+//! Every step of single requests.
+
+use phaselink_core::ledger::trace::{Record, Step};
+use phaselink_core::stream::{self, Stream};
+use pyo3::prelude::*;
+
+use crate::drive::Drive;
+use crate::input;
+
+/// The steps of a stream of requests.
+#[pyclass(frozen, module = "phaselink._native")]
+#[derive(Debug)]
+pub struct Steps(stream::Steps);
+
+/// Record some requests out of a stream of equal ones.
+///
+/// # Errors
+/// Everything that keeps the requests from the drive.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "called from Python with names")]
+pub fn trace(
+    py: Python<'_>,
+    drive: &Drive,
+    rw: &str,
+    bs: &str,
+    iodepth: &str,
+    skip: u64,
+    requests: u64,
+    seed: u64,
+) -> PyResult<Steps> {
+    let stream = Stream { rw, bs, iodepth, skip, requests, seed };
+    let recorded = py.detach(|| stream.record(drive.0.drive()));
+    recorded.map(Steps).map_err(|problems| input::error(py, &problems))
+}
+
+/// A step: request, beginning and end in ns, who does it, what it is, packets and bytes on the wire.
+type Row<'a> = (Option<u64>, f64, f64, &'static str, &'a str, Option<u32>, Option<u32>);
+
+#[pymethods]
+impl Steps {
+    fn ladder(&self) -> String {
+        self.0.ladder()
+    }
+
+    fn perfetto(&self) -> String {
+        self.0.perfetto()
+    }
+
+    /// The steps of the first request, in their order.
+    fn rows(slf: &Bound<'_, Self>) -> PyResult<Vec<Py<PyAny>>> {
+        let (first, py) = (slf.get().0.first(), slf.py());
+        let rows = first.in_order().into_iter().map(|record| Ok(row(record).into_pyobject(py)?.into_any().unbind()));
+        rows.collect()
+    }
+}
+
+fn row(record: &Record) -> Row<'_> {
+    let (who, packets) = match &record.step {
+        Step::Host(_) => ("host", None),
+        Step::Device(_) => ("device", None),
+        Step::Media(_) => ("media", None),
+        Step::Up { packets, wire_bytes, .. } => ("wire to host", Some((*packets, *wire_bytes))),
+        Step::Down { packets, wire_bytes, .. } => ("wire to device", Some((*packets, *wire_bytes))),
+    };
+    let (packets, wire_bytes) = packets.unzip();
+    (record.request, record.from.as_ns(), record.to.as_ns(), who, record.step.name(), packets, wire_bytes)
+}

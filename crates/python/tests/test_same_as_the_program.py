@@ -1,0 +1,92 @@
+"""Figures are those of the command line, to the last bit: documents are equal, with floats read exactly."""
+
+from pathlib import Path
+
+import pytest
+
+import phaselink
+
+ROOT = Path(__file__).resolve().parents[3]
+
+RUNS = [
+    ("nvme", {}, {"number_ios": 2000}),
+    ("dc-express", {"link": {"lanes": 8}}, {"bs": 512, "iodepth": 8, "number_ios": 2000}),
+    ("moneta", {"media": "dram"}, {"rw": "randrw", "bs": "4k", "numjobs": 4, "number_ios": 500}),
+    ("pss", {"set": {"media.read_ns": 1000.5}}, {"rw": "randwrite", "bs": "8k", "size": "1m"}),
+    ("capi", {}, {"bssplit": "4k/60:8k/40", "runtime": "2ms"}),
+]
+
+
+def flags(changes, options):
+    sets = [("--set", f"{section}.{key}={value}") for section, keys in changes.items() if isinstance(keys, dict) and section != "set" for key, value in keys.items()]
+    sets += [("--set", f"{key}={value}") for key, value in changes.get("set", {}).items()]
+    sets += [("--set", f"{section}.preset={name}") for section, name in changes.items() if isinstance(name, str)]
+    return [word for pair in sets for word in pair] + [word for name, value in options.items() for word in ("-O", f"{name}={value}")]
+
+
+@pytest.mark.parametrize("drive, changes, options", RUNS)
+def test_a_run_is_the_programs(printed, drive, changes, options):
+    result = phaselink.run(phaselink.load(drive, **changes), seed=7, **options)
+    assert result.to_dict() == printed("run", drive, "--seed", 7, "--json", *flags(changes, options))
+
+
+@pytest.mark.parametrize("drive, changes, options", RUNS)
+def test_a_prediction_is_the_programs(printed, drive, changes, options):
+    prediction = phaselink.predict(phaselink.load(drive, **changes), **options)
+    assert [prediction.to_dict()] == printed("predict", drive, "--json", *flags(changes, options))
+
+
+def test_a_job_file_gives_what_it_gives_the_program(printed):
+    path = ROOT / "examples" / "mixed.fio"
+    wanted = printed("run", "nvme", "--fio", path, "--json")
+    assert phaselink.run("nvme", jobs=path).to_dict() == wanted
+    assert phaselink.run("nvme", jobs=path.read_text()).to_dict() == wanted
+
+
+def test_a_run_to_a_precision_is_the_programs(printed):
+    result = phaselink.run("dc-express", bs=512, precision="5%")
+    assert result.to_dict() == printed("run", "dc-express", "--bs", "512", "--precision", "5%", "--json")
+
+
+def test_a_run_with_data_is_the_programs(printed):
+    result = phaselink.run("dc-express", rw="randrw", size="1m", number_ios=500, verify=True)
+    words = "run dc-express --rw randrw --size 1m --number_ios 500 --verify --json".split()
+    assert result.to_dict() == printed(*[word.replace("_", "-") for word in words])
+
+
+def test_a_comparison_is_the_programs(printed):
+    assert phaselink.compare(ios=400).to_dict() == printed("compare", "--ios", 400, "--json")
+    several = phaselink.compare(["nvme", "pss"], bs=["512", "4k"], iodepth=[1, 512], rw="randwrite", ios=300, seed=3)
+    words = "compare nvme pss --bs 512,4k --iodepth 1,512 --rw randwrite --ios 300 --seed 3 --json"
+    assert several.to_dict() == printed(*words.split())
+    changed = phaselink.compare(["nvme"], set={"media.read_ns": 300}, bs="4k", number_ios=100, precision=0.05)
+    words = "compare nvme --set media.read_ns=300 --bs 4k --number-ios 100 --precision 5% --json"
+    assert changed.to_dict() == printed(*words.split())
+
+
+def test_a_trace_is_the_programs(program, tmp_path):
+    steps = phaselink.trace("dc-express", bs=512, iodepth=4, requests=8)
+    words = f"trace dc-express --bs 512 --iodepth 4 --requests 8 --perfetto {tmp_path / 'timeline.json'}"
+    assert steps.ladder == program(*words.split())
+    assert steps.to_perfetto() == (tmp_path / "timeline.json").read_text()
+
+
+def test_a_sweep_is_the_programs(program, printed, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text((ROOT / "examples" / "lanes-and-latency.sweep.toml").read_text().replace("20000", "200"))
+    swept = phaselink.sweep(plan, columns=["iops", "p99_ns"])
+    words = ["sweep", plan, "--columns", "iops,p99_ns", "--state", tmp_path / "state"]
+    assert swept.to_dict() == printed(*words, "--json")
+    assert swept.to_csv() == program(*words, "--csv")
+
+
+@pytest.mark.parametrize("paper", ["capi-pcm-openpower"])
+def test_a_reproduction_is_the_programs(printed, paper):
+    assert phaselink.reproduce(paper).to_list() == printed("reproduce", paper, "--json")
+
+
+def test_drives_are_explained_and_written_as_the_program_does(program):
+    for name in phaselink.drives():
+        drive = phaselink.load(name)
+        assert drive.explain() == program("check", name)
+        assert phaselink.load(drive.to_toml()) == drive
