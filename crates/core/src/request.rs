@@ -181,6 +181,15 @@ impl Requests {
         }
     }
 
+    /// The same for stages that follow each other.
+    #[inline]
+    pub fn charge_all<const STAGES: usize>(&mut self, request: Option<RequestId>, stages: [(Stage, Time); STAGES]) {
+        if let Some(request) = request {
+            let ledger = &mut self[request].ledger;
+            stages.into_iter().for_each(|(stage, until)| ledger.until(stage, until));
+        }
+    }
+
     /// The same for something that may have happened while the request was busy elsewhere: then it costs nothing.
     pub fn charge_late(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
         if let Some(request) = request {

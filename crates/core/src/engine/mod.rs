@@ -274,10 +274,10 @@ impl Engine {
                 Goal::Threads => self.host.finished(),
                 Goal::Completion => !self.client_completed.is_empty(),
             };
-            if is_reached {
+            if is_reached || !self.shared.scheduler.is_due(until) {
                 return false;
             }
-            let Some((now, event)) = self.shared.scheduler.pop(until) else { return false };
+            let (now, event) = self.shared.scheduler.take();
             self.route(now, event);
         }
         !self.host.finished()
@@ -445,22 +445,23 @@ impl Engine {
     /// Packets are in host memory: an interrupt message goes to a core, anything else may be what the driver waits for.
     #[inline(always)]
     fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
-        let packet = self.link.bursts[id].packet;
-        if packet.interrupt {
+        let flight = &self.link.bursts[id];
+        if flight.packet.interrupt {
+            let vector = flight.packet.token.context as u16;
             self.link.bursts.vacate(id);
-            return self.host.on_message(now, packet.token.context as u16, &mut self.shared);
+            return self.host.on_message(now, vector, &mut self.shared);
         }
+        let settled = Settled { packet: flight.packet, first, count, burst_count: flight.count() };
         if self.root_complex.on_settle(id, first, count, &mut self.link, &mut self.shared) {
             self.link.bursts.vacate(id);
         }
-        if packet.kind == Kind::Completion {
+        if settled.packet.kind == Kind::Completion {
             let answer = self.link.bursts.take_payload(id);
-            self.host.resume_handler(packet.token.context as u16);
+            self.host.resume_handler(settled.packet.token.context as u16);
             self.driver.on_answer(now, &answer, &mut self.link, &mut self.shared);
             self.on_completed(now);
             return self.host.leave_handler();
         }
-        let settled = Settled { packet, first, count };
         self.driver.on_settled(now, &settled, self.polling, &mut self.link, &mut self.shared);
         self.on_completed(now);
     }
@@ -472,14 +473,21 @@ impl Engine {
     }
 
     /// Hand the completions that the driver has found to the threads that wait for them.
+    #[inline(always)]
     fn on_completed(&mut self, now: Time) {
+        if !self.shared.requests.completed.is_empty() {
+            self.hand_over(now);
+        }
+        if !self.shared.requests.answered.is_empty() {
+            self.on_answered(now);
+        }
+    }
+
+    fn hand_over(&mut self, now: Time) {
         while let Some(part) = self.shared.requests.completed.pop_front() {
             if let Some(request) = splitting::completed(part, &mut self.shared) {
                 self.host.on_completed(now, request, &self.driver, &mut self.shared);
             }
-        }
-        if !self.shared.requests.answered.is_empty() {
-            self.on_answered(now);
         }
     }
 

@@ -20,6 +20,7 @@ impl Core {
 
 impl Host {
     /// An interrupt message has reached the root complex.
+    #[inline(always)]
     pub fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) {
         let place = usize::from(vector);
         if self.pending.len() <= place {
@@ -36,6 +37,7 @@ impl Host {
     }
 
     /// The interrupt has reached its core: the handler runs as soon as that takes interrupts.
+    #[inline(always)]
     pub fn on_interrupt(&mut self, now: Time, vector: u16, shared: &mut Shared) {
         let core = usize::from(vector) % self.interrupt_cores;
         let end = self.run_handler(now, core, self.interrupt_handler, shared);
@@ -52,6 +54,7 @@ impl Host {
         self.occupy_handler(now, core, time, shared)
     }
 
+    #[inline(always)]
     fn occupy_handler(&mut self, now: Time, place: usize, time: Span, shared: &mut Shared) -> Time {
         let core = &mut self.cores[place];
         let begin = now.max(core.masked_until);

@@ -296,6 +296,7 @@ impl Host {
     }
 
     /// A thread's piece of work is over; the caller acts on it, and then calls [`step`](Self::step).
+    #[inline(always)]
     pub fn on_work_done(&mut self, now: Time, thread: u16, shared: &mut Shared) -> Done {
         let this = &mut self.threads[usize::from(thread)];
         if this.work_end > now {
@@ -327,8 +328,7 @@ impl Host {
         if self.stack.contended() && self.resume(now, thread, shared) {
             return;
         }
-        let next = self.next_request(now, thread, 0);
-        if let Some(next) = next.filter(|next| next.due <= now) {
+        if let Some(next) = self.next_request(now, thread, 0) {
             return self.submit(now, thread, next, driver, shared);
         }
         if let Some(request) = self.threads[usize::from(thread)].done.pop_front() {
@@ -336,26 +336,31 @@ impl Host {
         }
         let this = &mut self.threads[usize::from(thread)];
         // One alarm for each instant: every other would set one again for the next.
-        if let Some(next) = next.filter(|next| next.due != this.alarm_at) {
+        if let Some(next) = this.next.filter(|next| next.due != this.alarm_at) {
             this.alarm_at = next.due;
             shared.scheduler.at(next.due, Event::Thread(thread));
         }
         self.wait(now, thread, shared);
     }
 
-    /// The next request of a thread that has a slot for it, once `completing` more of its requests are done.
+    /// The next request of a thread that has a slot for it, once `completing` more of its requests are done. One that is
+    /// not due yet stays with the thread.
+    #[inline(always)]
     fn next_request(&mut self, now: Time, thread: u16, completing: u32) -> Option<Next> {
         let this = &mut self.threads[usize::from(thread)];
         if this.outstanding - completing >= this.iodepth {
             return None;
         }
-        if this.next.is_none() {
-            this.next = match &mut this.generator {
-                Some(generator) => generator.next(now),
-                None => this.external.pop_front(),
-            };
+        let next = match (this.next.take(), &mut this.generator) {
+            (Some(next), _) => next,
+            (None, Some(generator)) => generator.next(now)?,
+            (None, None) => this.external.pop_front()?,
+        };
+        if next.due > now {
+            this.next = Some(next);
+            return None;
         }
-        this.next
+        Some(next)
     }
 
     /// Start on a request: down the stack, and through the driver.
@@ -404,7 +409,6 @@ impl Host {
     fn issue(&mut self, begin: Time, thread: u16, next: Next, shared: &mut Shared) -> Path {
         shared.requests.issued += 1;
         let this = &mut self.threads[usize::from(thread)];
-        this.next = None;
         this.issued_bytes = u32::MAX;
         this.outstanding += 1;
         let id = shared.requests.occupy();
@@ -446,7 +450,7 @@ impl Host {
         self.stack.advance(&mut path, ledger);
         let end = ledger.cursor();
         // With the result in hand, the thread goes on to its next request before it looks for other completions.
-        match self.next_request(end, thread, 1).filter(|next| next.due <= end) {
+        match self.next_request(end, thread, 1) {
             None => self.run(thread, Work::Complete(id), begin, end, shared),
             Some(next) => {
                 let (request, submitted) = self.descend(end, thread, next, driver, shared);
@@ -463,7 +467,8 @@ impl Host {
         if self.is_even {
             return 0;
         }
-        let sibling = (processor + self.core_count) % self.cores.len();
+        let beside = processor + self.core_count;
+        let sibling = if beside < self.cores.len() { beside } else { beside - self.cores.len() };
         let is_shared = sibling != processor && self.cores[sibling].free_at > begin;
         self.pace.draw(is_shared)
     }

@@ -152,6 +152,7 @@ impl StageTimes {
     }
 
     /// Sum of all stages.
+    #[inline(always)] // Every request is summed up once.
     pub fn total(&self) -> Span {
         Span::from_ps(self.0.iter().fold(0, |sum, span| sum.wrapping_add(span.as_ps())))
     }
@@ -167,6 +168,7 @@ impl StageTimes {
     }
 
     /// Add another request's or run's times.
+    #[inline(always)]
     pub fn add(&mut self, other: &StageTimes) {
         for (sum, span) in self.0.iter_mut().zip(&other.0) {
             *sum = Span::from_ps(sum.as_ps().wrapping_add(span.as_ps()));

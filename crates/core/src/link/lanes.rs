@@ -30,13 +30,7 @@ pub struct Lanes {
     whole: bool,
     rate: Rate,
     measures: Measures,
-    one_way: Span,
-    /// From the arrival of the device's posted writes to their being in memory. Bursts are handed over then, so that one
-    /// event stands for both instants.
-    settle: Span,
-    /// When the device's strictly ordered writes that have left so far will be in memory, and the same without the last.
-    posted_until: Time,
-    posted_before: Time,
+    arrivals: Arrivals,
     /// There and back, with the packet that answers.
     round_trip: Span,
     /// Time for which each receiver holds a posted packet's credits, by direction.
@@ -50,6 +44,36 @@ pub struct Lanes {
     /// Wire time of ACK and flow-control packets so far.
     acknowledging: [Span; 2],
     serial: u64,
+}
+
+/// When bursts are handed over.
+#[derive(Clone, Debug)]
+struct Arrivals {
+    one_way: Span,
+    /// From the arrival of the device's posted writes to their being in memory. Bursts are handed over then, so that one
+    /// event stands for both instants.
+    settle: Span,
+    /// When the device's strictly ordered writes that have left so far will be in memory, and the same without the last.
+    posted_until: Time,
+    posted_before: Time,
+}
+
+impl Arrivals {
+    /// When a burst whose last packet leaves the wire at `end` is handed over: on arrival, or once in memory.
+    #[inline(always)]
+    fn of(&mut self, packet: &Packet, end: Time) -> Time {
+        let at = end + self.one_way;
+        if packet.direction == Direction::Down || packet.kind != Kind::MemoryWrite {
+            // What an answer has pushed in front of it is in memory when the processor has the answer.
+            let pushes = packet.behind_writes && packet.kind == Kind::Completion;
+            return if pushes { at.max(self.posted_until) } else { at };
+        }
+        if !packet.relaxed {
+            self.posted_before = self.posted_until;
+            self.posted_until = at + self.settle;
+        }
+        at + self.settle
+    }
 }
 
 impl Lanes {
@@ -70,10 +94,7 @@ impl Lanes {
             whole,
             measures,
             rate,
-            one_way,
-            settle,
-            posted_until: Time::ZERO,
-            posted_before: Time::ZERO,
+            arrivals: Arrivals { one_way, settle, posted_until: Time::ZERO, posted_before: Time::ZERO },
             round_trip,
             accept: [root_accept, Span::ZERO],
             posted_credits: (config.posted_header_credits.into(), config.posted_data_credits.into()),
@@ -92,13 +113,13 @@ impl Lanes {
 
     /// Time from the last symbol of a packet leaving one end to the packet being usable at the other.
     pub fn one_way(&self) -> Span {
-        self.one_way
+        self.arrivals.one_way
     }
 
     /// How long after its arrival a packet is handed over.
     pub fn settling(&self, packet: &Packet) -> Span {
         match (packet.direction, packet.kind) {
-            (Direction::Up, Kind::MemoryWrite) => self.settle,
+            (Direction::Up, Kind::MemoryWrite) => self.arrivals.settle,
             _ => Span::ZERO,
         }
     }
@@ -135,7 +156,10 @@ impl Lanes {
     /// `last_at` when all of it is. A wire that is faster than the credits carries packets in between a little too early,
     /// by no more than a round of credits.
     pub fn stream_start(&self, bytes: u32, chunk_bytes: u32, first_at: Time, last_at: Time) -> Time {
-        let before_last = bytes.div_ceil(chunk_bytes).max(1) - 1;
+        if bytes <= chunk_bytes {
+            return first_at.max(last_at);
+        }
+        let before_last = bytes.div_ceil(chunk_bytes) - 1;
         first_at.max(last_at - self.stream_until(before_last, chunk_bytes.min(bytes)))
     }
 
@@ -237,7 +261,7 @@ impl Lanes {
     /// The receiver of `direction` holds the posted packets that arrived from `arrived` on, and with them their credits,
     /// until `until`.
     pub fn hold_posted(&mut self, direction: Direction, arrived: Time, until: Time) {
-        let update = self.one_way + self.rate.time(DLLP_BYTES);
+        let update = self.arrivals.one_way + self.rate.time(DLLP_BYTES);
         let accept = self.accept[direction as usize];
         self.credits[direction as usize][Class::Posted as usize]
             .hold(arrived + accept + update, until + accept + update);
@@ -246,6 +270,9 @@ impl Lanes {
     /// When all bursts that one direction has been given so far will have left, if nothing else delays them.
     pub fn drained_at(&self, now: Time, direction: Direction, bursts: &Bursts) -> Time {
         let wire = &self.wires[self.wire_of(direction)];
+        if !wire.has_waiting() {
+            return wire.free_at().max(now);
+        }
         let waiting: Span = wire.waiting().map(|id| bursts[id].time_left()).sum();
         wire.free_at().max(now) + waiting
     }
@@ -282,7 +309,7 @@ impl Lanes {
         if flight.sent == flight.measure.count {
             self.wires[wire].push_front(segment.class, segment.packet);
             if flight.class == Class::Posted && !flight.packet.relaxed {
-                self.posted_until = self.posted_before;
+                self.arrivals.posted_until = self.arrivals.posted_before;
             }
         }
         flight.sent -= behind;
@@ -343,29 +370,33 @@ impl Lanes {
     /// not let it go, or if its packets have to be looked at one by one.
     #[inline(always)] // Where a burst is sent, and where it is served, all that this asks for is at hand.
     fn launch(&mut self, now: Time, wire: usize, id: PacketId, bursts: &mut Bursts, scheduler: &mut Scheduler) -> bool {
-        let flight = &mut bursts[id];
-        let (direction, class) = (flight.packet.direction, flight.class);
-        let (count, each) = (flight.measure.count - flight.sent, flight.measure.each);
-        if !self.whole || !self.allowed(now, flight, count) {
+        let Lanes { arrivals, credits, wires, whole, .. } = self;
+        let (flight, wire) = (&mut bursts[id], &mut wires[wire]);
+        let (packet, measure) = (&flight.packet, &flight.measure);
+        let count = measure.count - flight.sent;
+        let mut credits = credits[packet.direction as usize].get_mut(flight.class as usize);
+        let allow = |credits: &mut &mut Credits| credits.allow(now, count, measure.data_credits);
+        if !*whole || !credits.as_mut().is_none_or(allow) {
             return false;
         }
-        let started = self.wires[wire].start_at(now);
-        let mut end = started + flight.measure.whole.time;
+        let started = wire.start_at(now);
+        let mut end = started + measure.whole.time;
         if flight.sent == 0 {
-            (flight.started, flight.posted_until) = (started, self.posted_until);
+            (flight.started, flight.posted_until) = (started, arrivals.posted_until);
         } else {
-            end = end - each * u64::from(flight.sent);
+            end = end - measure.each * u64::from(flight.sent);
         }
-        flight.sent = flight.measure.count;
-        let arrives_at = self.arrival(&flight.packet, end);
-        flight.arrives_at = arrives_at;
-        let watched = std::mem::replace(&mut flight.watched, true);
-        if let Some(credits) = self.credits(direction, class) {
-            credits.spend(count, flight.measure.data_credits, started, each);
+        flight.sent = measure.count;
+        flight.arrives_at = arrivals.of(packet, end);
+        if let Some(credits) = credits {
+            credits.spend(count, measure.data_credits, started, measure.each);
         }
-        self.wires[wire].occupy(Segment { packet: id, class: flight.queue, count, each, started, end });
-        if !watched {
-            scheduler.at(arrives_at, Event::Arrive(id));
+        match count {
+            1 => wire.occupy_single(flight.queue, end),
+            _ => wire.occupy(Segment { packet: id, class: flight.queue, count, each: measure.each, started, end }),
+        }
+        if !std::mem::replace(&mut flight.watched, true) {
+            scheduler.at(flight.arrives_at, Event::Arrive(id));
         }
         true
     }
@@ -393,12 +424,12 @@ impl Lanes {
             false => started + each * u64::from(count),
         };
         if flight.sent == 0 {
-            (flight.started, flight.posted_until) = (started, self.posted_until);
+            (flight.started, flight.posted_until) = (started, self.arrivals.posted_until);
         }
         flight.sent += count;
         let data = flight.measure.data_credits;
         if self.per_packet || ends_burst {
-            let arrives_at = self.arrival(&flight.packet, end);
+            let arrives_at = self.arrivals.of(&flight.packet, end);
             flight.arrives_at = arrives_at;
             if !flight.watched && count > 0 {
                 flight.watched = !self.per_packet;
@@ -418,35 +449,12 @@ impl Lanes {
         self.follow(wire, scheduler);
     }
 
-    /// When a burst whose last packet leaves the wire at `end` is handed over: on arrival, or once in memory.
-    #[inline]
-    fn arrival(&mut self, packet: &Packet, end: Time) -> Time {
-        let at = end + self.one_way;
-        if packet.direction == Direction::Down || packet.kind != Kind::MemoryWrite {
-            // What an answer has pushed in front of it is in memory when the processor has the answer.
-            let pushes = packet.behind_writes && packet.kind == Kind::Completion;
-            return if pushes { at.max(self.posted_until) } else { at };
-        }
-        if !packet.relaxed {
-            self.posted_before = self.posted_until;
-            self.posted_until = at + self.settle;
-        }
-        at + self.settle
-    }
-
     /// A corrupted packet leaves at `from`: until its NAK is back, everything sent is thrown away (section 3.6.2.1).
     #[cold]
     fn replay(&mut self, wire: usize, direction: Direction, from: Time, each: Span) {
         let lost = each + self.round_trip;
         self.used[direction as usize].replays += lost.as_ps().div_ceil(each.as_ps().max(1));
         self.wires[wire].block(from + lost);
-    }
-
-    /// Whether credits let `count` of a burst's packets go.
-    #[inline]
-    fn allowed(&mut self, now: Time, flight: &InFlight, count: u32) -> bool {
-        let credits = self.credits(flight.packet.direction, flight.class);
-        credits.is_none_or(|credits| credits.allow(now, count, flight.measure.data_credits))
     }
 
     #[inline]
@@ -483,7 +491,7 @@ impl Lanes {
         let ledger = &mut requests[request].ledger;
         let before = if flight.packet.kind == Kind::Completion { Stage::HostRead } else { Stage::LinkWait };
         let arrived = now - self.settling(&flight.packet);
-        ledger.until(before, arrived - self.one_way - wire_time);
+        ledger.until(before, arrived - self.arrivals.one_way - wire_time);
         ledger.spend(Stage::Transfer, wire_time);
         ledger.until(Stage::Propagation, arrived);
     }

@@ -74,6 +74,7 @@ impl Link {
     }
 
     /// Send a posted write of a few bytes, now.
+    #[inline(always)]
     pub fn write(&mut self, direction: Direction, address: u64, payload: &[u8], token: Token, shared: &mut Shared) {
         let bytes = payload.len() as u32;
         self.send_with(Packet::write(direction, address, bytes, bytes, token), payload, shared);
@@ -88,6 +89,7 @@ impl Link {
     }
 
     /// Send a packet with these few bytes, now.
+    #[inline(always)] // How many they are is known where they are sent.
     pub fn send_with(&mut self, packet: Packet, payload: &[u8], shared: &mut Shared) {
         let id = self.bursts.occupy();
         self.bursts[id].packet = packet;

@@ -120,6 +120,7 @@ impl RootComplex {
     }
 
     /// Packets from the device have arrived.
+    #[inline(always)]
     pub fn on_arrival(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
         match link.bursts[arrival.packet].packet.kind {
             Kind::MemoryWrite => self.on_write(now, arrival, link, shared),

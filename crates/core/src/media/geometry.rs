@@ -22,9 +22,17 @@ pub struct Geometry {
 /// The layout of addresses: stripes go round the channels first, then round the banks.
 #[derive(Clone, Copy, Debug)]
 pub struct Interleave {
-    stripe_bytes: u32,
-    channels: u32,
-    banks: u32,
+    stripe_bytes: Divisor,
+    channels: Divisor,
+    banks: Divisor,
+}
+
+/// What addresses are divided by. Mostly it is a power of two, and a shift is far cheaper than a 64-bit division.
+#[derive(Clone, Copy, Debug)]
+struct Divisor {
+    value: u32,
+    /// Its logarithm, if it is a power of two.
+    shift: Option<u32>,
 }
 
 /// The place of one byte. Banks are numbered across channels: bank `b` is on channel `b` modulo the
@@ -62,30 +70,31 @@ impl Interleave {
         let banks = channels * u32::from(geometry.banks_per_channel);
         assert!(banks > 0, "a memory needs a bank");
         assert!(geometry.stripe_bytes > 0, "a stripe needs a byte");
-        Interleave { stripe_bytes: geometry.stripe_bytes, channels, banks }
+        let [stripe_bytes, channels, banks] = [geometry.stripe_bytes, channels, banks].map(Divisor::new);
+        Interleave { stripe_bytes, channels, banks }
     }
 
     /// Banks of all channels together.
     pub fn banks(&self) -> u32 {
-        self.banks
+        self.banks.value
     }
 
     /// The channel on whose bus `bank` sits.
     pub fn channel(&self, bank: u32) -> u32 {
-        bank % self.channels
+        self.channels.divide(bank.into()).1
     }
 
     /// The place of the byte at `offset`.
     pub fn locate(&self, offset: u64) -> Location {
-        let (stripe, column) = divide(offset, self.stripe_bytes);
-        let (row, bank) = divide(stripe, self.banks);
+        let (stripe, column) = self.stripe_bytes.divide(offset);
+        let (row, bank) = self.banks.divide(stripe);
         Location { bank, row, column }
     }
 
     /// The address of the byte at `location`: the inverse of [`Interleave::locate`].
     pub fn offset(&self, location: Location) -> u64 {
-        let stripe = location.row * u64::from(self.banks) + u64::from(location.bank);
-        stripe * u64::from(self.stripe_bytes) + u64::from(location.column)
+        let stripe = location.row * u64::from(self.banks.value) + u64::from(location.bank);
+        stripe * u64::from(self.stripe_bytes.value) + u64::from(location.column)
     }
 
     /// Cuts the `bytes` from `offset` on into one piece a stripe, in address order.
@@ -95,12 +104,12 @@ impl Interleave {
 
     /// Which of its bank's stripes a piece lies in.
     pub fn row(&self, piece: Piece) -> u64 {
-        divide(piece.bank_offset, self.stripe_bytes).0
+        self.stripe_bytes.divide(piece.bank_offset).0
     }
 
     /// The start of the stripe that follows the one at `row` of `bank`.
     fn next_stripe(&self, bank: u32, row: u64) -> Location {
-        let last = bank + 1 == self.banks;
+        let last = bank + 1 == self.banks.value;
         Location { bank: if last { 0 } else { bank + 1 }, row: row.wrapping_add(u64::from(last)), column: 0 }
     }
 }
@@ -113,7 +122,7 @@ impl Iterator for Pieces {
             return None;
         }
         let Location { bank, row, column } = self.next;
-        let stripe_bytes = self.interleave.stripe_bytes;
+        let stripe_bytes = self.interleave.stripe_bytes.value;
         let bytes = self.bytes_left.min(stripe_bytes - column);
         self.bytes_left -= bytes;
         self.next = self.interleave.next_stripe(bank, row);
@@ -121,15 +130,18 @@ impl Iterator for Pieces {
     }
 }
 
-/// Quotient and remainder. Sizes are mostly powers of two, and a shift is far cheaper than a
-/// 64-bit division.
-fn divide(dividend: u64, divisor: u32) -> (u64, u32) {
-    if divisor.is_power_of_two() {
-        let mask = u64::from(divisor) - 1;
-        (dividend >> divisor.trailing_zeros(), (dividend & mask) as u32)
-    } else {
-        let divisor = u64::from(divisor);
-        (dividend / divisor, (dividend % divisor) as u32)
+impl Divisor {
+    fn new(value: u32) -> Divisor {
+        Divisor { value, shift: value.is_power_of_two().then(|| value.trailing_zeros()) }
+    }
+
+    /// Quotient and remainder.
+    #[inline(always)]
+    fn divide(self, dividend: u64) -> (u64, u32) {
+        match self.shift {
+            Some(shift) => (dividend >> shift, dividend as u32 & (self.value - 1)),
+            None => (dividend / u64::from(self.value), (dividend % u64::from(self.value)) as u32),
+        }
     }
 }
 

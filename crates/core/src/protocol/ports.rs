@@ -22,12 +22,14 @@ pub struct Settled {
     pub packet: Packet,
     pub first: u32,
     pub count: u32,
+    /// How many packets their burst has.
+    pub burst_count: u32,
 }
 
 impl Settled {
     /// Whether they are the end of their burst.
     pub fn is_last(&self) -> bool {
-        self.first + self.count == self.packet.count()
+        self.first + self.count == self.burst_count
     }
 
     /// The data of a read has settled, as far as it is the last of it.
@@ -57,7 +59,6 @@ pub(super) fn start_read(
 ) -> Time {
     let timing = ports.media.read(now, offset, bytes, bytes.min(chunk_bytes));
     let start = ports.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
-    ports.shared.requests.charge(request, Stage::MediaWait, timing.started);
-    ports.shared.requests.charge(request, Stage::Media, start);
+    ports.shared.requests.charge_all(request, [(Stage::MediaWait, timing.started), (Stage::Media, start)]);
     start
 }

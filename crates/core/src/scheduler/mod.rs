@@ -77,13 +77,19 @@ impl Scheduler {
         self.later.next_at()
     }
 
-    /// The next event up to `until`, and the clock moved to it.
+    /// Whether anything happens up to `until`.
     #[inline]
-    pub fn pop(&mut self, until: Time) -> Option<(Time, Event)> {
-        let (at, event) = self.later.pop(until)?;
+    pub fn is_due(&mut self, until: Time) -> bool {
+        self.later.is_due(until)
+    }
+
+    /// The next event, which [is due](Self::is_due), and the clock moved to it.
+    #[inline]
+    pub fn take(&mut self) -> (Time, Event) {
+        let (at, event) = self.later.take();
         self.now = at;
         self.events += 1;
-        Some((at, event))
+        (at, event)
     }
 
     /// The instant of the last event.

@@ -76,19 +76,17 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// The next event, if it comes no later than `until`.
+    /// Whether there is a next event, and it comes no later than `until`.
     #[inline]
-    pub fn pop(&mut self, until: Time) -> Option<(Time, E)> {
-        if self.near_count == 0 && !self.refill() {
-            return None;
-        }
-        let place = self.near_count - 1;
-        let next = self.near[place];
-        if next.0 > until {
-            return None;
-        }
-        self.near_count = place;
-        Some(next)
+    pub fn is_due(&mut self, until: Time) -> bool {
+        (self.near_count > 0 || self.refill()) && self.near[self.near_count - 1].0 <= until
+    }
+
+    /// The next event, which [is due](Self::is_due).
+    #[inline]
+    pub fn take(&mut self) -> (Time, E) {
+        self.near_count -= 1;
+        self.near[self.near_count]
     }
 
     /// Move the later half of the list to the heap.
@@ -161,7 +159,8 @@ mod tests {
                     None => {
                         model.sort_unstable();
                         let expected = (!model.is_empty()).then(|| model.remove(0));
-                        let found = queue.pop(Time::NEVER).map(|(at, event)| (at.as_ps(), event));
+                        let found = queue.is_due(Time::NEVER).then(|| queue.take());
+                        let found = found.map(|(at, event)| (at.as_ps(), event));
                         prop_assert_eq!(found, expected);
                         now = expected.map_or(now, |(at, _)| at);
                     }
@@ -174,8 +173,10 @@ mod tests {
     fn an_event_is_held_back_until_its_instant() {
         let mut queue = Queue::default();
         queue.push(Time::from_ps(10), ());
-        assert_eq!(queue.pop(Time::from_ps(9)), None);
+        assert!(!queue.is_due(Time::from_ps(9)));
         assert_eq!(queue.next_at(), Some(Time::from_ps(10)));
-        assert_eq!(queue.pop(Time::from_ps(10)), Some((Time::from_ps(10), ())));
+        assert!(queue.is_due(Time::from_ps(10)));
+        assert_eq!(queue.take(), (Time::from_ps(10), ()));
+        assert!(!queue.is_due(Time::NEVER));
     }
 }

@@ -7,7 +7,7 @@ use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
 
 use super::predict::Predictor;
 use super::trailers::Trailers;
-use super::window::Window;
+use super::window::{Window, take};
 use super::{ReadName, Role, doorbell_queue};
 use crate::drive::Drive;
 use crate::ledger::Stage;
@@ -43,10 +43,17 @@ pub(super) enum Mode {
     Doorbell,
 }
 
+/// A queue read by its queue, and by its number among those of that queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PollName {
+    pub queue: u16,
+    pub serial: u16,
+}
+
 /// A queue read in flight, how many commands it is expected to bring, and the entry behind them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Poll {
-    pub queue: u16,
+    pub name: PollName,
     pub index: u32,
     pub count: u32,
     pub expected: u32,
@@ -64,6 +71,7 @@ pub(super) struct Queue {
     pass: u8,
     /// Queue reads in flight, and when the last of them was issued.
     pub(super) in_flight: Vec<Poll>,
+    pub(super) serial: u16,
     pub(super) issued: Time,
     /// When the timer for the next one is set; a timer that fires at another time is stale.
     pub(super) read_at: Option<Time>,
@@ -101,7 +109,23 @@ struct Read {
     request: Option<RequestId>,
 }
 
+impl PollName {
+    pub(super) fn pack(self) -> u32 {
+        u32::from(self.queue) << 16 | u32::from(self.serial)
+    }
+
+    fn unpack(context: u32) -> PollName {
+        PollName { queue: (context >> 16) as u16, serial: context as u16 }
+    }
+}
+
 impl Queue {
+    /// A queue read has come back.
+    fn land(&mut self, name: PollName) -> Poll {
+        let place = self.in_flight.iter().position(|poll| poll.name == name).expect("a read in flight");
+        take(&mut self.in_flight, place)
+    }
+
     /// How far the next command's entry lies behind that of `index`.
     fn distance(&self, index: u32) -> u32 {
         if self.head >= index { self.head - index } else { self.head + self.entries - index }
@@ -119,7 +143,8 @@ impl Queue {
             0 => 0,
             distance => self.entries - distance,
         };
-        self.in_flight.iter().fold(0, |awaited, poll| {
+        // What no command is expected of changes nothing.
+        self.in_flight.iter().filter(|poll| poll.through != poll.index).fold(0, |awaited, poll| {
             let (first, behind) = (ahead(poll.index), ahead(poll.through));
             let joins = first <= awaited || first > self.entries / 2;
             if joins && behind <= self.entries / 2 { awaited.max(behind) } else { awaited }
@@ -132,7 +157,6 @@ impl Queue {
 pub struct Endpoint {
     pub nvme: NvmeController,
     pub(super) queues: Vec<Queue>,
-    pub(super) polls: Table<Poll>,
     reads: Table<Read>,
     pub(super) window: Window,
     parser_free_at: Time,
@@ -170,7 +194,6 @@ impl Endpoint {
         Endpoint {
             nvme,
             queues: Vec::new(),
-            polls: Table::default(),
             reads: Table::default(),
             window: Window::default(),
             parser_free_at: Time::ZERO,
@@ -199,6 +222,7 @@ impl Endpoint {
             head: 0,
             pass: FIRST_PASS,
             in_flight: Vec::new(),
+            serial: 0,
             issued: Time::ZERO,
             read_at: None,
             planned: u32::MAX,
@@ -231,14 +255,14 @@ impl Endpoint {
     fn take_commands(&mut self, now: Time, poll: Poll, sampled: Time, payload: &Payload, ports: &mut Ports) -> u32 {
         let mut found = 0;
         for (place, entry) in (0..poll.count).zip(payload.bytes().as_chunks().0) {
-            let queue = &self.queues[usize::from(poll.queue)];
+            let queue = &self.queues[usize::from(poll.name.queue)];
             if queue.distance(poll.index) != place {
                 continue;
             }
             let reads = Command::decode(entry).filter(|command| command.operation == Operation::Read);
             let Some(command) = reads.filter(|command| command.pass == queue.pass) else { break };
             self.learn(poll);
-            self.accept(now, poll.queue, command, sampled, ports);
+            self.accept(now, poll.name.queue, command, sampled, ports);
             found += 1;
         }
         found
@@ -247,21 +271,21 @@ impl Endpoint {
     /// A read issued at `poll.issued` has found a command that was not there for the last one that came back short: what
     /// that says of the time from the data of a read to the command that follows it.
     fn learn(&mut self, poll: Poll) {
-        let queue = &mut self.queues[usize::from(poll.queue)];
+        let queue = &mut self.queues[usize::from(poll.name.queue)];
         // Data and queue read take the same way; the read may leave before the data has left, but by no more than it takes
         // in the host's memory, which is the smaller part of a round trip (assumed: a quarter at most).
         let latest = poll.issued + queue.round_trip / 4;
-        let Some(sent) = self.window.answer(poll.queue, latest) else { return };
+        let Some(sent) = self.window.answer(poll.name.queue, latest) else { return };
         let missed = queue.missed.filter(|&missed| missed < poll.issued);
         queue.predictor.observe(sent.packets, sent.end, missed, poll.issued);
     }
 
     /// Take one command in: it goes through the parser in its turn.
+    #[inline(never)] // So that reads which have found nothing stay short.
     fn accept(&mut self, now: Time, number: u16, command: Command, sampled: Time, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         let request = ports.shared.requests.bound(self.first_binding + usize::from(number), queue.head as usize);
-        ports.shared.requests.charge(request, Stage::PollWait, sampled);
-        ports.shared.requests.charge(request, Stage::Fetch, now);
+        ports.shared.requests.charge_all(request, [(Stage::PollWait, sampled), (Stage::Fetch, now)]);
         ports.shared.requests.accepted = request;
         (queue.head, queue.pass) = next_entry(queue.head, queue.pass, queue.entries);
         let packets = command.bytes.div_ceil(self.max_payload_bytes).max(1);
@@ -282,7 +306,7 @@ impl Endpoint {
 
     /// What a queue read has shown of the commands expected, after it has brought `found`.
     fn judge(&mut self, poll: Poll, found: u32) {
-        let queue = &mut self.queues[usize::from(poll.queue)];
+        let queue = &mut self.queues[usize::from(poll.name.queue)];
         let was_empty = queue.missed.is_some();
         // Where it has seen an entry that holds no command yet, none lies behind it.
         let is_short = queue.distance(poll.index) < poll.count;
@@ -292,8 +316,8 @@ impl Endpoint {
             queue.overlap = queue.overlap.saturating_sub(u8::from(found == 0));
             let late = poll.expected.saturating_sub(found);
             queue.retry |= late > 0;
-            let missed = self.window.missed(poll.queue) + late;
-            if let Some(sent) = self.window.miss(poll.queue, missed) {
+            let missed = self.window.missed(poll.name.queue) + late;
+            if let Some(sent) = self.window.miss(poll.name.queue, missed) {
                 queue.predictor.doubt(sent.packets);
             }
         } else if found > 0 {
@@ -318,14 +342,14 @@ impl Endpoint {
     /// The queue was empty, or the read was for entries that another has dealt with.
     fn on_miss(&mut self, now: Time, poll: Poll, ports: &mut Ports) {
         self.counts.queue_reads_wasted += 1;
-        let queue = &mut self.queues[usize::from(poll.queue)];
+        let queue = &mut self.queues[usize::from(poll.name.queue)];
         queue.idle_since = Some(now);
         let saw_empty = queue.missed == Some(poll.issued);
-        if saw_empty && self.settle_mode(now, usize::from(poll.queue), poll.issued, ports) {
-            self.queues[usize::from(poll.queue)].read_at = None;
+        if saw_empty && self.settle_mode(now, usize::from(poll.name.queue), poll.issued, ports) {
+            self.queues[usize::from(poll.name.queue)].read_at = None;
             return;
         }
-        self.plan(now, poll.queue, ports);
+        self.plan(now, poll.name.queue, ports);
     }
 
     /// A command is understood at `parsed`: start the media, if it is one that can be served. The parser works in
@@ -436,16 +460,15 @@ impl halves::Controller for Endpoint {
             return self.nvme.on_answer(now, packet, payload, ports);
         }
         self.nvme.reads.answered(packet.bytes, ports.link, ports.shared);
-        let poll = self.polls.take(packet.token.context);
-        let queue = &mut self.queues[usize::from(poll.queue)];
-        let place = queue.in_flight.iter().position(|&other| other == poll).expect("a read in flight");
-        queue.in_flight.remove(place);
+        let name = PollName::unpack(packet.token.context);
+        let queue = &mut self.queues[usize::from(name.queue)];
+        let poll = queue.land(name);
         queue.round_trip = now.since(poll.issued);
         let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
         self.judge(poll, found);
         match found {
             0 => self.on_miss(now, poll, ports),
-            _ => self.on_hit(now, poll.queue, ports),
+            _ => self.on_hit(now, poll.name.queue, ports),
         }
     }
 

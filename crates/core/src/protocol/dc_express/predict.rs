@@ -10,7 +10,7 @@
 //! round trip, while an aim that is late for all of them costs every command the difference. So the endpoint tries, now
 //! and then and for some commands, to aim a step earlier or later, and stays there if that has cost less in all.
 
-use crate::time::{Span, Time};
+use crate::time::Time;
 
 /// Width at which a bracket is narrow enough, and the smallest step.
 const WIDTH: i64 = 4_000;
@@ -81,11 +81,13 @@ enum Class {
     Aim(Aim),
 }
 
-/// A size class, and how many brackets must agree in it.
+/// A size class, how many brackets must agree in it, and when it expects the next command: worked out when something has
+/// been learnt, since it is asked for more often than that.
 #[derive(Clone, Copy, Debug)]
 struct Expectation {
     class: Class,
     needed: u8,
+    target: Option<i64>,
 }
 
 /// The endpoint's expectation.
@@ -102,40 +104,43 @@ fn offset(at: Time, from: Time) -> i64 {
 impl Predictor {
     /// When to read the queue after data of `packets` packets that ends at `ready_at`; none if nothing can be said.
     pub fn target(&self, packets: u32, ready_at: Time) -> Option<Time> {
-        let at = self.classes[class(packets)].target()?;
-        Some(match at {
-            0.. => ready_at + Span::from_ps(at as u64),
-            _ => ready_at - Span::from_ps(at.unsigned_abs()),
-        })
+        let at = self.classes[class(packets)].target?;
+        Some(Time::from_ps(ready_at.as_ps().saturating_add_signed(at)))
     }
 
     /// A command that was expected after data of `packets` packets has not come.
     pub fn doubt(&mut self, packets: u32) {
-        self.classes[class(packets)].doubt();
+        let expectation = &mut self.classes[class(packets)];
+        expectation.doubt();
+        expectation.target = expectation.class.target(expectation.needed);
     }
 
     /// A command was there for a read issued at `hit`, but not for one issued at `miss`, if there was one.
     pub fn observe(&mut self, packets: u32, ready_at: Time, miss: Option<Time>, hit: Time) {
         let (after, before) = (miss.map(|miss| offset(miss, ready_at)), offset(hit, ready_at));
-        self.classes[class(packets)].observe(after, before);
+        let expectation = &mut self.classes[class(packets)];
+        expectation.observe(after, before);
+        expectation.target = expectation.class.target(expectation.needed);
     }
 }
 
 impl Default for Expectation {
     fn default() -> Expectation {
-        Expectation { class: Class::Bracket { after: 0, before: 0, belief: 0 }, needed: BELIEF }
+        Expectation { class: Class::Bracket { after: 0, before: 0, belief: 0 }, needed: BELIEF, target: None }
     }
 }
 
-impl Expectation {
-    fn target(&self) -> Option<i64> {
-        match self.class {
-            Class::Bracket { belief, .. } if belief < self.needed => None,
+impl Class {
+    fn target(&self, needed: u8) -> Option<i64> {
+        match self {
+            Class::Bracket { belief, .. } if *belief < needed => None,
             Class::Bracket { after, before, .. } => Some(before - (before - after) / 2),
             Class::Aim(aim) => Some(aim.target()),
         }
     }
+}
 
+impl Expectation {
     fn observe(&mut self, after: Option<i64>, before: i64) {
         match &mut self.class {
             Class::Bracket { .. } => self.narrow(after, before),

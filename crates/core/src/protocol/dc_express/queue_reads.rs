@@ -9,7 +9,7 @@
 use phaselink_ring::command::COMMAND_BYTES;
 
 use super::Role;
-use super::endpoint::{Endpoint, Mode, Poll, Queue, timer};
+use super::endpoint::{Endpoint, Mode, Poll, PollName, Queue, timer};
 use super::window::Sent;
 use crate::protocol::ports::Ports;
 use crate::scheduler::Event;
@@ -56,16 +56,21 @@ impl Endpoint {
     /// When the queue is to be read next, as far as that is known.
     fn next_read(&self, now: Time, number: u16) -> Option<Time> {
         let queue = &self.queues[usize::from(number)];
+        if queue.in_flight.len() >= self.polls_in_flight {
+            return None;
+        }
+        let next = match queue.overlap == 0 && !queue.backlog && !queue.retry {
+            true => self.next_single(now, queue, number)?,
+            false => self.next_of_several(now, queue, number)?,
+        };
+        Some(next.max(now))
+    }
+
+    #[inline(never)]
+    fn next_of_several(&self, now: Time, queue: &Queue, number: u16) -> Option<Time> {
         let in_flight = queue.in_flight.len();
         let is_quiet = !queue.backlog && !queue.retry;
-        if in_flight >= self.polls_in_flight {
-            return None;
-        }
         let awaited = queue.awaited();
-        // Depth 1, where most time is spent: reads in flight bring all commands that are expected.
-        if in_flight > 0 && is_quiet && queue.overlap == 0 && self.window.len() <= awaited as usize {
-            return None;
-        }
         let due = self.due(queue, number, awaited);
         if due == Due::Nothing && in_flight > 0 && is_quiet {
             return None;
@@ -84,6 +89,27 @@ impl Endpoint {
             (next, None) | (None, next) => next?,
         };
         Some(next.max(now))
+    }
+
+    /// The same at depth 1, where most time is spent: behind a command as soon as there can be another, and otherwise in
+    /// time for the one that is expected.
+    #[inline(always)]
+    fn next_single(&self, now: Time, queue: &Queue, number: u16) -> Option<Time> {
+        if !queue.in_flight.is_empty() {
+            let awaited = queue.awaited();
+            let Due::At(due) = self.due(queue, number, awaited) else { return None };
+            return Some(due.max(self.needed(queue, awaited)));
+        }
+        let needed = self.needed(queue, 0);
+        if queue.idle_since.is_none() {
+            return Some(needed);
+        }
+        let due = self.due(queue, number, 0);
+        let lone = self.lone(now, queue, due, needed);
+        match due {
+            Due::At(due) => Some(lone.map_or(due.max(needed), |lone| lone.min(due.max(needed)))),
+            Due::Unknown | Due::Nothing => lone,
+        }
     }
 
     /// How far queue reads are apart while nothing is known of the commands.
@@ -106,14 +132,20 @@ impl Endpoint {
     }
 
     /// When the next command that is not being read yet is expected.
+    #[inline(always)]
     fn due(&self, queue: &Queue, number: u16, awaited: u32) -> Due {
         if !self.predict || queue.mode != Mode::Poll {
             return Due::Unknown;
         }
-        match self.window.expected(number, awaited) {
+        match self.window.expected(number, awaited).next() {
             None => Due::Nothing,
             Some(sent) => self.target(queue, sent).map_or(Due::Unknown, Due::At),
         }
+    }
+
+    #[inline(never)]
+    fn is_due(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> bool {
+        self.due(queue, number, awaited) == Due::At(now)
     }
 
     /// When to read for the command that follows `sent`. A queue read that goes out before all its data has left delays
@@ -139,11 +171,9 @@ impl Endpoint {
         if !self.predict || queue.mode != Mode::Poll {
             return 0;
         }
-        let is_there = |place: &u32| {
-            let sent = self.window.expected(number, awaited + place);
-            sent.and_then(|sent| self.target(queue, sent)).is_some_and(|at| at <= now)
-        };
-        (0..self.fetch_entries).take_while(is_there).count() as u32
+        let is_there = |sent: &&Sent| self.target(queue, sent).is_some_and(|at| at <= now);
+        let expected = self.window.expected(number, awaited).take(self.fetch_entries as usize);
+        expected.take_while(is_there).count() as u32
     }
 
     /// Send a queue read. It begins at the first entry that no other read is about to bring, and asks for as many commands
@@ -153,20 +183,20 @@ impl Endpoint {
         let queue = &self.queues[usize::from(number)];
         let awaited = queue.awaited();
         let expected = self.waiting(now, queue, number, awaited);
-        let in_time = queue.overlap == 0 || self.due(queue, number, awaited) == Due::At(now);
+        let in_time = queue.overlap == 0 || self.is_due(now, queue, number, awaited);
         let wanted = if in_time { expected.max(1) } else { self.fetch_entries };
         let queue = &mut self.queues[usize::from(number)];
         let index = queue.wrapped(queue.head + awaited);
         let count = wanted.min(queue.entries - index);
         let through = queue.wrapped(index + expected.min(count));
-        let poll = Poll { queue: number, index, count, through, expected, issued: now };
-        let context = self.polls.insert(poll);
-        queue.in_flight.push(poll);
+        queue.serial = queue.serial.wrapping_add(1);
+        let name = PollName { queue: number, serial: queue.serial };
+        queue.in_flight.push(Poll { name, index, count, through, expected, issued: now });
         queue.issued = now;
         (queue.rung, queue.retry) = (false, false);
         self.counts.queue_reads += 1;
         let address = queue.base + u64::from(index) * COMMAND_BYTES as u64;
-        let token = Role::POLL.token(context);
+        let token = Role::POLL.token(name.pack());
         let bytes = count * COMMAND_BYTES as u32;
         let chunk_bytes = self.nvme.reads.request_bytes_max();
         // The read that proves the queue empty comes after the host has been told to ring.

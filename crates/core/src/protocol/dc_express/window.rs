@@ -39,7 +39,12 @@ impl Window {
             self.sent.remove(0);
         }
         let place = self.sent.iter().rposition(|other| other.start <= start).map_or(0, |place| place + 1);
-        self.sent.insert(place, Sent { queue, packets, start, service, end: start, misses: 0 });
+        let sent = Sent { queue, packets, start, service, end: start, misses: 0 };
+        if place == self.sent.len() {
+            self.sent.push(sent);
+        } else {
+            self.sent.insert(place, sent);
+        }
         self.changes = self.changes.wrapping_add(1);
         self.line_up(place);
     }
@@ -75,11 +80,6 @@ impl Window {
         }
     }
 
-    /// How many reads it holds.
-    pub fn len(&self) -> usize {
-        self.sent.len()
-    }
-
     /// When the data of all reads will have left.
     pub fn until(&self) -> Time {
         self.sent.last().map_or(Time::ZERO, |sent| sent.end)
@@ -93,7 +93,7 @@ impl Window {
             return None;
         }
         self.changes = self.changes.wrapping_add(1);
-        Some(self.sent.remove(place))
+        Some(take(&mut self.sent, place))
     }
 
     /// The oldest `count` reads of a queue were to be answered by now, and are not: the one that is expected no more, if
@@ -104,7 +104,7 @@ impl Window {
             self.changes = self.changes.wrapping_add(1);
         }
         let place = self.sent.iter().position(|sent| sent.misses >= MISSES_MAX)?;
-        Some(self.sent.remove(place))
+        Some(take(&mut self.sent, place))
     }
 
     /// How many reads of a queue a queue read has missed already.
@@ -112,12 +112,10 @@ impl Window {
         self.of(queue).filter(|sent| sent.misses > 0).count() as u32
     }
 
-    /// Of the reads of a queue whose next command has not been missed, the one behind the `passed` oldest.
-    pub fn expected(&self, queue: u16, passed: u32) -> Option<&Sent> {
-        if self.sent.len() <= passed as usize {
-            return None;
-        }
-        self.of(queue).filter(|sent| sent.misses == 0).nth(passed as usize)
+    /// The reads of a queue whose next command has not been missed, but for the `passed` oldest.
+    #[inline(always)]
+    pub fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &Sent> {
+        self.of(queue).filter(|sent| sent.misses == 0).skip(passed as usize)
     }
 
     /// When the data of a queue's reads will have left.
@@ -128,4 +126,15 @@ impl Window {
     fn of(&self, queue: u16) -> impl Iterator<Item = &Sent> {
         self.sent.iter().filter(move |sent| sent.queue == queue)
     }
+}
+
+/// Take an entry out of a short list; mostly it is the only one, and nothing has to be moved.
+#[inline]
+pub(super) fn take<T>(list: &mut Vec<T>, place: usize) -> T {
+    if place + 1 == list.len()
+        && let Some(last) = list.pop()
+    {
+        return last;
+    }
+    list.remove(place)
 }

@@ -175,12 +175,11 @@ impl Driver {
 
     /// Packets of a read's data have settled in its buffer.
     fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, shared: &mut Shared) {
-        let Settled { packet, first, count } = *settled;
+        let Settled { packet, first, count, burst_count: total } = *settled;
         let name = ReadName::unpack(packet.token.context);
         let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
         let read = place.as_mut().expect("a slot is taken until all its data has come");
         read.settled += count;
-        let total = packet.count();
         if read.abandoned {
             return self.on_late(now, name, count, total, link, shared);
         }
