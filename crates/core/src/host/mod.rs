@@ -372,14 +372,7 @@ impl Host {
             return self.start_path(begin, thread, path, shared);
         }
         let (request, end) = self.descend(begin, thread, next, driver, shared);
-        self.run(thread, Work::Submit(request), begin, end, shared);
-        self.work_beside(thread, driver.work_beside(&next.io));
-    }
-
-    /// Keep a core busy a little longer, while the request is on its way.
-    fn work_beside(&mut self, thread: u16, time: Span) {
-        self.cores[self.threads[usize::from(thread)].core].free_at += time;
-        self.used.working += time;
+        self.run(thread, Work::Submit(request), begin, end, driver.work_beside(&next.io), shared);
     }
 
     /// Take a request down to the driver: the request, and when it gets there.
@@ -451,11 +444,11 @@ impl Host {
         let end = ledger.cursor();
         // With the result in hand, the thread goes on to its next request before it looks for other completions.
         match self.next_request(end, thread, 1) {
-            None => self.run(thread, Work::Complete(id), begin, end, shared),
+            None => self.run(thread, Work::Complete(id), begin, end, Span::ZERO, shared),
             Some(next) => {
                 let (request, submitted) = self.descend(end, thread, next, driver, shared);
-                self.run(thread, Work::CompleteAndSubmit(id, end, request), begin, submitted, shared);
-                self.work_beside(thread, driver.work_beside(&next.io));
+                let work = Work::CompleteAndSubmit(id, end, request);
+                self.run(thread, work, begin, submitted, driver.work_beside(&next.io), shared);
             }
         }
     }
@@ -478,14 +471,15 @@ impl Host {
         at.max(self.cores[self.threads[usize::from(thread)].core].free_at)
     }
 
+    /// A thread is at work until `end`, and its core `beside` longer, while the request is on its way.
     #[inline(always)]
-    fn run(&mut self, thread: u16, work: Work, begin: Time, end: Time, shared: &mut Shared) {
+    fn run(&mut self, thread: u16, work: Work, begin: Time, end: Time, beside: Span, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Busy;
         (this.work, this.work_end) = (work, end);
         this.napped = false;
-        self.cores[this.core].free_at = end;
-        self.used.working += end.since(begin);
+        self.cores[this.core].free_at = end + beside;
+        self.used.working += end.since(begin) + beside;
         shared.scheduler.at(end, Event::WorkDone(thread));
     }
 }

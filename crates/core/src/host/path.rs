@@ -146,7 +146,8 @@ impl Host {
         let core = this.core;
         let beside = if path.way == Way::Down { driver.work_beside(&request.io) } else { Span::ZERO };
         self.occupy(core, now, end);
-        self.work_beside(thread, beside);
+        self.cores[core].free_at += beside;
+        self.used.working += beside;
         shared.scheduler.at(end, Event::WorkDone(thread));
     }
 

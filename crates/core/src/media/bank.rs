@@ -130,7 +130,9 @@ impl Bank {
         let access = self.access(bus, when, before, transfer, Span::ZERO);
         self.row = read.along;
         // What waits for its turn to be programmed has had it before this read.
-        self.filling = self.filling.filter(|filling| filling.patience == Patience::Program);
+        if self.filling.is_some_and(|filling| filling.patience == Patience::None) {
+            self.filling = None;
+        }
         let needed = timing.bus.transfer(read.needed);
         let (first_at, service) = (access.bus_from + needed, timing.read_access() + needed);
         Served { access, first_at, service, programmed_at: access.bank_until, bus_time: transfer }

@@ -114,6 +114,18 @@ impl Interleave {
     }
 }
 
+impl Pieces {
+    /// The piece that is all of the request, if it lies within one stripe.
+    #[inline(always)]
+    pub fn only(&self) -> Option<Piece> {
+        let Location { bank, row, column } = self.next;
+        let stripe_bytes = self.interleave.stripe_bytes.value;
+        let piece =
+            Piece { bank, bank_offset: row * u64::from(stripe_bytes) + u64::from(column), bytes: self.bytes_left };
+        (1..=stripe_bytes - column).contains(&self.bytes_left).then_some(piece)
+    }
+}
+
 impl Iterator for Pieces {
     type Item = Piece;
 

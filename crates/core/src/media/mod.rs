@@ -35,7 +35,7 @@ use crate::time::{Span, Time};
 use bank::{Bank, Fill, Patience, Read};
 use cells::Cells;
 use chip::Chips;
-use geometry::{Interleave, Piece};
+use geometry::{Interleave, Piece, Pieces};
 use housekeeping::Pauses;
 use timing::{Bus, Served, When};
 use wear::Wear;
@@ -179,18 +179,33 @@ impl Media {
         self.last_call = now;
         self.activity.reads += 1;
         self.activity.read_bytes += u64::from(bytes);
-        let mut first_bytes_left = first_bytes.max(1);
+        let pieces = self.interleave.pieces(offset, bytes);
         let mut timing = ReadTiming { started: now, first_at: now, last_at: now };
-        for piece in self.interleave.pieces(offset, bytes) {
-            let needed = first_bytes_left.min(piece.bytes);
-            let served = self.read_piece(now, piece, needed, along);
-            timing.last_at = timing.last_at.max(served.access.bus_until);
-            if needed > 0 {
-                first_bytes_left -= needed;
-                self.await_first(&mut timing, &served);
-            }
+        match pieces.only() {
+            // Most reads lie within a stripe.
+            Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), along, &mut timing),
+            None => self.read_several(now, pieces, first_bytes, along, &mut timing),
         }
         timing
+    }
+
+    #[inline(never)]
+    fn read_several(&mut self, now: Time, pieces: Pieces, first_bytes: u32, along: bool, timing: &mut ReadTiming) {
+        let mut first_bytes_left = first_bytes.max(1);
+        for piece in pieces {
+            let needed = first_bytes_left.min(piece.bytes);
+            first_bytes_left -= needed;
+            self.await_piece(now, piece, needed, along, timing);
+        }
+    }
+
+    #[inline(always)]
+    fn await_piece(&mut self, now: Time, piece: Piece, needed: u32, along: bool, timing: &mut ReadTiming) {
+        let served = self.read_piece(now, piece, needed, along);
+        timing.last_at = timing.last_at.max(served.access.bus_until);
+        if needed > 0 {
+            self.await_first(timing, &served);
+        }
     }
 
     /// Writes `bytes` from `offset`: command, transfer into the write buffer, then one program time a program unit. A

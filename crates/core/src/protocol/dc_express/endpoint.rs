@@ -329,27 +329,26 @@ impl Endpoint {
         }
     }
 
-    /// Commands were there: be ready for the next ones.
+    /// Commands were there: more may follow.
     fn on_hit(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.idle_since = None;
         if queue.mode == Mode::Doorbell {
             self.leave_doorbell_mode(now, usize::from(number), ports);
         }
-        self.plan(now, number, ports);
     }
 
-    /// The queue was empty, or the read was for entries that another has dealt with.
-    fn on_miss(&mut self, now: Time, poll: Poll, ports: &mut Ports) {
+    /// The queue was empty, or the read was for entries that another has dealt with. False if no more reads are to follow.
+    fn on_miss(&mut self, now: Time, poll: Poll, ports: &mut Ports) -> bool {
         self.counts.queue_reads_wasted += 1;
         let queue = &mut self.queues[usize::from(poll.name.queue)];
         queue.idle_since = Some(now);
         let saw_empty = queue.missed == Some(poll.issued);
-        if saw_empty && self.settle_mode(now, usize::from(poll.name.queue), poll.issued, ports) {
+        let is_over = saw_empty && self.settle_mode(now, usize::from(poll.name.queue), poll.issued, ports);
+        if is_over {
             self.queues[usize::from(poll.name.queue)].read_at = None;
-            return;
         }
-        self.plan(now, poll.name.queue, ports);
+        !is_over
     }
 
     /// A command is understood at `parsed`: start the media, if it is one that can be served. The parser works in
@@ -466,9 +465,15 @@ impl halves::Controller for Endpoint {
         queue.round_trip = now.since(poll.issued);
         let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
         self.judge(poll, found);
-        match found {
+        let goes_on = match found {
             0 => self.on_miss(now, poll, ports),
-            _ => self.on_hit(now, poll.name.queue, ports),
+            _ => {
+                self.on_hit(now, name.queue, ports);
+                true
+            }
+        };
+        if goes_on {
+            self.plan(now, name.queue, ports);
         }
     }
 

@@ -103,6 +103,7 @@ fn offset(at: Time, from: Time) -> i64 {
 
 impl Predictor {
     /// When to read the queue after data of `packets` packets that ends at `ready_at`; none if nothing can be said.
+    #[inline(always)]
     pub fn target(&self, packets: u32, ready_at: Time) -> Option<Time> {
         let at = self.classes[class(packets)].target?;
         Some(Time::from_ps(ready_at.as_ps().saturating_add_signed(at)))
@@ -324,6 +325,7 @@ fn class(packets: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Span;
 
     fn at(ns: u64) -> Time {
         Time::ZERO + Span::from_ns(ns)

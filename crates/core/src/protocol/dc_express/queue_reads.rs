@@ -54,6 +54,7 @@ impl Endpoint {
     }
 
     /// When the queue is to be read next, as far as that is known.
+    #[inline(always)]
     fn next_read(&self, now: Time, number: u16) -> Option<Time> {
         let queue = &self.queues[usize::from(number)];
         if queue.in_flight.len() >= self.polls_in_flight {
@@ -119,6 +120,7 @@ impl Endpoint {
 
     /// When to read a queue for which no read is in flight: as soon as another command can be of use, and after a read
     /// that has found nothing after a pause, unless a command is expected before that read would be back.
+    #[inline(always)]
     fn lone(&self, now: Time, queue: &Queue, due: Due, needed: Time) -> Option<Time> {
         let at = match queue.idle_since {
             None if queue.overlap == 0 => return Some(needed),
@@ -150,6 +152,7 @@ impl Endpoint {
 
     /// When to read for the command that follows `sent`. A queue read that goes out before all its data has left delays
     /// the rest, and with it that command.
+    #[inline(always)]
     fn target(&self, queue: &Queue, sent: &Sent) -> Option<Time> {
         let at = queue.predictor.target(sent.packets, sent.end)?;
         Some(if at < sent.end { at + self.request_time } else { at })
@@ -157,6 +160,7 @@ impl Endpoint {
 
     /// From when on a queue read is needed, so that data leaves without a gap: what it brings can be sent when the data
     /// of the reads here, and of those that are being fetched, has left.
+    #[inline(always)]
     fn needed(&self, queue: &Queue, awaited: u32) -> Time {
         let margin = if queue.overlap > 0 { queue.service.min(queue.round_trip / 4) } else { Span::ZERO };
         let until = self.window.until() + queue.service * u64::from(awaited);

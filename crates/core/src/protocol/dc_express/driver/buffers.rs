@@ -12,11 +12,12 @@ use crate::shared::Shared;
 use crate::time::Time;
 
 impl Driver {
-    /// Mark the buffer of the read in `slot` with a tag, which is returned.
+    /// Mark the buffer of the read in `slot` with a tag, which is kept and returned.
     pub(super) fn mark(&mut self, number: usize, slot: u16, shared: &mut Shared) -> u64 {
         let read = self.queues[number].reads[usize::from(slot)].expect("a read is in this slot");
         shared.prepare_buffer(read.request);
         let tag = Tag { value: self.choose_tag(number, &read, &shared.memory), width: self.width() };
+        self.queues[number].reads[usize::from(slot)] = Some(Read { tag: tag.value, ..read });
         let request = &shared.requests[read.request];
         for place in trailer::places(request.io.bytes as usize, self.chunk_bytes as usize, tag.width) {
             let mut bytes = [0; 8];

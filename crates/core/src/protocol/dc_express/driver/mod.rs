@@ -139,16 +139,20 @@ impl Driver {
 
     /// Put the command of the read in `slot` into the ring.
     fn enqueue(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
+        let own_tag = self.own_tag();
         let queue = &mut self.queues[number];
         let read = queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot");
         read.started = now;
-        let io = shared.requests[read.request].io;
-        let buffer = queue.buffers + u64::from(slot) * u64::from(self.nvme.max_transfer_bytes());
+        // In runs with data, the buffer says which.
+        if shared.data.is_none() {
+            read.tag = own_tag;
+        }
         let (request, attempt) = (read.request, read.attempt);
+        let buffer = queue.buffers + u64::from(slot) * u64::from(self.nvme.max_transfer_bytes());
         shared.requests[request].buffer = buffer;
-        let tag = if shared.data.is_some() { self.mark(number, slot, shared) } else { self.own_tag() };
+        let io = shared.requests[request].io;
+        let tag = if shared.data.is_some() { self.mark(number, slot, shared) } else { own_tag };
         let queue = &mut self.queues[number];
-        queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot").tag = tag;
         let (operation, pass) = (Operation::Read, queue.pass);
         let command = Command { operation, pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag };
         shared.memory.write(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, &command.encode());
