@@ -1,6 +1,6 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit python-quick python advisories snapshots bench bench-model bench-serve kill fuzz sanity reproduce depends depends-check pss-hour ecc docs clean
+.PHONY: help build test format-check lint unit python-quick python advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity reproduce depends depends-check pss-hour ecc docs clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -11,6 +11,7 @@ help:
 	@echo 'make bench        speed against the budgets: bench-model and bench-serve, in this order'
 	@echo 'make bench-model  simulations a second, memory, start-up'
 	@echo 'make bench-serve  a served drive beside two bare threads, and beside nbdkit by fio'
+	@echo 'make instructions instructions a simulated request, by valgrind, against those that are stored'
 	@echo 'make kill         a server killed 200 times under load loses nothing'
 	@echo 'make fuzz         every reader of bytes under libFuzzer, for a minute each'
 	@echo 'make sanity       what must hold for any drive and job, on thousands of them; some minutes'
@@ -66,6 +67,9 @@ bench-model:
 bench-serve: build
 	cargo bench -p phaselink-serve --bench shm --bench vfio_user
 	benches/serve.sh target/dist/phaselink
+
+instructions:
+	cargo bench -p phaselink-core --bench instructions
 
 kill:
 	KILL_ROUNDS=200 cargo test -p phaselink --test kill -- --nocapture

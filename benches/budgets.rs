@@ -5,16 +5,15 @@
 //! beside the runs, so that a slow hour of the machine is not taken for a slow program: its clock, and how many
 //! instructions it takes in, which is less while another machine's thread runs on the same core.
 
+mod scenarios;
+
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::report::Table;
-use phaselink_core::simulation::Simulation;
-use phaselink_core::workload::fio;
+use scenarios::Scenario;
 
 /// Runs of each measurement: many and short, as undisturbed moments may be.
 const RUNS: usize = 150;
@@ -83,67 +82,34 @@ fn instructions_per_ns() -> f64 {
 
 /// Simulated requests per second of wall time.
 fn simulations() -> Vec<Measured> {
-    let rows = rows();
-    // In turns, so that every row has its share of the machine's good moments.
-    let mut rates = vec![Vec::new(); rows.len()];
+    let scenarios = scenarios::all();
+    // In turns, so that every scenario has its share of the machine's good moments.
+    let mut rates = vec![Vec::new(); scenarios.len()];
     for _ in 0..RUNS {
-        for (row, rates) in rows.iter().zip(&mut rates) {
-            rates.push(simulate(row) / 1e3);
+        for (scenario, rates) in scenarios.iter().zip(&mut rates) {
+            rates.push(simulate(scenario) / 1e3);
         }
     }
-    let measured = rows.iter().zip(rates).map(|(row, rates)| {
+    let measured = scenarios.iter().zip(rates).map(|(scenario, rates)| {
         let rates = sorted(rates.into_iter());
         let (best, median) = (rates[RUNS - 1], rates[RUNS / 2]);
-        let budget = row.budget_k_per_s;
-        Measured { what: row.what.into(), unit: "k requests/s", best, median, budget, rate: true }
+        let budget = scenario.budget_k_per_s;
+        Measured { what: scenario.what.into(), unit: "k requests/s", best, median, budget, rate: true }
     });
     measured.collect()
 }
 
-/// What is simulated: a line of `budgets.csv`.
-struct Row {
-    what: &'static str,
-    drive: &'static str,
-    /// An override, or nothing.
-    set: &'static str,
-    bytes: &'static str,
-    iodepth: &'static str,
-    ios: &'static str,
-    budget_k_per_s: f64,
-}
-
-fn rows() -> Vec<Row> {
-    let row = |line: &'static str| {
-        let fields: Vec<&str> = line.split(';').collect();
-        let [what, drive, set, bytes, iodepth, ios, budget] = fields[..] else { panic!("seven fields: {line}") };
-        Row { what, drive, set, bytes, iodepth, ios, budget_k_per_s: budget.parse().expect("a number") }
-    };
-    include_str!("budgets.csv").lines().skip(1).map(row).collect()
-}
-
 /// Requests per second of one run.
-fn simulate(row: &Row) -> f64 {
-    let shipped = shipped::find(row.drive).expect("a shipped drive");
-    let set = row.set.split_whitespace().map(|text| Override::parse(text).expect("an override"));
-    let drive = Drive::from_toml(shipped.file, shipped.text, &set.collect::<Vec<_>>()).expect("a drive");
-    let ios: u64 = row.ios.parse().expect("a number");
-    let options = [
-        ("rw", "randread"),
-        ("bs", row.bytes),
-        ("iodepth", row.iodepth),
-        ("number_ios", row.ios),
-        ("io_size", "1024p"),
-    ];
-    let jobs = fio::from_flags(&options).and_then(|file| file.resolve(&drive.limits(), &Default::default()));
-    let mut simulation = Simulation::new(&drive, &jobs.expect("a job"), 1).expect("a run");
+fn simulate(scenario: &Scenario) -> f64 {
+    let mut simulation = scenario.simulation(scenario.requests);
     let start = Instant::now();
     while simulation.step(1 << 20) {}
-    ios as f64 / start.elapsed().as_secs_f64()
+    scenario.requests as f64 / start.elapsed().as_secs_f64()
 }
 
 /// Peak resident memory of a run of the program.
 fn memory() -> Measured {
-    let mut child = program(&["run", rows()[0].drive, "--iodepth", "32", "--number-ios", "1000000"]);
+    let mut child = program(&["run", scenarios::all()[0].drive, "--iodepth", "32", "--number-ios", "1000000"]);
     let mut peak_kib = 0;
     while child.try_wait().expect("a child").is_none() {
         peak_kib = peak_kib.max(peak_resident_kib(&child));
@@ -164,7 +130,7 @@ fn memory() -> Measured {
 fn start_up() -> Measured {
     let times = sorted((0..PROGRAM_RUNS).map(|_| {
         let start = Instant::now();
-        program(&["run", rows()[0].drive, "--number-ios", "1"]).wait().expect("a child");
+        program(&["run", scenarios::all()[0].drive, "--number-ios", "1"]).wait().expect("a child");
         start.elapsed().as_secs_f64() * 1e3
     }));
     Measured {

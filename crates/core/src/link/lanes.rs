@@ -1,6 +1,7 @@
 //! Both directions of the link: what is on each wire and what waits for it, credits, acknowledgements and replay.
 
 use super::Arrival;
+use super::arrivals::Arrivals;
 use super::bursts::Bursts;
 use super::credits::{Credits, Returns, data_credits};
 use super::errors::Errors;
@@ -44,36 +45,6 @@ pub struct Lanes {
     /// Wire time of ACK and flow-control packets so far.
     acknowledging: [Span; 2],
     serial: u64,
-}
-
-/// When bursts are handed over.
-#[derive(Clone, Debug)]
-struct Arrivals {
-    one_way: Span,
-    /// From the arrival of the device's posted writes to their being in memory. Bursts are handed over then, so that one
-    /// event stands for both instants.
-    settle: Span,
-    /// When the device's strictly ordered writes that have left so far will be in memory, and the same without the last.
-    posted_until: Time,
-    posted_before: Time,
-}
-
-impl Arrivals {
-    /// When a burst whose last packet leaves the wire at `end` is handed over: on arrival, or once in memory.
-    #[inline(always)]
-    fn of(&mut self, packet: &Packet, end: Time) -> Time {
-        let at = end + self.one_way;
-        if packet.direction == Direction::Down || packet.kind != Kind::MemoryWrite {
-            // What an answer has pushed in front of it is in memory when the processor has the answer.
-            let pushes = packet.behind_writes && packet.kind == Kind::Completion;
-            return if pushes { at.max(self.posted_until) } else { at };
-        }
-        if !packet.relaxed {
-            self.posted_before = self.posted_until;
-            self.posted_until = at + self.settle;
-        }
-        at + self.settle
-    }
 }
 
 impl Lanes {

@@ -5,6 +5,7 @@
 //! arrival for each burst (for each packet in packet granularity). It knows nothing of protocols. Its upper end is the
 //! root complex.
 
+mod arrivals;
 mod bursts;
 pub mod credits;
 mod errors;

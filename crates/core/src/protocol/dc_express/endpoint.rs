@@ -6,6 +6,7 @@ use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
 
 use super::predict::Predictor;
+use super::queue_reads::{Poll, PollName};
 use super::trailers::Trailers;
 use super::window::{Window, take};
 use super::{ReadName, Role, doorbell_queue};
@@ -41,24 +42,6 @@ pub(super) enum Mode {
     /// The host has been told to ring; one more empty read proves that no command was enqueued before it knew.
     Drain,
     Doorbell,
-}
-
-/// A queue read by its queue, and by its number among those of that queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PollName {
-    pub queue: u16,
-    pub serial: u16,
-}
-
-/// A queue read in flight, how many commands it is expected to bring, and the entry behind them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Poll {
-    pub name: PollName,
-    pub index: u32,
-    pub count: u32,
-    pub expected: u32,
-    pub through: u32,
-    pub issued: Time,
 }
 
 /// One command queue and what the endpoint knows of it.
@@ -107,16 +90,6 @@ struct Read {
     command: Command,
     queue: u16,
     request: Option<RequestId>,
-}
-
-impl PollName {
-    pub(super) fn pack(self) -> u32 {
-        u32::from(self.queue) << 16 | u32::from(self.serial)
-    }
-
-    fn unpack(context: u32) -> PollName {
-        PollName { queue: (context >> 16) as u16, serial: context as u16 }
-    }
 }
 
 impl Queue {

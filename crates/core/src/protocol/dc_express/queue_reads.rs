@@ -9,7 +9,7 @@
 use phaselink_ring::command::COMMAND_BYTES;
 
 use super::Role;
-use super::endpoint::{Endpoint, Mode, Poll, PollName, Queue, timer};
+use super::endpoint::{Endpoint, Mode, Queue, timer};
 use super::window::Sent;
 use crate::protocol::ports::Ports;
 use crate::scheduler::Event;
@@ -23,6 +23,34 @@ enum Due {
     Nothing,
     Unknown,
     At(Time),
+}
+
+/// A queue read by its queue, and by its number among those of that queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PollName {
+    pub queue: u16,
+    pub serial: u16,
+}
+
+/// A queue read in flight, how many commands it is expected to bring, and the entry behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Poll {
+    pub name: PollName,
+    pub index: u32,
+    pub count: u32,
+    pub expected: u32,
+    pub through: u32,
+    pub issued: Time,
+}
+
+impl PollName {
+    pub(super) fn pack(self) -> u32 {
+        u32::from(self.queue) << 16 | u32::from(self.serial)
+    }
+
+    pub(super) fn unpack(context: u32) -> PollName {
+        PollName { queue: (context >> 16) as u16, serial: context as u16 }
+    }
 }
 
 impl Endpoint {
@@ -67,6 +95,7 @@ impl Endpoint {
         Some(next.max(now))
     }
 
+    /// The same while reads overlap, or behind one that has found more or less than was expected.
     #[inline(never)]
     fn next_of_several(&self, now: Time, queue: &Queue, number: u16) -> Option<Time> {
         let in_flight = queue.in_flight.len();
@@ -85,11 +114,10 @@ impl Endpoint {
             Due::At(due) => Some(due.max(needed)),
         };
         let lone = if in_flight == 0 { self.lone(now, queue, due, needed) } else { None };
-        let next = match (pipelined, lone) {
-            (Some(pipelined), Some(lone)) => pipelined.min(lone),
-            (next, None) | (None, next) => next?,
-        };
-        Some(next.max(now))
+        match (pipelined, lone) {
+            (Some(pipelined), Some(lone)) => Some(pipelined.min(lone)),
+            (next, None) | (None, next) => next,
+        }
     }
 
     /// The same at depth 1, where most time is spent: behind a command as soon as there can be another, and otherwise in
@@ -145,6 +173,7 @@ impl Endpoint {
         }
     }
 
+    /// Whether it is expected now.
     #[inline(never)]
     fn is_due(&self, now: Time, queue: &Queue, number: u16, awaited: u32) -> bool {
         self.due(queue, number, awaited) == Due::At(now)
