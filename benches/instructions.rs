@@ -66,7 +66,7 @@ fn count(place: usize, requests: u64) -> Option<u64> {
         output => output.expect("valgrind starts"),
     };
     let report = String::from_utf8_lossy(&output.stderr);
-    let count = report.lines().find_map(|line| line.split_once("I refs:")).map(|(_, count)| count.replace(',', ""));
+    let count = report.lines().find_map(|line| line.split_once("refs:")).map(|(_, count)| count.replace(',', ""));
     let count = count.and_then(|count| count.trim().parse().ok());
     Some(count.unwrap_or_else(|| panic!("valgrind has counted nothing:\n{report}")))
 }

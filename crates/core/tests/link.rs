@@ -80,7 +80,8 @@ impl Bench {
     }
 
     fn run_until(&mut self, until: Time) {
-        while let Some((now, event)) = self.shared.scheduler.pop(until) {
+        while self.shared.scheduler.is_due(until) {
+            let (now, event) = self.shared.scheduler.take();
             match event {
                 Event::Wire(wire) => self.link.on_wire(now, wire.into(), &mut self.shared),
                 Event::Arrive(packet) => self.on_arrive(now, packet),
