@@ -18,6 +18,9 @@ pub struct Arguments {
     /// Drive files, or names of shipped drives
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
+    /// Print the drive as a drive file with every key, to keep, change or send to somebody
+    #[arg(long, requires = "drives")]
+    toml: bool,
     #[command(flatten)]
     flags: DriveFlags,
 }
@@ -29,7 +32,8 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         true => list(),
         false => {
             let drives = input::drives(&arguments.drives, &overrides)?;
-            drives.iter().map(|described| described.drive().explain()).collect::<Vec<_>>().join("\n")
+            let text = if arguments.toml { Drive::to_toml } else { Drive::explain };
+            drives.iter().map(|described| text(described.drive())).collect::<Vec<_>>().join("\n")
         }
     };
     output::print(&text)?;
@@ -53,8 +57,9 @@ fn list() -> String {
         section = preset.section;
     }
     format!(
-        "{}\n{}\nA drive file starts from a drive with preset = \"NAME\", a section of it likewise; --media, --link and\n\
-         --host choose presets of these sections. `phaselink check NAME` explains a drive key by key.\n",
+        "{}\n{}\nA drive file starts from a drive with preset = \"NAME\", a section of it likewise; a path that ends in .toml is\n\
+         that of a file of yours. --media, --link, --host and --stack choose presets of these sections.\n\
+         `phaselink check NAME` explains a drive key by key.\n",
         output::with_bold_head(&drives.to_string()),
         output::with_bold_head(&rows.to_string()),
     )

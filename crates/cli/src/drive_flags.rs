@@ -13,15 +13,19 @@ pub struct DriveFlags {
     /// Set a key, as in media.read_ns=300 (`phaselink check DRIVE` lists them)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Take another memory: short for --set media.preset=NAME (`phaselink check` lists them)
-    #[arg(long, value_name = "NAME")]
+    /// Take another memory in place of all that the drive says of its own: a preset (`phaselink check` lists them), or the
+    /// [media] of a file; short for --set media.preset=NAME
+    #[arg(long, value_name = "NAME|FILE")]
     media: Option<String>,
-    /// Take another link: short for --set link.preset=NAME
-    #[arg(long, value_name = "NAME")]
+    /// Take another link likewise
+    #[arg(long, value_name = "NAME|FILE")]
     link: Option<String>,
-    /// Take another host: short for --set host.preset=NAME
-    #[arg(long, value_name = "NAME")]
+    /// Take another host likewise; how the drive's threads wait stays
+    #[arg(long, value_name = "NAME|FILE")]
     host: Option<String>,
+    /// Take another software stack likewise
+    #[arg(long, value_name = "NAME|FILE")]
+    stack: Option<String>,
 }
 
 impl DriveFlags {
@@ -35,7 +39,7 @@ impl DriveFlags {
 
     /// The overrides as they could be typed with --set.
     pub fn texts(&self) -> Vec<String> {
-        let presets = [("media", &self.media), ("link", &self.link), ("host", &self.host)];
+        let presets = [("media", &self.media), ("link", &self.link), ("host", &self.host), ("stack", &self.stack)];
         let presets = presets.iter().filter_map(|(section, name)| Some(format!("{section}.preset={}", name.as_ref()?)));
         presets.chain(self.set.iter().cloned()).collect()
     }

@@ -11,6 +11,7 @@ use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::uncertainty::Draws;
 use phaselink_core::workload::{self, JobFile, fio};
 
+use crate::notes;
 use crate::output::claims::{self, Role};
 
 /// Longest drive or job file: whatever is longer is something else.
@@ -23,15 +24,17 @@ const STREAM_BYTES_MAX: u64 = 1 << 30;
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// The drive of this name, or in this file, with the overrides applied. A shipped drive goes before a file of the
-/// same name, which is meant with `./`.
+/// same name, which is meant with `./`. What the overrides replace is told on the standard error output.
 ///
 /// # Errors
 /// Everything that is wrong with it.
 pub fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
-    match shipped::find(word) {
-        None if is_path(word) => Described::read(word, &text(word, DESCRIPTION_BYTES_MAX)?, overrides),
-        _ => Described::shipped(word, overrides),
-    }
+    let described = match shipped::find(word) {
+        None if is_path(word) => Described::read(word, &description(word)?, overrides, description)?,
+        _ => Described::shipped(word, overrides, description)?,
+    };
+    described.drive().notes().iter().for_each(|note| notes::tell(&format!("note: {note}")));
+    Ok(described)
 }
 
 /// The drive with the constants of one draw; none if they do not go together.
@@ -39,7 +42,7 @@ pub fn drawn(described: &Described, draws: &Draws, draw: usize) -> Option<Drive>
     described.with(&draws.overrides(described.drive(), draw)).ok().map(Described::into_drive)
 }
 
-/// The text of a drive file or of a plan.
+/// The text of a drive file, of a file that one starts from, or of a plan.
 ///
 /// # Errors
 /// If it cannot be read, or is no text.

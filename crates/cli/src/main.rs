@@ -5,6 +5,7 @@
 mod bench;
 mod check;
 mod compare;
+mod completions;
 mod describe;
 mod drive_flags;
 mod ecc;
@@ -13,6 +14,7 @@ mod endurance;
 mod input;
 mod interrupt;
 mod intervals;
+mod notes;
 mod output;
 mod precision;
 mod predict;
@@ -23,6 +25,7 @@ mod serve;
 mod sweep;
 mod trace;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -32,8 +35,11 @@ const EXAMPLES: &str = include_str!("../help/main.txt");
 /// Simulate and serve storage devices for fast non-volatile memory over PCI Express, packet by packet.
 #[derive(Debug, Parser)]
 #[command(name = "phaselink", version, after_help = EXAMPLES, max_term_width = 100)]
-#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(arg_required_else_help = true)]
 struct Arguments {
+    /// Neither notes nor progress: results and errors only
+    #[arg(short, long, global = true)]
+    quiet: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -51,10 +57,13 @@ enum Command {
     Ecc(ecc::Arguments),
     Serve(serve::Arguments),
     Bench(Box<bench::Arguments>),
+    Completions(completions::Arguments),
 }
 
 fn main() -> ExitCode {
-    let ending = match Arguments::parse().command {
+    let arguments = Arguments::parse_from(with_files(std::env::args_os()));
+    notes::quiet(arguments.quiet);
+    let ending = match arguments.command {
         Command::Compare(arguments) => compare::command(&arguments),
         Command::Run(arguments) => run::command(&arguments),
         Command::Predict(arguments) => predict::command(&arguments),
@@ -66,6 +75,49 @@ fn main() -> ExitCode {
         Command::Ecc(arguments) => ecc::command(&arguments),
         Command::Serve(arguments) => serve::command(&arguments),
         Command::Bench(arguments) => bench::command(*arguments),
+        Command::Completions(arguments) => completions::command(&arguments),
     };
     ending::exit_code(ending)
+}
+
+/// Flags whose file is optional, and what its name ends in where it stands behind a space.
+const FILE_FLAGS: [(&str, &str); 3] = [("--json", ".json"), ("--csv", ".csv"), ("--record", ".json")];
+
+/// The arguments with `--json out.json` as `--json=out.json`: without the ending, the word is a drive or a job.
+fn with_files(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for word in arguments {
+        let ending =
+            joined.last().and_then(|last| FILE_FLAGS.iter().find(|(flag, _)| last == flag)).map(|(_, end)| end);
+        match (ending, joined.last_mut()) {
+            (Some(ending), Some(last)) if word.to_string_lossy().ends_with(ending) => {
+                last.push("=");
+                last.push(word);
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_stand_behind_its_flag() {
+        let words = |line: &str| -> Vec<String> {
+            let words = with_files(line.split(' ').map(OsString::from));
+            words.into_iter().map(|word| word.into_string().unwrap()).collect()
+        };
+        assert_eq!(words("run --json out.json nvme"), ["run", "--json=out.json", "nvme"]);
+        assert_eq!(words("sweep p.toml --csv t.csv"), ["sweep", "p.toml", "--csv=t.csv"]);
+        assert_eq!(words("run --json nvme out.json"), ["run", "--json", "nvme", "out.json"]);
+    }
+
+    #[test]
+    fn all_arguments_go_together() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
 }

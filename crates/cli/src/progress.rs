@@ -7,6 +7,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
 
+use crate::notes;
+
 /// Steps of the bar for one simulation.
 const STEPS: u64 = 1000;
 /// Events between two looks at the clock: some 10 ms of work.
@@ -29,7 +31,7 @@ impl Progress {
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} passed, {eta} left")
             .expect("the template is right");
         bar.set_style(style);
-        let wanted = io::stdout().is_terminal() && io::stderr().is_terminal();
+        let wanted = io::stdout().is_terminal() && io::stderr().is_terminal() && !notes::are_quiet();
         Progress { bar, started: Instant::now(), wanted }
     }
 

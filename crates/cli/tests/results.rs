@@ -59,11 +59,42 @@ fn piped_output_has_no_escape_codes_and_no_progress_bars() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in ["", "compare", "run", "predict", "sweep", "trace", "check", "endurance", "reproduce", "ecc"] {
+    for command in
+        ["", "compare", "run", "predict", "sweep", "trace", "check", "endurance", "reproduce", "ecc", "completions"]
+    {
         let help = printed(&format!("{command} --help"));
         assert!(help.contains("Examples:\n  phaselink "), "{command}: {help}");
         assert!(help.lines().all(|line| line.chars().count() <= 110), "{command}: {help}");
     }
+}
+
+#[test]
+fn help_is_a_command_too_and_shells_can_complete() {
+    assert_eq!(printed("help run"), printed("run --help"));
+    assert!(printed("completions bash").contains("_phaselink()"));
+}
+
+#[test]
+fn what_a_preset_of_the_command_line_replaces_is_noted_unless_nobody_wants_to_know() {
+    let arguments = "run nvme-ssd-gen3 --media dram --number-ios 10";
+    let note = "note: nvme-ssd-gen3: media.preset = dram replaces capacity_mib = 1_144_409\n";
+    assert_eq!(phaselink(arguments).stderr, note);
+    assert_eq!(phaselink(&format!("{arguments} --quiet")).stderr, "");
+}
+
+#[test]
+fn a_description_can_be_kept_whole_and_taken_apart() {
+    let folder = directory("kept");
+    let path = |name: &str| folder.join(name).display().to_string();
+    fs::write(path("whole.toml"), printed("check nvme --link gen5-x4 --toml")).unwrap();
+    fs::write(path("part.toml"), format!("preset = 'nvme'\n[link]\npreset = '{}'\n", path("whole.toml"))).unwrap();
+    let run = |drive: &str| {
+        let page = printed(&format!("run {drive} --number-ios 50"));
+        String::from(page.split_once("\njob ").expect("figures").1)
+    };
+    assert_eq!(run(&path("whole.toml")), run("nvme --link gen5-x4"));
+    assert_eq!(run(&path("part.toml")), run(&path("whole.toml")));
+    assert_eq!(run(&format!("nvme --link {}", path("whole.toml"))), run(&path("whole.toml")));
 }
 
 #[test]

@@ -108,6 +108,19 @@ macro_rules! drive_with {
 protocols!(drive_with);
 
 impl Drive {
+    /// Take a section that can have a preset over from another drive.
+    pub(crate) fn take_section(&mut self, path: &str, other: Drive) {
+        match path {
+            "link" => self.link = other.link,
+            "host" => self.host = other.host,
+            "root_complex" => self.root_complex = other.root_complex,
+            "stack" => self.stack = other.stack,
+            "power" => self.power = other.power,
+            "media" => self.media = other.media,
+            _ => {}
+        }
+    }
+
     /// Every key with its value, in the key's unit and the schema's order.
     pub fn resolved(&self) -> Json {
         let mut resolved = section::values(&self.header());

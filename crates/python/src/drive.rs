@@ -17,7 +17,7 @@ impl Drive {
     /// Read the text of a drive file; overrides are those of `--set`.
     #[new]
     fn new(py: Python<'_>, file: &str, text: &str, overrides: Vec<String>) -> PyResult<Drive> {
-        let read = || Described::read(file, text, &input::overrides(&overrides)?);
+        let read = || Described::read(file, text, &input::overrides(&overrides)?, input::text);
         py.detach(read).map(Drive).map_err(|problems: Problems| input::error(py, &problems))
     }
 

@@ -17,7 +17,7 @@ use crate::ending::{Ending, Failure};
 use crate::intervals::IntervalFlags;
 use crate::output::Target;
 use crate::progress::Progress;
-use crate::{input, output};
+use crate::{input, notes, output};
 
 const EXAMPLES: &str = include_str!("../../help/reproduce.txt");
 
@@ -83,9 +83,9 @@ impl Arguments {
         }
         if !experiments.is_measured() {
             let paper = experiments.reproduction.paper();
-            eprintln!(
+            notes::tell(&format!(
                 "note: {paper}: constants in doubt have changed since dependence on them was measured (--depends)"
-            );
+            ));
         }
         let rows = experiments.judge(outcomes);
         match self.intervals.draws() {
@@ -106,7 +106,7 @@ fn write(path: &Path, dependence: &Dependence) -> Result<(), Problems> {
 fn rows(papers: &[Paper], arguments: &Arguments) -> Result<Vec<Row>, Problems> {
     let reproductions = input::all(papers.iter().map(Paper::load))?;
     for note in reproductions.iter().flat_map(|reproduction| reproduction.notes()) {
-        eprintln!("note: {note}");
+        notes::tell(&format!("note: {note}"));
     }
     let mut papers = input::all(reproductions.into_iter().map(Experiments::prepare))?;
     let runs: Vec<&Run> = papers.iter().flat_map(|paper| &paper.runs).collect();

@@ -20,7 +20,7 @@ use crate::intervals::IntervalFlags;
 use crate::output::Target;
 use crate::output::claims::{self, Role};
 use crate::progress::Progress;
-use crate::{input, interrupt, output};
+use crate::{input, interrupt, notes, output};
 use drawn::{Drawn, Work};
 use state_file::StateFile;
 
@@ -230,7 +230,7 @@ fn run(
 fn tell_kept(kept: usize, points: usize, noun: &str, state: &StateFile) {
     if kept > 0 {
         let (kept, points) = (units::grouped(kept as u64), units::grouped(points as u64));
-        eprintln!("{kept} of {points} {noun} have run before ({}; --fresh forgets them)", state.path());
+        notes::tell(&format!("{kept} of {points} {noun} have run before ({}; --fresh forgets them)", state.path()));
     }
 }
 

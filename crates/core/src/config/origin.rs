@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value as Json;
+
 /// The kind of text that gave a key its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
     /// The preset of its section.
     Preset,
-    /// The shipped drive from which the file starts.
-    Shipped,
+    /// The drive from which the file starts.
+    Base,
     File,
     Set,
 }
@@ -21,8 +23,21 @@ pub(crate) struct Sources {
     pub origins: BTreeMap<String, Origin>,
     /// Preset of each section that has one.
     pub presets: BTreeMap<&'static str, String>,
-    /// Shipped drives from which the file starts, nearest first.
-    pub shipped: Vec<&'static str>,
+    /// Drives from which the file starts, nearest first: names of shipped ones, paths of others.
+    pub bases: Vec<String>,
+    /// What presets have put other values in the place of.
+    pub replaced: Vec<Replaced>,
+}
+
+/// A value that a drive gave beside its preset, until another preset took the section over.
+#[derive(Clone, Debug)]
+pub(crate) struct Replaced {
+    pub section: &'static str,
+    pub key: &'static str,
+    /// In the key's unit.
+    pub value: Json,
+    /// Whether the other preset was named on the command line.
+    pub is_set: bool,
 }
 
 impl Origin {
@@ -30,7 +45,7 @@ impl Origin {
         match self {
             Origin::Default => "default",
             Origin::Preset => "preset",
-            Origin::Shipped => "shipped",
+            Origin::Base => "base",
             Origin::File => "file",
             Origin::Set => "--set",
         }

@@ -29,6 +29,8 @@ pub(crate) trait Section {
     fn set(&mut self, key: &str, node: &Node) -> Result<(), KeyFault>;
     /// Value of each key in its unit, in the order of [`Section::keys`].
     fn values(&self) -> Vec<(&'static str, Json)>;
+    /// Bring every key back to its default.
+    fn reset(&mut self);
 }
 
 macro_rules! section {
@@ -93,6 +95,10 @@ macro_rules! section {
             fn values(&self) -> Vec<(&'static str, serde_json::Value)> {
                 use $crate::config::value::KeyType;
                 vec![$((stringify!($key), self.$field.write(stringify!($key))),)+]
+            }
+
+            fn reset(&mut self) {
+                *self = $section::default();
             }
         }
     };

@@ -1,6 +1,6 @@
 //! A drive with the text that it was read from.
 
-use super::{Override, shipped};
+use super::{Override, ReadFile, shipped};
 use crate::drive::Drive;
 use crate::problem::Problems;
 
@@ -11,25 +11,26 @@ pub struct Described {
     file: String,
     text: String,
     overrides: Vec<Override>,
+    others: ReadFile,
 }
 
 impl Described {
-    /// Read a drive file, as [`Drive::from_toml`] does.
+    /// Read a drive file, as [`Drive::from_files`] does.
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn read(file: &str, text: &str, overrides: &[Override]) -> Result<Described, Problems> {
-        let drive = Drive::from_toml(file, text, overrides)?;
-        Ok(Described { drive, file: file.into(), text: text.into(), overrides: overrides.to_vec() })
+    pub fn read(file: &str, text: &str, overrides: &[Override], others: ReadFile) -> Result<Described, Problems> {
+        let drive = Drive::from_files(file, text, overrides, others)?;
+        Ok(Described { drive, file: file.into(), text: text.into(), overrides: overrides.to_vec(), others })
     }
 
     /// The drive of this name that comes with the program.
     ///
     /// # Errors
     /// If there is none, and everything that is wrong with the overrides.
-    pub fn shipped(name: &str, overrides: &[Override]) -> Result<Described, Problems> {
+    pub fn shipped(name: &str, overrides: &[Override], others: ReadFile) -> Result<Described, Problems> {
         let shipped = shipped::find(name).ok_or_else(|| shipped::unknown(name))?;
-        Described::read(shipped.file, shipped.text, overrides)
+        Described::read(shipped.file, shipped.text, overrides, others)
     }
 
     /// The same with more overrides, which count before the earlier ones.
@@ -37,7 +38,7 @@ impl Described {
     /// # Errors
     /// Everything that is wrong with them.
     pub fn with(&self, overrides: &[Override]) -> Result<Described, Problems> {
-        Described::read(&self.file, &self.text, &[&self.overrides, overrides].concat())
+        Described::read(&self.file, &self.text, &[&self.overrides, overrides].concat(), self.others)
     }
 
     /// The drive.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value as Json;
 
-use crate::config::origin::Origin;
+use crate::config::origin::{Origin, Replaced};
 use crate::config::section::{Key, Section, full_name};
 use crate::config::value::{readable, unit};
 use crate::drive::Drive;
@@ -30,18 +30,40 @@ pub(super) fn explain(drive: &Drive) -> String {
         "" => format!("{}\n", drive.name),
         summary => format!("{}: {summary}\n", drive.name),
     };
-    if !drive.sources.shipped.is_empty() {
-        let _ = writeln!(text, "starts from the shipped drive {}", drive.sources.shipped.join(", from "));
+    if !drive.sources.bases.is_empty() {
+        let _ = writeln!(text, "starts from the drive {}", drive.sources.bases.join(", from "));
     }
     explain_section(&mut text, drive, &drive.header());
     for section in drive.sections() {
         let preset = drive.sources.presets.get(section.path());
         let preset = preset.map_or(String::new(), |name| format!(" (preset {name})"));
         let _ = writeln!(text, "\n[{}] {}{preset}", section.path(), section.about());
+        if let Some(replaced) = replaced(drive, section.path(), |_| true) {
+            let _ = writeln!(text, "  the preset replaces {replaced}");
+        }
         explain_section(&mut text, drive, section);
     }
     explain_fitted(&mut text, drive);
     text
+}
+
+/// See [`Drive::notes`].
+pub(super) fn notes(drive: &Drive) -> Vec<String> {
+    let sections = drive.sections().into_iter().map(|section| section.path());
+    let note = |section| {
+        let replaced = replaced(drive, section, |replaced| replaced.is_set)?;
+        let preset = drive.sources.presets.get(section)?;
+        Some(format!("{}: {section}.preset = {preset} replaces {replaced}", drive.name))
+    };
+    sections.filter_map(note).collect()
+}
+
+/// What the preset of a section replaces of what drives have said, as `key = value`.
+fn replaced(drive: &Drive, section: &str, which: fn(&Replaced) -> bool) -> Option<String> {
+    let of_section = drive.sources.replaced.iter().filter(|replaced| replaced.section == section && which(replaced));
+    let keys: Vec<String> =
+        of_section.map(|replaced| format!("{} = {}", replaced.key, shown(&replaced.value, ""))).collect();
+    (!keys.is_empty()).then(|| keys.join(", "))
 }
 
 fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section) {

@@ -4,6 +4,7 @@ mod checks;
 mod described;
 mod doubts;
 mod explain;
+mod layers;
 mod overrides;
 pub mod presets;
 mod reader;
@@ -13,6 +14,7 @@ pub mod shipped;
 mod tests;
 
 pub use described::Described;
+pub use layers::{ReadFile, no_files};
 pub use overrides::Override;
 
 use crate::config::section::{self, Section};
@@ -20,13 +22,28 @@ use crate::drive::Drive;
 use crate::problem::Problems;
 
 impl Drive {
-    /// Read a drive file. Values come, in rising order of precedence, from the schema's defaults, the presets
-    /// of sections, the shipped drive that `preset` names, the file, and `overrides` from first to last.
+    /// Read a drive file. Values come, in rising order of precedence, from the schema's defaults, the drive that
+    /// `preset` names, the file, and `overrides` from first to last. The preset of a section replaces everything that is
+    /// said of that section below it.
     ///
     /// # Errors
     /// Everything that is wrong with the file and the overrides, in that order.
     pub fn from_toml(file_name: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
-        reader::read(file_name, text, overrides)
+        Drive::from_files(file_name, text, overrides, no_files)
+    }
+
+    /// The same where presets may be files of one's own: a whole drive, or a section of it. Paths are relative to the
+    /// file that names them, and go to `others`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of the files and the overrides.
+    pub fn from_files(
+        file_name: &str,
+        text: &str,
+        overrides: &[Override],
+        others: ReadFile,
+    ) -> Result<Drive, Problems> {
+        reader::read(file_name, text, overrides, others)
     }
 
     /// A drive that comes with the program, by name.
@@ -39,6 +56,11 @@ impl Drive {
             Ok(drive) => Some(drive),
             Err(problems) => panic!("{problems}"),
         }
+    }
+
+    /// What presets on the command line have replaced of what the drive says, a line for each section.
+    pub fn notes(&self) -> Vec<String> {
+        explain::notes(self)
     }
 
     /// Every key with its value, where the value comes from, and its meaning, for a terminal 100 columns wide.

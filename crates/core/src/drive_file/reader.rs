@@ -1,18 +1,21 @@
 //! From texts to a drive: the layers of a description laid over each other, with all that is wrong in them.
 //!
-//! Layers, lowest first: shipped drives that `preset` names, the file, each `--set`. Presets of sections lie
-//! below them all; which preset a section has is said by the highest layer that names one.
+//! Layers, lowest first: drives that `preset` names, the file, each `--set`. Where a layer names a preset for a section,
+//! the section begins anew: nothing that lower layers say of it holds any longer, but for keys that are [`start::KEPT`].
+
+mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use super::checks;
 use super::doubts;
+use super::layers::{FILES_DEEP_MAX, Layer, ReadFile};
 use super::overrides::Override;
 use super::presets;
 use super::shipped::{self, Shipped};
 use crate::config::document::{self, Entry, Place, Table, Value};
-use crate::config::origin::Origin;
+use crate::config::origin::{Origin, Replaced};
 use crate::config::section::{Section, full_name};
 use crate::config::value::{self, KeyFault};
 use crate::config::{Cause, Doubt, faults, list};
@@ -21,25 +24,12 @@ use crate::problem::{Problem, Problems, printable};
 use crate::spelling;
 
 /// Read a drive file with overrides.
-pub(super) fn read(file: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
-    let document = document::parse(file, text);
-    let mut layers = vec![Layer { origin: Origin::File, table: document.table }];
-    layers.extend(overrides.iter().map(|given| Layer { origin: Origin::Set, table: given.table().clone() }));
-    let mut reader = DriveReader::new();
-    reader.read_default_marks();
-    reader.add_shipped(&mut layers);
-    reader.read_presets(&layers);
-    for (rank, layer) in layers.iter().enumerate() {
-        reader.read_layer(rank, layer);
-    }
+pub(super) fn read(file: &str, text: &str, overrides: &[Override], others: ReadFile) -> Result<Drive, Problems> {
+    let mut reader = DriveReader::new(others, 0);
+    let (layers, syntax) = reader.layers(file, text, overrides);
+    reader.read_layers(&layers);
     let files = files(file, &layers);
-    reader.finish(&files, document.problems)
-}
-
-/// One text of a description.
-struct Layer {
-    origin: Origin,
-    table: Table,
+    reader.finish(&files, syntax)
 }
 
 /// Who gave a key its value in effect.
@@ -62,6 +52,9 @@ struct Mark {
 const SUGGESTIONS_MAX: usize = 100;
 
 struct DriveReader {
+    others: ReadFile,
+    /// How many files this one is a part of.
+    depth: usize,
     header: Header,
     drive: Drive,
     problems: Vec<Problem>,
@@ -73,8 +66,10 @@ struct DriveReader {
 }
 
 impl DriveReader {
-    fn new() -> DriveReader {
+    fn new(others: ReadFile, depth: usize) -> DriveReader {
         DriveReader {
+            others,
+            depth,
             header: Header::default(),
             drive: Drive::blank(),
             problems: Vec::new(),
@@ -84,30 +79,70 @@ impl DriveReader {
         }
     }
 
-    /// Put the shipped drives below the layers that start from them.
-    fn add_shipped(&mut self, layers: &mut Vec<Layer>) {
-        let mut wanted = self.wanted_drive(layers);
-        while let Some(shipped) = wanted {
-            let depth = self.drive.sources.shipped.len();
-            assert!(depth < shipped::all().len(), "shipped drives start from each other");
-            let table = document::parse(shipped.file, shipped.text).table;
-            layers.insert(0, Layer { origin: Origin::Shipped, table });
-            self.drive.sources.shipped.push(shipped.name);
-            wanted = self.wanted_drive(&layers[..1]);
+    /// All texts of a description, and what is wrong with the syntax of its own.
+    fn layers(&mut self, file: &str, text: &str, overrides: &[Override]) -> (Vec<Layer>, Vec<Problem>) {
+        let document = document::parse(file, text);
+        let own = Layer { origin: Origin::File, file: Some(String::from(file)), table: document.table };
+        let given = overrides.iter().map(|given| (Origin::Set, given.table().clone()));
+        let given = given.map(|(origin, table)| Layer { origin, file: None, table });
+        let mut layers: Vec<Layer> = std::iter::once(own).chain(given).collect();
+        self.add_bases(&mut layers);
+        (layers, document.problems)
+    }
+
+    /// Put the drives from which the layers start below them.
+    fn add_bases(&mut self, layers: &mut Vec<Layer>) {
+        let mut base = self.base(layers);
+        while let Some((name, layer)) = base {
+            self.drive.sources.bases.push(name);
+            layers.insert(0, layer);
+            base = self.base(&layers[..1]);
         }
     }
 
-    /// The shipped drive that the highest layer with a `preset` names.
-    fn wanted_drive(&mut self, layers: &[Layer]) -> Option<Shipped> {
-        let mut wanted = None;
-        for entry in layers.iter().filter_map(|layer| document::entry(&layer.table, "preset")) {
-            wanted = value::text(&entry.node).ok().and_then(shipped::find);
-            if wanted.is_none() {
-                self.unknown_preset("preset", entry, shipped::names());
+    /// The drive that the highest layer with a `preset` names, and its name.
+    fn base(&mut self, layers: &[Layer]) -> Option<(String, Layer)> {
+        let mut base = None;
+        for layer in layers {
+            let Some(entry) = document::entry(&layer.table, "preset") else { continue };
+            base = match layer.path_in(entry) {
+                Some(path) => self.file_base(entry, path),
+                None => value::text(&entry.node).ok().and_then(shipped::find).map(shipped_base),
+            };
+            if base.is_none() {
                 self.faulty.insert(String::from("interface"));
+                if layer.path_in(entry).is_none() {
+                    self.unknown_preset("preset", entry, shipped::names());
+                }
             }
         }
-        wanted
+        base
+    }
+
+    fn file_base(&mut self, entry: &Entry, path: String) -> Option<(String, Layer)> {
+        let table = self.other(entry, &path, self.drive.sources.bases.len())?;
+        Some((path.clone(), Layer { origin: Origin::Base, file: Some(path), table }))
+    }
+
+    /// Another file, `further` files away from this one.
+    fn other(&mut self, entry: &Entry, path: &str, further: usize) -> Option<Table> {
+        if self.depth + further >= FILES_DEEP_MAX {
+            let found = format!("preset is {}: files start from each other", entry.node.quote);
+            self.problems.push(entry.place.problem(found, format!("at most {FILES_DEEP_MAX} files")));
+            return None;
+        }
+        match (self.others)(path) {
+            Ok(text) => {
+                let document = document::parse(path, &text);
+                self.problems.extend(document.problems);
+                Some(document.table)
+            }
+            Err(problem) => {
+                let found = format!("preset is {}: {}", entry.node.quote, problem.found);
+                self.problems.push(entry.place.problem(found, problem.allowed));
+                None
+            }
+        }
     }
 
     fn unknown_preset<'a>(&mut self, key: &str, entry: &Entry, known: impl Iterator<Item = &'a str>) {
@@ -125,31 +160,18 @@ impl DriveReader {
         }
     }
 
-    fn read_presets(&mut self, layers: &[Layer]) {
-        for path in self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>() {
-            if presets::has(path) {
-                self.read_preset(path, layers);
-            }
+    fn read_layers(&mut self, layers: &[Layer]) {
+        self.read_default_marks();
+        let given = layers.iter().filter(|layer| layer.origin == Origin::Set).count();
+        let (texts, given) = layers.split_at(layers.len() - given);
+        for rank in 0..texts.len() {
+            self.start_sections(layers, rank..rank + 1);
+            self.read_layer(rank, &layers[rank]);
         }
-    }
-
-    /// Start a section from the preset that the highest layer names.
-    fn read_preset(&mut self, path: &'static str, layers: &[Layer]) {
-        let rows = presets::rows(path);
-        let mut chosen = None;
-        for (rank, layer) in layers.iter().enumerate() {
-            let Some(entry) = preset_entry(layer, path) else {
-                continue;
-            };
-            let name = value::text(&entry.node).unwrap_or("");
-            chosen = document::entry(rows, name).map(|row| (rank, row));
-            if chosen.is_none() {
-                let names = rows.iter().map(|row| row.key.as_str());
-                self.unknown_preset(&full_name(path, "preset"), entry, names);
-            }
-        }
-        if let Some((rank, row)) = chosen {
-            self.read_row(path, rank, row);
+        // All of `--set` is one text: which of them names a preset does not matter.
+        self.start_sections(layers, texts.len()..layers.len());
+        for (place, layer) in given.iter().enumerate() {
+            self.read_layer(texts.len() + place, layer);
         }
     }
 
@@ -172,7 +194,7 @@ impl DriveReader {
             match entry.key.as_str() {
                 "preset" => {}
                 "fitted" | "assumed" => self.read_marks("", layer.origin, rank, entry),
-                "name" | "summary" if layer.origin == Origin::Shipped => {}
+                "name" | "summary" if layer.origin == Origin::Base => {}
                 path if self.section(path).is_some() => self.read_section(layer.origin, rank, entry),
                 _ => self.read_header(layer.origin, rank, entry),
             }
@@ -324,6 +346,13 @@ impl DriveReader {
         let (fitted, assumed): (Vec<Mark>, Vec<Mark>) = marks.into_iter().partition(|mark| mark.cause == Cause::Fitted);
         drive.fitted = fitted.into_iter().map(|mark| mark.doubt).collect();
         drive.assumed = assumed.into_iter().map(|mark| mark.doubt).collect();
+        let now = |of: &Replaced| {
+            let section = drive.sections().into_iter().find(|section| section.path() == of.section)?;
+            section.values().into_iter().find(|(key, _)| *key == of.key).map(|(_, value)| value)
+        };
+        let mut replaced = drive.sources.replaced.clone();
+        replaced.retain(|of| now(of).is_some_and(|value| value != of.value));
+        drive.sources.replaced = replaced;
         drive.sources.origins = settings.into_iter().map(|(key, setting)| (key, setting.origin)).collect();
         drive
     }
@@ -370,11 +399,10 @@ impl Mark {
     }
 }
 
-fn preset_entry<'a>(layer: &'a Layer, path: &str) -> Option<&'a Entry> {
-    match &document::entry(&layer.table, path)?.node.value {
-        Value::Table(keys) => document::entry(keys, "preset"),
-        _ => None,
-    }
+fn shipped_base(shipped: Shipped) -> (String, Layer) {
+    let table = document::parse(shipped.file, shipped.text).table;
+    let layer = Layer { origin: Origin::Base, file: Some(String::from(shipped.file)), table };
+    (String::from(shipped.name), layer)
 }
 
 fn place_of(problem: &Problem) -> (String, Option<usize>) {

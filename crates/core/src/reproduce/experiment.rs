@@ -2,7 +2,7 @@
 
 use super::{Facts, Reproduction, Row, RunSpec};
 use crate::drive::Drive;
-use crate::drive_file::{Described, Override};
+use crate::drive_file::{Described, Override, no_files};
 use crate::engine::simulation::Simulation;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems, all};
@@ -30,7 +30,7 @@ impl Run {
     fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<Run, Problems> {
         let mut overrides = all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
         overrides.extend_from_slice(moved);
-        let drive = Described::shipped(&spec.drive, &overrides)?.into_drive();
+        let drive = Described::shipped(&spec.drive, &overrides, no_files)?.into_drive();
         let mut jobs = Vec::new();
         for job in [Some(&spec.job), spec.beside.as_ref()].into_iter().flatten() {
             let options: Vec<(&str, &str)> = job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

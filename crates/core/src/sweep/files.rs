@@ -4,17 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{MAIN_SEPARATOR, Path};
 
 use super::Plan;
-use crate::drive_file::shipped;
-use crate::problem::{Problem, Problems};
+use crate::drive_file::{ReadFile, no_files, shipped};
+use crate::problem::Problems;
 use crate::workload::{JobFile, Trace, fio};
 
 /// The files that a plan names, read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Files {
     /// By the name in the plan: the path to tell in messages, and the text.
     pub drives: BTreeMap<String, (String, String)>,
     pub job: Option<JobFile>,
     pub traces: BTreeMap<String, Trace>,
+    /// How files are had from which drives start, or sections of them.
+    pub others: ReadFile,
+}
+
+impl Default for Files {
+    fn default() -> Files {
+        let (drives, traces) = Default::default();
+        Files { drives, job: None, traces, others: no_files }
+    }
 }
 
 impl Files {
@@ -27,11 +36,11 @@ impl Files {
         plan: &Plan,
         folder: &Path,
         at_hand: BTreeMap<String, (String, String)>,
-        text: impl Fn(&str) -> Result<String, Problem>,
+        text: ReadFile,
         trace: impl Fn(&str) -> Result<Trace, Problems>,
     ) -> Result<Files, Problems> {
         let path = |name: &str| folder.join(name).display().to_string();
-        let mut files = Files { drives: at_hand, ..Files::default() };
+        let mut files = Files { drives: at_hand, others: text, ..Files::default() };
         let mut problems = Problems::default();
         for wanted in plan.wanted_drives() {
             if files.drives.contains_key(wanted.name) {

@@ -178,7 +178,7 @@ impl Resolver<'_> {
             (None, Some(shipped)) => (shipped.file, shipped.text),
             (None, None) => panic!("the drive {name} of the plan has been read"),
         };
-        Drive::from_toml(file, text, &overrides)
+        Drive::from_files(file, text, &overrides, self.sweep.files.others)
     }
 }
 

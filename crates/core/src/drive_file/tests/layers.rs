@@ -1,9 +1,10 @@
 //! Which value wins, and what is remembered of where it came from.
 
-use super::super::{Drive, presets, shipped};
+use super::super::{Drive, Override, presets, shipped};
 use super::{messages, read, read_with};
 use crate::config::Wait;
 use crate::drive::Interface;
+use crate::problem::{Problem, Problems};
 use crate::time::Span;
 
 fn drive(text: &str, given: &[&str]) -> Drive {
@@ -85,11 +86,84 @@ fn a_preset_given_on_the_command_line_replaces_the_files() {
 }
 
 #[test]
-fn explicit_keys_survive_a_change_of_preset_and_preset_keys_do_not() {
-    let text = "interface = 'nvme'\n[media]\npreset = 'nand-slc'\nchannels = 3\n";
-    let drive = drive(text, &["media.preset=dram"]);
-    assert_eq!(drive.media.channels, 3);
-    assert_eq!(drive.media.read, Span::from_ns(50));
+fn a_preset_replaces_all_that_is_said_of_its_section_below_it_and_nothing_beside_or_above_it() {
+    let text = "interface = 'nvme'\n[media]\npreset = 'nand-slc'\nchannels = 3\nacknowledge = 'early'\n";
+    let replaced = drive(text, &["media.preset=dram"]);
+    assert_eq!(replaced.media, drive("interface = 'nvme'\nmedia.preset = 'dram'\n", &[]).media);
+    let kept = drive(text, &["media.read_ns=70", "media.preset=dram", "media.channels=5"]).media;
+    assert_eq!((kept.read, kept.channels), (Span::from_ns(70), 5), "the command line is one text");
+    let lanes = drive("preset = 'nvme-ssd-gen3'\n", &[]).link.lanes;
+    assert_eq!(lanes, 4, "its base has eight");
+    assert_eq!(drive("preset = 'pcie-pcm-next'\n", &["link.preset=gen5-x4"]).link.lanes, 4);
+}
+
+#[test]
+fn how_a_drives_threads_wait_is_no_matter_of_the_host() {
+    let waits = |text: &str| drive(text, &["host.preset=nehalem-2x4"]).host.wait;
+    assert_eq!(waits("preset = 'nvme'\n"), Wait::Sleep);
+    assert_eq!(waits("preset = 'nvme-polled'\n"), Wait::Spin);
+}
+
+#[test]
+fn what_a_preset_replaces_is_told() {
+    let moved = drive("preset = 'nvme-ssd-gen3'\n", &["link.preset=gen3-x4", "media.preset=dram"]);
+    let [note] = &moved.notes()[..] else { panic!("{:?}", moved.notes()) };
+    assert!(note.starts_with("drive: media.preset = dram replaces "), "{note}");
+    assert!(note.contains("capacity_mib = 1_144_409"), "{note}");
+    assert!(moved.explain().contains("capacity_mib = 1_144_409"), "{}", moved.explain());
+    let explained = Drive::shipped("nvme-ssd-gen3").unwrap();
+    assert!(explained.explain().contains("the preset replaces lanes = 8\n"), "{}", explained.explain());
+    assert!(explained.notes().is_empty(), "that is the drive's own doing");
+}
+
+/// Files in a folder `lab`, beside `lab/mine.toml`.
+fn lab(path: &str) -> Result<String, Problem> {
+    let text = match path {
+        "lab/base.toml" => {
+            "preset = 'nvme'\nname = 'base'\n[nvme]\nqueue_pairs = 3\n[media]\npreset = 'parts/cells.toml'\n"
+        }
+        "lab/parts/cells.toml" => {
+            "assumed = [{ key = 'media.read_ns', low = 1, high = 9, why = 'a guess' }]\n\
+             [media]\npreset = 'dram'\nread_ns = 5\n[link]\nlanes = 2\n"
+        }
+        "lab/round.toml" => "preset = 'round.toml'\n",
+        "lab/wrong.toml" => "interface = 'nvme'\n[media]\nreed_ns = 5\n",
+        _ => return Err(Problem::new(path, None, "cannot be read: no such file", "")),
+    };
+    Ok(String::from(text))
+}
+
+fn of_lab(text: &str, given: &[&str]) -> Result<Drive, Problems> {
+    let overrides: Vec<Override> = given.iter().map(|text| Override::parse(text).unwrap()).collect();
+    Drive::from_files("lab/mine.toml", text, &overrides, lab)
+}
+
+#[test]
+fn a_file_of_ones_own_is_a_preset_for_a_drive_and_for_its_sections() {
+    let whole = of_lab("preset = 'base.toml'\n[nvme]\nparse_ns = 7\n", &[]).unwrap();
+    assert_eq!((whole.name.as_str(), whole.nvme.queue_pairs, whole.nvme.parse), ("mine", 3, Span::from_ns(7)));
+    assert!(whole.explain().contains("starts from the drive lab/base.toml, from nvme\n"), "{}", whole.explain());
+    let cells = of_lab("interface = 'nvme'\n[media]\npreset = 'parts/cells.toml'\nchannels = 2\n", &[]).unwrap();
+    assert_eq!((cells.media.read, cells.media.channels, cells.link.lanes), (Span::from_ns(5), 2, whole.link.lanes));
+    assert_eq!(whole.media.read, cells.media.read);
+    for drive in [&whole, &cells] {
+        assert!(drive.assumed.iter().any(|mark| mark.key == "media.read_ns" && mark.why == "a guess"));
+    }
+    let given = of_lab("interface = 'nvme'\n", &["media.preset=lab/parts/cells.toml"]).unwrap();
+    assert_eq!(given.media.read, cells.media.read, "paths on the command line are relative to nothing");
+}
+
+#[test]
+fn what_is_wrong_with_other_files_is_told_at_its_place() {
+    let problems = |text: &str| of_lab(text, &[]).unwrap_err().to_string();
+    let nowhere = problems("preset = 'nowhere.toml'\n");
+    assert!(nowhere.starts_with("lab/mine.toml:1: preset is 'nowhere.toml': cannot be read"), "{nowhere}");
+    assert_eq!(nowhere.lines().count(), 1, "{nowhere}");
+    assert!(problems("preset = 'round.toml'\n").contains("lab/round.toml:1: preset is 'round.toml': files start from"));
+    let wrong = problems("interface = 'nvme'\n[media]\npreset = 'wrong.toml'\n");
+    assert!(wrong.contains("lab/wrong.toml:3: unknown key reed_ns in [media]"), "{wrong}");
+    let alone = read("preset = 'base.toml'\n").unwrap_err().to_string();
+    assert!(alone.contains("other files cannot be read here"), "{alone}");
 }
 
 #[test]
@@ -149,7 +223,7 @@ fn the_explanation_tells_where_each_value_comes_from() {
     assert_eq!(words("command_ns"), ["command_ns", "7", "ns", "file"]);
     assert_eq!(words("program_ns"), ["program_ns", "120_000", "ns", "preset"]);
     assert_eq!(words("hop_ns"), ["hop_ns", "150", "ns", "default"]);
-    assert_eq!(words("turnaround_ns"), ["turnaround_ns", "32", "ns", "shipped"]);
+    assert_eq!(words("turnaround_ns"), ["turnaround_ns", "32", "ns", "base"]);
     assert_eq!(words("interrupt_ns"), ["interrupt_ns", "3470", "ns", "*"]);
     assert!(explanation.contains("[media] The memory behind the controller. (preset pcm-lpddr2-nvm)"));
 }
