@@ -142,6 +142,19 @@ fn structured_replies_that_are_not_offered_are_unsupported_and_reads_get_simple_
 }
 
 #[test]
+fn a_client_too_many_is_told_so_when_it_asks_for_an_export() {
+    for option in [option::INFO, option::GO] {
+        let mut server = Server::new();
+        server.session = Session::refusing("too many");
+        server.say(&3u32.to_be_bytes());
+        server.say(&option_bytes(option::STRUCTURED_REPLY, b""));
+        server.say(&option_bytes(option, &info_data(b"disk")));
+        let heard = server.heard();
+        assert!(heard.ends_with(b"too many") && server.session.is_closed(), "{heard:?}");
+    }
+}
+
+#[test]
 fn the_oldest_option_gets_size_and_flags_and_a_wrong_name_ends_the_connection() {
     let mut server = Server::new();
     server.heard();

@@ -141,8 +141,8 @@ fn features_are_checked_and_forgotten_at_a_reset() {
         (set(9, 33), Status::INVALID_FIELD),
         (get(9, 33), Status::INVALID_FIELD),
         (set(4, 1 << 16), Status::INVALID_FIELD),
-        (get(0x0f, 0), Status::INVALID_FIELD),
-        (set(0x0f, 0), Status::INVALID_FIELD),
+        (get(0x0e, 0), Status::INVALID_FIELD),
+        (set(0x0e, 0), Status::INVALID_FIELD),
         (set(1 | 1 << 31, 0), Status::FEATURE_NOT_SAVEABLE),
         (get(1 | 1 << 8, 0), Status::INVALID_FIELD),
         (Fields { namespace: 1, ..set(1, 0) }, Status::FEATURE_NOT_OF_NAMESPACE),
@@ -159,6 +159,31 @@ fn features_are_checked_and_forgotten_at_a_reset() {
     assert_eq!(bench.get(0x1c), 0);
     bench.enable();
     assert_eq!(bench.administer(get(0x0b, 0)).result, 0);
+}
+
+#[test]
+fn a_host_may_want_to_be_watched_and_says_that_it_is_there() {
+    let mut bench = Bench::enabled();
+    let ask = |opcode, feature, value| Fields {
+        opcode,
+        prp: [DATA, 0],
+        dwords: [feature, value, 0, 0, 0, 0],
+        ..Fields::default()
+    };
+    assert_eq!(bench.administer(ask(admin::GET_FEATURES, 0x0f, 0)).result, 0);
+    assert_eq!(bench.controller.keep_alive(), None);
+    // The unit is a tenth of a second.
+    assert_eq!(bench.administer(ask(admin::SET_FEATURES, 0x0f, 250)).status, Status::SUCCESS);
+    assert_eq!(bench.administer(ask(admin::GET_FEATURES, 0x0f, 0)).result, 300);
+    let time = std::time::Duration::from_millis(300);
+    assert_eq!(
+        [bench.controller.keep_alive(), bench.controller.keep_alive()],
+        [Some((time, true)), Some((time, false))]
+    );
+    assert_eq!(bench.administer(ask(admin::KEEP_ALIVE, 0, 0)).status, Status::SUCCESS);
+    assert_eq!(bench.controller.keep_alive(), Some((time, true)));
+    bench.set(0x14, 0);
+    assert_eq!(bench.controller.keep_alive(), None);
 }
 
 #[test]

@@ -48,6 +48,18 @@ fn a_new_store_reads_zeros_and_takes_no_space() {
 }
 
 #[test]
+fn a_store_that_no_file_system_holds_leaves_nothing_behind() {
+    let path = path("too-large");
+    let too_large = Geometry { capacity_bytes: 1 << 62, block_bytes: 512 };
+    assert!(Store::open(&path, too_large).is_err());
+    assert!(!path.exists());
+    // A file that was there is as empty as before.
+    File::create(&path).unwrap();
+    assert_eq!(refusal(&path, too_large).split(':').next(), Some("FILE"));
+    Store::open(&path, GEOMETRY).unwrap();
+}
+
+#[test]
 fn words_are_lent_where_they_are_always_in_memory_and_not_from_a_file() {
     let store = Store::in_memory(GEOMETRY).unwrap();
     store.write(4096, &[0x11; 512]).unwrap();

@@ -295,6 +295,28 @@ fn memory_is_mapped_and_taken_away_as_often_as_firmware_likes() {
 }
 
 #[test]
+fn a_client_that_says_nothing_holds_nobody_up() {
+    let server = serve("silent", false, Wait::Block);
+    let silent = Client::connect(&server.path);
+    attach(&server.path);
+    assert!(silent.next().is_err());
+}
+
+#[test]
+fn a_host_that_wants_to_be_watched_and_falls_silent_finds_its_controller_fatal() {
+    let server = serve("keep-alive", false, Wait::Block);
+    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+    driver.administer(admin::SET_FEATURES, 0, 0, [0x0f, 300, 0, 0, 0, 0]);
+    for _ in 0..5 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        driver.administer(admin::KEEP_ALIVE, 0, 0, [0; 6]);
+    }
+    assert_eq!(driver.client.register(0x1c) & 2, 0);
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    assert_eq!(driver.client.register(0x1c) & 2, 2);
+}
+
+#[test]
 fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
     let server = serve("nonsense", false, Wait::Spin);
     let client = attach(&server.path);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phaselink_core::ledger::Latency;
 use phaselink_core::problem::Problem;
@@ -12,8 +12,10 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::device::Device;
 use crate::device::tally::Tally;
 
-/// A client that says nothing for so long is let go.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// A client that has not asked whole by then is let go.
+const PATIENCE: Duration = Duration::from_millis(999);
+/// Clients that may be about to ask; one more takes the place of the one that came first.
+const CLIENTS_MAX: usize = 64;
 /// The head of a request; whatever follows is not read.
 const REQUEST_BYTES_MAX: usize = 4096;
 const QUANTILES: [(&str, f64); 3] = [("0.5", 50.0), ("0.99", 99.0), ("0.999", 99.9)];
@@ -33,44 +35,71 @@ pub fn bind(address: &str) -> Result<TcpListener, Problem> {
     listener.map_err(|error| problem(format!("{parsed} cannot be served: {error}"), ""))
 }
 
-/// Answer every request with the metrics, until the device is told to stop.
+/// A client that has not asked whole yet.
+struct Asking {
+    stream: TcpStream,
+    head: Vec<u8>,
+    since: Instant,
+}
+
+/// Answer every request with the metrics, until the device is told to stop. Nobody who is slow to ask, or to listen, holds
+/// up others.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
 pub fn serve(listener: &TcpListener, device: &Device) -> io::Result<()> {
+    let mut asking: Vec<Asking> = Vec::new();
     while !device.stop.is_requested() {
-        let mut sockets = [PollFd::new(listener, PollFlags::IN), PollFd::new(&*device.stop, PollFlags::IN)];
-        match rustix::event::poll(&mut sockets, None::<&Timespec>) {
+        let mut sockets = vec![PollFd::new(listener, PollFlags::IN), PollFd::new(&*device.stop, PollFlags::IN)];
+        sockets.extend(asking.iter().map(|one| PollFd::new(&one.stream, PollFlags::IN)));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
+        match rustix::event::poll(&mut sockets, Some(&timeout).filter(|_| !asking.is_empty())) {
             Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
-        if let Ok((stream, _)) = listener.accept() {
-            // A client that leaves before its answer does not want it.
-            let _ = answer(&stream, &text(&device.tallies.sum()));
+        asking.retain_mut(|one| one.since.elapsed() < PATIENCE && one.go_on(device).unwrap_or(false));
+        if let Ok((stream, _)) = listener.accept()
+            && stream.set_nonblocking(true).is_ok()
+        {
+            if asking.len() == CLIENTS_MAX {
+                asking.remove(0);
+            }
+            asking.push(Asking { stream, head: Vec::new(), since: Instant::now() });
         }
     }
     Ok(())
 }
 
-fn answer(mut stream: &TcpStream, body: &str) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut head = Vec::new();
-    let mut piece = [0; 512];
-    while head.len() < REQUEST_BYTES_MAX && !head.windows(4).any(|four| four == b"\r\n\r\n") {
-        match stream.read(&mut piece)? {
-            0 => break,
-            bytes => head.extend(&piece[..bytes]),
+impl Asking {
+    /// Read what has come, and answer once the question is whole; whether more is to come.
+    fn go_on(&mut self, device: &Device) -> io::Result<bool> {
+        let mut piece = [0; 512];
+        loop {
+            match (&self.stream).read(&mut piece) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Ok(0) => return Ok(false),
+                other => self.head.extend(&piece[..other?]),
+            }
+            if self.head.windows(4).any(|four| four == b"\r\n\r\n") {
+                // An answer fits the socket's buffer. A client that leaves before it does not want it.
+                answer(&self.stream, &self.head, &text(&device.tallies.sum()))?;
+                return Ok(false);
+            }
+            if self.head.len() >= REQUEST_BYTES_MAX {
+                return Ok(false);
+            }
         }
     }
+}
+
+fn answer(mut stream: &TcpStream, head: &[u8], body: &str) -> io::Result<()> {
     let status = if head.starts_with(b"GET ") { "200 OK" } else { "405 Method Not Allowed" };
     let kind = "text/plain; version=0.0.4";
     let length = body.len();
-    write!(
-        stream,
+    let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
+    );
+    stream.write_all(answer.as_bytes())
 }
 
 /// The metrics as text.

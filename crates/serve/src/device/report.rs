@@ -37,6 +37,9 @@ pub fn is_trusted(lag: &Latency, tolerance: Span) -> bool {
 
 /// The lag as a table, with the verdict.
 pub fn lag_text(lag: &Latency, tolerance: Span) -> String {
+    if lag.count() == 0 {
+        return String::from("No request has been timed: whether the clock keeps up is not known.\n");
+    }
     let mut table = Table::new().left("lag").right("mean").right("p50").right("p99").right("p99.9").right("max");
     let known = |percent| lag.known_percentile(percent).map_or(String::from("unknown"), units::span);
     table.row([
@@ -71,7 +74,7 @@ pub fn lag_json(lag: &Latency, tolerance: Span) -> Value {
         "p99_9_ns": known(99.9),
         "max_ns": lag.max().as_ns(),
         "tolerance_ns": tolerance.as_ns(),
-        "trusted": is_trusted(lag, tolerance),
+        "trusted": (lag.count() > 0).then(|| is_trusted(lag, tolerance)),
     })
 }
 

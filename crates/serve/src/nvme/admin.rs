@@ -44,6 +44,10 @@ impl Controller {
             admin::DELETE_COMPLETION_QUEUE => self.delete_completion_queue(command).map(done),
             admin::ABORT => Ok(Answer::Done(self.abort(command, host))),
             admin::ASYNC_EVENT_REQUEST => self.events.request(command.command_id).map(|()| Answer::Later),
+            admin::KEEP_ALIVE => {
+                self.heard = true;
+                Ok(Answer::Done(0))
+            }
             admin::DOORBELL_BUFFER_CONFIG => self.share_doorbells(command, host).map(done),
             _ => Err(Status::INVALID_OPCODE),
         }
@@ -109,6 +113,8 @@ impl Controller {
         }
         let has_queues = self.has_io_queues();
         let result = self.features.set(feature, value, has_queues)?;
+        // A new time begins with its being set, too.
+        self.heard = true;
         self.look_at_temperature();
         Ok(result)
     }

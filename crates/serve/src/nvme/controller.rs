@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::completion::{Done, refusal};
@@ -32,6 +33,8 @@ pub struct Controller {
     pub(super) shadow: Option<Shadow>,
     /// Something has been posted since the host was last interrupted.
     interrupt_pending: bool,
+    /// The host has said that it is there.
+    pub(super) heard: bool,
     /// Submission queues so far.
     pub(super) generations: u32,
     /// One more than the highest number of a queue that is there.
@@ -72,6 +75,7 @@ impl Controller {
             journal: Journal::default(),
             shadow: None,
             interrupt_pending: false,
+            heard: false,
             generations: 0,
             queues_end: 0,
             under_way: vec![0; QUEUE_PAIRS_MAX + 1],
@@ -81,6 +85,20 @@ impl Controller {
     /// The client has gone, or the power: only the journal stays.
     pub fn power_off(&mut self) {
         self.disable();
+    }
+
+    /// Time within which the host has to say that it is there, if it wants to be watched; and whether it has said so
+    /// since the last look.
+    pub fn keep_alive(&mut self) -> Option<(Duration, bool)> {
+        let heard = std::mem::take(&mut self.heard);
+        let time = Duration::from_millis(self.features.keep_alive_ms.into());
+        (self.is_enabled && !time.is_zero()).then_some((time, heard))
+    }
+
+    /// The host has not said so in time: section 3.9, it is fatal.
+    pub fn give_up(&mut self, host: &mut impl Host) {
+        self.features.keep_alive_ms = 0;
+        self.fail(host);
     }
 
     /// Numbers of the queues to look at, the admin queue first; not all of them need to be there.

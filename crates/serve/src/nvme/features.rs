@@ -4,7 +4,7 @@
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::{TEMPERATURE_KELVIN, vectors};
+use super::{KEEP_ALIVE_TENTHS, TEMPERATURE_KELVIN, vectors};
 
 /// Feature identifiers (figure 317).
 mod id {
@@ -18,11 +18,12 @@ mod id {
     pub const VECTOR: u8 = 0x09;
     pub const ATOMICITY: u8 = 0x0a;
     pub const EVENTS: u8 = 0x0b;
+    pub const KEEP_ALIVE: u8 = 0x0f;
     pub const HOST_BEHAVIOR: u8 = 0x16;
 }
 
 /// Those that are supported.
-pub const ALL: [u8; 11] = [
+pub const ALL: [u8; 12] = [
     id::ARBITRATION,
     id::POWER,
     id::TEMPERATURE,
@@ -33,6 +34,7 @@ pub const ALL: [u8; 11] = [
     id::VECTOR,
     id::ATOMICITY,
     id::EVENTS,
+    id::KEEP_ALIVE,
     id::HOST_BEHAVIOR,
 ];
 /// Host Behavior Support: the only one that has a structure in memory (figure 355).
@@ -56,6 +58,8 @@ pub struct Features {
     coalescing_disabled: u64,
     atomicity: u32,
     events: u32,
+    /// Milliseconds within which the host says again that it is there, in whole units (section 5.27.1.12); 0 for ever.
+    pub keep_alive_ms: u32,
     pub host_behavior: [u8; HOST_BEHAVIOR_BYTES],
     queues: u32,
     limits: Limits,
@@ -74,6 +78,7 @@ impl Features {
             coalescing_disabled: 0,
             atomicity: 0,
             events: 0,
+            keep_alive_ms: 0,
             host_behavior: [0; HOST_BEHAVIOR_BYTES],
             queues: limits.queues_field(),
             limits: *limits,
@@ -100,6 +105,7 @@ impl Features {
             }
             id::ATOMICITY => Ok(self.atomicity),
             id::EVENTS => Ok(self.events),
+            id::KEEP_ALIVE => Ok(self.keep_alive_ms),
             id::HOST_BEHAVIOR => Ok(0),
             _ => Err(Status::INVALID_FIELD),
         }
@@ -126,6 +132,11 @@ impl Features {
             }
             id::ATOMICITY => self.atomicity = value & 1,
             id::EVENTS => self.events = value,
+            // The value is rounded up to the unit, and what the host may ask for later is the rounded one.
+            id::KEEP_ALIVE => {
+                let unit_ms = u32::from(KEEP_ALIVE_TENTHS) * 100;
+                self.keep_alive_ms = value.div_ceil(unit_ms).saturating_mul(unit_ms);
+            }
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(0)

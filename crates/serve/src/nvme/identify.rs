@@ -96,6 +96,7 @@ impl Identity {
         page[262] = LOGGED_ERRORS as u8 - 1;
         put(page, 266, WARNING_KELVIN.to_le_bytes());
         put(page, 268, CRITICAL_KELVIN.to_le_bytes());
+        put(page, 320, super::KEEP_ALIVE_TENTHS.to_le_bytes());
         // Sizes of entries, least and most (SQES, CQES).
         page[512] = 0x66;
         page[513] = 0x44;

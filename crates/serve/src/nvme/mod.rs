@@ -62,7 +62,7 @@ const LOGGED_ERRORS: usize = 16;
 const TEMPERATURE_KELVIN: u16 = 300;
 
 /// Opcodes of all admin commands that the controller knows.
-pub const ADMIN_COMMANDS: [u8; 11] = [
+pub const ADMIN_COMMANDS: [u8; 12] = [
     opcode::DELETE_SUBMISSION_QUEUE,
     opcode::CREATE_SUBMISSION_QUEUE,
     opcode::GET_LOG_PAGE,
@@ -73,5 +73,9 @@ pub const ADMIN_COMMANDS: [u8; 11] = [
     opcode::SET_FEATURES,
     opcode::GET_FEATURES,
     opcode::ASYNC_EVENT_REQUEST,
+    opcode::KEEP_ALIVE,
     opcode::DOORBELL_BUFFER_CONFIG,
 ];
+
+/// KAS: the unit in which Keep Alive counts, in tenths of a second.
+const KEEP_ALIVE_TENTHS: u16 = 1;

@@ -63,6 +63,7 @@ impl Protocol for Capi {
             queue_entries: 1 << 16,
             block_bytes: spec::LINE_BYTES,
             write_block_bytes: spec::LINE_BYTES,
+            transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "",
         }
     }

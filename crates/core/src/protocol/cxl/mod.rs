@@ -68,6 +68,7 @@ impl Protocol for Cxl {
             queue_entries: 1 << 16,
             block_bytes: LINE_BYTES,
             write_block_bytes: LINE_BYTES,
+            transfer_bytes: LINE_BYTES,
             queue_keys: "",
         }
     }

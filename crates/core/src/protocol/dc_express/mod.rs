@@ -50,6 +50,7 @@ impl Protocol for DcExpress {
             queue_entries: drive.nvme.queue_entries.min(self.queue_entries),
             block_bytes: 4,
             write_block_bytes: drive.nvme.block_bytes,
+            transfer_bytes: drive.nvme.max_transfer_kib * 1024,
             queue_keys: "queue_pairs or queue_entries, both of [nvme] and [dc_express]",
         }
     }

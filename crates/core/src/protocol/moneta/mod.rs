@@ -52,6 +52,7 @@ impl Protocol for Moneta {
             queue_entries: u16::MAX.into(),
             block_bytes: spec::BLOCK_BYTES,
             write_block_bytes: drive.nvme.block_bytes,
+            transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "",
         }
     }

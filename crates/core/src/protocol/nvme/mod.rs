@@ -51,6 +51,7 @@ impl Protocol for Nvme {
             queue_entries: self.queue_entries,
             block_bytes: self.block_bytes,
             write_block_bytes: self.block_bytes,
+            transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "nvme.queue_pairs or nvme.queue_entries",
         }
     }

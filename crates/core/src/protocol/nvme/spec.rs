@@ -33,6 +33,7 @@ pub mod admin {
     pub const SET_FEATURES: u8 = 0x09;
     pub const GET_FEATURES: u8 = 0x0a;
     pub const ASYNC_EVENT_REQUEST: u8 = 0x0c;
+    pub const KEEP_ALIVE: u8 = 0x18;
     pub const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
 }
 

@@ -57,6 +57,7 @@ impl Protocol for Pss {
             queue_entries: u16::MAX.into(),
             block_bytes: spec::SECTOR_BYTES,
             write_block_bytes: spec::SECTOR_BYTES,
+            transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "",
         }
     }

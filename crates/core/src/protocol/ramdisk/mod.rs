@@ -51,6 +51,7 @@ impl Protocol for Ramdisk {
             queue_entries: u16::MAX.into(),
             block_bytes: command::BLOCK_BYTES,
             write_block_bytes: command::BLOCK_BYTES,
+            transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "",
         }
     }

@@ -12,6 +12,9 @@ use std::collections::BTreeMap;
 /// Most threads of one run, over all jobs.
 pub const THREADS_MAX: u64 = 65536;
 
+/// Most parts of requests under way in one run. Each takes 470 bytes (measured), so that these take half a gibibyte.
+const PARTS_MAX: u64 = 1 << 20;
+
 /// What a drive and its queues can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -24,6 +27,8 @@ pub struct Limits {
     pub block_bytes: u32,
     /// The same for writes, and for everything in jobs that write.
     pub write_block_bytes: u32,
+    /// Data of one command: a larger request is cut into parts, each of which takes memory while it is under way.
+    pub transfer_bytes: u32,
     /// The keys of a drive that give it more queues or longer ones, as a message names them; empty if there are none.
     pub queue_keys: &'static str,
 }
@@ -97,6 +102,13 @@ impl Job {
         self.size.unwrap_or(capacity_bytes.saturating_sub(self.offset))
     }
 
+    /// Parts of its requests that may be under way at a time.
+    fn parts_under_way(&self, limits: &Limits) -> u64 {
+        let largest = self.sizes().into_iter().max().unwrap_or(0);
+        let parts = u64::from(largest.div_ceil(limits.transfer_bytes).max(1));
+        parts.saturating_mul(u64::from(self.threads) * u64::from(self.iodepth))
+    }
+
     /// Everything that keeps this job from running within `limits`.
     pub fn problems(&self, place: &JobPlace, limits: &Limits) -> Vec<Problem> {
         let findings = CHECKS.iter().filter_map(|check| check(self, limits));
@@ -131,12 +143,20 @@ fn write_granularity(job: &Job, limits: &Limits) -> Option<Finding> {
     Some(("bs", found, format!("multiples of {block_bytes} bytes in jobs that write")))
 }
 
-/// What keeps these jobs from running side by side: too many threads, or a queue that would overflow.
+/// What keeps these jobs from running side by side: too many threads, more under way than memory should hold, or a queue
+/// that would overflow.
 pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec<Problem> {
     let threads: u64 = jobs.iter().map(|job| u64::from(job.threads)).sum();
     if threads > THREADS_MAX {
         let found = format!("all jobs together have {threads} threads (numjobs)");
         return vec![place.problem("numjobs", found, format!("at most {THREADS_MAX}"))];
+    }
+    let parts = jobs.iter().fold(0, |sum: u64, job| sum.saturating_add(job.parts_under_way(limits)));
+    if parts > PARTS_MAX {
+        let part_bytes = limits.transfer_bytes;
+        let found = format!("all jobs together have up to {parts} parts of requests under way (bs, iodepth, numjobs)");
+        let allowed = format!("at most {PARTS_MAX}, and this drive cuts requests into parts of {part_bytes} bytes");
+        return vec![place.problem("bs", found, allowed)];
     }
     let slots = u64::from(limits.queue_slots());
     match fullest_queue(jobs, limits.queue_pairs) {

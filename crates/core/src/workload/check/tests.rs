@@ -11,6 +11,7 @@ const LIMITS: Limits = Limits {
     queue_entries: 64,
     block_bytes: 1,
     write_block_bytes: 1,
+    transfer_bytes: 4096,
     queue_keys: "",
 };
 
@@ -144,6 +145,19 @@ fn a_queue_shared_by_too_many_threads_is_found() {
 fn too_many_threads_of_all_jobs_are_found() {
     let jobs = [Job { threads: 65536, ..right() }, right()];
     assert!(text(problems_together(&jobs, &JobPlace::default(), &LIMITS)).contains("65537 threads"));
+}
+
+#[test]
+fn more_under_way_than_memory_should_hold_is_found_at_its_boundary() {
+    let limits = Limits { capacity_bytes: 1 << 40, transfer_bytes: 64, queue_entries: 1 << 16, ..LIMITS };
+    let job = |bytes| {
+        let shares = vec![BlockShare { bytes, percent: 100.0 }];
+        Job { threads: 4, iodepth: 16, read_blocks: shares, ..right() }
+    };
+    // 64 requests of 16384 parts each.
+    assert_eq!(problems_together(&[job(1 << 20)], &JobPlace::default(), &limits), []);
+    let text = text(problems_together(&[job((1 << 20) + 1)], &JobPlace::default(), &limits));
+    assert!(text.contains("1048640 parts") && text.contains("at most 1048576") && text.contains("64 bytes"), "{text}");
 }
 
 #[test]

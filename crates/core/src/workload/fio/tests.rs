@@ -13,6 +13,7 @@ const LIMITS: Limits = Limits {
     queue_entries: 128,
     block_bytes: 1,
     write_block_bytes: 1,
+    transfer_bytes: 4096,
     queue_keys: "",
 };
 
@@ -165,6 +166,7 @@ fn the_examples_are_right() {
         queue_entries: 1024,
         block_bytes: 1,
         write_block_bytes: 1,
+        transfer_bytes: 4096,
         queue_keys: "",
     };
     for (text, jobs) in [

@@ -249,6 +249,7 @@ fn flags_and_job_files_read_the_same_job() {
             queue_entries: 64,
             block_bytes: 1,
             write_block_bytes: 1,
+            transfer_bytes: 4096,
             queue_keys: "",
         };
         file.resolve(&limits, &Default::default()).expect("fits")

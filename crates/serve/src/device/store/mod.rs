@@ -332,8 +332,19 @@ fn open(path: &Path, geometry: Geometry) -> Result<Store, Refusal> {
     // A file beyond the process's limit (RLIMIT_FSIZE) is to be an error, and not the end of the process.
     // SAFETY: no handler is installed, so that none can run.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let is_new = !path.exists();
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     lock(&file)?;
+    let was_empty = file.metadata()?.len() == 0;
+    let opened = file.try_clone().map_err(Refusal::from).and_then(|file| open_locked(file, geometry));
+    if opened.is_err() && was_empty {
+        // What is half made would be in the way of the next attempt. Where that cannot be helped, it can be completed.
+        let _ = if is_new { std::fs::remove_file(path) } else { file.set_len(0) };
+    }
+    opened
+}
+
+fn open_locked(file: File, geometry: Geometry) -> Result<Store, Refusal> {
     let data_start = header::check_or_create(&file, geometry)?;
     // SAFETY of the mapping's contents: whoever changes the file behind the server's back changes what guests read.
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;

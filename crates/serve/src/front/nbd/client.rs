@@ -65,7 +65,12 @@ impl Client {
                     }
                 }
                 reply::UNKNOWN => return Err(io::Error::other(format!("there is no export `{name}`"))),
-                _ => return Err(io::Error::other("the server refuses the export")),
+                _ => {
+                    // Whatever it says: printable, and short.
+                    let reason: String =
+                        String::from_utf8_lossy(&data).chars().take(200).flat_map(char::escape_debug).collect();
+                    return Err(io::Error::other(format!("the server refuses the export: {reason}")));
+                }
             }
         }
     }

@@ -23,6 +23,8 @@ pub struct Handshake {
     state: State,
     no_zeroes: bool,
     structured: bool,
+    /// Why the client is to be told to go, if it is.
+    refusal: Option<&'static str>,
 }
 
 /// What comes after the bytes so far.
@@ -40,7 +42,12 @@ impl Handshake {
     /// A handshake with its greeting, which goes to `output`.
     pub fn begin(output: &mut Vec<u8>) -> Handshake {
         output.extend(wire::greeting());
-        Handshake { state: State::ClientFlags, no_zeroes: false, structured: false }
+        Handshake { state: State::ClientFlags, no_zeroes: false, structured: false, refusal: None }
+    }
+
+    /// Whoever asks for an export is told why there is none for it.
+    pub fn refuse(&mut self, reason: &'static str) {
+        self.refusal = Some(reason);
     }
 
     /// Go on with `input`: how many bytes of it have been used, and what comes next.
@@ -103,6 +110,14 @@ impl Handshake {
 
     fn answer(&mut self, header: OptionHeader, data: &[u8], export: &Export, output: &mut Vec<u8>) -> Progress {
         let OptionHeader { option, .. } = header;
+        if let Some(reason) = self.refusal.filter(|_| matches!(option, option::EXPORT_NAME | option::INFO | option::GO))
+        {
+            // The oldest way to choose an export has no room for a reason.
+            if option != option::EXPORT_NAME {
+                wire::option_reply(output, option, reply::POLICY, reason.as_bytes());
+            }
+            return Progress::Closed(Some(reason));
+        }
         match option {
             option::EXPORT_NAME => return self.export_name(data, export, output),
             option::ABORT => {

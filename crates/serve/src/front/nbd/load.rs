@@ -35,6 +35,7 @@ impl Target for Uri {
             queue_entries,
             block_bytes,
             write_block_bytes: block_bytes,
+            transfer_bytes: u32::MAX,
             queue_keys: "",
         })
     }

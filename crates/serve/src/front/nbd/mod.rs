@@ -23,6 +23,7 @@ pub mod uri;
 pub mod wire;
 
 use std::io;
+use std::time::Duration;
 
 use phaselink_core::ledger::Outcome;
 use phaselink_core::time::Span;
@@ -32,12 +33,19 @@ use crate::device::tally::Tally;
 use crate::model::wall::Clock;
 use export::{Command, Export};
 use model::Model;
-use session::Wanted;
+use session::{Session, Wanted};
 use socket::{Listener, Stream};
 use uri::{Address, Uri};
 
 /// Connections of one server, over all its addresses. Each holds at most two messages of 32 MiB.
 pub const CONNECTIONS_MAX: usize = 64;
+
+/// Connections beside them whose clients are told that there are too many.
+const REFUSED_MAX: usize = 64;
+/// What they are told.
+const TOO_MANY: &str = "the server has as many connections as it takes (64)";
+/// A client that has not chosen its export by then is let go: it holds the place of another.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 
 const SIMPLE_REPLIES: &str = "no-sr";
 
@@ -82,11 +90,15 @@ pub struct ExportSocket {
 }
 
 impl ExportSocket {
-    /// The next client, if one is waiting and there are not too many `open` connections.
-    fn accept(&self, open: usize) -> Option<Stream> {
-        // A connection that fails before it is made is the client's loss, and so is one too many.
+    /// The next client, if one is waiting; with `open` connections already, it may only be told that there are too many.
+    fn accept(&self, open: usize) -> Option<(Stream, Session)> {
+        // A connection that fails before it is made is the client's loss.
         let stream = self.listener.accept().ok().flatten()?;
-        (open < CONNECTIONS_MAX).then_some(stream)
+        match open {
+            0..CONNECTIONS_MAX => Some((stream, Session::begin())),
+            _ if open < CONNECTIONS_MAX + REFUSED_MAX => Some((stream, Session::refusing(TOO_MANY))),
+            _ => None,
+        }
     }
 }
 

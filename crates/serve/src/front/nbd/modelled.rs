@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phaselink_core::engine::Completed;
 use phaselink_core::request::{Io, Op};
@@ -21,7 +21,7 @@ use super::model::Model;
 use super::session::{Session, Wanted, change, status};
 use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
-use super::{ExportSocket, count};
+use super::{ExportSocket, HANDSHAKE_MAX, count};
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::tally::{Tally, locked};
@@ -35,6 +35,7 @@ const UNDER_WAY_MAX: usize = 1024;
 struct Client {
     stream: Stream,
     session: Session,
+    came: Instant,
     /// Place of what it uses among the exports.
     export: usize,
     /// Whose turn among the modelled threads it is to ask for it.
@@ -60,6 +61,8 @@ struct Server<'a> {
     /// By number; numbers are never used again, so that a request whose client has gone finds nobody.
     clients: BTreeMap<u64, Client>,
     clients_ever: u64,
+    /// When clients that do not choose their export were looked for last.
+    looked_for_silent: Instant,
     /// By token.
     requests: Table<Option<UnderWay>>,
     flusher: Flusher<Saved>,
@@ -87,6 +90,7 @@ pub fn serve(device: &Device, served: &[ExportSocket], model: Model<'_>, wait: W
             model,
             clients: BTreeMap::new(),
             clients_ever: 0,
+            looked_for_silent: Instant::now(),
             requests: Table::default(),
             flusher,
             tally: device.tallies.open(),
@@ -108,6 +112,10 @@ impl Server<'_> {
                 self.on_saved(client, &wanted, status(flushed));
             }
             self.look(wait)?;
+            if self.looked_for_silent.elapsed() > SLEEP_MAX {
+                self.looked_for_silent = Instant::now();
+                self.clients.retain(|_, client| !client.is_silent());
+            }
         }
         Ok(())
     }
@@ -154,12 +162,12 @@ impl Server<'_> {
 
     fn accept(&mut self) {
         for (export, one) in self.served.iter().enumerate() {
-            let Some(stream) = one.accept(self.clients.len()) else { continue };
+            let Some((stream, session)) = one.accept(self.clients.len()) else { continue };
             let number = self.clients_ever;
             self.clients_ever += 1;
             let turn = self.model.next_turn();
-            let session = Session::begin();
-            let client = Client { stream, session, export, turn, under_way: 0, bytes_under_way: 0 };
+            let came = Instant::now();
+            let client = Client { stream, session, came, export, turn, under_way: 0, bytes_under_way: 0 };
             self.clients.insert(number, client);
             self.on_ready(number);
         }
@@ -299,6 +307,11 @@ impl Client {
         flags.set(PollFlags::IN, self.may_ask() && !self.session.is_closed());
         flags.set(PollFlags::OUT, !self.session.output.is_empty());
         PollFd::from_borrowed_fd(self.stream.as_fd(), flags)
+    }
+
+    /// Whether it has taken too long to choose its export.
+    fn is_silent(&self) -> bool {
+        self.session.is_shaking_hands() && self.came.elapsed() > HANDSHAKE_MAX
     }
 
     /// Whether its share of the server's memory has room for another request.

@@ -48,6 +48,20 @@ impl Session {
         Session { phase, input: Buffer::with_room(INPUT_BYTES), output, needs: 1 }
     }
 
+    /// A new connection whose client is told why it cannot be served.
+    pub fn refusing(reason: &'static str) -> Session {
+        let mut session = Session::begin();
+        if let Phase::Handshake(handshake) = &mut session.phase {
+            handshake.refuse(reason);
+        }
+        session
+    }
+
+    /// Whether the client has not chosen its export yet.
+    pub fn is_shaking_hands(&self) -> bool {
+        matches!(self.phase, Phase::Handshake(_))
+    }
+
     /// Whether the connection is to be closed, once the output is sent.
     pub fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)

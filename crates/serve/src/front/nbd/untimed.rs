@@ -24,7 +24,7 @@ use super::export::{Command, Export};
 use super::session::{Session, Wanted, apply};
 use super::socket::Stream;
 use super::wire::Status;
-use super::{ExportSocket, count};
+use super::{ExportSocket, HANDSHAKE_MAX, count};
 use crate::device::tally::{Tally, locked};
 use crate::device::{Device, Stop};
 use crate::model::wall::{Wait, span};
@@ -78,18 +78,24 @@ fn accept<'scope>(
     scope: &'scope Scope<'scope, '_>,
 ) -> io::Result<()> {
     while !device.stop.is_requested() {
-        sleep(served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect(), &device.stop)?;
+        sleep(served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect(), &device.stop, None)?;
         for one in served {
-            let Some(stream) = one.accept(connections.open.load(Ordering::Relaxed)) else { continue };
+            let Some((stream, session)) = one.accept(connections.open.load(Ordering::Relaxed)) else { continue };
             connections.open.fetch_add(1, Ordering::Relaxed);
             let builder = thread::Builder::new().name(String::from("nbd connection"));
             builder.spawn_scoped(scope, move || {
                 let tally = device.tallies.open();
                 let may_look_at = Cell::new(Instant::now());
-                let connection =
-                    Connection { device, export: &one.export, stream: &stream, tally: &tally, may_look_at };
+                let connection = Connection {
+                    device,
+                    export: &one.export,
+                    stream: &stream,
+                    tally: &tally,
+                    may_look_at,
+                    came: Instant::now(),
+                };
                 // A connection that breaks ends, and nothing else does.
-                let _ = connection.run(wait, connections);
+                let _ = connection.run(session, wait, connections);
                 device.tallies.close(&tally);
                 connections.open.fetch_sub(1, Ordering::Relaxed);
             })?;
@@ -98,10 +104,11 @@ fn accept<'scope>(
     Ok(())
 }
 
-/// Sleep until one of the sockets is ready or it is time to stop.
-fn sleep<'a>(mut sockets: Vec<PollFd<'a>>, stop: &'a Stop) -> io::Result<()> {
+/// Sleep until one of the sockets is ready, it is time to stop, or so much time is over.
+fn sleep<'a>(mut sockets: Vec<PollFd<'a>>, stop: &'a Stop, time: Option<Duration>) -> io::Result<()> {
     sockets.push(PollFd::new(stop, PollFlags::IN));
-    match rustix::event::poll(&mut sockets, None::<&Timespec>) {
+    let time = time.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
+    match rustix::event::poll(&mut sockets, time.as_ref()) {
         Err(rustix::io::Errno::INTR) => Ok(()),
         other => other.map(drop).map_err(io::Error::from),
     }
@@ -114,11 +121,11 @@ struct Connection<'a> {
     tally: &'a Arc<Mutex<Tally>>,
     /// When its thread may look for requests instead of sleeping.
     may_look_at: Cell<Instant>,
+    came: Instant,
 }
 
 impl Connection<'_> {
-    fn run(&self, wait: Wait, connections: &Connections) -> io::Result<()> {
-        let mut session = Session::begin();
+    fn run(&self, mut session: Session, wait: Wait, connections: &Connections) -> io::Result<()> {
         let mut batch = Vec::new();
         loop {
             self.send(&mut session)?;
@@ -149,8 +156,22 @@ impl Connection<'_> {
                 self.give_way();
                 continue;
             }
-            sleep(vec![PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN)], &self.device.stop)?;
+            if !self.wait_for(PollFlags::IN, session)? {
+                return Ok(false);
+            }
         }
+    }
+
+    /// Sleep until the socket is ready; false if the client has taken too long to choose its export.
+    fn wait_for(&self, flags: PollFlags, session: &Session) -> io::Result<bool> {
+        let socket = vec![PollFd::from_borrowed_fd(self.stream.as_fd(), flags)];
+        if !session.is_shaking_hands() {
+            sleep(socket, &self.device.stop, None)?;
+            return Ok(true);
+        }
+        let left = HANDSHAKE_MAX.saturating_sub(self.came.elapsed());
+        sleep(socket, &self.device.stop, Some(left))?;
+        Ok(self.came.elapsed() < HANDSHAKE_MAX)
     }
 
     /// Wait until half of what the client has not read yet is read.
@@ -210,8 +231,9 @@ impl Connection<'_> {
             if self.device.stop.is_requested() {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            let socket = PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::OUT);
-            sleep(vec![socket], &self.device.stop)?;
+            if !self.wait_for(PollFlags::OUT, session)? {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
         }
         Ok(())
     }

@@ -45,6 +45,7 @@ pub mod reply {
     pub const INFO: u32 = 3;
     pub const ERROR: u32 = 1 << 31;
     pub const UNSUPPORTED: u32 = ERROR + 1;
+    pub const POLICY: u32 = ERROR + 2;
     pub const INVALID: u32 = ERROR + 3;
     pub const UNKNOWN: u32 = ERROR + 6;
     pub const TOO_BIG: u32 = ERROR + 9;

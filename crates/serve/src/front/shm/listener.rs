@@ -200,11 +200,16 @@ impl Listener<'_> {
 
     fn accept(&self, sockets: &mut Sockets) {
         for (place, served) in self.served.iter().enumerate() {
-            // A connection that fails before it is made is the client's loss, and so is one too many.
+            // A connection that fails before it is made is the client's loss.
             let Ok((socket, _)) = served.listener.accept() else { continue };
-            if sockets.guests.len() < CLIENTS_MAX && socket.set_nonblocking(true).is_ok() {
-                sockets.guests.push(Guest { socket, place, since: Instant::now() });
+            if socket.set_nonblocking(true).is_err() {
+                continue;
             }
+            // Those who say nothing keep nobody out: the one who has said nothing for longest goes.
+            if sockets.guests.len() >= CLIENTS_MAX {
+                sockets.guests.remove(0);
+            }
+            sockets.guests.push(Guest { socket, place, since: Instant::now() });
         }
     }
 }

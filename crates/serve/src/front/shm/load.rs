@@ -50,6 +50,7 @@ impl Target for Socket {
             queue_entries,
             block_bytes,
             write_block_bytes: block_bytes,
+            transfer_bytes: u32::MAX,
             queue_keys: "",
         })
     }

@@ -80,6 +80,11 @@ impl Connection {
         true
     }
 
+    /// Whether the client has said which version it speaks.
+    pub fn has_agreed(&self) -> bool {
+        self.session.has_version()
+    }
+
     /// Whether the client has gone.
     pub fn is_over(&self) -> bool {
         self.is_over

@@ -81,6 +81,9 @@ impl Drop for ControllerSocket {
     }
 }
 
+/// A client that has not said what it speaks by then is let go: others wait.
+const GREETING_MAX: Duration = Duration::from_secs(1);
+
 /// Rounds after which the sockets are looked at: that costs a system call, and a round a few loads. A client that has just
 /// said something says more soon.
 const ATTENDED_EVERY: u32 = 512;
@@ -95,6 +98,8 @@ pub struct Front<'a> {
     /// Clients so far.
     pub clients_ever: u64,
     is_mappable: bool,
+    /// When the client came, or its host was last known to be there.
+    heard_at: Instant,
 }
 
 impl Front<'_> {
@@ -106,6 +111,7 @@ impl Front<'_> {
             client: None,
             clients_ever: 0,
             is_mappable,
+            heard_at: Instant::now(),
         }
     }
 
@@ -114,7 +120,15 @@ impl Front<'_> {
         let Some(client) = &mut self.client else { return self.accept() };
         let any = client.attend();
         self.controller.update(client, store);
-        if client.is_over() {
+        let is_silent = !client.has_agreed() && self.heard_at.elapsed() > GREETING_MAX;
+        if let Some((time, heard)) = self.controller.keep_alive() {
+            if heard {
+                self.heard_at = Instant::now();
+            } else if self.heard_at.elapsed() > time {
+                self.controller.give_up(client);
+            }
+        }
+        if client.is_over() || is_silent {
             self.client = None;
             self.controller.power_off();
         }
@@ -127,6 +141,7 @@ impl Front<'_> {
         let Ok((socket, _)) = self.served.listener.accept() else { return false };
         self.client = Connection::new(socket, self.is_mappable, self.served.limits()).ok();
         self.clients_ever += 1;
+        self.heard_at = Instant::now();
         true
     }
 

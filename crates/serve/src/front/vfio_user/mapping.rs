@@ -10,13 +10,15 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, Once};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use crate::device::tally::locked;
+
 /// Mappings at a time, over all clients.
-pub const MAPPINGS_MAX: usize = 1024;
+pub const MAPPINGS_MAX: usize = 1 << 16;
 
 /// Memory of a client.
 #[derive(Debug)]
@@ -135,6 +137,11 @@ struct Guarded {
 static GUARDED: [Guarded; MAPPINGS_MAX] =
     [const { Guarded { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; MAPPINGS_MAX];
 
+/// Places of that list from which on none has ever been used: all that the handler looks at is before.
+static GUARDED_END: AtomicUsize = AtomicUsize::new(0);
+/// Places before that which are free again.
+static VACANT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
 /// The place that a mapping has in the handler's list.
 #[derive(Debug)]
 struct Guard {
@@ -144,20 +151,31 @@ struct Guard {
 impl Guard {
     fn new(start: usize, bytes: usize) -> io::Result<Guard> {
         install();
+        let place = Guard::place()?;
         // A mapping within a file begins in the middle of a page, and the system maps the whole of it.
         let first = start & !(PAGE_BYTES - 1);
-        for (place, entry) in GUARDED.iter().enumerate() {
-            if entry.start.compare_exchange(0, first, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                entry.bytes.store(start + bytes - first, Ordering::Release);
-                return Ok(Guard { place });
-            }
+        GUARDED[place].start.store(first, Ordering::Release);
+        GUARDED[place].bytes.store(start + bytes - first, Ordering::Release);
+        Ok(Guard { place })
+    }
+
+    fn place() -> io::Result<usize> {
+        let mut vacant = locked(&VACANT);
+        if let Some(place) = vacant.pop() {
+            return Ok(place);
         }
-        Err(io::ErrorKind::QuotaExceeded.into())
+        let place = GUARDED_END.load(Ordering::Relaxed);
+        if place == MAPPINGS_MAX {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        GUARDED_END.store(place + 1, Ordering::Release);
+        Ok(place)
     }
 
     fn release(&self) {
         GUARDED[self.place].bytes.store(0, Ordering::Release);
         GUARDED[self.place].start.store(0, Ordering::Release);
+        locked(&VACANT).push(self.place);
     }
 }
 
@@ -188,7 +206,7 @@ fn install() {
 extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the system hands over a valid structure, and the signal is one that has an address.
     let address = unsafe { (*information).si_addr() } as usize;
-    for place in &GUARDED {
+    for place in &GUARDED[..GUARDED_END.load(Ordering::Acquire)] {
         let (start, bytes) = (place.start.load(Ordering::Acquire), place.bytes.load(Ordering::Acquire));
         if start != 0 && (start..start + bytes).contains(&address) {
             let protection = libc::PROT_READ | libc::PROT_WRITE;

@@ -1,14 +1,19 @@
 //! The client's memory by its addresses: regions that are mapped here, and regions that the client has to be asked for.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::OwnedFd;
 
-use super::mapping::Mapping;
+use phaselink_core::table::Table;
 
-/// `max_dma_maps`: regions of one client. QEMU has one for each piece of the guest's memory map, SPDK no more than 16.
-pub const REGIONS_MAX: usize = 256;
+use super::mapping::{MAPPINGS_MAX, Mapping};
+
+/// `max_dma_maps`: regions of one client. QEMU has one for each piece of the guest's memory map; user-space drivers one for
+/// each page of 2 MiB.
+pub const REGIONS_MAX: usize = MAPPINGS_MAX;
 
 /// A range of addresses.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Region {
     start: u64,
     bytes: u64,
@@ -18,12 +23,39 @@ struct Region {
     mapping: Option<Mapping>,
 }
 
-/// All of it, in the order of addresses.
-#[derive(Debug, Default)]
+impl Region {
+    fn end(&self) -> u64 {
+        self.start + self.bytes
+    }
+}
+
+/// All of it.
+#[derive(Debug)]
 pub struct Memory {
-    regions: Vec<Region>,
-    /// The region of the last access: the next one is likely there too.
-    last: usize,
+    regions: Table<Region>,
+    /// Where each region is in that table, by its first address.
+    places: BTreeMap<u64, u32>,
+    /// Where accesses have been lately, by pages of 2 MiB: the next ones are likely there too.
+    recent: [Recent; RECENT],
+}
+
+/// Regions that are remembered: a driver's queues, and the buffers that it has under way.
+const RECENT: usize = 64;
+/// Bits of an address within a page of 2 MiB.
+const PAGE_SHIFT: u32 = 21;
+
+/// A region that has been found: its first address, its bytes, and its place; none has no bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    start: u64,
+    bytes: u64,
+    place: u32,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory { regions: Table::default(), places: BTreeMap::new(), recent: [Recent::default(); RECENT] }
+    }
 }
 
 /// A range to add.
@@ -69,19 +101,24 @@ impl Memory {
     pub fn map(&mut self, wanted: &Wanted, fd: Option<&OwnedFd>) -> Result<(), Refusal> {
         let Wanted { start, bytes, offset, readable, writable } = *wanted;
         let end = start.checked_add(bytes).filter(|_| bytes > 0).ok_or(Refusal::Invalid)?;
-        if self.regions.iter().any(|region| region.start < end && start < region.start + region.bytes) {
+        if self.touched(start, end).next().is_some() {
             return Err(Refusal::Exists);
         }
-        if self.regions.len() >= REGIONS_MAX {
+        if self.places.len() >= REGIONS_MAX {
             return Err(Refusal::TooMany);
         }
         // What may not be read cannot be mapped: the client does it.
         let fd = fd.filter(|_| readable);
-        let mapping =
-            fd.map(|fd| Mapping::new(fd, offset, bytes, writable)).transpose().map_err(|_| Refusal::Invalid)?;
-        let place = self.regions.partition_point(|region| region.start < start);
-        self.regions.insert(place, Region { start, bytes, readable, writable, mapping });
+        let mapping = fd.map(|fd| Mapping::new(fd, offset, bytes, writable)).transpose().map_err(refusal)?;
+        let place = self.regions.insert(Region { start, bytes, readable, writable, mapping });
+        self.places.insert(start, place);
         Ok(())
+    }
+
+    /// Places of the regions that have a byte between `start` and `end`, the last one first.
+    fn touched(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
+        let before_end = self.places.range(..end).rev().map(|(_, place)| *place);
+        before_end.take_while(move |place| self.regions[*place as usize].end() > start)
     }
 
     /// Take away every region within a range.
@@ -90,31 +127,43 @@ impl Memory {
     /// If there is none, or the range divides one.
     pub fn unmap(&mut self, start: u64, bytes: u64) -> Result<(), Refusal> {
         let end = start.checked_add(bytes).ok_or(Refusal::Invalid)?;
-        let touches = |region: &Region| region.start < end && start < region.start + region.bytes;
-        let is_within = |region: &Region| start <= region.start && region.start + region.bytes <= end;
-        match self.regions.iter().filter(|region| touches(region)).map(is_within).reduce(|one, other| one && other) {
+        let touched: Vec<u32> = self.touched(start, end).collect();
+        let is_within = |region: &Region| start <= region.start && region.end() <= end;
+        match touched.iter().map(|place| is_within(&self.regions[*place as usize])).reduce(|one, other| one && other) {
             None => Err(Refusal::Missing),
             Some(false) => Err(Refusal::Invalid),
             Some(true) => {
-                self.regions.retain(|region| !touches(region));
+                touched.into_iter().for_each(|place| self.release(place));
                 Ok(())
             }
         }
     }
 
+    fn release(&mut self, place: u32) {
+        let gone = std::mem::take(&mut self.regions[place as usize]);
+        self.places.remove(&gone.start);
+        self.regions.vacate(place);
+        self.recent = [Recent::default(); RECENT];
+    }
+
     /// Take everything away.
     pub fn clear(&mut self) {
-        self.regions.clear();
+        *self = Memory::default();
     }
 
     /// Where an access of `bytes` at `address` goes, and how much of it goes there.
     #[inline]
     pub fn find(&mut self, address: u64, bytes: usize) -> Option<(Target<'_>, usize)> {
-        let holds = |region: &Region| address.wrapping_sub(region.start) < region.bytes;
-        if !self.regions.get(self.last).is_some_and(holds) {
-            self.last = self.regions.partition_point(|region| region.start <= address).checked_sub(1)?;
+        let recent = &mut self.recent[(address >> PAGE_SHIFT) as usize % RECENT];
+        if address.wrapping_sub(recent.start) >= recent.bytes {
+            let (start, place) = self.places.range(..=address).next_back()?;
+            let bytes = self.regions[*place as usize].bytes;
+            if address - start >= bytes {
+                return None;
+            }
+            *recent = Recent { start: *start, bytes, place: *place };
         }
-        let region = self.regions.get(self.last).filter(|region| holds(region))?;
+        let region = &self.regions[recent.place as usize];
         let offset = address - region.start;
         let here = (region.bytes - offset).min(bytes as u64) as usize;
         let place = match &region.mapping {
@@ -131,6 +180,14 @@ impl Memory {
             (Target::Mapped(mapping, offset), here) if here == bytes => Some((mapping, offset)),
             _ => None,
         }
+    }
+}
+
+/// Why memory cannot be mapped: the process may have no more mappings, or it is not what the client says.
+fn refusal(error: io::Error) -> Refusal {
+    match error.kind() {
+        io::ErrorKind::QuotaExceeded | io::ErrorKind::OutOfMemory => Refusal::TooMany,
+        _ => Refusal::Invalid,
     }
 }
 
@@ -166,6 +223,27 @@ mod tests {
         assert_eq!(memory.unmap(0x3000, 0x1000), Err(Refusal::Missing));
         assert_eq!(memory.unmap(0x1000, 0x2000), Ok(()));
         assert!(memory.find(0x1000, 1).is_none());
+    }
+
+    #[test]
+    fn tens_of_thousands_of_mapped_pages_are_found_and_taken_away_in_any_order() {
+        const PAGE: u64 = 1 << 21;
+        let fd = rustix::fs::memfd_create("client", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&fd, 4096).unwrap();
+        let mut memory = Memory::default();
+        let started = std::time::Instant::now();
+        // An odd number of them goes round through all places below the power of two.
+        let address = |number: u64| number * 77_777 % (1 << 16) * PAGE;
+        for number in 0..50_000 {
+            memory.map(&Wanted { start: address(number), ..range(0, 4096) }, Some(&fd)).unwrap();
+        }
+        for number in 0..50_000 {
+            assert_eq!(memory.mapped(address(number) + 16, 16).map(|(_, offset)| offset), Some(16));
+            assert!(memory.find(address(number) + 4096, 1).is_none());
+        }
+        (0..50_000).for_each(|number| memory.unmap(address(number), PAGE).unwrap());
+        assert!(memory.find(address(0), 1).is_none());
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 
     #[test]

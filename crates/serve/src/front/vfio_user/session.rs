@@ -98,6 +98,11 @@ impl Session {
         })
     }
 
+    /// Whether the client has said which version it speaks.
+    pub fn has_version(&self) -> bool {
+        self.has_version
+    }
+
     /// The descriptor that a reply may take along.
     pub fn doorbells_fd(&self) -> &OwnedFd {
         &self.doorbells_fd
