@@ -6,10 +6,11 @@ use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::{self, Action, Data, Limits, command};
 use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
 use phaselink_core::request::Io;
+use phaselink_ring::chunk::AHEAD_BYTES;
 
 use super::host::Host;
 use super::logs::Journal;
-use crate::device::store::Store;
+use crate::device::store::{Access, Store};
 
 /// The bytes of a submission queue entry.
 pub type Bytes = [u8; SUBMISSION_ENTRY_BYTES];
@@ -111,6 +112,17 @@ impl Command {
         if self.checked.is_err() { refusal(status) } else { status }
     }
 
+    /// Begin to fetch what executing it will need: the store's bytes, and the host's lines.
+    #[inline]
+    pub(super) fn prefetch(&self, host: &mut impl Host, store: &Store) {
+        let Ok(rules::Command { action: Action::Read, offset, bytes, data }) = &self.checked else { return };
+        let bytes = (*bytes).min(AHEAD_BYTES as u32);
+        store.prefetch(*offset, bytes);
+        if let [(address, length), ..] = data.runs() {
+            host.prefetch_to_write(*address, bytes.min(*length));
+        }
+    }
+
     /// Do it, as far as the store goes; `space` has room for the largest transfer.
     ///
     /// # Errors
@@ -154,16 +166,36 @@ impl Command {
     }
 }
 
+/// Each run goes straight from the store to the host's memory if both are words in this process, and by `space` otherwise.
 #[inline]
 fn read(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
-    store.read(offset, space).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
-    put(data, space, host)
+    let mut offset = offset;
+    for &(address, bytes) in data.runs() {
+        let copied = store.lend(offset, bytes, Access::Read, |words| host.write_words(address, words));
+        if copied != Some(true) {
+            let space = &mut space[..bytes as usize];
+            store.read(offset, space).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
+            host.write(address, space)?;
+        }
+        offset += u64::from(bytes);
+    }
+    Ok(())
 }
 
+/// The other way. What cannot be read leaves what was there, but for the runs before it.
 #[inline]
 fn write(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
-    fetch(data, space, host)?;
-    store.write(offset, space).map_err(|error| written(&error))
+    let mut offset = offset;
+    for &(address, bytes) in data.runs() {
+        let copied = store.lend(offset, bytes, Access::Write, |words| host.read_words(address, words));
+        if copied != Some(true) {
+            let space = &mut space[..bytes as usize];
+            host.read(address, space)?;
+            store.write(offset, space).map_err(|error| written(&error))?;
+        }
+        offset += u64::from(bytes);
+    }
+    Ok(())
 }
 
 fn compare(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {

@@ -193,7 +193,14 @@ impl Controller {
     /// The next command of a queue, if there is one and room for its answer. An admin command is done at once.
     #[inline]
     pub fn take(&mut self, queue: u16, host: &mut impl Host) -> Taken {
-        if !self.look(queue, host) || !self.has_room(queue, host) {
+        if self.look(queue, host) { self.take_seen(queue, host) } else { Taken::Nothing }
+    }
+
+    /// The same as far as the doorbell was seen at the last [look](Controller::look): the host writes its line at every
+    /// command, and each look fetches it.
+    #[inline]
+    pub fn take_seen(&mut self, queue: u16, host: &mut impl Host) -> Taken {
+        if !self.has_room(queue, host) {
             return Taken::Nothing;
         }
         let Some(submission) = &mut self.submissions[usize::from(queue)] else { return Taken::Nothing };
@@ -242,10 +249,40 @@ impl Controller {
     /// room for the largest transfer.
     #[inline]
     pub fn execute(&mut self, command: &Command, host: &mut impl Host, store: &Store, space: &mut [u8]) -> Executed {
+        let done = self.perform(command, host, store, space);
+        self.finish(command, done, host)
+    }
+
+    /// Do what a command asks for, and do not answer it yet: what the answer to [`Controller::finish`] will be.
+    ///
+    /// # Errors
+    /// The status of a command that is refused, or fails.
+    #[inline]
+    pub fn perform(
+        &mut self,
+        command: &Command,
+        host: &mut impl Host,
+        store: &Store,
+        space: &mut [u8],
+    ) -> Result<(), Status> {
+        if !self.is_there(command) {
+            return Err(Status::ABORT_REQUESTED);
+        }
+        command.execute(host, store, space, &mut self.journal)
+    }
+
+    /// Begin to fetch what performing a command will need.
+    #[inline]
+    pub fn prefetch(&self, command: &Command, host: &mut impl Host, store: &Store) {
+        command.prefetch(host, store);
+    }
+
+    /// Answer a command that has been performed, unless that waits for the disk, or its queue has gone meanwhile.
+    #[inline]
+    pub fn finish(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> Executed {
         if !self.is_there(command) {
             return Executed::Answered(Status::ABORT_REQUESTED);
         }
-        let done = command.execute(host, store, space, &mut self.journal);
         if done.is_ok() && command.waits_for_disk(self.features.write_cache) {
             return Executed::WaitsForDisk;
         }
@@ -332,7 +369,7 @@ impl Controller {
 
     /// See the doorbell of a queue; whether it has commands.
     #[inline]
-    fn look(&mut self, queue: u16, host: &mut impl Host) -> bool {
+    pub fn look(&mut self, queue: u16, host: &mut impl Host) -> bool {
         let Some(submission) = &mut self.submissions[usize::from(queue)] else { return false };
         let rung = match self.shadow.filter(|_| queue > 0) {
             None => Some(host.doorbells(queue).0),

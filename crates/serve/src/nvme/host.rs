@@ -1,5 +1,7 @@
 //! What an NVMe controller asks of whoever connects it to a host: memory, doorbells, interrupts, registers.
 
+use std::sync::atomic::AtomicU64;
+
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::registers::Registers;
@@ -28,6 +30,20 @@ pub trait Host {
     /// # Errors
     /// If part of it is not there, or not to be written.
     fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable>;
+
+    /// Copy words straight from the memory at `address` on, or straight to it, with nothing in between; whether that has
+    /// been done. Where it cannot be, there are [`Host::read`] and [`Host::write`].
+    fn read_words(&mut self, _address: u64, _into: &[AtomicU64]) -> bool {
+        false
+    }
+
+    /// The other way; see [`Host::read_words`].
+    fn write_words(&mut self, _address: u64, _from: &[AtomicU64]) -> bool {
+        false
+    }
+
+    /// Bytes are going to be written there soon: a hint.
+    fn prefetch_to_write(&mut self, _address: u64, _bytes: u32) {}
 
     /// The same for a completion entry: its last word, with the phase, becomes visible after everything else.
     ///

@@ -6,7 +6,8 @@
 //! ```text
 //!   update(host, store)     what registers and doorbells ask for: enable, reset, shut down, interrupts that are due
 //!   take(queue, host)       the next command: an admin command is done at once, any other is checked
-//!   execute(command, ...)   move the bytes and post the answer: at once, or when a model says so
+//!   perform(command, ...)   move the bytes: straight between the store and the host's memory, where both are mapped
+//!   finish(command, ...)    post the answer: at once, together with others, or when a model says so
 //!   commit(command, ...)    post the answer of one that was to be durable first, once the store has been flushed
 //!   signal(host)            one interrupt for all that has been posted meanwhile
 //! ```

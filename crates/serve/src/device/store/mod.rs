@@ -61,6 +61,13 @@ struct FileBacking {
     lost: AtomicBool,
 }
 
+/// What words of a store are lent for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
 impl Store {
     /// A store of zeros that ends with the process.
     ///
@@ -127,14 +134,38 @@ impl Store {
     #[inline]
     pub fn words(&self, offset: u64, bytes: u32) -> Option<&[AtomicU64]> {
         self.check(offset, bytes.into());
-        assert!((offset | u64::from(bytes)).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
-        let first = self.map.as_ptr().wrapping_add(offset as usize).cast::<AtomicU64>();
         match &self.backing {
-            // SAFETY: the words lie within the mapping, which begins at a page and lives as long as `self`, and are
-            // aligned; to what is done to them elsewhere, the same applies as in `copy_out`.
-            Backing::Memory => Some(unsafe { std::slice::from_raw_parts(first, bytes as usize / 8) }),
+            Backing::Memory => Some(self.slice(offset, bytes)),
             Backing::File(_) => None,
         }
+    }
+
+    /// Let `copy` have the words from `offset` on, to read or to write them, if they are in memory just now: what a file
+    /// has no room for yet, and what does not begin and end with a word, has to be [read](Store::read) and
+    /// [written](Store::write).
+    #[inline]
+    pub fn lend<T>(&self, offset: u64, bytes: u32, access: Access, copy: impl FnOnce(&[AtomicU64]) -> T) -> Option<T> {
+        self.check(offset, bytes.into());
+        if !(offset | u64::from(bytes)).is_multiple_of(8) {
+            return None;
+        }
+        let Backing::File(backing) = &self.backing else { return Some(copy(self.slice(offset, bytes))) };
+        let _guard = backing.holes.read().expect("no thread panics with the lock");
+        let is_there = match access {
+            Access::Read => backing.allocation.holds(offset, bytes.into()),
+            Access::Write => backing.allocation.can_overwrite(offset, bytes.into()),
+        };
+        is_there.then(|| copy(self.slice(offset, bytes)))
+    }
+
+    /// Words of the mapping.
+    #[inline]
+    fn slice(&self, offset: u64, bytes: u32) -> &[AtomicU64] {
+        assert!((offset | u64::from(bytes)).is_multiple_of(8), "{bytes} bytes at {offset} are no words");
+        let first = self.map.as_ptr().wrapping_add(offset as usize).cast::<AtomicU64>();
+        // SAFETY: every caller has checked that the words lie within the mapping, which begins at a page and lives as long
+        // as `self`, and they are aligned; to what is done to them elsewhere, the same applies as in `copy_out`.
+        unsafe { std::slice::from_raw_parts(first, bytes as usize / 8) }
     }
 
     /// Begin to fetch bytes ahead of a read. A hint.

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use phaselink_core::protocol::nvme::rules::Limits;
@@ -250,6 +251,24 @@ impl Host for Connection {
             Some(_) => Err(Unreachable),
             None => self.write_pieces(address, from),
         }
+    }
+
+    #[inline]
+    fn read_words(&mut self, address: u64, into: &[AtomicU64]) -> bool {
+        let place = self.session.memory.mapped(address, into.len() * 8);
+        place.is_some_and(|(mapping, offset)| mapping.read_words(offset, into))
+    }
+
+    #[inline]
+    fn write_words(&mut self, address: u64, from: &[AtomicU64]) -> bool {
+        let place = self.session.memory.mapped(address, from.len() * 8);
+        place.is_some_and(|(mapping, offset)| mapping.write_words(offset, from))
+    }
+
+    #[inline]
+    fn prefetch_to_write(&mut self, address: u64, bytes: u32) {
+        let place = self.session.memory.mapped(address, bytes as usize);
+        place.into_iter().for_each(|(mapping, offset)| mapping.prefetch_to_write(offset, bytes as usize));
     }
 
     #[inline]

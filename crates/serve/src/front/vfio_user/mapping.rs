@@ -10,10 +10,12 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use std::slice;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, Once};
 
 use memmap2::{MmapOptions, MmapRaw};
+use phaselink_ring::chunk::{self, Word};
 
 use crate::device::tally::locked;
 
@@ -75,7 +77,37 @@ impl Mapping {
         self.writable
     }
 
-    /// The same, with the last word becoming visible after the others.
+    /// Copy words straight from here, by whole lines; whether they stand where words do.
+    #[inline]
+    pub fn read_words(&self, offset: usize, into: &[AtomicU64]) -> bool {
+        let words = self.words(offset, into.len());
+        words.inspect(|words| AtomicU64::copy_all(words, into)).is_some()
+    }
+
+    /// Copy words straight to here; whether they stand where words do, and may be written.
+    #[inline]
+    pub fn write_words(&self, offset: usize, from: &[AtomicU64]) -> bool {
+        let words = self.words(offset, from.len()).filter(|_| self.writable);
+        words.inspect(|words| AtomicU64::copy_all(from, words)).is_some()
+    }
+
+    /// Begin to fetch lines that are going to be written.
+    #[inline]
+    pub fn prefetch_to_write(&self, offset: usize, bytes: usize) {
+        self.words(offset, bytes / 8).into_iter().for_each(chunk::prefetch_to_write);
+    }
+
+    #[inline]
+    fn words(&self, offset: usize, count: usize) -> Option<&[AtomicU64]> {
+        self.check(offset, count * 8);
+        // SAFETY: the offset lies within the mapping.
+        let first = unsafe { self.map.as_ptr().add(offset) }.cast::<AtomicU64>();
+        // SAFETY: as in `word`, for so many words; in this process nothing but copies of words and bytes reaches them, all
+        // of which may be torn.
+        first.is_aligned().then(|| unsafe { slice::from_raw_parts(first, count) })
+    }
+
+    /// Write a completion entry, with the last word becoming visible after the others.
     #[inline]
     pub fn post(&self, offset: usize, entry: &[u8; 16]) -> bool {
         let (&first, last) = entry.split_first_chunk::<12>().expect("an entry is longer");
@@ -259,6 +291,19 @@ mod tests {
         assert!(Mapping::new(&memory(4096), 0, 0, true).is_err());
         let (pipe, _) = rustix::pipe::pipe().unwrap();
         assert!(Mapping::new(&pipe, 0, 1, false).is_err());
+    }
+
+    #[test]
+    fn words_are_copied_straight_where_they_stand_as_words_and_may_be_written() {
+        let word = |value| AtomicU64::new(value);
+        let (from, into) = ([word(1), word(2), word(3)], [word(0), word(0), word(0)]);
+        let mapping = Mapping::new(&memory(4096), 0, 4096, true).unwrap();
+        assert!(mapping.write_words(4072, &from) && mapping.read_words(4072, &into));
+        assert_eq!(into.map(AtomicU64::into_inner), [1, 2, 3]);
+        assert!(!mapping.write_words(4, &from) && !mapping.read_words(4, &from));
+        let mapping = Mapping::new(&memory(4096), 0, 4096, false).unwrap();
+        assert!(!mapping.write_words(0, &from) && mapping.read_words(0, &from));
+        assert_eq!(from.map(AtomicU64::into_inner), [0, 0, 0]);
     }
 
     #[test]

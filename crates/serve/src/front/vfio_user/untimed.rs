@@ -21,8 +21,21 @@ struct Untimed<'a> {
     fronts: Vec<Front<'a>>,
     disk: Disk,
     space: Vec<u8>,
+    /// Commands that have been taken and not done, empty between queues.
+    ahead: Vec<Ahead>,
     counter: Counter<'a>,
 }
+
+/// A command on its way, with when it was begun if its latency is measured, and what has become of it.
+struct Ahead {
+    command: Command,
+    started: Option<Instant>,
+    done: Result<(), Status>,
+}
+
+/// Commands that are taken before the first of them is done, so that the ways of their data through the machine overlap,
+/// and answered together, so that the line of their completion entries goes to the client once.
+const AHEAD: usize = 8;
 
 /// Serve until the device is told to stop.
 ///
@@ -35,6 +48,7 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wait: Wait) -> io::Re
             fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
             disk: Disk::new(scope, &device.store)?,
             space: front::space(served),
+            ahead: Vec::with_capacity(AHEAD),
             counter: Counter::open(device),
         };
         serve::run(device, wait, &mut untimed)
@@ -84,38 +98,74 @@ impl Untimed<'_> {
 
     #[inline]
     fn serve_queue(&mut self, place: usize, queue: u16) -> bool {
-        let mut count = 0;
-        while count < BATCH {
-            let front = &mut self.fronts[place];
-            let Some(client) = &mut front.client else { return false };
-            match front.controller.take(queue, client) {
-                Taken::Nothing => break,
-                Taken::Answered(status) => self.counter.counts().errors += u64::from(status != Status::SUCCESS),
-                Taken::Command(command) => self.execute(place, command),
+        let Front { controller, client, .. } = &mut self.fronts[place];
+        let Some(client) = client else { return false };
+        if !controller.look(queue, client) {
+            return false;
+        }
+        let mut left = BATCH;
+        loop {
+            self.take_ahead(place, queue, &mut left);
+            if self.ahead.is_empty() {
+                break;
             }
-            count += 1;
+            self.perform(place);
+            self.finish(place);
         }
         self.signal(place);
-        count > 0
+        left < BATCH
+    }
+
+    /// Take commands that have been seen, no more than are `left`, until there are as many as may be ahead.
+    #[inline]
+    fn take_ahead(&mut self, place: usize, queue: u16, left: &mut u32) {
+        let Front { controller, client, .. } = &mut self.fronts[place];
+        let Some(client) = client else { return };
+        while self.ahead.len() < AHEAD && *left > 0 {
+            match controller.take_seen(queue, client) {
+                Taken::Nothing => return,
+                Taken::Answered(status) => self.counter.counts().errors += u64::from(status != Status::SUCCESS),
+                Taken::Command(command) => {
+                    note(self.device, &command);
+                    controller.prefetch(&command, client, &self.device.store);
+                    let started = self.counter.begin();
+                    self.counter.executed();
+                    self.ahead.push(Ahead { command, started, done: Ok(()) });
+                }
+            }
+            *left -= 1;
+        }
+    }
+
+    /// Move the data of what has been taken.
+    #[inline]
+    fn perform(&mut self, place: usize) {
+        let Front { controller, client, .. } = &mut self.fronts[place];
+        let Some(client) = client else { return };
+        for Ahead { command, done, .. } in &mut self.ahead {
+            *done = controller.perform(command, client, &self.device.store, &mut self.space);
+        }
+    }
+
+    /// Answer it.
+    #[inline]
+    fn finish(&mut self, place: usize) {
+        let mut ahead = std::mem::take(&mut self.ahead);
+        for Ahead { command, started, done } in ahead.drain(..) {
+            let Front { controller, client, .. } = &mut self.fronts[place];
+            let Some(client) = client else { continue };
+            match controller.finish(&command, done, client) {
+                Executed::Answered(status) => count(&mut self.counter, &command, status, started),
+                Executed::WaitsForDisk => self.disk.save(&self.fronts, place, command, started),
+            }
+        }
+        self.ahead = ahead;
     }
 
     #[inline]
     fn signal(&mut self, place: usize) {
         let Front { controller, client, .. } = &mut self.fronts[place];
         client.iter_mut().for_each(|client| controller.signal(client));
-    }
-
-    #[inline]
-    fn execute(&mut self, place: usize, command: Command) {
-        let Front { controller, client, .. } = &mut self.fronts[place];
-        let Some(client) = client else { return };
-        note(self.device, &command);
-        let started = self.counter.begin();
-        match controller.execute(&command, client, &self.device.store, &mut self.space) {
-            Executed::Answered(status) => count(&mut self.counter, &command, status, started),
-            Executed::WaitsForDisk => self.disk.save(&self.fronts, place, command, started),
-        }
-        self.counter.executed();
     }
 }
 
