@@ -98,6 +98,54 @@ fn prometheus_gets_counts_and_latencies() {
     assert!(!socket.exists(), "the name of the socket goes with the server");
 }
 
+/// Processor time that a process has taken, from fields 14 and 15 of proc_pid_stat(5), in hundredths of a second.
+#[cfg(target_os = "linux")]
+fn processor_ticks(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_whose_clients_want_nothing_takes_hardly_any_processor_time_and_wakes_for_the_next_request() {
+    use std::os::unix::net::UnixStream;
+    for (address, timing) in [("nbd", "off"), ("nbd", "on"), ("shm", "off"), ("shm", "on"), ("vfio-user", "off")] {
+        let here = directory(&format!("idle-{address}-{timing}"));
+        let place = if address == "nbd" { "nbd+unix:///?socket=a.sock" } else { "a.sock" };
+        let mut server = Running::start(&here, &[&format!("--{address}"), place, "--timing", timing]);
+        server.told("serving ");
+        let socket = here.join("a.sock");
+        let options = phaselink_client::Options::default();
+        let mut shm = (address == "shm").then(|| {
+            let mut client = phaselink_client::Client::connect(&socket, &options).unwrap();
+            (client.take_queue().unwrap(), client)
+        });
+        let mut nbd = (address == "nbd").then(|| {
+            Client::connect(&Uri::parse(&format!("nbd+unix:///?socket={}", socket.display())).unwrap()).unwrap()
+        });
+        let mut ask = || {
+            nbd.iter_mut().for_each(|client| assert_eq!(read_once(client, 0), 0));
+            shm.iter_mut().for_each(|(queue, _)| queue.read(0, &mut [0; 512]).unwrap());
+        };
+        // A client of vfio-user that says its version and nothing more.
+        let mut version = vec![1, 0, 1, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+        let vfio = (address == "vfio-user").then(|| UnixStream::connect(&socket).unwrap());
+        vfio.iter().for_each(|mut socket| {
+            socket.write_all(&version).unwrap();
+            socket.read_exact(&mut version).unwrap();
+        });
+        ask();
+        thread::sleep(Duration::from_millis(50));
+        let before = processor_ticks(server.child.id());
+        thread::sleep(Duration::from_secs(3));
+        let ticks = processor_ticks(server.child.id()) - before;
+        assert!(ticks <= 4, "{address}, timing {timing}: {ticks} hundredths of a second in 3 s");
+        ask();
+        assert!(server.terminate().code.is_some());
+    }
+}
+
 #[test]
 fn clients_that_say_nothing_hold_up_neither_metrics_nor_other_clients_for_long() {
     for timing in ["on", "off"] {

@@ -45,8 +45,8 @@ pub struct Arguments {
     /// Answer when the model says, or as soon as possible
     #[arg(long, value_enum, default_value_t = Timing::On)]
     timing: Timing,
-    /// Pass idle time looking for work (least delay), or asleep
-    #[arg(long, value_enum, default_value_t = Idle::Spin)]
+    /// Pass idle time asleep once there has been no work for a moment, always looking for work, or always asleep
+    #[arg(long, value_enum, default_value_t = Idle::Adaptive)]
     wait: Idle,
     /// Lag of the 99th percentile beyond which the run is not to be trusted, in microseconds
     #[arg(long, value_name = "US", default_value_t = 10.0, value_parser = positive)]
@@ -79,6 +79,7 @@ enum Timing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Idle {
+    Adaptive,
     Spin,
     Block,
 }
@@ -160,7 +161,11 @@ impl Arguments {
                 stop: Arc::new(stop),
             },
             timing: self.timing == Timing::On,
-            wait: if self.wait == Idle::Spin { Wait::Spin } else { Wait::Block },
+            wait: match self.wait {
+                Idle::Adaptive => Wait::Adaptive,
+                Idle::Spin => Wait::Spin,
+                Idle::Block => Wait::Block,
+            },
             seed: self.seed,
         };
         Ok((server, unfinished))

@@ -7,7 +7,7 @@ use phaselink_core::request::Op;
 
 use crate::device::Device;
 use crate::device::tally::{Tally, locked};
-use crate::model::wall::span;
+use crate::model::wall::{Wait, span};
 
 /// Longest sleep of a thread that nobody has anything for. A stop wakes it before, if it waits for descriptors.
 pub const SLEEP_MAX: Duration = Duration::from_millis(100);
@@ -15,6 +15,34 @@ pub const SLEEP_MAX: Duration = Duration::from_millis(100);
 pub const ROUNDS_IN_VAIN_MAX: u32 = 1024;
 /// Commands of one queue in a row; then it is the next one's turn.
 pub const BATCH: u32 = 32;
+
+/// How long a thread looks for the next request before it sleeps: longer than a client takes to follow an answer with
+/// its next request, and short beside the pause of one that has none.
+pub const LOOK_FOR: Duration = Duration::from_micros(200);
+
+/// Since when a loop has found nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Patience {
+    since: Option<Instant>,
+}
+
+impl Patience {
+    /// Something has been found.
+    #[inline]
+    pub fn renew(&mut self) {
+        self.since = None;
+    }
+
+    /// Nothing has been found, again: whether a loop that waits like this may sleep by now. The first look in vain is when
+    /// the clock is first asked, so that a busy loop never asks it.
+    pub fn is_over(&mut self, wait: Wait) -> bool {
+        match wait {
+            Wait::Spin => false,
+            Wait::Block => true,
+            Wait::Adaptive => self.since.get_or_insert_with(Instant::now).elapsed() > LOOK_FOR,
+        }
+    }
+}
 
 /// One command in so many has its latency measured: looking at the clock costs a good part of what a command does.
 const MEASURED_EVERY: u64 = 64;

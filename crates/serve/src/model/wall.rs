@@ -60,8 +60,10 @@ pub fn span(duration: Duration) -> Span {
 /// How a loop passes the time in which nothing happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
-    /// Looks again and again: the least lag, for a core.
+    /// Looks again and again while there is work, and for a moment longer; then sleeps until there is some.
     #[default]
+    Adaptive,
+    /// Looks again and again: the least lag, for a core.
     Spin,
     /// Sleeps until the model's next event or the next arrival: little processor time, tens of microseconds of lag.
     Block,
@@ -258,6 +260,15 @@ impl Wall {
         let next = self.engine.next_at().unwrap_or(Time::NEVER);
         let ahead = next.as_ps().saturating_sub((self.now() + self.lead).as_ps());
         Duration::from_nanos(ahead / 1000).min(IDLE_MAX)
+    }
+
+    /// How long a loop that waits like this may sleep: not while it has work, if it sleeps only without.
+    pub fn rest_for(&self, wait: Wait) -> Duration {
+        match (wait, self.under_way) {
+            (Wait::Adaptive, 0) => Duration::MAX,
+            (Wait::Adaptive, _) => Duration::ZERO,
+            _ => self.idle_for(),
+        }
     }
 
     /// How much later than modelled results were handed over.

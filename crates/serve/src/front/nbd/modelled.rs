@@ -25,8 +25,8 @@ use super::{ExportSocket, HANDSHAKE_MAX, count};
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::tally::{Tally, locked};
-use crate::front::pace::SLEEP_MAX;
-use crate::model::wall::Wait;
+use crate::front::pace::{Patience, SLEEP_MAX};
+use crate::model::wall::{IDLE_MAX, Wait};
 
 /// Requests of one client under way; further ones wait in its socket.
 const UNDER_WAY_MAX: usize = 1024;
@@ -61,6 +61,7 @@ struct Server<'a> {
     /// By number; numbers are never used again, so that a request whose client has gone finds nobody.
     clients: BTreeMap<u64, Client>,
     clients_ever: u64,
+    patience: Patience,
     /// When clients that do not choose their export were looked for last.
     looked_for_silent: Instant,
     /// By token.
@@ -90,6 +91,7 @@ pub fn serve(device: &Device, served: &[ExportSocket], model: Model<'_>, wait: W
             model,
             clients: BTreeMap::new(),
             clients_ever: 0,
+            patience: Patience::default(),
             looked_for_silent: Instant::now(),
             requests: Table::default(),
             flusher,
@@ -122,17 +124,19 @@ impl Server<'_> {
 
     /// See which sockets are ready, and serve these.
     fn look(&mut self, wait: Wait) -> io::Result<()> {
+        let idle_for = self.idle_for(wait);
         let mut polled: Vec<PollFd> = self.served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect();
         polled.push(PollFd::new(&*self.device.stop, PollFlags::IN));
         let bell = polled.len();
         polled.extend(self.model.bell().map(|bell| PollFd::from_borrowed_fd(bell, PollFlags::IN)));
         let first_client = polled.len();
         polled.extend(self.clients.values().map(Client::polled));
-        let timeout = Timespec { tv_sec: 0, tv_nsec: self.idle_for(wait).subsec_nanos().into() };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: idle_for.subsec_nanos().into() };
         match rustix::event::poll(&mut polled, Some(&timeout)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
             other => other?,
         };
+        self.patience.renew();
         let any = |fds: &[PollFd]| fds.iter().any(|fd| !fd.revents().is_empty());
         let (accepts, rung) = (any(&polled[..self.served.len()]), any(&polled[bell..first_client]));
         let ready = polled[first_client..].iter().zip(self.clients.keys()).filter(|(fd, _)| !fd.revents().is_empty());
@@ -151,13 +155,20 @@ impl Server<'_> {
     }
 
     /// How long to sleep, unless something comes.
-    fn idle_for(&self, wait: Wait) -> Duration {
+    fn idle_for(&mut self, wait: Wait) -> Duration {
         let is_alone = self.clients.is_empty() && self.requests.is_empty();
         match wait {
             _ if is_alone => SLEEP_MAX,
-            Wait::Spin => Duration::ZERO,
             Wait::Block => self.model.idle_for(),
+            Wait::Adaptive if self.requests.is_empty() && self.patience.is_over(wait) => self.nothing_to_do_for(),
+            Wait::Adaptive | Wait::Spin => Duration::ZERO,
         }
+    }
+
+    /// How long to sleep while nobody asks for anything: what waits for the disk is looked at from time to time.
+    fn nothing_to_do_for(&self) -> Duration {
+        let waits_for_disk = self.clients.values().any(|client| client.under_way > 0);
+        if waits_for_disk { IDLE_MAX } else { SLEEP_MAX }
     }
 
     fn accept(&mut self) {

@@ -27,11 +27,9 @@ use super::wire::Status;
 use super::{ExportSocket, HANDSHAKE_MAX, count};
 use crate::device::tally::{Tally, locked};
 use crate::device::{Device, Stop};
+use crate::front::pace::LOOK_FOR;
 use crate::model::wall::{Wait, span};
 
-/// How long a thread looks for the next request before it sleeps: longer than a client takes to follow an answer with
-/// its next request, and short beside the pause of one that has none.
-const LOOK_FOR: Duration = Duration::from_micros(200);
 /// Longer than the machine's own small works take; a turn of Linux's scheduler is longer.
 const AWAY_MIN: Duration = Duration::from_micros(500);
 /// How long a thread sleeps instead of looking once somebody has come: long beside one turn of a scheduler.
@@ -140,7 +138,7 @@ impl Connection<'_> {
     fn receive(&self, session: &mut Session, wait: Wait, connections: &Connections) -> io::Result<bool> {
         let since = Instant::now();
         let may_look = || {
-            let has_room = wait == Wait::Spin && connections.has_room_to_spin();
+            let has_room = wait != Wait::Block && connections.has_room_to_spin();
             has_room && since >= self.may_look_at.get() && since.elapsed() < LOOK_FOR
         };
         self.let_client_read(may_look);

@@ -10,7 +10,7 @@ use phaselink_ring::status::Status;
 use super::client::{self, CheckedCommand, Client};
 use super::listener::{Change, Inbox};
 use crate::device::flusher::Flusher;
-use crate::front::pace::{ROUNDS_IN_VAIN_MAX, SLEEP_MAX};
+use crate::front::pace::{Patience, ROUNDS_IN_VAIN_MAX, SLEEP_MAX};
 use crate::model::wall::Wait;
 
 /// All clients.
@@ -24,12 +24,21 @@ pub struct Clients<'a> {
     /// Whether the thread has others to serve than these clients.
     pub has_others: bool,
     rounds_in_vain: u32,
+    patience: Patience,
 }
 
 impl Clients<'_> {
     /// Nobody yet.
     pub fn new(inbox: &Inbox, flusher: Flusher<(u64, CheckedCommand)>, wait: Wait) -> Clients<'_> {
-        Clients { clients: Vec::new(), inbox, flusher, wait, has_others: false, rounds_in_vain: 0 }
+        Clients {
+            clients: Vec::new(),
+            inbox,
+            flusher,
+            wait,
+            has_others: false,
+            rounds_in_vain: 0,
+            patience: Patience::default(),
+        }
     }
 
     /// Let those in who have come, after `greet` has seen them, and forget those who have gone.
@@ -83,6 +92,7 @@ impl Clients<'_> {
     #[inline]
     pub fn busy(&mut self) {
         self.rounds_in_vain = 0;
+        self.patience.renew();
     }
 
     /// Nothing was found, and nothing is due for the `span`. True after [`ROUNDS_IN_VAIN_MAX`] such rounds: time for housekeeping.
@@ -96,8 +106,10 @@ impl Clients<'_> {
         self.rounds_in_vain = 0;
         match self.wait {
             _ if self.clients.is_empty() && !self.has_others => thread::park_timeout(SLEEP_MAX),
-            Wait::Spin => thread::yield_now(),
-            Wait::Block => self.sleep(span()),
+            wait => match span() {
+                span if !span.is_zero() && self.patience.is_over(wait) => self.sleep(span),
+                _ => thread::yield_now(),
+            },
         }
         true
     }

@@ -125,8 +125,8 @@ impl Execution for Modelled<'_> {
         tally.errors += u64::from(status != Status::Fine);
     }
 
-    fn idle_for(&self) -> Duration {
-        self.wall.idle_for()
+    fn idle_for(&self, wait: Wait) -> Duration {
+        self.wall.rest_for(wait)
     }
 
     fn rested(&mut self) {}

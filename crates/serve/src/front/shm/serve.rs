@@ -28,8 +28,8 @@ pub(super) trait Execution {
     /// A flush has been answered.
     fn flushed(&mut self, status: Status);
 
-    /// How long nothing is due.
-    fn idle_for(&self) -> Duration;
+    /// How long nothing is due, for a thread that waits like this.
+    fn idle_for(&self, wait: Wait) -> Duration;
 
     /// Nothing has been there for a while.
     fn rested(&mut self);
@@ -46,7 +46,7 @@ pub(super) fn serve<E: Execution>(
     execution: &mut E,
 ) -> io::Result<()> {
     let inbox = Inbox::new(thread::current());
-    let doorbells = wait == Wait::Block;
+    let doorbells = wait != Wait::Spin;
     let listener = Listener { device, served: sockets, inbox: &inbox, doorbells, modelled: E::IS_MODELLED };
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();
@@ -54,12 +54,12 @@ pub(super) fn serve<E: Execution>(
         let listener = builder.spawn_scoped(scope, || listener.run())?;
         let thread = thread::current();
         let flusher = Flusher::of_store(scope, &device.store, move || thread.unpark())?;
-        run(device, &mut Clients::new(&inbox, flusher, wait), execution);
+        run(device, wait, &mut Clients::new(&inbox, flusher, wait), execution);
         listener.join().unwrap_or_else(|_| Err(io::Error::other("the listener at sockets has failed")))
     })
 }
 
-fn run<E: Execution>(device: &Device, clients: &mut Clients<'_>, execution: &mut E) {
+fn run<E: Execution>(device: &Device, wait: Wait, clients: &mut Clients<'_>, execution: &mut E) {
     while !device.stop.is_requested() {
         clients.update(|client| execution.greet(client));
         while let Some(status) = clients.answer_flush() {
@@ -67,7 +67,7 @@ fn run<E: Execution>(device: &Device, clients: &mut Clients<'_>, execution: &mut
         }
         if execution.round(clients) {
             clients.busy();
-        } else if clients.idle(|| execution.idle_for()) {
+        } else if clients.idle(|| execution.idle_for(wait)) {
             execution.rested();
         }
     }

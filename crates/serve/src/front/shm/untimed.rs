@@ -55,7 +55,7 @@ impl Execution for Untimed<'_> {
         self.counter.counts().errors += u64::from(status != Status::Fine);
     }
 
-    fn idle_for(&self) -> Duration {
+    fn idle_for(&self, _wait: Wait) -> Duration {
         Duration::MAX
     }
 

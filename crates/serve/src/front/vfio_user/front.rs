@@ -20,7 +20,7 @@ use super::connection::Connection;
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::store::{Geometry, Store};
-use crate::front::pace::ROUNDS_IN_VAIN_MAX;
+use crate::front::pace::{Patience, ROUNDS_IN_VAIN_MAX};
 use crate::front::socket::bind_unix;
 use crate::model::wall::Wait;
 use crate::nvme::{Command, Controller, Identity, offer};
@@ -33,6 +33,8 @@ const SOCKET_IN_DIRECTORY: &str = "cntrl";
 pub struct ControllerSocket {
     listener: UnixListener,
     path: PathBuf,
+    /// It is in a directory, where user-space drivers look for it. These ring by memory alone.
+    is_for_drivers: bool,
     identity: Identity,
 }
 
@@ -44,13 +46,13 @@ impl ControllerSocket {
     /// If the path is taken, or the drive is one that [real hosts cannot have](offer::limits).
     pub fn bind(path: &Path, drive: &Drive, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
         let identity = Identity::new(&drive.name, offer::limits(drive, geometry)?, number);
-        let path = socket_path(path);
+        let (is_for_drivers, path) = (path.is_dir(), socket_path(path));
         let bound = bind_unix(&path).and_then(|listener| {
             listener.set_nonblocking(true)?;
             Ok(listener)
         });
         match bound {
-            Ok(listener) => Ok(ControllerSocket { listener, path, identity }),
+            Ok(listener) => Ok(ControllerSocket { listener, path, is_for_drivers, identity }),
             Err(error) => {
                 let found = format!("{} cannot be served: {error}", path.display());
                 Err(Problem::new("--vfio-user", None, found, ""))
@@ -103,8 +105,9 @@ pub struct Front<'a> {
 }
 
 impl Front<'_> {
-    /// Nobody has come yet. `is_mappable` says whether clients may ring without telling.
-    pub fn new(served: &ControllerSocket, is_mappable: bool) -> Front<'_> {
+    /// Nobody has come yet. Clients may ring without telling if the device thread never sleeps while they are there.
+    pub fn new(served: &ControllerSocket, wait: Wait) -> Front<'_> {
+        let is_mappable = wait == Wait::Spin || wait == Wait::Adaptive && served.is_for_drivers;
         Front {
             served,
             controller: Controller::new(served.identity.clone()),
@@ -230,16 +233,21 @@ pub fn attend(fronts: &mut [Front], store: &Store) -> bool {
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-pub fn rest(fronts: &mut [Front], disk: &Disk, device: &Device, wait: Wait, time: Duration) -> io::Result<()> {
-    if wait == Wait::Spin && !is_alone(fronts) {
+pub fn rest(fronts: &mut [Front], disk: &Disk, device: &Device, time: Duration, rounds: &mut Rounds) -> io::Result<()> {
+    let ring_unheard = fronts.iter().any(|front| front.client.is_some() && front.is_mappable);
+    let may_sleep = !ring_unheard && !time.is_zero() && rounds.patience.is_over(rounds.wait);
+    if !may_sleep && !is_alone(fronts) {
         thread::yield_now();
         return Ok(());
     }
     let ask = |front: &mut Front| front.client.as_mut().is_some_and(|client| front.controller.ask_to_ring(client));
-    match fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
-        true => Ok(()),
-        false => sleep(fronts, disk, device, time),
+    if fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
+        return Ok(());
     }
+    sleep(fronts, disk, device, time)?;
+    // Whatever has woken the thread has most likely come through a socket.
+    rounds.since_attended = ATTENDED_EVERY;
+    Ok(())
 }
 
 /// Whether nobody is there.
@@ -248,18 +256,25 @@ pub fn is_alone(fronts: &[Front]) -> bool {
 }
 
 /// What the device thread does between its rounds over the queues: when it looks at the sockets, and when it rests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Rounds {
+    wait: Wait,
     since_attended: u32,
     in_vain: u32,
+    patience: Patience,
 }
 
 impl Rounds {
+    /// None yet, of a thread that waits like this.
+    pub fn new(wait: Wait) -> Rounds {
+        Rounds { wait, since_attended: 0, in_vain: 0, patience: Patience::default() }
+    }
+
     /// A round is over: whether it is time to look at the sockets.
     #[inline]
-    pub fn is_to_attend(&mut self, wait: Wait) -> bool {
+    pub fn is_to_attend(&mut self) -> bool {
         self.since_attended += 1;
-        self.since_attended >= ATTENDED_EVERY || wait == Wait::Block
+        self.since_attended >= ATTENDED_EVERY || self.wait == Wait::Block
     }
 
     /// They have been looked at; `any` says whether there was anything.
@@ -269,15 +284,18 @@ impl Rounds {
 
     /// Whether it is time to rest, after a round that has found something or not.
     #[inline]
-    pub fn is_to_rest(&mut self, found: bool, wait: Wait) -> bool {
-        self.in_vain = if found { 0 } else { self.in_vain + 1 };
-        if self.in_vain >= ROUNDS_IN_VAIN_MAX || self.in_vain > 0 && wait == Wait::Block {
+    pub fn is_to_rest(&mut self, found: bool) -> bool {
+        if found {
+            self.in_vain = 0;
+            self.patience.renew();
+            return false;
+        }
+        self.in_vain += 1;
+        if self.in_vain >= ROUNDS_IN_VAIN_MAX || self.wait == Wait::Block {
             self.in_vain = 0;
             return true;
         }
-        if self.in_vain > 0 {
-            hint::spin_loop();
-        }
+        hint::spin_loop();
         false
     }
 }

@@ -91,7 +91,7 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wall: &mut Wall, wait
         let mut modelled = Modelled {
             device,
             wall,
-            fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
+            fronts: served.iter().map(|served| Front::new(served, wait)).collect(),
             disk: Disk::new(scope, &device.store)?,
             queues: vec![None; served.len() * device.drive.nvme.queue_pairs as usize],
             commands: Table::default(),
@@ -114,9 +114,9 @@ impl<'a> Execution<'a> for Modelled<'a> {
         (&mut self.fronts, &self.disk)
     }
 
-    fn rest(&mut self) -> Duration {
-        let time = if front::is_alone(&self.fronts) { SLEEP_MAX } else { self.wall.idle_for() };
-        time.max(Duration::from_micros(1))
+    fn rest(&mut self, wait: Wait) -> Duration {
+        let time = if front::is_alone(&self.fronts) { SLEEP_MAX } else { self.wall.rest_for(wait).min(SLEEP_MAX) };
+        if wait == Wait::Block { time.max(Duration::from_micros(1)) } else { time }
     }
 }
 

@@ -15,8 +15,8 @@ pub(super) trait Execution<'a> {
     /// The controllers, and what waits for the disk.
     fn parts(&mut self) -> (&mut [Front<'a>], &Disk);
 
-    /// Nothing has been there for a while: how long nothing is due, at most.
-    fn rest(&mut self) -> Duration;
+    /// Nothing has been there for a while: how long a thread that waits like this may sleep, at most.
+    fn rest(&mut self, wait: Wait) -> Duration;
 }
 
 /// Serve until the device is told to stop.
@@ -25,18 +25,18 @@ pub(super) trait Execution<'a> {
 /// If the system cannot wait for sockets.
 #[inline]
 pub(super) fn run<'a>(device: &Device, wait: Wait, execution: &mut impl Execution<'a>) -> io::Result<()> {
-    let mut rounds = Rounds::default();
+    let mut rounds = Rounds::new(wait);
     while !device.stop.is_requested() {
         let mut found = execution.round();
-        if rounds.is_to_attend(wait) {
+        if rounds.is_to_attend() {
             let any = front::attend(execution.parts().0, &device.store);
             rounds.attended(any);
             found |= any;
         }
-        if rounds.is_to_rest(found, wait) {
-            let time = execution.rest();
+        if rounds.is_to_rest(found) {
+            let time = execution.rest(wait);
             let (fronts, disk) = execution.parts();
-            front::rest(fronts, disk, device, wait, time)?;
+            front::rest(fronts, disk, device, time, &mut rounds)?;
         }
     }
     Ok(())

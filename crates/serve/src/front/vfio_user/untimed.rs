@@ -45,7 +45,7 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wait: Wait) -> io::Re
     thread::scope(|scope| {
         let mut untimed = Untimed {
             device,
-            fronts: served.iter().map(|served| Front::new(served, wait == Wait::Spin)).collect(),
+            fronts: served.iter().map(|served| Front::new(served, wait)).collect(),
             disk: Disk::new(scope, &device.store)?,
             space: front::space(served),
             ahead: Vec::with_capacity(AHEAD),
@@ -66,7 +66,7 @@ impl<'a> Execution<'a> for Untimed<'a> {
         (&mut self.fronts, &self.disk)
     }
 
-    fn rest(&mut self) -> Duration {
+    fn rest(&mut self, _wait: Wait) -> Duration {
         self.counter.show();
         SLEEP_MAX
     }
