@@ -135,6 +135,13 @@ impl Drive {
         Json::Object(resolved)
     }
 
+    /// What the software's costs are multiplied by: they hold at the stack's clock, if it states one, else at the host's
+    /// nominal one, and cycles stay cycles.
+    pub fn software_ratio(&self) -> f64 {
+        let clock_ghz = if self.stack.clock_ghz > 0.0 { self.stack.clock_ghz } else { self.host.nominal_ghz };
+        clock_ghz / self.host.core_ghz
+    }
+
     /// The keys above all sections.
     pub(crate) fn header(&self) -> Header {
         Header { name: self.name.clone(), summary: self.summary.clone(), interface: self.interface }

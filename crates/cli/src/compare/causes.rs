@@ -9,6 +9,7 @@ const CAUSES: [(&str, &[Stage]); 9] = [
         "queueing",
         &[
             Stage::Queued,
+            Stage::Batch,
             Stage::FillBuffer,
             Stage::MediaWait,
             Stage::LinkWait,

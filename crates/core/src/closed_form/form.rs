@@ -54,10 +54,9 @@ impl Form {
     /// The demands on memory and cores, the driver's own processor time included.
     pub fn shared(parts: &Parts, workload: &Workload, class: &Class, driver: Span, interrupts: bool) -> Demands {
         let mut demands = Demands::default();
-        let mut ledger = parts.descend(class.op, class.bytes);
-        ledger.spend(Stage::Driver, driver);
-        parts.ascend(&mut ledger, class.op, class.bytes);
-        let software = ledger.cursor().since(ledger.start());
+        parts.demand_pollers(&mut demands, workload, class, driver);
+        let own = if parts.has_poller() { Span::ZERO } else { driver };
+        let software = parts.software(class.op, class.bytes) + own;
         parts.demand_cores(&mut demands, workload, software, interrupts);
         parts.demand_media(&mut demands, workload, class);
         demands
@@ -106,7 +105,7 @@ impl Parts<'_> {
             (root.iommu, "addresses may miss in the cache of the IOMMU"),
             (self.root_complex.settle().is_none(), "rings and data lie on different sockets"),
             (link.duplex == Duplex::Shared, "both directions share the wire"),
-            (self.drive.host.wait == Wait::Hybrid, "a hybrid wait oversleeps"),
+            (self.drive.host.wait == Wait::Hybrid && !self.sleeps(), "a hybrid wait oversleeps"),
         ];
         first_reason(&doubts)
     }

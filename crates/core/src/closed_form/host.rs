@@ -1,13 +1,14 @@
 //! The host in closed form: software on the way down and up, and how a thread learns of its completion.
 
-use super::Parts;
 use super::demand::Demands;
-use super::workload::Workload;
+use super::workload::{Class, Workload};
+use super::{Engaged, Parts};
 use crate::config::{LockHeld, Wait};
+use crate::host::software::{Cost, locks};
 use crate::host::stack::{Path, Stack, Step, Way};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::request::Op;
+use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 
 impl Parts<'_> {
@@ -29,12 +30,22 @@ impl Parts<'_> {
     }
 
     fn stack(&self) -> Stack {
-        Stack::new(&self.drive.stages(), &self.drive.stack, self.clock_ratio())
+        Stack::new(&self.drive.stages(), &self.drive.stack, self.drive.software_ratio())
     }
 
     /// A request on its way down to the driver, meeting nobody.
     pub fn descend(&self, op: Op, bytes: u32) -> Ledger {
         let mut ledger = Ledger::new(Time::ZERO);
+        if let Some(engaged) = &self.engaged {
+            let costs = engaged.software.down(op);
+            spend(&mut ledger, &costs.user, op, bytes);
+            costs.batch.iter().for_each(|cost| ledger.spend(cost.stage, cost.time));
+            if self.has_poller() {
+                self.see(&mut ledger);
+            }
+            spend(&mut ledger, &costs.kernel, op, bytes);
+            return ledger;
+        }
         let path = Path { request: 0, op, way: Way::Down, place: 0 };
         self.stack().copy(&path, bytes, &mut ledger);
         self.go_alone(path, &mut ledger);
@@ -43,9 +54,70 @@ impl Parts<'_> {
 
     /// And on its way back up from the driver.
     pub fn ascend(&self, ledger: &mut Ledger, op: Op, bytes: u32) {
+        if let Some(engaged) = &self.engaged {
+            let costs = &engaged.software.up;
+            spend(ledger, &costs.kernel, op, bytes);
+            if self.has_poller() {
+                self.see(ledger);
+            }
+            costs.batch.iter().for_each(|cost| ledger.spend(cost.stage, cost.time));
+            return spend(ledger, &costs.user, op, bytes);
+        }
         let path = Path { request: 0, op, way: Way::Up, place: 0 };
         self.stack().copy(&path, bytes, ledger);
         self.go_alone(path, ledger);
+    }
+
+    /// Whether threads sleep until an interrupt.
+    pub fn sleeps(&self) -> bool {
+        match &self.engaged {
+            Some(engaged) => !engaged.software.polls(),
+            None => self.drive.host.wait == Wait::Sleep,
+        }
+    }
+
+    /// Whether a poll thread takes requests down, and their completions up.
+    pub fn has_poller(&self) -> bool {
+        self.engaged.as_ref().is_some_and(|engaged| engaged.software.switches.sqthread_poll)
+    }
+
+    /// How long a thread that has submitted a request is at the call that waits for it.
+    fn call(&self) -> Span {
+        self.engaged.as_ref().map_or(Span::ZERO, |engaged| engaged.software.wait())
+    }
+
+    /// What a request may be spared whose thread finds its completion without waiting for it.
+    pub fn spared_calls(&self) -> Span {
+        let batch = self.engaged.iter().flat_map(|engaged| &engaged.software.up.batch);
+        batch.filter(|cost| cost.if_waited).map(|cost| cost.time).sum()
+    }
+
+    /// Processor time of a request above the driver, its share of what a batch costs taken as small as can be.
+    pub fn software(&self, op: Op, bytes: u32) -> Span {
+        let Some(Engaged { software, together }) = &self.engaged else {
+            let mut ledger = self.descend(op, bytes);
+            self.ascend(&mut ledger, op, bytes);
+            return ledger.cursor().since(ledger.start());
+        };
+        let (down, up) = (software.down(op), &software.up);
+        let mut ledger = Ledger::new(Time::ZERO);
+        let all = [&down.user, &up.user, &down.kernel, &up.kernel];
+        let own = if self.has_poller() { &all[..2] } else { &all };
+        own.iter().for_each(|costs| spend(&mut ledger, costs, op, bytes));
+        let submitted: Span = down.batch.iter().map(|cost| cost.time).sum();
+        let always = up.batch.iter().chain(&software.look).filter(|cost| !cost.if_waited);
+        let completed: Span = always.map(|cost| cost.time).sum();
+        let shares = submitted / u64::from(together.submit) + completed / u64::from(together.complete_max);
+        ledger.cursor().since(ledger.start()) + shares
+    }
+
+    /// How many requests at most share a word to the device, and how many completions one back.
+    pub fn sharing(&self, workload: &Workload) -> (f64, f64) {
+        match &self.engaged {
+            None => (1.0, 1.0),
+            Some(Engaged { together, .. }) if !self.sleeps() => (together.submit.into(), together.complete_max.into()),
+            Some(Engaged { together, .. }) => (together.submit.into(), workload.outstanding.max(1) as f64),
+        }
     }
 
     /// Locks are free and lines are there.
@@ -75,12 +147,19 @@ impl Parts<'_> {
         ledger.spend(Stage::Poll, self.at_clock(self.drive.host.poll));
     }
 
+    /// The same of a thread that submitted its request at `since`, once it is at its call.
+    pub fn see_since(&self, ledger: &mut Ledger, since: Time) {
+        self.see(ledger);
+        ledger.until(Stage::CoreWait, ledger.cursor().max(since + self.call()));
+    }
+
     /// When the handler of an interrupt has run whose message reaches the root complex at `now`. It runs on the core of
     /// its thread, which spins, or went to sleep at `since` and has left the core idle.
     pub fn handled(&self, now: Time, since: Option<Time>) -> Time {
         let host = &self.drive.host;
-        let free_at = since.map_or(Time::ZERO, |since| since + self.at_clock(host.context_switch));
-        let exit = if since.is_some() && free_at <= now { host.idle_exit } else { Span::ZERO };
+        let free_at = since.map_or(Time::ZERO, |since| since + self.call() + self.at_clock(host.deactivate()));
+        let is_idle = since.is_some() && free_at <= now;
+        let exit = if is_idle { host.idle_exit_after(now.since(free_at)) } else { Span::ZERO };
         let delivered = now + self.at_clock(host.interrupt) + exit;
         // The handler runs when its core is done with the switch away from the thread.
         delivered.max(free_at) + self.at_clock(host.interrupt_handler)
@@ -89,7 +168,12 @@ impl Parts<'_> {
     /// The thread that went to sleep at `since` is woken by an interrupt whose message has just reached the root
     /// complex: delivery, handler, switch.
     pub fn wake(&self, ledger: &mut Ledger, since: Time) {
-        let handled = self.handled(ledger.cursor(), Some(since));
+        self.wake_by(ledger, since, Span::ZERO);
+    }
+
+    /// The same by a handler that takes so much longer.
+    pub fn wake_by(&self, ledger: &mut Ledger, since: Time, longer: Span) {
+        let handled = self.handled(ledger.cursor(), Some(since)) + longer;
         ledger.until(Stage::Interrupt, handled);
         self.rouse(ledger, handled);
     }
@@ -100,7 +184,7 @@ impl Parts<'_> {
         let (found, wake) = (ledger.cursor(), self.at_clock(self.drive.host.wake));
         let stage = if wake.is_zero() { Stage::CoreWait } else { Stage::Interrupt };
         ledger.until(stage, busy_until.max(found) + wake);
-        ledger.spend(Stage::ContextSwitch, self.at_clock(self.drive.host.context_switch));
+        ledger.spend(Stage::ContextSwitch, self.at_clock(self.drive.host.reactivate()));
         if ledger.cursor() == found {
             self.see(ledger);
         }
@@ -111,15 +195,46 @@ impl Parts<'_> {
     pub fn demand_cores(&self, demands: &mut Demands, workload: &Workload, software: Span, interrupts: bool) {
         let cores = self.cores_used(workload.threads);
         demands.add("cores", cores, software, 1.0);
-        if interrupts && self.drive.host.wait == Wait::Sleep {
+        if interrupts && self.sleeps() {
             let handler = self.at_clock(self.drive.host.interrupt_handler);
             demands.add("cores", cores, handler, 1.0 / workload.outstanding.max(1) as f64);
         }
+        self.demand_engine_locks(demands, workload);
         let stages = self.drive.stages().into_iter();
         for stage in stages.filter(|stage| !stage.lock.is_empty() && stage.lock_held == LockHeld::Stage) {
             let submit_held = if stage.submit_held.is_zero() { stage.submit } else { stage.submit_held };
             let held = self.at_clock(submit_held) + self.at_clock(stage.complete_held);
             demands.add(&format!("lock {}", stage.lock), 1.0, held, 1.0);
         }
+    }
+
+    /// What a request costs the poll thread of its ring, which rings for it and its batch.
+    pub fn demand_pollers(&self, demands: &mut Demands, workload: &Workload, class: &Class, driver: Span) {
+        let Some(Engaged { software, .. }) = self.engaged.as_ref().filter(|_| self.has_poller()) else { return };
+        let mut ledger = Ledger::new(Time::ZERO);
+        spend(&mut ledger, &software.down(class.op).kernel, class.op, class.bytes);
+        spend(&mut ledger, &software.up.kernel, class.op, class.bytes);
+        let each = ledger.cursor().since(ledger.start()) + driver;
+        demands.add("poll threads", workload.threads.into(), each, 1.0);
+    }
+
+    /// The locks that the stages of an engine hold for every request.
+    fn demand_engine_locks(&self, demands: &mut Demands, workload: &Workload) {
+        let Some(Engaged { software, .. }) = self.engaged.as_ref().filter(|_| !self.has_poller()) else { return };
+        let names = locks(&self.drive.stack);
+        for class in &workload.classes {
+            let costs = software.down(class.op).kernel.iter().chain(&software.up.kernel);
+            for (lock, held) in costs.filter_map(|cost| cost.lock) {
+                demands.add(&format!("lock {}", names[lock]), 1.0, held, class.share);
+            }
+        }
+    }
+}
+
+/// What stages cost a request that meets nobody.
+fn spend(ledger: &mut Ledger, costs: &[Cost], op: Op, bytes: u32) {
+    let io = Io { op, offset: 0, bytes };
+    for cost in costs {
+        ledger.spend(cost.stage, cost.of(&io) + cost.lock.map_or(Span::ZERO, |(_, held)| held));
     }
 }

@@ -16,12 +16,15 @@ pub use demand::{Demand, Demands};
 pub use form::{Certainty, Form, Latency};
 pub use workload::{Arrivals, Class, Workload};
 
+use crate::config::Engine;
 use crate::drive::Drive;
+use crate::host::software::Software;
 use crate::link::Link;
 use crate::link::root_complex::RootComplex;
 use crate::media::chip::Chips;
 use crate::media::{Geometry, Media};
 use crate::time::Span;
+use crate::workload::{Job, Together};
 
 /// A drive's parts, idle, as closed forms ask them.
 #[derive(Clone, Debug)]
@@ -33,6 +36,15 @@ pub struct Parts<'a> {
     /// The memory itself, and its chips if they are told apart.
     pub media: Media,
     pub chips: Option<Chips>,
+    /// The way of the requests into the host's software, where engines differ.
+    pub engaged: Option<Engaged>,
+}
+
+/// An engine's software, and how many requests go together.
+#[derive(Clone, Debug)]
+pub struct Engaged {
+    pub software: Software,
+    pub together: Together,
 }
 
 impl Parts<'_> {
@@ -45,6 +57,18 @@ impl Parts<'_> {
             geometry: Geometry::from(&drive.media),
             media: Media::of(&drive.media, 0),
             chips: Chips::of(&drive.media),
+            engaged: None,
         }
+    }
+
+    /// The same for the requests of a job.
+    pub fn of_job(&self, job: &Job) -> Self {
+        let limits = self.drive.limits();
+        let engine = limits.ways_in.as_ref().and_then(|ways| ways.engine(job));
+        let engaged = engine.map(|engine| Engaged {
+            software: Software::new(self.drive, engine, job.way.switches),
+            together: job.batch.with_slots(job.iodepth, engine == Engine::Spdk),
+        });
+        Self { engaged, ..self.clone() }
     }
 }

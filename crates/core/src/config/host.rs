@@ -23,7 +23,7 @@ section! {
         nominal_ghz => nominal_ghz: f64 = 3.8, 0.1..=10.0;
         /// Whether the shared cache and its ring run at the core clock (as in Sandy Bridge), so that its latency scales too
         uncore_follows_core => uncore_follows_core: bool = true, any();
-        /// How a thread waits: `spin`, `sleep` until the interrupt, or `hybrid` (sleep for part of the expected time, then spin)
+        /// How a thread waits: `spin`, `sleep` until the interrupt, or `hybrid` (sleep for part of the expected time, then spin). Where engines differ (`stack.engines`), they say who sleeps: `spin` and `sleep` are then alike, and with `hybrid` those who look for completions sleep first
         wait => wait: Wait = Wait::Spin, any();
         /// Share of the mean latency that a hybrid wait sleeps before it spins
         hybrid_sleep_ratio => hybrid_sleep_ratio: f64 = 0.5, 0.0..=1.0;
@@ -33,10 +33,28 @@ section! {
         mmio_write_ns => mmio_write: Span = ns(50), ZERO..=LONGEST;
         /// One context switch between threads of a core
         context_switch_ns => context_switch: Span = ns(550), ZERO..=LONGEST;
+        /// Taking a thread that goes to sleep off its core; 0: as long as `context_switch_ns`
+        deactivate_ns => deactivate: Span = ZERO, ZERO..=LONGEST;
+        /// Putting a thread that has been woken onto a core that idles; 0: as long as `context_switch_ns`
+        reactivate_ns => reactivate: Span = ZERO, ZERO..=LONGEST;
         /// Time from an interrupt message reaching the root complex to the first instruction of its handler, idle-state exit included unless `idle_exit_ns` gives it
         interrupt_ns => interrupt: Span = us(1), ZERO..=LONGEST;
         /// What an interrupt takes longer to reach a core on which no thread runs
         idle_exit_ns => idle_exit: Span = ZERO, ZERO..=LONGEST;
+        /// Deepest idle state that a core without a thread may enter: `none` (`idle_exit_ns` says what an interrupt meets), `c1`, `c1e` or `c6`. It enters the deepest whose residency its mean idle time reaches, of the last eight
+        idle_states => idle_states: IdleState = IdleState::None, any();
+        /// What an interrupt takes longer to reach a core in C1
+        c1_exit_ns => c1_exit: Span = ZERO, ZERO..=LONGEST;
+        /// Shortest idle time for which C1 is worth while
+        c1_residency_ns => c1_residency: Span = ZERO, ZERO..=LONGEST;
+        /// The same of C1E
+        c1e_exit_ns => c1e_exit: Span = ZERO, ZERO..=LONGEST;
+        /// The same of C1E
+        c1e_residency_ns => c1e_residency: Span = ZERO, ZERO..=LONGEST;
+        /// The same of C6
+        c6_exit_ns => c6_exit: Span = ZERO, ZERO..=LONGEST;
+        /// The same of C6
+        c6_residency_ns => c6_residency: Span = ZERO, ZERO..=LONGEST;
         /// Processor time of the interrupt handler, without what `wake_ns` adds for each thread that it wakes
         interrupt_handler_ns => interrupt_handler: Span = us(1), ZERO..=LONGEST;
         /// Cores over which interrupt vectors are spread, the first ones; 0 for all
@@ -58,6 +76,48 @@ impl Host {
         self.cores * u16::from(self.threads_per_core)
     }
 }
+
+impl Host {
+    /// Taking a thread off its core, and putting one onto an idle core.
+    pub fn deactivate(&self) -> Span {
+        if self.deactivate.is_zero() { self.context_switch } else { self.deactivate }
+    }
+
+    /// See [`Host::deactivate`].
+    pub fn reactivate(&self) -> Span {
+        if self.reactivate.is_zero() { self.context_switch } else { self.reactivate }
+    }
+
+    /// The idle states that a core may enter, the lightest first: exit latency and residency of each.
+    pub fn idle_states(&self) -> Vec<(Span, Span)> {
+        let states = [
+            (IdleState::C1, self.c1_exit, self.c1_residency),
+            (IdleState::C1e, self.c1e_exit, self.c1e_residency),
+            (IdleState::C6, self.c6_exit, self.c6_residency),
+        ];
+        let allowed = states.into_iter().filter(|(state, ..)| *state <= self.idle_states);
+        allowed.map(|(_, exit, residency)| (exit, residency)).collect()
+    }
+
+    /// What an interrupt takes longer to reach a core that is expected to idle for so long: it goes no deeper than the
+    /// state whose residency is below that (the menu governor of Linux).
+    pub fn idle_exit_after(&self, expected: Span) -> Span {
+        let mut states = self.idle_states().into_iter();
+        let worth = states.rfind(|(_, residency)| *residency <= expected);
+        worth.map_or(self.idle_exit, |(exit, _)| exit)
+    }
+}
+
+/// Idle states of a core, the lighter ones first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IdleState {
+    None,
+    C1,
+    C1e,
+    C6,
+}
+
+names! { IdleState { "none" => None, "c1" => C1, "c1e" => C1e, "c6" => C6 } }
 
 /// How a thread waits for a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

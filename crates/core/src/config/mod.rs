@@ -6,6 +6,7 @@
 
 pub(crate) mod document;
 pub(crate) mod doubt;
+pub mod engine;
 pub(crate) mod faults;
 mod host;
 mod link;
@@ -20,9 +21,10 @@ mod stack;
 pub(crate) mod value;
 
 pub use doubt::{Cause, Doubt};
-pub use host::{Host, Wait};
+pub use engine::{Engine, Switches};
+pub use host::{Host, IdleState, Wait};
 pub use link::{Duplex, Granularity, Link, LinkAcknowledge};
 pub use media::{Acknowledge, DataPattern, Media, Technology, WearLevelling};
 pub use power::Power;
 pub use root_complex::{Placement, RootComplex};
-pub use stack::{LockHeld, Stack, Stage};
+pub use stack::{Filesystem, IoScheduler, LockHeld, Stack, Stage};

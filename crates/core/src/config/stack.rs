@@ -1,7 +1,8 @@
 //! Keys of the software above the driver.
 
+use crate::config::engine::{Engine, Switches, Words};
 use crate::config::section::{any, names, section};
-use crate::config::spans::{LONGEST, ZERO};
+use crate::config::spans::{LONGEST, ZERO, us};
 use crate::time::Span;
 
 section! {
@@ -13,6 +14,20 @@ section! {
         copy_bytes_per_ns => copy_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;
         /// Whether data of writes is copied too, into a buffer of the driver
         copy_writes => copy_writes: bool = false, any();
+        /// Clock at which the costs of the stages were found, from which they scale to `host.core_ghz`; 0: they hold at `host.nominal_ghz`, like the host's own
+        clock_ghz => clock_ghz: f64 = 0.0, 0.0..=10.0;
+        /// Engines that the stack knows, in words and the default first: `sync`, `libaio`, `io_uring`, `io_uring_cmd`, `spdk`; empty: software that is alike for any of them
+        engines => engines: String = String::new(), any();
+        /// What lies between application and device, with direct I/O: `raw` (the block device itself), `ext4` or `xfs`
+        filesystem => filesystem: Filesystem = Filesystem::Raw, any();
+        /// I/O scheduler of the block layer
+        scheduler => scheduler: IoScheduler = IoScheduler::None, any();
+        /// Whether the kernel guards its entry and exit against speculative execution
+        mitigations => mitigations: bool = true, any();
+        /// How long the poll thread of a job with `sqthread_poll` finds nothing before it goes to sleep
+        poller_idle_us => poller_idle: Span = us(1_000_000), ZERO..=LONGEST;
+        /// What it takes to wake that thread from such a sleep
+        poller_wake_ns => poller_wake: Span = ZERO, ZERO..=LONGEST;
     }
 }
 
@@ -43,6 +58,83 @@ section! {
         complete_lines => complete_lines: u8 = 0, 0..=64;
         /// Whether the stage ends in waking a kernel thread, which takes the request on while its own thread sleeps
         hand_over => hand_over: bool = false, any();
+        /// Words that hold for a job whose requests meet the stage, or with `!` do not: an engine, a switch of it, a file system, a scheduler, `mitigations`; empty: always
+        when => when: String = String::new(), any();
+        /// Whether it is the application's own code, which its thread runs whoever runs the kernel's
+        user => user: bool = false, any();
+        /// Processor time once for all requests that are submitted together
+        submit_batch_ns => submit_batch: Span = ZERO, ZERO..=LONGEST;
+        /// Processor time of looking for completions, once for those that are collected together: while the requests are under way, or in line if there are completions already
+        wait_batch_ns => wait_batch: Span = ZERO, ZERO..=LONGEST;
+        /// Processor time once for all completions that are collected together
+        complete_batch_ns => complete_batch: Span = ZERO, ZERO..=LONGEST;
+        /// Whether `wait_batch_ns` and `complete_batch_ns` are spent only where the thread has to wait, as completions that are there are found without a call
+        if_waited => if_waited: bool = false, any();
+        /// Processor time for each 4 KiB of data on the way down, a part of them counting as 4 KiB
+        submit_page_ns => submit_page: Span = ZERO, ZERO..=LONGEST;
+        /// The same on the way back
+        complete_page_ns => complete_page: Span = ZERO, ZERO..=LONGEST;
+    }
+}
+
+/// What lies between application and device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filesystem {
+    Raw,
+    Ext4,
+    Xfs,
+}
+
+names! { Filesystem { "raw" => Raw, "ext4" => Ext4, "xfs" => Xfs } }
+
+/// I/O schedulers of the block layer of Linux (Documentation/block).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoScheduler {
+    None,
+    MqDeadline,
+    Kyber,
+    Bfq,
+}
+
+names! { IoScheduler { "none" => None, "mq-deadline" => MqDeadline, "kyber" => Kyber, "bfq" => Bfq } }
+
+impl Stack {
+    /// The engines that it knows, the default first; none if it is alike for all of them.
+    ///
+    /// # Errors
+    /// The first word that is no engine.
+    pub fn known_engines(&self) -> Result<Vec<Engine>, String> {
+        let words = self.engines.split_whitespace();
+        words.map(|word| Engine::of_name(word).ok_or_else(|| String::from(word))).collect()
+    }
+
+    /// Whether jobs choose among engines.
+    pub fn has_engines(&self) -> bool {
+        !self.engines.trim().is_empty()
+    }
+
+    /// The words that hold for jobs of this engine with these switches.
+    pub fn words(&self, engine: Engine, switches: Switches) -> Words {
+        let filesystem = Some(self.filesystem.name()).filter(|_| self.filesystem != Filesystem::Raw);
+        let scheduler = Some(self.scheduler.name()).filter(|_| self.scheduler != IoScheduler::None);
+        let mitigations = self.mitigations.then_some("mitigations");
+        let own = [filesystem, scheduler, mitigations].into_iter().flatten();
+        engine.words().iter().copied().chain(switches.words()).chain(own).collect()
+    }
+}
+
+impl Stage {
+    /// Whether it is met where these words hold.
+    pub fn holds(&self, words: &Words) -> bool {
+        self.when.split_whitespace().all(|word| match word.strip_prefix('!') {
+            Some(word) => !words.contains(word),
+            None => words.contains(word),
+        })
+    }
+
+    /// Under which name its time is counted: what stands in brackets tells apart stages that are counted together.
+    pub fn column(&self) -> &str {
+        self.name.split(" (").next().unwrap_or(&self.name)
     }
 }
 

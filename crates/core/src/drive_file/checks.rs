@@ -2,6 +2,7 @@
 //!
 //! Other conditions hold for every value within bounds and need no check: no size within bounds comes near 2^64 bytes.
 
+use super::engines;
 use crate::config::{DataPattern, Stage, Wait};
 use crate::drive::Drive;
 use crate::ledger::stage::STACK_STAGES_MAX;
@@ -14,6 +15,13 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         wait,
         stages,
         held,
+        engines::words,
+        engines::interface,
+        engines::conditions,
+        engines::choices,
+        engines::alike,
+        engines::apart,
+        engines::idle,
         clocks,
         volts,
         stripe,
@@ -44,7 +52,7 @@ fn wait(drive: &Drive) -> Option<Broken> {
 }
 
 fn stages(drive: &Drive) -> Option<Broken> {
-    let count = drive.stages().len();
+    let count = drive.stage_names().len();
     let found = format!("stack.stages has {count} stages");
     Broken::when(count > STACK_STAGES_MAX, &["stack.stages"], found, format!("at most {STACK_STAGES_MAX}"))
 }

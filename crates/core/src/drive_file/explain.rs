@@ -42,6 +42,9 @@ pub(super) fn explain(drive: &Drive) -> String {
             let _ = writeln!(text, "  the preset replaces {replaced}");
         }
         explain_section(&mut text, drive, section);
+        if section.path() == drive.stack.path() && !drive.stack.stages.is_empty() {
+            explain_clock(&mut text, drive);
+        }
     }
     explain_fitted(&mut text, drive);
     text
@@ -116,6 +119,22 @@ fn item(table: &Json) -> String {
     let keys = table.as_object().into_iter().flatten();
     let keys: Vec<String> = keys.map(|(key, value)| format!("{key} {}", shown(value, key))).collect();
     keys.join(", ")
+}
+
+/// What the host's clock makes of the costs of its software.
+fn explain_clock(text: &mut String, drive: &Drive) {
+    let (ratio, core_ghz) = (drive.software_ratio(), drive.host.core_ghz);
+    let stated = drive.stack.clock_ghz > 0.0;
+    let hold = if stated { drive.stack.clock_ghz } else { drive.host.nominal_ghz };
+    let whose = if stated { "stack.clock_ghz" } else { "host.nominal_ghz" };
+    if ratio == 1.0 {
+        let _ = writeln!(text, "  the costs of the stages hold at the clock of the host, {core_ghz} GHz");
+    } else {
+        let _ = writeln!(
+            text,
+            "  the costs of the stages hold at {hold} GHz ({whose}): at {core_ghz} GHz they take {ratio:.3} times as long"
+        );
+    }
 }
 
 fn explain_fitted(text: &mut String, drive: &Drive) {

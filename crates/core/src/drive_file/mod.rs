@@ -3,6 +3,7 @@
 mod checks;
 mod described;
 mod doubts;
+mod engines;
 mod explain;
 mod layers;
 mod overrides;

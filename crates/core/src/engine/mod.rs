@@ -125,7 +125,7 @@ impl Engine {
             controller,
             media: Media::of(&drive.media, seed),
             recorder: Recorder::default(),
-            polling: drive.host.wait != Wait::Sleep,
+            polling: drive.host.wait != Wait::Sleep && !drive.stack.has_engines(),
             stack_names: drive.stage_names(),
             client_completed: VecDeque::new(),
             queue_threads: Vec::new(),
@@ -150,7 +150,7 @@ impl Engine {
         engine.driver.real_hosts()?.give_way();
         engine.controller.real_hosts()?.begin();
         let limits = drive.limits();
-        engine.queue_threads = (0..limits.queue_pairs).map(|_| engine.add_client(limits.queue_slots())).collect();
+        engine.queue_threads = (0..limits.queue_pairs).map(|_| engine.add_queue_client(limits.queue_slots())).collect();
         Some(engine)
     }
 
@@ -198,7 +198,8 @@ impl Engine {
         let place = self.recorder.add_job(job);
         for number in 0..job.threads {
             let generator = Generator::new(job, number, capacity_bytes, seed);
-            let thread = self.host.add_thread(job.iodepth, Some(generator));
+            let thread = self.host.add_thread(job.iodepth, Some(generator), Some(job));
+            self.let_look(thread);
             self.recorder.add_thread(thread, place);
             self.shared.scheduler.at(Time::ZERO, Event::Thread(thread));
         }
@@ -206,10 +207,25 @@ impl Engine {
 
     /// Add a thread whose requests are injected.
     pub fn add_client(&mut self, iodepth: u32) -> u16 {
-        let thread = self.host.add_thread(iodepth, None);
+        let thread = self.add_queue_client(iodepth);
+        self.let_look(thread);
+        thread
+    }
+
+    /// The same for commands that a real host's own driver writes: nobody here looks for their completions.
+    fn add_queue_client(&mut self, iodepth: u32) -> u16 {
+        let thread = self.host.add_thread(iodepth, None, None);
         let place = self.recorder.add_client(iodepth);
         self.recorder.add_thread(thread, place);
         thread
+    }
+
+    /// The queue of a thread that looks for its completions by its engine raises no interrupts.
+    fn let_look(&mut self, thread: u16) {
+        if self.host.looks(thread) {
+            let queue = self.driver.look_for(thread);
+            self.controller.spare_interrupts(queue);
+        }
     }
 
     /// Let `input` happen at `at`, which may not lie before an event that has been handled.
@@ -322,6 +338,10 @@ impl Engine {
             Event::Path(thread) => host.on_path(now, thread, driver, shared),
             Event::Release(lock) => host.on_release(now, lock, shared),
             Event::WorkDone(thread) => self.on_work_done(now, thread),
+            Event::Poller(thread) => {
+                let taken = host.on_poller(now, thread, driver, shared);
+                splitting::submit_together(now, taken.into_iter(), driver, link, shared);
+            }
             Event::Driver => driver.on_timer(now, link, shared),
             Event::Wire(wire) => link.on_wire(now, wire.into(), shared),
             Event::Arrive(packet) => {
@@ -339,7 +359,7 @@ impl Engine {
                 self.on_settle_late(now, packet, 0, count);
             }
             Event::SettleOne { place, packet } => self.on_settle_late(now, packet, place.into(), 1),
-            Event::Interrupt { vector } => host.on_interrupt(now, vector, shared),
+            Event::Interrupt { vector } => host.on_interrupt(now, vector, driver, shared),
             Event::Handled { vector } => {
                 host.on_handled(vector);
                 if let Some(until) = driver.on_handled(now, vector, link, shared) {
@@ -363,8 +383,29 @@ impl Engine {
                 self.on_done(at, done);
                 splitting::submit(now, request, &mut self.driver, &mut self.link, &mut self.shared);
             }
+            Done::SubmittedTogether => self.submit_together(now, thread),
+            Done::LeftToPoller => self.host.leave_to_poller(now, thread, &self.driver, &mut self.shared),
+            Done::CompletedTogether => self.complete_together(thread),
         }
         self.host.step(now, thread, &self.driver, &mut self.shared);
+    }
+
+    /// A thread has taken a batch down to the driver.
+    fn submit_together(&mut self, now: Time, thread: u16) {
+        let members = self.host.take_members(thread);
+        let requests = members.iter().map(|member| member.request);
+        splitting::submit_together(now, requests, &mut self.driver, &mut self.link, &mut self.shared);
+        self.host.give_members(thread, members);
+    }
+
+    /// It has collected a batch.
+    fn complete_together(&mut self, thread: u16) {
+        let members = self.host.take_members(thread);
+        for member in &members {
+            self.on_done(member.end, member.request);
+        }
+        self.host.give_members(thread, members);
+        self.driver.acknowledge(thread, &mut self.link, &mut self.shared);
     }
 
     #[inline(always)]

@@ -7,6 +7,9 @@
 
 use super::{Core, Host, Thread, Work};
 use crate::config::Wait;
+use crate::protocol::dispatch::AnyDriver;
+use crate::protocol::halves::Driver as _;
+use crate::protocol::ports::queue_of;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -19,6 +22,22 @@ impl Core {
 }
 
 impl Host {
+    /// The core that handles a vector: on hosts where engines differ that of the thread which submits, as Linux has a
+    /// queue for each core; else the vectors are spread.
+    fn core_of(&self, vector: u16) -> usize {
+        let own = self.vector_cores.get(usize::from(vector));
+        own.copied().unwrap_or(usize::from(vector) % self.interrupt_cores)
+    }
+
+    /// A queue's interrupts go to the core of the first thread that uses it.
+    pub(super) fn take_vector(&mut self, thread: u16) {
+        let Some(drive) = &self.ways else { return };
+        let queue = queue_of(thread, drive.limits().queue_pairs as usize);
+        if queue == self.vector_cores.len() {
+            self.vector_cores.push(self.threads[usize::from(thread)].core);
+        }
+    }
+
     /// An interrupt message has reached the root complex.
     #[inline(always)]
     pub fn on_message(&mut self, now: Time, vector: u16, shared: &mut Shared) {
@@ -27,20 +46,26 @@ impl Host {
             self.pending.resize(place + 1, false);
         }
         // A host that looks by itself has the interrupt masked; one whose handler has yet to run will see this completion too.
-        if self.wait != Wait::Sleep || std::mem::replace(&mut self.pending[place], true) {
+        let is_masked = self.wait != Wait::Sleep && self.ways.is_none();
+        if is_masked || std::mem::replace(&mut self.pending[place], true) {
             return;
         }
-        let core = &self.cores[usize::from(vector) % self.interrupt_cores];
-        let is_idle = core.current.is_none() && core.free_at <= now;
-        let exit = if is_idle { self.idle_exit } else { Span::ZERO };
+        let place = self.core_of(vector);
+        let core = &mut self.cores[place];
+        let is_idle = core.current.is_none() && !core.polls && core.free_at <= now;
+        let exit = match is_idle {
+            true => self.governor.exit(&mut core.idles, now.since(core.free_at)),
+            false => Span::ZERO,
+        };
         shared.scheduler.after(now, self.interrupt + exit, Event::Interrupt { vector });
     }
 
     /// The interrupt has reached its core: the handler runs as soon as that takes interrupts.
     #[inline(always)]
-    pub fn on_interrupt(&mut self, now: Time, vector: u16, shared: &mut Shared) {
-        let core = usize::from(vector) % self.interrupt_cores;
-        let end = self.run_handler(now, core, self.interrupt_handler, shared);
+    pub fn on_interrupt(&mut self, now: Time, vector: u16, driver: &AnyDriver, shared: &mut Shared) {
+        // Where requests are collected together, the handler itself tells the device how far it has read.
+        let acknowledge = if self.ways.is_some() { driver.acknowledge_work() } else { Span::ZERO };
+        let end = self.run_handler(now, self.core_of(vector), self.interrupt_handler + acknowledge, shared);
         self.used.interrupts += 1;
         shared.scheduler.at(end, Event::Handled { vector });
     }
@@ -70,7 +95,7 @@ impl Host {
 
     /// The handler of `vector` waits for the device until `until`, and its core with it.
     pub fn stall(&mut self, now: Time, vector: u16, until: Time, shared: &mut Shared) {
-        self.occupy_handler(now, usize::from(vector) % self.interrupt_cores, until.since(now), shared);
+        self.occupy_handler(now, self.core_of(vector), until.since(now), shared);
     }
 
     /// The handler has run; the driver may look for completions.
@@ -81,7 +106,7 @@ impl Host {
 
     /// The handler of `vector` goes on, with what it has read from the device.
     pub fn resume_handler(&mut self, vector: u16) {
-        self.handler_core = Some(usize::from(vector) % self.interrupt_cores);
+        self.handler_core = Some(self.core_of(vector));
     }
 
     /// The completions that a handler has found are known.
@@ -98,7 +123,12 @@ impl Thread {
         }
         self.work_end += time;
         match &mut self.work {
-            Work::None | Work::Path(_) => {}
+            Work::None | Work::Path(_) | Work::Legs => {}
+            Work::Together => {
+                if let Some(batcher) = &mut self.batcher {
+                    batcher.preempt(begin, time, shared);
+                }
+            }
             Work::Submit(request) | Work::Complete(request) => shared.requests[*request].wait_for_core(time),
             Work::CompleteAndSubmit(completed, at, submitted) if *at > begin => {
                 *at += time;

@@ -4,15 +4,20 @@
 //! path from one such place to the next (path.rs). Interrupts come in between (interrupts.rs). How threads wait, and whose
 //! turn it is, is in waiting.rs.
 
+mod batch;
+mod idle;
 mod interrupts;
 pub mod locks;
 mod pace;
 mod path;
+mod poller;
+pub mod software;
 pub mod stack;
 mod waiting;
 
 use crate::drive::Drive;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::config::Wait;
 use crate::ledger::{CpuUse, Stage};
@@ -23,7 +28,11 @@ use crate::request::{Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
+use crate::workload::Job;
 use crate::workload::generator::Generator;
+use batch::Batcher;
+pub use batch::Member;
+use idle::{Governor, Idles};
 use locks::Distances;
 use pace::Pace;
 use path::Contention;
@@ -54,6 +63,10 @@ enum Work {
     Complete(RequestId),
     /// Complete one request by the given instant, and go on to submit another.
     CompleteAndSubmit(RequestId, Time, RequestId),
+    /// Take a batch through software that cores contend for.
+    Legs,
+    /// Submit or collect a batch.
+    Together,
 }
 
 /// What a thread has just finished.
@@ -67,6 +80,12 @@ pub enum Done {
     Completed(RequestId),
     /// It had one result at the given instant, and its next request goes to the driver.
     CompletedAndSubmitted(RequestId, Time, RequestId),
+    /// The requests of a batch go to the driver ([`Host::take_members`]).
+    SubmittedTogether,
+    /// They are in the ring that a poll thread looks into.
+    LeftToPoller,
+    /// Those of a batch have their results.
+    CompletedTogether,
 }
 
 /// A thread of the workload, or of the kernel.
@@ -89,6 +108,8 @@ struct Thread {
     outstanding: u32,
     /// Requests that have waited for a lock or for this thread, and can go on.
     resumed: VecDeque<Path>,
+    /// Its engine, on a stack whose engines differ, and the batch under way.
+    batcher: Option<Box<Batcher>>,
     done: VecDeque<RequestId>,
     state: State,
     work: Work,
@@ -121,6 +142,9 @@ struct Core {
     /// Until when a thread that spins in its driver may keep others waiting.
     slice_end: Time,
     ready: VecDeque<u16>,
+    /// A poll thread of the kernel runs on it.
+    polls: bool,
+    idles: Idles,
 }
 
 impl Thread {
@@ -153,8 +177,10 @@ pub struct Host {
     hybrid_sleep_ratio: f64,
     poll: Span,
     context_switch: Span,
+    deactivate: Span,
+    reactivate: Span,
     interrupt: Span,
-    idle_exit: Span,
+    governor: Governor,
     interrupt_handler: Span,
     interrupt_cores: usize,
     wake: Span,
@@ -162,6 +188,10 @@ pub struct Host {
     spin_up_to_bytes: u32,
     /// Core whose handler is looking for completions.
     handler_core: Option<usize>,
+    /// The drive, if its threads choose among engines.
+    ways: Option<Arc<Drive>>,
+    /// The core that handles each vector, where that is the core of its thread.
+    vector_cores: Vec<usize>,
     /// Vectors whose handler has yet to run.
     pending: Vec<bool>,
     used: CpuUse,
@@ -172,7 +202,7 @@ impl Host {
     pub fn new(drive: &Drive, seed: u64) -> Host {
         let config = &drive.host;
         let ratio = config.nominal_ghz / config.core_ghz;
-        let stack = Stack::new(&drive.stages(), &drive.stack, ratio);
+        let stack = Stack::new(&drive.stages(), &drive.stack, drive.software_ratio());
         let interrupt_cores = match config.interrupt_cores {
             0 => config.processors(),
             cores => cores.min(config.processors()),
@@ -186,16 +216,24 @@ impl Host {
             is_even: pace.is_even(),
             pace,
             piece_from: Time::ZERO,
-            contention: Contention::new(&stack),
+            contention: Contention::new(&stack, software::locks(&drive.stack).len()),
+            ways: drive.stack.has_engines().then(|| Arc::new(drive.clone())),
+            vector_cores: Vec::new(),
             distances: Distances::new(config),
             stack,
             workers: Vec::new(),
-            wait: config.wait,
+            // Engines say themselves who looks for completions; what remains is whether those nap.
+            wait: match config.wait {
+                Wait::Spin if drive.stack.has_engines() => Wait::Sleep,
+                wait => wait,
+            },
             hybrid_sleep_ratio: config.hybrid_sleep_ratio,
             poll: drive.protocol().poll(drive).scale(ratio),
             context_switch: config.context_switch.scale(ratio),
+            deactivate: config.deactivate().scale(ratio),
+            reactivate: config.reactivate().scale(ratio),
             interrupt: config.interrupt.scale(ratio),
-            idle_exit: config.idle_exit,
+            governor: Governor::new(config),
             interrupt_handler: config.interrupt_handler.scale(ratio),
             interrupt_cores: interrupt_cores.into(),
             wake: config.wake.scale(ratio),
@@ -208,8 +246,9 @@ impl Host {
     }
 
     /// Add a thread that keeps up to `iodepth` requests outstanding; without a generator its requests come from outside.
-    pub fn add_thread(&mut self, iodepth: u32, generator: Option<Generator>) -> u16 {
+    pub fn add_thread(&mut self, iodepth: u32, generator: Option<Generator>, job: Option<&Job>) -> u16 {
         let thread = self.threads.len() as u16;
+        let batcher = self.ways.clone().map(|drive| Box::new(Batcher::of(&drive, iodepth, job)));
         // Without a generator there is nothing to do before the first request comes from outside.
         let state = if generator.is_some() { State::Away } else { State::Finished };
         self.unfinished += usize::from(state != State::Finished);
@@ -219,9 +258,17 @@ impl Host {
             iodepth,
             generator,
             spin_up_to_bytes: self.spin_up_to_bytes,
+            batcher,
             ..Thread::default()
         });
+        self.take_vector(thread);
+        self.place_pollers();
         thread
+    }
+
+    /// Whether a thread looks for completions by itself, on a host where engines differ.
+    pub fn looks(&self, thread: u16) -> bool {
+        self.threads[usize::from(thread)].batcher.as_ref().is_some_and(|batcher| batcher.software.polls())
     }
 
     /// Whether every thread has done all its requests.
@@ -274,6 +321,9 @@ impl Host {
     #[inline(always)]
     pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &AnyDriver, shared: &mut Shared) {
         let Request { thread, submitted, .. } = shared.requests[request];
+        if self.ways.is_some() && self.has_poller(thread) {
+            return self.answer_by_poller(now, thread, request, driver, shared);
+        }
         shared.requests[request].visible = now;
         let this = &mut self.threads[usize::from(thread)];
         this.done.push_back(request);
@@ -284,6 +334,9 @@ impl Host {
         };
         if this.asleep_until.is_some() {
             return;
+        }
+        if this.batcher.is_some() {
+            return self.on_completed_together(now, thread, request, driver, shared);
         }
         match (self.handler_core, this.state) {
             (Some(core), State::Away) if !self.wake.is_zero() && !this.queued && this.done.len() == 1 => {
@@ -318,13 +371,21 @@ impl Host {
                 shared.requests[submitted].submitted = now;
                 Done::CompletedAndSubmitted(completed, at, submitted)
             }
-            Work::None | Work::Path(_) => unreachable!("a thread has finished what it has not done"),
+            Work::Together => match self.end_together(now, thread, shared) {
+                Way::Down if self.has_poller(thread) => Done::LeftToPoller,
+                Way::Down => Done::SubmittedTogether,
+                Way::Up => Done::CompletedTogether,
+            },
+            Work::None | Work::Path(_) | Work::Legs => unreachable!("a thread has finished what it has not done"),
         }
     }
 
     /// A thread that holds its core takes up the next thing to do: requests that can go on, then it fills its slots, as
     /// fio does, and then looks for completions.
     pub fn step(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
+        if self.ways.is_some() {
+            return self.step_together(now, thread, driver, shared);
+        }
         if self.stack.contended() && self.resume(now, thread, shared) {
             return;
         }
@@ -334,13 +395,18 @@ impl Host {
         if let Some(request) = self.threads[usize::from(thread)].done.pop_front() {
             return self.complete(now, thread, request, driver, shared);
         }
+        self.set_alarm(thread, shared);
+        self.wait(now, thread, shared);
+    }
+
+    /// Let a thread hear of its next request when that is due. One alarm for each instant: every other would set one again
+    /// for the next.
+    fn set_alarm(&mut self, thread: u16, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
-        // One alarm for each instant: every other would set one again for the next.
         if let Some(next) = this.next.filter(|next| next.due != this.alarm_at) {
             this.alarm_at = next.due;
             shared.scheduler.at(next.due, Event::Thread(thread));
         }
-        self.wait(now, thread, shared);
     }
 
     /// The next request of a thread that has a slot for it, once `completing` more of its requests are done. One that is

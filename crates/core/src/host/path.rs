@@ -19,7 +19,7 @@ use crate::time::{Span, Time};
 #[derive(Clone, Debug)]
 pub(super) struct Contention {
     lines: Vec<Line>,
-    spin_locks: Vec<SpinLock>,
+    pub spin_locks: Vec<SpinLock>,
     request_locks: Vec<RequestLock<Parked>>,
 }
 
@@ -32,11 +32,11 @@ struct Parked {
 }
 
 impl Contention {
-    /// The lines and locks of this stack.
-    pub fn new(stack: &Stack) -> Contention {
+    /// The lines and locks of this stack, or the locks of one whose engines differ.
+    pub fn new(stack: &Stack, engine_locks: usize) -> Contention {
         Contention {
             lines: vec![Line::default(); stack.lines],
-            spin_locks: vec![SpinLock::default(); stack.spin_locks],
+            spin_locks: vec![SpinLock::default(); stack.spin_locks.max(engine_locks)],
             request_locks: vec![RequestLock::default(); stack.request_locks],
         }
     }
@@ -65,6 +65,9 @@ impl Host {
     /// A thread takes its request on along its path, from `now` until it has to stop.
     pub fn on_path(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let this = &self.threads[usize::from(thread)];
+        if matches!(this.work, Work::Legs) {
+            return self.on_legs(now, thread, driver, shared);
+        }
         let Work::Path(mut path) = this.work else { unreachable!("only a thread with a request takes it on") };
         let core = this.core;
         let free_at = self.cores[core].free_at;
@@ -104,7 +107,7 @@ impl Host {
                 let spin_lock = &mut self.contention.spin_locks[lock];
                 let held = hold + spin_lock.fetch(core, lines, &self.distances);
                 let Some(start) = spin_lock.take(now, core, held, &self.distances) else {
-                    self.spin(now, lock, Spinner { thread, core, hold, lines, stage }, path, shared);
+                    self.spin(now, lock, Spinner { thread, core, hold, lines, stage }, Work::Path(path), shared);
                     return false;
                 };
                 ledger.until(stage, start + held);
@@ -158,11 +161,11 @@ impl Host {
     }
 
     /// Spin for a lock that somebody has.
-    fn spin(&mut self, now: Time, lock: usize, spinner: Spinner, path: Path, shared: &mut Shared) {
+    pub(super) fn spin(&mut self, now: Time, lock: usize, spinner: Spinner, work: Work, shared: &mut Shared) {
         self.watch(now, spinner.thread);
         let this = &mut self.threads[usize::from(spinner.thread)];
         this.state = State::Busy;
-        this.work = Work::Path(path);
+        this.work = work;
         if let Some(release) = self.contention.spin_locks[lock].wait(spinner) {
             shared.scheduler.at(release, Event::Release(lock as u16));
         }
@@ -179,8 +182,11 @@ impl Host {
             shared.scheduler.at(next, Event::Release(lock));
         }
         self.count_spinning(start, thread);
-        let Work::Path(path) = self.threads[usize::from(thread)].work else { unreachable!("it spins for a request") };
-        shared.requests[path.request].ledger.until(stage, start + hold);
+        match self.threads[usize::from(thread)].work {
+            Work::Path(path) => shared.requests[path.request].ledger.until(stage, start + hold),
+            Work::Legs => self.pass_lock(thread, stage, start + hold, shared),
+            _ => unreachable!("it spins for a request"),
+        }
         self.occupy(core, start, start + hold);
         self.cores[core].mask(start + hold);
         shared.scheduler.at(start + hold, Event::Path(thread));

@@ -42,14 +42,16 @@ impl Host {
             return self.leave(now, thread, shared);
         }
         let others = !self.cores[this.core].ready.is_empty();
-        match self.wait {
+        let how = self.wait_of(thread);
+        let this = &self.threads[usize::from(thread)];
+        match how {
             Wait::Spin if !others => self.watch(now, thread),
             Wait::Sleep if this.spins_in_driver() && !(others && now >= self.cores[this.core].slice_end) => {
                 self.watch(now, thread);
             }
             Wait::Hybrid if !others && this.outstanding > 0 => self.wait_hybrid(now, thread, shared),
             _ => {
-                this.state = State::Away;
+                self.threads[usize::from(thread)].state = State::Away;
                 self.leave(now, thread, shared);
             }
         }
@@ -77,9 +79,9 @@ impl Host {
         core.current = None;
         if self.wait != Wait::Spin || !self.workers.is_empty() {
             // Switching away takes the core, but not this thread's time.
-            core.free_at = core.free_at.max(now) + self.context_switch;
+            core.free_at = core.free_at.max(now) + self.deactivate;
             core.mask(core.free_at);
-            self.used.switching += self.context_switch;
+            self.used.switching += self.deactivate;
             self.used.context_switches += 1;
         }
         let core = self.threads[usize::from(thread)].core;
@@ -125,8 +127,12 @@ impl Host {
         let Some(thread) = core.ready.pop_front() else { return };
         let others = self.threads.len() > self.cores.len();
         let core = &mut self.cores[place];
-        let switch = if self.wait == Wait::Spin && !others { Span::ZERO } else { self.context_switch };
         let from = core.free_at.max(now);
+        let switch = match self.wait {
+            Wait::Spin if !others => Span::ZERO,
+            _ if core.free_at <= now => self.reactivate,
+            _ => self.context_switch,
+        };
         core.free_at = from + switch;
         core.mask(core.free_at);
         core.current = Some(thread);

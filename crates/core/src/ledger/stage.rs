@@ -34,6 +34,8 @@ pub enum Part {
 stages! {
     /// Wanted by the application, but no slot or core free yet.
     Queued = "queued" in Host,
+    /// Others of its batch are worked for.
+    Batch = "batch" in Host,
     /// The driver builds and enqueues the command.
     Driver = "driver" in Host,
     /// A line waits for a fill buffer of its core.

@@ -71,6 +71,7 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
 
 /// Predict one job with the closed form of the drive's protocol.
 fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> Form) -> JobPrediction {
+    let parts = &parts.of_job(job);
     let workload = Workload::new(job, parts.drive.media.capacity_mib << 20);
     let mut demands = Demands::default();
     let mut latencies = Vec::new();

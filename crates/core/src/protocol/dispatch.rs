@@ -3,7 +3,7 @@
 use super::halves::{Controller, Driver, Looking, Protocol};
 use super::ports::{Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
-use crate::config::Stage;
+use crate::config::{Engine, Filesystem, Stage};
 use crate::drive::{Drive, Interface};
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
@@ -14,7 +14,7 @@ use crate::scheduler::Timer;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Packet, Payload};
-use crate::workload::Limits;
+use crate::workload::{Limits, WaysIn};
 
 macro_rules! halves_of {
     ($($protocol:ident: $Protocol:ident = $name:literal,)+) => {
@@ -81,6 +81,30 @@ macro_rules! halves_of {
             fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
                 match self {
                     $(AnyDriver::$Protocol(half) => half.complete_work(io, ledger),)+
+                }
+            }
+
+            fn acknowledge_work(&self) -> Span {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.acknowledge_work(),)+
+                }
+            }
+
+            fn look_for(&mut self, thread: u16) -> u16 {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.look_for(thread),)+
+                }
+            }
+
+            fn acknowledge(&mut self, thread: u16, link: &mut Link, shared: &mut Shared) {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.acknowledge(thread, link, shared),)+
+                }
+            }
+
+            fn submit_together(&mut self, now: Time, requests: &[RequestId], link: &mut Link, shared: &mut Shared) {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.submit_together(now, requests, link, shared),)+
                 }
             }
 
@@ -179,6 +203,12 @@ macro_rules! halves_of {
                 }
             }
 
+            fn spare_interrupts(&mut self, queue: u16) {
+                match self {
+                    $(AnyController::$Protocol(half) => half.spare_interrupts(queue),)+
+                }
+            }
+
             fn keep_data(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
                 match self {
                     $(AnyController::$Protocol(half) => half.keep_data(drive, seed, shared),)+
@@ -216,19 +246,47 @@ protocols!(halves_of);
 impl Drive {
     /// What this drive's queues and memory can take.
     pub fn limits(&self) -> Limits {
-        self.protocol().limits(self)
+        Limits { ways_in: self.ways_in(), ..self.protocol().limits(self) }
+    }
+
+    /// The ways into its host's software, where jobs choose among them.
+    fn ways_in(&self) -> Option<WaysIn> {
+        let engines = self.stack.known_engines().ok()?;
+        let default = *engines.first()?;
+        Some(WaysIn {
+            default,
+            known: std::array::from_fn(|place| engines.contains(&Engine::ALL[place])),
+            has_interrupts: self.protocol().no_interrupts().is_none(),
+            processors: self.host.processors().into(),
+            has_files: self.stack.filesystem != Filesystem::Raw,
+        })
     }
 
     /// All stages of a request's way through the host's software: the operating system's, then those of the protocol's
-    /// driver, which contends for locks and lines like the rest.
+    /// driver, which contends for locks and lines like the rest. Where engines differ, each meets stages of its own
+    /// ([`crate::host::software`]), and these are none.
     pub fn stages(&self) -> Vec<Stage> {
-        let mut stages = self.stack.stages.clone();
+        let mut stages = if self.stack.has_engines() { Vec::new() } else { self.stack.stages.clone() };
         stages.extend(self.protocol().stages(self));
         stages
     }
 
-    /// Names of these stages, in the order of [`Stage::stack`](crate::ledger::Stage::stack).
+    /// Names under which their times are counted, in the order of [`Stage::stack`](crate::ledger::Stage::stack).
     pub fn stage_names(&self) -> Vec<String> {
+        if self.stack.has_engines() {
+            return self.columns();
+        }
         self.stages().into_iter().map(|stage| stage.name).collect()
+    }
+
+    /// The same on a stack whose engines differ: stages that are told apart by what stands in brackets share one.
+    fn columns(&self) -> Vec<String> {
+        let mut columns: Vec<String> = Vec::new();
+        for stage in &self.stack.stages {
+            if !columns.iter().any(|column| column == stage.column()) {
+                columns.push(String::from(stage.column()));
+            }
+        }
+        columns
     }
 }

@@ -53,6 +53,11 @@ pub trait Protocol {
         }
     }
 
+    /// Whether its driver takes requests of different engines, and several together.
+    fn takes_engines(&self) -> bool {
+        false
+    }
+
     /// How its threads wait, where `host.wait` does not say it all.
     fn waiting(&self, _drive: &Drive) -> Option<String> {
         None
@@ -109,6 +114,28 @@ pub trait Driver {
     /// Hand a request of one command to the device.
     fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared);
 
+    /// Hand several requests of one thread, of one command each, to the device, which is told of all of them together if
+    /// the protocol can.
+    fn submit_together(&mut self, now: Time, requests: &[RequestId], link: &mut Link, shared: &mut Shared) {
+        for &request in requests {
+            self.submit(now, request, link, shared);
+        }
+    }
+
+    /// The queue of a thread that looks for its completions without interrupts, and collects them together: it says
+    /// [how far](Driver::acknowledge) it has.
+    fn look_for(&mut self, thread: u16) -> u16 {
+        thread
+    }
+
+    /// A thread has collected the completions that it has found.
+    fn acknowledge(&mut self, _thread: u16, _link: &mut Link, _shared: &mut Shared) {}
+
+    /// Processor time of telling the device so.
+    fn acknowledge_work(&self) -> Span {
+        Span::ZERO
+    }
+
     /// Packets from the device are in host memory.
     fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared);
 
@@ -161,6 +188,9 @@ pub trait Controller {
     fn store(&mut self, packet: &Packet, ports: &mut Ports) {
         ports.shared.store_user_data(packet);
     }
+
+    /// The host looks for the completions of this queue: they raise no interrupts.
+    fn spare_interrupts(&mut self, _queue: u16) {}
 
     /// From now on, a run with data.
     fn keep_data(&mut self, _drive: &Drive, _seed: u64, _shared: &mut Shared) {}

@@ -41,7 +41,7 @@ impl Settled {
 }
 
 /// The queue, of so many, in which a thread's requests go.
-pub(super) fn queue_of(thread: u16, queues: usize) -> usize {
+pub(crate) fn queue_of(thread: u16, queues: usize) -> usize {
     let thread = usize::from(thread);
     // Nearly always there are queues enough, and a division takes long.
     if thread < queues { thread } else { thread % queues }

@@ -13,16 +13,43 @@ pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, link: &mu
     if shared.requests[request].io.bytes <= bytes_max {
         return driver.submit(now, request, link, shared);
     }
+    for part in parts(request, bytes_max, shared) {
+        driver.submit(now, part, link, shared);
+    }
+}
+
+/// Hand several requests of one thread to the device together.
+pub fn submit_together(
+    now: Time,
+    requests: impl Iterator<Item = RequestId>,
+    driver: &mut impl Driver,
+    link: &mut Link,
+    shared: &mut Shared,
+) {
+    let bytes_max = driver.max_transfer_bytes();
+    let mut commands = Vec::new();
+    for request in requests {
+        match shared.requests[request].io.bytes <= bytes_max {
+            true => commands.push(request),
+            false => commands.extend(parts(request, bytes_max, shared)),
+        }
+    }
+    driver.submit_together(now, &commands, link, shared);
+}
+
+/// The parts of a request that is larger than a command.
+fn parts(request: RequestId, bytes_max: u32, shared: &mut Shared) -> Vec<RequestId> {
     let whole = shared.requests[request].clone();
     shared.requests[request].parts_left = whole.io.bytes.div_ceil(bytes_max);
+    let mut parts = Vec::new();
     let mut done = 0;
     while done < whole.io.bytes {
         let bytes = bytes_max.min(whole.io.bytes - done);
         let io = Io { offset: whole.io.offset + u64::from(done), bytes, ..whole.io };
-        let part = shared.requests.insert(Request { io, parent: Some(request), ..whole.clone() });
-        driver.submit(now, part, link, shared);
+        parts.push(shared.requests.insert(Request { io, parent: Some(request), ..whole.clone() }));
         done += bytes;
     }
+    parts
 }
 
 /// A completed request leaves its driver: itself, or the whole that it was the last part of.

@@ -21,6 +21,8 @@ pub enum Event {
     Release(u16),
     /// A thread has finished the work that it was doing.
     WorkDone(u16),
+    /// A poll thread is done with a request of a thread's ring.
+    Poller(u16),
     /// An interrupt reaches its core.
     Interrupt { vector: u16 },
     /// Its handler has run.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::drive::Drive;
 use crate::request::Op;
-use crate::workload::{BlockShare, Distribution, Job, Pattern, RateProcess};
+use crate::workload::{Batch, BlockShare, Distribution, Job, Pattern, RateProcess, Way};
 
 /// Parameters of FNV-1a with 128 bits, as published by its authors (Fowler, Noll and Vo).
 const OFFSET_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
@@ -101,6 +101,8 @@ impl Digest {
             rate_iops_write,
             rate_process,
             distribution,
+            way,
+            batch,
             trace,
         } = job;
         self.text(name);
@@ -122,6 +124,13 @@ impl Digest {
         self.optional(rate_iops_write.map(f64::to_bits));
         self.number(u64::from(*rate_process == RateProcess::Poisson));
         self.distribution(*distribution);
+        // Hashes of jobs that say nothing of it stay what they were before there were ways to choose from.
+        if *way != Way::default() {
+            self.way(way);
+        }
+        if *batch != Batch::default() {
+            self.batch(*batch);
+        }
         self.optional(trace.as_ref().map(|requests| requests.len() as u64));
         for request in trace.iter().flat_map(|requests| requests.iter()) {
             self.number(request.at.as_ps());
@@ -129,6 +138,23 @@ impl Digest {
             self.number(request.io.offset);
             self.number(u64::from(request.io.bytes));
         }
+    }
+
+    fn way(&mut self, way: &Way) {
+        let Way { engine, switches, poller_cpu } = way;
+        self.text(engine.as_deref().unwrap_or_default());
+        for (_, is_on) in switches.named() {
+            self.number(u64::from(is_on));
+        }
+        self.optional(poller_cpu.map(u64::from));
+    }
+
+    fn batch(&mut self, batch: Batch) {
+        let Batch { submit, complete_min, complete_max, low } = batch;
+        self.optional(submit.map(u64::from));
+        self.number(complete_min.into());
+        self.optional(complete_max.map(u64::from));
+        self.number(low.into());
     }
 
     fn blocks(&mut self, blocks: &[BlockShare]) {

@@ -3,7 +3,7 @@
 use super::check::{JobPlace, Limits};
 use super::trace::Trace;
 use super::values::Amount;
-use super::{BlockShare, Distribution, Job, Pattern, RateProcess};
+use super::{Batch, BlockShare, Distribution, Job, Pattern, RateProcess, Way};
 use crate::problem::Problem;
 use crate::time::Span;
 use std::collections::BTreeMap;
@@ -58,6 +58,8 @@ impl Job {
             rate_iops_write: None,
             rate_process: RateProcess::Linear,
             distribution: Distribution::Uniform,
+            way: Way::default(),
+            batch: Batch::default(),
             trace: None,
         }
     }

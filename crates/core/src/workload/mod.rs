@@ -9,6 +9,7 @@
 //! known. Jobs built in code start from [`Job::named`] and are checked by [`Job::problems`].
 
 mod addresses;
+mod batch;
 pub mod check;
 mod defaults;
 mod draft;
@@ -21,7 +22,8 @@ pub mod trace;
 mod values;
 mod written;
 
-pub use check::{JobPlace, Limits, problems_together};
+pub use batch::{Batch, Together, Way};
+pub use check::{JobPlace, Limits, WaysIn, problems_together};
 pub use defaults::{has_end, with_defaults};
 pub use generator::Generator;
 pub use job_file::JobFile;
@@ -105,6 +107,9 @@ pub struct Job {
     pub rate_iops_write: Option<f64>,
     pub rate_process: RateProcess,
     pub distribution: Distribution,
+    /// The way that its requests take into the host's software, and how many take it together.
+    pub way: Way,
+    pub batch: Batch,
     /// Replay these requests at their own times instead of generating any (fio `read_iolog`).
     pub trace: Option<std::sync::Arc<[TraceIo]>>,
 }

@@ -65,6 +65,7 @@ impl Protocol for Capi {
             write_block_bytes: spec::LINE_BYTES,
             transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "",
+            ways_in: None,
         }
     }
 

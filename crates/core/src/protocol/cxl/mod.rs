@@ -70,6 +70,7 @@ impl Protocol for Cxl {
             write_block_bytes: LINE_BYTES,
             transfer_bytes: LINE_BYTES,
             queue_keys: "",
+            ways_in: None,
         }
     }
 

@@ -54,6 +54,7 @@ impl Protocol for Moneta {
             write_block_bytes: drive.nvme.block_bytes,
             transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "",
+            ways_in: None,
         }
     }
 

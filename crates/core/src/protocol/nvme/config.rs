@@ -20,6 +20,10 @@ section! {
         max_transfer_kib => max_transfer_kib: u32 = 128, [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
         /// Whether completions raise an interrupt message (MSI-X)
         interrupts => interrupts: bool = true, any();
+        /// Completions of a queue that one interrupt announces, unless `coalescing_us` is over before (Interrupt Coalescing, section 5.27.1.6: the aggregation threshold)
+        coalescing_entries => coalescing_entries: u16 = 1, 1..=256;
+        /// How long the first of them waits for the others at most, in steps of 100 us (the aggregation time)
+        coalescing_us => coalescing: Span = ZERO, ZERO..=Span::from_us(25_500);
         /// Whether doorbells go to a page in host memory that the controller reads (Doorbell Buffer Config, section 5.8)
         shadow_doorbells => shadow_doorbells: bool = false, any();
         /// Whether the driver tells the controller how far it has read a completion queue; as long as the submission queue, it cannot overflow without
@@ -63,6 +67,23 @@ impl Nvme {
             &["nvme.max_transfer_kib", "nvme.block_bytes"],
             format!("nvme.max_transfer_kib is {transfer} with nvme.block_bytes {block}"),
             format!("at most {} KiB, 65536 blocks", block << 6),
+        )
+    }
+
+    /// The aggregation time counts in 100 us; without one, nothing is held back, and without a threshold likewise.
+    pub(super) fn broken_coalescing(&self) -> Option<Broken> {
+        let steps = self.coalescing.as_ps().is_multiple_of(Span::from_us(100).as_ps());
+        let both = (self.coalescing_entries > 1) != self.coalescing.is_zero();
+        let found = format!(
+            "nvme.coalescing_entries is {} with nvme.coalescing_us {}",
+            self.coalescing_entries,
+            self.coalescing.as_us()
+        );
+        Broken::when(
+            !steps || !both || (self.coalescing_entries > 1 && !self.interrupts),
+            &["nvme.coalescing_entries", "nvme.coalescing_us", "nvme.interrupts"],
+            found,
+            String::from("both (2 or more, and multiples of 100 us) in a drive with interrupts, or neither (1 and 0)"),
         )
     }
 

@@ -38,6 +38,9 @@ pub(super) struct Queue {
     pub(super) tail: u32,
     pub(super) completion_head: u32,
     pub(super) phase: bool,
+    /// Its threads look for completions and collect them together; those collected since the device was last told.
+    looked_at: bool,
+    collected: u32,
     /// Identifiers from `fresh_id` on have never been used; the free ones of the others.
     fresh_id: u32,
     free_ids: Vec<u16>,
@@ -113,7 +116,7 @@ impl Driver {
         if let Some(host) = &mut self.real_host {
             return host.on_entry_settled(now, number, &mut self.queues[usize::from(number)], shared);
         }
-        if polling {
+        if polling || self.queues[usize::from(number)].looked_at {
             return self.reap(now, number, Stage::CompletionEntry, link, shared);
         }
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
@@ -137,7 +140,10 @@ impl Driver {
             reaped += 1;
         }
         let (head, freed) = (queue.completion_head, reaped.min(queue.waiting.len()));
+        let later = queue.looked_at && self.shadow.is_none();
+        queue.collected += if later { reaped as u32 } else { 0 };
         match self.shadow {
+            None if later => {}
             Some(shadow) => shared.memory.write(shadow.head(u32::from(number) + 1), &head.to_le_bytes()),
             None if reaped > 0 && self.completion_doorbells => {
                 self.ring(completion_doorbell(u32::from(number) + 1), head, link, shared);
@@ -150,33 +156,10 @@ impl Driver {
         }
     }
 
-    fn ring(&mut self, address: u64, value: u32, link: &mut Link, shared: &mut Shared) {
-        self.doorbells += 1;
-        let token = Role::DOORBELL.token(0);
-        link.write(Direction::Down, address, &value.to_le_bytes(), token, shared);
-    }
-}
-
-impl halves::Driver for Driver {
-    fn submit_work(&self, _: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
-        let number = queue_of(thread, self.queues.len());
-        let tail = self.queues[number].tail;
-        let rings = self.shadow.is_none_or(|shadow| must_ring(&shadow, number as u16, tail, tail + 1, memory));
-        ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
-    }
-
-    fn complete_work(&self, _: &Io, ledger: &mut Ledger) {
-        let rings = self.shadow.is_none() && self.completion_doorbells;
-        ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
-    }
-
-    fn max_transfer_bytes(&self) -> u32 {
-        self.max_transfer_bytes
-    }
-
-    fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
-        let crate::request::Request { thread, io, .. } = shared.requests[request];
-        let number = queue_of(thread, self.queues.len());
+    /// Write a request's command into the next slot, or let it wait for an identifier.
+    #[inline(always)]
+    fn enqueue(&mut self, number: usize, request: RequestId, shared: &mut Shared) {
+        let io = shared.requests[request].io;
         let queue = &mut self.queues[number];
         let Some(id) = queue.free_ids.pop().or_else(|| queue.fresh_id()) else {
             return queue.waiting.push_back(request);
@@ -204,8 +187,67 @@ impl halves::Driver for Driver {
         shared.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, &entry.encode());
         shared.requests.bind(number, slot as usize, request);
         queue.tail = wrapped(slot + 1, queue.entries);
-        let tail = queue.tail;
-        self.announce(number as u16, slot, tail, link, shared);
+    }
+
+    fn ring(&mut self, address: u64, value: u32, link: &mut Link, shared: &mut Shared) {
+        self.doorbells += 1;
+        let token = Role::DOORBELL.token(0);
+        link.write(Direction::Down, address, &value.to_le_bytes(), token, shared);
+    }
+}
+
+impl halves::Driver for Driver {
+    fn submit_work(&self, _: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
+        let number = queue_of(thread, self.queues.len());
+        let tail = self.queues[number].tail;
+        let rings = self.shadow.is_none_or(|shadow| must_ring(&shadow, number as u16, tail, tail + 1, memory));
+        ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
+    }
+
+    fn complete_work(&self, _: &Io, ledger: &mut Ledger) {
+        let rings = self.shadow.is_none() && self.completion_doorbells;
+        ledger.spend(Stage::Driver, if rings { self.mmio_write } else { Span::ZERO });
+    }
+
+    fn max_transfer_bytes(&self) -> u32 {
+        self.max_transfer_bytes
+    }
+
+    fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
+        self.submit_together(now, &[request], link, shared);
+    }
+
+    /// One doorbell tells of all that are new.
+    fn submit_together(&mut self, _: Time, requests: &[RequestId], link: &mut Link, shared: &mut Shared) {
+        let Some(&first) = requests.first() else { return };
+        let number = queue_of(shared.requests[first].thread, self.queues.len());
+        let old = self.queues[number].tail;
+        for &request in requests {
+            self.enqueue(number, request, shared);
+        }
+        let tail = self.queues[number].tail;
+        if tail != old {
+            self.announce(number as u16, old, tail, link, shared);
+        }
+    }
+
+    fn look_for(&mut self, thread: u16) -> u16 {
+        let number = queue_of(thread, self.queues.len());
+        self.queues[number].looked_at = true;
+        number as u16
+    }
+
+    fn acknowledge(&mut self, thread: u16, link: &mut Link, shared: &mut Shared) {
+        let number = queue_of(thread, self.queues.len());
+        let queue = &mut self.queues[number];
+        if std::mem::take(&mut queue.collected) > 0 && self.completion_doorbells {
+            let head = queue.completion_head;
+            Driver::ring(self, completion_doorbell(number as u32 + 1), head, link, shared);
+        }
+    }
+
+    fn acknowledge_work(&self) -> Span {
+        if self.shadow.is_none() && self.completion_doorbells { self.mmio_write } else { Span::ZERO }
     }
 
     fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared) {
@@ -278,6 +320,8 @@ impl Queue {
             tail: 0,
             completion_head: 0,
             phase: true,
+            looked_at: false,
+            collected: 0,
             fresh_id: 0,
             free_ids: Vec::new(),
             waiting: VecDeque::new(),

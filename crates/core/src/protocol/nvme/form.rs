@@ -5,7 +5,6 @@ use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
 use crate::closed_form::workload::{Class, Workload};
-use crate::config::Wait;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::protocol::nvme::config::DataPointer;
@@ -63,10 +62,6 @@ fn completion_write(parts: &Parts) -> Span {
     if parts.drive.nvme.completion_doorbells { register_write(parts) } else { Span::ZERO }
 }
 
-fn sleeps(parts: &Parts) -> bool {
-    parts.drive.host.wait == Wait::Sleep
-}
-
 fn doorbell(parts: &Parts) -> Packet {
     parts.write(Direction::Down, REGISTER_BYTES)
 }
@@ -96,15 +91,16 @@ fn payload_pieces(bytes: u32) -> impl Iterator<Item = u32> {
 
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let nvme = &parts.drive.nvme;
-    let mut demands =
-        Form::shared(parts, workload, class, register_write(parts) + completion_write(parts), nvme.interrupts);
+    let (submitted, collected) = parts.sharing(workload);
+    let driver = register_write(parts).scale(1.0 / submitted) + completion_write(parts).scale(1.0 / collected);
+    let mut demands = Form::shared(parts, workload, class, driver, nvme.interrupts);
     let split = Split::new(parts, class.bytes);
     let commands = f64::from(split.commands);
     demands.add("command parser", 1.0, nvme.parse, commands);
-    demand_commands(parts, &mut demands, commands);
+    demand_commands(parts, workload, &mut demands, commands);
     parts.demand_burst(&mut demands, &entry(parts), commands);
-    if nvme.interrupts {
-        parts.demand_burst(&mut demands, &message(parts), commands);
+    if nvme.interrupts && (parts.engaged.is_none() || parts.sleeps()) {
+        parts.demand_burst(&mut demands, &message(parts), commands / f64::from(nvme.coalescing_entries));
     }
     for bytes in split.sizes() {
         demand_data(parts, &mut demands, class.op, bytes);
@@ -112,15 +108,19 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// Without shadow doorbells, each command has its own and is fetched for itself; with them, one read of a shadow may
-/// find as many as a fetch can bring.
-fn demand_commands(parts: &Parts, demands: &mut Demands, commands: f64) {
+/// Without shadow doorbells, each batch of commands (mostly of one) has its own, and is fetched for itself; with them,
+/// one read of a shadow may find as many as a fetch can bring.
+fn demand_commands(parts: &Parts, workload: &Workload, demands: &mut Demands, commands: f64) {
+    let (submitted, collected) = parts.sharing(workload);
+    let fetched = u32::from(parts.drive.nvme.fetch_entries);
     if !parts.drive.nvme.shadow_doorbells {
-        let doorbells = if parts.drive.nvme.completion_doorbells { 2.0 } else { 1.0 };
-        parts.demand_burst(demands, &doorbell(parts), doorbells * commands);
-        return parts.demand_read(demands, &parts.read(COMMAND_BYTES), commands);
+        let heads = if parts.drive.nvme.completion_doorbells { 1.0 / collected } else { 0.0 };
+        parts.demand_burst(demands, &doorbell(parts), (1.0 / submitted + heads) * commands);
     }
-    let together = u32::from(parts.drive.nvme.fetch_entries);
+    let together = match parts.drive.nvme.shadow_doorbells {
+        true => fetched,
+        false => fetched.min(submitted as u32 * commands as u32),
+    };
     parts.demand_read(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
 }
 
@@ -152,7 +152,9 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     complete(parts, &mut ledger, submitted);
     parts.ascend(&mut ledger, class.op, class.bytes);
     let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
-    Latency::new(&ledger, access, certainty)
+    let mut latency = Latency::new(&ledger, access, certainty);
+    latency.least -= parts.spared_calls();
+    latency
 }
 
 /// Media and list of pages side by side, then the data. The data of a large request's last command follows that of
@@ -200,14 +202,24 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
 
 /// From the completion entry in host memory to the driver being done with it.
 fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time) {
-    match sleeps(parts) {
-        true => {
-            ledger.spend(Stage::Interrupt, parts.on_wire(&message(parts)));
-            parts.wake(ledger, submitted);
-        }
-        false => parts.see(ledger),
+    if !parts.sleeps() {
+        parts.see_since(ledger, submitted);
+        return ledger.spend(Stage::Driver, completion_write(parts));
     }
-    ledger.spend(Stage::Driver, completion_write(parts));
+    ledger.spend(Stage::Interrupt, parts.on_wire(&message(parts)));
+    match parts.engaged {
+        // The processor of a poll thread is awake, and nobody is woken there.
+        Some(_) if parts.has_poller() => {
+            let handled = parts.handled(ledger.cursor(), None) + completion_write(parts);
+            ledger.until(Stage::Interrupt, handled);
+        }
+        // The handler itself tells the device how far it has read.
+        Some(_) => parts.wake_by(ledger, submitted, completion_write(parts)),
+        None => {
+            parts.wake(ledger, submitted);
+            ledger.spend(Stage::Driver, completion_write(parts));
+        }
+    }
 }
 
 fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&'static str> {
@@ -219,6 +231,7 @@ fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&
         (split.commands > 1, "the commands of a large request overlap"),
         (read_ahead, "the reads of a write's data overlap"),
         (starved, "reads of a write's data wait for flow-control credits"),
+        (parts.drive.nvme.coalescing_entries > 1, "an interrupt waits for other completions"),
         (parts.drive.nvme.shadow_doorbells, "commands may have to wait for a look at the shadow doorbell"),
     ];
     let found = first_reason(&doubts);

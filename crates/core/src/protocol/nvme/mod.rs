@@ -53,15 +53,23 @@ impl Protocol for Nvme {
             write_block_bytes: self.block_bytes,
             transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "nvme.queue_pairs or nvme.queue_entries",
+            ways_in: None,
         }
     }
 
     fn broken(&self, _drive: &Drive) -> Vec<Broken> {
-        [self.broken_rings(), self.broken_blocks(), self.broken_fetch()].into_iter().flatten().collect()
+        [self.broken_rings(), self.broken_blocks(), self.broken_fetch(), self.broken_coalescing()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     fn no_interrupts(&self) -> Option<&'static str> {
         (!self.interrupts).then_some("nvme.interrupts is false")
+    }
+
+    fn takes_engines(&self) -> bool {
+        true
     }
 
     fn attaches(&self, attachment: Attachment) -> bool {

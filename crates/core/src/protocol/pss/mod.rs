@@ -59,6 +59,7 @@ impl Protocol for Pss {
             write_block_bytes: spec::SECTOR_BYTES,
             transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "",
+            ways_in: None,
         }
     }
 }

@@ -53,6 +53,7 @@ impl Protocol for Ramdisk {
             write_block_bytes: command::BLOCK_BYTES,
             transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "",
+            ways_in: None,
         }
     }
 

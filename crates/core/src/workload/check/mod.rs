@@ -9,6 +9,9 @@ use crate::request::Op;
 use crate::time::Span;
 use std::collections::BTreeMap;
 
+mod ways;
+pub use ways::WaysIn;
+
 /// Most threads of one run, over all jobs.
 pub const THREADS_MAX: u64 = 65536;
 
@@ -31,6 +34,8 @@ pub struct Limits {
     pub transfer_bytes: u32,
     /// The keys of a drive that give it more queues or longer ones, as a message names them; empty if there are none.
     pub queue_keys: &'static str,
+    /// The ways into its host's software, where jobs choose among them.
+    pub ways_in: Option<WaysIn>,
 }
 
 impl Limits {
@@ -75,7 +80,7 @@ type Finding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<Finding>;
 
 /// Every check of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 18] = [
+const CHECKS: [Check; 23] = [
     threads,
     iodepth,
     mix,
@@ -94,6 +99,11 @@ const CHECKS: [Check; 18] = [
     amounts,
     trace_empty,
     trace_beyond,
+    ways::engine,
+    ways::switches,
+    ways::poller,
+    ways::waiting,
+    ways::batches,
 ];
 
 impl Job {
@@ -157,6 +167,9 @@ pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec
         let found = format!("all jobs together have up to {parts} parts of requests under way (bs, iodepth, numjobs)");
         let allowed = format!("at most {PARTS_MAX}, and this drive cuts requests into parts of {part_bytes} bytes");
         return vec![place.problem("bs", found, allowed)];
+    }
+    if let Some((option, found, allowed)) = ways::together(jobs, limits) {
+        return vec![place.problem(option, found, allowed)];
     }
     let slots = u64::from(limits.queue_slots());
     match fullest_queue(jobs, limits.queue_pairs) {

@@ -13,6 +13,7 @@ const LIMITS: Limits = Limits {
     write_block_bytes: 1,
     transfer_bytes: 4096,
     queue_keys: "",
+    ways_in: None,
 };
 
 fn right() -> Job {

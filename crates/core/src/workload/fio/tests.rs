@@ -3,7 +3,7 @@
 use super::super::trace::{self, Trace};
 use super::*;
 use crate::time::Span;
-use crate::workload::{Job, Limits, Pattern};
+use crate::workload::{Job, Limits, Pattern, Way};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ const LIMITS: Limits = Limits {
     write_block_bytes: 1,
     transfer_bytes: 4096,
     queue_keys: "",
+    ways_in: None,
 };
 
 fn resolve(text: &str) -> Vec<Job> {
@@ -168,6 +169,7 @@ fn the_examples_are_right() {
         write_block_bytes: 1,
         transfer_bytes: 4096,
         queue_keys: "",
+        ways_in: None,
     };
     for (text, jobs) in [
         (include_str!("../../../../../examples/randread-qd32.fio"), 1),
@@ -189,6 +191,7 @@ fn an_example_becomes_the_job_it_describes() {
         runtime: Some(Span::from_ms(100)),
         ramp_time: Span::from_ms(10),
         time_based: true,
+        way: Way { engine: Some(String::from("io_uring")), ..Way::default() },
         ..Job::named("randread-qd32")
     };
     assert_eq!(job, expected);

@@ -40,6 +40,10 @@ const fn value(names: &'static [&'static str], allowed: &'static str, set: Sette
     JobOption { names, allowed, kind: Kind::Value(set) }
 }
 
+const fn switch(names: &'static [&'static str], set: Setter) -> JobOption {
+    JobOption { names, allowed: "0 or 1", kind: Kind::Switch(set) }
+}
+
 const fn only(names: &'static [&'static str], values: &'static [&'static str], allowed: &'static str) -> JobOption {
     JobOption { names, allowed, kind: Kind::Only(values) }
 }
@@ -62,11 +66,7 @@ pub const OPTIONS: &[JobOption] = &[
     value(&["runtime", "timeout"], SECONDS, |d, v| {
         values::time(v, Span::from_s(1)).map(|t| d.job.runtime = Some(t).filter(|t| !t.is_zero()))
     }),
-    JobOption {
-        names: &["time_based"],
-        allowed: "0 or 1",
-        kind: Kind::Switch(|d, v| values::switch(v).map(|on| d.job.time_based = on)),
-    },
+    switch(&["time_based"], |d, v| values::switch(v).map(|on| d.job.time_based = on)),
     value(&["ramp_time"], SECONDS, |d, v| values::time(v, Span::from_s(1)).map(|t| d.job.ramp_time = t)),
     value(&["rw", "readwrite"], "read, write, rw, readwrite, randread, randwrite or randrw", set_rw),
     value(&["offset", "fileoffset"], BYTES, |d, v| values::amount(v).map(|a| d.offset = a)),
@@ -97,7 +97,7 @@ pub const OPTIONS: &[JobOption] = &[
     value(
         &["ioengine"],
         "libaio, io_uring, io_uring_cmd, posixaio, null, spdk or external:PATH; sync, psync, vsync, pvsync or pvsync2 with iodepth=1. \
-         What an engine costs the host is in the drive file",
+         What an engine costs the host, and which ones it knows, is in its stack",
         set_engine,
     ),
     value(&["filename"], "one device, without `:`", |d, v| (!v.contains(':')).then(|| d.filename = Some(v.into()))),
@@ -113,12 +113,24 @@ pub const OPTIONS: &[JobOption] = &[
     only(&["nrfiles"], ON, "nrfiles=1: jobs run against the drive itself"),
     only(&["percentage_random"], &["100"], "percentage_random=100; use a second job for the sequential part"),
     only(&["zonemode"], &["none"], "zonemode=none: the drive has no zones"),
-    only(&["iodepth_batch", "iodepth_batch_submit"], ON, "iodepth_batch=1: requests are submitted one by one"),
-    only(
-        &["iodepth_batch_complete_min", "iodepth_batch_complete"],
-        ON,
-        "iodepth_batch_complete_min=1: completions are taken one by one",
-    ),
+    value(&["iodepth_batch", "iodepth_batch_submit"], WHOLE, |d, v| {
+        values::whole_u32(v).map(|n| d.job.batch.submit = Some(n))
+    }),
+    value(&["iodepth_batch_complete_min", "iodepth_batch_complete"], WHOLE, |d, v| {
+        values::whole_u32(v).map(|n| d.job.batch.complete_min = n)
+    }),
+    value(&["iodepth_batch_complete_max"], WHOLE, |d, v| {
+        values::whole_u32(v).map(|n| d.job.batch.complete_max = Some(n))
+    }),
+    value(&["iodepth_low"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.batch.low = n)),
+    switch(&["hipri"], |d, v| values::switch(v).map(|on| d.job.way.switches.hipri = on)),
+    switch(&["sqthread_poll"], |d, v| values::switch(v).map(|on| d.job.way.switches.sqthread_poll = on)),
+    value(&["sqthread_poll_cpu"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.way.poller_cpu = Some(n))),
+    switch(&["fixedbufs"], |d, v| values::switch(v).map(|on| d.job.way.switches.fixedbufs = on)),
+    switch(&["registerfiles"], |d, v| values::switch(v).map(|on| d.job.way.switches.registerfiles = on)),
+    switch(&["nonvectored"], |d, v| values::switch(v).map(|on| d.job.way.switches.nonvectored = on)),
+    only(&["force_async"], OFF, "force_async=0: requests are issued where they are submitted"),
+    only(&["cmdprio_percentage"], OFF, "cmdprio_percentage=0: a drive's queues have no priorities"),
     only(&["io_submit_mode"], &["inline"], "io_submit_mode=inline"),
     only(&["thinktime_blocks_type"], &["complete"], "thinktime_blocks_type=complete"),
     only(&["thinktime_spin"], OFF, "thinktime_spin=0: the thread sleeps while it thinks"),
@@ -213,21 +225,8 @@ const REFUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "leave it out: how a thread waits and submits is given in the drive file",
-        &[
-            "hipri",
-            "sqthread_poll",
-            "sqthread_poll_cpu",
-            "fixedbufs",
-            "registerfiles",
-            "nonvectored",
-            "userspace_reap",
-            "iodepth_low",
-            "iodepth_batch_complete_max",
-            "serialize_overlap",
-            "hipri_percentage",
-            "cmdprio_percentage",
-        ],
+        "leave it out: how a thread waits and submits is said by the stack, ioengine, hipri and iodepth_batch",
+        &["userspace_reap", "serialize_overlap", "hipri_percentage", "sqthread_idle"],
     ),
     (
         "leave it out: the data are chosen by the run, which verifies every read if it carries data",
@@ -384,6 +383,7 @@ fn set_engine(draft: &mut Draft, text: &str) -> Option<()> {
     let waits = ["sync", "psync", "vsync", "pvsync", "pvsync2"].contains(&text);
     let queues = ["libaio", "io_uring", "io_uring_cmd", "posixaio", "null", "spdk", "spdk_bdev"].contains(&text);
     draft.synchronous_engine = waits.then(|| text.into());
+    draft.job.way.engine = Some(text.into());
     (waits || queues || text.starts_with("external:")).then_some(())
 }
 

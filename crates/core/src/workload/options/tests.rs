@@ -251,6 +251,7 @@ fn flags_and_job_files_read_the_same_job() {
             write_block_bytes: 1,
             transfer_bytes: 4096,
             queue_keys: "",
+            ways_in: None,
         };
         file.resolve(&limits, &Default::default()).expect("fits")
     };

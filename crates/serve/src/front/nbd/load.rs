@@ -37,6 +37,7 @@ impl Target for Uri {
             write_block_bytes: block_bytes,
             transfer_bytes: u32::MAX,
             queue_keys: "",
+            ways_in: None,
         })
     }
 

@@ -52,6 +52,7 @@ impl Target for Socket {
             write_block_bytes: block_bytes,
             transfer_bytes: u32::MAX,
             queue_keys: "",
+            ways_in: None,
         })
     }
 

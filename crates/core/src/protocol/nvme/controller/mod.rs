@@ -18,7 +18,7 @@ use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
 use crate::protocol::real_hosts::ServesHosts;
 use crate::request::RequestId;
-use crate::scheduler::Timer;
+use crate::scheduler::{Event, Timer};
 use crate::table::Table;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, Payload};
@@ -29,6 +29,7 @@ mod timer {
     pub const DATA_WANTED: u8 = 1;
     pub const FINISHED: u8 = 2;
     pub const ZEROES_PARSED: u8 = 3;
+    pub const INTERRUPT_DUE: u8 = 4;
 }
 
 /// Data of a write is read from the host in pieces of this size, each with tags of its own.
@@ -49,6 +50,11 @@ struct Queue {
     watch: Watch,
     /// The host has rung since the shadow was last asked for: what comes back may be older than that.
     overtaken: bool,
+    /// Its completions raise no interrupts (Create I/O Completion Queue, IEN).
+    is_silent: bool,
+    /// Completions without an interrupt, and by when they get one.
+    unannounced: u16,
+    announced_by: Time,
 }
 
 /// What the controller is doing about a queue's shadow doorbell.
@@ -96,6 +102,8 @@ pub struct Controller {
     parse: Span,
     fetch_entries: u32,
     interrupts: bool,
+    coalescing_entries: u16,
+    coalescing: Span,
     shadow: Option<Shadow>,
     /// Ranges of deallocations, as far as they have come.
     ranges: BTreeMap<u32, Vec<u8>>,
@@ -121,6 +129,8 @@ impl Controller {
             parse: drive.nvme.parse,
             fetch_entries: drive.nvme.fetch_entries.into(),
             interrupts: drive.nvme.interrupts,
+            coalescing_entries: drive.nvme.coalescing_entries,
+            coalescing: drive.nvme.coalescing,
             shadow: None,
             ranges: BTreeMap::new(),
             given: Given::default(),
@@ -148,6 +158,9 @@ impl Controller {
             held: VecDeque::new(),
             watch: Watch::Armed,
             overtaken: false,
+            is_silent: false,
+            unannounced: 0,
+            announced_by: Time::ZERO,
         });
     }
 
@@ -282,10 +295,42 @@ impl Controller {
         let (slot, phase) = queue.completions.post();
         let address = queue.completion_base + u64::from(slot) * COMPLETION_ENTRY_BYTES as u64;
         let token = Role::COMPLETION.token(number.into());
+        let is_announced = self.interrupts && !queue.is_silent;
         ports.link.write(Direction::Up, address, &done.entry(phase).encode(), token, ports.shared);
-        if self.interrupts {
-            self.interrupts_sent += 1;
-            ports.link.interrupt(Role::INTERRUPT.token(number.into()), ports.shared);
+        match is_announced {
+            true if self.coalescing_entries > 1 => self.hold_interrupt(number, ports),
+            true => self.interrupt(number, ports),
+            false => {}
+        }
+    }
+
+    fn interrupt(&mut self, number: u16, ports: &mut Ports) {
+        self.queues[usize::from(number)].unannounced = 0;
+        self.interrupts_sent += 1;
+        ports.link.interrupt(Role::INTERRUPT.token(number.into()), ports.shared);
+    }
+
+    /// Interrupt once enough completions have come together, or the first of them has waited for long enough (Interrupt
+    /// Coalescing).
+    fn hold_interrupt(&mut self, number: u16, ports: &mut Ports) {
+        let queue = &mut self.queues[usize::from(number)];
+        queue.unannounced += 1;
+        if queue.unannounced >= self.coalescing_entries {
+            return self.interrupt(number, ports);
+        }
+        if queue.unannounced == 1 {
+            let scheduler = &mut ports.shared.scheduler;
+            queue.announced_by = scheduler.now() + self.coalescing;
+            let due = Event::Controller { kind: timer::INTERRUPT_DUE, context: number.into() };
+            scheduler.at(queue.announced_by, due);
+        }
+    }
+
+    /// The first of the completions that are held back has waited for long enough, unless they have been announced since.
+    fn on_interrupt_due(&mut self, now: Time, number: u16, ports: &mut Ports) {
+        let queue = &self.queues[usize::from(number)];
+        if queue.unannounced > 0 && queue.announced_by == now {
+            self.interrupt(number, ports);
         }
     }
 
@@ -352,9 +397,14 @@ impl halves::Controller for Controller {
             timer::DATA_READY => self.on_ready(now, timer.context, ports),
             timer::DATA_WANTED => self.want_data(timer.context, ports),
             timer::FINISHED => self.finish(timer.context, ports),
+            timer::INTERRUPT_DUE => self.on_interrupt_due(now, timer.context as u16, ports),
             timer::ZEROES_PARSED => self.write_media(now, timer.context, ports),
             other => unreachable!("the controller has no timer {other}"),
         }
+    }
+
+    fn spare_interrupts(&mut self, queue: u16) {
+        self.queues[usize::from(queue)].is_silent = true;
     }
 
     fn packet_name(&self, packet: &Packet) -> &'static str {

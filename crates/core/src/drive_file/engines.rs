@@ -1,0 +1,128 @@
+//! Conditions on stacks: those whose engines differ, and those that are alike for any engine.
+
+use crate::config::engine::{Engine, WORDS};
+use crate::config::{Filesystem, IdleState, IoScheduler, LockHeld, Stage};
+use crate::drive::Drive;
+use crate::problem::Broken;
+
+/// The words that a stage's condition names.
+fn named(stage: &Stage) -> impl Iterator<Item = &str> {
+    stage.when.split_whitespace().map(|word| word.strip_prefix('!').unwrap_or(word))
+}
+
+pub(super) fn words(drive: &Drive) -> Option<Broken> {
+    let unknown = drive.stack.known_engines().err()?;
+    let known: Vec<&str> = Engine::ALL.iter().map(|engine| engine.name()).collect();
+    let found = format!("stack.engines names `{unknown}`");
+    Broken::when(true, &["stack.engines"], found, format!("words of {}", known.join(", ")))
+}
+
+pub(super) fn interface(drive: &Drive) -> Option<Broken> {
+    Broken::when(
+        drive.stack.has_engines() && !drive.protocol().takes_engines(),
+        &["stack.engines", "interface"],
+        format!("a stack with engines with interface \"{}\"", drive.interface.name()),
+        String::from("an interface whose driver takes several requests together, or a stack without stack.engines"),
+    )
+}
+
+/// Conditions use known words, on stacks that have engines.
+pub(super) fn conditions(drive: &Drive) -> Option<Broken> {
+    let mut conditions = drive.stack.stages.iter().flat_map(|stage| named(stage).map(move |word| (stage, word)));
+    let (stage, word) = conditions.find(|(_, word)| !WORDS.contains(word))?;
+    let found = format!("stack.stages \"{}\" is there when `{word}`", stage.name);
+    Broken::when(true, &["stack.stages"], found, format!("words of {}, each also with ! before it", WORDS.join(", ")))
+}
+
+/// A file system, a scheduler or the lack of mitigations changes something.
+pub(super) fn choices(drive: &Drive) -> Option<Broken> {
+    let stack = &drive.stack;
+    let choices = [
+        ("stack.filesystem", stack.filesystem.name(), stack.filesystem != Filesystem::Raw),
+        ("stack.scheduler", stack.scheduler.name(), stack.scheduler != IoScheduler::None),
+        ("stack.mitigations", "mitigations", !stack.mitigations),
+    ];
+    let knows =
+        |word: &str| stack.has_engines() && stack.stages.iter().any(|stage| named(stage).any(|known| known == word));
+    let (key, word, _) = choices.into_iter().find(|(_, word, is_chosen)| *is_chosen && !knows(word))?;
+    let value = if word == "mitigations" { String::from("false") } else { format!("\"{word}\"") };
+    Broken::when(
+        true,
+        &["stack.filesystem", "stack.scheduler", "stack.mitigations", "stack.stages"],
+        format!("{key} is {value}, but no stage of the stack depends on it"),
+        format!("a stack with a stage when = \"{word}\", such as stack.preset = \"linux-6\""),
+    )
+}
+
+/// What depends on engines and batches has no place in a stack that is alike for all of them.
+pub(super) fn alike(drive: &Drive) -> Option<Broken> {
+    if drive.stack.has_engines() {
+        return None;
+    }
+    let plain = Stage::default();
+    let beyond = |stage: &Stage| -> Option<&'static str> {
+        let keys = [
+            ("when", stage.when != plain.when),
+            ("user", stage.user),
+            ("submit_batch_ns", !stage.submit_batch.is_zero()),
+            ("wait_batch_ns", !stage.wait_batch.is_zero()),
+            ("complete_batch_ns", !stage.complete_batch.is_zero()),
+            ("if_waited", stage.if_waited),
+            ("submit_page_ns", !stage.submit_page.is_zero()),
+            ("complete_page_ns", !stage.complete_page.is_zero()),
+        ];
+        keys.into_iter().find(|(_, is_given)| *is_given).map(|(key, _)| key)
+    };
+    let (stage, key) = drive.stack.stages.iter().find_map(|stage| Some((stage, beyond(stage)?)))?;
+    let found = format!("stack.stages \"{}\" has {key} in a stack without stack.engines", stage.name);
+    Broken::when(true, &["stack.stages", "stack.engines"], found, String::from("stack.engines, as in docs/hosts.md"))
+}
+
+/// What stages of engines do not have: requests that leave their thread, or stop one by one.
+pub(super) fn apart(drive: &Drive) -> Option<Broken> {
+    if !drive.stack.has_engines() {
+        return None;
+    }
+    let beyond = |stage: &Stage| -> Option<&'static str> {
+        let keys = [
+            ("hand_over", stage.hand_over),
+            ("lock_held = \"request\"", stage.lock_held == LockHeld::Request),
+            ("lock_lines", stage.lock_lines > 0),
+            ("submit_lines", stage.submit_lines > 0),
+            ("complete_lines", stage.complete_lines > 0),
+        ];
+        keys.into_iter().find(|(_, is_given)| *is_given).map(|(key, _)| key)
+    };
+    let stage = drive.stack.stages.iter().find_map(|stage| Some((stage, beyond(stage)?)));
+    if let Some((stage, key)) = stage {
+        let found = format!("stack.stages \"{}\" has {key} in a stack with stack.engines", stage.name);
+        return Broken::when(true, &["stack.stages", "stack.engines"], found, String::from("leave it out"));
+    }
+    Broken::when(
+        drive.stack.copy_bytes_per_ns > 0.0,
+        &["stack.copy_bytes_per_ns", "stack.engines"],
+        String::from("stack.copy_bytes_per_ns in a stack with stack.engines"),
+        String::from("0: direct I/O does not copy; a stage may have submit_page_ns or complete_page_ns"),
+    )
+}
+
+/// Idle states are entered one deeper than the other, and are all that an interrupt meets.
+pub(super) fn idle(drive: &Drive) -> Option<Broken> {
+    let host = &drive.host;
+    if host.idle_states == IdleState::None {
+        return None;
+    }
+    let keys: &[&str] = &["host.idle_states", "host.idle_exit_ns", "host.c1_exit_ns", "host.c1e_residency_ns"];
+    let states = host.idle_states();
+    let deeper = |pair: &[(crate::time::Span, crate::time::Span)]| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1;
+    if !host.idle_exit.is_zero() {
+        let found = String::from("host.idle_exit_ns with host.idle_states");
+        return Broken::when(true, keys, found, String::from("one of them: the states have exits of their own"));
+    }
+    Broken::when(
+        !states.windows(2).all(deeper),
+        keys,
+        String::from("an idle state of the host takes longer to leave, or to be worth while, than a deeper one"),
+        String::from("exits and residencies that rise from C1 over C1E to C6"),
+    )
+}

@@ -1,0 +1,102 @@
+//! Idle states: how deep a core sleeps, and what an interrupt takes longer to reach it.
+//!
+//! As the menu governor of Linux has it, a core goes no deeper than the state whose residency is below the idle time that
+//! it expects: the mean of its last eight (drivers/cpuidle/governors/menu.c).
+
+use crate::config::{self, IdleState};
+use crate::time::Span;
+
+/// How many idle times are remembered.
+const REMEMBERED: usize = 8;
+
+/// What the cores of a host may do when idle.
+#[derive(Clone, Debug)]
+pub(super) struct Governor {
+    host: config::Host,
+    has_states: bool,
+}
+
+/// The last idle times of a core.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Idles {
+    times: [Span; REMEMBERED],
+    count: usize,
+}
+
+impl Governor {
+    pub fn new(host: &config::Host) -> Governor {
+        Governor { has_states: host.idle_states != IdleState::None, host: host.clone() }
+    }
+
+    /// What an interrupt takes longer to reach a core that has idled for `idle`.
+    pub fn exit(&self, idles: &mut Idles, idle: Span) -> Span {
+        if !self.has_states {
+            return self.host.idle_exit;
+        }
+        let expected = idles.mean().unwrap_or(idle);
+        idles.note(idle);
+        self.host.idle_exit_after(expected)
+    }
+}
+
+impl Idles {
+    /// None of a core that has not idled yet: it is taken to have guessed right.
+    fn mean(&self) -> Option<Span> {
+        let known = self.count.min(REMEMBERED);
+        (known > 0).then(|| self.times[..known].iter().copied().sum::<Span>() / known as u64)
+    }
+
+    fn note(&mut self, idle: Span) {
+        self.times[self.count % REMEMBERED] = idle;
+        self.count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn governor() -> Governor {
+        let (us, ns) = (Span::from_us, Span::from_ns);
+        Governor::new(&config::Host {
+            idle_states: IdleState::C6,
+            c1_exit: ns(300),
+            c1_residency: us(2),
+            c1e_exit: us(2),
+            c1e_residency: us(20),
+            c6_exit: us(50),
+            c6_residency: us(600),
+            ..config::Host::default()
+        })
+    }
+
+    #[test]
+    fn a_state_is_entered_at_its_residency_and_not_a_picosecond_below() {
+        let exit = |idle: Span| governor().exit(&mut Idles::default(), idle);
+        assert_eq!(exit(Span::from_us(2) - Span::from_ps(1)), Span::ZERO);
+        assert_eq!(exit(Span::from_us(2)), Span::from_ns(300));
+        assert_eq!(exit(Span::from_us(20) - Span::from_ps(1)), Span::from_ns(300));
+        assert_eq!(exit(Span::from_us(20)), Span::from_us(2));
+        assert_eq!(exit(Span::from_us(600)), Span::from_us(50));
+    }
+
+    #[test]
+    fn a_core_expects_the_mean_of_its_last_eight_idle_times() {
+        let (governor, mut idles) = (governor(), Idles::default());
+        for _ in 0..8 {
+            governor.exit(&mut idles, Span::from_us(10));
+        }
+        // One long time after eight short ones finds the core in C1 still; the eighth finds it deep.
+        let exits: Vec<Span> = (0..8).map(|_| governor.exit(&mut idles, Span::from_us(1000))).collect();
+        assert_eq!(exits[0], Span::from_ns(300));
+        assert_eq!(exits[1], Span::from_us(2));
+        assert_eq!(exits[6], Span::from_us(50));
+    }
+
+    #[test]
+    fn deep_states_can_be_forbidden() {
+        let mut host = governor().host;
+        host.idle_states = IdleState::C1;
+        assert_eq!(host.idle_exit_after(Span::from_us(1000)), Span::from_ns(300));
+    }
+}

@@ -1,0 +1,157 @@
+//! Poll threads of the kernel (`sqthread_poll`): each takes requests from its ring on a processor of its own, so that the
+//! application makes no call. It serves in order, so its processor is an instant at which it is free. After a time without
+//! requests it sleeps, and the next one has to have it woken.
+
+use std::collections::VecDeque;
+
+use super::software::Cost;
+use super::{Batcher, Host};
+use crate::ledger::Stage;
+use crate::ledger::stage::Ledger;
+use crate::protocol::dispatch::AnyDriver;
+use crate::protocol::halves::Driver as _;
+use crate::request::{Io, RequestId};
+use crate::scheduler::Event;
+use crate::shared::Shared;
+use crate::time::{Span, Time};
+
+/// The poll thread of a thread's ring.
+#[derive(Clone, Debug)]
+pub(super) struct Poller {
+    /// Its processor.
+    core: usize,
+    /// When it goes to sleep, and how long it takes to wake.
+    idle: Span,
+    wake: Span,
+    /// What it has last done, and when it will have done what it has taken up.
+    last_at: Time,
+    /// Requests that it has taken down, and completions that it has put into the ring, each when it is done.
+    taken: VecDeque<(Time, RequestId)>,
+    answered: VecDeque<(Time, RequestId)>,
+}
+
+impl Poller {
+    pub fn new(core: usize, idle: Span, wake: Span) -> Poller {
+        Poller { core, idle, wake, last_at: Time::ZERO, taken: VecDeque::new(), answered: VecDeque::new() }
+    }
+}
+
+impl Host {
+    /// The poll threads of threads without a chosen processor have those behind all threads of the jobs, in turn.
+    pub(super) fn place_pollers(&mut self) {
+        let users = self.threads.len();
+        let mut free = users;
+        for place in 0..self.threads.len() {
+            let Some(batcher) = &mut self.threads[place].batcher else { continue };
+            let cpu = batcher.poller_cpu;
+            let Some(poller) = &mut batcher.poller else { continue };
+            poller.core = cpu.unwrap_or(free) % self.cores.len();
+            free += usize::from(cpu.is_none());
+            let core = poller.core;
+            self.cores[core].polls = true;
+            if let Some(vector) = self.vector_cores.get_mut(place) {
+                *vector = core;
+            }
+        }
+    }
+
+    /// A thread has put its batch into the ring: the poll thread takes it down to the driver.
+    pub fn leave_to_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
+        let poll = self.poll;
+        let batcher = self.threads[usize::from(thread)].batcher.as_mut().expect("the thread has an engine");
+        let Batcher { software, poller, members, .. } = &mut **batcher;
+        let poller = poller.as_mut().expect("it has a poll thread");
+        let core = &mut self.cores[poller.core];
+        let sleeps = now.as_ps() > (poller.last_at + poller.idle).as_ps();
+        let wake = if sleeps { poller.wake } else { Span::ZERO };
+        let begin = (now + poll + wake).max(core.free_at);
+        let mut cursor = begin;
+        let last = members.len() - 1;
+        for (place, member) in members.iter().enumerate() {
+            let request = &mut shared.requests[member.request];
+            let ledger = &mut request.ledger;
+            ledger.until(Stage::ContextSwitch, now + wake);
+            ledger.until(Stage::Poll, now + wake + poll);
+            ledger.until(Stage::CoreWait, begin);
+            ledger.until(Stage::Batch, cursor);
+            spend(ledger, &software.down(request.io.op).kernel, &request.io);
+            if place == last {
+                driver.submit_work(&request.io, request.thread, &shared.memory, ledger);
+            }
+            cursor = ledger.cursor();
+        }
+        for member in members.iter() {
+            shared.requests[member.request].ledger.until(Stage::Batch, cursor);
+            shared.requests[member.request].ledger.set_pace(0);
+            poller.taken.push_back((cursor, member.request));
+        }
+        (core.free_at, poller.last_at) = (cursor, cursor);
+        self.used.working += cursor.since(begin);
+        shared.scheduler.at(cursor, Event::Poller(thread));
+    }
+
+    /// The device has completed a request of a ring: the poll thread puts that into it.
+    pub(super) fn answer_by_poller(
+        &mut self,
+        now: Time,
+        thread: u16,
+        id: RequestId,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        let poll = self.poll;
+        let batcher = self.threads[usize::from(thread)].batcher.as_mut().expect("the thread has an engine");
+        let Batcher { software, poller, .. } = &mut **batcher;
+        let poller = poller.as_mut().expect("it has a poll thread");
+        let core = &mut self.cores[poller.core];
+        let seen = if software.polls() { now + poll } else { now };
+        let begin = seen.max(core.free_at);
+        let request = &mut shared.requests[id];
+        let ledger = &mut request.ledger;
+        ledger.until(Stage::Poll, seen.max(ledger.cursor()));
+        ledger.until(Stage::CoreWait, begin.max(ledger.cursor()));
+        if software.polls() {
+            ledger.spend(Stage::Driver, driver.acknowledge_work());
+        }
+        spend(ledger, &software.up.kernel, &request.io);
+        let end = ledger.cursor();
+        (core.free_at, poller.last_at) = (end, end);
+        self.used.working += end.since(begin);
+        poller.answered.push_back((end, id));
+        shared.scheduler.at(end, Event::Poller(thread));
+    }
+
+    /// A poll thread is done with something: the requests that go to the driver.
+    pub fn on_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) -> Vec<RequestId> {
+        let Some(poller) = self.poller(thread) else { return Vec::new() };
+        let done = poller.taken.iter().take_while(|(at, _)| *at <= now).count();
+        let taken: Vec<RequestId> = poller.taken.drain(..done).map(|(_, request)| request).collect();
+        for &request in &taken {
+            shared.requests[request].submitted = now;
+        }
+        while let Some((_, request)) = self.poller(thread).and_then(|poller| poller.next_answer(now)) {
+            shared.requests[request].visible = now;
+            self.threads[usize::from(thread)].done.push_back(request);
+            self.on_completed_together(now, thread, request, driver, shared);
+        }
+        taken
+    }
+
+    fn poller(&mut self, thread: u16) -> Option<&mut Poller> {
+        self.threads[usize::from(thread)].batcher.as_mut()?.poller.as_mut()
+    }
+}
+
+impl Poller {
+    fn next_answer(&mut self, now: Time) -> Option<(Time, RequestId)> {
+        let is_due = self.answered.front().is_some_and(|(at, _)| *at <= now);
+        is_due.then(|| self.answered.pop_front())?
+    }
+}
+
+/// Poll threads are taken to meet nobody at a lock: they hold it for as long as any thread.
+fn spend(ledger: &mut Ledger, costs: &[Cost], io: &Io) {
+    for cost in costs {
+        ledger.spend(cost.stage, cost.of(io) + cost.lock.map_or(Span::ZERO, |(_, held)| held));
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether a job's way into the host's software exists, and what it says of it changes anything.
+
+use super::{Finding, Limits, when};
+use crate::config::engine::{Engine, polls};
+use crate::workload::{Batch, Job};
+
+/// The ways into the software of a drive's host, where jobs choose among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaysIn {
+    /// The engine of jobs that name none, and for each of [`Engine::ALL`] whether the stack knows it.
+    pub default: Engine,
+    pub known: [bool; Engine::ALL.len()],
+    /// Whether completions can interrupt.
+    pub has_interrupts: bool,
+    /// Processors of the host.
+    pub processors: u32,
+    /// Whether a file system lies between.
+    pub has_files: bool,
+}
+
+const LEAVE_OUT: &str =
+    "leave it out, or a stack whose engines differ, such as stack.preset = \"linux-6\" (docs/hosts.md)";
+
+impl WaysIn {
+    /// The engine of a job, if the stack knows it.
+    pub fn engine(&self, job: &Job) -> Option<Engine> {
+        let Some(name) = &job.way.engine else { return Some(self.default) };
+        Engine::of_fio(name).filter(|engine| self.known[*engine as usize])
+    }
+
+    fn names(&self) -> String {
+        let known = Engine::ALL.iter().filter(|engine| self.known[**engine as usize]);
+        known.map(|engine| engine.name()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn polls(&self, job: &Job) -> bool {
+        self.engine(job).is_some_and(|engine| polls(engine, job.way.switches))
+    }
+}
+
+pub(super) fn engine(job: &Job, limits: &Limits) -> Option<Finding> {
+    let ways = limits.ways_in.as_ref()?;
+    let name = job.way.engine.as_deref().unwrap_or(ways.default.name());
+    if ways.engine(job).is_none() {
+        return Some(("ioengine", format!("ioengine={name}, which the stack does not know"), ways.names()));
+    }
+    if ways.has_files && ways.engine(job) == Some(Engine::IoUringCmd) {
+        let found = format!("ioengine={name} with a file system, which passthrough does not reach");
+        return Some(("ioengine", found, String::from("ioengine=io_uring, or stack.filesystem = \"raw\"")));
+    }
+    let waits = ways.engine(job) == Some(Engine::Sync) && job.iodepth > 1;
+    when(waits, "iodepth", format!("iodepth={} with ioengine={name}, which waits for each request", job.iodepth), "1")
+}
+
+/// A switch that changes nothing is refused.
+pub(super) fn switches(job: &Job, limits: &Limits) -> Option<Finding> {
+    let (name, _) = job.way.switches.named().into_iter().find(|(_, is_on)| *is_on)?;
+    let Some(ways) = &limits.ways_in else {
+        return Some((name, format!("{name} with software that is alike for all engines"), LEAVE_OUT.into()));
+    };
+    let engine = ways.engine(job)?;
+    if engine == Engine::Sync && job.way.switches.hipri && job.way.engine.as_deref() != Some("pvsync2") {
+        return Some(("hipri", String::from("hipri with reads that cannot ask for it"), "ioengine=pvsync2".into()));
+    }
+    let rings_only = |name: &&(&str, bool)| name.1 && !(name.0 == "hipri" && engine == Engine::Sync);
+    let (name, _) = job.way.switches.named().into_iter().find(|named| rings_only(&named))?;
+    if !engine.has_rings() {
+        let found = format!("{name} with ioengine={}", engine.name());
+        return Some((name, found, String::from("ioengine=io_uring or io_uring_cmd")));
+    }
+    let vectors = job.way.switches.nonvectored && job.way.switches.fixedbufs;
+    when(
+        vectors,
+        "nonvectored",
+        String::from("nonvectored with fixedbufs"),
+        "one of them: fixed buffers have no vector",
+    )
+}
+
+pub(super) fn poller(job: &Job, limits: &Limits) -> Option<Finding> {
+    let cpu = job.way.poller_cpu?;
+    let processors = limits.ways_in.map_or(u32::MAX, |ways| ways.processors);
+    if !job.way.switches.sqthread_poll {
+        let found = format!("sqthread_poll_cpu={cpu} without sqthread_poll");
+        return Some(("sqthread_poll_cpu", found, String::from("sqthread_poll=1")));
+    }
+    let allowed = format!("0 to {}, the host's processors", processors - 1);
+    when(cpu >= processors, "sqthread_poll_cpu", format!("sqthread_poll_cpu={cpu}"), allowed)
+}
+
+pub(super) fn waiting(job: &Job, limits: &Limits) -> Option<Finding> {
+    let ways = limits.ways_in.as_ref().filter(|ways| !ways.has_interrupts)?;
+    let engine = ways.engine(job)?;
+    let found = format!("ioengine={} waits for interrupts, which the drive does not raise", engine.name());
+    when(!polls(engine, job.way.switches), "ioengine", found, "hipri=1, ioengine=spdk, or a drive with interrupts")
+}
+
+/// Requests that enter together: on software that is alike for all engines they come one by one.
+pub(super) fn batches(job: &Job, limits: &Limits) -> Option<Finding> {
+    let Batch { submit, complete_min, complete_max, low } = job.batch;
+    let asked = [
+        ("iodepth_batch", submit.filter(|&count| count != 1)),
+        ("iodepth_batch_complete_min", Some(complete_min).filter(|&count| count != 1)),
+        ("iodepth_batch_complete_max", complete_max.filter(|&count| count != 1)),
+        ("iodepth_low", Some(low).filter(|&count| count != 0 && count != job.iodepth)),
+    ];
+    let (name, count) = asked.into_iter().find_map(|(name, count)| Some((name, count?)))?;
+    if limits.ways_in.is_none() {
+        return Some((name, format!("{name}={count} with software that takes requests one by one"), LEAVE_OUT.into()));
+    }
+    let most = complete_max.filter(|&most| most > 0 && most < complete_min)?;
+    let found = format!("iodepth_batch_complete_max={most} with iodepth_batch_complete_min={complete_min}");
+    Some(("iodepth_batch_complete_max", found, format!("{complete_min} or more")))
+}
+
+/// A finding on jobs that go side by side.
+pub(super) fn together(jobs: &[Job], limits: &Limits) -> Option<Finding> {
+    let ways = limits.ways_in.as_ref()?;
+    mixed_queue(jobs, ways, limits.queue_pairs).or_else(|| pollers(jobs, ways))
+}
+
+/// A queue either raises interrupts or is looked at.
+fn mixed_queue(jobs: &[Job], ways: &WaysIn, queue_pairs: u32) -> Option<Finding> {
+    let threads = jobs.iter().flat_map(|job| std::iter::repeat_n(ways.polls(job), job.threads as usize));
+    let mut polled: Vec<Option<bool>> = vec![None; queue_pairs as usize];
+    let mixed = threads.enumerate().find(|(thread, polls)| {
+        let queue = &mut polled[thread % queue_pairs as usize];
+        *queue.get_or_insert(*polls) != *polls
+    })?;
+    let queue = mixed.0 % queue_pairs as usize;
+    let found = format!("of the threads that share queue {queue}, some look for completions and some sleep");
+    Some(("hipri", found, String::from("jobs that wait alike, or a drive with more queue pairs")))
+}
+
+/// Each poll thread needs a processor of its own: in turns with its thread, each would wait out the other's time slices.
+fn pollers(jobs: &[Job], ways: &WaysIn) -> Option<Finding> {
+    let threads: u32 = jobs.iter().map(|job| job.threads).sum();
+    let users = threads.min(ways.processors);
+    let pinned = jobs.iter().filter(|job| job.way.switches.sqthread_poll).filter_map(|job| job.way.poller_cpu);
+    if let Some(cpu) = pinned.clone().find(|cpu| *cpu < users) {
+        let found = format!("sqthread_poll_cpu={cpu} is the processor of a thread of the jobs");
+        return Some(("sqthread_poll_cpu", found, format!("{users} or above, in a host with more host.cores")));
+    }
+    let free = jobs.iter().filter(|job| job.way.switches.sqthread_poll && job.way.poller_cpu.is_none());
+    let wanted: u32 = free.map(|job| job.threads).sum();
+    let found = format!("{threads} threads and {wanted} poll threads on {} processors", ways.processors);
+    let allowed =
+        "a processor for each: more host.cores, fewer jobs, or sqthread_poll_cpu for poll threads that share one";
+    when(wanted > 0 && threads + wanted > ways.processors, "sqthread_poll", found, allowed)
+}

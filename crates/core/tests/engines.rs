@@ -1,0 +1,205 @@
+//! Hosts whose engines differ: what a lone request takes, what those share that go together, who waits how, and what is
+//! refused.
+
+mod common;
+
+use common::{counter, drive, jobs, run};
+use phaselink_core::closed_form::Certainty;
+use phaselink_core::drive::Drive;
+use phaselink_core::predict::predict;
+use phaselink_core::workload::fio;
+
+const KERNELS: [&str; 3] = ["linux-4.14", "linux-5", "linux-6"];
+
+/// A drive with memory as fast as can be behind a host of today, whose software takes its mean times.
+fn modern(stack: &str, changes: &[&str]) -> Drive {
+    let stack = format!("stack.preset={stack}");
+    let own =
+        ["host.preset=zen4-9654p", "host.wait=sleep", "host.variation=0", "media.preset=dram", "link.preset=gen4-x4"];
+    let all: Vec<&str> = own.iter().chain(&[stack.as_str(), "nvme.queue_pairs=8"]).chain(changes).copied().collect();
+    drive("nvme", &all)
+}
+
+/// What keeps a job from running, in words.
+fn refused(drive: &Drive, options: &[(&str, &str)]) -> String {
+    let file = fio::from_flags(options).expect("options are right by themselves");
+    file.resolve(&drive.limits(), &Default::default()).map_or_else(|problems| problems.to_string(), |_| String::new())
+}
+
+fn iops(drive: &Drive, job: &str) -> f64 {
+    run(drive, job).iops()
+}
+
+fn mean_ns(drive: &Drive, job: &str) -> f64 {
+    let outcome = run(drive, job);
+    outcome.jobs[0].directions().next().expect("requests were counted").1.total.mean_ns()
+}
+
+/// Engines of a stack with their switches.
+fn ways(stack: &str) -> Vec<&'static str> {
+    let mut ways = vec!["ioengine=libaio", "ioengine=psync", "ioengine=pvsync2 hipri=1"];
+    match stack {
+        "spdk" => ways = vec!["ioengine=spdk"],
+        "linux-4.14" => {}
+        _ => ways.extend([
+            "ioengine=io_uring",
+            "ioengine=io_uring registerfiles=1 fixedbufs=1",
+            "ioengine=io_uring hipri=1 nonvectored=1",
+            "ioengine=io_uring sqthread_poll=1",
+            "ioengine=io_uring sqthread_poll=1 hipri=1 fixedbufs=1",
+        ]),
+    }
+    if stack == "linux-6" {
+        ways.extend(["ioengine=io_uring_cmd", "ioengine=io_uring_cmd hipri=1 fixedbufs=1 registerfiles=1"]);
+    }
+    ways
+}
+
+#[test]
+fn a_lone_request_takes_what_the_closed_form_says_with_every_engine() {
+    for stack in KERNELS.into_iter().chain(["spdk"]) {
+        let drive = modern(stack, &[]);
+        for way in ways(stack) {
+            for (rw, bs) in [("randread", "512"), ("randread", "4k"), ("randwrite", "4k"), ("randread", "64k")] {
+                let job = format!("{way} rw={rw} bs={bs} number_ios=20");
+                let prediction = predict(&drive, &jobs(&drive, &job)).jobs.remove(0);
+                let latency = prediction.latencies[0].clone().expect("it has a closed form");
+                assert_eq!(latency.certainty, Certainty::Exact, "{stack} {job}");
+                let outcome = run(&drive, &job);
+                let found = outcome.jobs[0].directions().next().expect("requests were counted").1;
+                let total = latency.stages.total();
+                assert_eq!((found.total.min(), found.total.max()), (total, total), "{stack} {job}");
+            }
+        }
+    }
+}
+
+#[test]
+fn files_and_schedulers_lie_on_the_way_of_a_lone_request_too() {
+    for change in
+        ["stack.filesystem=ext4", "stack.filesystem=xfs", "stack.scheduler=mq-deadline", "stack.scheduler=bfq"]
+    {
+        let (plain, drive) = (modern("linux-6", &[]), modern("linux-6", &[change]));
+        let job = "ioengine=io_uring rw=randwrite bs=4k number_ios=20";
+        let prediction = predict(&drive, &jobs(&drive, job)).jobs.remove(0);
+        let mean = mean_ns(&drive, job);
+        assert!((mean - prediction.alone_ns().unwrap()).abs() < 0.01, "{change}");
+        assert!(mean > mean_ns(&plain, job) + 300.0, "{change}");
+    }
+}
+
+#[test]
+fn no_engine_does_more_than_its_bound() {
+    for stack in KERNELS.into_iter().chain(["spdk"]) {
+        let drive = modern(stack, &[]);
+        for way in ways(stack).into_iter().filter(|way| !way.contains("sync")) {
+            for batch in
+                ["", " iodepth_batch=8 iodepth_batch_complete_min=4 iodepth_batch_complete_max=16", " iodepth_batch=0"]
+            {
+                let job = format!("{way}{batch} rw=randread bs=4k iodepth=32 number_ios=4000");
+                let loaded = predict(&drive, &jobs(&drive, &job)).jobs.remove(0).loaded();
+                let found = iops(&drive, &job);
+                assert!(found <= loaded.most_iops * 1.001, "{stack} {job}: {found} over {}", loaded.most_iops);
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_that_are_submitted_together_share_a_doorbell_and_a_call() {
+    let drive = modern("linux-6", &[]);
+    let job = |batch: u32| {
+        format!(
+            "ioengine=io_uring rw=randread bs=512 iodepth=32 number_ios=3200 iodepth_batch={batch} \
+             iodepth_batch_complete_min={batch} hipri=1"
+        )
+    };
+    let (one, eight) = (run(&drive, &job(1)), run(&drive, &job(8)));
+    // One a request and one a completion, but for those that come between a look and the word to the device.
+    assert!((6300..=6400).contains(&counter(&one, "doorbells")), "{}", counter(&one, "doorbells"));
+    assert!((780..=800).contains(&counter(&eight, "doorbells")), "{}", counter(&eight, "doorbells"));
+    assert_eq!(counter(&eight, "interrupts"), 0, "who looks has no interrupts");
+    assert!(eight.iops() > one.iops() * 1.3, "{} {}", eight.iops(), one.iops());
+}
+
+#[test]
+fn a_poll_thread_that_sleeps_is_woken_and_one_that_looks_needs_no_call() {
+    let idle = |idle: &str| modern("linux-6", &[idle]);
+    let job = "ioengine=io_uring sqthread_poll=1 rw=randread bs=512 number_ios=50 thinktime=1000";
+    let awake = mean_ns(&idle("stack.poller_idle_us=2000"), job);
+    let asleep = mean_ns(&idle("stack.poller_idle_us=500"), job);
+    // All but the first find it asleep.
+    assert!((asleep - awake - 32_000.0 * 49.0 / 50.0).abs() < 1.0, "{asleep} {awake}");
+}
+
+#[test]
+fn costs_of_a_stack_with_a_clock_are_cycles() {
+    let stage = |ghz: &str| {
+        let drive = modern("linux-6", &[ghz]);
+        let outcome = run(&drive, "ioengine=io_uring bs=4k number_ios=5");
+        let found = outcome.jobs[0].directions().next().unwrap().1;
+        let times: Vec<_> = found.stages.named(&outcome.stack_stages).collect();
+        times.iter().find(|(name, _)| *name == "block layer").unwrap().1.as_ns() / 5.0
+    };
+    assert!((stage("host.core_ghz=3.69") - 653.0).abs() < 0.01);
+    assert!((stage("host.core_ghz=2.3") - 653.0 * 3.69 / 2.3).abs() < 0.01);
+}
+
+#[test]
+fn an_interrupt_for_several_completions_is_sent_at_the_threshold_or_after_the_time() {
+    let drive = modern("linux-6", &["nvme.coalescing_entries=4", "nvme.coalescing_us=100"]);
+    let outcome = run(&drive, "ioengine=io_uring bs=512 iodepth=16 number_ios=1600 rw=randread");
+    assert!(counter(&outcome, "interrupts") < 1600 / 4 + 16, "{}", counter(&outcome, "interrupts"));
+    let alone = mean_ns(&drive, "ioengine=io_uring bs=512 number_ios=10 rw=randread");
+    let plain = mean_ns(&modern("linux-6", &[]), "ioengine=io_uring bs=512 number_ios=10 rw=randread");
+    assert!((99_000.0..103_000.0).contains(&(alone - plain)), "{alone} {plain}");
+}
+
+#[test]
+fn a_long_wait_finds_the_core_deep_asleep_unless_that_is_forbidden() {
+    let slow = ["media.preset=nand-mlc", "host.preset=skylake-sp-8180"];
+    let deep = modern("linux-6", &slow);
+    let light = modern("linux-6", &[slow[0], slow[1], "host.idle_states=c1"]);
+    let job = "ioengine=io_uring bs=4k number_ios=20 rw=randread";
+    let saved = mean_ns(&deep, job) - mean_ns(&light, job);
+    // From C1E, at above 20 us, to C1: 5000 to 1000 ns.
+    assert!((saved - 4000.0).abs() < 1.0, "{saved}");
+}
+
+#[test]
+fn a_lock_that_all_queues_share_bounds_what_many_cores_do() {
+    let rate = |scheduler: &str| {
+        let set = format!("stack.scheduler={scheduler}");
+        let drive = modern("linux-6", &[&set, "media.channels=32", "link.preset=gen6-x4"]);
+        iops(&drive, "ioengine=io_uring bs=512 iodepth=16 numjobs=8 number_ios=2000 rw=randread fixedbufs=1")
+    };
+    let (none, bfq) = (rate("none"), rate("bfq"));
+    assert!(bfq < 1e9 / 800.0, "{bfq} is more than one lock of 800 ns allows");
+    assert!(none > bfq * 1.5, "{none} {bfq}");
+}
+
+#[test]
+fn what_changes_nothing_is_refused() {
+    let (old, new) = (drive("nvme", &[]), modern("linux-6", &[]));
+    for (name, value) in [("hipri", "1"), ("iodepth_batch", "4"), ("sqthread_poll", "1"), ("iodepth_low", "2")] {
+        let found = refused(&old, &[("ioengine", "io_uring"), ("iodepth", "8"), ("number_ios", "9"), (name, value)]);
+        assert!(found.contains(name) && found.contains("docs/hosts.md"), "{name}: {found}");
+    }
+    for (options, word) in [
+        (&[("ioengine", "posixaio")][..], "posixaio"),
+        (&[("ioengine", "spdk")], "spdk"),
+        (&[("ioengine", "psync"), ("hipri", "1")], "pvsync2"),
+        (&[("ioengine", "libaio"), ("fixedbufs", "1")], "fixedbufs"),
+        (&[("sqthread_poll_cpu", "3")], "sqthread_poll"),
+        (&[("sqthread_poll", "1"), ("sqthread_poll_cpu", "0")], "processor of a thread"),
+        (&[("sqthread_poll", "1"), ("numjobs", "90")], "poll threads"),
+        (&[("nonvectored", "1"), ("fixedbufs", "1")], "nonvectored"),
+        (&[("iodepth", "8"), ("iodepth_batch_complete_min", "4"), ("iodepth_batch_complete_max", "2")], "complete_max"),
+    ] {
+        let mut all = vec![("number_ios", "9")];
+        all.extend(options);
+        let found = refused(&new, &all);
+        assert!(found.contains(word), "{options:?}: {found}");
+    }
+    assert_eq!(refused(&new, &[("number_ios", "9"), ("hipri", "1")]), "");
+}
