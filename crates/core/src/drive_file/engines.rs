@@ -1,7 +1,7 @@
 //! Conditions on stacks: those whose engines differ, and those that are alike for any engine.
 
 use crate::config::engine::{Engine, WORDS};
-use crate::config::{Filesystem, IdleState, IoScheduler, LockHeld, Stage};
+use crate::config::{Filesystem, IdleState, IoScheduler, LockHeld, Stack, Stage};
 use crate::drive::Drive;
 use crate::problem::Broken;
 
@@ -58,6 +58,12 @@ pub(super) fn choices(drive: &Drive) -> Option<Broken> {
 pub(super) fn alike(drive: &Drive) -> Option<Broken> {
     if drive.stack.has_engines() {
         return None;
+    }
+    let (stack, blank) = (&drive.stack, Stack::default());
+    if (stack.poller_idle, stack.poller_wake) != (blank.poller_idle, blank.poller_wake) {
+        let found = String::from("stack.poller_idle_us or stack.poller_wake_ns in a stack without stack.engines");
+        let keys = &["stack.poller_idle_us", "stack.poller_wake_ns", "stack.engines"];
+        return Broken::when(true, keys, found, String::from("leave it out: only io_uring has poll threads"));
     }
     let plain = Stage::default();
     let beyond = |stage: &Stage| -> Option<&'static str> {

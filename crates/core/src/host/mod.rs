@@ -36,6 +36,7 @@ use idle::{Governor, Idles};
 use locks::Distances;
 use pace::Pace;
 use path::Contention;
+use poller::Polled;
 use stack::{Path, Stack, Way};
 
 /// What a thread is doing.
@@ -142,8 +143,9 @@ struct Core {
     /// Until when a thread that spins in its driver may keep others waiting.
     slice_end: Time,
     ready: VecDeque<u16>,
-    /// A poll thread of the kernel runs on it.
+    /// A poll thread of the kernel runs on it, and how long that has worked and slept.
     polls: bool,
+    polled: Polled,
     idles: Idles,
 }
 
@@ -282,6 +284,7 @@ impl Host {
         for thread in self.threads.iter().filter(|thread| thread.state == State::Watching) {
             used.spinning += self.spun(now, thread);
         }
+        used.spinning += self.polled(now);
         used
     }
 

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::software::Cost;
-use super::{Batcher, Host};
+use super::{Batcher, Core, Host};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::protocol::dispatch::AnyDriver;
@@ -28,6 +28,13 @@ pub(super) struct Poller {
     /// Requests that it has taken down, and completions that it has put into the ring, each when it is done.
     taken: VecDeque<(Time, RequestId)>,
     answered: VecDeque<(Time, RequestId)>,
+}
+
+/// How long a processor of poll threads has worked for them, and slept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Polled {
+    worked: Span,
+    slept: Span,
 }
 
 impl Poller {
@@ -62,7 +69,7 @@ impl Host {
         let Batcher { software, poller, members, .. } = &mut **batcher;
         let poller = poller.as_mut().expect("it has a poll thread");
         let core = &mut self.cores[poller.core];
-        let sleeps = now.as_ps() > (poller.last_at + poller.idle).as_ps();
+        let sleeps = now > poller.last_at + poller.idle;
         let wake = if sleeps { poller.wake } else { Span::ZERO };
         let begin = (now + poll + wake).max(core.free_at);
         let mut cursor = begin;
@@ -85,6 +92,10 @@ impl Host {
             shared.requests[member.request].ledger.set_pace(0);
             poller.taken.push_back((cursor, member.request));
         }
+        if sleeps {
+            core.polled.slept += now.since(poller.last_at + poller.idle);
+        }
+        core.polled.worked += cursor.since(begin);
         (core.free_at, poller.last_at) = (cursor, cursor);
         self.used.working += cursor.since(begin);
         shared.scheduler.at(cursor, Event::Poller(thread));
@@ -115,6 +126,7 @@ impl Host {
         }
         spend(ledger, &software.up.kernel, &request.io);
         let end = ledger.cursor();
+        core.polled.worked += end.since(begin);
         (core.free_at, poller.last_at) = (end, end);
         self.used.working += end.since(begin);
         poller.answered.push_back((end, id));
@@ -135,6 +147,13 @@ impl Host {
             self.on_completed_together(now, thread, request, driver, shared);
         }
         taken
+    }
+
+    /// How long the processors of poll threads have looked into rings by `now`.
+    pub(super) fn polled(&self, now: Time) -> Span {
+        let busy = |core: &Core| core.polled.worked + core.polled.slept + core.handlers;
+        let cores = self.cores.iter().filter(|core| core.polls);
+        cores.map(|core| now.since(Time::ZERO).saturating_sub(busy(core))).sum()
     }
 
     fn poller(&mut self, thread: u16) -> Option<&mut Poller> {
