@@ -20,6 +20,7 @@ const LIMITS: Limits = Limits {
     write_block_bytes: 4096,
     transfer_bytes: 4096,
     queue_keys: "",
+    ways_in: None,
 };
 const IOLOG: &str = "fio version 3 iolog\n0 d add\n0 d open\n5 d read 0 4096\n9 d write 4096 8192\n9 d close\n";
 /// Requests that are looked at of each job.
