@@ -172,3 +172,13 @@ fn drain_one(mut engine: Engine) -> Completed {
         }
     }
 }
+
+#[test]
+fn a_ring_counts_from_when_it_was_rung_and_not_from_when_it_is_found() {
+    let drive = Drive::shipped("nvme").unwrap();
+    let found = Time::ZERO + Span::from_us(5);
+    let rung = Time::ZERO + Span::from_us(4);
+    let mut wall = Wall::new(Engine::for_real_hosts(&drive, 1).unwrap(), Clock::Set(found));
+    assert!(wall.begin_queue(0, 64));
+    assert_eq!(wall.ring(rung, 0, [].into_iter()), rung);
+}

@@ -44,6 +44,7 @@ fn files(plan: &Plan) -> Files {
         drives: plan.wanted_drives().iter().map(|wanted| (wanted.name.to_owned(), drive())).collect(),
         traces: plan.wanted_traces().into_iter().map(|name| (name, trace.clone())).collect(),
         job: plan.wanted_job().map(|_| job),
+        ..Files::default()
     }
 }
 

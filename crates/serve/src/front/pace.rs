@@ -1,9 +1,14 @@
 //! What the loops of all front-ends share: how long they look, rest and sleep, and how seldom they count.
 
+use std::hint;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::request::Op;
+use phaselink_core::time::Span;
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use crate::device::Device;
 use crate::device::tally::{Tally, locked};
@@ -42,6 +47,50 @@ impl Patience {
             Wait::Adaptive => self.since.get_or_insert_with(Instant::now).elapsed() > LOOK_FOR,
         }
     }
+}
+
+/// Exchanges that are measured, and the most that one may take: more is another thread's turn on the processor.
+const EXCHANGES: usize = 1000;
+const EXCHANGE_MAX: Duration = Duration::from_micros(10);
+
+/// What a word takes from one processor to another and back: the least that a client in shared memory sees of its own way,
+/// whatever is between. The median of a thousand exchanges with a thread on any other processor, as clients are; nothing,
+/// if two threads never run at once.
+pub fn exchange_of_words() -> Span {
+    let (there, back) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let (here, until) = (sched_getcpu(), Instant::now() + EXCHANGE_MAX * EXCHANGES as u32);
+    let answer = || {
+        leave(here);
+        while there.load(Ordering::Acquire) < EXCHANGES && Instant::now() < until {
+            back.store(there.load(Ordering::Acquire), Ordering::Release);
+        }
+        back.store(usize::MAX, Ordering::Release);
+    };
+    let exchange = |number: usize| {
+        let asked = Instant::now();
+        there.store(number, Ordering::Release);
+        while back.load(Ordering::Acquire) < number {
+            hint::spin_loop();
+        }
+        asked.elapsed()
+    };
+    let is_open = |_: &Duration| back.load(Ordering::Acquire) != usize::MAX;
+    let mut taken: Vec<Duration> = thread::scope(|scope| {
+        scope.spawn(answer);
+        let taken = (1..EXCHANGES).map(exchange).take_while(is_open).collect();
+        there.store(EXCHANGES, Ordering::Release);
+        taken
+    });
+    taken.sort_unstable();
+    taken.get(taken.len() / 2).filter(|median| **median < EXCHANGE_MAX).map_or(Span::ZERO, |median| span(*median))
+}
+
+/// Let this thread run anywhere but there, even if the process is bound to that processor.
+fn leave(processor: usize) {
+    let mut others = CpuSet::new();
+    (0..CpuSet::MAX_CPU).filter(|other| *other != processor).for_each(|other| others.set(other));
+    // Where there is no other, it stays.
+    let _ = sched_setaffinity(None, &others);
 }
 
 /// One command in so many has its latency measured: looking at the clock costs a good part of what a command does.
@@ -109,5 +158,29 @@ impl Drop for Counter<'_> {
     fn drop(&mut self) {
         self.show();
         self.device.tallies.close(&self.shown);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_back_soon_or_is_said_to_take_no_time() {
+        let started = Instant::now();
+        let taken = exchange_of_words();
+        assert!(taken < Span::from_us(10), "{taken:?}");
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_loop_sleeps_at_once_never_or_after_a_moment_without_work() {
+        let mut patience = Patience::default();
+        assert!(!patience.is_over(Wait::Spin) && patience.is_over(Wait::Block));
+        assert!(!patience.is_over(Wait::Adaptive));
+        thread::sleep(LOOK_FOR * 2);
+        assert!(patience.is_over(Wait::Adaptive));
+        patience.renew();
+        assert!(!patience.is_over(Wait::Adaptive));
     }
 }

@@ -136,9 +136,15 @@ impl Wall {
         now
     }
 
-    /// Commands of a real host are found in one of its queues, now, with one ring for all of them; the model's time of that.
-    pub fn ring<'a>(&mut self, queue: u16, commands: impl ExactSizeIterator<Item = HostCommand<'a>>) -> Time {
-        let now = self.catch_up(self.clock.now());
+    /// Commands of a real host are found in one of its queues, for all of which it has rung once, when the clock showed
+    /// `rung`; the model's time of that.
+    pub fn ring<'a>(
+        &mut self,
+        rung: Time,
+        queue: u16,
+        commands: impl ExactSizeIterator<Item = HostCommand<'a>>,
+    ) -> Time {
+        let now = self.catch_up(rung);
         self.expect(commands.len() as u64);
         commands.for_each(|command| self.engine.place(now, &command));
         self.engine.inject(now, Input::Ring { queue });
@@ -260,6 +266,11 @@ impl Wall {
         let next = self.engine.next_at().unwrap_or(Time::NEVER);
         let ahead = next.as_ps().saturating_sub((self.now() + self.lead).as_ps());
         Duration::from_nanos(ahead / 1000).min(IDLE_MAX)
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.under_way == 0
     }
 
     /// How long a loop that waits like this may sleep: not while it has work, if it sleeps only without.

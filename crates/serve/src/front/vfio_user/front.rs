@@ -229,25 +229,32 @@ pub fn attend(fronts: &mut [Front], store: &Store) -> bool {
     fronts.iter_mut().fold(false, |any, front| front.attend(store) | any)
 }
 
-/// There is nothing to do for now: give way for a moment, or sleep for up to `time` once no client can ring unheard.
+/// There is nothing to do for now: give way for a moment, or sleep for up to `time` once no client can ring unheard;
+/// whether it has slept.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
-pub fn rest(fronts: &mut [Front], disk: &Disk, device: &Device, time: Duration, rounds: &mut Rounds) -> io::Result<()> {
+pub fn rest(
+    fronts: &mut [Front],
+    disk: &Disk,
+    device: &Device,
+    time: Duration,
+    rounds: &mut Rounds,
+) -> io::Result<bool> {
     let ring_unheard = fronts.iter().any(|front| front.client.is_some() && front.is_mappable);
     let may_sleep = !ring_unheard && !time.is_zero() && rounds.patience.is_over(rounds.wait);
     if !may_sleep && !is_alone(fronts) {
         thread::yield_now();
-        return Ok(());
+        return Ok(false);
     }
     let ask = |front: &mut Front| front.client.as_mut().is_some_and(|client| front.controller.ask_to_ring(client));
     if fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
-        return Ok(());
+        return Ok(false);
     }
     sleep(fronts, disk, device, time)?;
     // Whatever has woken the thread has most likely come through a socket.
     rounds.since_attended = ATTENDED_EVERY;
-    Ok(())
+    Ok(true)
 }
 
 /// Whether nobody is there.

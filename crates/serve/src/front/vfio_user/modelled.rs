@@ -6,13 +6,16 @@
 //! completion entry. When that is in the model's memory, the data is moved here, the real entry posted and the interrupt
 //! sent. Commands that are refused take their time like the others, and so do flushes and deallocations.
 //!
-//! Not counted, and on top of it: the time from the host's doorbell to this thread's seeing it, the copying of data, and
-//! the way of the interrupt through the system into the virtual machine. The lag is how much later than the model's
-//! instant this thread came to a completion. A tail that was found in shadow doorbells enters as if it had been rung;
-//! doorbells of completion queues take no room on the modelled link.
+//! So that real ways do not come on top of modelled ones, a doorbell has been rung halfway between the look that found it
+//! and the one before, and its commands enter the model as of then; the engine runs ahead of the clock for a command that
+//! is alone; and data moves as soon as the model knows when the command is over, while the completion entry waits until
+//! then, less what a word takes from one processor to another, there and back. What is later than that is the lag. Not in
+//! it is the way of an interrupt through the system into a virtual machine. A tail that was found in shadow doorbells
+//! enters as if it had been rung; doorbells of completion queues take no room on the modelled link.
 //!
 //! Admin commands cost no modelled time. Each queue of each host is a queue of the model.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -32,7 +35,7 @@ use super::serve::{self, Execution};
 use super::untimed::note;
 use crate::device::Device;
 use crate::device::tally::{Tally, locked};
-use crate::front::pace::{BATCH, SLEEP_MAX};
+use crate::front::pace::{BATCH, SLEEP_MAX, exchange_of_words};
 use crate::model::wall::{Wait, Wall};
 use crate::nvme::{Command, Executed, Taken};
 
@@ -45,6 +48,13 @@ struct UnderWay {
     arrived: Time,
 }
 
+/// A command of which all is done but its answer, which is due at an instant of the model.
+struct Due {
+    at: Time,
+    under_way: UnderWay,
+    done: Result<(), Status>,
+}
+
 /// The device thread.
 struct Modelled<'a> {
     device: &'a Device,
@@ -55,6 +65,12 @@ struct Modelled<'a> {
     queues: Vec<Option<(u64, u32)>>,
     /// By token.
     commands: Table<Option<UnderWay>>,
+    /// In the order of their instants.
+    due: VecDeque<Due>,
+    /// When the queues were looked at last, on the clock.
+    looked: Time,
+    /// What a word takes from one processor to another and back.
+    way: Span,
     space: Vec<u8>,
     tally: Arc<Mutex<Tally>>,
 }
@@ -87,6 +103,7 @@ pub fn behind_the_doorbell(drive: &Drive, hosts: usize) -> Drive {
 /// If the system cannot wait for sockets.
 pub fn serve(device: &Device, served: &[ControllerSocket], wall: &mut Wall, wait: Wait) -> io::Result<()> {
     let tally = device.tallies.open();
+    let wall_now = wall.clock().now();
     let ended = thread::scope(|scope| {
         let mut modelled = Modelled {
             device,
@@ -95,6 +112,9 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wall: &mut Wall, wait
             disk: Disk::new(scope, &device.store)?,
             queues: vec![None; served.len() * device.drive.nvme.queue_pairs as usize],
             commands: Table::default(),
+            due: VecDeque::new(),
+            looked: wall_now,
+            way: exchange_of_words(),
             space: front::space(served),
             tally: Arc::clone(&tally),
         };
@@ -106,8 +126,13 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wall: &mut Wall, wait
 
 impl<'a> Execution<'a> for Modelled<'a> {
     fn round(&mut self) -> bool {
-        self.wall.advance();
-        self.complete() | self.commit() | self.look()
+        let now = self.wall.clock().now();
+        let (before, looked) = (self.looked, now);
+        // What turns out to have been rung since the last look is to be found in the model's future.
+        self.wall.idle_until(self.wall.model_time(before));
+        let found = self.look(before, looked) | self.complete() | self.commit();
+        self.looked = looked;
+        found
     }
 
     fn parts(&mut self) -> (&mut [Front<'a>], &Disk) {
@@ -115,39 +140,67 @@ impl<'a> Execution<'a> for Modelled<'a> {
     }
 
     fn rest(&mut self, wait: Wait) -> Duration {
-        let time = if front::is_alone(&self.fronts) { SLEEP_MAX } else { self.wall.rest_for(wait).min(SLEEP_MAX) };
+        let time = match self.due.front() {
+            Some(_) if wait == Wait::Adaptive => Duration::ZERO,
+            Some(due) => Duration::from_nanos(due.at.since(self.wall.now()).as_ps() / 1000),
+            None if front::is_alone(&self.fronts) => SLEEP_MAX,
+            None => self.wall.rest_for(wait).min(SLEEP_MAX),
+        };
         if wait == Wait::Block { time.max(Duration::from_micros(1)) } else { time }
+    }
+
+    /// What has woken the thread has been rung for just now.
+    fn slept(&mut self) {
+        self.looked = self.wall.clock().now();
     }
 }
 
 impl Modelled<'_> {
-    /// Answer what the model has completed; whether anything was.
+    /// Move the data of what the model has completed, and answer what is due; whether anything was.
     fn complete(&mut self) -> bool {
+        let now = self.wall.now();
         let mut any = false;
-        while let Some(done) = self.wall.take_completed() {
+        while let Some(done) = self.wall.run_ahead(now) {
+            self.wall.pass_on();
+            self.perform(done);
             any = true;
-            self.on_completed(done);
+        }
+        let mut now = self.wall.now();
+        while self.due.front().is_some_and(|due| due.at <= now + self.way) {
+            let due = self.due.pop_front().expect("there is a first");
+            self.finish(due);
+            now = self.wall.now();
+            any = true;
         }
         any
     }
 
-    fn on_completed(&mut self, done: Completed) {
-        let UnderWay { place, client, command, arrived } =
-            self.commands[done.token as usize].take().expect("a command completes once");
-        self.commands.vacate(done.token);
+    fn perform(&mut self, completed: Completed) {
+        let under_way = self.commands[completed.token as usize].take().expect("a command completes once");
+        self.commands.vacate(completed.token);
+        let front = &mut self.fronts[under_way.place];
+        let is_there = front.clients_ever == under_way.client;
+        let Some(connection) = front.client.as_mut().filter(|_| is_there) else { return };
+        let done = front.controller.perform(&under_way.command, connection, &self.device.store, &mut self.space);
+        self.due.push_back(Due { at: completed.at, under_way, done });
+    }
+
+    fn finish(&mut self, due: Due) {
+        let Due { at, under_way: UnderWay { place, client, command, arrived }, done } = due;
         let front = &mut self.fronts[place];
         let is_there = front.clients_ever == client;
         let Some(connection) = front.client.as_mut().filter(|_| is_there) else { return };
-        let executed = front.controller.execute(&command, connection, &self.device.store, &mut self.space);
+        let executed = front.controller.finish(&command, done, connection);
         front.controller.signal(connection);
+        let lag = self.wall.now().since(at);
         let mut tally = locked(&self.tally);
         match (command.checked.as_ref().map(|checked| checked.action), command.io()) {
             (Err(_), _) => {}
             (Ok(Action::Flush), _) => tally.flushes += 1,
             (Ok(Action::Zero { .. }), _) | (Ok(_), None) => tally.discards += 1,
-            (Ok(_), Some(io)) => tally.direction(io.op).count(io.bytes, done.at.since(arrived)),
+            (Ok(_), Some(io)) => tally.direction(io.op).count(io.bytes, at.since(arrived)),
         }
-        tally.lag.record(self.wall.last_lag());
+        tally.lag.record(lag);
         drop(tally);
         self.on_executed(place, command, executed);
     }
@@ -174,12 +227,13 @@ impl Modelled<'_> {
         any
     }
 
-    /// Look at every queue; whether anything was there.
-    fn look(&mut self) -> bool {
+    /// Look at every queue, `now`; what is there has been rung for since the look `before`. Whether anything was there.
+    fn look(&mut self, before: Time, now: Time) -> bool {
+        let rung = before + Span::from_ps(now.since(before).as_ps() / 2);
         let mut found = false;
         for place in 0..self.fronts.len() {
             for queue in self.fronts[place].controller.queues() {
-                found |= self.look_at(place, queue);
+                found |= self.look_at(place, queue, rung);
             }
             let Front { controller, client, .. } = &mut self.fronts[place];
             client.iter_mut().for_each(|client| controller.signal(client));
@@ -187,9 +241,9 @@ impl Modelled<'_> {
         found
     }
 
-    fn look_at(&mut self, place: usize, queue: u16) -> bool {
+    fn look_at(&mut self, place: usize, queue: u16, rung: Time) -> bool {
         if queue > 0 {
-            return self.look_at_commands(place, queue);
+            return self.look_at_commands(place, queue, rung);
         }
         let Front { controller, client, .. } = &mut self.fronts[place];
         let Some(client) = client else { return false };
@@ -201,7 +255,7 @@ impl Modelled<'_> {
     }
 
     /// Take what has been rung for, as much as the model's queue has room for, and let it enter there with one ring.
-    fn look_at_commands(&mut self, place: usize, queue: u16) -> bool {
+    fn look_at_commands(&mut self, place: usize, queue: u16, rung: Time) -> bool {
         let number = self.number(place, queue);
         let Front { controller, client, clients_ever, .. } = &mut self.fronts[place];
         let (Some(client), Some((generation, entries))) = (client, controller.submission_queue(queue)) else {
@@ -218,7 +272,7 @@ impl Modelled<'_> {
         }
         let found = !batch.is_empty();
         if found {
-            self.submit(place, number, batch);
+            self.submit(place, number, rung, batch);
         }
         found
     }
@@ -228,7 +282,7 @@ impl Modelled<'_> {
         place as u16 * self.device.drive.nvme.queue_pairs as u16 + queue - 1
     }
 
-    fn submit(&mut self, place: usize, number: u16, batch: Vec<Command>) {
+    fn submit(&mut self, place: usize, number: u16, rung: Time, batch: Vec<Command>) {
         let tokens: Vec<u32> = batch.iter().map(|_| self.commands.insert(None)).collect();
         let commands = batch.iter().zip(&tokens).map(|(command, token)| HostCommand {
             queue: number,
@@ -237,7 +291,7 @@ impl Modelled<'_> {
             io: command.io(),
             token: *token,
         });
-        let arrived = self.wall.ring(number, commands);
+        let arrived = self.wall.ring(rung, number, commands);
         let client = self.fronts[place].clients_ever;
         for (command, token) in batch.into_iter().zip(tokens) {
             note(self.device, &command);

@@ -17,6 +17,9 @@ pub(super) trait Execution<'a> {
 
     /// Nothing has been there for a while: how long a thread that waits like this may sleep, at most.
     fn rest(&mut self, wait: Wait) -> Duration;
+
+    /// The thread has slept, until just now.
+    fn slept(&mut self) {}
 }
 
 /// Serve until the device is told to stop.
@@ -36,7 +39,9 @@ pub(super) fn run<'a>(device: &Device, wait: Wait, execution: &mut impl Executio
         if rounds.is_to_rest(found) {
             let time = execution.rest(wait);
             let (fronts, disk) = execution.parts();
-            front::rest(fronts, disk, device, time, &mut rounds)?;
+            if front::rest(fronts, disk, device, time, &mut rounds)? {
+                execution.slept();
+            }
         }
     }
     Ok(())
