@@ -20,7 +20,7 @@ use phaselink_ring::chunk::{self, Word};
 use crate::device::tally::locked;
 
 /// Mappings at a time, over all clients.
-pub const MAPPINGS_MAX: usize = 1 << 16;
+pub const MAPPINGS_MAX: usize = 65_535;
 
 /// Memory of a client.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use phaselink_core::table::Table;
 use super::mapping::{MAPPINGS_MAX, Mapping};
 
 /// `max_dma_maps`: regions of one client. QEMU has one for each piece of the guest's memory map; user-space drivers one for
-/// each page of 2 MiB.
+/// each page of 2 MiB. This is the specification's default, and QEMU refuses a server that offers more.
 pub const REGIONS_MAX: usize = MAPPINGS_MAX;
 
 /// A range of addresses.
