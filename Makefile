@@ -1,11 +1,13 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit python-quick python advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity reproduce depends depends-check pss-hour ecc docs clean
+.PHONY: help build test format-check lint unit python-quick python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity reproduce depends depends-check pss-hour ecc docs clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
 	@echo 'make test         format, lints and all tests; what a change must pass'
 	@echo 'make python       the Python package as a user installs it, in a fresh environment, and its tests'
+	@echo 'make explorer     the simulator in a page of one file: target/explorer.html'
+	@echo 'make explorer-test whether its figures are the command line'"'"'s, by node, and whether the page works, by Chromium'
 	@echo 'make advisories   known weaknesses of what phaselink depends on; needs cargo-deny and the network'
 	@echo 'make snapshots    renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench        speed against the budgets: bench-model and bench-serve, in this order'
@@ -27,7 +29,7 @@ help:
 build:
 	cargo build --profile dist
 
-test: format-check lint unit python-quick
+test: format-check lint unit python-quick explorer-quick
 
 # rustfmt and clippy are separate components of the toolchain, and may be missing: with CI=true, that is a failure.
 format-check:
@@ -47,6 +49,16 @@ python-quick:
 
 python:
 	crates/python/test.sh wheel
+
+explorer:
+	crates/wasm/explorer.sh build
+
+explorer-test:
+	crates/wasm/explorer.sh test
+
+# With the program that `unit` has built.
+explorer-quick:
+	crates/wasm/explorer.sh quick
 
 # Licences and sources are checked by a test, without a network; the database of advisories has to be fetched.
 advisories:

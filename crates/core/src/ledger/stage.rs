@@ -122,6 +122,11 @@ impl Stage {
         STACK[place]
     }
 
+    /// The names of the stages that do not come from the description, and where their time passes.
+    pub fn fixed() -> impl Iterator<Item = (&'static str, Part)> {
+        FIXED_NAMES.iter().copied().zip(FIXED_PARTS.iter().copied())
+    }
+
     /// Where its time passes.
     pub fn part(self) -> Part {
         FIXED_PARTS.get(self as usize).copied().unwrap_or(Part::Host)

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# The explorer: the simulator and its page in one file.
+#
+#   explorer.sh build   write target/explorer.html
+#   explorer.sh test    compare the figures of the module with the program's, in node; and the page in Chromium, if it is there
+#   explorer.sh quick   the same with a program that is not optimised: part of `make test`
+#
+# What is missing for it is said; with CI=true that is a failure.
+set -eu
+cd "$(dirname "$0")/../.."
+target=${CARGO_TARGET_DIR:-target}
+page=crates/wasm/page
+triple=wasm32-unknown-unknown
+
+missing() {
+    echo "$1: the explorer is NOT $2"
+    test "${CI:-}" != true
+    exit
+}
+
+has_target() {
+    test -d "$(rustc --print sysroot)/lib/rustlib/$triple"
+}
+
+# The module without names: they are a third of it.
+module() {
+    cargo rustc --release -p phaselink-wasm --target "$triple" -- -C strip=symbols
+    cp "$target/$triple/release/phaselink_wasm.wasm" "$target/explorer.wasm"
+}
+
+# A line `@include FILE` stands for the file, and `@module` for the module.
+page() {
+    gzip --best --no-name --stdout "$target/explorer.wasm" | base64 | tr -d '\n' > "$target/explorer.base64"
+    awk -v page="$page" -v module="$target/explorer.base64" '
+        function paste(file,    line) { while ((getline line < file) > 0) print line; close(file) }
+        $1 == "@include" { paste(page "/" $2); next }
+        $1 == "@module" { paste(module); next }
+        { print }' "$page/index.html" > "$target/explorer.html"
+    echo "$target/explorer.html: $(wc -c < "$target/explorer.html") bytes, $(gzip -9c "$target/explorer.html" | wc -c) compressed"
+}
+
+case ${1:-} in
+build)
+    has_target || { echo "the target $triple is not installed: rustup target add $triple" >&2; exit 1; }
+    module
+    page
+    ;;
+test | quick)
+    has_target || missing "the target $triple is not installed (rustup target add $triple)" tested
+    node --version > /dev/null 2>&1 || missing 'node is not installed' tested
+    module
+    page
+    case $1 in
+    test) cargo build --release -p phaselink && program=$target/release/phaselink ;;
+    quick) cargo build -p phaselink && program=$target/debug/phaselink ;;
+    esac
+    node crates/wasm/tests/figures.mjs "$target/explorer.wasm" "$program"
+    node crates/wasm/tests/browser.mjs "$target/explorer.html" "$target/explorer.wasm" ${SCREENSHOTS:+"$SCREENSHOTS"}
+    ;;
+*)
+    echo 'build, test or quick' >&2
+    exit 2
+    ;;
+esac

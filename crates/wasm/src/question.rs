@@ -1,0 +1,185 @@
+//! What may be asked, and what comes back: the documents that the program prints.
+
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Described, Override, no_files, presets, shipped};
+use phaselink_core::ledger::{Record, Stage, Step};
+use phaselink_core::predict;
+use phaselink_core::problem::{Problem, Problems, all};
+use phaselink_core::report;
+use phaselink_core::simulation::Simulation;
+use phaselink_core::stream::Stream;
+use phaselink_core::workload::{Job, Trace, Written, fio, with_defaults};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Events between two looks whether the run is over.
+const EVENTS: u64 = 1 << 20;
+
+/// A question.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "verb", rename_all = "lowercase", deny_unknown_fields)]
+enum Question {
+    /// What there is: drives, presets, and stages in their order.
+    Catalog,
+    /// The drive as `check --toml` prints it, and every key with its value.
+    Check { drive: DriveWords },
+    /// The document of `run --json`.
+    Run { drive: DriveWords, job: Vec<(String, String)>, seed: u64 },
+    /// The object of `predict --json`.
+    Predict { drive: DriveWords, job: Vec<(String, String)> },
+    /// The steps of one request in the middle of a stream, and the ladder that `trace` prints.
+    Trace { drive: DriveWords, rw: String, bs: String, iodepth: String, skip: u64, seed: u64 },
+}
+
+/// A drive by its name, or the text of a drive file; with overrides as they could be typed after `--set`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DriveWords {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    set: Vec<String>,
+}
+
+/// The answer to a question, or all that is wrong with it.
+pub fn answer(question: &[u8]) -> Value {
+    let read = serde_json::from_slice::<Question>(question);
+    let read = read.map_err(|error| Problem::new("question", error.line(), error.to_string(), "").into());
+    match read.and_then(Question::answer) {
+        Ok(answer) => json!({ "answer": answer }),
+        Err(problems) => {
+            json!({ "problems": problems.0.iter().map(told).collect::<Vec<_>>(), "text": problems.to_string() })
+        }
+    }
+}
+
+fn told(problem: &Problem) -> Value {
+    let Problem { file, line, found, allowed } = problem;
+    json!({ "file": file, "line": line, "found": found, "allowed": allowed })
+}
+
+impl Question {
+    fn answer(self) -> Result<Value, Problems> {
+        match self {
+            Question::Catalog => Ok(catalog()),
+            Question::Check { drive } => {
+                let drive = drive.read()?;
+                Ok(json!({
+                    "toml": drive.to_toml(), "description": drive.resolved(), "notes": drive.notes(),
+                }))
+            }
+            Question::Run { drive, job, seed } => {
+                let drive = drive.read()?;
+                let mut simulation = Simulation::new(&drive, &jobs(&job, &drive)?, seed)?;
+                while simulation.step(EVENTS) {}
+                Ok(report::headed("run", report::json(&simulation.outcome(), drive.resolved())))
+            }
+            Question::Predict { drive, job } => {
+                let drive = drive.read()?;
+                let prediction = predict::predict(&drive, &jobs(&job, &drive)?);
+                Ok(report::headed("predict", predict::json(&prediction, drive.resolved())))
+            }
+            Question::Trace { drive, rw, bs, iodepth, skip, seed } => {
+                let stream = Stream { rw: &rw, bs: &bs, iodepth: &iodepth, skip, requests: 1, seed };
+                let steps = stream.record(&drive.read()?)?;
+                let rows: Vec<Value> = steps.first().in_order().into_iter().map(row).collect();
+                Ok(json!({ "steps": rows, "ladder": steps.ladder() }))
+            }
+        }
+    }
+}
+
+impl DriveWords {
+    fn read(&self) -> Result<Drive, Problems> {
+        let set = all(self.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
+        let described = match (&self.name, &self.text) {
+            (Some(name), None) => Described::shipped(name, &set, no_files),
+            (None, Some(text)) => Described::read("drive.toml", text, &set, no_files),
+            _ => Err(Problem::new("question", None, "a drive", "either a name or a text").into()),
+        };
+        described.map(Described::into_drive)
+    }
+}
+
+/// The one job that options describe, on a drive.
+fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problems> {
+    let given: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    Written::new([fio::from_flags(&with_defaults(&given))?], no_traces)?.on(&drive.limits())
+}
+
+fn no_traces(path: &str) -> Result<Trace, Problems> {
+    Err(Problem::new(path, None, "cannot be read: there are no files here", "").into())
+}
+
+fn catalog() -> Value {
+    let drive = |name: &str| Drive::shipped(name).map(|drive| json!({ "name": name, "summary": drive.summary }));
+    let preset = |it: presets::Preset| json!({ "section": it.section, "name": it.name, "summary": it.summary });
+    let stage = |(name, part)| json!({ "stage": name, "part": format!("{part:?}").to_lowercase() });
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "drives": shipped::names().filter_map(drive).collect::<Vec<_>>(),
+        "usual": shipped::usual(),
+        "presets": presets::all().into_iter().map(preset).collect::<Vec<_>>(),
+        "stages": Stage::fixed().map(stage).collect::<Vec<_>>(),
+    })
+}
+
+fn row(record: &Record) -> Value {
+    let (who, packets) = match &record.step {
+        Step::Host(_) => ("host", None),
+        Step::Device(_) => ("device", None),
+        Step::Media(_) => ("media", None),
+        Step::Up { packets, wire_bytes, .. } => ("up", Some((packets, wire_bytes))),
+        Step::Down { packets, wire_bytes, .. } => ("down", Some((packets, wire_bytes))),
+    };
+    let (packets, wire_bytes) = packets.unzip();
+    json!({
+        "from_ns": record.from.as_ns(), "to_ns": record.to.as_ns(), "who": who, "what": record.step.name(),
+        "packets": packets, "wire_bytes": wire_bytes,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(question: Value) -> Value {
+        answer(question.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_run_is_the_document_of_the_command_line() {
+        let job = [["rw", "randread"], ["number_ios", "100"]];
+        let question =
+            json!({ "verb": "run", "drive": { "name": "nvme", "set": ["link.lanes=8"] }, "job": job, "seed": 3 });
+        let answer = &asked(question)["answer"]["phaselink"];
+        assert_eq!((&answer["verb"], &answer["seed"]), (&json!("run"), &json!(3)));
+        assert_eq!(answer["description"]["link"]["lanes"], 8);
+    }
+
+    #[test]
+    fn what_is_wrong_comes_back_as_text() {
+        for question in [
+            json!({ "verb": "run" }),
+            json!({ "verb": "check", "drive": {} }),
+            json!({ "verb": "check", "drive": { "name": "nvmee" } }),
+            json!({ "verb": "check", "drive": { "text": "preset = \"/etc/passwd.toml\"" } }),
+            json!({ "verb": "predict", "drive": { "name": "nvme" }, "job": [["read_iolog", "trace"]] }),
+            json!({ "verb": "trace", "drive": { "name": "nvme" }, "rw": "x", "bs": "4k", "iodepth": "1", "skip": 0, "seed": 1 }),
+        ] {
+            let answer = asked(question.clone());
+            assert!(answer["text"].as_str().is_some_and(|text| !text.is_empty()), "{question}: {answer}");
+            assert!(answer["problems"].as_array().is_some_and(|problems| !problems.is_empty()), "{question}: {answer}");
+        }
+    }
+
+    #[test]
+    fn the_catalog_names_every_stage_that_a_run_may_show() {
+        let catalog = &asked(json!({ "verb": "catalog" }))["answer"];
+        let stages = catalog["stages"].as_array().unwrap();
+        assert!(stages.iter().any(|it| it["stage"] == "media" && it["part"] == "media"));
+        assert!(catalog["drives"].as_array().unwrap().iter().any(|it| it["name"] == catalog["usual"]));
+    }
+}
