@@ -24,7 +24,9 @@ const PATIENCE_MS = 20000;
 
 /** What is chosen: keys that are not here are as the drive says, or usual. The address carries just these. */
 let chosen = {};
-let catalog, colourOf, shown = {};
+let catalog, colourOf;
+/** What is drawn, and how long it took. */
+let shown = {};
 
 // ---- the simulator, in a worker where there may be one ----
 
@@ -228,7 +230,7 @@ async function follow() {
   while (again) {
     again = false;
     try {
-      await Promise.resolve(draw());
+      await draw();
       $("problem").hidden = true;
       $("results").classList.remove("stale");
     } catch (error) {
@@ -257,14 +259,15 @@ async function curvePoint(wanted) {
 
 async function draw() {
   document.body.dataset.state = "busy";
+  const begun = performance.now();
   $("command").textContent = commandLine();
   const checked = await ask({ verb: "check", drive: drive() });
   standAsDriveSays(checked.description);
-  const begun = performance.now();
   const result = await ask({ verb: "run", drive: drive(), job: job(), seed: value("seed") });
-  shown = { toml: checked.toml, result, took_ms: performance.now() - begun };
+  shown = { toml: checked.toml, result };
   const prediction = await ask({ verb: "predict", drive: drive(), job: job() });
   drawPoint(result, prediction);
+  shown.point_ms = performance.now() - begun;
   $("problem").hidden = true;
   $("results").classList.remove("stale");
   const points = [];

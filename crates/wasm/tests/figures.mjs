@@ -16,6 +16,8 @@ const SHAPES = [
   { rw: "randwrite", bs: "4k", iodepth: "8" },
   { rw: "randrw", bs: "8k", iodepth: "4", rwmixread: "70" },
   { rw: "read", bs: "64k", iodepth: "2", numjobs: "2" },
+  { rw: "write", bs: "4k", iodepth: "4" },
+  { rw: "randread", bs: "4k", iodepth: "2", numjobs: "2", random_distribution: "zipf:1.1" },
   { rw: "randrw", bs: "16k", iodepth: "32", numjobs: "3", rwmixread: "25" },
 ];
 const OVERRIDES = [
@@ -34,15 +36,18 @@ function* configurations() {
   }
 }
 
-/** What a command prints: its document without blanks, or what is wrong. */
+/** What a command prints: its document without blanks, or what is wrong without blanks and the word in front. */
 async function printed(words) {
   try {
     return { answer: compact((await run(program, words, { maxBuffer: 1 << 26 })).stdout) };
   } catch (error) {
     if (error.code !== 2 && error.code !== 1) throw error;
-    return { problem: true };
+    return { problem: unwrapped(error.stderr.replaceAll(/^error: /gm, "")) };
   }
 }
+
+/** The words of a text, which a terminal and a page break into lines in different places. */
+const unwrapped = (text) => text.split(/\s+/).filter(Boolean).join(" ");
 
 /** JSON without the blanks between its words, all digits kept. */
 const compact = (text) => text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, "$1");
@@ -50,25 +55,26 @@ const compact = (text) => text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, "$1");
 /** The text of the module's answer without what it is wrapped in. */
 function answered(question) {
   const text = simulator.askText(question);
-  return text.startsWith('{"answer":') ? { answer: text.slice('{"answer":'.length, -1) } : { problem: true };
+  return text.startsWith('{"answer":') ? { answer: text.slice('{"answer":'.length, -1) } : { problem: unwrapped(JSON.parse(text).text) };
 }
 
-let equal = 0, refused = 0;
+const equal = { run: 0, predict: 0, check: 0, trace: 0 };
+let refused = 0;
 const unequal = [];
 function compare(words, theirs, ours) {
   if (theirs.answer === ours.answer && theirs.problem === ours.problem) {
-    theirs.problem ? refused++ : equal++;
+    theirs.problem ? refused++ : equal[words[0]]++;
     return;
   }
-  const [a, b] = [theirs.answer ?? "refused", ours.answer ?? "refused"];
+  const [a, b] = [theirs.answer ?? theirs.problem, ours.answer ?? ours.problem];
   const at = [...a].findIndex((letter, place) => letter !== b[place]);
-  unequal.push(`${words.join(" ")}\n  program ${a.slice(at - 60, at + 60)}\n  module  ${b.slice(at - 60, at + 60)}`);
+  unequal.push(`${words.join(" ")}\n  program ${a.slice(Math.max(0, at - 60), at + 60)}\n  module  ${b.slice(Math.max(0, at - 60), at + 60)}`);
 }
 
 async function check({ drive, set, shape, seed }) {
   const job = Object.entries({ ...shape, number_ios: "300" });
   const described = { name: drive, set };
-  const words = [drive, ...set.flatMap((it) => ["--set", it]), ...job.flatMap(([name, value]) => [`--${name.replace("_", "-")}`, value])];
+  const words = [drive, ...set.flatMap((it) => ["--set", it]), ...job.flatMap(([name, value]) => [`--${name.replaceAll("_", "-")}`, value])];
   const run = ["run", ...words, "--seed", `${seed}`, "--json", "--quiet"];
   compare(run, await printed(run), answered({ verb: "run", drive: described, job, seed }));
   const predict = ["predict", ...words, "--json", "--quiet"];
@@ -90,25 +96,28 @@ async function checkTexts(drive) {
 for (const configuration of configurations()) await check(configuration);
 for (const { name } of catalog.drives) await checkTexts(name);
 
-/** The median over some repetitions in ms. */
+/** Medians over some repetitions in ms: on the clock, and of the processor's time. */
 function median(task) {
   const times = Array.from({ length: 41 }, () => {
-    const begun = performance.now();
+    const [begun, busy] = [performance.now(), process.cpuUsage()];
     task();
-    return performance.now() - begun;
+    return [performance.now() - begun, process.cpuUsage(busy).user / 1000];
   });
-  return times.sort((a, b) => a - b)[20];
+  return [0, 1].map((kind) => times.map((it) => it[kind]).sort((a, b) => a - b)[20].toFixed(1));
 }
 
 const job = [["rw", "randread"], ["bs", "4k"], ["iodepth", "8"], ["number_ios", "2000"]];
-const point = median(() => simulator.ask({ verb: "run", drive: { name: catalog.usual }, job, seed: 1 }));
-console.log(`${equal} answers equal to the last bit, ${refused} refused by both, ${unequal.length} unequal; ` +
-  `2,000 requests take ${point.toFixed(1)} ms (${catalog.usual})`);
+for (const name of [catalog.usual, "nvme"]) {
+  const [clock, busy] = median(() => simulator.ask({ verb: "run", drive: { name }, job, seed: 1 }));
+  console.log(`2,000 requests of ${name} take ${clock} ms, ${busy} ms of the processor's time`);
+}
+console.log(`equal to the last bit: ${Object.entries(equal).map(([verb, count]) => `${count} ${verb}`).join(", ")}; ` +
+  `refused by both in the same words: ${refused}; unequal: ${unequal.length}`);
 if (unequal.length) {
   console.log(unequal.slice(0, 5).join("\n"));
   process.exit(1);
 }
-if (equal < 400) {
+if (equal.run < 200 || equal.predict < 200) {
   console.log("too few configurations were compared");
   process.exit(1);
 }
