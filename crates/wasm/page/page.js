@@ -31,6 +31,8 @@ let shown = {};
 // ---- the simulator, in a worker where there may be one ----
 
 let desk;
+/** Settled when nothing is being answered. */
+let before = Promise.resolve();
 
 async function moduleBytes() {
   const packed = Uint8Array.from(atob($("module").textContent.trim()), (letter) => letter.charCodeAt(0));
@@ -71,8 +73,14 @@ async function openDesk() {
   }
 }
 
-/** The answer to a question; one at a time. */
-async function ask(question) {
+/** The answer to a question; one after the other. */
+function ask(question) {
+  const asked = before.then(() => askNow(question));
+  before = asked.catch(() => {});
+  return asked;
+}
+
+async function askNow(question) {
   desk ??= await openDesk();
   let timer;
   const late = new Promise((resolve) => { timer = setTimeout(resolve, PATIENCE_MS); });
@@ -261,10 +269,9 @@ async function draw() {
   document.body.dataset.state = "busy";
   const begun = performance.now();
   $("command").textContent = commandLine();
-  const checked = await ask({ verb: "check", drive: drive() });
-  standAsDriveSays(checked.description);
   const result = await ask({ verb: "run", drive: drive(), job: job(), seed: value("seed") });
-  shown = { toml: checked.toml, result };
+  standAsDriveSays(result.phaselink.description);
+  shown = { result };
   const prediction = await ask({ verb: "predict", drive: drive(), job: job() });
   drawPoint(result, prediction);
   shown.point_ms = performance.now() - begun;
@@ -362,18 +369,29 @@ function listen() {
   window.addEventListener("hashchange", () => { readAddress(); showChosen(); follow(); });
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   copies("copy-command", commandLine);
-  copies("copy-toml", () => shown.toml);
+  copies("copy-toml", async () => (await ask({ verb: "check", drive: drive() })).toml);
   copies("copy-json", () => `${JSON.stringify(shown.result, null, 2)}\n`);
   copies("copy-address", () => location.href);
+}
+
+/** The text to be copied; none while there is nothing that could be. */
+async function textOf(text) {
+  try {
+    return await text();
+  } catch {
+    $("copied").textContent = "There is nothing to copy yet.";
+  }
 }
 
 /** A button that copies, also where there is no clipboard for scripts. */
 function copies(id, text) {
   $(id).addEventListener("click", async () => {
+    const copy = await textOf(text);
+    if (copy === undefined) return;
     try {
-      await navigator.clipboard.writeText(text() ?? "");
+      await navigator.clipboard.writeText(copy);
     } catch {
-      const area = Object.assign(document.createElement("textarea"), { value: text() ?? "" });
+      const area = Object.assign(document.createElement("textarea"), { value: copy });
       document.body.append(area);
       area.select();
       document.execCommand("copy");

@@ -123,6 +123,11 @@ async function test() {
   assert.match(await evaluate("$('command').textContent"), /--iodepth 2 /);
   assert.equal(await evaluate("$('iodepth').getAttribute('aria-valuetext')"), "2");
 
+  // What is copied is what is meant.
+  await evaluate("navigator.clipboard.writeText = async (text) => { window.taken = text; }; $('copy-toml').click()");
+  for (let turn = 0; turn < 100 && !(await evaluate("window.taken")); turn++) await new Promise((resolve) => setTimeout(resolve, 50));
+  assert.equal(await evaluate("window.taken"), simulator.ask({ verb: "check", drive: await evaluate("drive()") }).toml);
+
   // What is wrong is told in words, and goes away.
   await open("#set=link.lanes%3Dseven%0Amedia.reed_ns%3D3");
   assert.match(await evaluate("$('problem').textContent"), /lanes[^]*reed_ns/);
