@@ -67,10 +67,10 @@ async function open(hash) {
   await idle();
 }
 
-async function picture(name, { width, height, dark = false, mobile = false }) {
+async function picture(name, { width, height, dark = false, mobile = false, media = "screen" }) {
   if (!pictures) return;
   await send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile });
-  await send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }] });
+  await send("Emulation.setEmulatedMedia", { media, features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }] });
   await evaluate("document.activeElement?.blur(), scrollTo(0, 0)");
   const { data } = await send("Page.captureScreenshot", { captureBeyondViewport: true });
   writeFileSync(join(pictures, `${name}.png`), Buffer.from(data, "base64"));
@@ -131,6 +131,7 @@ async function test() {
   // What is wrong is told in words, and goes away.
   await open("#set=link.lanes%3Dseven%0Amedia.reed_ns%3D3");
   assert.match(await evaluate("$('problem').textContent"), /lanes[^]*reed_ns/);
+  await picture("problem", { width: 1200, height: 900 });
   await open("#");
   assert.equal(await evaluate("$('problem').hidden"), true);
 
@@ -146,6 +147,7 @@ async function test() {
   await picture("dark", { width: 1200, height: 900, dark: true });
   await open("#drive=nvme&iodepth=8&reads=70");
   await picture("light", { width: 1200, height: 900 });
+  await picture("print", { width: 800, height: 1100, dark: true, media: "print" });
 
   const times = await evaluate(`(async () => {
     const times = [];
