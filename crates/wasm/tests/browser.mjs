@@ -149,6 +149,15 @@ async function test() {
   await picture("light", { width: 1200, height: 900 });
   await picture("print", { width: 800, height: 1100, dark: true, media: "print" });
 
+  // Without workers the page itself simulates.
+  await evaluate("desk = undefined; window.Worker = class { constructor() { throw new Error('no workers'); } }; 0");
+  await open("#drive=pss");
+  assert.equal(await evaluate("String(desk.stop).includes('terminate')"), false);
+  assert.equal(await evaluate("shown.result.phaselink.drive"), "pss");
+  await send("Page.reload");
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  await idle();
+
   const times = await evaluate(`(async () => {
     const times = [];
     for (let turn = 0; turn < 41; turn++) {
