@@ -308,8 +308,13 @@ function stand(id, now) {
   document.querySelector(`[data-of=${id}]`).textContent = told(now);
 }
 
+/** What an interface has no key for cannot be moved. */
 function standAsDriveSays(description) {
-  OF_DRIVE.forEach((id) => stand(id, chosen[id] ?? description.link[id]));
+  for (const id of OF_DRIVE) {
+    const said = chosen[id] ?? description.link?.[id];
+    $(id).disabled = said === undefined;
+    stand(id, said ?? SLIDERS[id].values[0]);
+  }
 }
 
 /** Put the controls where what is chosen says. */
