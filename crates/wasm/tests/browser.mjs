@@ -76,10 +76,23 @@ async function picture(name, { width, height, dark = false, mobile = false, medi
   writeFileSync(join(pictures, `${name}.png`), Buffer.from(data, "base64"));
 }
 
-function stop() {
+/** Close the browser. Its helpers may write for a moment longer than it lives. */
+async function stop() {
   clearTimeout(deadline);
-  browser.kill();
-  return new Promise((resolve) => browser.once("exit", () => { rmSync(profile, { recursive: true, force: true, maxRetries: 5 }); resolve(); }));
+  const gone = new Promise((resolve) => browser.once("exit", resolve));
+  session = undefined;
+  send("Browser.close").catch(() => {});
+  const killed = setTimeout(() => browser.kill("SIGKILL"), 5000);
+  await gone;
+  clearTimeout(killed);
+  for (let turn = 0; turn < 50; turn++) {
+    try {
+      return rmSync(profile, { recursive: true, force: true });
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+  console.log(`${profile} is left`);
 }
 
 async function fail(error) {
