@@ -4,7 +4,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Doubt, Host, Link, Media, Power, RootComplex, Stack};
+use crate::config::{Buffer, Controller, Doubt, Host, Link, Media, Power, RootComplex, Stack, Translation};
+use crate::media;
 
 section! {
     /// Keys above all sections.
@@ -48,6 +49,9 @@ macro_rules! drive_with {
             pub stack: Stack,
             pub power: Power,
             pub media: Media,
+            pub controller: Controller,
+            pub buffer: Buffer,
+            pub translation: Translation,
             $(pub $protocol: crate::protocol::$protocol::config::$Protocol,)+
             /// Keys whose value in effect is a fitted one.
             pub fitted: Vec<Doubt>,
@@ -70,6 +74,9 @@ macro_rules! drive_with {
                     stack: Stack::default(),
                     power: Power::default(),
                     media: Media::default(),
+                    controller: Controller::default(),
+                    buffer: Buffer::default(),
+                    translation: Translation::default(),
                     $($protocol: Default::default(),)+
                     fitted: Vec::new(),
                     assumed: Vec::new(),
@@ -79,13 +86,19 @@ macro_rules! drive_with {
 
             /// All sections, in the order in which they are explained.
             pub(crate) fn sections(&self) -> Vec<&dyn Section> {
-                let Drive { link, host, root_complex, stack, power, media, .. } = self;
-                vec![link, host, root_complex, stack, power, media, $(&self.$protocol,)+]
+                let Drive { link, host, root_complex, stack, power, media, controller, buffer, translation, .. } = self;
+                let shared: [&dyn Section; 9] =
+                    [link, host, root_complex, stack, power, media, controller, buffer, translation];
+                let mut sections = shared.to_vec();
+                sections.extend([$(&self.$protocol as &dyn Section,)+]);
+                sections
             }
 
             pub(crate) fn sections_mut(&mut self) -> Vec<&mut dyn Section> {
-                let Drive { link, host, root_complex, stack, power, media, $($protocol,)+ .. } = self;
-                vec![link, host, root_complex, stack, power, media, $($protocol,)+]
+                let Drive { link, host, root_complex, stack, power, media, controller, buffer, translation, .. } = self;
+                let shared: [&mut dyn Section; 9] =
+                    [link, host, root_complex, stack, power, media, controller, buffer, translation];
+                shared.into_iter().chain([$(&mut self.$protocol as &mut dyn Section,)+]).collect()
             }
         }
 
@@ -98,6 +111,9 @@ macro_rules! drive_with {
                     && self.stack == other.stack
                     && self.power == other.power
                     && self.media == other.media
+                    && self.controller == other.controller
+                    && self.buffer == other.buffer
+                    && self.translation == other.translation
                     $(&& self.$protocol == other.$protocol)+
                     && self.fitted == other.fitted
                     && self.assumed == other.assumed
@@ -140,6 +156,11 @@ impl Drive {
     pub fn software_ratio(&self) -> f64 {
         let clock_ghz = if self.stack.clock_ghz > 0.0 { self.stack.clock_ghz } else { self.host.nominal_ghz };
         clock_ghz / self.host.core_ghz
+    }
+
+    /// Its memory with what lies in front of it, idle; chance comes from `seed`.
+    pub fn memory(&self, seed: u64) -> media::Media {
+        media::Media::of(&self.media, seed).behind(&self.media, &self.controller, &self.buffer, &self.translation, seed)
     }
 
     /// The keys above all sections.

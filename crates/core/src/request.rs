@@ -190,7 +190,22 @@ impl Requests {
         }
     }
 
-    /// The same for something that may have happened while the request was busy elsewhere: then it costs nothing.
+    /// Charge an access to the memory: when the drive's own processors are through with it, when bank and bus are free for
+    /// it, and when it is over.
+    #[inline(always)]
+    pub fn charge_memory(&mut self, request: Option<RequestId>, [admitted, started, until]: [Time; 3]) {
+        if let Some(request) = request {
+            let ledger = &mut self[request].ledger;
+            if admitted > ledger.cursor() {
+                ledger.until(Stage::Firmware, admitted);
+            }
+            ledger.until(Stage::MediaWait, started);
+            ledger.until(Stage::Media, until);
+        }
+    }
+
+    /// Charge the time up to `until` for something that may have happened while the request was busy elsewhere: then it
+    /// costs nothing.
     pub fn charge_late(&mut self, request: Option<RequestId>, stage: Stage, until: Time) {
         if let Some(request) = request {
             let ledger = &mut self[request].ledger;

@@ -11,6 +11,7 @@ use crate::request::Op;
 use crate::time::Span;
 use crate::tlp::Direction;
 
+const FLASH_VARIES: &str = "pages, the buffer and the cleaning of flash make requests take different times";
 const LIE_DIFFERENTLY: &str = "requests lie differently in stripes and program units";
 
 /// How far a latency can be relied upon.
@@ -89,6 +90,7 @@ impl Parts<'_> {
     /// by so many short packets.
     pub fn doubt(&self, access: Access, data_bytes: u32, behind: u32) -> Option<&'static str> {
         let doubts = [
+            (!access.regular && self.is_mapped(), FLASH_VARIES),
             (!access.regular, LIE_DIFFERENTLY),
             (!self.flows(&self.write(Direction::Up, data_bytes), behind), "data waits for flow-control credits"),
         ];

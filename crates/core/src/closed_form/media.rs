@@ -41,6 +41,9 @@ struct Spread {
 impl Parts<'_> {
     /// A request in the memory, as one command.
     pub fn access(&self, workload: &Workload, class: &Class) -> Access {
+        if self.is_mapped() {
+            return self.flash_access(workload, class);
+        }
         let bytes = class.bytes;
         let least = self.least(class.op, bytes);
         let idle = |offset| match class.op {
@@ -249,6 +252,10 @@ impl Parts<'_> {
 
     /// What a request costs the banks and buses on which its job's region lies.
     pub fn demand_media(&self, demands: &mut Demands, workload: &Workload, class: &Class) {
+        self.demand_firmware(demands, class);
+        if self.is_mapped() {
+            return self.demand_flash(demands, workload, class);
+        }
         let spread = self.spread(class.op, class.bytes);
         let stripe = u64::from(self.geometry.stripe_bytes);
         let last = workload.offset.saturating_add(workload.region_bytes.max(1) - 1);

@@ -6,6 +6,7 @@
 
 pub(crate) mod data_reads;
 pub(crate) mod demand;
+pub(crate) mod flash;
 pub(crate) mod form;
 pub(crate) mod host;
 pub(crate) mod link;
@@ -33,7 +34,7 @@ pub struct Parts<'a> {
     pub link: Link,
     pub root_complex: RootComplex,
     pub geometry: Geometry,
-    /// The memory itself, and its chips if they are told apart.
+    /// The memory itself, without what may stand in front of it, and its chips if they are told apart.
     pub media: Media,
     pub chips: Option<Chips>,
     /// The way of the requests into the host's software, where engines differ.

@@ -41,16 +41,20 @@ pub struct Workload {
     /// Region: first byte, and length.
     pub offset: u64,
     pub region_bytes: u64,
+    /// Bytes that are written in all, where the job says.
+    pub written_bytes: Option<u64>,
 }
 
 impl Workload {
     /// What `job` asks of a drive of this capacity.
     pub fn new(job: &Job, capacity_bytes: u64) -> Workload {
+        let classes = match &job.trace {
+            Some(ios) => replayed(ios),
+            None => generated(job),
+        };
         Workload {
-            classes: match &job.trace {
-                Some(ios) => replayed(ios),
-                None => generated(job),
-            },
+            written_bytes: written_bytes(job, &classes),
+            classes,
             sequential: job.pattern == Pattern::Sequential,
             threads: job.threads,
             outstanding: u64::from(job.threads) * u64::from(job.iodepth),
@@ -120,6 +124,13 @@ fn replayed(ios: &[TraceIo]) -> Vec<Class> {
 
 fn has_rate(job: &Job) -> bool {
     job.rate_iops_read.is_some() || job.rate_iops_write.is_some()
+}
+
+/// Bytes that a job writes, if a number of requests ends it.
+fn written_bytes(job: &Job, classes: &[Class]) -> Option<u64> {
+    let ios = job.ios.filter(|_| job.runtime.is_none())? as f64 * f64::from(job.threads);
+    let written = classes.iter().filter(|class| class.op == Op::Write);
+    Some((ios * written.map(|class| class.share * f64::from(class.bytes)).sum::<f64>()) as u64)
 }
 
 /// What rates, thinking times and traces leave of a job's demand.

@@ -69,6 +69,20 @@ section! {
         gap_write_interval => gap_write_interval: u32 = 100, 1..=1 << 30;
         /// Writes that a line endures, or 0 for no limit
         endurance_cycles => endurance_cycles: u64 = 0, 0..=1 << 50;
+        /// Flash: planes of a bank, which program and erase together, each with a page of a stripe
+        planes => planes: u8 = 1, 1..=16;
+        /// Flash: whether planes read different pages at a time
+        plane_reads => plane_reads: PlaneReads = PlaneReads::Together, any();
+        /// Flash: pages of a block in one plane
+        block_pages => block_pages: u32 = 256, 1..=1 << 20;
+        /// Flash of two and three bits a cell: array read of a page in the second of them, or 0 if as `read_ns`
+        read_centre_ns => read_centre: Span = ZERO, ZERO..=LONGEST;
+        /// Flash of three bits a cell: array read of a page in the third of them, or 0 if as `read_ns`
+        read_upper_ns => read_upper: Span = ZERO, ZERO..=LONGEST;
+        /// Flash: erasing a block of all planes of a bank
+        erase_ns => erase: Span = ZERO, ZERO..=LONGEST;
+        /// Flash: time to suspend a program or an erase for a read, or 0 if reads wait for its end
+        suspend_ns => suspend: Span = ZERO, ZERO..=LONGEST;
         /// Energy of a bit that is read, cells and row buffer, or 0 if unknown
         read_pj_per_bit => read_pj_per_bit: f64 = 0.0, 0.0..=1e9;
         /// Energy of a bit that is written, likewise
@@ -86,6 +100,15 @@ pub enum Technology {
 }
 
 names! { Technology { "pcm" => Pcm, "dram" => Dram, "nand" => Nand, "disk" => Disk } }
+
+/// What planes of a bank read at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaneReads {
+    Together,
+    Independent,
+}
+
+names! { PlaneReads { "together" => Together, "independent" => Independent } }
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,7 +37,8 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         refresh,
     ];
     let between_sections = checks.iter().filter_map(|check| check(drive));
-    between_sections.chain(drive.broken_protocols()).collect()
+    let inside = super::checks_inside::broken(drive);
+    between_sections.chain(inside).chain(drive.broken_protocols()).collect()
 }
 
 /// A thread that sleeps is woken by an interrupt, which some protocols never send.

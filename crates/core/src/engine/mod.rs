@@ -123,7 +123,7 @@ impl Engine {
             root_complex,
             settles_alike: settle.is_some(),
             controller,
-            media: Media::of(&drive.media, seed),
+            media: drive.memory(seed),
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep && !drive.stack.has_engines(),
             stack_names: drive.stage_names(),

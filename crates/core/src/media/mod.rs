@@ -12,19 +12,26 @@
 //! memories have is in [`Details`]: [`chip`] tells the chips of a bank apart, [`cells`] makes the
 //! time of a write depend on its data, [`wear`] moves lines about, [`housekeeping`] pauses
 //! everything. `energy` counts joules, [`lifetime`] says for how long a memory lasts.
+//!
+//! A drive may have processors of its own in front of it ([`firmware`]), and flash a write buffer and a translation layer
+//! ([`flash`], [`translation`]), which take the place of the banks.
 
 pub mod bank;
 pub mod cells;
 pub mod chip;
 pub mod ecc;
 mod energy;
+pub mod firmware;
+pub mod flash;
 pub mod geometry;
 pub mod housekeeping;
+mod inside;
 pub mod lifetime;
 pub mod randomiser;
 mod resolve;
 pub mod start_gap;
 pub mod timing;
+pub mod translation;
 pub mod wear;
 
 pub use geometry::Geometry;
@@ -37,6 +44,7 @@ use cells::Cells;
 use chip::Chips;
 use geometry::{Interleave, Piece, Pieces};
 use housekeeping::Pauses;
+use inside::Inside;
 use timing::{Bus, Served, When};
 use wear::Wear;
 
@@ -49,6 +57,10 @@ pub struct Media {
     /// Those of the first channel, then those of the next.
     buses: Vec<Bus>,
     details: Details,
+    /// What lies in front of the memory, if anything does.
+    inside: Option<Box<Inside>>,
+    /// No access that is handed over now starts earlier: the drive's processors are not through with it.
+    admitted: Time,
     activity: Activity,
     last_call: Time,
 }
@@ -79,14 +91,16 @@ pub struct RandomData {
 ///
 /// A request that spans stripes is read in pieces that run in parallel as far as their banks and
 /// buses allow. Its *critical* piece is the one that brings the last of the first bytes; in a
-/// request of one piece it is that piece. `now <= started <= first_at <= last_at` always.
+/// request of one piece it is that piece. `now <= admitted <= started <= first_at <= last_at` always.
 ///
 /// A single piece is never faster than on an idle memory. A request of several may be, slightly:
 /// a busy bank can change the order in which its pieces meet on a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadTiming {
+    /// The drive's own processors are through with it; `now` where there are none.
+    pub admitted: Time,
     /// `first_at` less the time that the critical piece takes on an idle memory. What lies between
-    /// `now` and this instant is waiting for bank and bus; what follows, until `first_at`, is
+    /// `admitted` and this instant is waiting for bank and bus; what follows, until `first_at`, is
     /// command, array read and the transfer of its share of the first bytes.
     pub started: Time,
     /// The first bytes, in address order, are there: a stream to the host may start. If its link is
@@ -96,9 +110,12 @@ pub struct ReadTiming {
     pub last_at: Time,
 }
 
-/// When a write reaches its stations: `now <= started <= buffered_at <= acknowledged_at <= programmed_at`.
+/// When a write reaches its stations: `now <= admitted <= started <= buffered_at <= acknowledged_at`,
+/// and `acknowledged_at <= programmed_at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteTiming {
+    /// The drive's own processors are through with it; `now` where there are none.
+    pub admitted: Time,
     /// `acknowledged_at` less the time that the piece which decides it takes on an idle memory.
     /// What lies between `now` and this instant is waiting for bank and bus.
     pub started: Time,
@@ -142,6 +159,8 @@ impl Media {
             banks: vec![Bank::default(); interleave.banks() as usize],
             buses: vec![Bus::default(); usize::from(geometry.channels) * buses_per_channel],
             details,
+            inside: None,
+            admitted: Time::ZERO,
             activity: Activity::default(),
             last_call: Time::ZERO,
         }
@@ -151,6 +170,14 @@ impl Media {
     /// needs before it can begin to send. On an idle memory one piece takes command + read +
     /// bytes / rate, exactly, or what [`Chips::read_time`] says. A read of nothing is done at once.
     pub fn read(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
+        if self.inside.is_some() {
+            return self.read_inside(now, offset, bytes, first_bytes);
+        }
+        self.read_corrected(now, offset, bytes, first_bytes)
+    }
+
+    #[inline(always)]
+    fn read_corrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
         let mut timing = self.read_uncorrected(now, offset, bytes, first_bytes);
         if bytes > 0 {
             timing.first_at += self.details.ecc_decode;
@@ -168,6 +195,9 @@ impl Media {
     /// The same for one part after the other of what lies in a row: a part that comes while the bank still moves the one
     /// before it goes on with the open row.
     pub fn read_along(&mut self, now: Time, offset: u64, bytes: u32) -> ReadTiming {
+        if self.inside.is_some() {
+            return self.read_inside(now, offset, bytes, bytes);
+        }
         let mut timing = self.read_pieces(now, offset, bytes, bytes, true);
         timing.first_at += self.details.ecc_decode;
         timing.last_at += self.details.ecc_decode;
@@ -180,7 +210,8 @@ impl Media {
         self.activity.reads += 1;
         self.activity.read_bytes += u64::from(bytes);
         let pieces = self.interleave.pieces(offset, bytes);
-        let mut timing = ReadTiming { started: now, first_at: now, last_at: now };
+        let from = now.max(self.admitted);
+        let mut timing = ReadTiming { admitted: from, started: from, first_at: from, last_at: from };
         match pieces.only() {
             // Most reads lie within a stripe.
             Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), along, &mut timing),
@@ -216,22 +247,25 @@ impl Media {
             Acknowledge::Early => Patience::Program,
             Acknowledge::Late => Patience::None,
         };
-        self.write_pieces(now, offset, bytes, patience)
+        self.write_inside(now, offset, bytes, patience)
     }
 
     /// The same for a caller that waits for the cells, whenever writes are acknowledged.
     pub fn program(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
-        self.write_pieces(now, offset, bytes, Patience::None)
+        self.write_inside(now, offset, bytes, Patience::None)
     }
 
     /// The same for a caller that does not, or calls [`flush`](Self::flush) when it does.
     pub fn gather(&mut self, now: Time, offset: u64, bytes: u32) -> WriteTiming {
-        self.write_pieces(now, offset, bytes, Patience::Program)
+        self.write_inside(now, offset, bytes, Patience::Program)
     }
 
     /// Program what write buffers hold of the banks that `bytes` from `offset` lie in: when all writes to these are in
     /// the cells.
     pub fn flush(&mut self, now: Time, offset: u64, bytes: u32) -> Time {
+        if let Some(flash) = self.flash_mut() {
+            return flash.flush(now);
+        }
         let mut done = now;
         for piece in self.interleave.pieces(offset, bytes) {
             let bank = &mut self.banks[piece.bank as usize];
@@ -245,7 +279,14 @@ impl Media {
         self.last_call = now;
         self.activity.writes += 1;
         self.activity.written_bytes += u64::from(bytes);
-        let mut timing = WriteTiming { started: now, buffered_at: now, programmed_at: now, acknowledged_at: now };
+        let from = now.max(self.admitted);
+        let mut timing = WriteTiming {
+            admitted: from,
+            started: from,
+            buffered_at: from,
+            programmed_at: from,
+            acknowledged_at: from,
+        };
         for piece in self.interleave.pieces(offset, bytes) {
             let unit = self.unit(piece);
             let (served, program) = self.write_piece(now, piece, unit, patience);
@@ -270,11 +311,14 @@ impl Media {
 
     /// What the memory has done so far.
     pub fn activity(&self) -> Activity {
-        self.activity
+        self.flash().map_or(self.activity, |flash| flash.activity)
     }
 
     /// What has been counted that only some memories do, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        if let Some(flash) = self.flash() {
+            return flash.counters();
+        }
         match &self.details.wear {
             None => Vec::new(),
             Some(wear) => {
@@ -340,9 +384,10 @@ impl Media {
 
     /// From when on a bank may start what is handed over now.
     fn when(&self, now: Time, bank: u32) -> When {
+        let from = now.max(self.admitted);
         let earliest = match &self.details.pauses {
-            None => now,
-            Some(pauses) => pauses.after(self.banks[bank as usize].free_from(now)),
+            None => from,
+            Some(pauses) => pauses.after(self.banks[bank as usize].free_from(from)),
         };
         When { now, earliest }
     }
@@ -365,7 +410,7 @@ impl Media {
     fn await_first(&self, timing: &mut ReadTiming, served: &Served) {
         if served.first_at > timing.first_at {
             timing.first_at = served.first_at;
-            timing.started = (served.first_at - served.service).max(self.last_call);
+            timing.started = (served.first_at - served.service).max(self.last_call.max(self.admitted));
         }
     }
 
@@ -377,7 +422,7 @@ impl Media {
         };
         if done_at > timing.acknowledged_at {
             timing.acknowledged_at = done_at;
-            timing.started = (done_at - service).max(self.last_call);
+            timing.started = (done_at - service).max(self.last_call.max(self.admitted));
         }
     }
 }

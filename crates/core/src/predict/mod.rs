@@ -93,6 +93,9 @@ fn vary(mut latency: Latency, variation: f64) -> Latency {
 
 /// The closed form of each protocol.
 fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
+    if parts.has_inside() && !parts.drive.protocol().foresees_inside() {
+        return Form::of_data(parts, workload, class);
+    }
     macro_rules! form_of {
         ($($protocol:ident: $Protocol:ident = $name:literal,)+) => {
             match parts.drive.interface {

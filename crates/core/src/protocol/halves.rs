@@ -88,6 +88,11 @@ pub trait Protocol {
         None
     }
 
+    /// Whether its closed form knows of processors and flash in front of the memory.
+    fn foresees_inside(&self) -> bool {
+        false
+    }
+
     /// Whether real hosts can attach to it in this way.
     fn attaches(&self, _attachment: Attachment) -> bool {
         false

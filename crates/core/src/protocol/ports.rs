@@ -59,6 +59,6 @@ pub(super) fn start_read(
 ) -> Time {
     let timing = ports.media.read(now, offset, bytes, bytes.min(chunk_bytes));
     let start = ports.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
-    ports.shared.requests.charge_all(request, [(Stage::MediaWait, timing.started), (Stage::Media, start)]);
+    ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, start]);
     start
 }

@@ -146,7 +146,10 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Parse, parts.drive.nvme.parse);
     let access = parts.access_by(workload, class, split.commands);
     match class.op {
-        Op::Read => read(parts, &mut ledger, fetched, split, access),
+        Op::Read => {
+            ledger.spend(Stage::Firmware, parts.firmware(Op::Read));
+            read(parts, &mut ledger, fetched, split, access);
+        }
         Op::Write => write(parts, &mut ledger, split, access),
     }
     complete(parts, &mut ledger, submitted);
@@ -191,6 +194,7 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     ledger.spend(Stage::HostRead, parts.data_memory(first.bytes) + answers(all_bytes) - last);
     ledger.spend(Stage::Transfer, last);
     ledger.spend(Stage::Propagation, parts.link.one_way());
+    ledger.spend(Stage::Firmware, parts.firmware(Op::Write));
     ledger.spend(Stage::MediaWait, access.waited);
     // The memory has begun with the first command's data while that of the others was still to come.
     let others = answers(all_bytes) - answers(split.each_bytes);

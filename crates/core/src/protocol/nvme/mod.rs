@@ -44,6 +44,10 @@ impl Protocol for Nvme {
         if self.shadow_doorbells { "NVMe with shadow doorbells" } else { "NVMe" }
     }
 
+    fn foresees_inside(&self) -> bool {
+        true
+    }
+
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
             capacity_bytes: drive.media.capacity_mib << 20,

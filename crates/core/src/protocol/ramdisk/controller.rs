@@ -130,8 +130,7 @@ impl halves::Controller for Controller {
     fn on_answer(&mut self, now: Time, packet: &Packet, _: &Payload, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
         let timing = ports.media.write(now, packet.device_offset, packet.bytes);
-        ports.shared.requests.charge(packet.request, Stage::MediaWait, timing.started);
-        ports.shared.requests.charge(packet.request, Stage::Media, timing.acknowledged_at);
+        ports.shared.requests.charge_memory(packet.request, [timing.admitted, timing.started, timing.acknowledged_at]);
         let written = Event::Controller { kind: timer::WRITTEN, context: packet.token.context };
         ports.shared.scheduler.at(timing.acknowledged_at, written);
     }

@@ -37,7 +37,8 @@ impl Controller {
             Ok(Action::Read) => return self.read(parsed, id, ports),
             Ok(Action::Write { .. } | Action::Compare | Action::Deallocate { .. }) => timer::DATA_WANTED,
             Ok(Action::Zero { .. }) => timer::ZEROES_PARSED,
-            Ok(Action::Flush) | Err(_) => timer::FINISHED,
+            Ok(Action::Flush) => return self.flush(parsed, id, ports),
+            Err(_) => timer::FINISHED,
         };
         ports.shared.scheduler.at(parsed, Event::Controller { kind, context: id });
     }
@@ -52,6 +53,13 @@ impl Controller {
         if self.want_list(id, ports) {
             self.commands[id as usize].waits += 1;
         }
+    }
+
+    /// All that was written before has to outlive power.
+    fn flush(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
+        let done = ports.media.flush_all(parsed);
+        ports.shared.requests.charge(self.commands[id as usize].request, Stage::Media, done);
+        ports.shared.scheduler.at(done, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
     /// Start a command whose data comes from the host.
@@ -141,8 +149,7 @@ impl Controller {
             return;
         };
         let timing = ports.media.write(now, offset, bytes);
-        ports.shared.requests.charge(request, Stage::MediaWait, timing.started);
-        ports.shared.requests.charge(request, Stage::Media, timing.acknowledged_at);
+        ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.acknowledged_at]);
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
@@ -151,8 +158,7 @@ impl Controller {
             return;
         };
         let timing = ports.media.read(now, offset, bytes, bytes);
-        ports.shared.requests.charge(request, Stage::MediaWait, timing.started);
-        ports.shared.requests.charge(request, Stage::Media, timing.last_at);
+        ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.last_at]);
         ports.shared.scheduler.at(timing.last_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
@@ -171,8 +177,9 @@ impl Controller {
         }
         let list = self.ranges.remove(&id).unwrap_or_default();
         let list = self.given.part(id, &list);
-        if let Err(status) = list.and_then(|list| command::ranges(&list, &self.limits)) {
-            accepted.command = Err(status);
+        match list.and_then(|list| command::ranges(&list, &self.limits)) {
+            Ok(ranges) => ranges.into_iter().for_each(|(offset, bytes)| ports.media.discard(offset, bytes)),
+            Err(status) => accepted.command = Err(status),
         }
         ports.shared.requests.charge(accepted.request, Stage::Parse, now);
         self.finish(id, ports);

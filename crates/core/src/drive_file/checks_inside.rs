@@ -1,0 +1,198 @@
+//! Conditions between keys of processors, buffer and translation layer: keys of a part that is not there change nothing,
+//! and are refused where the user has written them.
+
+use crate::config::origin::Origin;
+use crate::config::{Cleaning, DataPattern, Mapping, Technology, WearLevelling};
+use crate::drive::Drive;
+use crate::media::flash::{layout::Layout, shape};
+use crate::media::translation::Shape;
+use crate::problem::Broken;
+
+/// Units of the largest drive: their numbers have 32 bits, and one of them stands for none.
+const UNITS_MAX: u64 = u32::MAX as u64 - 1;
+/// Dies of the largest drive.
+const DIES_MAX: u32 = 1 << 16;
+
+const TRANSLATION_KEYS: &[&str] = &[
+    "translation.unit_bytes",
+    "translation.over_provisioning",
+    "translation.cleaning",
+    "translation.choices",
+    "translation.wear_gap_erases",
+    "translation.precondition",
+    "buffer.capacity_kib",
+    "buffer.command_ns",
+    "buffer.page_ns",
+    "buffer.power_loss_protection",
+    "buffer.read_ahead_kib",
+    "media.planes",
+    "media.plane_reads",
+    "media.block_pages",
+    "media.read_centre_ns",
+    "media.read_upper_ns",
+    "media.erase_ns",
+    "media.suspend_ns",
+];
+
+/// All conditions that `drive` breaks.
+pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
+    let general = [processors(drive), nothing_mapped(drive)];
+    let is_mapped = drive.translation.mapping == Mapping::Page;
+    let of_flash = [technology, banks_alone, rows, planes, block, choices, pages_of_a_cell, units, spare, room];
+    // Later conditions are about what earlier ones have found to be there.
+    let flash = of_flash.iter().filter(|_| is_mapped).find_map(|check| check(drive));
+    general.into_iter().chain([flash]).flatten().collect()
+}
+
+fn is_written(drive: &Drive, key: &str) -> bool {
+    matches!(drive.sources.of(key), Origin::File | Origin::Set)
+}
+
+fn processors(drive: &Drive) -> Option<Broken> {
+    let takes_core = !drive.controller.read_core.is_zero() || !drive.controller.write_core.is_zero();
+    Broken::when(
+        !takes_core && is_written(drive, "controller.cores"),
+        &["controller.cores", "controller.read_core_ns", "controller.write_core_ns"],
+        format!("controller.cores is {}, but no command takes any time of theirs", drive.controller.cores),
+        String::from("controller.cores with controller.read_core_ns or controller.write_core_ns above 0"),
+    )
+}
+
+fn nothing_mapped(drive: &Drive) -> Option<Broken> {
+    let is_mapped = drive.translation.mapping == Mapping::Page;
+    let key = TRANSLATION_KEYS.iter().find(|key| is_written(drive, key))?;
+    Broken::when(
+        !is_mapped,
+        TRANSLATION_KEYS,
+        format!("{key} is given with translation.mapping \"none\", where it changes nothing"),
+        String::from("translation.mapping = \"page\""),
+    )
+}
+
+fn technology(drive: &Drive) -> Option<Broken> {
+    Broken::when(
+        drive.media.technology != Technology::Nand,
+        &["translation.mapping", "media.technology"],
+        String::from("translation.mapping is \"page\" over a memory that is overwritten in place"),
+        String::from("translation.mapping = \"none\", or media.technology = \"nand\""),
+    )
+}
+
+/// What banks have, and flash behind a translation layer has not.
+fn banks_alone(drive: &Drive) -> Option<Broken> {
+    let media = &drive.media;
+    let keys = [
+        ("media.chip_bytes", media.chip_bytes > 0),
+        ("media.data_pattern", media.data_pattern != DataPattern::Typical),
+        ("media.write_difference", media.write_difference),
+        ("media.housekeeping_us", !media.housekeeping.is_zero()),
+        ("media.wear_levelling", media.wear_levelling != WearLevelling::None),
+    ];
+    let (key, _) = keys.iter().find(|(_, is_given)| *is_given)?;
+    Broken::when(
+        true,
+        &[
+            "translation.mapping",
+            "media.chip_bytes",
+            "media.data_pattern",
+            "media.write_difference",
+            "media.housekeeping_us",
+            "media.wear_levelling",
+        ],
+        format!("{key} is given with translation.mapping \"page\""),
+        format!("translation.mapping = \"none\", or {key} as it is without"),
+    )
+}
+
+fn rows(drive: &Drive) -> Option<Broken> {
+    let (row, unit) = (drive.media.stripe_bytes, drive.translation.unit_bytes);
+    Broken::when(
+        !row.is_multiple_of(unit),
+        &["media.stripe_bytes", "translation.unit_bytes"],
+        format!("media.stripe_bytes is {row} with translation.unit_bytes {unit}"),
+        String::from("a stripe, the page of all planes, of whole units"),
+    )
+}
+
+fn planes(drive: &Drive) -> Option<Broken> {
+    let (row, planes) = (drive.media.stripe_bytes, u32::from(drive.media.planes));
+    Broken::when(
+        !row.is_multiple_of(planes),
+        &["media.stripe_bytes", "media.planes"],
+        format!("media.stripe_bytes is {row} with media.planes {planes}"),
+        String::from("a stripe that its planes share evenly"),
+    )
+}
+
+fn block(drive: &Drive) -> Option<Broken> {
+    let (row, program, pages) = (drive.media.stripe_bytes, drive.media.program_bytes, drive.media.block_pages);
+    let bits = program / row;
+    let is_right = program.is_multiple_of(row) && (1..=3).contains(&bits) && pages.is_multiple_of(bits);
+    Broken::when(
+        !is_right,
+        &["media.program_bytes", "media.stripe_bytes", "media.block_pages"],
+        format!("media.program_bytes is {program} with media.stripe_bytes {row} and media.block_pages {pages}"),
+        String::from("one, two or three stripes for as many bits a cell, and a block of whole word lines"),
+    )
+}
+
+fn choices(drive: &Drive) -> Option<Broken> {
+    Broken::when(
+        is_written(drive, "translation.choices") && drive.translation.cleaning != Cleaning::DChoices,
+        &["translation.choices", "translation.cleaning"],
+        String::from("translation.choices is given for a cleaning that has none"),
+        String::from("translation.cleaning = \"d-choices\""),
+    )
+}
+
+fn pages_of_a_cell(drive: &Drive) -> Option<Broken> {
+    let bits = drive.media.program_bytes / drive.media.stripe_bytes;
+    let beyond = [(2, "media.read_centre_ns"), (3, "media.read_upper_ns")];
+    let (_, key) = beyond.into_iter().find(|(bit, key)| bits < *bit && is_written(drive, key))?;
+    Broken::when(
+        true,
+        &["media.read_centre_ns", "media.read_upper_ns", "media.program_bytes", "media.stripe_bytes"],
+        format!("{key} is given for cells of {bits} bits"),
+        String::from("media.program_bytes of as many stripes as a cell has bits"),
+    )
+}
+
+fn units(drive: &Drive) -> Option<Broken> {
+    let dies = u32::from(drive.media.channels) * u32::from(drive.media.banks_per_channel);
+    let units = (drive.media.capacity_mib << 20) / u64::from(drive.translation.unit_bytes);
+    Broken::when(
+        units > UNITS_MAX || dies > DIES_MAX,
+        &["media.capacity_mib", "translation.unit_bytes", "media.channels", "media.banks_per_channel"],
+        format!("{units} units on {dies} dies"),
+        format!("at most {UNITS_MAX} units of translation.unit_bytes, and {DIES_MAX} dies"),
+    )
+}
+
+/// Room to move in: cleaning needs blocks beside those that hold the user's units.
+fn spare(drive: &Drive) -> Option<Broken> {
+    let Shape { units, block_units, blocks, .. } = shape(&drive.media, &drive.translation);
+    let blocks_min = Shape::blocks_min(units, block_units);
+    let (given, needed) = (drive.translation.over_provisioning, f64::from(blocks_min) * f64::from(block_units));
+    Broken::when(
+        blocks < blocks_min,
+        &["translation.over_provisioning", "media.capacity_mib", "media.block_pages"],
+        format!("translation.over_provisioning is {given}, which makes {blocks} blocks of all dies together"),
+        format!(
+            "at least {:.4}: {blocks_min} blocks, for the user's units, what is being written and room to move",
+            (needed / units as f64 - 1.0) * 1.0001
+        ),
+    )
+}
+
+/// The buffer holds a line while another is being programmed.
+fn room(drive: &Drive) -> Option<Broken> {
+    let layout = Layout::of(&drive.media, &drive.translation);
+    let line_kib = u64::from(layout.line_units()) * u64::from(layout.unit_bytes) >> 10;
+    let room = drive.buffer.capacity_kib;
+    Broken::when(
+        room < 2 * line_kib.max(1),
+        &["buffer.capacity_kib", "media.channels", "media.program_bytes"],
+        format!("buffer.capacity_kib is {room}, and the channels program {line_kib} KiB together"),
+        format!("at least {} KiB", 2 * line_kib.max(1)),
+    )
+}

@@ -1,0 +1,151 @@
+//! Reads from flash: out of the buffer if they are there or were fetched ahead, else row by row out of the cells.
+
+use super::layout::Row;
+use super::{Flash, units};
+use crate::media::ReadTiming;
+use crate::media::translation::Place;
+use crate::time::{Span, Time};
+
+/// Units of a request that one array read brings.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    row: Row,
+    first: Place,
+    last: Place,
+    bytes: u32,
+}
+
+/// Where a unit is read from.
+enum Source {
+    /// Nothing was written, or it is in the buffer.
+    Controller,
+    Cells(Place),
+}
+
+impl Flash {
+    /// Reads `bytes` from `offset`, handed over `now` by a controller that is through with the command at `at`; the first
+    /// `first_bytes` of them are what the caller needs before it can begin to send.
+    pub fn read(&mut self, now: Time, at: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
+        self.activity.reads += 1;
+        self.activity.read_bytes += u64::from(bytes);
+        let mut timing = ReadTiming { admitted: at, started: at, first_at: at, last_at: at };
+        let Some(mut stream) = self.ahead.stream(offset, bytes.into()) else {
+            self.read_units(now, at, offset, bytes, first_bytes.max(1), &mut timing);
+            return timing;
+        };
+        let (here, ready) = stream.take(offset, bytes.into());
+        let fetched = (here - offset) as u32;
+        if fetched > 0 {
+            timing.last_at = ready.max(at) + self.buffer.transfer(fetched.into());
+            timing.first_at = ready.max(at) + self.buffer.transfer(first_bytes.min(fetched).into());
+        }
+        let needed = first_bytes.saturating_sub(fetched);
+        self.read_units(now, at, here, bytes - fetched, needed, &mut timing);
+        self.fetch_ahead(now, at, offset + u64::from(bytes), &mut stream);
+        self.ahead.keep(stream);
+        timing
+    }
+
+    /// Fetch row by row what follows a stream that has come to `until`.
+    fn fetch_ahead(&mut self, now: Time, at: Time, until: u64, stream: &mut super::read_ahead::Stream) {
+        let goal = self.ahead.goal(until).min(self.capacity_bytes);
+        let row_bytes = u64::from(self.layout.row_units * self.layout.unit_bytes);
+        while stream.fetched_until() < goal {
+            let from = stream.fetched_until();
+            let end = ((from / row_bytes + 1) * row_bytes).min(self.capacity_bytes);
+            let mut timing = ReadTiming { admitted: at, started: at, first_at: at, last_at: at };
+            self.read_units(now, at, from, (end - from) as u32, 1, &mut timing);
+            stream.fetch(end, timing.last_at);
+        }
+    }
+
+    /// Read units where they are. The first `first_bytes` of them count for the start of the data.
+    fn read_units(&mut self, now: Time, at: Time, offset: u64, bytes: u32, first_bytes: u32, timing: &mut ReadTiming) {
+        let (mut first_left, mut group): (u32, Option<Group>) = (first_bytes, None);
+        for (unit, part) in units(&self.layout, offset, bytes) {
+            let place = match self.source(now, unit) {
+                Source::Controller => {
+                    let there = at + self.buffer.transfer(part.into());
+                    timing.last_at = timing.last_at.max(there);
+                    if first_left > 0 {
+                        timing.first_at = timing.first_at.max(there);
+                    }
+                    first_left = first_left.saturating_sub(part);
+                    continue;
+                }
+                Source::Cells(place) => place,
+            };
+            let row = self.layout.row(place);
+            match group.as_mut().filter(|group| group.goes_on(row, place)) {
+                Some(group) => (group.last, group.bytes) = (place, group.bytes + part),
+                None => {
+                    let before = group.replace(Group { row, first: place, last: place, bytes: part });
+                    self.read_group(now, at, before, &mut first_left, timing);
+                }
+            }
+        }
+        self.read_group(now, at, group, &mut first_left, timing);
+    }
+
+    /// One array read, and its pages over the bus.
+    fn read_group(&mut self, now: Time, at: Time, group: Option<Group>, first_left: &mut u32, timing: &mut ReadTiming) {
+        let Some(Group { row, first, last, bytes }) = group else { return };
+        let planes = match self.costs.independent_planes {
+            true => self.layout.planes(first.position, last.position),
+            false => super::die::Planes { first: 0, last: self.layout.planes as usize - 1 },
+        };
+        let length = self.costs.command + self.costs.reads[row.page as usize];
+        let die = &mut self.dies[row.die as usize];
+        let read_at = die.read(now, at, planes, length, self.costs.suspend) + length;
+        let (needed, mut sent, mut crossed) = ((*first_left).min(bytes), 0, read_at);
+        while sent < bytes {
+            let page = self.page_bytes().min(bytes - sent);
+            let transfer = self.costs.bus.transfer(page);
+            let bus_from = self.buses[(row.die % self.layout.channels) as usize].promise(now, crossed, transfer);
+            if needed > sent {
+                let share = self.costs.bus.transfer(needed.min(sent + page) - sent);
+                let idle = length + self.costs.bus.transfer(sent) + share + self.costs.ecc_decode;
+                timing.await_first(bus_from + share + self.costs.ecc_decode, idle, at);
+            }
+            crossed = bus_from + transfer;
+            sent += page;
+            self.activity.buses_busy += transfer;
+        }
+        *first_left -= needed;
+        self.dies[row.die as usize].hold_until(planes, crossed);
+        self.activity.banks_busy += crossed.since(read_at) + length;
+        timing.last_at = timing.last_at.max(crossed + self.costs.ecc_decode);
+    }
+
+    /// Where a unit is now.
+    fn source(&self, now: Time, unit: u32) -> Source {
+        let place = self.translation.place(unit);
+        if place == Place::NONE
+            || self.line.units > 0 && place.block == self.line.block && place.position >= self.line.first
+        {
+            return Source::Controller;
+        }
+        let line = place.position / self.layout.line_units();
+        let lies_in = |programming: &&super::Programming| programming.block == place.block && programming.line == line;
+        match self.programming.iter().rev().find(lies_in) {
+            Some(programming) if programming.until > now => Source::Controller,
+            _ => Source::Cells(place),
+        }
+    }
+}
+
+impl Group {
+    fn goes_on(&self, row: Row, place: Place) -> bool {
+        self.row == row && self.last.block == place.block && self.last.position + 1 == place.position
+    }
+}
+
+impl ReadTiming {
+    /// Data that was among the first is there at `there`, which takes `idle` of an idle memory.
+    fn await_first(&mut self, there: Time, idle: Span, at: Time) {
+        if there > self.first_at {
+            self.first_at = there;
+            self.started = (there - idle).max(at);
+        }
+    }
+}

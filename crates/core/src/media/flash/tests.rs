@@ -1,0 +1,197 @@
+use super::*;
+use crate::config::{Buffer as BufferKeys, Mapping, Media as MediaKeys, Technology, Translation as TranslationKeys};
+
+const UNIT: u64 = 4096;
+
+/// Two channels of two dies with two planes of 8 KiB, two bits a cell: a line of 64 KiB, blocks of 512 KiB.
+fn media() -> MediaKeys {
+    MediaKeys {
+        technology: Technology::Nand,
+        capacity_mib: 16,
+        channels: 2,
+        banks_per_channel: 2,
+        stripe_bytes: 16384,
+        program_bytes: 32768,
+        planes: 2,
+        block_pages: 16,
+        command: Span::from_us(1),
+        read: Span::from_us(20),
+        read_centre: Span::from_us(30),
+        program: Span::from_us(500),
+        erase: Span::from_us(300),
+        suspend: Span::from_us(4),
+        bus_bytes_per_ns: 1.024,
+        acknowledge: Acknowledge::Early,
+        ecc_decode: Span::from_us(2),
+        ..MediaKeys::default()
+    }
+}
+
+fn buffer() -> BufferKeys {
+    BufferKeys { capacity_kib: 256, command: Span::from_us(5), page: Span::from_us(1), ..BufferKeys::default() }
+}
+
+fn mapped(precondition: Precondition) -> TranslationKeys {
+    TranslationKeys { mapping: Mapping::Page, over_provisioning: 0.5, precondition, ..TranslationKeys::default() }
+}
+
+fn flash(precondition: Precondition) -> Flash {
+    Flash::new(&media(), &buffer(), &mapped(precondition), 1)
+}
+
+fn at(us: u64) -> Time {
+    Time::ZERO + Span::from_us(us)
+}
+
+/// Write units one after the other, each when the one before is done; when the last is.
+fn write_units(flash: &mut Flash, from: Time, units: impl Iterator<Item = u64>) -> Time {
+    units.fold(from, |now, unit| flash.write(now, now, unit * UNIT, UNIT as u32).acknowledged_at)
+}
+
+#[test]
+fn a_read_takes_command_array_bus_and_decoder_of_the_page_that_it_is_in() {
+    let mut flash = flash(Precondition::Sequential);
+    // Rows of four units go round the two channels; then comes the second page of the word lines.
+    for (unit, array_us) in [(0, 20), (7, 20), (8, 30), (15, 30), (16, 20)] {
+        let now = at(unit * 1000);
+        let read = flash.read(now, now, unit * UNIT, 4096, 4096);
+        assert_eq!(read.started, now, "{unit}");
+        assert_eq!(read.last_at, now + Span::from_us(1 + array_us + 4 + 2), "{unit}");
+    }
+}
+
+#[test]
+fn units_of_a_row_share_an_array_read_and_rows_of_different_channels_are_read_side_by_side() {
+    let mut flash = flash(Precondition::Sequential);
+    let read = flash.read(at(0), at(0), 0, 8 * 4096, 256);
+    assert_eq!(read.last_at, at(1 + 20 + 16 + 2));
+    assert_eq!(read.first_at, at(0) + Span::from_us(23) + Span::from_ns(250));
+}
+
+#[test]
+fn what_was_never_written_or_was_given_back_needs_no_cells() {
+    let mut fresh = flash(Precondition::None);
+    assert_eq!(fresh.read(at(0), at(0), 0, 4096, 4096).last_at, at(1));
+    let mut written = flash(Precondition::Sequential);
+    written.discard(0, 8192);
+    assert_eq!(written.read(at(0), at(0), 4096, 4096, 4096).last_at, at(1));
+    assert_eq!(written.read(at(0), at(0), 8192, 4096, 4096).last_at, at(27));
+}
+
+#[test]
+fn a_write_is_done_in_the_buffer_and_a_read_finds_it_there_until_it_is_in_the_cells() {
+    let mut flash = flash(Precondition::Sequential);
+    let write = flash.write(at(0), at(0), 0, 4096);
+    assert_eq!(write.acknowledged_at, at(6));
+    assert_eq!(flash.read(at(10), at(10), 0, 4096, 4096).last_at, at(11));
+    let done = write_units(&mut flash, at(100), 1..16);
+    assert_eq!(flash.read(done, done, 0, 4096, 4096).last_at, done + Span::from_us(1));
+    let later = done + Span::from_us(2000);
+    assert_eq!(flash.read(later, later, 0, 4096, 4096).last_at, later + Span::from_us(27));
+}
+
+#[test]
+fn units_that_are_written_again_before_their_line_is_whole_cost_no_cells() {
+    let mut flash = flash(Precondition::Sequential);
+    let once = write_units(&mut flash, at(0), (0..15).chain(0..15).chain(0..15));
+    assert_eq!(flash.translation.counts().written, 15);
+    write_units(&mut flash, once, 15..16);
+    assert_eq!(flash.programming.len(), 1);
+}
+
+#[test]
+fn parts_of_a_unit_come_together_and_only_those_that_do_not_read_the_rest() {
+    let counted = |parts: u32| {
+        let mut flash = flash(Precondition::Sequential);
+        let now = write_units(&mut flash, at(0), 0..15);
+        let before = flash.activity.banks_busy;
+        // The line waits for the last unit, whose first part begins it.
+        (0..parts).fold(now, |now, part| flash.write(now, now, 14 * UNIT + u64::from(part) * 512, 512).acknowledged_at);
+        flash.write(now, now, 20 * UNIT, 512);
+        (flash.activity.banks_busy - before).as_us()
+    };
+    // Two dies program for 500 us each; the rest of unit 20 is read out of the first page of its row.
+    assert_eq!(counted(8), 1000.0 + 21.0);
+}
+
+#[test]
+fn without_protection_against_loss_of_power_a_flush_waits_for_the_cells() {
+    let (mut safe, keys) = (flash(Precondition::Sequential), buffer());
+    safe.write(at(0), at(0), 0, 4096);
+    assert_eq!(safe.flush(at(10)), at(10));
+    let unsafe_keys = BufferKeys { power_loss_protection: false, ..keys };
+    let mut flash = Flash::new(&media(), &unsafe_keys, &mapped(Precondition::Sequential), 1);
+    flash.write(at(0), at(0), 0, 4096);
+    let flushed = flash.flush(at(10));
+    // Four pages of 8 KiB with a pause of as long between them, and the program.
+    assert_eq!(flushed, at(10) + Span::from_us(8 * 7 + 500));
+    assert_eq!(flash.flush(flushed), flushed, "nothing is left");
+    assert_eq!(flash.translation.counts().skipped, 15);
+}
+
+#[test]
+fn writes_that_wait_for_the_cells_are_done_when_their_program_has_ended() {
+    let late = MediaKeys { acknowledge: Acknowledge::Late, ..media() };
+    let mut flash = Flash::new(&late, &buffer(), &mapped(Precondition::None), 1);
+    let write = flash.write(at(0), at(0), 0, 4096);
+    assert_eq!(write.acknowledged_at, at(6 + 8 * 7 + 500));
+    assert_eq!(write.programmed_at, write.acknowledged_at);
+}
+
+#[test]
+fn a_full_buffer_passes_on_what_the_cells_take() {
+    let mut flash = flash(Precondition::Sequential);
+    let start = write_units(&mut flash, at(0), 0..400);
+    let end = write_units(&mut flash, start, 400..1200);
+    // Four dies program 32 KiB each in 500 us; there is spare room, so that nothing is cleaned.
+    let rate: f64 = 800.0 * 4096.0 / end.since(start).as_us();
+    let cells = 4.0 * 32768.0 / 500.0;
+    assert!((rate / cells - 1.0).abs() < 0.05, "{rate} bytes a us, not {cells}");
+    assert_eq!(flash.translation.counts().moved, 0);
+}
+
+#[test]
+fn a_drive_in_its_steady_state_writes_as_much_slower_as_it_moves_more() {
+    let mut flash = flash(Precondition::Random);
+    let units = flash.translation.shape().units;
+    let mut random = crate::random::Random::stream(1, "writes");
+    let mut draw = |flash: &mut Flash, now, count| {
+        (0..count).fold(now, |now, _| {
+            let unit = (random.unit() * units as f64) as u64;
+            flash.write(now, now, unit * UNIT, UNIT as u32).acknowledged_at
+        })
+    };
+    let start = draw(&mut flash, at(0), units);
+    let before = flash.translation.counts();
+    let end = draw(&mut flash, start, 2 * units);
+    let after = flash.translation.counts();
+    let amplification = 1.0 + (after.moved - before.moved) as f64 / (after.written - before.written) as f64;
+    let rate = (after.written - before.written) as f64 * 4096.0 / end.since(start).as_us();
+    let cells = 4.0 * 32768.0 / 500.0 / amplification;
+    // Beside programs, dies read what is moved and erase blocks.
+    assert!(rate < cells && rate > 0.5 * cells, "{rate} bytes a us, not {cells}");
+    assert!(amplification > 1.5 && amplification < 2.2, "{amplification}");
+}
+
+#[test]
+fn reads_go_before_programs_that_wait_and_interrupt_the_one_that_runs() {
+    let mut flash = flash(Precondition::Sequential);
+    let now = write_units(&mut flash, at(0), 256..512);
+    let read = flash.read(now, now, 0, 4096, 4096);
+    // A page of a program may be crossing the bus, and the next is promised: nine and then eight us.
+    assert!(read.last_at.since(now) <= Span::from_us(27 + 4 + 17), "{}", read.last_at.since(now));
+}
+
+#[test]
+fn reads_that_follow_each_other_find_what_was_fetched_ahead() {
+    let ahead = BufferKeys { read_ahead_kib: 128, ..buffer() };
+    let mut flash = Flash::new(&media(), &ahead, &mapped(Precondition::Sequential), 1);
+    let mut now = at(0);
+    let mut slow = 0;
+    for unit in 0..100 {
+        let done = flash.read(now, now, unit * UNIT, 4096, 4096).last_at;
+        slow += u32::from(done.since(now) > Span::from_us(20));
+        now = done + Span::from_us(20);
+    }
+    assert!(slow <= 4, "{slow} of 100 waited for the array");
+}

@@ -1,0 +1,90 @@
+//! What lies in front of a memory: the drive's processors, and for flash its write buffer and translation layer.
+
+use super::bank::Patience;
+use super::firmware::Firmware;
+use super::flash::Flash;
+use super::{Media, ReadTiming, WriteTiming};
+use crate::config::{self, Mapping};
+use crate::request::Op;
+use crate::time::{Span, Time};
+
+/// Parts in front of the banks; with flash, in place of them.
+#[derive(Clone, Debug)]
+pub(super) struct Inside {
+    firmware: Option<Firmware>,
+    flash: Option<Flash>,
+}
+
+impl Media {
+    /// This memory behind the parts of a description that has been checked.
+    pub fn behind(
+        mut self,
+        media: &config::Media,
+        controller: &config::Controller,
+        buffer: &config::Buffer,
+        translation: &config::Translation,
+        seed: u64,
+    ) -> Media {
+        let is_mapped = translation.mapping == Mapping::Page;
+        let flash = is_mapped.then(|| Flash::new(media, buffer, translation, seed));
+        let firmware = Firmware::of(controller);
+        if firmware.is_some() || flash.is_some() {
+            self.inside = Some(Box::new(Inside { firmware, flash }));
+        }
+        self
+    }
+
+    /// The inside of flash, if it is that.
+    pub fn flash(&self) -> Option<&Flash> {
+        self.inside.as_ref()?.flash.as_ref()
+    }
+
+    pub(super) fn flash_mut(&mut self) -> Option<&mut Flash> {
+        self.inside.as_mut()?.flash.as_mut()
+    }
+
+    /// When all that has been written outlives power, if anything of it does not at `now`.
+    pub fn flush_all(&mut self, now: Time) -> Time {
+        self.flash_mut().map_or(now, |flash| flash.flush(now))
+    }
+
+    /// The user no longer needs these bytes.
+    pub fn discard(&mut self, offset: u64, bytes: u64) {
+        if let Some(flash) = self.flash_mut() {
+            flash.discard(offset, bytes);
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn read_inside(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
+        self.admitted = self.admit(now, Op::Read);
+        let at = self.admitted;
+        match self.flash_mut() {
+            Some(flash) => flash.read(now, at, offset, bytes, first_bytes),
+            None => self.read_corrected(now, offset, bytes, first_bytes),
+        }
+    }
+
+    pub(super) fn write_inside(&mut self, now: Time, offset: u64, bytes: u32, patience: Patience) -> WriteTiming {
+        if self.inside.is_none() {
+            return self.write_pieces(now, offset, bytes, patience);
+        }
+        self.admitted = self.admit(now, Op::Write);
+        let at = self.admitted;
+        match self.flash_mut() {
+            Some(flash) => flash.write(now, at, offset, bytes),
+            None => self.write_pieces(now, offset, bytes, patience),
+        }
+    }
+
+    fn admit(&mut self, now: Time, op: Op) -> Time {
+        let firmware = self.inside.as_mut().and_then(|inside| inside.firmware.as_mut());
+        firmware.map_or(now, |firmware| firmware.admit(now, op))
+    }
+
+    /// What a command takes of the drive's processors on an idle drive.
+    pub fn firmware_time(&self, op: Op) -> Span {
+        let firmware = self.inside.as_ref().and_then(|inside| inside.firmware.clone());
+        firmware.map_or(Span::ZERO, |mut firmware| firmware.admit(Time::ZERO, op).since(Time::ZERO))
+    }
+}

@@ -1,0 +1,220 @@
+//! The steady state of a translation layer under uniform random writes: how many units are valid in its blocks, and how
+//! much it writes.
+//!
+//! **Oldest block first.** Between the writing of a block and its cleaning each unit is overwritten with the same chance,
+//! so that a block of which a share `r` of its time is over has a share `exp(-(1 + a)(1 - u) r)` left, and `u` at its end:
+//! `u = exp(-(1 + a)(1 - u))` (Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012; Xiang and Kurkoski,
+//! arXiv 1110.4245). `a` is the spare as a share of the user's units; cleaning a block of which `u` is valid makes
+//! `1 / (1 - u)` writes of each that the user makes.
+//!
+//! **Emptiest of `d` blocks** (Van Houdt, "A mean field model for a class of garbage collection algorithms in flash-based
+//! solid state drives", SIGMETRICS 2013). With a share `m_i` of the blocks holding `i` valid units of `b`, and `s_i` holding
+//! `i` or more, blocks come down to below `i` as often as one with fewer than `i` is cleaned: `c i m_i = 1 - s_i^d`, where
+//! `c` is such that the mean is right. For the emptiest of all, `d` without limit, that is `c i m_i = 1` as far down as
+//! there are blocks. A cleaning makes room for `c b / (1 + a)` writes of the user.
+
+use crate::random::Random;
+
+/// Levels of the distribution; larger blocks are seen more coarsely, which their smaller deviation allows.
+const LEVELS_MAX: u32 = 1024;
+/// Halvings of an interval in search of a root: to the last digit.
+const HALVINGS: usize = 60;
+
+/// Which block is cleaned next, as far as the steady state depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    Oldest,
+    /// The emptiest of so many that are drawn.
+    EmptiestOf(u32),
+    Emptiest,
+}
+
+/// Writes to the cells for each of the user's, with blocks of `block_units` and `spare` as a share of the user's units.
+pub fn write_amplification(choice: Choice, block_units: u32, spare: f64) -> f64 {
+    match choice {
+        Choice::Oldest => 1.0 / (1.0 - oldest_valid_share(spare)),
+        _ => Levels::solve(choice, block_units, spare).write_amplification(spare),
+    }
+}
+
+/// The share of the oldest block that is still valid.
+pub fn oldest_valid_share(spare: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0 / (1.0 + spare));
+    // Below 1 / (1 + a) the equation has its one root beside the trivial 1.
+    for _ in 0..HALVINGS {
+        let middle = (low + high) / 2.0;
+        match libm::exp(-(1.0 + spare) * (1.0 - middle)) > middle {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+/// Valid units of each of `blocks` full blocks that hold `units` in all, in the order of their age, oldest first, if that
+/// matters, and in a random one otherwise.
+pub fn valid_units(choice: Choice, blocks: u32, block_units: u32, units: u64, random: &mut Random) -> Vec<u32> {
+    let spare = f64::from(blocks) * f64::from(block_units) / units as f64 - 1.0;
+    let mut valid = match choice {
+        Choice::Oldest => by_age(blocks, block_units, spare, random),
+        _ => Levels::solve(choice, block_units, spare).dealt(blocks, block_units),
+    };
+    if choice != Choice::Oldest {
+        shuffle(&mut valid, random);
+    }
+    make_sum(&mut valid, block_units, units);
+    valid
+}
+
+/// The oldest first, with the deviation of units that are overwritten independently.
+fn by_age(blocks: u32, block_units: u32, spare: f64, random: &mut Random) -> Vec<u32> {
+    let decay = (1.0 + spare) * (1.0 - oldest_valid_share(spare));
+    let valid = (0..blocks).rev().map(|younger| {
+        let left = libm::exp(-decay * (f64::from(younger) + 0.5) / f64::from(blocks));
+        let deviation = (f64::from(block_units) * left * (1.0 - left)).sqrt();
+        // The sum of twelve uniform numbers has a deviation of 1.
+        let normal = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+        (f64::from(block_units) * left + deviation * normal).round().clamp(0.0, block_units.into()) as u32
+    });
+    valid.collect()
+}
+
+/// Change counts by as little as gives this sum.
+fn make_sum(valid: &mut [u32], block_units: u32, units: u64) {
+    let sum: u64 = valid.iter().map(|valid| u64::from(*valid)).sum();
+    let is_short = sum < units;
+    let mut missing = sum.abs_diff(units);
+    while missing > 0 {
+        let each = missing.div_ceil(valid.len() as u64).min(block_units.into()) as u32;
+        for valid in valid.iter_mut() {
+            let room = if is_short { block_units - *valid } else { *valid };
+            let change = u64::from(each.min(room)).min(missing);
+            missing -= change;
+            *valid = if is_short { *valid + change as u32 } else { *valid - change as u32 };
+        }
+    }
+}
+
+fn shuffle(valid: &mut [u32], random: &mut Random) {
+    for last in (1..valid.len()).rev() {
+        valid.swap(last, (random.unit() * (last + 1) as f64) as usize);
+    }
+}
+
+/// Shares of blocks by valid units, from none to all.
+struct Levels {
+    shares: Vec<f64>,
+    cleanings: f64,
+}
+
+impl Levels {
+    fn solve(choice: Choice, block_units: u32, spare: f64) -> Levels {
+        let top = block_units.min(LEVELS_MAX);
+        let mean = f64::from(top) / (1.0 + spare);
+        let at = |cleanings| Levels::with(choice, top, cleanings);
+        // More cleanings leave fewer units valid. One a unit that comes is more than enough, and none is too few.
+        let (mut few, mut many) = (0.0, 1.0 + 1.0 / spare.min(1.0));
+        for _ in 0..HALVINGS {
+            let middle = (few + many) / 2.0;
+            match at(middle).mean() > mean {
+                true => few = middle,
+                false => many = middle,
+            }
+        }
+        at(few)
+    }
+
+    /// The shares with this `c`, from the top down.
+    fn with(choice: Choice, top: u32, cleanings: f64) -> Levels {
+        let mut shares = vec![0.0; top as usize + 1];
+        let mut above = 0.0;
+        for level in (1..=top as usize).rev() {
+            let rate = cleanings * level as f64;
+            shares[level] = match choice {
+                Choice::EmptiestOf(choices) => level_share(rate, above, choices),
+                _ => (1.0 / rate).min(1.0 - above),
+            };
+            above += shares[level];
+        }
+        shares[0] = (1.0 - above).max(0.0);
+        Levels { shares, cleanings }
+    }
+
+    fn mean(&self) -> f64 {
+        self.shares.iter().enumerate().map(|(level, share)| level as f64 * share).sum()
+    }
+
+    fn write_amplification(&self, spare: f64) -> f64 {
+        (1.0 + spare) / self.cleanings
+    }
+
+    /// So many blocks that follow the distribution as closely as they can.
+    fn dealt(&self, blocks: u32, block_units: u32) -> Vec<u32> {
+        let scale = f64::from(block_units) / (self.shares.len() - 1) as f64;
+        let (mut level, mut below) = (0, 0.0);
+        let valid = (0..blocks).map(|block| {
+            let quantile = (f64::from(block) + 0.5) / f64::from(blocks);
+            while level + 1 < self.shares.len() && below + self.shares[level] < quantile {
+                below += self.shares[level];
+                level += 1;
+            }
+            // Levels that stand for several counts are dealt over all of these.
+            let inside = ((quantile - below) / self.shares[level].max(f64::MIN_POSITIVE)).clamp(0.0, 1.0) - 0.5;
+            let spread = if scale > 1.0 { inside } else { 0.0 };
+            ((level as f64 + spread) * scale).round().clamp(0.0, block_units.into()) as u32
+        });
+        valid.collect()
+    }
+}
+
+/// The root `m` of `rate m + (above + m)^choices = 1`, by Newton's method from above: the left side is convex.
+fn level_share(rate: f64, above: f64, choices: u32) -> f64 {
+    let mut share = ((1.0 - libm::pow(above, choices.into())) / rate).min(1.0 - above);
+    for _ in 0..HALVINGS {
+        let power = libm::pow(above + share, f64::from(choices) - 1.0);
+        let beyond = rate * share + power * (above + share) - 1.0;
+        let step = beyond / (rate + f64::from(choices) * power);
+        share -= step;
+        if step.abs() < 1e-15 {
+            break;
+        }
+    }
+    share.max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_block_first_writes_as_often_as_its_equation_says() {
+        let published =
+            [(0.07, 7.82), (0.10, 5.68), (0.15, 4.02), (0.25, 2.69), (0.28, 2.48), (0.5, 1.72), (1.0, 1.26)];
+        for (spare, expected) in published {
+            let found = write_amplification(Choice::Oldest, 256, spare);
+            assert!((found - expected).abs() < 0.006, "{spare}: {found}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn the_emptiest_block_writes_less_the_smaller_blocks_are_and_never_more_than_the_oldest() {
+        let of = |choice, units| write_amplification(choice, units, 0.15);
+        let rising =
+            [of(Choice::Emptiest, 16), of(Choice::Emptiest, 64), of(Choice::Emptiest, 256), of(Choice::Oldest, 1)];
+        assert!(rising.windows(2).all(|pair| pair[0] < pair[1]), "{rising:?}");
+        let falling = [1, 2, 10, 100].map(|choices| of(Choice::EmptiestOf(choices), 64));
+        assert!(falling.windows(2).all(|pair| pair[0] > pair[1]), "{falling:?}");
+        assert!(falling[2] < of(Choice::Emptiest, 64) * 1.05 && falling[3] > of(Choice::Emptiest, 64), "{falling:?}");
+    }
+
+    #[test]
+    fn blocks_that_are_dealt_hold_exactly_the_users_units() {
+        for choice in [Choice::Oldest, Choice::EmptiestOf(10), Choice::Emptiest] {
+            for (blocks, block_units, units) in [(100, 256, 20_000), (300, 1_000_000, 270_000_000), (7, 16, 100)] {
+                let valid = valid_units(choice, blocks, block_units, units, &mut Random::stream(1, "test"));
+                assert_eq!(valid.iter().map(|valid| u64::from(*valid)).sum::<u64>(), units);
+                assert!(valid.iter().all(|valid| *valid <= block_units));
+            }
+        }
+    }
+}

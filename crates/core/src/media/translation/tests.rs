@@ -1,0 +1,197 @@
+use super::*;
+
+/// Blocks beside those that hold the user's units and the spare: those that are being written hold about half of what they
+/// could, and one is erased.
+const OPEN_BLOCKS: u32 = 2;
+
+struct Writer {
+    drive: Translation,
+    random: Random,
+    moved: Vec<Move>,
+    erased: Vec<u32>,
+}
+
+impl Writer {
+    fn new(drive: Translation) -> Writer {
+        Writer { drive, random: Random::stream(7, "writer"), moved: Vec::new(), erased: Vec::new() }
+    }
+
+    fn write(&mut self, unit: u32) -> Place {
+        self.moved.clear();
+        self.drive.make_room(1, &mut self.moved, &mut self.erased);
+        self.drive.write(unit)
+    }
+
+    /// Overwrite at random so many times as there are units; the write amplification of that.
+    fn overwrite(&mut self, times: f64) -> f64 {
+        let units = self.drive.shape.units;
+        let before = self.drive.counts();
+        for _ in 0..(units as f64 * times) as u64 {
+            let unit = (self.random.unit() * units as f64) as u32;
+            self.write(unit);
+        }
+        let after = self.drive.counts();
+        let (written, moved) = (after.written - before.written, after.moved - before.moved);
+        1.0 + moved as f64 / written as f64
+    }
+}
+
+fn shape(choice: Choice, blocks: u32, block_units: u32, spare: f64) -> Shape {
+    let units = (f64::from(blocks) * f64::from(block_units) / (1.0 + spare)) as u64;
+    Shape { units, block_units, blocks: blocks + OPEN_BLOCKS, line_units: 1, choice, wear_gap: 0 }
+}
+
+/// In the steady state.
+fn steady(choice: Choice, blocks: u32, block_units: u32, spare: f64) -> Writer {
+    Writer::new(Translation::overwritten_at_random(shape(choice, blocks, block_units, spare), 1))
+}
+
+/// Every unit is somewhere, no two are at one place, and blocks know how many they hold.
+fn assert_consistent(drive: &Translation) {
+    let places: std::collections::BTreeSet<_> = (0..drive.shape.units as u32)
+        .map(|unit| drive.place(unit))
+        .filter(|place| *place != Place::NONE)
+        .map(|place| (place.block, place.position))
+        .collect();
+    let valid: u64 = drive.blocks.iter().map(|block| u64::from(block.valid)).sum();
+    let known = (0..drive.shape.units as u32).filter(|unit| drive.place(*unit) != Place::NONE).count() as u64;
+    assert_eq!(known, valid, "blocks know what they hold");
+    let mut held = vec![0; drive.blocks.len()];
+    places.iter().for_each(|(block, _)| held[*block as usize] += 1);
+    for (block, held) in drive.blocks.iter().zip(held) {
+        assert!(held <= block.valid && block.valid <= block.written);
+    }
+}
+
+#[test]
+fn cleaning_the_oldest_block_first_writes_as_much_as_its_closed_form_says() {
+    for (spare, expected) in [(0.15, 4.018), (0.28, 2.481), (0.5, 1.716)] {
+        let found = steady(Choice::Oldest, 1000, 128, spare).overwrite(1.5);
+        assert!((found / expected - 1.0).abs() < 0.01, "{spare}: {found}, not {expected}");
+    }
+}
+
+#[test]
+#[ignore = "half a minute: make flash"]
+fn the_same_with_2000_blocks_of_256_units_and_spare_from_7_percent_to_as_much_again() {
+    let published = [(0.07, 7.82), (0.10, 5.68), (0.15, 4.02), (0.25, 2.69), (0.28, 2.48), (0.5, 1.72), (1.0, 1.26)];
+    for (spare, expected) in published {
+        let mut writer = steady(Choice::Oldest, 2000, 256, spare);
+        writer.overwrite(1.0);
+        let found = writer.overwrite(3.0);
+        println!("{spare}: {found:.3}, closed form {expected}");
+        assert!((found / expected - 1.0).abs() < 0.01, "{spare}: {found}, not {expected}");
+    }
+}
+
+#[test]
+fn cleaning_the_emptiest_block_writes_less_the_smaller_blocks_are_and_least_of_all() {
+    let emptiest = [16, 64, 256].map(|units| steady(Choice::Emptiest, 128_000 / units, units, 0.15).overwrite(2.0));
+    let oldest = steady(Choice::Oldest, 500, 256, 0.15).overwrite(2.0);
+    let order = [emptiest[0], emptiest[1], emptiest[2], oldest];
+    assert!(order.windows(2).all(|pair| pair[0] < pair[1]), "{order:?}");
+    let of_ten = steady(Choice::EmptiestOf(10), 2000, 64, 0.15).overwrite(2.0);
+    assert!(of_ten < emptiest[1] * 1.05, "{of_ten} beside {order:?}");
+}
+
+#[test]
+fn chosen_blocks_write_as_much_as_their_mean_field_says() {
+    for choice in [Choice::EmptiestOf(2), Choice::EmptiestOf(10), Choice::Emptiest] {
+        let found = steady(choice, 2000, 32, 0.25).overwrite(2.0);
+        let expected = stationary::write_amplification(choice, 32, 0.25);
+        assert!((found / expected - 1.0).abs() < 0.015, "{choice:?}: {found}, not {expected}");
+    }
+}
+
+/// The largest distance between two distribution functions (Kolmogorov and Smirnov).
+fn distance(left: &mut [u32], right: &mut [u32]) -> f64 {
+    left.sort_unstable();
+    right.sort_unstable();
+    let share = |counts: &[u32], most: u32| counts.partition_point(|count| *count <= most) as f64 / counts.len() as f64;
+    let all = left.iter().chain(right.iter());
+    all.map(|count| (share(left, *count) - share(right, *count)).abs()).fold(0.0, f64::max)
+}
+
+#[test]
+fn a_drive_that_begins_in_the_steady_state_is_as_one_that_was_overwritten_three_times() {
+    for choice in [Choice::Oldest, Choice::EmptiestOf(10), Choice::Emptiest] {
+        let shape = shape(choice, 800, 128, 0.28);
+        let mut written = Writer::new(Translation::written_in_order(shape, 2));
+        written.overwrite(3.0);
+        let mut at_once = Writer::new(Translation::overwritten_at_random(shape, 3));
+        let apart = distance(&mut written.drive.valid_units(), &mut at_once.drive.valid_units());
+        // Two samples of 800 differ by 0.068 in one case of twenty.
+        assert!(apart < 0.068, "{choice:?}: {apart}");
+        let (written, at_once) = (written.overwrite(1.0), at_once.overwrite(1.0));
+        assert!((at_once / written - 1.0).abs() < 0.015, "{choice:?}: {at_once} at once, {written} after three");
+    }
+}
+
+#[test]
+fn every_unit_stays_somewhere_while_others_are_written_moved_and_given_back() {
+    for drive in [
+        Translation::new(shape(Choice::Emptiest, 40, 64, 0.2), 1),
+        Translation::written_in_order(shape(Choice::EmptiestOf(3), 40, 64, 0.2), 1),
+        Translation::overwritten_at_random(shape(Choice::Oldest, 40, 64, 0.2), 1),
+    ] {
+        let mut writer = Writer::new(drive);
+        for step in 0..6000_u32 {
+            let unit = (writer.random.unit() * writer.drive.shape.units as f64) as u32;
+            match step % 7 {
+                0 => {
+                    writer.drive.discard(unit);
+                    assert_eq!(writer.drive.place(unit), Place::NONE);
+                }
+                1 => writer.drive.skip(Stream::User, 3),
+                _ => assert_eq!(writer.write(unit), writer.drive.place(unit)),
+            }
+            if step % 500 == 0 {
+                assert_consistent(&writer.drive);
+            }
+        }
+        assert_consistent(&writer.drive);
+    }
+}
+
+#[test]
+fn what_is_given_back_needs_no_cleaning() {
+    let mut writer = steady(Choice::Emptiest, 200, 64, 0.1);
+    let half = writer.drive.shape.units as u32 / 2;
+    let before = writer.overwrite(1.0);
+    (0..half).for_each(|unit| writer.drive.discard(unit));
+    let mut moved = 0;
+    for write in 0..u64::from(half) * 3 {
+        writer.write(half + (write.wrapping_mul(7919) % u64::from(half)) as u32);
+        moved += writer.moved.iter().map(|moved| u64::from(moved.units)).sum::<u64>();
+    }
+    let after = 1.0 + moved as f64 / (f64::from(half) * 3.0);
+    assert!(after < 1.3 && before > 3.0, "{before} before, {after} after");
+}
+
+#[test]
+fn blocks_that_are_never_written_again_get_their_share_of_wear_if_that_is_asked_for() {
+    let spread = |wear_gap| {
+        let shape = Shape { wear_gap, ..shape(Choice::Emptiest, 100, 64, 0.1) };
+        let mut writer = Writer::new(Translation::written_in_order(shape, 1));
+        // A tenth of the units takes all writes.
+        let hot = shape.units / 10;
+        for _ in 0..shape.units * 8 {
+            let unit = (writer.random.unit() * hot as f64) as u32;
+            writer.write(unit);
+        }
+        let erases = writer.drive.blocks.iter().map(|block| block.erases);
+        erases.clone().max().unwrap() - erases.min().unwrap()
+    };
+    let (alone, levelled) = (spread(0), spread(5));
+    assert!(levelled <= 8 && alone > 3 * levelled, "{alone} alone, {levelled} levelled");
+}
+
+#[test]
+fn a_drive_of_8_tb_begins_in_its_steady_state_within_a_second() {
+    let began = std::time::Instant::now();
+    // 2^31 units of 4 KiB less the last, in blocks of all of 256 dies.
+    let shape = Shape { units: 1_953_125_000, ..shape(Choice::Emptiest, 460, 4_718_592, 0.1) };
+    let mut writer = Writer::new(Translation::overwritten_at_random(shape, 1));
+    writer.write(1_234_567_890);
+    assert!(began.elapsed().as_secs() < 1, "{:?}", began.elapsed());
+}
