@@ -1,6 +1,6 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit python-quick python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity reproduce depends depends-check pss-hour ecc docs clean
+.PHONY: help build test format-check lint unit python-quick python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity reproduce depends depends-check pss-hour flash ecc docs clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -21,6 +21,7 @@ help:
 	@echo 'make depends      which constants in doubt move each result, measured anew; some minutes'
 	@echo 'make depends-check whether that is up to date'
 	@echo 'make pss-hour     the PSS card under random writes for a simulated hour'
+	@echo 'make flash        write amplification of every spare beside its closed form, at full size'
 	@echo 'make ecc          32 million damaged sectors, decoded and compared with the truth'
 	@echo 'make docs         documentation of the library, in target/doc'
 	@echo 'make clean        remove what was built'
@@ -105,6 +106,9 @@ depends-check:
 
 pss-hour:
 	cargo run --release -- run pss --rw randwrite --bs 4k --runtime 3600s -O ramp_time=1s
+
+flash:
+	cargo test --release -p phaselink-core --lib media::translation -- --include-ignored --nocapture
 
 ecc:
 	cargo run --release -- ecc --inject 4000000 --trials 100000

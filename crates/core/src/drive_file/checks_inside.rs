@@ -187,7 +187,7 @@ fn spare(drive: &Drive) -> Option<Broken> {
 /// The buffer holds a line while another is being programmed.
 fn room(drive: &Drive) -> Option<Broken> {
     let layout = Layout::of(&drive.media, &drive.translation);
-    let line_kib = u64::from(layout.line_units()) * u64::from(layout.unit_bytes) >> 10;
+    let line_kib = (u64::from(layout.line_units()) * u64::from(layout.unit_bytes)) >> 10;
     let room = drive.buffer.capacity_kib;
     Broken::when(
         room < 2 * line_kib.max(1),

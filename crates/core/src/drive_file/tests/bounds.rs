@@ -40,7 +40,7 @@ fn check_range(section: &mut dyn Section, key: &str, kind: &str, bounds: &str) {
 fn check_list(section: &mut dyn Section, key: &str, list: &[&str]) {
     for value in list {
         assert!(takes(section, key, value), "{key} = {value}");
-        let next = (value.parse::<u64>().unwrap() + 1).to_string();
+        let next = (value.replace('_', "").parse::<u64>().unwrap() + 1).to_string();
         assert_eq!(takes(section, key, &next), list.contains(&next.as_str()), "{key} = {next}");
     }
 }

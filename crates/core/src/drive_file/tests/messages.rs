@@ -47,7 +47,7 @@ generation = 12x
             drive.toml:12: host.wait is 'slep', did you mean sleep?; allowed: spin, sleep, hybrid
             drive.toml:13: host.cores is 0x10_0000; allowed: whole number from 1 to 1024
             drive.toml:14: host.core_ghz is nan; allowed: number from 0.1 to 10 GHz
-            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [host], [root_complex], [stack], [power], [media], [nvme], [dc_express], [moneta], [pss], [capi], [cxl], [ramdisk]
+            drive.toml:16: unknown section [medai], did you mean [media]?; allowed: [link], [host], [root_complex], [stack], [power], [media], [controller], [buffer], [translation], [nvme], [dc_express], [moneta], [pss], [capi], [cxl], [ramdisk]
             drive.toml:20: link.lanes is 3; allowed: 1, 2, 4, 8, 12, 16, 32
             drive.toml:21: unknown key read_ns in [link], did you mean [media] read_ns?
             drive.toml:22: string values must be quoted, expected literal string, at `12x`"#]],
@@ -242,7 +242,7 @@ fn overrides_are_checked_like_files_and_named_as_they_were_given() {
     let given = ["media.read_ns=-300", "media.preset=pcm", "read_ns=3", "nvme.parse=3", "nvme.queue_entries=4"];
     let problems = read_with("preset = 'nvme'\n[media]\nx = 1\n", &given).unwrap_err();
     expect![[r#"
-        drive.toml:3: unknown key x in [media]; allowed: technology, capacity_mib, channels, banks_per_channel, stripe_bytes, read_ns, command_ns, bus_bytes_per_ns, program_ns, program_bytes, acknowledge, chip_bytes, spare_chips, buses_per_channel, bus_bits_per_clock, command_clocks, dummy_clocks, reset_ns, set_ns, program_group_cells, data_pattern, write_difference, difference_ratio, ecc_decode_ns, housekeeping_interval_us, housekeeping_us, wear_levelling, wear_line_bytes, wear_regions_per_bank, gap_write_interval, endurance_cycles, read_pj_per_bit, write_pj_per_bit
+        drive.toml:3: unknown key x in [media]; allowed: technology, capacity_mib, channels, banks_per_channel, stripe_bytes, read_ns, command_ns, bus_bytes_per_ns, program_ns, program_bytes, acknowledge, chip_bytes, spare_chips, buses_per_channel, bus_bits_per_clock, command_clocks, dummy_clocks, reset_ns, set_ns, program_group_cells, data_pattern, write_difference, difference_ratio, ecc_decode_ns, housekeeping_interval_us, housekeeping_us, wear_levelling, wear_line_bytes, wear_regions_per_bank, gap_write_interval, endurance_cycles, planes, plane_reads, block_pages, read_centre_ns, read_upper_ns, erase_ns, suspend_ns, read_pj_per_bit, write_pj_per_bit
         --set media.read_ns=-300: media.read_ns is -300; allowed: number from 0 to 100_000_000_000 ns
         --set media.preset=pcm: media.preset is pcm, did you mean pcm-p5q?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, pcm-moneta, pcm-onyx, dram, nand-slc, nand-mlc, nvm-model-block, nvm-model-dram, disk-raid, ssd-raid, fusion-io
         --set read_ns=3: unknown key read_ns, did you mean media.read_ns?
