@@ -6,7 +6,7 @@ use super::flash::Flash;
 use super::{Media, ReadTiming, WriteTiming};
 use crate::config::{self, Mapping};
 use crate::request::Op;
-use crate::time::{Span, Time};
+use crate::time::Time;
 
 /// Parts in front of the banks; with flash, in place of them.
 #[derive(Clone, Debug)]
@@ -32,6 +32,11 @@ impl Media {
             self.inside = Some(Box::new(Inside { firmware, flash }));
         }
         self
+    }
+
+    /// Whether nothing lies in front of the banks.
+    pub fn is_bare(&self) -> bool {
+        self.inside.is_none()
     }
 
     /// The inside of flash, if it is that.
@@ -80,11 +85,5 @@ impl Media {
     fn admit(&mut self, now: Time, op: Op) -> Time {
         let firmware = self.inside.as_mut().and_then(|inside| inside.firmware.as_mut());
         firmware.map_or(now, |firmware| firmware.admit(now, op))
-    }
-
-    /// What a command takes of the drive's processors on an idle drive.
-    pub fn firmware_time(&self, op: Op) -> Span {
-        let firmware = self.inside.as_ref().and_then(|inside| inside.firmware.clone());
-        firmware.map_or(Span::ZERO, |mut firmware| firmware.admit(Time::ZERO, op).since(Time::ZERO))
     }
 }
