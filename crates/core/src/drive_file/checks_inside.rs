@@ -44,8 +44,10 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
     general.into_iter().chain([flash]).flatten().collect()
 }
 
+/// Whether the user has given a key, and not just the value that it has without. A drive that is printed whole has all keys.
 fn is_written(drive: &Drive, key: &str) -> bool {
-    matches!(drive.sources.of(key), Origin::File | Origin::Set)
+    let is_given = matches!(drive.sources.of(key), Origin::File | Origin::Set);
+    is_given && drive.value_of(key) != Drive::blank().value_of(key)
 }
 
 fn processors(drive: &Drive) -> Option<Broken> {
