@@ -1,20 +1,15 @@
-//! Lists the drives and the papers that come with the program: a file in `drives/` is a drive, a folder in
-//! `reproductions/` a paper.
+//! Lists the drives, the devices and the papers that come with the program: a file in `drives/` is a drive, one in
+//! `devices/` a device without an interface, a folder in `reproductions/` a paper.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../..");
-    let drives = list(&root.join("drives"), |path| path.extension().is_some_and(|ending| ending == "toml"));
+    let root = &Path::new(&env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../..");
     let papers = list(&root.join("reproductions"), |path| path.join("plan.toml").exists());
-    let mut text = String::from("pub const DRIVES: &[(&str, &str, &str)] = &[\n");
-    for file in &drives {
-        let (name, shown) = (stem(file), format!("drives/{}.toml", stem(file)));
-        writeln!(text, "    ({name:?}, {shown:?}, include_str!({file:?})),").expect("a string grows");
-    }
-    text.push_str("];\npub const PAPERS: &[(&str, &str, &str, &str)] = &[\n");
+    let mut text = descriptions(root, "DRIVES", "drives") + &descriptions(root, "DEVICES", "devices");
+    text.push_str("pub const PAPERS: &[(&str, &str, &str, &str)] = &[\n");
     for folder in &papers {
         let texts = ["plan.toml", "expected.csv", "depends_on.csv"].map(|name| folder.join(name));
         let texts = texts.map(|path| format!("include_str!({path:?})")).join(", ");
@@ -23,6 +18,16 @@ fn main() {
     text.push_str("];\n");
     let out = PathBuf::from(env::var("OUT_DIR").expect("set by cargo")).join("shipped.rs");
     fs::write(out, text).expect("the build folder can be written");
+}
+
+/// A constant with the name and the text of each description in a folder.
+fn descriptions(root: &Path, constant: &str, folder: &str) -> String {
+    let mut text = format!("pub const {constant}: &[(&str, &str, &str)] = &[\n");
+    for file in list(&root.join(folder), |path| path.extension().is_some_and(|ending| ending == "toml")) {
+        let (name, shown) = (stem(&file), format!("{folder}/{}.toml", stem(&file)));
+        writeln!(text, "    ({name:?}, {shown:?}, include_str!({file:?})),").expect("a string grows");
+    }
+    text + "];\n"
 }
 
 /// What is wanted of a folder, by name.

@@ -37,6 +37,19 @@ pub fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> 
     Ok(described)
 }
 
+/// The device or drive of this name, or in this file, of which only the way to host memory is asked.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn device(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
+    let (file, text) = match shipped::find_device(word) {
+        None if is_path(word) => (String::from(word), text(word, DESCRIPTION_BYTES_MAX)?),
+        Some(shipped) => (String::from(shipped.file), String::from(shipped.text)),
+        None => return Err(shipped::unknown_device(word).into()),
+    };
+    Drive::device_from_toml(&file, &text, overrides)
+}
+
 /// The drive with the constants of one draw; none if they do not go together.
 pub fn drawn(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
     described.with(&draws.overrides(described.drive(), draw)).ok().map(Described::into_drive)

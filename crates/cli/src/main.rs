@@ -7,6 +7,7 @@ mod check;
 mod compare;
 mod completions;
 mod describe;
+mod dma;
 mod drive_flags;
 mod ecc;
 mod ending;
@@ -51,6 +52,7 @@ enum Command {
     Predict(Box<predict::Arguments>),
     Sweep(sweep::Arguments),
     Trace(trace::Arguments),
+    Dma(Box<dma::Arguments>),
     Check(check::Arguments),
     Endurance(endurance::Arguments),
     Reproduce(reproduce::Arguments),
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => predict::command(&arguments),
         Command::Sweep(arguments) => sweep::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
+        Command::Dma(arguments) => dma::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
         Command::Endurance(arguments) => endurance::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),

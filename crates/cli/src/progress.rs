@@ -52,6 +52,11 @@ impl Progress {
         simulation.outcome()
     }
 
+    /// One of them is over.
+    pub fn one(&self) {
+        self.advance(STEPS);
+    }
+
     fn advance(&self, steps: u64) {
         if self.wanted && self.bar.is_hidden() && self.started.elapsed() > PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

@@ -60,7 +60,7 @@ fn piped_output_has_no_escape_codes_and_no_progress_bars() {
 #[test]
 fn every_command_has_help_with_examples() {
     for command in
-        ["", "compare", "run", "predict", "sweep", "trace", "check", "endurance", "reproduce", "ecc", "completions"]
+        ["", "compare", "run", "predict", "sweep", "trace", "check", "endurance", "reproduce", "ecc", "dma", "completions"]
     {
         let help = printed(&format!("{command} --help"));
         assert!(help.contains("Examples:\n  phaselink "), "{command}: {help}");
@@ -288,6 +288,7 @@ fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its
         ("predict", "predict nvme --json"),
         ("endurance", "endurance dc-express --workload hammer --json"),
         ("ecc", "ecc --trials 1 --inject 1 --json"),
+        ("dma", "dma --size 64 --transfers 100 --json"),
     ] {
         let all = document(arguments);
         let own = [&all["phaselink"], &all[0], &all].into_iter().find(|part| part.is_object()).unwrap();

@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Buffer, Controller, Doubt, Host, Link, Media, Power, RootComplex, Stack, Translation};
+use crate::config::{Buffer, Controller, Dma, Doubt, Host, Link, Media, Power, RootComplex, Stack, Translation};
 use crate::media;
 
 section! {
@@ -44,6 +44,7 @@ macro_rules! drive_with {
             pub summary: String,
             pub interface: Interface,
             pub link: Link,
+            pub dma: Dma,
             pub host: Host,
             pub root_complex: RootComplex,
             pub stack: Stack,
@@ -69,6 +70,7 @@ macro_rules! drive_with {
                     summary,
                     interface,
                     link: Link::default(),
+                    dma: Dma::default(),
                     host: Host::default(),
                     root_complex: RootComplex::default(),
                     stack: Stack::default(),
@@ -86,18 +88,22 @@ macro_rules! drive_with {
 
             /// All sections, in the order in which they are explained.
             pub(crate) fn sections(&self) -> Vec<&dyn Section> {
-                let Drive { link, host, root_complex, stack, power, media, controller, buffer, translation, .. } = self;
-                let shared: [&dyn Section; 9] =
-                    [link, host, root_complex, stack, power, media, controller, buffer, translation];
+                let Drive {
+                    link, dma, host, root_complex, stack, power, media, controller, buffer, translation, ..
+                } = self;
+                let shared: [&dyn Section; 10] =
+                    [link, dma, host, root_complex, stack, power, media, controller, buffer, translation];
                 let mut sections = shared.to_vec();
                 sections.extend([$(&self.$protocol as &dyn Section,)+]);
                 sections
             }
 
             pub(crate) fn sections_mut(&mut self) -> Vec<&mut dyn Section> {
-                let Drive { link, host, root_complex, stack, power, media, controller, buffer, translation, .. } = self;
-                let shared: [&mut dyn Section; 9] =
-                    [link, host, root_complex, stack, power, media, controller, buffer, translation];
+                let Drive {
+                    link, dma, host, root_complex, stack, power, media, controller, buffer, translation, ..
+                } = self;
+                let shared: [&mut dyn Section; 10] =
+                    [link, dma, host, root_complex, stack, power, media, controller, buffer, translation];
                 shared.into_iter().chain([$(&mut self.$protocol as &mut dyn Section,)+]).collect()
             }
         }
@@ -106,6 +112,7 @@ macro_rules! drive_with {
             fn eq(&self, other: &Drive) -> bool {
                 self.header() == other.header()
                     && self.link == other.link
+                    && self.dma == other.dma
                     && self.host == other.host
                     && self.root_complex == other.root_complex
                     && self.stack == other.stack

@@ -35,6 +35,7 @@ pub mod protocol;
 pub mod drive;
 
 // Everything together.
+pub mod dma;
 pub mod engine;
 pub mod host;
 pub use engine::simulation;

@@ -19,7 +19,7 @@ const FLOORS: &[&[&str]] = &[
     &["drive.rs"],
     &["protocol"],
     &["host"],
-    &["engine"],
+    &["engine", "dma"],
     &["drive_file"],
     &["report"],
     &["figures.rs", "precision", "uncertainty"],

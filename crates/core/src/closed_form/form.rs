@@ -86,6 +86,25 @@ pub(crate) fn first_reason(doubts: &[(bool, &'static str)]) -> Option<&'static s
 }
 
 impl Parts<'_> {
+    /// The same with the device's DMA engine, which all user data pass: what it costs at least.
+    pub fn with_engine(&self, mut form: Form, class: &Class) -> Form {
+        let dma = &self.drive.dma;
+        if !dma.is_there() {
+            return form;
+        }
+        let transfer = match class.op {
+            Op::Read => dma.to_host,
+            Op::Write => dma.from_host,
+        };
+        let pieces = f64::from(class.bytes) / f64::from(dma.piece_bytes);
+        form.demands.add("DMA engine", 1.0, transfer, 1.0);
+        form.demands.add("DMA engine", 1.0, dma.piece, pieces);
+        if let Some(latency) = &mut form.latency {
+            latency.certainty = Certainty::AtLeast("data pass the device's DMA engine");
+        }
+        form
+    }
+
     /// Why a request of any protocol may take longer than its closed form, if it may: one whose posted data is followed
     /// by so many short packets.
     pub fn doubt(&self, access: Access, data_bytes: u32, behind: u32) -> Option<&'static str> {

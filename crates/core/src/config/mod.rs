@@ -4,6 +4,7 @@
 //! (`one_way_ns` is read into `one_way`). Reading files, and what holds between keys, is [`crate::drive_file`]'s; a
 //! description that it returns keeps every bound given here, so the models trust it.
 
+mod dma;
 pub(crate) mod document;
 pub(crate) mod doubt;
 pub mod engine;
@@ -21,6 +22,7 @@ pub(crate) mod spans;
 mod stack;
 pub(crate) mod value;
 
+pub use dma::Dma;
 pub use doubt::{Cause, Doubt};
 pub use engine::{Engine, Switches};
 pub use host::{Host, IdleState, Wait};

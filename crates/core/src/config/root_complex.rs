@@ -7,12 +7,14 @@ use crate::time::Span;
 section! {
     /// The root complex and the memory behind it, as the device sees them.
     pub struct RootComplex ("root_complex") {
-        /// Where the device's reads of rings and commands hit: `cache`, `dram`, `remote-cache` or `remote-dram`
+        /// Where the device's reads of rings and commands hit: `cache` (the last-level cache), `core` (lines that a core holds modified in a cache of its own), `dram`, or the same of another socket with `remote-` before it
         placement => placement: Placement = Placement::Cache, any();
         /// The same for user data: the buffers that applications have filled for writes, and where those of reads lie
         data_placement => data_placement: Placement = Placement::Cache, any();
         /// Read of a line that the last-level cache holds
         cache_read_ns => cache_read: Span = ns(100), ZERO..=LONGEST;
+        /// Read of a line that a core holds modified in a cache of its own, or 0 for as long as from DRAM
+        core_read_ns => core_read: Span = ZERO, ZERO..=LONGEST;
         /// Read of a line from DRAM
         dram_read_ns => dram_read: Span = ns(160), ZERO..=LONGEST;
         /// What a remote socket adds to a read or write
@@ -46,9 +48,39 @@ section! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     Cache,
+    Core,
     Dram,
     RemoteCache,
+    RemoteCore,
     RemoteDram,
 }
 
-names! { Placement { "cache" => Cache, "dram" => Dram, "remote-cache" => RemoteCache, "remote-dram" => RemoteDram } }
+names! {
+    Placement {
+        "cache" => Cache,
+        "core" => Core,
+        "dram" => Dram,
+        "remote-cache" => RemoteCache,
+        "remote-core" => RemoteCore,
+        "remote-dram" => RemoteDram,
+    }
+}
+
+impl Placement {
+    /// The same on the socket at which the device is, or on another.
+    pub fn on_socket(self, is_remote: bool) -> Placement {
+        match (self, is_remote) {
+            (Placement::Cache | Placement::RemoteCache, false) => Placement::Cache,
+            (Placement::Core | Placement::RemoteCore, false) => Placement::Core,
+            (Placement::Dram | Placement::RemoteDram, false) => Placement::Dram,
+            (Placement::Cache | Placement::RemoteCache, true) => Placement::RemoteCache,
+            (Placement::Core | Placement::RemoteCore, true) => Placement::RemoteCore,
+            (Placement::Dram | Placement::RemoteDram, true) => Placement::RemoteDram,
+        }
+    }
+
+    /// Whether it is another socket's.
+    pub fn is_remote(self) -> bool {
+        self == self.on_socket(true)
+    }
+}

@@ -3,7 +3,7 @@
 //! Other conditions hold for every value within bounds and need no check: no size within bounds comes near 2^64 bytes.
 
 use super::engines;
-use crate::config::{DataPattern, Stage, Wait};
+use crate::config::{DataPattern, Dma, Stage, Wait};
 use crate::drive::Drive;
 use crate::ledger::stage::STACK_STAGES_MAX;
 use crate::media::cells::Cells;
@@ -35,6 +35,8 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         lane_rate,
         completion_size,
         refresh,
+        pieces,
+        dma_requests,
     ];
     let between_sections = checks.iter().filter_map(|check| check(drive));
     let inside = super::checks_inside::broken(drive);
@@ -228,5 +230,28 @@ fn refresh(drive: &Drive) -> Option<Broken> {
             interval.as_ns()
         ),
         String::from("a refresh no longer than the interval"),
+    )
+}
+
+/// What pieces are matters where they cost something.
+fn pieces(drive: &Drive) -> Option<Broken> {
+    let (dma, usual) = (&drive.dma, Dma::default());
+    let is_idle = dma.piece.is_zero() && (dma.piece_bytes != usual.piece_bytes || dma.word_bytes != usual.word_bytes);
+    Broken::when(
+        is_idle,
+        &["dma.piece_ns", "dma.piece_bytes", "dma.word_bytes"],
+        format!("dma.piece_bytes is {} and dma.word_bytes {} with dma.piece_ns 0", dma.piece_bytes, dma.word_bytes),
+        String::from("dma.piece_ns above 0"),
+    )
+}
+
+/// The link cuts requests that are longer than it allows.
+fn dma_requests(drive: &Drive) -> Option<Broken> {
+    let (bytes, bytes_max) = (drive.dma.request_bytes, drive.link.max_read_request_bytes);
+    Broken::when(
+        bytes > bytes_max,
+        &["dma.request_bytes", "link.max_read_request_bytes"],
+        format!("dma.request_bytes is {bytes} with link.max_read_request_bytes {bytes_max}"),
+        format!("0, or up to {bytes_max}"),
     )
 }

@@ -18,6 +18,7 @@ mod tests;
 pub use described::Described;
 pub use layers::{ReadFile, no_files};
 pub use overrides::Override;
+use reader::Whole;
 
 use crate::config::section::{self, Section};
 use crate::drive::Drive;
@@ -45,7 +46,40 @@ impl Drive {
         overrides: &[Override],
         others: ReadFile,
     ) -> Result<Drive, Problems> {
-        reader::read(file_name, text, overrides, others)
+        reader::read(file_name, text, overrides, others, Whole::Drive)
+    }
+
+    /// Read the file of a device of which only the way to host memory is asked: a drive's, or one without an interface.
+    ///
+    /// # Errors
+    /// As [`Drive::from_toml`].
+    pub fn device_from_toml(file_name: &str, text: &str, overrides: &[Override]) -> Result<Drive, Problems> {
+        Drive::device_from_files(file_name, text, overrides, no_files)
+    }
+
+    /// The same where presets may be files of one's own, as for [`Drive::from_files`].
+    ///
+    /// # Errors
+    /// As [`Drive::from_files`].
+    pub fn device_from_files(
+        file_name: &str,
+        text: &str,
+        overrides: &[Override],
+        others: ReadFile,
+    ) -> Result<Drive, Problems> {
+        reader::read(file_name, text, overrides, others, Whole::Device)
+    }
+
+    /// A device or drive that comes with the program, by name, as one of which only the way to host memory is asked.
+    ///
+    /// # Panics
+    /// If the shipped file itself has problems.
+    pub fn device(name: &str) -> Option<Drive> {
+        let shipped = shipped::find_device(name)?;
+        match Drive::device_from_toml(shipped.file, shipped.text, &[]) {
+            Ok(device) => Some(device),
+            Err(problems) => panic!("{problems}"),
+        }
     }
 
     /// A drive that comes with the program, by name.

@@ -9,6 +9,7 @@ use crate::config::document::{self, Entry, Table, Value};
 /// Sections that have presets, the file that holds them, and its text.
 const FILES: &[(&str, &str, &str)] = &[
     ("link", "presets/link.toml", include_str!("../../presets/link.toml")),
+    ("dma", "presets/dma.toml", include_str!("../../presets/dma.toml")),
     ("host", "presets/host.toml", include_str!("../../presets/host.toml")),
     ("root_complex", "presets/root_complex.toml", include_str!("../../presets/root_complex.toml")),
     ("stack", "presets/stack.toml", include_str!("../../presets/stack.toml")),

@@ -23,13 +23,28 @@ use crate::drive::{Drive, Header, Interface};
 use crate::problem::{Problem, Problems, printable};
 use crate::spelling;
 
-/// Read a drive file with overrides.
-pub(super) fn read(file: &str, text: &str, overrides: &[Override], others: ReadFile) -> Result<Drive, Problems> {
+/// What a file describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whole {
+    /// A drive, with the interface that it speaks.
+    Drive,
+    /// A device of which only the way to host memory is asked, which may do without.
+    Device,
+}
+
+/// Read a drive or device file with overrides.
+pub(super) fn read(
+    file: &str,
+    text: &str,
+    overrides: &[Override],
+    others: ReadFile,
+    whole: Whole,
+) -> Result<Drive, Problems> {
     let mut reader = DriveReader::new(others, 0);
     let (layers, syntax) = reader.layers(file, text, overrides);
     reader.read_layers(&layers);
     let files = files(file, &layers);
-    reader.finish(&files, syntax)
+    reader.finish(&files, syntax, whole)
 }
 
 /// Who gave a key its value in effect.
@@ -295,10 +310,12 @@ impl DriveReader {
     }
 
     /// The drive, or all problems in the order of file and overrides.
-    fn finish(mut self, files: &[String], syntax: Vec<Problem>) -> Result<Drive, Problems> {
+    fn finish(mut self, files: &[String], syntax: Vec<Problem>, whole: Whole) -> Result<Drive, Problems> {
         let file = &files[0];
         if syntax.is_empty() {
-            self.require_interface(file);
+            if whole == Whole::Drive {
+                self.require_interface(file);
+            }
             self.check_together(file);
         }
         let reported: BTreeSet<(String, Option<usize>)> = syntax.iter().map(place_of).collect();

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::config::document::{self, Table, Value};
 use crate::problem::Problem;
-use crate::shipped::DRIVES;
+use crate::shipped::{DEVICES, DRIVES};
 use crate::spelling;
 
 /// A drive file that is part of the program.
@@ -28,6 +28,16 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     all().map(|drive| drive.name)
 }
 
+/// The devices without an interface, by name: the files of `devices/`.
+pub fn devices() -> impl ExactSizeIterator<Item = Shipped> {
+    DEVICES.iter().map(|(name, file, text)| Shipped { name, file, text })
+}
+
+/// The device or drive of this name.
+pub fn find_device(name: &str) -> Option<Shipped> {
+    devices().find(|device| device.name == name).or_else(|| find(name))
+}
+
 /// The drive of this name.
 pub fn find(name: &str) -> Option<Shipped> {
     all().find(|drive| drive.name == name)
@@ -38,6 +48,14 @@ pub fn unknown(word: &str) -> Problem {
     let question = spelling::question(spelling::nearest(word, names()));
     let allowed = format!("{}, or the path of a drive file", names().collect::<Vec<_>>().join(", "));
     Problem::new("command line", None, format!("there is no drive `{word}`{question}"), allowed)
+}
+
+/// The problem of a word that names neither a device nor a drive.
+pub fn unknown_device(word: &str) -> Problem {
+    let names: Vec<&str> = devices().map(|device| device.name).chain(names()).collect();
+    let question = spelling::question(spelling::nearest(word, names.iter().copied()));
+    let allowed = format!("{}, or the path of a file", names.join(", "));
+    Problem::new("command line", None, format!("there is no device `{word}`{question}"), allowed)
 }
 
 /// What is run where no drive is named.

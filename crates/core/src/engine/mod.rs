@@ -119,7 +119,8 @@ impl Engine {
         Engine {
             host: Host::new(drive, seed),
             driver,
-            link: Link::new(&drive.link, drive.root_complex.write_accept, settle.unwrap_or_default(), seed),
+            link: Link::new(&drive.link, drive.root_complex.write_accept, settle.unwrap_or_default(), seed)
+                .with_dma(&drive.dma, &drive.link),
             root_complex,
             settles_alike: settle.is_some(),
             controller,
@@ -346,6 +347,11 @@ impl Engine {
             Event::Wire(wire) => link.on_wire(now, wire.into(), shared),
             Event::Arrive(packet) => {
                 if let Some(arrival) = link.on_arrival(now, packet, shared) {
+                    self.on_arrival(now, arrival);
+                }
+            }
+            Event::Dma(packet) => {
+                if let Some(arrival) = link.on_dma(now, packet, shared) {
                     self.on_arrival(now, arrival);
                 }
             }

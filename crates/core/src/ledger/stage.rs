@@ -68,6 +68,8 @@ stages! {
     Media = "media" in Media,
     /// Data crosses the device, between memory controllers and the buffers of the link.
     Ring = "ring" in Device,
+    /// Data, or the request for them, pass the device's DMA engine.
+    Dma = "dma engine" in Device,
     /// The host gives up its copies of the lines that the device is going to write.
     Claim = "claim" in Link,
     /// Data packets wait for the wire or for credits.

@@ -8,6 +8,7 @@
 mod arrivals;
 mod bursts;
 pub mod credits;
+mod dma;
 mod errors;
 mod flight;
 mod iommu;
@@ -26,6 +27,7 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, PacketId, Token};
 pub use bursts::Bursts;
+use dma::{DmaEngine, Ends};
 pub use flight::InFlight;
 use lanes::Lanes;
 
@@ -43,6 +45,8 @@ pub struct Arrival {
 pub struct Link {
     pub bursts: Bursts,
     lanes: Lanes,
+    /// What the device's user data go through before the lanes, if there is anything.
+    dma: Option<Box<DmaEngine>>,
 }
 
 /// Times and rates are asked of the lanes.
@@ -57,7 +61,12 @@ impl Link {
     /// A link whose root complex accepts posted writes at one every `root_accept`, and has each in memory `settle` after
     /// its arrival.
     pub fn new(config: &config::Link, root_accept: Span, settle: Span, seed: u64) -> Link {
-        Link { bursts: Bursts::default(), lanes: Lanes::new(config, root_accept, settle, seed) }
+        Link { bursts: Bursts::default(), lanes: Lanes::new(config, root_accept, settle, seed), dma: None }
+    }
+
+    /// The same with a device whose user data go through this engine.
+    pub fn with_dma(self, dma: &config::Dma, config: &config::Link) -> Link {
+        Link { dma: DmaEngine::of(dma, config), ..self }
     }
 
     /// When all bursts that have been given to one direction so far will have left, if nothing else delays them: what the
@@ -100,6 +109,12 @@ impl Link {
 
     /// Send a burst that is in the table already.
     pub fn send_on(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
+        let Link { bursts, lanes, dma } = self;
+        if let Some(dma) = dma
+            && bursts[id].packet.direction == Direction::Up
+        {
+            return dma.on_send(now, id, &mut Ends { bursts, lanes, shared });
+        }
         self.lanes.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
     }
 
@@ -111,8 +126,22 @@ impl Link {
     /// A burst, or a packet of it, may have arrived; nothing if it was cut and arrives later.
     #[inline]
     pub fn on_arrival(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
+        let Link { bursts, lanes, dma } = self;
         let Shared { scheduler, requests, .. } = shared;
-        self.lanes.on_arrival(now, id, &mut self.bursts, scheduler, requests)
+        let arrival = lanes.on_arrival(now, id, bursts, scheduler, requests)?;
+        if let Some(dma) = dma
+            && dma.takes(arrival, bursts)
+        {
+            dma.on_answer(now, id, &mut Ends { bursts, lanes, shared });
+            return None;
+        }
+        Some(arrival)
+    }
+
+    /// The device's DMA engine is done with a step of a burst: what has arrived at the device by that, if anything.
+    pub fn on_dma(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
+        let Link { bursts, lanes, dma } = self;
+        dma.as_mut()?.on_step(now, id, &mut Ends { bursts, lanes, shared })
     }
 
     /// The receiver of `direction` holds the posted packets that arrived from `arrived` on, and with them their credits,

@@ -42,18 +42,14 @@ pub struct RootComplex {
 
 impl Region {
     fn new(config: &config::RootComplex, placement: Placement, uncore_ratio: f64) -> Region {
-        let (in_dram, remote) = match placement {
-            Placement::Cache => (false, Span::ZERO),
-            Placement::Dram => (true, Span::ZERO),
-            Placement::RemoteCache => (false, config.remote),
-            Placement::RemoteDram => (true, config.remote),
+        let remote = if placement.is_remote() { config.remote } else { Span::ZERO };
+        let (read, refresh) = match placement.on_socket(false) {
+            Placement::Dram => (config.dram_read, config.refresh),
+            Placement::Core if config.core_read.is_zero() => (config.dram_read, Span::ZERO),
+            Placement::Core => (config.core_read.scale(uncore_ratio), Span::ZERO),
+            _ => (config.cache_read.scale(uncore_ratio), Span::ZERO),
         };
-        let read = if in_dram { config.dram_read } else { config.cache_read.scale(uncore_ratio) };
-        Region {
-            read: read + remote,
-            write: config.write.scale(uncore_ratio) + remote,
-            refresh: if in_dram { config.refresh } else { Span::ZERO },
-        }
+        Region { read: read + remote, write: config.write.scale(uncore_ratio) + remote, refresh }
     }
 }
 
@@ -107,6 +103,11 @@ impl RootComplex {
     pub fn write_latency(&self) -> Span {
         let [rings, data] = self.regions;
         rings.write.min(data.write)
+    }
+
+    /// Walks of the page table so far.
+    pub fn walks(&self) -> u64 {
+        self.iommu.as_ref().map_or(0, |iommu| iommu.misses)
     }
 
     fn region(&self, user_data: bool) -> Region {

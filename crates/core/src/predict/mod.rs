@@ -76,7 +76,7 @@ fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> 
     let mut demands = Demands::default();
     let mut latencies = Vec::new();
     for class in &workload.classes {
-        let form = form(parts, &workload, class);
+        let form = parts.with_engine(form(parts, &workload, class), class);
         demands.add_share(&form.demands, class.share);
         latencies.push(form.latency.map(|latency| vary(latency, parts.drive.host.variation)));
     }

@@ -31,7 +31,7 @@ pub mod ramdisk;
 pub mod dispatch;
 pub mod halves;
 pub mod ports;
-mod reads;
+pub(crate) mod reads;
 pub mod real_hosts;
 mod roles;
 pub mod splitting;

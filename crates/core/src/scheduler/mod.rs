@@ -42,6 +42,8 @@ pub enum Event {
     Settle(PacketId),
     /// One packet of a posted burst is.
     SettleOne { place: u16, packet: PacketId },
+    /// The device's DMA engine is done with a step of a burst.
+    Dma(PacketId),
     /// A controller's own timer.
     Controller { kind: u8, context: u32 },
 }

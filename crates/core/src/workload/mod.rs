@@ -33,6 +33,11 @@ pub use written::Written;
 use crate::request::Io;
 use crate::time::{Span, Time};
 
+/// A number of bytes with a suffix, as job files have it: `4k` is 4096.
+pub fn bytes(text: &str) -> Option<u64> {
+    values::whole(text)
+}
+
 /// Order of addresses (fio `rw`: `read`/`write`/`rw` are sequential, the `rand` forms random).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {

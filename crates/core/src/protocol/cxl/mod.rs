@@ -82,7 +82,13 @@ impl Protocol for Cxl {
             String::from("interface is \"cxl\" with a host.wait that is not \"spin\""),
             String::from("host.wait = \"spin\": a core waits for its loads"),
         );
-        sleeps.into_iter().collect()
+        let engine = Broken::when(
+            drive.interface == Interface::Cxl && drive.dma.is_there(),
+            &["dma.descriptor_ns", "dma.from_host_ns", "dma.to_host_ns", "dma.piece_ns", "dma.fetch_ns", "interface"],
+            String::from("interface is \"cxl\" with a DMA engine"),
+            String::from("no section [dma]: the processor loads and stores"),
+        );
+        sleeps.into_iter().chain(engine).collect()
     }
 
     fn waiting(&self, _drive: &Drive) -> Option<String> {

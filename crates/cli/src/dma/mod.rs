@@ -1,0 +1,159 @@
+//! `phaselink dma`: what it takes a device to read and write host memory.
+
+mod text;
+
+use clap::Args;
+use phaselink_core::dma::{self, Cache, Node, Op, Question};
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::Override;
+use phaselink_core::ledger::JobOutcome;
+use phaselink_core::problem::{Problem, Problems};
+use rayon::prelude::*;
+
+use crate::ending::{Ending, Failure};
+use crate::progress::Progress;
+use crate::{input, output};
+
+const EXAMPLES: &str = include_str!("../../help/dma.txt");
+/// Sections of a description that have a part in it.
+pub const SECTIONS: [&str; 4] = ["link", "dma", "host", "root_complex"];
+
+/// Let a device read and write host memory: latency and bandwidth of transfers by size.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// A device or drive that comes with the program, or the file of one
+    #[arg(value_name = "DEVICE", default_value = "nfp6000-gen3-x8")]
+    device: String,
+    /// What transfers do: read (from the host), write (to it), both in turns, write-read
+    #[arg(long, default_value = "read", value_parser = Op::WORDS.to_vec())]
+    op: String,
+    /// Sizes of transfers: bytes, several with commas, ranges that double as 8..2048
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "8..2048", value_parser = sizes)]
+    size: Vec<Sizes>,
+    /// Part of host memory in which transfers begin at random lines
+    #[arg(long, value_name = "BYTES", default_value = "8k", value_parser = window)]
+    window: u64,
+    /// Transfers at a time, for bandwidth
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = outstanding())]
+    outstanding: u32,
+    /// Transfers that are counted, for each figure
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = transfers())]
+    transfers: u64,
+    /// Where the host has what is read [default: as the device says]
+    #[arg(long, value_parser = Cache::WORDS.to_vec())]
+    cache: Option<String>,
+    /// On which of the host's nodes memory is [default: as the device says]
+    #[arg(long, value_parser = Node::WORDS.to_vec())]
+    node: Option<String>,
+    /// Whether the host translates addresses [default: as the device says]
+    #[arg(long, value_parser = ["on", "off"])]
+    iommu: Option<String>,
+    /// By commands of the device itself, without its DMA engine
+    #[arg(long)]
+    direct: bool,
+    /// Seed of the places of transfers
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Set a key of the sections link, dma, host or root_complex, as in dma.requests=64
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Changes to the device")]
+    set: Vec<String>,
+    /// Take another link: short for --set link.preset=NAME
+    #[arg(long, value_name = "NAME", help_heading = "Changes to the device")]
+    link: Option<String>,
+}
+
+/// Sizes that one part of a list stands for.
+#[derive(Clone, Debug)]
+struct Sizes(Vec<u32>);
+
+/// The transfers of one size: one at a time, and many.
+pub struct Measured {
+    pub question: Question,
+    pub alone: JobOutcome,
+    pub loaded: JobOutcome,
+}
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let allowed = || format!("bytes from 1 to {}, or a range of them as in 8..2048", dma::BYTES_MAX);
+    dma::sizes(text).map(Sizes).ok_or_else(allowed)
+}
+
+fn window(text: &str) -> Result<u64, String> {
+    let bytes = phaselink_core::workload::bytes(text).filter(|bytes| (1..=dma::WINDOW_BYTES_MAX).contains(bytes));
+    bytes.ok_or_else(|| String::from("bytes up to 1t, as in 8k or 64m"))
+}
+
+fn outstanding() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(dma::OUTSTANDING_MAX))
+}
+
+fn transfers() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=dma::TRANSFERS_MAX)
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let device = arguments.device()?;
+    let questions = arguments.questions(&device)?;
+    let progress = Progress::of(2 * questions.len());
+    let measure = |question: &Question| {
+        let ask = |outstanding| {
+            let asked = Question { outstanding, ..*question };
+            let outcome = asked.ask(&device, arguments.seed).map(|outcome| outcome.jobs.into_iter().next());
+            progress.one();
+            outcome.map(Option::unwrap_or_default)
+        };
+        Ok(Measured { question: *question, alone: ask(1)?, loaded: ask(question.outstanding)? })
+    };
+    let measured: Vec<Result<Measured, Problems>> = questions.par_iter().map(measure).collect();
+    progress.finish();
+    let measured = input::all(measured)?;
+    match arguments.json {
+        true => output::print_json(&output::headed("dma", text::document(arguments.seed, &device, &measured)))?,
+        false => output::print(&text::text(&device, &measured))?,
+    }
+    Ok(Ending::Fine)
+}
+
+impl Arguments {
+    /// The device, with the changes that are asked for.
+    fn device(&self) -> Result<Drive, Problems> {
+        let link = self.link.iter().map(|name| format!("link.preset={name}"));
+        let texts: Vec<String> = link.chain(self.set.iter().cloned()).collect();
+        input::device(&self.device, &input::all(texts.iter().map(|text| Ok(changed(text)?)))?)
+    }
+
+    /// A question for each size.
+    fn questions(&self, device: &Drive) -> Result<Vec<Question>, Problems> {
+        let flags = [("op", Some(&self.op)), ("cache", self.cache.as_ref()), ("node", self.node.as_ref())];
+        let flags = flags.into_iter().chain([("iommu", self.iommu.as_ref())]);
+        let flags: Vec<(String, String)> =
+            flags.filter_map(|(name, value)| Some((String::from(name), value?.clone()))).collect();
+        let question = Question {
+            window_bytes: self.window,
+            outstanding: self.outstanding,
+            transfers: self.transfers,
+            direct: self.direct,
+            ..Question::from_options(&flags)?
+        };
+        let of_size = |&bytes: &u32| {
+            let question = Question { bytes, ..question };
+            question.check(device).map(|()| question)
+        };
+        input::all(self.size.iter().flat_map(|sizes| &sizes.0).map(of_size))
+    }
+}
+
+/// An override of a section that has a part in transfers.
+fn changed(text: &str) -> Result<Override, Problem> {
+    let section = text.split(['.', '=']).next().unwrap_or_default().trim();
+    if text.contains('.') && !SECTIONS.contains(&section) {
+        let found = format!("[{section}] has no part in transfers between device and host memory");
+        return Err(Problem::new(format!("--set {text}"), None, found, SECTIONS.join(", ")));
+    }
+    Override::parse(text)
+}

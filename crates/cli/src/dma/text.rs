@@ -1,0 +1,142 @@
+//! Transfers as a table and as JSON.
+
+use phaselink_core::config::Placement;
+use phaselink_core::dma::{Op, Question};
+use phaselink_core::drive::Drive;
+use phaselink_core::ledger::DirectionOutcome;
+use phaselink_core::report::Table;
+use phaselink_core::time::Span;
+use serde_json::{Map, Value, json};
+
+use super::{Measured, SECTIONS};
+use crate::{describe, output};
+
+/// Percentiles that are shown.
+const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99_9", 99.9)];
+
+impl Measured {
+    /// Each direction in which there were transfers: one at a time, and many.
+    fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome, &DirectionOutcome)> {
+        let pairs = self.alone.directions().zip(self.loaded.directions());
+        pairs.map(|((name, alone), (_, loaded))| (name, alone, loaded))
+    }
+}
+
+/// What was asked, and a table with a row for each size.
+pub fn text(device: &Drive, measured: &[Measured]) -> String {
+    let Some(first) = measured.first() else { return String::new() };
+    let title =
+        if device.summary.is_empty() { device.name.clone() } else { format!("{}: {}", device.name, device.summary) };
+    let lines = [title, describe::link(device), asked(&first.question, device)];
+    let lines: String = lines.iter().map(|line| describe::wrapped(line, "")).collect();
+    let table = table(measured);
+    format!("{lines}\n{}", output::with_bold_head(&table.to_string()))
+}
+
+fn table(measured: &[Measured]) -> Table {
+    let (op, many) = measured.first().map_or((Op::Read, 1), |it| (it.question.op, it.question.outstanding));
+    let mut table = Table::new().right("bytes");
+    if op == Op::Both {
+        table = table.left("");
+    }
+    table = table.right("mean ns").right("p50 ns").right("p99 ns").right("p99.9 ns");
+    table = table.right(format!("{many} at a time: Gb/s")).right("M transfers/s");
+    for size in measured {
+        for (name, alone, loaded) in size.directions() {
+            let mut cells = vec![size.question.bytes.to_string()];
+            if op == Op::Both {
+                cells.push(String::from(name));
+            }
+            cells.push(format!("{:.1}", alone.total.mean_ns()));
+            cells.extend(PERCENTILES.map(|(_, percent)| shown(alone.total.known_percentile(percent))));
+            cells.push(format!("{:.2}", loaded.bytes_per_s() * 8e-9));
+            cells.push(format!("{:.2}", loaded.iops() * 1e-6));
+            table.row(cells);
+        }
+    }
+    table
+}
+
+fn shown(span: Option<Span>) -> String {
+    span.map_or(String::from("-"), |span| format!("{:.1}", span.as_ns()))
+}
+
+/// What was asked, in a sentence.
+fn asked(question: &Question, device: &Drive) -> String {
+    let root_complex = question.applied(device).root_complex;
+    let transfers = match question.op {
+        Op::Read => "reads of host memory",
+        Op::Write => "writes to host memory",
+        Op::Both => "reads of and writes to host memory in turns",
+        Op::WriteRead => "writes to host memory, each with a read of the same place behind it",
+    };
+    let engine = match (question.direct, device.dma.is_there()) {
+        (true, _) => "without the DMA engine",
+        (false, true) => "through the DMA engine",
+        (false, false) => "by a DMA engine that costs nothing",
+    };
+    let lies = match root_complex.data_placement.on_socket(false) {
+        _ if question.op == Op::Write => "memory",
+        Placement::Cache => "data in the last-level cache",
+        Placement::Core => "data that cores hold modified",
+        _ => "data in DRAM",
+    };
+    let node = if root_complex.data_placement.is_remote() { " of another socket" } else { "" };
+    let iommu = match root_complex.iommu {
+        true => format!(
+            "addresses translated with {} entries of {} KiB",
+            root_complex.iommu_entries, root_complex.iommu_page_kib
+        ),
+        false => String::from("addresses not translated"),
+    };
+    let window = describe::size(question.window_bytes);
+    format!("{transfers} {engine}, at random lines in {window}, {lies}{node}, {iommu}")
+}
+
+/// The same for programs.
+pub fn document(seed: u64, device: &Drive, measured: &[Measured]) -> Value {
+    let rows = measured
+        .iter()
+        .flat_map(|size| size.directions().map(|(name, alone, loaded)| row(size.question.bytes, name, alone, loaded)));
+    let question = measured.first().map(|it| asked_json(&it.question));
+    let applied = measured.first().map_or_else(|| device.clone(), |it| it.question.applied(device));
+    let mut description = applied.resolved();
+    if let Some(sections) = description.as_object_mut() {
+        sections.retain(|section, _| SECTIONS.contains(&section.as_str()));
+    }
+    json!({
+        "seed": seed,
+        "device": device.name,
+        "question": question,
+        "rows": rows.collect::<Vec<_>>(),
+        "description": description,
+    })
+}
+
+fn asked_json(question: &Question) -> Value {
+    json!({
+        "op": question.op.word(),
+        "window_bytes": question.window_bytes,
+        "outstanding": question.outstanding,
+        "transfers": question.transfers,
+        "direct": question.direct,
+        "cache": question.cache.map(|cache| cache.word()),
+        "node": question.node.map(|node| node.word()),
+        "iommu": question.iommu,
+    })
+}
+
+fn row(bytes: u32, direction: &str, alone: &DirectionOutcome, loaded: &DirectionOutcome) -> Value {
+    let mut row = Map::from_iter([
+        (String::from("bytes"), json!(bytes)),
+        (String::from("direction"), json!(direction)),
+        (String::from("mean_ns"), json!(alone.total.mean_ns())),
+    ]);
+    for (name, percent) in PERCENTILES {
+        row.insert(format!("{name}_ns"), json!(alone.total.known_percentile(percent).map(Span::as_ns)));
+    }
+    row.insert(String::from("max_ns"), json!(alone.total.max().as_ns()));
+    row.insert(String::from("bytes_per_s"), json!(loaded.bytes_per_s()));
+    row.insert(String::from("transfers_per_s"), json!(loaded.iops()));
+    Value::Object(row)
+}

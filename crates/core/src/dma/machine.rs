@@ -1,0 +1,219 @@
+//! A device that does nothing but transfers, at its link and root complex.
+
+use super::{Op, Question};
+use crate::drive::Drive;
+use crate::ledger::{DirectionOutcome, JobOutcome, Outcome};
+use crate::link::root_complex::RootComplex;
+use crate::link::{Arrival, Link};
+use crate::protocol::reads::Reads;
+use crate::random::Random;
+use crate::scheduler::Event;
+use crate::shared::Shared;
+use crate::time::Time;
+use crate::tlp::{Direction, Kind, Packet, PacketId, Token};
+
+/// What a packet is.
+mod role {
+    pub const READ: u8 = 0;
+    pub const WRITE: u8 = 1;
+    /// The write of a pair, whose end nobody waits for.
+    pub const PUSHED: u8 = 2;
+}
+
+/// A device with its engine, and all that is under way.
+pub(super) struct Machine<'a> {
+    device: &'a Drive,
+    question: &'a Question,
+    seed: u64,
+    shared: Shared,
+    link: Link,
+    root_complex: RootComplex,
+    /// Whether every posted write is in memory a fixed time after its arrival.
+    settles_alike: bool,
+    reads: Reads,
+    random: Random,
+    window: u64,
+    /// When the transfer in each place was given to the engine.
+    started: Vec<Time>,
+    begun: u64,
+    done: u64,
+    /// Transfers that are not counted, and when the last of them was done.
+    warm_up: u64,
+    counted_from: Time,
+    read: DirectionOutcome,
+    write: DirectionOutcome,
+}
+
+impl<'a> Machine<'a> {
+    /// An idle machine.
+    pub fn new(device: &'a Drive, question: &'a Question, seed: u64) -> Machine<'a> {
+        let mut shared = Shared::default();
+        let Drive { link, root_complex, host, power, dma, .. } = device;
+        let root = RootComplex::new(root_complex, link, host, power, seed);
+        let settle = root.settle();
+        let lanes = Link::new(link, root_complex.write_accept, settle.unwrap_or_default(), seed);
+        Machine {
+            link: if question.direct { lanes } else { lanes.with_dma(dma, link) },
+            root_complex: root,
+            settles_alike: settle.is_some(),
+            reads: Reads::new(link.read_tags, link.max_read_request_bytes),
+            random: Random::stream(seed, "dma window"),
+            window: shared.memory.reserve(question.window_bytes.max(question.unit_bytes())),
+            started: vec![Time::ZERO; question.outstanding as usize],
+            begun: 0,
+            done: 0,
+            warm_up: question.transfers / 4,
+            counted_from: Time::ZERO,
+            read: DirectionOutcome::default(),
+            write: DirectionOutcome::default(),
+            shared,
+            device,
+            question,
+            seed,
+        }
+    }
+
+    /// All transfers, from the first to the last that counts.
+    pub fn run(mut self) -> Outcome {
+        for place in 0..self.question.outstanding {
+            self.begin(Time::ZERO, place);
+        }
+        let all = self.warm_up + self.question.transfers;
+        while self.done < all {
+            assert!(self.shared.scheduler.is_due(Time::NEVER), "a transfer is under way");
+            let (now, event) = self.shared.scheduler.take();
+            self.route(now, event);
+        }
+        self.outcome()
+    }
+
+    fn route(&mut self, now: Time, event: Event) {
+        let Machine { shared, link, root_complex, .. } = self;
+        match event {
+            Event::Wire(wire) => link.on_wire(now, wire.into(), shared),
+            Event::Arrive(packet) => {
+                if let Some(arrival) = link.on_arrival(now, packet, shared) {
+                    self.on_arrival(now, arrival);
+                }
+            }
+            Event::Dma(packet) => {
+                if let Some(arrival) = link.on_dma(now, packet, shared) {
+                    self.on_arrival(now, arrival);
+                }
+            }
+            Event::Look(packet) => root_complex.on_look(now, packet, link, shared),
+            Event::Answer(packet) => root_complex.on_answer(now, packet, link, shared),
+            Event::Settle(packet) => {
+                let count = link.bursts[packet].count();
+                self.on_settle(now, packet, 0, count);
+            }
+            Event::SettleOne { place, packet } => self.on_settle(now, packet, place.into(), 1),
+            other => unreachable!("nobody here waits for {other:?}"),
+        }
+    }
+
+    /// Packets have crossed the link.
+    fn on_arrival(&mut self, now: Time, arrival: Arrival) {
+        let flight = &self.link.bursts[arrival.packet];
+        let (packet, is_last) = (flight.packet, arrival.first + arrival.count == flight.count());
+        match (packet.direction, packet.kind) {
+            (Direction::Down, _) if is_last => {
+                self.link.bursts.vacate(arrival.packet);
+                self.reads.answered(packet.bytes, &mut self.link, &mut self.shared);
+                self.on_done(now, packet.token);
+            }
+            (Direction::Down, _) => {}
+            (Direction::Up, Kind::MemoryWrite) if self.settles_alike => {
+                self.on_settle(now, arrival.packet, arrival.first, arrival.count);
+            }
+            (Direction::Up, _) => self.root_complex.on_arrival(now, arrival, &mut self.link, &mut self.shared),
+        }
+    }
+
+    /// Packets are in host memory.
+    fn on_settle(&mut self, now: Time, id: PacketId, first: u32, count: u32) {
+        let token = self.link.bursts[id].packet.token;
+        if self.root_complex.on_settle(id, first, count, &mut self.link, &mut self.shared) {
+            self.link.bursts.vacate(id);
+            self.on_done(now, token);
+        }
+    }
+
+    /// Give the engine the next transfer.
+    fn begin(&mut self, now: Time, place: u32) {
+        let unit = self.random.bits() % self.question.units();
+        let address = self.window + unit * self.question.unit_bytes();
+        self.started[place as usize] = now;
+        self.begun += 1;
+        match self.question.op {
+            Op::Read => self.send_read(address, place, false),
+            Op::Write => self.send_write(address, place, role::WRITE),
+            Op::Both if self.begun % 2 == 1 => self.send_read(address, place, false),
+            Op::Both => self.send_write(address, place, role::WRITE),
+            Op::WriteRead => {
+                self.send_write(address, place, role::PUSHED);
+                self.send_read(address, place, true);
+            }
+        }
+    }
+
+    fn send_read(&mut self, address: u64, place: u32, behind_writes: bool) {
+        let token = Token { role: role::READ, context: place };
+        let packet = Packet::read(address, self.question.bytes, self.reads.request_bytes_max(), token);
+        let packet = Packet { behind_writes, ..packet.user_data(0, None) };
+        self.reads.request(packet, &mut self.link, &mut self.shared);
+    }
+
+    fn send_write(&mut self, address: u64, place: u32, role: u8) {
+        let (bytes, chunk_bytes) = (self.question.bytes, self.device.link.max_payload_bytes);
+        let token = Token { role, context: place };
+        let packet = Packet::write(Direction::Up, address, bytes, chunk_bytes, token);
+        self.link.send(packet.user_data(0, None), &mut self.shared);
+    }
+
+    /// A transfer is over, and the next one takes its place.
+    fn on_done(&mut self, now: Time, token: Token) {
+        let direction = match token.role {
+            role::READ => &mut self.read,
+            role::WRITE => &mut self.write,
+            _ => return,
+        };
+        self.done += 1;
+        if self.done > self.warm_up {
+            direction.ios += 1;
+            direction.bytes += u64::from(self.question.bytes);
+            direction.total.record(now.since(self.started[token.context as usize]));
+        } else if self.done == self.warm_up {
+            self.counted_from = now;
+        }
+        self.begin(now, token.context);
+    }
+
+    fn outcome(mut self) -> Outcome {
+        let now = self.shared.scheduler.now();
+        let runtime = now.since(self.counted_from);
+        (self.read.runtime, self.write.runtime) = (runtime, runtime);
+        let job = JobOutcome {
+            name: String::from(self.question.op.word()),
+            iodepth: self.question.outstanding,
+            threads: 1,
+            read: self.read,
+            write: self.write,
+        };
+        Outcome {
+            drive: self.device.name.clone(),
+            seed: self.seed,
+            elapsed: now.since(Time::ZERO),
+            jobs: vec![job],
+            upstream: self.link.used(Direction::Up),
+            downstream: self.link.used(Direction::Down),
+            cpu: Default::default(),
+            energy: Default::default(),
+            memory_j: None,
+            stack_stages: Vec::new(),
+            counters: vec![("iommu_walks", self.root_complex.walks())],
+            events: self.shared.scheduler.events,
+            finished: true,
+        }
+    }
+}
