@@ -43,11 +43,13 @@ pub fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> 
 /// Everything that is wrong with it.
 pub fn device(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
     let (file, text) = match shipped::find_device(word) {
-        None if is_path(word) => (String::from(word), text(word, DESCRIPTION_BYTES_MAX)?),
+        None if is_path(word) => (String::from(word), description(word)?),
         Some(shipped) => (String::from(shipped.file), String::from(shipped.text)),
         None => return Err(shipped::unknown_device(word).into()),
     };
-    Drive::device_from_toml(&file, &text, overrides)
+    let device = Drive::device_from_files(&file, &text, overrides, description)?;
+    device.notes().iter().for_each(|note| notes::tell(&format!("note: {note}")));
+    Ok(device)
 }
 
 /// The drive with the constants of one draw; none if they do not go together.

@@ -79,7 +79,8 @@ fn prepared_directory() -> std::path::PathBuf {
     symlink(fs::canonicalize(Path::new(ROOT).join("crates")).unwrap(), here.join("crates")).unwrap();
     for folder in ["drives", "examples"] {
         fs::create_dir(here.join(folder)).unwrap();
-        for entry in fs::read_dir(Path::new(ROOT).join(folder)).unwrap().map(Result::unwrap) {
+        let entries = fs::read_dir(Path::new(ROOT).join(folder)).unwrap().map(Result::unwrap);
+        for entry in entries.filter(|entry| entry.path().is_file()) {
             fs::copy(entry.path(), here.join(folder).join(entry.file_name())).unwrap();
         }
     }

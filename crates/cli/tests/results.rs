@@ -59,9 +59,20 @@ fn piped_output_has_no_escape_codes_and_no_progress_bars() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in
-        ["", "compare", "run", "predict", "sweep", "trace", "check", "endurance", "reproduce", "ecc", "dma", "completions"]
-    {
+    for command in [
+        "",
+        "compare",
+        "run",
+        "predict",
+        "sweep",
+        "trace",
+        "check",
+        "endurance",
+        "reproduce",
+        "ecc",
+        "dma",
+        "completions",
+    ] {
         let help = printed(&format!("{command} --help"));
         assert!(help.contains("Examples:\n  phaselink "), "{command}: {help}");
         assert!(help.lines().all(|line| line.chars().count() <= 110), "{command}: {help}");

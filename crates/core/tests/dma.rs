@@ -154,6 +154,37 @@ fn a_question_that_makes_no_sense_is_refused_with_all_that_is_wrong() {
     assert!(direct.check(&Drive::shipped("nvme").unwrap()).is_err(), "it has no engine to do without");
 }
 
+/// Gigabytes a second of an accelerator over OpenCAPI.
+fn opencapi(device: &str, op: Op) -> Outcome {
+    let device = Drive::device(device).expect("it comes with the program");
+    let question = Question { window_bytes: 1 << 30, outstanding: 256, ..of(op, 128) };
+    question.ask(&device, 1).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[test]
+fn an_accelerator_over_opencapi_is_held_by_its_flits_or_by_its_own_bus() {
+    // 128 bytes in two flits, and a fourth of a control flit: 144 bytes at 25 bytes a nanosecond. Half as wide a bus moves
+    // 64 bytes in 5 ns. Whole jobs of software, with their start, stay below (OpenCAPI oc-accel documentation).
+    let measured = [
+        ("opencapi-ad9h3", Op::Read, 128.0 / (144.0 / 25.0), 17.39),
+        ("opencapi-ad9h3", Op::Write, 128.0 / (144.0 / 25.0), 19.32),
+        ("opencapi-ad9v3", Op::Read, 12.8, 12.04),
+        ("opencapi-ad9v3", Op::Write, 12.8, 11.54),
+    ];
+    for (device, op, expected, measured) in measured {
+        let simulated = opencapi(device, op).bytes_per_s() / 1e9;
+        assert!((simulated / expected - 1.0).abs() < 0.01, "{device} {op:?}: {simulated}, expected {expected}");
+        assert!((0.75..1.0).contains(&(measured / simulated)), "{device} {op:?}: measured {measured}");
+    }
+}
+
+#[test]
+fn both_directions_of_an_accelerators_bus_are_its_own() {
+    let both = opencapi("opencapi-ad9v3", Op::Both);
+    let (read, write) = (both.jobs[0].read.bytes_per_s() / 1e9, both.jobs[0].write.bytes_per_s() / 1e9);
+    assert!(read > 12.0 && write > 12.0, "{read} and {write} GB/s");
+}
+
 /// Keys of the engine at a drive's own controller.
 const ENGINE: &str = "dma.preset=nfp6000-gen3-x8";
 
@@ -198,6 +229,7 @@ fn keys_that_would_change_nothing_are_refused() {
         Drive::from_toml(shipped.file, shipped.text, &given).unwrap_err().to_string()
     };
     assert!(refused("nvme", "dma.word_bytes=8").contains("dma.piece_ns above 0"));
+    assert!(refused("nvme", "dma.full_duplex=true").contains("nothing is moved in turns"));
     assert!(refused("nvme", "dma.request_bytes=1024").contains("0, or up to 512"));
     assert!(refused("cxl", "dma.descriptor_ns=60").contains("the processor loads and stores"));
 }

@@ -26,7 +26,8 @@ pub fn reproduce(py: Python<'_>, papers: Vec<String>) -> PyResult<String> {
         let prepared = all(found.iter().map(Paper::load).map(|paper| paper.and_then(Experiments::prepare)))?;
         let mut rows = Vec::new();
         for paper in &prepared {
-            let outcomes: Vec<_> = paper.runs.par_iter().map(|run| outcome(run.simulation(), stopped)).collect();
+            let outcomes: Vec<_> =
+                paper.runs.par_iter().map(|run| run.outcome(|simulation| outcome(simulation, stopped))).collect();
             rows.extend(paper.judge(&outcomes));
         }
         Ok(serde_json::to_string(&rows).expect("rows are plain data"))

@@ -3,7 +3,7 @@
 mod text;
 
 use clap::Args;
-use phaselink_core::dma::{self, Cache, Node, Op, Question};
+use phaselink_core::dma::{self, Cache, Node, Op, Question, SECTIONS};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::ledger::JobOutcome;
@@ -15,8 +15,6 @@ use crate::progress::Progress;
 use crate::{input, output};
 
 const EXAMPLES: &str = include_str!("../../help/dma.txt");
-/// Sections of a description that have a part in it.
-pub const SECTIONS: [&str; 4] = ["link", "dma", "host", "root_complex"];
 
 /// Let a device read and write host memory: latency and bandwidth of transfers by size.
 #[derive(Args, Debug)]

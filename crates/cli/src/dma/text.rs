@@ -1,14 +1,14 @@
 //! Transfers as a table and as JSON.
 
 use phaselink_core::config::Placement;
-use phaselink_core::dma::{Op, Question};
+use phaselink_core::dma::{Op, Question, SECTIONS};
 use phaselink_core::drive::Drive;
 use phaselink_core::ledger::DirectionOutcome;
 use phaselink_core::report::Table;
 use phaselink_core::time::Span;
 use serde_json::{Map, Value, json};
 
-use super::{Measured, SECTIONS};
+use super::Measured;
 use crate::{describe, output};
 
 /// Percentiles that are shown.

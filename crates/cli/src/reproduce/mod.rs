@@ -111,7 +111,8 @@ fn rows(papers: &[Paper], arguments: &Arguments) -> Result<Vec<Row>, Problems> {
     let mut papers = input::all(reproductions.into_iter().map(Experiments::prepare))?;
     let runs: Vec<&Run> = papers.iter().flat_map(|paper| &paper.runs).collect();
     let progress = Progress::of(runs.len());
-    let outcomes: Vec<Outcome> = runs.par_iter().map(|run| progress.outcome(run.simulation())).collect();
+    let outcomes: Vec<Outcome> =
+        runs.par_iter().map(|run| run.outcome(|simulation| progress.outcome(simulation))).collect();
     progress.finish();
     let mut outcomes = outcomes.into_iter();
     let rows = papers.iter_mut().map(|paper| {

@@ -97,8 +97,13 @@ impl Parts<'_> {
             Op::Write => dma.from_host,
         };
         let pieces = f64::from(class.bytes) / f64::from(dma.piece_bytes);
-        form.demands.add("DMA engine", 1.0, transfer, 1.0);
-        form.demands.add("DMA engine", 1.0, dma.piece, pieces);
+        let part = match (dma.full_duplex, class.op) {
+            (false, _) => "DMA engine",
+            (true, Op::Read) => "DMA engine to host",
+            (true, Op::Write) => "DMA engine from host",
+        };
+        form.demands.add(part, 1.0, transfer, 1.0);
+        form.demands.add(part, 1.0, dma.piece, pieces);
         if let Some(latency) = &mut form.latency {
             latency.certainty = Certainty::AtLeast("data pass the device's DMA engine");
         }

@@ -1,6 +1,6 @@
 //! Keys of a device's DMA engine.
 
-use crate::config::section::section;
+use crate::config::section::{any, section};
 use crate::config::spans::{LONGEST, ZERO};
 use crate::time::Span;
 
@@ -17,6 +17,8 @@ section! {
         piece_ns => piece: Span = ZERO, ZERO..=LONGEST;
         /// Bytes of a piece: what the engine moves at once between the link and the device's own memory
         piece_bytes => piece_bytes: u32 = 64, [8, 16, 32, 64, 128, 256, 512];
+        /// Whether the pieces of both directions are moved at once, rather than in turns
+        full_duplex => full_duplex: bool = false, any();
         /// Words of the device's own memory: a transfer from host memory that ends within one costs a further piece, as the word has to be read first
         word_bytes => word_bytes: u32 = 1, [1, 2, 4, 8, 16, 32, 64];
         /// Time to fetch data from the device's own memory before they go to host memory; those of other transfers are fetched meanwhile
@@ -31,6 +33,11 @@ section! {
 }
 
 impl Dma {
+    /// Whether anything is moved in turns.
+    pub fn takes_turns(&self) -> bool {
+        [self.from_host, self.to_host, self.piece].iter().any(|time| !time.is_zero())
+    }
+
     /// Whether there is an engine at all: anything that costs or limits.
     pub fn is_there(&self) -> bool {
         let times = [self.descriptor, self.from_host, self.to_host, self.piece, self.fetch];

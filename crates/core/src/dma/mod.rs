@@ -21,6 +21,8 @@ use crate::problem::{Problem, Problems};
 use machine::Machine;
 pub use options::sizes;
 
+/// Sections of a description that have a part in it.
+pub const SECTIONS: [&str; 4] = ["link", "dma", "host", "root_complex"];
 /// Lines at whose multiples transfers begin.
 const LINE_BYTES: u32 = 64;
 /// Largest transfer.

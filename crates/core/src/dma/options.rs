@@ -12,7 +12,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("window", "bytes, as in 8k or 64m"),
     ("outstanding", "a number of transfers"),
     ("transfers", "a number of transfers"),
-    ("direct", "true or false"),
+    ("direct", "on or off"),
     ("cache", "warm, cold, device-written"),
     ("node", "local, remote"),
     ("iommu", "on or off"),
@@ -51,7 +51,7 @@ impl Question {
             "window" => self.window_bytes = bytes(value)?,
             "outstanding" => self.outstanding = value.parse().ok()?,
             "transfers" => self.transfers = value.parse().ok()?,
-            "direct" => self.direct = value.parse().ok()?,
+            "direct" => self.direct = switch(value)?,
             "cache" => self.cache = Some(Cache::of(value)?),
             "node" => self.node = Some(Node::of(value)?),
             _ => self.iommu = Some(switch(value)?),
@@ -60,11 +60,11 @@ impl Question {
     }
 }
 
-/// `on` or `off`.
+/// `on` or `off`; plans give the numbers 1 and 0 for true and false.
 fn switch(value: &str) -> Option<bool> {
     match value {
-        "on" | "true" => Some(true),
-        "off" | "false" => Some(false),
+        "on" | "true" | "1" => Some(true),
+        "off" | "false" | "0" => Some(false),
         _ => None,
     }
 }

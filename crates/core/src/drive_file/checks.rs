@@ -36,6 +36,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         completion_size,
         refresh,
         pieces,
+        turns,
         dma_requests,
     ];
     let between_sections = checks.iter().filter_map(|check| check(drive));
@@ -242,6 +243,16 @@ fn pieces(drive: &Drive) -> Option<Broken> {
         &["dma.piece_ns", "dma.piece_bytes", "dma.word_bytes"],
         format!("dma.piece_bytes is {} and dma.word_bytes {} with dma.piece_ns 0", dma.piece_bytes, dma.word_bytes),
         String::from("dma.piece_ns above 0"),
+    )
+}
+
+/// What costs nothing needs no turns.
+fn turns(drive: &Drive) -> Option<Broken> {
+    Broken::when(
+        drive.dma.full_duplex && !drive.dma.takes_turns(),
+        &["dma.full_duplex", "dma.piece_ns", "dma.from_host_ns", "dma.to_host_ns"],
+        String::from("dma.full_duplex is true where nothing is moved in turns"),
+        String::from("dma.piece_ns, dma.from_host_ns or dma.to_host_ns above 0"),
     )
 }
 

@@ -69,8 +69,8 @@ pub struct DmaEngine {
     request_bytes: u32,
     /// Requests that may be made beside those under way.
     requests_free: u32,
-    /// When the part that moves pieces, one transfer at a time, is free.
-    free_at: Time,
+    /// When the part that moves pieces, one transfer at a time, is free, by direction; of one part the first counts.
+    free_at: [Time; 2],
     known: Vec<Known>,
     transfers: Table<Transfer>,
     wanted: VecDeque<Wanted>,
@@ -101,7 +101,7 @@ impl DmaEngine {
                 bytes => bytes.min(link.max_read_request_bytes),
             },
             requests_free: if config.requests == 0 { u32::MAX } else { config.requests.into() },
-            free_at: Time::ZERO,
+            free_at: [Time::ZERO; 2],
             known: Vec::new(),
             transfers: Table::default(),
             wanted: VecDeque::new(),
@@ -154,7 +154,7 @@ impl DmaEngine {
         let is_partial = !bytes.is_multiple_of(self.config.word_bytes);
         let moved =
             self.config.from_host + self.pieces(bytes) + if is_partial { self.config.piece } else { Span::ZERO };
-        let started = self.occupy(now, moved);
+        let started = self.occupy(now, Direction::Down, moved);
         self.enter(id, Step::Store, transfer, started + moved.max(self.storing(bytes)), ends);
     }
 
@@ -168,9 +168,10 @@ impl DmaEngine {
     }
 
     /// Keep the part that moves pieces for so long: from when on.
-    fn occupy(&mut self, now: Time, time: Span) -> Time {
-        let started = now.max(self.free_at);
-        self.free_at = started + time;
+    fn occupy(&mut self, now: Time, direction: Direction, time: Span) -> Time {
+        let part = if self.config.full_duplex { direction as usize } else { 0 };
+        let started = now.max(self.free_at[part]);
+        self.free_at[part] = started + time;
         started
     }
 
@@ -190,7 +191,7 @@ impl DmaEngine {
         let Packet { bytes, chunk_bytes, .. } = ends.bursts[id].packet;
         let whole = self.config.to_host + self.pieces(bytes);
         let first = self.config.to_host + self.pieces(bytes.min(chunk_bytes));
-        let started = self.occupy(now, whole);
+        let started = self.occupy(now, Direction::Up, whole);
         let flows = ends.lanes.stream_start(bytes, chunk_bytes.max(1), started + first, started + whole);
         self.enter(id, Step::Move, 0, flows, ends);
     }

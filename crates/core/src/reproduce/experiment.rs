@@ -1,8 +1,9 @@
 //! The experiments of one paper: drives and jobs ready to run, as they are or with constants moved.
 
 use super::{Facts, Reproduction, Row, RunSpec};
+use crate::dma::{Question, SECTIONS};
 use crate::drive::Drive;
-use crate::drive_file::{Described, Override, no_files};
+use crate::drive_file::{Described, Override, no_files, shipped};
 use crate::engine::simulation::Simulation;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems, all};
@@ -14,7 +15,14 @@ use crate::workload::{Job, fio};
 pub struct Run {
     spec: RunSpec,
     pub drive: Drive,
-    jobs: Vec<Job>,
+    asked: Asked,
+}
+
+/// What a run asks of its drive.
+#[derive(Clone, Debug)]
+enum Asked {
+    Jobs(Vec<Job>),
+    Transfers(Question),
 }
 
 /// A reproduction with all its runs.
@@ -30,14 +38,29 @@ impl Run {
     fn prepare(spec: &RunSpec, moved: &[Override]) -> Result<Run, Problems> {
         let mut overrides = all(spec.set.iter().map(|text| Override::parse(text).map_err(Problems::from)))?;
         overrides.extend_from_slice(moved);
-        let drive = Described::shipped(&spec.drive, &overrides, no_files)?.into_drive();
+        match &spec.transfers {
+            Some(options) => Run::of_transfers(spec, options, &overrides),
+            None => Run::of_jobs(spec, &overrides),
+        }
+    }
+
+    fn of_jobs(spec: &RunSpec, overrides: &[Override]) -> Result<Run, Problems> {
+        let drive = Described::shipped(&spec.drive, overrides, no_files)?.into_drive();
         let mut jobs = Vec::new();
         for job in [Some(&spec.job), spec.beside.as_ref()].into_iter().flatten() {
             let options: Vec<(&str, &str)> = job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             jobs.extend(fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?);
         }
         Simulation::check(&drive, &jobs)?;
-        Ok(Run { spec: spec.clone(), drive, jobs })
+        Ok(Run { spec: spec.clone(), drive, asked: Asked::Jobs(jobs) })
+    }
+
+    fn of_transfers(spec: &RunSpec, options: &[(String, String)], overrides: &[Override]) -> Result<Run, Problems> {
+        let shipped = shipped::find_device(&spec.drive).ok_or_else(|| shipped::unknown_device(&spec.drive))?;
+        let device = Drive::device_from_toml(shipped.file, shipped.text, overrides)?;
+        let question = Question::from_options(options)?;
+        question.check(&device)?;
+        Ok(Run { spec: spec.clone(), drive: question.applied(&device), asked: Asked::Transfers(question) })
     }
 
     /// The same run with constants moved.
@@ -48,12 +71,27 @@ impl Run {
         Run::prepare(&self.spec, overrides)
     }
 
-    /// Its simulation, which has not begun.
+    /// What it gives; `finish` runs a simulation to its end.
     ///
     /// # Panics
     /// Not for a run that was prepared, since that has been checked.
-    pub fn simulation(&self) -> Simulation {
-        Simulation::new(&self.drive, &self.jobs, self.spec.seed).expect("checked when it was prepared")
+    pub fn outcome(&self, finish: impl FnOnce(Simulation) -> Outcome) -> Outcome {
+        let seed = self.spec.seed;
+        match &self.asked {
+            Asked::Jobs(jobs) => {
+                finish(Simulation::new(&self.drive, jobs, seed).expect("checked when it was prepared"))
+            }
+            Asked::Transfers(question) => question.ask(&self.drive, seed).expect("checked when it was prepared"),
+        }
+    }
+
+    /// What a judgement needs to know of its drive: of one that is asked for transfers alone, what has a part in them.
+    fn facts(&self) -> Facts {
+        let mut facts = Facts::from(&self.drive);
+        if matches!(self.asked, Asked::Transfers(_)) {
+            facts.doubts.retain(|(_, key)| key.split_once('.').is_some_and(|(section, _)| SECTIONS.contains(&section)));
+        }
+        facts
     }
 }
 
@@ -69,7 +107,7 @@ impl Experiments {
             Run::prepare(spec, &[]).map_err(|problems| Problems(problems.0.iter().map(placed).collect()))
         });
         let runs = all(runs)?;
-        let facts: Vec<Facts> = runs.iter().map(|run| Facts::from(&run.drive)).collect();
+        let facts: Vec<Facts> = runs.iter().map(Run::facts).collect();
         reproduction.check(&facts)?;
         Ok(Experiments { reproduction, runs, facts })
     }
@@ -107,7 +145,7 @@ impl Experiments {
                 true => None,
                 false => {
                     let run = run.moved(&overrides)?;
-                    Some((finish(run.simulation()), Facts::from(&run.drive)))
+                    Some((run.outcome(&finish), run.facts()))
                 }
             });
         }

@@ -12,6 +12,12 @@
 //! beside = { bs = "512k" }                   # a second job at the same time, in the same terms
 //! sweep = { key = "job.bs", values = [512, 4096] }
 //!
+//! [[experiment]]
+//! name = "reads"
+//! drive = "nfp6000-gen3-x8"                  # a device or drive
+//! transfers = { op = "read", outstanding = 64 }   # in place of a job: what `phaselink dma` takes
+//! sweep = { key = "transfers.size", values = [64, 256] }
+//!
 //! [[row]]
 //! id = "DCX-512-lat"                         # of expected.csv
 //! value = "at(sizes.mean_ns, 512)"           # an expression
@@ -20,7 +26,7 @@
 //! ```
 //!
 //! A sweep makes every quantity of its experiment a series. It varies a key of the drive, or a fio
-//! option as `job.OPTION`.
+//! option as `job.OPTION`, or one of `phaselink dma` as `transfers.OPTION`.
 
 use super::expression::{Expression, Mistake, parse};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
@@ -41,6 +47,8 @@ pub struct RunSpec {
     pub job: Vec<(String, String)>,
     /// Those of a second job that runs beside it, if there is one.
     pub beside: Option<Vec<(String, String)>>,
+    /// What is asked in place of jobs: transfers between a device and host memory ([`crate::dma`]).
+    pub transfers: Option<Vec<(String, String)>>,
     pub seed: u64,
 }
 
@@ -119,12 +127,18 @@ impl PlanReader<'_> {
 
     fn experiment(&mut self, entry: (&Place, &Table), defaults: &Defaults) {
         let (place, table) = entry;
-        self.refuse_others(table, &["name", "drive", "set", "job", "beside", "sweep", "seed"]);
+        self.refuse_others(table, &["name", "drive", "set", "job", "beside", "transfers", "sweep", "seed"]);
         let name = self.name(place, table);
+        let transfers = document::entry(table, "transfers").map(|_| self.job(table, "transfers"));
+        let inherited: &[_] = if transfers.is_some() { &[] } else { &defaults.job };
+        if transfers.is_some() && ["job", "beside"].iter().any(|key| document::entry(table, key).is_some()) {
+            self.refuse(place, "transfers with a job", "transfers, or a job and one beside it");
+        }
         let base = RunSpec {
             drive: self.required(place, table, "drive"),
             set: self.strings(table, "set").unwrap_or_default(),
-            job: overridden(&defaults.job, self.job(table, "job")),
+            job: overridden(inherited, self.job(table, "job")),
+            transfers,
             beside: document::entry(table, "beside").map(|_| overridden(&defaults.job, self.job(table, "beside"))),
             seed: self.seed(table).unwrap_or(defaults.seed),
         };
@@ -353,9 +367,11 @@ impl RunSpec {
     /// This run with one key of the drive, or one option of the job, at a swept value.
     fn with(&self, key: &str, text: &str) -> RunSpec {
         let mut spec = self.clone();
-        match key.strip_prefix("job.") {
-            Some(option) => set_option(&mut spec.job, option, text),
-            None => spec.set.push(format!("{key}={text}")),
+        let transfers = key.strip_prefix("transfers.").and_then(|option| Some((option, spec.transfers.as_mut()?)));
+        match (key.strip_prefix("job."), transfers) {
+            (Some(option), _) => set_option(&mut spec.job, option, text),
+            (_, Some((option, transfers))) => set_option(transfers, option, text),
+            (None, None) => spec.set.push(format!("{key}={text}")),
         }
         spec
     }
@@ -411,6 +427,7 @@ mod tests {
                 set: vec![String::from("link.lanes=8")],
                 job: pairs(&[("rw", "randread"), ("bs", "4k"), ("time_based", "1"), ("iodepth", "2")]),
                 beside: None,
+                transfers: None,
                 seed: 7,
             }]
         );
@@ -439,6 +456,18 @@ mod tests {
         assert_eq!(plan.runs[3].set, ["host.core_ghz=3"]);
         assert_eq!(plan.experiments[1].runs, [2, 3]);
         assert_eq!(plan.experiments[1].swept, Some(vec![2.0, 3.0]));
+    }
+
+    #[test]
+    fn transfers_take_the_place_of_a_job_and_are_swept_like_one() {
+        let head = "job = { rw = \"read\" }\n[[experiment]]\nname = \"a\"\ndrive = \"d\"\n";
+        let sweep = "sweep = { key = \"transfers.size\", values = [64, 128] }\n";
+        let plan = |rest: &str| plan(&format!("{head}transfers = {{ op = \"write\" }}\n{rest}"));
+        let runs = plan(sweep).unwrap().runs;
+        assert_eq!(runs[1].transfers, Some(pairs(&[("op", "write"), ("size", "128")])));
+        assert_eq!(runs[1].job, []);
+        let found = plan("job = { bs = 512 }\n").unwrap_err();
+        assert_eq!(found, ["plan.toml:2: transfers with a job; allowed: transfers, or a job and one beside it"]);
     }
 
     #[test]

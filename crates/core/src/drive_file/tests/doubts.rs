@@ -40,7 +40,7 @@ fn every_line_of_a_shipped_drive_that_admits_a_doubt_is_in_its_lists() {
 
 #[test]
 fn every_line_of_a_preset_that_admits_a_doubt_is_in_its_lists() {
-    for file in ["host", "link", "root_complex", "power", "media", "stack"] {
+    for file in ["host", "link", "dma", "root_complex", "power", "media", "stack"] {
         let path = format!("{}/presets/{file}.toml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         for (preset, key, word) in admissions(&text) {

@@ -2,6 +2,7 @@
 
 use crate::config::section::section;
 use crate::config::spans::{LONGEST, ZERO, ns};
+use crate::request::Op;
 use crate::time::Span;
 
 section! {
@@ -9,6 +10,8 @@ section! {
     pub struct Cxl ("cxl") {
         /// Lines of 64 bytes that a core may have under way at once: its fill buffers
         fill_buffers => fill_buffers: u16 = 16, 1..=256;
+        /// Lines that a core's prefetchers may have under way beside them: those of a read from its third line on, as two consecutive lines show a stream
+        prefetch_lines => prefetch_lines: u16 = 0, 0..=256;
         /// Processor time to issue the loads or stores of one line
         issue_ns => issue: Span = ns(1), ZERO..=LONGEST;
         /// Time of a message in the device, port and controller both ways, without buffer and memory
@@ -19,3 +22,14 @@ section! {
         buffer_units => buffer_units: u32 = 64, 1..=65536;
     }
 }
+
+impl Cxl {
+    /// Lines of a read or write of so many that a core may have under way at once.
+    pub fn lines_at_once(&self, op: Op, lines: u32) -> u32 {
+        let prefetched = op == Op::Read && lines > STREAM_LINES;
+        u32::from(self.fill_buffers) + if prefetched { self.prefetch_lines.into() } else { 0 }
+    }
+}
+
+/// Consecutive lines that a core has to load before its prefetchers follow (assumed: two misses).
+pub const STREAM_LINES: u32 = 2;

@@ -7,6 +7,7 @@ use crate::protocol::ports::Settled;
 use crate::request::Io;
 use std::collections::VecDeque;
 
+use super::config::STREAM_LINES;
 use super::{Flush, LINE_BYTES, Role};
 use crate::config::Acknowledge;
 use crate::ledger::Stage;
@@ -26,6 +27,8 @@ const BUFFER_BYTES: u64 = 1 << 32;
 struct Core {
     /// Numbers of its free fill buffers, counted over all cores.
     free: Vec<u32>,
+    /// The same of the places of its prefetchers.
+    ahead: Vec<u32>,
     /// Lines that wait for one.
     waiting: VecDeque<RequestId>,
 }
@@ -37,6 +40,7 @@ pub struct Driver {
     /// The line in each fill buffer.
     lines: Vec<Option<RequestId>>,
     fill_buffers: u32,
+    prefetch_lines: u32,
     issue: Span,
     /// Whether a write ends with a flush.
     flushes: bool,
@@ -50,15 +54,22 @@ impl Driver {
     /// Cores with all fill buffers free.
     pub fn new(drive: &Drive, shared: &mut Shared) -> Driver {
         let (cores, fill_buffers) = (u32::from(drive.host.cores), u32::from(drive.cxl.fill_buffers));
-        let lines = cores * fill_buffers;
-        let core = |number| Core {
-            free: (number * fill_buffers..(number + 1) * fill_buffers).rev().collect(),
-            waiting: VecDeque::new(),
+        let prefetch_lines = u32::from(drive.cxl.prefetch_lines);
+        let places = fill_buffers + prefetch_lines;
+        let lines = cores * places;
+        let core = |number| {
+            let first_ahead = number * places + fill_buffers;
+            Core {
+                free: (number * places..first_ahead).rev().collect(),
+                ahead: (first_ahead..(number + 1) * places).rev().collect(),
+                waiting: VecDeque::new(),
+            }
         };
         Driver {
             cores: (0..cores).map(core).collect(),
             lines: vec![None; lines as usize],
             fill_buffers,
+            prefetch_lines,
             issue: drive.cxl.issue.scale(drive.host.nominal_ghz / drive.host.core_ghz),
             flushes: drive.media.acknowledge == Acknowledge::Late,
             buffers: shared.memory.reserve(1 << 60),
@@ -80,14 +91,13 @@ impl Driver {
         shared.requests[line].buffer = buffer + (io.offset - start);
     }
 
-    /// Send the next line of a core, if it finds a fill buffer.
+    /// Send the next line of a core, if it finds a fill buffer, or a prefetcher asks for it.
     fn issue(&mut self, core: usize, link: &mut Link, shared: &mut Shared) {
-        let Core { free, waiting } = &mut self.cores[core];
-        if waiting.is_empty() {
-            return;
-        }
-        let Some(place) = free.pop() else { return };
-        let line = waiting.pop_front().expect("a line waits");
+        let Core { free, ahead, waiting } = &mut self.cores[core];
+        let Some(&line) = waiting.front() else { return };
+        let place = free.pop().or_else(|| if is_in_stream(line, shared) { ahead.pop() } else { None });
+        let Some(place) = place else { return };
+        waiting.pop_front();
         self.send(line, place, link, shared);
     }
 
@@ -146,14 +156,25 @@ impl halves::Driver for Driver {
             true => flush(line, link, shared),
             false => complete(line, shared),
         }
-        let core = (place / self.fill_buffers) as usize;
-        self.cores[core].free.push(place);
-        self.issue(core, link, shared);
+        let places = self.fill_buffers + self.prefetch_lines;
+        let core = &mut self.cores[(place / places) as usize];
+        match place % places < self.fill_buffers {
+            true => core.free.push(place),
+            false => core.ahead.push(place),
+        }
+        self.issue((place / places) as usize, link, shared);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         vec![("loads", self.loads), ("stores", self.stores)]
     }
+}
+
+/// Whether a line is loaded behind others that show a stream.
+fn is_in_stream(line: RequestId, shared: &Shared) -> bool {
+    let Request { io, parent, .. } = shared.requests[line];
+    let start = shared.requests[parent.unwrap_or(line)].io.offset;
+    io.op == Op::Read && io.offset - start >= u64::from(STREAM_LINES * LINE_BYTES)
 }
 
 /// Whether all other lines of a line's request are done.

@@ -61,7 +61,8 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let times = f64::from(lines(class.bytes));
     parts.demand_burst(&mut demands, &message(parts, class.op), times);
     parts.demand_burst(&mut demands, &answer(parts, class.op), times);
-    let cores = workload.threads.min(parts.drive.host.cores.into()) * u32::from(parts.drive.cxl.fill_buffers);
+    let at_once = parts.drive.cxl.lines_at_once(class.op, lines(class.bytes));
+    let cores = workload.threads.min(parts.drive.host.cores.into()) * at_once;
     demands.add("fill buffers", f64::from(cores), line_least(parts, class.op), times);
     demands.add_share(&demand_media(parts, workload, class), 1.0);
     demands
@@ -144,7 +145,8 @@ impl Doubt {
 
 fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<Doubt> {
     let access = parts.access(workload, class);
-    let at_once = lines(class.bytes).min(parts.drive.cxl.fill_buffers.into()) * LINE_BYTES;
+    let lines = lines(class.bytes);
+    let at_once = lines.min(parts.drive.cxl.lines_at_once(class.op, lines)) * LINE_BYTES;
     let starved = class.op == Op::Write
         && !parts.flows(&Packet { chunk_bytes: LINE_BYTES, ..parts.write(Direction::Down, at_once) }, 0);
     let units = class.bytes.div_ceil(parts.drive.cxl.unit_bytes) + 1;
@@ -244,7 +246,8 @@ impl<'a> Lines<'a> {
     /// All lines of `bytes` from `offset` on, charged as the last of them that is answered.
     fn run(mut self, offset: u64, bytes: u32, ledger: &mut Ledger) {
         let mut offsets = (0..u64::from(lines(bytes))).map(|line| offset + line * u64::from(LINE_BYTES));
-        for offset in offsets.by_ref().take(self.parts.drive.cxl.fill_buffers.into()) {
+        let at_once = self.parts.drive.cxl.lines_at_once(self.op, lines(bytes));
+        for offset in offsets.by_ref().take(at_once as usize) {
             self.send(ledger.cursor(), offset);
         }
         while let Some(Reverse((ready_at, place))) = self.ready.pop() {

@@ -88,7 +88,13 @@ impl Protocol for Cxl {
             String::from("interface is \"cxl\" with a DMA engine"),
             String::from("no section [dma]: the processor loads and stores"),
         );
-        sleeps.into_iter().chain(engine).collect()
+        let stream = Broken::when(
+            self.prefetch_lines > 0 && u32::from(self.fill_buffers) < config::STREAM_LINES,
+            &["cxl.prefetch_lines", "cxl.fill_buffers"],
+            format!("cxl.prefetch_lines is {} with cxl.fill_buffers {}", self.prefetch_lines, self.fill_buffers),
+            format!("cxl.fill_buffers of {} at least: so many lines show a stream", config::STREAM_LINES),
+        );
+        sleeps.into_iter().chain(engine).chain(stream).collect()
     }
 
     fn waiting(&self, _drive: &Drive) -> Option<String> {
