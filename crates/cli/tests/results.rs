@@ -41,6 +41,13 @@ fn the_sector_code_as_json_counts_every_damaged_sector_and_bears_out_its_target(
 }
 
 #[test]
+fn a_set_of_drives_is_compared_by_its_name() {
+    let document = document("compare 2018 nvme --ios 100 --bs 4k --iodepth 1 --numjobs 1 --json");
+    let drives = document["phaselink"]["drives"].as_array().or(document["drives"].as_array()).expect("drives");
+    assert_eq!(drives.len(), 4, "{drives:?}");
+}
+
+#[test]
 fn no_line_of_a_comparison_is_wider_than_120_columns() {
     let page = printed("compare --ios 200 --bs 512,4k,1m --numjobs 1,8");
     assert!(page.lines().all(|line| line.chars().count() <= 120), "{page}");
@@ -358,7 +365,7 @@ fn a_timeline_holds_as_many_requests_as_are_asked_for() {
 
 #[test]
 fn papers_are_listed() {
-    let papers = "capi-pcm-openpower\ndc-express-fast14\nmoneta-talk-2011\nnvme-model-nvmsa16\npss-ibm-nvmw14\n";
+    let papers = "capi-pcm-openpower\ndc-express-fast14\nmodern\nmoneta-talk-2011\nnvme-model-nvmsa16\npss-ibm-nvmw14\n";
     assert_eq!(printed("reproduce --list"), papers);
 }
 

@@ -34,7 +34,7 @@ const EXAMPLES: &str = include_str!("../../help/compare.txt");
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Drive files, or names of shipped drives
+    /// Drive files, names of shipped drives, or of sets of them: 2012, 2018, 2026
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
     /// Seed of everything random
@@ -97,13 +97,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 impl Arguments {
     fn resolve(&self) -> Result<Comparison, Problems> {
         let overrides = self.flags.resolve()?;
-        let described = match self.drives.is_empty() {
-            true => {
-                let names: Vec<String> = shipped::set(SET_DEFAULT).into_iter().map(String::from).collect();
-                input::drives(&names, &overrides)?
-            }
-            false => input::drives(&self.drives, &overrides)?,
-        };
+        let described = input::drives(&self.names(), &overrides)?;
         let drives: Vec<Drive> = described.iter().map(|described| described.drive().clone()).collect();
         Ok(Comparison {
             lines: self.points.resolve(&drives, self.precision.map(|_| precision::IOS_MAX))?,
@@ -115,6 +109,18 @@ impl Arguments {
             seed: self.seed,
             set: self.flags.texts(),
         })
+    }
+}
+
+impl Arguments {
+    /// The drives to compare: those of sets in the place of the sets' names.
+    fn names(&self) -> Vec<String> {
+        let of_set = |name: &str| -> Vec<String> { shipped::set(name).into_iter().map(String::from).collect() };
+        if self.drives.is_empty() {
+            return of_set(SET_DEFAULT);
+        }
+        let named = |name: &String| Some(of_set(name)).filter(|set| !set.is_empty()).unwrap_or(vec![name.clone()]);
+        self.drives.iter().flat_map(named).collect()
     }
 }
 

@@ -39,7 +39,7 @@ generation = 12x
         expect![[r#"
             drive.toml:1: interface is 'nvm', did you mean nvme?; allowed: nvme, dc-express, moneta, pss, capi, cxl, ramdisk
             drive.toml:2: unknown key sumary, did you mean summary?
-            drive.toml:5: media.preset is 'pcm-lpddr2', did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, pcm-moneta, pcm-onyx, dram, nand-slc, nand-mlc, nvm-model-block, nvm-model-dram, disk-raid, ssd-raid, fusion-io, tlc-96-layer, tlc-128-layer, tlc-112-layer, xl-flash, 3d-xpoint
+            drive.toml:5: media.preset is 'pcm-lpddr2', did you mean pcm-lpddr2-nvm?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, pcm-moneta, pcm-onyx, dram, ddr4-2400-x4, nand-slc, nand-mlc, nvm-model-block, nvm-model-dram, disk-raid, ssd-raid, fusion-io, tlc-96-layer, tlc-128-layer, tlc-112-layer, xl-flash, 3d-xpoint
             drive.toml:6: media.read_ns is -1; allowed: number from 0 to 100_000_000_000 ns
             drive.toml:7: duplicate key, at `read_ns`
             drive.toml:8: media.channels is 'two'; allowed: whole number from 1 to 1024
@@ -110,7 +110,7 @@ cores = 1
 ",
         expect![[r#"
             drive.toml:1: media is 3; allowed: a section [media]
-            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: capi, capi-pcm-legacy, capi-pcm-next, cxl, cxl-pcm-legacy, cxl-pcm-next, dc-express, dc-express-block, disk-raid, dram-card, fusion-io, moneta, moneta-4x, moneta-block, nvm-model-block, nvm-model-dram, nvme, nvme-polled, nvme-ssd-gen3, onyx, optane-p4800x, optane-p5800x, pcie-pcm-legacy, pcie-pcm-next, pss, pss-4-cards, pss-block, ramdisk, ssd-raid, tlc-gen3, tlc-gen4, tlc-gen5, xl-flash
+            drive.toml:2: preset is 'nvm', did you mean nvme?; allowed: capi, capi-pcm-legacy, capi-pcm-next, cxl, cxl-memory-gen5, cxl-pcm-legacy, cxl-pcm-next, dc-express, dc-express-block, disk-raid, dram-card, fusion-io, moneta, moneta-4x, moneta-block, nvm-model-block, nvm-model-dram, nvme, nvme-polled, nvme-ssd-gen3, onyx, optane-p4800x, optane-p5800x, pcie-pcm-legacy, pcie-pcm-next, pss, pss-4-cards, pss-block, ramdisk, ssd-raid, tlc-gen3, tlc-gen4, tlc-gen5, xl-flash
             drive.toml:3: fitted is 1; allowed: tables [[fitted]] with the keys key, why, low and high, or instead
             drive.toml:5: stack.stages holds 1; allowed: tables
             drive.toml:5: stack.stages.name is 2; allowed: text in quotes, a line of at most 1000 characters
@@ -244,7 +244,7 @@ fn overrides_are_checked_like_files_and_named_as_they_were_given() {
     expect![[r#"
         drive.toml:3: unknown key x in [media]; allowed: technology, capacity_mib, channels, banks_per_channel, stripe_bytes, read_ns, command_ns, bus_bytes_per_ns, program_ns, program_bytes, acknowledge, chip_bytes, spare_chips, buses_per_channel, bus_bits_per_clock, command_clocks, dummy_clocks, reset_ns, set_ns, program_group_cells, data_pattern, write_difference, difference_ratio, ecc_decode_ns, housekeeping_interval_us, housekeeping_us, wear_levelling, wear_line_bytes, wear_regions_per_bank, gap_write_interval, endurance_cycles, planes, plane_reads, block_pages, read_centre_ns, read_upper_ns, erase_ns, suspend_ns, read_pj_per_bit, write_pj_per_bit
         --set media.read_ns=-300: media.read_ns is -300; allowed: number from 0 to 100_000_000_000 ns
-        --set media.preset=pcm: media.preset is pcm, did you mean pcm-p5q?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, pcm-moneta, pcm-onyx, dram, nand-slc, nand-mlc, nvm-model-block, nvm-model-dram, disk-raid, ssd-raid, fusion-io, tlc-96-layer, tlc-128-layer, tlc-112-layer, xl-flash, 3d-xpoint
+        --set media.preset=pcm: media.preset is pcm, did you mean pcm-p5q?; allowed: pcm-lpddr2-nvm, pcm-ddr3-next, pcm-p5q, pcm-p5q-card, pcm-p5q-channel, pcm-next-generation, pcm-moneta, pcm-onyx, dram, ddr4-2400-x4, nand-slc, nand-mlc, nvm-model-block, nvm-model-dram, disk-raid, ssd-raid, fusion-io, tlc-96-layer, tlc-128-layer, tlc-112-layer, xl-flash, 3d-xpoint
         --set read_ns=3: unknown key read_ns, did you mean media.read_ns?
         --set nvme.parse=3: unknown key parse in [nvme], did you mean parse_ns?
         --set nvme.queue_entries=4: nvme.fetch_entries is 8 with nvme.queue_entries 4; allowed: nvme.fetch_entries up to nvme.queue_entries"#]]
