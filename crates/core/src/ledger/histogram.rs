@@ -8,10 +8,13 @@ const KEPT_BITS: u32 = 10;
 /// Classes of one doubling.
 const DOUBLING: usize = 1 << KEPT_BITS;
 
-/// How many values were counted in each class, up to the highest class that has any.
+/// How many values were counted in each class, of the doublings from the lowest to the highest that has any. The latencies
+/// of a run lie in few of them: a short run would otherwise spend most of its time on pages full of zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
-    counts: Vec<u64>,
+    /// The class of the first count; it begins a doubling.
+    first: usize,
+    counts: Box<[u64]>,
 }
 
 impl Histogram {
@@ -19,34 +22,52 @@ impl Histogram {
     #[inline]
     pub fn record(&mut self, value: u64) {
         let class = class(value);
-        match self.counts.get_mut(class) {
+        // A class below the first one wraps beyond the last.
+        match self.counts.get_mut(class.wrapping_sub(self.first)) {
             Some(count) => *count += 1,
             None => self.count_new(class),
         }
     }
 
-    /// The same for a class that there is no room for: make some, up to the end of the doubling that it is in.
+    /// The same for a class that there is no room for.
     #[cold]
     fn count_new(&mut self, class: usize) {
-        self.counts.resize((class + 1).next_multiple_of(DOUBLING), 0);
-        self.counts[class] = 1;
+        self.make_room(class, class + 1);
+        self.counts[class - self.first] += 1;
+    }
+
+    /// Make room for the classes from `first` to before `end`, in whole doublings.
+    fn make_room(&mut self, first: usize, end: usize) {
+        let first = first / DOUBLING * DOUBLING;
+        if self.counts.is_empty() {
+            self.first = first;
+        }
+        let below = self.first.saturating_sub(first);
+        self.first -= below;
+        let length = (end.next_multiple_of(DOUBLING) - self.first).max(below + self.counts.len());
+        if length > self.counts.len() {
+            let mut counts = vec![0; length];
+            counts[below..][..self.counts.len()].copy_from_slice(&self.counts);
+            self.counts = counts.into();
+        }
     }
 
     /// Count everything that `other` has counted.
     pub fn merge(&mut self, other: &Histogram) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
+        if other.counts.is_empty() {
+            return;
         }
-        for (count, others) in self.counts.iter_mut().zip(&other.counts) {
-            *count += others;
-        }
+        self.make_room(other.first, other.first + other.counts.len());
+        let own = &mut self.counts[other.first - self.first..];
+        own.iter_mut().zip(&*other.counts).for_each(|(count, others)| *count += others);
     }
 
     /// What was counted since this was as `earlier` is.
     pub fn without(&self, earlier: &Histogram) -> Histogram {
         let mut rest = self.clone();
-        for (count, before) in rest.counts.iter_mut().zip(&earlier.counts) {
-            *count -= before;
+        if !earlier.counts.is_empty() {
+            let own = &mut rest.counts[earlier.first - self.first..];
+            own.iter_mut().zip(&*earlier.counts).for_each(|(count, before)| *count -= before);
         }
         rest
     }
@@ -54,7 +75,7 @@ impl Histogram {
     /// Highest value of each class that has any, in rising order, and how many there are.
     pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let all = self.counts.iter().enumerate();
-        all.filter(|(_, count)| **count > 0).map(|(class, count)| (highest(class), *count))
+        all.filter(|(_, count)| **count > 0).map(|(place, count)| (highest(self.first + place), *count))
     }
 
     /// Highest value of the class in which the value of rank `rank` (from 1, by size) lies; none beyond the last.
@@ -95,6 +116,25 @@ mod tests {
             prop_assert!(value <= highest(class));
             prop_assert!(class == 0 || value > highest(class - 1));
             prop_assert!((highest(class) - value) / 1024 <= value / 1024 / 1024);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn values_are_counted_whatever_their_order(shifts in prop::collection::vec(0..64_u32, 1..8), cut in 0..8_usize) {
+            let values: Vec<u64> = shifts.iter().map(|shift| u64::MAX >> shift).collect();
+            let counted = |values: &[u64]| {
+                let mut histogram = Histogram::default();
+                values.iter().for_each(|value| histogram.record(*value));
+                histogram
+            };
+            let (head, tail) = values.split_at(cut.min(values.len()));
+            let (all, mut merged) = (counted(&values), counted(tail));
+            merged.merge(&counted(head));
+            prop_assert_eq!(&merged, &all);
+            let rest: Vec<(u64, u64)> = all.without(&counted(head)).classes().collect();
+            prop_assert_eq!(rest, counted(tail).classes().collect::<Vec<_>>());
+            prop_assert_eq!(all.classes().map(|(_, count)| count).sum::<u64>(), values.len() as u64);
         }
     }
 
