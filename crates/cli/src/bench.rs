@@ -47,7 +47,8 @@ pub fn command(arguments: Arguments) -> Result<Ending, Failure> {
     let file = arguments.json.iter().flatten().next().map(|path| output::Target::create("--json", path)).transpose()?;
     let stopped = interrupt::flag();
     let outcome = bench::run(&*target, &workload.jobs, arguments.seed, &stopped).map_err(unreachable)?;
-    let document = output::headed("bench", report::json(&outcome, json!({ "target": target.to_string() })));
+    let document = report::json(&outcome, json!({ "target": target.to_string() }));
+    let document = output::stamped(output::headed("bench", document));
     if let Some(file) = file {
         file.write(&output::json_text(&document))?;
     }

@@ -189,7 +189,7 @@ impl Arguments {
 
     fn document(&self, server: &Server, summary: &Summary) -> Value {
         let document = report::json(&summary.outcome, server.device.drive.resolved());
-        let mut document = output::headed("serve", document);
+        let mut document = output::stamped(output::headed("serve", document));
         document["phaselink"]["timing"] = server.timing.into();
         document["phaselink"]["errors"] = summary.tally.errors.into();
         if server.timing {

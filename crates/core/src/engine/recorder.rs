@@ -45,7 +45,7 @@ impl Recorder {
     /// Count the requests of a job; its number.
     pub fn add_job(&mut self, job: &Job) -> usize {
         let (name, iodepth, threads) = (job.name.clone(), job.iodepth, job.threads);
-        let outcome = JobOutcome { name, iodepth, threads, ..JobOutcome::default() };
+        let outcome = JobOutcome { name, iodepth, threads, options: job.options(), ..JobOutcome::default() };
         self.jobs.push(Counted { outcome, ramp_end: Time::ZERO + job.ramp_time, last: Time::ZERO });
         self.jobs.len() - 1
     }

@@ -37,6 +37,8 @@ pub struct JobOutcome {
     pub name: String,
     pub iodepth: u32,
     pub threads: u32,
+    /// fio's options that make the job, with their values; none of requests that no job has made.
+    pub options: Vec<(&'static str, String)>,
     pub read: DirectionOutcome,
     pub write: DirectionOutcome,
 }

@@ -53,12 +53,13 @@ pub(super) fn job(outcome: &Outcome, job: &JobOutcome) -> Value {
     })
 }
 
-fn options(job: &JobOutcome) -> Value {
-    json!({
-        "name": job.name,
-        "iodepth": job.iodepth.to_string(),
-        "numjobs": job.threads.to_string(),
-    })
+/// What fio was asked for, as texts; at least what every job has.
+fn options(job: &JobOutcome) -> Map<String, Value> {
+    let (iodepth, numjobs) = (job.iodepth.to_string(), job.threads.to_string());
+    let known = [("name", job.name.clone()), ("iodepth", iodepth), ("numjobs", numjobs)];
+    let given = job.options.iter().map(|(name, value)| (*name, value.clone()));
+    let known = known.into_iter().filter(|(name, _)| !job.options.iter().any(|(given, _)| given == name));
+    given.chain(known).map(|(name, value)| (String::from(name), Value::from(value))).collect()
 }
 
 /// fio samples rates every half second; the whole run is our one sample, hence the equal minima and maxima.
@@ -228,6 +229,13 @@ mod tests {
         assert_eq!(keys(&job["iodepth_submit"]), "0 4 8 16 32 64 >=64");
         assert_eq!(keys(&job["latency_ns"]), "2 4 10 20 50 100 250 500 750 1000");
         assert_eq!(keys(&job["latency_ms"]), "2 4 10 20 50 100 250 500 750 1000 2000 >=2000");
+    }
+
+    #[test]
+    fn options_are_texts_and_at_least_those_that_every_job_has() {
+        let options = &sample_job()["job options"];
+        assert_eq!(keys(options), "name rw bs iodepth numjobs");
+        assert_eq!([&options["name"], &options["iodepth"], &options["numjobs"]], ["rand & mix", "4", "2"]);
     }
 
     #[test]

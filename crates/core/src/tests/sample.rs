@@ -16,6 +16,7 @@ pub(crate) fn outcome() -> Outcome {
             name: "rand & mix".to_string(),
             iodepth: 4,
             threads: 2,
+            options: vec![("name", "rand & mix".to_string()), ("rw", "randrw".to_string()), ("bs", "4k".to_string())],
             read: reads(),
             write: writes(),
         }],

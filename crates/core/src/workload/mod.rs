@@ -18,6 +18,7 @@ pub mod generator;
 mod job_file;
 pub mod options;
 mod pace;
+mod spelt;
 pub mod trace;
 mod values;
 mod written;

@@ -132,6 +132,7 @@ fn job_outcome(place: usize, job: &Job, measured: &[(usize, Measured)]) -> JobOu
         name: job.name.clone(),
         iodepth: job.iodepth,
         threads: job.threads,
+        options: job.options(),
         read: sum.read.outcome(runtime),
         write: sum.write.outcome(runtime),
     }

@@ -1,0 +1,88 @@
+//! When something was measured, in the keys that fio has for it.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Map, Value};
+
+const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const DAY_S: u64 = 24 * 60 * 60;
+
+/// A document in fio's shape with `timestamp`, `timestamp_ms` and `time` of now behind its version. Simulated results have
+/// none of them: the same description gives the same bytes at any time.
+pub fn stamped(document: Value) -> Value {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    at(document, now)
+}
+
+fn at(document: Value, now: Duration) -> Value {
+    let Value::Object(keys) = document else { return document };
+    let stamps = [
+        ("timestamp", Value::from(now.as_secs())),
+        ("timestamp_ms", Value::from(now.as_millis() as u64)),
+        ("time", Value::from(date(now.as_secs()))),
+    ];
+    let mut stamped = Map::new();
+    for (place, (key, value)) in keys.into_iter().enumerate() {
+        stamped.insert(key, value);
+        if place == 0 {
+            stamped.extend(stamps.iter().map(|(key, value)| (String::from(*key), value.clone())));
+        }
+    }
+    Value::Object(stamped)
+}
+
+/// `Mon Nov 23 05:01:43 2026`, as C's asctime has it (C17, 7.27.3.1), in UTC.
+fn date(seconds: u64) -> String {
+    let (day, second) = (seconds / DAY_S, seconds % DAY_S);
+    let (mut year, mut rest) = (1970, day);
+    while rest >= days_of(year) {
+        rest -= days_of(year);
+        year += 1;
+    }
+    let mut month = 0;
+    while rest >= days_in(year, month) {
+        rest -= days_in(year, month);
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let (weekday, month) = (DAYS[(day % 7) as usize], MONTHS[month]);
+    format!("{weekday} {month} {:2} {hour:02}:{minute:02}:{second:02} {year}", rest + 1)
+}
+
+fn is_leap(year: u64) -> bool {
+    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+}
+
+fn days_of(year: u64) -> u64 {
+    365 + u64::from(is_leap(year))
+}
+
+fn days_in(year: u64, month: usize) -> u64 {
+    match month {
+        1 => 28 + u64::from(is_leap(year)),
+        3 | 5 | 8 | 10 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(date(0), "Thu Jan  1 00:00:00 1970");
+        assert_eq!(date(951_782_400), "Tue Feb 29 00:00:00 2000");
+        assert_eq!(date(1_795_410_103), "Mon Nov 23 05:01:43 2026");
+    }
+
+    #[test]
+    fn stamps_stand_behind_the_version() {
+        let document = at(json!({ "fio version": "x", "jobs": [] }), Duration::from_millis(1500));
+        let keys: Vec<&String> = document.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["fio version", "timestamp", "timestamp_ms", "time", "jobs"]);
+        assert_eq!((&document["timestamp"], &document["timestamp_ms"]), (&json!(1), &json!(1500)));
+    }
+}

@@ -1,0 +1,143 @@
+//! A job in fio's own options again, for results that tools of fio read.
+
+use super::{BlockShare, Distribution, Job, RateProcess};
+use crate::time::Span;
+
+impl Job {
+    /// The options that make this job, with their values, but those that say what fio does anyway; a replay has the name
+    /// of no trace. fio 3.33 prints them as `job options`.
+    pub fn options(&self) -> Vec<(&'static str, String)> {
+        let mut options = vec![("name", self.name.clone())];
+        options.extend(self.rw().map(|rw| ("rw", String::from(rw))));
+        options.extend(self.trace.is_none().then(|| self.blocks()));
+        options.extend([("iodepth", self.iodepth.to_string()), ("numjobs", self.threads.to_string())]);
+        options.extend(self.region());
+        options.extend(self.ends());
+        options.extend(self.pace());
+        options
+    }
+
+    /// One size for reads and writes, one for each, or shares of several.
+    fn blocks(&self) -> (&'static str, String) {
+        let (reads, writes) = (&self.read_blocks, &self.write_blocks);
+        match (&reads[..], &writes[..]) {
+            ([read], [write]) if read == write => ("bs", bytes(read.bytes.into())),
+            ([read], [write]) => ("bs", format!("{},{}", bytes(read.bytes.into()), bytes(write.bytes.into()))),
+            _ if reads == writes => ("bssplit", split(reads)),
+            _ => ("bssplit", format!("{},{}", split(reads), split(writes))),
+        }
+    }
+
+    /// Where it goes, and how.
+    fn region(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let mixed = self.read_percent > 0.0 && self.read_percent < 100.0;
+        let mixed = (mixed && self.trace.is_none()).then(|| ("rwmixread", self.read_percent.to_string()));
+        let distribution = match self.distribution {
+            Distribution::Uniform => None,
+            Distribution::Zipf(theta) => Some(format!("zipf:{theta}")),
+            Distribution::Pareto(power) => Some(format!("pareto:{power}")),
+            Distribution::Normal(percent) => Some(format!("normal:{percent}")),
+        };
+        let offset = (self.offset > 0).then(|| ("offset", bytes(self.offset)));
+        let size = self.size.map(|size| ("size", bytes(size)));
+        [mixed, distribution.map(|it| ("random_distribution", it)), offset, size].into_iter().flatten()
+    }
+
+    /// What ends it.
+    fn ends(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let io_size = self.io_bytes.filter(|io_bytes| Some(*io_bytes) != self.size);
+        let ramp = (!self.ramp_time.is_zero()).then(|| ("ramp_time", time(self.ramp_time)));
+        [
+            io_size.map(|size| ("io_size", bytes(size))),
+            self.ios.map(|ios| ("number_ios", ios.to_string())),
+            self.runtime.map(|runtime| ("runtime", time(runtime))),
+            self.time_based.then(|| ("time_based", String::from("1"))),
+            ramp,
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    /// How fast it asks.
+    fn pace(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let thinks = !self.thinktime.is_zero();
+        let rate = match (self.rate_iops_read, self.rate_iops_write) {
+            (None, None) => None,
+            (read, write) if read == write => read.map(|rate| rate.to_string()),
+            (read, write) => Some([read, write].map(|rate| rate.map_or(String::new(), |it| it.to_string())).join(",")),
+        };
+        let poisson = rate.is_some() && self.rate_process == RateProcess::Poisson;
+        [
+            thinks.then(|| ("thinktime", time(self.thinktime))),
+            (thinks && self.thinktime_blocks > 1).then(|| ("thinktime_blocks", self.thinktime_blocks.to_string())),
+            rate.map(|rate| ("rate_iops", rate)),
+            poisson.then(|| ("rate_process", String::from("poisson"))),
+        ]
+        .into_iter()
+        .flatten()
+    }
+}
+
+/// `4k`: in the largest unit of base 1024 that leaves no rest.
+fn bytes(bytes: u64) -> String {
+    let units = [("t", 40), ("g", 30), ("m", 20), ("k", 10)];
+    let unit = units.into_iter().find(|(_, bits)| bytes > 0 && bytes.trailing_zeros() >= *bits);
+    unit.map_or_else(|| bytes.to_string(), |(name, bits)| format!("{}{name}", bytes >> bits))
+}
+
+/// `4k/60:8k/40`
+fn split(blocks: &[BlockShare]) -> String {
+    let share = |block: &BlockShare| format!("{}/{}", bytes(block.bytes.into()), block.percent);
+    blocks.iter().map(share).collect::<Vec<_>>().join(":")
+}
+
+/// fio knows nothing below a microsecond.
+fn time(span: Span) -> String {
+    format!("{}us", span.as_ps().div_ceil(1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::drive::Drive;
+    use crate::workload::{Job, fio};
+
+    fn job(options: &[(&str, &str)]) -> Job {
+        let limits = Drive::shipped("nvme").unwrap().limits();
+        fio::from_flags(options).unwrap().resolve(&limits, &Default::default()).unwrap().remove(0)
+    }
+
+    #[test]
+    fn a_job_reads_back_from_its_own_options() {
+        for options in [
+            &[("rw", "randread"), ("bs", "4k"), ("number_ios", "100")][..],
+            &[("rw", "randrw"), ("rwmixread", "70"), ("bs", "4k,512"), ("size", "64m"), ("offset", "1m")],
+            &[
+                ("rw", "write"),
+                ("bssplit", "4k/60:8k/40"),
+                ("runtime", "10ms"),
+                ("time_based", "1"),
+                ("ramp_time", "1ms"),
+            ],
+            &[
+                ("rw", "randread"),
+                ("random_distribution", "zipf:1.2"),
+                ("iodepth", "8"),
+                ("numjobs", "3"),
+                ("io_size", "1g"),
+            ],
+            &[("rw", "rw"), ("rate_iops", "5k,1k"), ("rate_process", "poisson"), ("number_ios", "7")],
+            &[("rw", "read"), ("thinktime", "20us"), ("thinktime_blocks", "4"), ("iodepth", "4"), ("number_ios", "7")],
+        ] {
+            let job = job(options);
+            let own = job.options();
+            let again: Vec<(&str, &str)> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            assert_eq!(self::job(&again), job, "{own:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_spelt_as_people_write_them() {
+        let spelt = [512u64, 4096, 1 << 20, 1536, 3 << 30].map(super::bytes);
+        assert_eq!(spelt, ["512", "4k", "1m", "1536", "3g"]);
+    }
+}
