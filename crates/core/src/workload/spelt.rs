@@ -1,6 +1,6 @@
 //! A job in fio's own options again, for results that tools of fio read.
 
-use super::{BlockShare, Distribution, Job, RateProcess};
+use super::{Batch, BlockShare, Distribution, Job, RateProcess};
 use crate::time::Span;
 
 impl Job {
@@ -14,6 +14,7 @@ impl Job {
         options.extend(self.region());
         options.extend(self.ends());
         options.extend(self.pace());
+        options.extend(self.way());
         options
     }
 
@@ -78,6 +79,31 @@ impl Job {
     }
 }
 
+impl Job {
+    /// By which engine requests enter the host's software, and how many together.
+    fn way(&self) -> Vec<(&'static str, String)> {
+        let (way, batch, usual) = (&self.way, &self.batch, Batch::default());
+        let switches = [
+            ("hipri", way.switches.hipri),
+            ("fixedbufs", way.switches.fixedbufs),
+            ("registerfiles", way.switches.registerfiles),
+            ("nonvectored", way.switches.nonvectored),
+            ("sqthread_poll", way.switches.sqthread_poll),
+        ];
+        let numbers = [
+            ("sqthread_poll_cpu", way.poller_cpu),
+            ("iodepth_batch_submit", batch.submit),
+            ("iodepth_batch_complete_min", (batch.complete_min != usual.complete_min).then_some(batch.complete_min)),
+            ("iodepth_batch_complete_max", batch.complete_max),
+            ("iodepth_low", (batch.low != usual.low).then_some(batch.low)),
+        ];
+        let engine = way.engine.iter().map(|engine| ("ioengine", engine.clone()));
+        let switches = switches.into_iter().filter(|(_, on)| *on).map(|(name, _)| (name, String::from("1")));
+        let numbers = numbers.into_iter().filter_map(|(name, number)| Some((name, number?.to_string())));
+        engine.chain(switches).chain(numbers).collect()
+    }
+}
+
 /// `4k`: in the largest unit of base 1024 that leaves no rest.
 fn bytes(bytes: u64) -> String {
     let units = [("t", 40), ("g", 30), ("m", 20), ("k", 10)];
@@ -133,6 +159,17 @@ mod tests {
             let again: Vec<(&str, &str)> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
             assert_eq!(self::job(&again), job, "{own:?}");
         }
+    }
+
+    #[test]
+    fn a_way_and_a_batch_are_among_the_options() {
+        let mut job = job(&[("number_ios", "1")]);
+        job.way.engine = Some(String::from("io_uring"));
+        job.way.switches.hipri = true;
+        job.batch.submit = Some(8);
+        let own = job.options();
+        let own: Vec<(&str, &str)> = own.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        assert_eq!(own[own.len() - 3..], [("ioengine", "io_uring"), ("hipri", "1"), ("iodepth_batch_submit", "8")]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ from ._native import VERSION as __version__
 from ._native import InputError
 from ._reproduce import Reproduction, papers, reproduce
 from ._results import Comparison, Prediction, Result, Steps
+from ._search import Optimum, optimize
 from ._sweep import Sweep, figures, sweep
 from ._verbs import compare, connect, predict, run, trace
 
@@ -27,6 +28,7 @@ __all__ = [
     "Comparison",
     "Drive",
     "InputError",
+    "Optimum",
     "Prediction",
     "Preset",
     "RayExecutor",
@@ -40,6 +42,7 @@ __all__ = [
     "drives",
     "figures",
     "load",
+    "optimize",
     "papers",
     "predict",
     "presets",
