@@ -194,6 +194,7 @@ impl<'a> Machine<'a> {
         let runtime = now.since(self.counted_from);
         (self.read.runtime, self.write.runtime) = (runtime, runtime);
         let job = JobOutcome {
+            options: Vec::new(),
             name: String::from(self.question.op.word()),
             iodepth: self.question.outstanding,
             threads: 1,
