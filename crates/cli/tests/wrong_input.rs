@@ -246,7 +246,7 @@ fn an_unknown_paper_lists_the_known_ones() {
     assert_eq!(
         errors("reproduce x"),
         [
-            "command line: there is no paper `x`; allowed: capi-pcm-openpower, dc-express-fast14, moneta-talk-2011, nvme-model-nvmsa16, pss-ibm-nvmw14"
+            "command line: there is no paper `x`; allowed: capi-pcm-openpower, dc-express-fast14, modern, moneta-talk-2011, nvme-model-nvmsa16, pss-ibm-nvmw14"
         ]
     );
 }
@@ -255,7 +255,7 @@ fn an_unknown_paper_lists_the_known_ones() {
 fn no_arguments_print_the_help_and_exit_with_2() {
     let ran = phaselink("");
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains("Usage: phaselink <COMMAND>"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Usage: phaselink [OPTIONS] <COMMAND>"), "{}", ran.stderr);
 }
 
 #[test]

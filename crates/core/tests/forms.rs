@@ -19,11 +19,16 @@ fn figures(outcome: &Outcome) -> &DirectionOutcome {
     outcome.jobs[0].directions().next().expect("requests were counted").1
 }
 
-/// Whether an exact prediction is met stage by stage; any other is never undercut.
+/// Whether an exact prediction is met stage by stage. None is undercut, but where a request's place in stripes and program
+/// units decides: then by less than 1 %, since pieces that fill a unit together move while another unit is programmed.
 fn held_to(drive: &Drive, job: &str, latency: &Latency) -> Result<bool, TestCaseError> {
     let (outcome, total) = (run(drive, job), latency.stages.total());
     let found = figures(&outcome);
-    prop_assert!(latency.least <= total && found.total.min() >= total, "{} of {total}, {latency:?}", found.total.min());
+    let bound = match latency.certainty {
+        Certainty::AtLeast(_) => latency.least.min(total) * 99 / 100,
+        _ => total,
+    };
+    prop_assert!(latency.least <= total && found.total.min() >= bound, "{} of {total}, {latency:?}", found.total.min());
     let is_told = match latency.certainty {
         Certainty::Exact => true,
         // The card has had no occasion to read ahead.
