@@ -30,7 +30,7 @@ help:
 build:
 	cargo build --profile dist
 
-test: format-check lint unit explorer-quick
+test: format-check lint unit
 
 # rustfmt and clippy are separate components of the toolchain, and may be missing: with CI=true, that is a failure.
 format-check:

@@ -3,7 +3,7 @@
 #
 #   explorer.sh build   write target/explorer.html
 #   explorer.sh test    compare the figures of the module with the program's, in node; and the page in Chromium, if it is there
-#   explorer.sh quick   the same with a program that is not optimised: part of `make test`
+#   explorer.sh quick   the same with a program that is not optimised
 #
 # What is missing for it is said; with CI=true that is a failure.
 set -eu
