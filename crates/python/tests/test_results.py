@@ -120,8 +120,14 @@ except KeyboardInterrupt:
     ],
 )
 def test_ctrl_c_ends_what_runs_soon(call):
-    python = subprocess.Popen([sys.executable, "-c", INTERRUPTED.format(call=call)], stdout=subprocess.PIPE, text=True)
-    assert python.stdout.readline() == "ready\n"
-    time.sleep(0.5)
-    python.send_signal(signal.SIGINT)
-    assert python.communicate(timeout=30)[0] == "interrupted\n"
+    # Whoever starts the tests in the background may have it ignored, and Python then leaves it so.
+    listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code = listening + INTERRUPTED.format(call=call)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as python:
+        try:
+            assert python.stdout.readline() == "ready\n"
+            time.sleep(0.5)
+            python.send_signal(signal.SIGINT)
+            assert python.communicate(timeout=30)[0] == "interrupted\n"
+        finally:
+            python.kill()
