@@ -1,10 +1,14 @@
 //! Rows of `presets/<section>.toml`: named sets of values from which a section can start.
 //!
-//! A row holds keys of its section, a `summary`, and `fitted` and `assumed` marks whose keys are those of the section.
+//! A row holds keys of its section, a `summary`, and `fitted` and `assumed` marks whose keys are those of the section. It
+//! can start from a row above (`preset`): what it neither sets nor marks itself is then as there.
 
 use std::sync::OnceLock;
 
-use crate::config::document::{self, Entry, Table, Value};
+use crate::config::document::{self, Entry, Node, Table, Value};
+
+/// Lists of constants in doubt.
+const MARKS: [&str; 2] = ["fitted", "assumed"];
 
 /// Sections that have presets, the file that holds them, and its text.
 const FILES: &[(&str, &str, &str)] = &[
@@ -59,8 +63,57 @@ pub(crate) fn rows(section: &str) -> &'static Table {
         let (_, file, text) = FILES[place];
         let document = document::parse(file, text);
         assert!(document.problems.is_empty(), "{:?}", document.problems);
-        document.table
+        document.table.into_iter().fold(Table::new(), complete)
     })
+}
+
+/// Add a row to those above it, with what it takes from the one that it starts from.
+///
+/// # Panics
+/// If no row above has the name.
+fn complete(mut above: Table, mut row: Entry) -> Table {
+    let Value::Table(keys) = &mut row.node.value else {
+        return above;
+    };
+    if let Some(place) = keys.iter().position(|entry| entry.key == "preset") {
+        let Value::String(name) = keys.remove(place).node.value else {
+            panic!("preset of {} is the name of a row", row.key);
+        };
+        let base =
+            document::entry(&above, &name).unwrap_or_else(|| panic!("{name}, which {} names, is above it", row.key));
+        let Value::Table(of_base) = &base.node.value else { unreachable!("rows are tables") };
+        inherit(keys, of_base);
+    }
+    above.push(row);
+    above
+}
+
+/// Give a row those keys and marks of another that it does not speak of.
+fn inherit(keys: &mut Table, base: &Table) {
+    let is_list = |entry: &Entry| MARKS.contains(&entry.key.as_str());
+    let mut own: Vec<String> = keys.iter().filter(|entry| !is_list(entry)).map(|entry| entry.key.clone()).collect();
+    keys.extend(base.iter().filter(|entry| !is_list(entry) && !own.contains(&entry.key)).cloned());
+    own.extend(keys.iter().filter(|entry| is_list(entry)).flat_map(marks).filter_map(marked).map(String::from));
+    for mut list in base.iter().filter(|entry| is_list(entry)).cloned() {
+        if let Value::Array(marks) = &mut list.node.value {
+            marks.retain(|mark| marked(mark).is_none_or(|key| !own.iter().any(|own| own == key)));
+        }
+        keys.push(list);
+    }
+}
+
+/// What a list `fitted` or `assumed` holds.
+fn marks(list: &Entry) -> &[Node] {
+    if let Value::Array(marks) = &list.node.value { marks } else { &[] }
+}
+
+/// The key that a mark is of.
+fn marked(mark: &Node) -> Option<&str> {
+    let Value::Table(mark) = &mark.value else { return None };
+    match &document::entry(mark, "key")?.node.value {
+        Value::String(key) => Some(key),
+        _ => None,
+    }
 }
 
 /// The list `assumed` of the schema's defaults.
@@ -83,5 +136,33 @@ fn summary(row: &Entry) -> String {
     match document::entry(keys, "summary").map(|entry| &entry.node.value) {
         Some(Value::String(summary)) => summary.clone(),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_that_starts_from_another_takes_the_keys_and_marks_that_it_does_not_speak_of() {
+        let text = r#"
+            [old]
+            wait = "spin"
+            poll_ns = 20
+            wake_ns = 100
+            interrupt_ns = 400
+            assumed = [{ key = "poll_ns" }, { key = "wake_ns" }, { key = "interrupt_ns" }]
+            [new]
+            preset = "old"
+            wake_ns = 50
+            assumed = [{ key = "poll_ns", low = 1 }]
+        "#;
+        let rows = document::parse("rows", text).table.into_iter().fold(Table::new(), complete);
+        let Value::Table(new) = &document::entry(&rows, "new").unwrap().node.value else { unreachable!() };
+        let has = |key: &str, quote: &str| document::entry(new, key).is_some_and(|entry| entry.node.quote == quote);
+        assert!(has("wait", "\"spin\"") && has("wake_ns", "50") && document::entry(new, "preset").is_none());
+        let of = |list: &Entry| marks(list).iter().filter_map(marked).map(String::from).collect::<Vec<_>>();
+        let lists: Vec<_> = new.iter().filter(|entry| entry.key == "assumed").map(of).collect();
+        assert_eq!(lists, [vec!["poll_ns"], vec!["interrupt_ns"]]);
     }
 }
