@@ -1,4 +1,4 @@
-//! A Debian guest in an emulated machine, whose own NVMe driver has its file system on a served drive.
+//! A Debian guest in an emulated machine, whose own driver, of NVMe or of virtio, has its file system on a served drive.
 //!
 //! `guest/rig.sh` fetches QEMU and a kernel once, into the user's cache; `guest/init` is what the guest does. Where
 //! they cannot be fetched the test says that it has been left out, but fails in continuous integration (`CI=true`).
@@ -56,13 +56,28 @@ impl Console {
     }
 }
 
+/// How the machine finds the drive: a flag of the server's, which makes a socket, and a device of QEMU's.
+struct Way {
+    flag: &'static str,
+    device: &'static str,
+}
+
+const VFIO_USER: Way = Way {
+    flag: "--vfio-user",
+    device: r#"-device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"drive.sock"}}'"#,
+};
+
+const VHOST_USER: Way = Way {
+    flag: "--vhost-user",
+    device: "-chardev socket,id=drive,path=drive.sock -device vhost-user-blk-pci,chardev=drive,num-queues=2",
+};
+
 /// A server's whole life, with the guest in front of it.
-fn serve(here: &Path, boots: u32, timing: &str) -> Console {
-    let device = r#"-device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"nvme.sock"}}'"#;
+fn serve(here: &Path, boots: u32, timing: &str, way: &Way) -> Console {
     let mut command = program();
     command.current_dir(here).args(["serve", "nvme", "--set", "media.capacity_mib=64", "--store", "bytes"]);
-    command.args(["--timing", timing, "--wait", "block", "--lag-tolerance-us", "1e9", "--vfio-user", "nvme.sock"]);
-    command.args(["--run", &boot(here, boots, device)]);
+    command.args(["--timing", timing, "--wait", "block", "--lag-tolerance-us", "1e9", way.flag, "drive.sock"]);
+    command.args(["--run", &boot(here, boots, way.device)]);
     let ran: Ran = command.output().unwrap().into();
     let console = Console::of(here);
     assert!(ran.code == Some(0) && console.is_done(boots), "{}\n{}\n{}", ran.stdout, ran.stderr, console.0);
@@ -75,15 +90,26 @@ fn a_debian_guest_finds_its_file_system_again_after_a_reset_and_behind_a_new_ser
         return;
     }
     let here = directory("guest");
-    let first = serve(&here, 2, "off");
-    let second = serve(&here, 3, "on");
+    let first = serve(&here, 2, "off", &VFIO_USER);
+    let second = serve(&here, 3, "on", &VFIO_USER);
     assert!(first.said("drive: ").iter().all(|drive| drive.contains("67108864 bytes")), "{}", first.0);
     assert_eq!((first.digests(1).len(), first.digests(1)[0]), (2, first.digests(1)[1]));
     assert_eq!(first.digests(2), second.digests(2));
     assert_eq!(second.digests(3).len(), 1);
 }
 
-/// Where the test above fails, this one tells whether the drive or the rig is to blame.
+#[test]
+fn a_guest_has_its_file_system_on_a_block_device_of_virtio_at_the_modelled_speed() {
+    if !rig_is_here() {
+        return;
+    }
+    let console = serve(&directory("guest-virtio"), 2, "on", &VHOST_USER);
+    let drives = console.said("drive: ");
+    assert!(drives.iter().all(|drive| drive.starts_with("nvme | 67108864 bytes | 512 byte blocks")), "{}", console.0);
+    assert_eq!((console.digests(1).len(), console.digests(1)[0]), (2, console.digests(1)[1]));
+}
+
+/// Where the tests above fail, this one tells whether the drive or the rig is to blame.
 #[test]
 #[ignore = "looks at the test itself"]
 fn the_guest_is_content_with_the_drive_that_qemu_emulates() {

@@ -9,6 +9,7 @@ mod shm;
 mod store;
 mod trace;
 mod vfio_user;
+mod vhost_user;
 mod word;
 
 use crate::Target;
@@ -20,6 +21,7 @@ pub const ALL: &[Target] = &[
     shm::COMMANDS,
     shm::GREETING,
     vfio_user::MESSAGES,
+    vhost_user::RING,
     nvme::HOST,
     nvme::ADMIN,
     store::HEADER,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A Debian guest in an emulated machine, for drives that are served over vfio-user.
+# A Debian guest in an emulated machine, for drives that are served over vfio-user and vhost-user.
 #
 #   rig.sh prepare                        fetch and unpack what a guest needs, unless it is there
 #   rig.sh boot DIRECTORY BOOTS DEVICE... run the guest with these arguments of QEMU for its drive; the console is
@@ -13,7 +13,7 @@ set -eu
 
 RELEASE=trixie
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/phaselink/guest-$RELEASE-1
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/phaselink/guest-$RELEASE-2
 tree=$cache/tree
 libraries=usr/lib/x86_64-linux-gnu
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -67,14 +67,17 @@ download() {
     apt install --yes --download-only --no-install-recommends linux-image-cloud-amd64 tiny-initramfs e2fsprogs busybox-static
 }
 
-# The kernel has NVMe and ext4 built in: its modules are left out.
+# The kernel has NVMe and ext4 built in; of its modules, the driver of virtio's block devices is all that is needed.
 unpack() {
     progress 'unpacking'
     rm -rf "$tree.partial"
     mkdir "$tree.partial"
     for package in "$cache"/apt/archives/*.deb; do
         case $package in
-        */linux-image-[0-9]*) dpkg-deb --fsys-tarfile "$package" | tar -x -C "$tree.partial" --wildcards './boot/vmlinuz-*' ;;
+        */linux-image-[0-9]*)
+            dpkg-deb --fsys-tarfile "$package" |
+                tar -x -C "$tree.partial" --wildcards './boot/vmlinuz-*' '*/drivers/block/virtio_blk.ko.xz'
+            ;;
         *) dpkg-deb -x "$package" "$tree.partial" ;;
         esac
     done
@@ -99,7 +102,7 @@ prepare() {
 make_initrd() {
     root=$1/root
     rm -rf "$root"
-    mkdir -p "$root/bin" "$root/sbin" "$root/lib64" "$root/etc" "$root/$libraries"
+    mkdir -p "$root/bin" "$root/sbin" "$root/lib" "$root/lib64" "$root/etc" "$root/$libraries"
     mkdir "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/mnt"
     cp "$here/init" "$root/init"
     chmod 755 "$root/init"
@@ -108,6 +111,7 @@ make_initrd() {
     cp "$tree/usr/sbin/mke2fs" "$tree/usr/sbin/e2fsck" "$root/sbin"
     cp "$tree/etc/mke2fs.conf" "$root/etc"
     cp "$tree/usr/lib64/ld-linux-x86-64.so.2" "$root/lib64"
+    "$tree/usr/bin/busybox" unxz -c "$tree"/usr/lib/modules/*/kernel/drivers/block/virtio_blk.ko.xz > "$root/lib/virtio_blk.ko"
     for library in libc libext2fs libcom_err libe2p libblkid libuuid; do
         cp -L "$tree/$libraries/$library".so.? "$root/$libraries"
     done
@@ -115,7 +119,7 @@ make_initrd() {
     rm -rf "$root"
 }
 
-# The memory is a memfd, so that a vfio-user server can map it. A reset of the machine starts it again.
+# The memory is a memfd, so that a server can map it. A reset of the machine starts it again.
 boot() {
     directory=$1 boots=$2
     shift 2

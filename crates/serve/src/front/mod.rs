@@ -4,11 +4,14 @@
 //! model fits, and to bind it. [`Front`] is what it has bound, and serves on a thread of its own. [`Target`] is the other
 //! end, for `phaselink bench`. What they have in common is [`Service`], and the pace of their loops ([`pace`]).
 
+mod guard;
+mod model;
 pub mod nbd;
 pub mod pace;
 pub mod shm;
 mod socket;
 pub mod vfio_user;
+pub mod vhost_user;
 
 use std::fmt;
 use std::io;
@@ -27,7 +30,7 @@ use crate::model::remote::{Exchange, Remote};
 use crate::model::wall::{Clock, Wait, Wall};
 
 /// All front-ends, in the order in which their addresses are announced.
-pub const KINDS: &[Kind] = &[nbd::KIND, shm::KIND, vfio_user::KIND];
+pub const KINDS: &[Kind] = &[nbd::KIND, shm::KIND, vfio_user::KIND, vhost_user::KIND];
 
 /// A front-end at its addresses, or what keeps it from them.
 pub type Bound = Result<Box<dyn Front>, Problems>;

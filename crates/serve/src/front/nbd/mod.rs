@@ -3,7 +3,7 @@
 //!
 //! The request is where a real host meets the device: it takes the place of the modelled application's. With timing on,
 //! it goes down the modelled software stack and is answered when the model says ([`modelled`]), be that on the same thread
-//! or another ([`model`]); with timing off, it goes straight to the store, on the thread that has read it ([`untimed`]).
+//! or another ([`super::model`]); with timing off, it goes straight to the store, on the thread that has read it ([`untimed`]).
 //!
 //! - [`wire`] has the messages, [`handshake`] and [`session`] their order; these are pure, and never fail on any bytes.
 //! - [`uri`], [`socket`] and [`buffer`] are the way to the client; [`export`] says what requests are acceptable.
@@ -14,7 +14,6 @@ pub mod client;
 pub mod export;
 pub mod handshake;
 mod load;
-pub mod model;
 pub mod modelled;
 pub mod session;
 pub mod socket;
@@ -28,11 +27,11 @@ use std::time::Duration;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::time::Span;
 
+use super::model::Model;
 use super::{Asked, Front, Kind, Service, Switch, TargetKind, all};
 use crate::device::tally::Tally;
 use crate::model::wall::Clock;
 use export::{Command, Export};
-use model::Model;
 use session::{Session, Wanted};
 use socket::{Listener, Stream};
 use uri::{Address, Uri};

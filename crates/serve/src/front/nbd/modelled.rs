@@ -17,7 +17,6 @@ use phaselink_core::time::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::export::Command;
-use super::model::Model;
 use super::session::{Session, Wanted, change, status};
 use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
@@ -25,6 +24,7 @@ use super::{ExportSocket, HANDSHAKE_MAX, count};
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::tally::{Tally, locked};
+use crate::front::model::Model;
 use crate::front::pace::{Patience, SLEEP_MAX};
 use crate::model::wall::{IDLE_MAX, Wait};
 

@@ -3,31 +3,26 @@
 //! The client may write anything there at any time, also while it is copied; so nothing here makes a reference to it but
 //! to single words as atomics, and what is copied out may be torn. Whoever reads it checks its own copy.
 //!
-//! A client may also make the file behind the memory shorter, which turns an access into a signal. A handler then puts
-//! private pages of zeros in the place of the whole mapping: the client has lost its memory, and the server goes on.
-//! Files that are sealed against that never get there.
+//! A client may also make the file behind the memory shorter: a [`Guard`] keeps the server going then.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::slice;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, Once};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use memmap2::{MmapOptions, MmapRaw};
 use phaselink_ring::chunk::{self, Word};
 
-use crate::device::tally::locked;
-
-/// Mappings at a time, over all clients.
-pub const MAPPINGS_MAX: usize = 65_535;
+use crate::front::guard::Guard;
 
 /// Memory of a client.
 #[derive(Debug)]
 pub struct Mapping {
+    /// Goes first, before the addresses become somebody else's.
+    _guard: Guard,
     map: MmapRaw,
     writable: bool,
-    guard: Guard,
 }
 
 impl Mapping {
@@ -50,7 +45,7 @@ impl Mapping {
             false => options.map_raw_read_only(fd.as_raw_fd())?,
         };
         let guard = Guard::new(map.as_ptr() as usize, map.len())?;
-        Ok(Mapping { map, writable, guard })
+        Ok(Mapping { _guard: guard, map, writable })
     }
 
     /// Copy the bytes from `offset` on.
@@ -150,113 +145,6 @@ impl Mapping {
     fn check(&self, offset: usize, bytes: usize) {
         let end = offset.checked_add(bytes);
         assert!(end.is_some_and(|end| end <= self.map.len()), "{bytes} bytes at {offset}");
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // Before the addresses become somebody else's.
-        self.guard.release();
-    }
-}
-
-/// A mapping that the handler knows: its first address, 0 for none, and its length.
-struct Guarded {
-    start: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-static GUARDED: [Guarded; MAPPINGS_MAX] =
-    [const { Guarded { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0) } }; MAPPINGS_MAX];
-
-/// Places of that list from which on none has ever been used: all that the handler looks at is before.
-static GUARDED_END: AtomicUsize = AtomicUsize::new(0);
-/// Places before that which are free again.
-static VACANT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-
-/// The place that a mapping has in the handler's list.
-#[derive(Debug)]
-struct Guard {
-    place: usize,
-}
-
-impl Guard {
-    fn new(start: usize, bytes: usize) -> io::Result<Guard> {
-        install();
-        let place = Guard::place()?;
-        // A mapping within a file begins in the middle of a page, and the system maps the whole of it.
-        let first = start & !(PAGE_BYTES - 1);
-        GUARDED[place].start.store(first, Ordering::Release);
-        GUARDED[place].bytes.store(start + bytes - first, Ordering::Release);
-        Ok(Guard { place })
-    }
-
-    fn place() -> io::Result<usize> {
-        let mut vacant = locked(&VACANT);
-        if let Some(place) = vacant.pop() {
-            return Ok(place);
-        }
-        let place = GUARDED_END.load(Ordering::Relaxed);
-        if place == MAPPINGS_MAX {
-            return Err(io::ErrorKind::QuotaExceeded.into());
-        }
-        GUARDED_END.store(place + 1, Ordering::Release);
-        Ok(place)
-    }
-
-    fn release(&self) {
-        GUARDED[self.place].bytes.store(0, Ordering::Release);
-        GUARDED[self.place].start.store(0, Ordering::Release);
-        locked(&VACANT).push(self.place);
-    }
-}
-
-const PAGE_BYTES: usize = 4096;
-
-/// What was done about the signal before.
-static PREVIOUS: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-
-fn install() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        // SAFETY: both structures are plain data, for which zeros are valid; the handler calls nothing but what POSIX
-        // allows in handlers, and `mmap`, which on Linux is a bare system call.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            let mut previous: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_bus_error as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-            if libc::sigaction(libc::SIGBUS, &action, &mut previous) == 0 {
-                PREVIOUS[0].store(previous.sa_sigaction, Ordering::Release);
-                PREVIOUS[1].store(previous.sa_flags as usize, Ordering::Release);
-            }
-        }
-    });
-}
-
-/// The memory at an address cannot be had: if it is a client's, zeros take its place, and the access is done again.
-extern "C" fn on_bus_error(_: libc::c_int, information: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the system hands over a valid structure, and the signal is one that has an address.
-    let address = unsafe { (*information).si_addr() } as usize;
-    for place in &GUARDED[..GUARDED_END.load(Ordering::Acquire)] {
-        let (start, bytes) = (place.start.load(Ordering::Acquire), place.bytes.load(Ordering::Acquire));
-        if start != 0 && (start..start + bytes).contains(&address) {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-            // SAFETY: the range is a mapping of this process's, owned by a `Mapping`, which reaches it by address alone.
-            let mapped = unsafe { libc::mmap(start as *mut libc::c_void, bytes, protection, flags, -1, 0) };
-            if mapped != libc::MAP_FAILED {
-                return;
-            }
-        }
-    }
-    // Not a client's: as it was before. The access is done again, and finds that.
-    // SAFETY: as in `install`.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = PREVIOUS[0].load(Ordering::Acquire);
-        action.sa_flags = PREVIOUS[1].load(Ordering::Acquire) as libc::c_int;
-        libc::sigaction(libc::SIGBUS, &action, ptr::null_mut());
     }
 }
 

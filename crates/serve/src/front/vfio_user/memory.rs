@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 
 use phaselink_core::table::Table;
 
-use super::mapping::{MAPPINGS_MAX, Mapping};
+use super::mapping::Mapping;
+use crate::front::guard::MAPPINGS_MAX;
 
 /// `max_dma_maps`: regions of one client. QEMU has one for each piece of the guest's memory map; user-space drivers one for
 /// each page of 2 MiB. This is the specification's default, and QEMU refuses a server that offers more.

@@ -1,0 +1,279 @@
+//! What the bytes of a virtio block device mean: requests, answers, and the configuration space.
+
+use crate::device::store::Geometry;
+
+/// A sector, in which all places and sizes are counted whatever the drive's block (section 5.2.4).
+pub const SECTOR_BYTES: u64 = 512;
+/// Type, reserved and sector, with which a request begins (section 5.2.6).
+pub const HEADER_BYTES: usize = 16;
+/// One range of a discard or of a write of zeros.
+pub const RANGE_BYTES: usize = 16;
+/// Ranges that one discard may have; a write of zeros has one, which is a write to the model.
+pub const RANGES_MAX: u32 = 16;
+/// Sectors of one such range: 2 GiB, so that a request's bytes fit 32 bits.
+pub const RANGE_SECTORS_MAX: u32 = 1 << 22;
+/// Bytes that one request may move.
+pub const TRANSFER_BYTES_MAX: u32 = 4 << 20;
+/// Descriptors with data that a request is told to have at most.
+pub const SEGMENTS_MAX: u32 = 254;
+/// What a driver may read of the configuration space, which is zeros behind what we say of it.
+pub const CONFIG_BYTES_MAX: usize = 256;
+/// Bytes of a name that is asked for.
+pub const NAME_BYTES: usize = 20;
+
+/// Bits of what device and driver agree on (sections 5.2.3 and 6).
+pub mod feature {
+    pub const SEG_MAX: u64 = 1 << 2;
+    pub const BLK_SIZE: u64 = 1 << 6;
+    pub const FLUSH: u64 = 1 << 9;
+    pub const TOPOLOGY: u64 = 1 << 10;
+    pub const MQ: u64 = 1 << 12;
+    pub const DISCARD: u64 = 1 << 13;
+    pub const WRITE_ZEROES: u64 = 1 << 14;
+    pub const INDIRECT_DESC: u64 = 1 << 28;
+    pub const EVENT_IDX: u64 = 1 << 29;
+    pub const VERSION_1: u64 = 1 << 32;
+}
+
+/// What the device offers.
+pub const FEATURES: u64 = feature::SEG_MAX
+    | feature::BLK_SIZE
+    | feature::FLUSH
+    | feature::TOPOLOGY
+    | feature::MQ
+    | feature::DISCARD
+    | feature::WRITE_ZEROES
+    | feature::INDIRECT_DESC
+    | feature::EVENT_IDX
+    | feature::VERSION_1;
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    Read,
+    Write,
+    Flush,
+    /// The device's name.
+    Name,
+    /// Ranges follow, as a write's data do.
+    Discard,
+    /// Likewise.
+    Zero,
+}
+
+/// The last byte of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Status {
+    Ok = 0,
+    IoError = 1,
+    Unsupported = 2,
+}
+
+/// A request that is acceptable: of reads and writes, where and how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub command: Command,
+    pub offset: u64,
+    pub bytes: u32,
+}
+
+/// A range of a discard or of a write of zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub offset: u64,
+    pub bytes: u32,
+    /// A write of zeros may give the space back.
+    pub unmap: bool,
+}
+
+impl Wanted {
+    /// What a header asks for, with as many bytes behind it and in front of the status.
+    ///
+    /// # Errors
+    /// The status to answer with.
+    pub fn parse(
+        header: &[u8; HEADER_BYTES],
+        from_driver: u64,
+        to_driver: u64,
+        geometry: Geometry,
+    ) -> Result<Wanted, Status> {
+        let command = match field32(header, 0) {
+            0 => Command::Read,
+            1 => Command::Write,
+            4 => Command::Flush,
+            8 => Command::Name,
+            11 => Command::Discard,
+            13 => Command::Zero,
+            _ => return Err(Status::Unsupported),
+        };
+        let bytes = if matches!(command, Command::Read | Command::Name) { to_driver } else { from_driver };
+        let offset = field64(header, 8).checked_mul(SECTOR_BYTES).ok_or(Status::IoError)?;
+        let range = RANGE_BYTES as u64;
+        let is_fine = match command {
+            Command::Read | Command::Write => {
+                bytes <= TRANSFER_BYTES_MAX.into() && lies_within(offset, bytes, geometry)
+            }
+            Command::Flush => true,
+            Command::Name => bytes >= NAME_BYTES as u64,
+            Command::Discard | Command::Zero => {
+                let ranges = if command == Command::Zero { 1 } else { RANGES_MAX };
+                bytes > 0 && bytes.is_multiple_of(range) && bytes / range <= ranges.into()
+            }
+        };
+        let bytes = u32::try_from(bytes).map_err(|_| Status::IoError);
+        if is_fine { bytes.map(|bytes| Wanted { command, offset, bytes }) } else { Err(Status::IoError) }
+    }
+}
+
+impl Command {
+    /// The word for it in traces, which are fio's.
+    pub fn action(self) -> &'static str {
+        match self {
+            Command::Read | Command::Name => "read",
+            Command::Write | Command::Zero => "write",
+            Command::Flush => "datasync",
+            Command::Discard => "trim",
+        }
+    }
+}
+
+impl Range {
+    /// The range that a discard or a write of zeros names.
+    ///
+    /// # Errors
+    /// The status to answer with: flags that this command has not are unsupported (section 5.2.6.2).
+    pub fn parse(bytes: &[u8; RANGE_BYTES], command: Command, geometry: Geometry) -> Result<Range, Status> {
+        let (sectors, flags) = (field32(bytes, 8), field32(bytes, 12));
+        let allowed = if command == Command::Zero { 1 } else { 0 };
+        if flags & !allowed != 0 {
+            return Err(Status::Unsupported);
+        }
+        let offset = field64(bytes, 0).checked_mul(SECTOR_BYTES).ok_or(Status::IoError)?;
+        let length = u64::from(sectors) * SECTOR_BYTES;
+        if sectors > RANGE_SECTORS_MAX || !lies_within(offset, length, geometry) {
+            return Err(Status::IoError);
+        }
+        Ok(Range { offset, bytes: length as u32, unmap: flags & 1 != 0 })
+    }
+}
+
+/// Whether whole blocks of the drive are meant, and some.
+fn lies_within(offset: u64, bytes: u64, geometry: Geometry) -> bool {
+    let block = u64::from(geometry.block_bytes);
+    let end = offset.checked_add(bytes);
+    let is_whole = offset.is_multiple_of(block) && bytes.is_multiple_of(block);
+    bytes > 0 && is_whole && end.is_some_and(|end| end <= geometry.capacity_bytes)
+}
+
+/// The configuration space (section 5.2.4).
+pub fn config(geometry: Geometry, queues: u16) -> [u8; CONFIG_BYTES_MAX] {
+    let mut config = [0; CONFIG_BYTES_MAX];
+    let mut put = |at: usize, bytes: &[u8]| config[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &(geometry.capacity_bytes / SECTOR_BYTES).to_le_bytes());
+    put(12, &SEGMENTS_MAX.to_le_bytes());
+    put(20, &geometry.block_bytes.to_le_bytes());
+    // Least and best sizes are one logical block.
+    put(26, &1u16.to_le_bytes());
+    put(28, &1u32.to_le_bytes());
+    put(34, &queues.to_le_bytes());
+    let alignment = geometry.block_bytes / SECTOR_BYTES as u32;
+    put(36, &RANGE_SECTORS_MAX.to_le_bytes());
+    put(40, &RANGES_MAX.to_le_bytes());
+    put(44, &alignment.to_le_bytes());
+    put(48, &RANGE_SECTORS_MAX.to_le_bytes());
+    put(52, &1u32.to_le_bytes());
+    put(56, &[1]);
+    config
+}
+
+/// The name that a driver asks for: cut to what there is room for, and filled with zeros.
+pub fn name(of: &str) -> [u8; NAME_BYTES] {
+    let mut name = [0; NAME_BYTES];
+    name.iter_mut().zip(of.bytes()).for_each(|(byte, from)| *byte = from);
+    name
+}
+
+fn field32(bytes: &[u8; 16], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|place| bytes[at + place]))
+}
+
+fn field64(bytes: &[u8; 16], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|place| bytes[at + place]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 4096 };
+
+    fn bytes(first: u64, second: u32, third: u32) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&first.to_le_bytes());
+        bytes[8..12].copy_from_slice(&second.to_le_bytes());
+        bytes[12..].copy_from_slice(&third.to_le_bytes());
+        bytes
+    }
+
+    fn header(kind: u32, sector: u64) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&kind.to_le_bytes());
+        bytes[8..].copy_from_slice(&sector.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn requests_of_whole_blocks_within_the_drive_are_taken() {
+        let read = Wanted::parse(&header(0, 8), 0, 8192, GEOMETRY);
+        assert_eq!(read, Ok(Wanted { command: Command::Read, offset: 4096, bytes: 8192 }));
+        let write = Wanted::parse(&header(1, 2040), 4096, 0, GEOMETRY);
+        assert_eq!(write, Ok(Wanted { command: Command::Write, offset: (1 << 20) - 4096, bytes: 4096 }));
+        assert_eq!(Wanted::parse(&header(4, 7), 0, 0, GEOMETRY).map(|wanted| wanted.command), Ok(Command::Flush));
+        assert_eq!(Wanted::parse(&header(8, 0), 0, 20, GEOMETRY).map(|wanted| wanted.command), Ok(Command::Name));
+    }
+
+    #[test]
+    fn others_get_a_status() {
+        for (kind, sector, from_driver, to_driver) in [
+            (0, 1, 0, 4096),
+            (0, 0, 0, 512),
+            (0, 0, 4096, 0),
+            (1, 0, 0, 4096),
+            (1, 2048, 4096, 0),
+            (1, u64::MAX, 4096, 0),
+            (1, 0, u64::MAX, 0),
+            (8, 0, 0, 19),
+            (11, 0, 0, 0),
+            (13, 0, 17, 0),
+            (11, 0, 16 * 17, 0),
+        ] {
+            let parsed = Wanted::parse(&header(kind, sector), from_driver, to_driver, GEOMETRY);
+            assert_eq!(parsed, Err(Status::IoError), "{kind} {sector} {from_driver} {to_driver}");
+        }
+        assert_eq!(Wanted::parse(&header(2, 0), 0, 4096, GEOMETRY), Err(Status::Unsupported));
+    }
+
+    #[test]
+    fn ranges_are_whole_blocks_within_the_drive_and_only_zeros_may_be_unmapped() {
+        let range = |sector, sectors, flags, command| Range::parse(&bytes(sector, sectors, flags), command, GEOMETRY);
+        let zeros = Range { offset: 4096, bytes: 8192, unmap: true };
+        assert_eq!(range(8, 16, 1, Command::Zero), Ok(zeros));
+        assert_eq!(range(8, 16, 0, Command::Discard), Ok(Range { unmap: false, ..zeros }));
+        assert_eq!(range(8, 16, 1, Command::Discard), Err(Status::Unsupported));
+        assert_eq!(range(8, 16, 2, Command::Zero), Err(Status::Unsupported));
+        for (sector, sectors) in [(1, 8), (0, 0), (0, 7), (2048, 8), (u64::MAX, 8), (0, u32::MAX)] {
+            assert_eq!(range(sector, sectors, 0, Command::Zero), Err(Status::IoError), "{sector} {sectors}");
+        }
+    }
+
+    #[test]
+    fn the_configuration_space_says_what_the_drive_is() {
+        let config = config(GEOMETRY, 4);
+        assert_eq!(config[..8], 2048u64.to_le_bytes());
+        assert_eq!(config[20..24], 4096u32.to_le_bytes());
+        assert_eq!(config[34..36], [4, 0]);
+        assert_eq!(config[44..48], 8u32.to_le_bytes());
+        assert_eq!(&name("a drive with a name that is too long"), b"a drive with a name ");
+    }
+}

@@ -1,0 +1,406 @@
+//! What a client says over its socket: its memory, its rings, and what it and the device agree on.
+//!
+//! Each socket has a thread for that, and one client at a time. The device thread has the same rings, behind a lock that is
+//! contended only while a message is obeyed.
+
+use std::fs::File;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use vhost::vhost_user::message::{
+    VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight, VhostUserLog,
+    VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig, VhostUserSharedMsg,
+    VhostUserSingleMemoryRegion, VhostUserVirtioFeatures, VhostUserVringAddrFlags, VhostUserVringState,
+};
+use vhost::vhost_user::{BackendReqHandler, Error, GpuBackend, Result, VhostUserBackendReqHandler};
+use virtio_queue::QueueT;
+use vm_memory::GuestAddress;
+
+use super::Socket;
+use super::blk::{self, FEATURES, feature};
+use super::memory::{Memory, REGIONS_MAX};
+use super::ring::{Ring, without_waiting};
+use crate::device::store::Geometry;
+use crate::device::tally::locked;
+use crate::device::{Device, Stop};
+
+/// A client that has begun a message has so long to end it.
+const MESSAGE_MAX: Duration = Duration::from_secs(5);
+/// Answers that a client waits for before it takes a ring away come by then, or never.
+const ANSWERS_MAX: Duration = Duration::from_secs(60);
+/// Rings of a device: a guest takes one for each of its processors, if there are so many. They are its software's; what the
+/// drive has of queues, the modelled host's threads share.
+const RINGS: usize = 16;
+
+/// What two threads know of a socket's client.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub client: Mutex<Client>,
+    /// A ring has had its last answer.
+    pub quiet: Condvar,
+    /// The client's socket, for whoever ends a wait for it.
+    heard: Mutex<Option<Heard>>,
+    geometry: Geometry,
+    name: String,
+}
+
+/// A socket that is heard.
+#[derive(Debug)]
+struct Heard {
+    stream: UnixStream,
+    /// Since when a message has been coming, if one is.
+    since: Option<Instant>,
+}
+
+/// A client, or none yet.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// How many there have been: what was asked by another is nobody's.
+    pub number: u64,
+    pub memory: Memory,
+    pub rings: Vec<Ring>,
+    features: u64,
+}
+
+/// Wakes the device thread.
+#[derive(Debug)]
+pub(super) struct Bell(OwnedFd);
+
+impl Bell {
+    pub fn new() -> io::Result<Bell> {
+        Ok(Bell(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    pub fn ring(&self) {
+        // A counter that is full is readable already.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    pub fn silence(&self) {
+        silence(&self.0);
+    }
+}
+
+/// Take what has been counted.
+pub(super) fn silence(fd: impl AsFd) {
+    let _ = rustix::io::read(fd, &mut [0; 8]);
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Client {
+    fn new(number: u64) -> Client {
+        let rings = (0..RINGS).map(|_| Ring::default()).collect();
+        Client { number, memory: Memory::default(), rings, features: 0 }
+    }
+
+    /// Whether writes may stay in the device until a flush: a driver that cannot ask for one expects them to be durable
+    /// when they are answered (section 5.2.6.2).
+    pub fn flushes(&self) -> bool {
+        self.features & feature::FLUSH != 0
+    }
+}
+
+impl Shared {
+    pub fn new(device: &Device) -> Shared {
+        Shared {
+            client: Mutex::new(Client::new(0)),
+            quiet: Condvar::new(),
+            heard: Mutex::new(None),
+            geometry: device.store.geometry(),
+            name: device.drive.name.clone(),
+        }
+    }
+
+    /// What drivers ask for the name of.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The client has gone, or the device has, and with it all that has been said.
+    pub fn forget(&self) {
+        let mut client = locked(&self.client);
+        *client = Client::new(client.number + 1);
+        self.quiet.notify_all();
+    }
+
+    /// Let go of a client that does not end what it has begun to say, or of any, if the device goes.
+    pub fn watch(&self, goes: bool) {
+        let heard = locked(&self.heard);
+        let is_over = |heard: &&Heard| goes || heard.since.is_some_and(|since| since.elapsed() > MESSAGE_MAX);
+        if let Some(Heard { stream, .. }) = heard.as_ref().filter(is_over) {
+            // One that has gone by itself is gone as well.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// A message is coming, or not any more.
+    fn hears(&self, since: Option<Instant>) {
+        if let Some(heard) = locked(&self.heard).as_mut() {
+            heard.since = since;
+        }
+    }
+
+    fn with_ring<T>(&self, index: u32, change: impl FnOnce(&mut Ring) -> T) -> Result<T> {
+        let mut client = locked(&self.client);
+        client.rings.get_mut(index as usize).map(change).ok_or(Error::InvalidParam)
+    }
+}
+
+/// Hear the clients of a socket, one after another, until it is time to stop.
+///
+/// # Errors
+/// If the system cannot wait for them.
+pub(super) fn run(socket: &Socket, shared: &Arc<Shared>, bell: &Bell, stop: &Stop) -> io::Result<()> {
+    while wait(&socket.listener, stop)? {
+        // A connection that fails before it is made is the client's loss.
+        let Ok((stream, _)) = socket.listener.accept() else { continue };
+        // What cannot be set up is not heard.
+        let (Ok(waited), Ok(watched), Ok(())) = (stream.try_clone(), stream.try_clone(), stream.set_nonblocking(false))
+        else {
+            continue;
+        };
+        *locked(&shared.heard) = Some(Heard { stream: watched, since: None });
+        let mut messages = BackendReqHandler::from_stream(stream, Arc::clone(shared));
+        while wait(&waited, stop)? {
+            shared.hears(Some(Instant::now()));
+            let heard = messages.handle_request();
+            shared.hears(None);
+            bell.ring();
+            if heard.is_err() {
+                break;
+            }
+        }
+        *locked(&shared.heard) = None;
+        shared.forget();
+        bell.ring();
+    }
+    Ok(())
+}
+
+/// Wait until something has come; false if it is time to stop.
+fn wait(fd: impl AsFd, stop: &Stop) -> io::Result<bool> {
+    loop {
+        let mut polled = [PollFd::new(&fd, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        return Ok(!stop.is_requested());
+    }
+}
+
+impl VhostUserBackendReqHandler for Shared {
+    fn set_owner(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn reset_owner(&self) -> Result<()> {
+        self.reset_device()
+    }
+
+    fn reset_device(&self) -> Result<()> {
+        let mut client = locked(&self.client);
+        let memory = std::mem::take(&mut client.memory);
+        *client = Client { memory, ..Client::new(client.number + 1) };
+        Ok(())
+    }
+
+    fn get_features(&self) -> Result<u64> {
+        Ok(FEATURES | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits())
+    }
+
+    fn set_features(&self, features: u64) -> Result<()> {
+        if features & !self.get_features()? != 0 {
+            return Err(Error::InvalidParam);
+        }
+        let mut client = locked(&self.client);
+        client.features = features;
+        // Without the extension that enables rings one by one, they are from the start.
+        let is_enabled = features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
+        for ring in &mut client.rings {
+            ring.is_enabled |= is_enabled;
+            ring.queue.set_event_idx(features & feature::EVENT_IDX != 0);
+        }
+        Ok(())
+    }
+
+    fn set_mem_table(
+        &self,
+        table: &[VhostUserMemoryRegion],
+        files: Vec<File>,
+        _: Option<bool>,
+    ) -> Result<Option<Vec<vhost::VhostUserMemoryRegionBase>>> {
+        let memory = Memory::of(table.iter().copied().zip(files)).ok_or(Error::InvalidParam)?;
+        locked(&self.client).memory = memory;
+        Ok(None)
+    }
+
+    fn set_vring_num(&self, index: u32, entries: u32) -> Result<()> {
+        let entries = u16::try_from(entries).map_err(|_| Error::InvalidParam)?;
+        self.with_ring(index, |ring| ring.queue.try_set_size(entries))?.map_err(|_| Error::InvalidParam)
+    }
+
+    fn set_vring_addr(
+        &self,
+        index: u32,
+        _: VhostUserVringAddrFlags,
+        descriptors: u64,
+        used: u64,
+        available: u64,
+        _: u64,
+    ) -> Result<()> {
+        let mut client = locked(&self.client);
+        let Client { memory, rings, .. } = &mut *client;
+        let ring = rings.get_mut(index as usize).ok_or(Error::InvalidParam)?;
+        let find = |address| memory.guest_address(address).ok_or(Error::InvalidParam);
+        let (descriptors, used, available) = (find(descriptors)?, find(used)?, find(available)?);
+        place(ring, descriptors, used, available).map_err(|_| Error::InvalidParam)?;
+        // Where the client goes on from: it tells the one index, and the other stands in the ring.
+        let next = ring.queue.used_idx(memory.guest(), std::sync::atomic::Ordering::Acquire);
+        ring.queue.set_next_used(next.map_err(|_| Error::InvalidParam)?.0);
+        ring.queue.set_ready(true);
+        Ok(())
+    }
+
+    fn set_vring_base(&self, index: u32, base: u32) -> Result<()> {
+        self.with_ring(index, |ring| ring.queue.set_next_avail(base as u16))
+    }
+
+    /// The ring is stopped, and what was asked in it answered, before it is said where it stands.
+    fn get_vring_base(&self, index: u32) -> Result<VhostUserVringState> {
+        self.with_ring(index, |ring| ring.is_started = false)?;
+        // The message is whole: what takes time is ours.
+        self.hears(None);
+        let is_busy = |client: &mut Client| client.rings[index as usize].under_way > 0;
+        let waited = self.quiet.wait_timeout_while(locked(&self.client), ANSWERS_MAX, is_busy);
+        let (mut client, _) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let ring = &mut client.rings[index as usize];
+        let next = ring.queue.next_avail();
+        ring.queue.set_ready(false);
+        (ring.kick, ring.call) = (None, None);
+        Ok(VhostUserVringState::new(index, next.into()))
+    }
+
+    fn set_vring_kick(&self, index: u8, fd: Option<File>) -> Result<()> {
+        let kick = fd.and_then(|fd| without_waiting(fd.into())).map(Arc::new);
+        self.with_ring(index.into(), |ring| (ring.kick, ring.is_started) = (kick, true))
+    }
+
+    fn set_vring_call(&self, index: u8, fd: Option<File>) -> Result<()> {
+        let call = fd.and_then(|fd| without_waiting(fd.into()));
+        self.with_ring(index.into(), |ring| ring.call = call)
+    }
+
+    fn set_vring_err(&self, index: u8, _: Option<File>) -> Result<()> {
+        self.with_ring(index.into(), |_| ())
+    }
+
+    fn get_protocol_features(&self) -> Result<VhostUserProtocolFeatures> {
+        use VhostUserProtocolFeatures as Features;
+        Ok(Features::MQ | Features::CONFIG | Features::CONFIGURE_MEM_SLOTS | Features::RESET_DEVICE)
+    }
+
+    fn set_protocol_features(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn get_queue_num(&self) -> Result<u64> {
+        Ok(RINGS as u64)
+    }
+
+    fn set_vring_enable(&self, index: u32, is_enabled: bool) -> Result<()> {
+        self.with_ring(index, |ring| ring.is_enabled = is_enabled)
+    }
+
+    fn get_config(&self, offset: u32, bytes: u32, _: VhostUserConfigFlags) -> Result<Vec<u8>> {
+        let config = blk::config(self.geometry, RINGS as u16);
+        let (offset, bytes) = (offset as usize, bytes as usize);
+        let end = offset.checked_add(bytes).ok_or(Error::InvalidParam)?;
+        config.get(offset..end).map(<[u8]>::to_vec).ok_or(Error::InvalidParam)
+    }
+
+    fn set_config(&self, _: u32, _: &[u8], _: VhostUserConfigFlags) -> Result<()> {
+        // Nothing there is the driver's to write: whether writes are cached is not for it to choose.
+        Err(Error::InvalidOperation("nothing can be configured"))
+    }
+
+    fn get_max_mem_slots(&self) -> Result<u64> {
+        Ok(REGIONS_MAX)
+    }
+
+    fn add_mem_region(
+        &self,
+        region: &VhostUserSingleMemoryRegion,
+        file: File,
+        _: Option<bool>,
+    ) -> Result<Option<vhost::VhostUserMemoryRegionBase>> {
+        let added = locked(&self.client).memory.add(region, file);
+        added.map(|()| None).ok_or(Error::InvalidParam)
+    }
+
+    fn remove_mem_region(&self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
+        let removed = locked(&self.client).memory.remove(region.guest_phys_addr, region.memory_size);
+        removed.ok_or(Error::InvalidParam)
+    }
+
+    fn set_gpu_socket(&self, _: GpuBackend) -> Result<()> {
+        Err(NOT_OFFERED)
+    }
+
+    fn get_shared_object(&self, _: VhostUserSharedMsg) -> Result<File> {
+        Err(NOT_OFFERED)
+    }
+
+    fn get_inflight_fd(&self, _: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
+        Err(NOT_OFFERED)
+    }
+
+    fn set_inflight_fd(&self, _: &VhostUserInflight, _: File) -> Result<()> {
+        Err(NOT_OFFERED)
+    }
+
+    fn set_device_state_fd(
+        &self,
+        _: VhostTransferStateDirection,
+        _: VhostTransferStatePhase,
+        _: File,
+    ) -> Result<Option<File>> {
+        Err(NOT_OFFERED)
+    }
+
+    fn check_device_state(&self) -> Result<()> {
+        Err(NOT_OFFERED)
+    }
+
+    fn get_shmem_config(&self) -> Result<VhostUserShMemConfig> {
+        Err(NOT_OFFERED)
+    }
+
+    fn set_log_base(&self, _: &VhostUserLog, _: File) -> Result<()> {
+        Err(NOT_OFFERED)
+    }
+}
+
+/// What belongs to features that are not offered.
+const NOT_OFFERED: Error = Error::InvalidOperation("not offered");
+
+fn place(
+    ring: &mut Ring,
+    descriptors: GuestAddress,
+    used: GuestAddress,
+    available: GuestAddress,
+) -> std::result::Result<(), virtio_queue::Error> {
+    ring.queue.try_set_desc_table_address(descriptors)?;
+    ring.queue.try_set_used_ring_address(used)?;
+    ring.queue.try_set_avail_ring_address(available)
+}

@@ -1,0 +1,63 @@
+//! Bytes between the guest's memory and the store.
+
+use std::io;
+
+use vm_memory::GuestMemoryMmap;
+
+use super::blk::{self, Command, Status, Wanted};
+use super::ring::{Request, gather, scatter};
+use crate::device::store::Store;
+
+/// Do what a request asks for, but for waiting for the disk: how many bytes the guest has got.
+///
+/// # Errors
+/// The status to answer with.
+pub fn perform(
+    request: &Request,
+    memory: &GuestMemoryMmap,
+    store: &Store,
+    name: &str,
+    space: &mut Vec<u8>,
+) -> Result<u32, Status> {
+    let Wanted { command, offset, bytes } = request.wanted?;
+    match command {
+        Command::Read => {
+            let data = room(space, bytes);
+            store.read(offset, data).map_err(io_error)?;
+            scatter(&request.parts, memory, data).map(|()| bytes)
+        }
+        Command::Write => {
+            let data = room(space, bytes);
+            gather(&request.parts, memory, data)?;
+            store.write(offset, data).map_err(io_error).map(|()| 0)
+        }
+        Command::Flush => Ok(0),
+        Command::Name => {
+            let name = blk::name(name);
+            scatter(&request.parts, memory, &name).map(|()| name.len() as u32)
+        }
+        // A discard is advice; the space goes, and what is read afterwards is zeros.
+        Command::Discard | Command::Zero => request
+            .ranges
+            .iter()
+            .try_for_each(|range| {
+                let keep_space = command == Command::Zero && !range.unmap;
+                store.zero(range.offset, range.bytes.into(), keep_space)
+            })
+            .map_err(io_error)
+            .map(|()| 0),
+    }
+}
+
+/// So many bytes of the space, which grows to the largest request.
+fn room(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
+    let bytes = bytes as usize;
+    if space.len() < bytes {
+        space.resize(bytes, 0);
+    }
+    &mut space[..bytes]
+}
+
+fn io_error(_: io::Error) -> Status {
+    Status::IoError
+}

@@ -1,0 +1,362 @@
+//! A virtio block device over vhost-user, as the driver of a virtual machine meets it.
+
+#[path = "common/background.rs"]
+mod background;
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use background::{Background, alone, device};
+use phaselink_core::drive::Drive;
+use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::front::Asked;
+use phaselink_serve::front::vhost_user::KIND;
+use phaselink_serve::front::vhost_user::blk::{FEATURES, feature};
+use phaselink_serve::model::wall::Wait;
+use phaselink_serve::server::{Server, Summary};
+use vhost::VhostBackend;
+use vhost::vhost_user::message::{VhostUserConfigFlags, VhostUserProtocolFeatures, VhostUserVirtioFeatures};
+use vhost::vhost_user::{Frontend, VhostUserFrontend};
+use vhost::{VhostUserMemoryRegionInfo, VringConfigData};
+use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+const WAITS: [Wait; 3] = [Wait::Spin, Wait::Block, Wait::Adaptive];
+const MEMORY_BYTES: u64 = 4 << 20;
+/// Where the guest has its memory, in its own addresses and in those of its process.
+const GUEST: u64 = 1 << 32;
+const ENTRIES: u16 = 16;
+const AVAILABLE: u64 = 0x1000;
+const USED: u64 = 0x2000;
+const INDIRECT: u64 = 0x3000;
+const HEADERS: u64 = 0x4000;
+const STATUS: u64 = 0x5000;
+const DATA: u64 = 0x10_0000;
+
+const READ: u32 = 0;
+const WRITE: u32 = 1;
+const FLUSH: u32 = 4;
+const NAME: u32 = 8;
+const DISCARD: u32 = 11;
+const ZERO: u32 = 13;
+
+const NEXT: u16 = 1;
+const FOR_DRIVER: u16 = 2;
+const IS_INDIRECT: u16 = 4;
+
+struct Running {
+    path: PathBuf,
+    server: Background,
+}
+
+fn serve(test: &str, drive: &str, store: Store, timing: bool, wait: Wait) -> Running {
+    let alone = alone();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("vhost-{test}.sock"));
+    let drive = Drive::shipped(drive).unwrap();
+    let asked = Asked { addresses: vec![path.display().to_string()], switches: Vec::new() };
+    let front = (KIND.bind)(&asked, &drive, store.geometry()).unwrap();
+    let server = Server { device: device(drive, store), timing, wait, seed: 1, fronts: vec![front], metrics: None };
+    Running { path, server: Background::start(server, alone) }
+}
+
+impl Running {
+    fn in_memory(test: &str, timing: bool, wait: Wait) -> Running {
+        serve(test, "nvme-polled", Store::in_memory(GEOMETRY).unwrap(), timing, wait)
+    }
+
+    fn finish(self) -> Summary {
+        self.server.finish()
+    }
+}
+
+/// A guest with one ring, whose descriptors it hands out in turn.
+struct Guest {
+    frontend: Frontend,
+    memory: GuestMemoryMmap,
+    kick: EventFd,
+    call: EventFd,
+    asked: u16,
+    answered: u16,
+}
+
+/// What the guest asks the device, and where the data are.
+struct Ask<'a> {
+    kind: u32,
+    sector: u64,
+    /// Pieces of data: offset from the start of the data, and bytes.
+    parts: &'a [(u64, u32)],
+}
+
+fn memory_file(bytes: u64) -> File {
+    let file = File::from(rustix::fs::memfd_create("guest", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+    file.set_len(bytes).unwrap();
+    file
+}
+
+impl Guest {
+    fn connect(path: &Path, features: u64) -> Guest {
+        let mut frontend = Frontend::connect(path, 1).unwrap();
+        frontend.set_owner().unwrap();
+        let offered = frontend.get_features().unwrap();
+        assert_eq!(offered & FEATURES, FEATURES);
+        frontend.set_features(features | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()).unwrap();
+        let wanted = VhostUserProtocolFeatures::CONFIG | VhostUserProtocolFeatures::MQ;
+        assert!(frontend.get_protocol_features().unwrap().contains(wanted));
+        frontend.set_protocol_features(wanted | VhostUserProtocolFeatures::REPLY_ACK).unwrap();
+        let file = memory_file(MEMORY_BYTES);
+        let fd = file.as_raw_fd();
+        let ranges = [(GuestAddress(GUEST), MEMORY_BYTES as usize, Some(FileOffset::new(file, 0)))];
+        let memory = GuestMemoryMmap::from_ranges_with_files(ranges).unwrap();
+        let user = memory.find_region(GuestAddress(GUEST)).unwrap().get_host_address(vm_memory::MemoryRegionAddress(0));
+        let region = VhostUserMemoryRegionInfo {
+            guest_phys_addr: GUEST,
+            memory_size: MEMORY_BYTES,
+            userspace_addr: user.unwrap() as u64,
+            mmap_offset: 0,
+            mmap_handle: fd,
+        };
+        frontend.set_mem_table(&[region]).unwrap();
+        let (kick, call) = (EventFd::new(EFD_NONBLOCK).unwrap(), EventFd::new(EFD_NONBLOCK).unwrap());
+        let mut guest = Guest { frontend, memory, kick, call, asked: 0, answered: 0 };
+        guest.start(region.userspace_addr, 0);
+        guest
+    }
+
+    fn start(&mut self, user: u64, base: u16) {
+        let Guest { frontend, kick, call, .. } = self;
+        frontend.set_vring_num(0, ENTRIES).unwrap();
+        let ring = VringConfigData {
+            queue_max_size: ENTRIES,
+            queue_size: ENTRIES,
+            flags: 0,
+            desc_table_addr: user,
+            used_ring_addr: user + USED,
+            avail_ring_addr: user + AVAILABLE,
+            log_addr: None,
+        };
+        frontend.set_vring_addr(0, &ring).unwrap();
+        frontend.set_vring_base(0, base).unwrap();
+        frontend.set_vring_call(0, call).unwrap();
+        frontend.set_vring_kick(0, kick).unwrap();
+        frontend.set_vring_enable(0, true).unwrap();
+    }
+
+    fn at(offset: u64) -> GuestAddress {
+        GuestAddress(GUEST + offset)
+    }
+
+    fn put(&self, offset: u64, bytes: &[u8]) {
+        self.memory.write_slice(bytes, Guest::at(offset)).unwrap();
+    }
+
+    fn get(&self, offset: u64, bytes: usize) -> Vec<u8> {
+        let mut data = vec![0; bytes];
+        self.memory.read_slice(&mut data, Guest::at(offset)).unwrap();
+        data
+    }
+
+    fn describe(&self, table: u64, place: u16, address: u64, bytes: u32, flags: u16, next: u16) {
+        let mut entry = [0; 16];
+        entry[..8].copy_from_slice(&address.to_le_bytes());
+        entry[8..12].copy_from_slice(&bytes.to_le_bytes());
+        entry[12..14].copy_from_slice(&flags.to_le_bytes());
+        entry[14..].copy_from_slice(&next.to_le_bytes());
+        self.put(table + u64::from(place) * 16, &entry);
+    }
+
+    /// Ask, through a table of descriptors of its own.
+    fn ask(&mut self, ask: &Ask<'_>) {
+        let slot = self.asked % ENTRIES;
+        let header = HEADERS + u64::from(slot) * 16;
+        let mut bytes = [0; 16];
+        bytes[..4].copy_from_slice(&ask.kind.to_le_bytes());
+        bytes[8..].copy_from_slice(&ask.sector.to_le_bytes());
+        self.put(header, &bytes);
+        self.put(STATUS + u64::from(slot), &[0xff]);
+        let table = INDIRECT + u64::from(slot) * 256;
+        self.describe(table, 0, GUEST + header, 16, NEXT, 1);
+        let direction = if matches!(ask.kind, READ | NAME) { FOR_DRIVER } else { 0 };
+        for (place, (offset, bytes)) in (1..).zip(ask.parts) {
+            self.describe(table, place, GUEST + DATA + offset, *bytes, NEXT | direction, place + 1);
+        }
+        let last = ask.parts.len() as u16 + 1;
+        self.describe(table, last, GUEST + STATUS + u64::from(slot), 1, FOR_DRIVER, 0);
+        self.describe(0, slot, GUEST + table, u32::from(last + 1) * 16, IS_INDIRECT, 0);
+        self.submit(slot);
+    }
+
+    fn submit(&mut self, head: u16) {
+        self.put(AVAILABLE + 4 + u64::from(self.asked % ENTRIES) * 2, &head.to_le_bytes());
+        self.asked += 1;
+        self.memory.store(self.asked, Guest::at(AVAILABLE + 2), Ordering::Release).unwrap();
+        self.kick.write(1).unwrap();
+    }
+
+    fn wait(&mut self) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.memory.load::<u16>(Guest::at(USED + 2), Ordering::Acquire).unwrap() == self.answered {
+            assert!(Instant::now() < until, "no answer");
+            thread::yield_now();
+        }
+        self.answered += 1;
+    }
+
+    /// Ask and wait: the status, and how many bytes are said to have been written.
+    fn exchange(&mut self, kind: u32, sector: u64, parts: &[(u64, u32)]) -> (u8, u32) {
+        let slot = self.asked % ENTRIES;
+        self.ask(&Ask { kind, sector, parts });
+        self.wait();
+        let used = self.get(USED + 4 + u64::from((self.answered - 1) % ENTRIES) * 8, 8);
+        assert_eq!(used[..4], u32::from(slot).to_le_bytes());
+        (self.get(STATUS + u64::from(slot), 1)[0], u32::from_le_bytes(used[4..].try_into().unwrap()))
+    }
+}
+
+fn range(sector: u64, sectors: u32, flags: u32) -> Vec<u8> {
+    [&sector.to_le_bytes()[..], &sectors.to_le_bytes(), &flags.to_le_bytes()].concat()
+}
+
+#[test]
+fn what_is_written_is_read_with_the_model_and_without_it_however_the_server_waits() {
+    for (timing, wait) in [false, true].into_iter().flat_map(|timing| WAITS.map(|wait| (timing, wait))) {
+        let running = Running::in_memory("bytes", timing, wait);
+        let mut guest = Guest::connect(&running.path, FEATURES);
+        let data: Vec<u8> = (0..4096u32).map(|place| (place % 251) as u8).collect();
+        guest.put(DATA, &data);
+        assert_eq!(guest.exchange(WRITE, 8, &[(0, 4096)]), (0, 1));
+        // Cut where nobody would cut.
+        assert_eq!(guest.exchange(READ, 8, &[(8192, 1), (9000, 4000), (20_000, 95)]), (0, 4097));
+        let read = [guest.get(DATA + 8192, 1), guest.get(DATA + 9000, 4000), guest.get(DATA + 20_000, 95)].concat();
+        assert_eq!(read, data, "{timing} {wait:?}");
+        assert_eq!(guest.exchange(FLUSH, 0, &[]), (0, 1));
+        let summary = running.finish();
+        assert_eq!((summary.tally.read.ios, summary.tally.write.ios, summary.tally.flushes), (1, 1, 1));
+        assert_eq!(summary.tally.errors, 0);
+        assert_eq!((summary.outcome.ios(), summary.tally.lag.count()), (2, if timing { 2 } else { 0 }));
+    }
+}
+
+#[test]
+fn discards_and_zeros_leave_zeros_and_a_name_is_told() {
+    let running = Running::in_memory("zeros", false, Wait::Block);
+    let mut guest = Guest::connect(&running.path, FEATURES);
+    guest.put(DATA, &[7; 8192]);
+    assert_eq!(guest.exchange(WRITE, 0, &[(0, 8192)]), (0, 1));
+    guest.put(DATA, &[range(0, 1, 0), range(4, 2, 0)].concat());
+    assert_eq!(guest.exchange(DISCARD, 0, &[(0, 32)]), (0, 1));
+    guest.put(DATA, &range(8, 8, 1));
+    assert_eq!(guest.exchange(ZERO, 0, &[(0, 16)]), (0, 1));
+    assert_eq!(guest.exchange(READ, 0, &[(0, 8192)]), (0, 8193));
+    let zeros = |sector: usize| matches!(sector, 0 | 4 | 5 | 8..16);
+    let read = guest.get(DATA, 8192);
+    let wrong = (0..16).find(|sector| read[sector * 512..][..512] != [if zeros(*sector) { 0 } else { 7 }; 512]);
+    assert_eq!(wrong, None);
+    assert_eq!(guest.exchange(NAME, 0, &[(0, 20)]), (0, 21));
+    assert_eq!(guest.get(DATA, 20), b"nvme-polled\0\0\0\0\0\0\0\0\0");
+    let config = guest.frontend.get_config(0, 60, VhostUserConfigFlags::empty(), &[0; 60]).unwrap().1;
+    assert_eq!(config[..8], 2048u64.to_le_bytes());
+}
+
+#[test]
+fn what_is_wrong_with_a_request_is_its_status_and_the_next_is_served() {
+    let running = Running::in_memory("wrong", false, Wait::Adaptive);
+    let mut guest = Guest::connect(&running.path, FEATURES);
+    assert_eq!(guest.exchange(READ, 2048, &[(0, 512)]).0, 1);
+    assert_eq!(guest.exchange(READ, 0, &[(0, 511)]).0, 1);
+    assert_eq!(guest.exchange(WRITE, u64::MAX, &[(0, 512)]).0, 1);
+    assert_eq!(guest.exchange(99, 0, &[(0, 512)]).0, 2);
+    guest.put(DATA, &range(0, 1, 1));
+    assert_eq!(guest.exchange(DISCARD, 0, &[(0, 16)]).0, 2);
+    // Data where there is no memory.
+    assert_eq!(guest.exchange(WRITE, 0, &[(MEMORY_BYTES, 512)]).0, 1);
+    // A chain that has no room for a status.
+    guest.describe(0, guest.asked % ENTRIES, GUEST + HEADERS, 16, 0, 0);
+    guest.submit(guest.asked % ENTRIES);
+    guest.wait();
+    // A chain that never ends.
+    let head = guest.asked % ENTRIES;
+    guest.describe(0, head, GUEST + HEADERS, 16, NEXT, head);
+    guest.submit(head);
+    guest.wait();
+    assert_eq!(guest.exchange(READ, 0, &[(0, 512)]), (0, 513));
+    assert_eq!(running.finish().tally.errors, 8);
+}
+
+#[test]
+fn writes_of_a_driver_that_cannot_flush_are_durable_when_they_are_answered() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vhost-durable.store");
+    let _ = std::fs::remove_file(&path);
+    let running = serve("durable", "nvme-polled", Store::open(&path, GEOMETRY).unwrap(), true, Wait::Block);
+    let mut guest = Guest::connect(&running.path, FEATURES & !feature::FLUSH);
+    guest.put(DATA, &[9; 512]);
+    assert_eq!(guest.exchange(WRITE, 3, &[(0, 512)]), (0, 1));
+    assert_eq!(running.finish().tally.write.ios, 1);
+    let mut data = [0; 512];
+    Store::open(&path, GEOMETRY).unwrap().read(3 * 512, &mut data).unwrap();
+    assert_eq!(data, [9; 512]);
+}
+
+#[test]
+fn a_ring_that_is_taken_away_goes_on_where_it_stood_and_the_next_client_is_served() {
+    let running = Running::in_memory("again", true, Wait::Block);
+    let mut guest = Guest::connect(&running.path, FEATURES);
+    for sector in 0..3 {
+        guest.ask(&Ask { kind: READ, sector, parts: &[(0, 512)] });
+    }
+    // What was taken is answered before the ring is given back.
+    let base = guest.frontend.get_vring_base(0).unwrap();
+    assert_eq!(u32::from(guest.memory.load::<u16>(Guest::at(USED + 2), Ordering::Acquire).unwrap()), base);
+    let region = guest.memory.find_region(GuestAddress(GUEST)).unwrap();
+    let user = region.get_host_address(vm_memory::MemoryRegionAddress(0)).unwrap() as u64;
+    guest.start(user, base as u16);
+    (0..3).for_each(|_| guest.wait());
+    assert_eq!(guest.exchange(READ, 0, &[(0, 512)]), (0, 513));
+    drop(guest);
+    let mut guest = Guest::connect(&running.path, FEATURES);
+    assert_eq!(guest.exchange(READ, 0, &[(0, 512)]), (0, 513));
+    assert_eq!(running.finish().tally.read.ios, 5);
+}
+
+#[test]
+fn memory_that_goes_away_harms_nobody_but_its_client() {
+    let running = Running::in_memory("away", false, Wait::Spin);
+    let guest = Guest::connect(&running.path, FEATURES);
+    let region = guest.memory.find_region(GuestAddress(GUEST)).unwrap();
+    region.file_offset().unwrap().file().set_len(0).unwrap();
+    guest.kick.write(1).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    drop(guest);
+    let mut guest = Guest::connect(&running.path, FEATURES);
+    assert_eq!(guest.exchange(READ, 0, &[(0, 512)]), (0, 513));
+}
+
+#[test]
+fn a_client_that_says_nothing_whole_does_not_keep_a_server_from_ending() {
+    use std::io::Write;
+    let running = Running::in_memory("silent", false, Wait::Block);
+    let mut stream = std::os::unix::net::UnixStream::connect(&running.path).unwrap();
+    stream.write_all(&[1, 0]).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    let started = Instant::now();
+    running.finish();
+    assert!(started.elapsed() < Duration::from_secs(15));
+}
+
+#[test]
+fn clients_are_woken_when_they_want_to_be() {
+    let running = Running::in_memory("woken", false, Wait::Block);
+    for features in [FEATURES, FEATURES & !feature::EVENT_IDX] {
+        let mut guest = Guest::connect(&running.path, features);
+        guest.exchange(READ, 0, &[(0, 512)]);
+        let until = Instant::now() + Duration::from_secs(20);
+        while guest.call.read().is_err() {
+            assert!(Instant::now() < until, "nobody called");
+            thread::yield_now();
+        }
+    }
+}
