@@ -2,7 +2,7 @@
 
 use clap::Args;
 use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{presets, shipped};
+use phaselink_core::drive_file::{presets, schema, shipped};
 use phaselink_core::report::Table;
 
 use crate::drive_flags::DriveFlags;
@@ -21,12 +21,19 @@ pub struct Arguments {
     /// Print the drive as a drive file with every key, to keep, change or send to somebody
     #[arg(long, requires = "drives")]
     toml: bool,
+    /// Print the JSON Schema of drive files, with which editors complete keys and mark what is wrong
+    #[arg(long, conflicts_with = "drives")]
+    schema: bool,
     #[command(flatten)]
     flags: DriveFlags,
 }
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    if arguments.schema {
+        output::print(&format!("{:#}\n", schema()))?;
+        return Ok(Ending::Fine);
+    }
     let overrides = arguments.flags.resolve()?;
     let text = match arguments.drives.is_empty() {
         true => list(),

@@ -1,9 +1,9 @@
 //! The examples of the front page: every command in a block marked `console` is run, and prints what the page shows.
 //!
 //! A block marked `file=NAME` is a file that later commands find. A line `...` stands for any number of lines. A block
-//! marked `needs=PROGRAM,...` is left out where one of these is missing, but never where `CI` is in the environment;
-//! `needs=guest` stands for what `guest/rig.sh` fetches. With `UPDATE_EXPECT=1` in the environment the page is written
-//! anew with what the commands print now.
+//! marked `needs=PROGRAM,...` is left out where one of these is missing and cannot be installed, but never where `CI` is
+//! in the environment; `needs=guest` stands for what `guest/rig.sh` fetches. With `UPDATE_EXPECT=1` in the environment
+//! the page is written anew with what the commands print now.
 #![cfg(unix)]
 
 mod common;
@@ -13,6 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
+use common::programs::are_here;
 use common::{ROOT, Ran, directory};
 
 /// Run a command of the page; `phaselink` is the built program, and what the page names of the repository is there.
@@ -55,13 +56,12 @@ fn rerun(block: &[&str], here: &Path) -> Vec<String> {
 /// Whether what a block needs is here, by the words behind its opening fence.
 fn has_what_it_needs(kind: &str) -> bool {
     let needs = kind.split_once("needs=").map_or("", |(_, programs)| programs);
-    let has = |program: &str| {
-        if program == "guest" {
+    let has = |program: &str| match program {
+        "guest" => {
             let rig = Path::new(ROOT).join("crates/cli/tests/guest/rig.sh");
-            return Command::new(rig).arg("prepare").status().is_ok_and(|status| status.success());
+            Command::new(rig).arg("prepare").status().is_ok_and(|status| status.success())
         }
-        let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-        found.is_ok_and(|output| output.status.success())
+        _ => are_here(&[program]),
     };
     let missing = needs.split(',').find(|program| !program.is_empty() && !has(program));
     if let Some(program) = missing {

@@ -6,34 +6,10 @@
 
 mod common;
 
-use std::process::Command;
-
+use common::programs::are_here;
 use common::{Ran, directory, program};
 
-/// A program, and Debian's package that has it.
-const CLIENTS: [(&str, &str); 4] =
-    [("fio", "fio"), ("nbdinfo", "libnbd-bin"), ("nbdcopy", "libnbd-bin"), ("qemu-img", "qemu-utils")];
-
-fn has(program: &str) -> bool {
-    Command::new("sh").args(["-c", &format!("command -v {program}")]).output().unwrap().status.success()
-}
-
-fn clients_are_here() -> bool {
-    let missing: Vec<&str> = CLIENTS.iter().filter(|(program, _)| !has(program)).map(|(_, package)| *package).collect();
-    if missing.is_empty() {
-        return true;
-    }
-    let install = format!(
-        "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends {}",
-        missing.join(" ")
-    );
-    let installed = Command::new("sh").args(["-c", &install]).output();
-    let works = installed.is_ok_and(|output| output.status.success());
-    if !works {
-        eprintln!("skipped: {} are missing and apt cannot install them", missing.join(", "));
-    }
-    works
-}
+const CLIENTS: [&str; 4] = ["fio", "nbdinfo", "nbdcopy", "qemu-img"];
 
 /// Run a script of clients against a drive of 16 MiB; all that it prints.
 fn served(test: &str, flags: &[&str], script: &str) -> Ran {
@@ -51,7 +27,7 @@ const VERIFY: &str = "fio --name=verify --ioengine=nbd --uri=\"$uri\" --rw=randw
 
 #[test]
 fn fio_verifies_what_it_has_written_with_timing_on_and_off() {
-    if !clients_are_here() {
+    if !are_here(&CLIENTS) {
         return;
     }
     for timing in ["on", "off"] {
@@ -63,7 +39,7 @@ fn fio_verifies_what_it_has_written_with_timing_on_and_off() {
 
 #[test]
 fn nbdinfo_sees_size_and_abilities_and_nbdcopy_and_qemu_img_get_back_what_they_put() {
-    if !clients_are_here() {
+    if !are_here(&CLIENTS) {
         return;
     }
     let script = "

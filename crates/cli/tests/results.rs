@@ -49,6 +49,13 @@ fn a_set_of_drives_is_compared_by_its_name() {
 }
 
 #[test]
+fn the_schema_of_drive_files_is_one() {
+    let schema: serde_json::Value = serde_json::from_str(&printed("check --schema")).unwrap();
+    assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+    assert!(schema["properties"]["link"]["properties"]["lanes"]["enum"].is_array());
+}
+
+#[test]
 fn no_line_of_a_comparison_is_wider_than_120_columns() {
     let page = printed("compare --ios 200 --bs 512,4k,1m --numjobs 1,8");
     assert!(page.lines().all(|line| line.chars().count() <= 120), "{page}");

@@ -2,6 +2,8 @@
 // Each file of tests is a crate of its own, and few need all of this.
 #![allow(dead_code)]
 
+pub mod programs;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -149,7 +149,7 @@ impl Parts<'_> {
         let (timing, spread) = (self.timing(), self.spread(Op::Write, bytes));
         let banks = u64::from(self.banks());
         let over_buses = timing.command + self.bus_share(Op::Write, bytes);
-        let transfers = timing.command * spread.pieces + spread.transfer;
+        let transfers = timing.command * self.commands_least(spread) + spread.transfer;
         match timing.acknowledge {
             Acknowledge::Late => {
                 let programmed = if spread.program.is_zero() { Span::ZERO } else { self.program_least() };
@@ -160,6 +160,11 @@ impl Parts<'_> {
                 over_buses.max((transfers + programs) / banks)
             }
         }
+    }
+
+    /// Commands of a write for which banks wait at least: that of a piece which joins its unit goes out beside transfers.
+    fn commands_least(&self, spread: Spread) -> u64 {
+        if self.chips.is_some() { spread.pieces } else { spread.pieces.min(spread.units) }
     }
 
     /// The least that a program unit takes, whatever chance makes of random data.

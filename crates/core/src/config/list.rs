@@ -1,6 +1,6 @@
 //! Keys that hold a list of tables.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
 use super::faults::problems_of;
@@ -12,6 +12,9 @@ impl<T: Section + Default> KeyType for Vec<T> {
     fn kind() -> String {
         let keys: Vec<&str> = T::default().keys().iter().map(|key| key.name).collect();
         format!("list of tables with the keys {}", keys.join(", "))
+    }
+    fn schema() -> Json {
+        json!({ "type": "array", "items": section::schema(&T::default()) })
     }
     fn read(_: &str, node: &Node) -> Result<Vec<T>, KeyFault> {
         let Value::Array(items) = &node.value else {

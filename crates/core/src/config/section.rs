@@ -3,7 +3,7 @@
 //! `section!` turns a list of keys into a plain struct with public fields, and into [`Section`], through
 //! which the reader, `phaselink check` and the results see all sections alike.
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
 
 use super::document::Node;
 use super::value::KeyFault;
@@ -16,6 +16,8 @@ pub(crate) struct Key {
     pub default: Json,
     /// Type and bounds, in the key's unit.
     pub allowed: String,
+    /// The same as a JSON Schema, made when it is asked for.
+    pub schema: fn() -> Json,
 }
 
 /// A group of keys: a table in drive files.
@@ -76,6 +78,7 @@ macro_rules! section {
                         about: concat!($($doc),+).trim(),
                         default: default.$field.write(stringify!($key)),
                         allowed: Allowed::<$type>::describe(&$allowed, stringify!($key)),
+                        schema: || Allowed::<$type>::schema(&$allowed, stringify!($key)),
                     },
                 )+]
             }
@@ -118,4 +121,21 @@ pub(crate) fn full_name(path: &str, key: &str) -> String {
 /// All values of a section by key.
 pub(crate) fn values(section: &impl Section) -> serde_json::Map<String, Json> {
     section.values().into_iter().map(|(key, value)| (String::from(key), value)).collect()
+}
+
+/// The JSON Schema of a section: its keys and no others.
+pub(crate) fn schema(section: &dyn Section) -> Json {
+    let property = |key: Key| {
+        let mut schema = (key.schema)();
+        schema["description"] = Json::from(key.about);
+        schema["default"] = key.default;
+        (String::from(key.name), schema)
+    };
+    let properties: Map<String, Json> = section.keys().into_iter().map(property).collect();
+    json!({
+        "type": "object",
+        "description": section.about(),
+        "properties": properties,
+        "additionalProperties": false,
+    })
 }

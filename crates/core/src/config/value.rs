@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
 use crate::problem::{Problem, is_unprintable};
@@ -25,6 +25,8 @@ pub(crate) enum KeyFault {
 pub(crate) trait KeyType: Sized {
     /// What a value must be, without bounds.
     fn kind() -> String;
+    /// The same as a JSON Schema.
+    fn schema() -> Json;
     /// Take a value as it stands in a file.
     fn read(key: &str, node: &Node) -> Result<Self, KeyFault>;
     /// Give it back in the key's unit; [`KeyType::read`] of this gives an equal value.
@@ -36,6 +38,8 @@ pub(crate) trait Allowed<T> {
     fn allows(&self, value: &T) -> bool;
     /// What is allowed, in the key's unit.
     fn describe(&self, key: &str) -> String;
+    /// The same as a JSON Schema.
+    fn schema(&self, key: &str) -> Json;
 }
 
 /// Every value of the type.
@@ -59,6 +63,9 @@ impl<T: KeyType> Allowed<T> for Any {
     fn describe(&self, _: &str) -> String {
         T::kind()
     }
+    fn schema(&self, _: &str) -> Json {
+        T::schema()
+    }
 }
 
 impl<T: KeyType + PartialOrd> Allowed<T> for RangeInclusive<T> {
@@ -70,6 +77,12 @@ impl<T: KeyType + PartialOrd> Allowed<T> for RangeInclusive<T> {
         let bounds = format!("{} from {} to {}", T::kind(), bound(self.start()), bound(self.end()));
         [&bounds, unit(key)].join(" ").trim_end().into()
     }
+    fn schema(&self, key: &str) -> Json {
+        let mut schema = T::schema();
+        schema["minimum"] = self.start().write(key);
+        schema["maximum"] = self.end().write(key);
+        schema
+    }
 }
 
 impl<T: KeyType + PartialEq, const N: usize> Allowed<T> for [T; N] {
@@ -80,6 +93,9 @@ impl<T: KeyType + PartialEq, const N: usize> Allowed<T> for [T; N] {
         let values: Vec<String> = self.iter().map(|value| readable(&value.write(key))).collect();
         values.join(", ")
     }
+    fn schema(&self, key: &str) -> Json {
+        json!({ "enum": self.iter().map(|value| value.write(key)).collect::<Vec<_>>() })
+    }
 }
 
 macro_rules! integers {
@@ -87,6 +103,9 @@ macro_rules! integers {
         impl KeyType for $integer {
             fn kind() -> String {
                 String::from("whole number")
+            }
+            fn schema() -> Json {
+                json!({ "type": "integer", "minimum": <$integer>::MIN, "maximum": <$integer>::MAX })
             }
             fn read(_: &str, node: &Node) -> Result<$integer, KeyFault> {
                 match node.value {
@@ -107,6 +126,9 @@ impl KeyType for f64 {
     fn kind() -> String {
         String::from("number")
     }
+    fn schema() -> Json {
+        json!({ "type": "number" })
+    }
     fn read(_: &str, node: &Node) -> Result<f64, KeyFault> {
         match node.value {
             Value::Integer(integer) => Ok(integer as f64),
@@ -122,6 +144,9 @@ impl KeyType for f64 {
 impl KeyType for bool {
     fn kind() -> String {
         String::from("true or false")
+    }
+    fn schema() -> Json {
+        json!({ "type": "boolean" })
     }
     fn read(_: &str, node: &Node) -> Result<bool, KeyFault> {
         match node.value {
@@ -146,6 +171,9 @@ impl KeyType for String {
     fn kind() -> String {
         format!("text in quotes, a line of at most {TEXT_CHARACTERS_MAX} characters")
     }
+    fn schema() -> Json {
+        json!({ "type": "string", "maxLength": TEXT_CHARACTERS_MAX })
+    }
     fn read(_: &str, node: &Node) -> Result<String, KeyFault> {
         match &node.value {
             Value::String(text) if is_line(text) => Ok(text.clone()),
@@ -162,6 +190,9 @@ impl KeyType for String {
 impl KeyType for Span {
     fn kind() -> String {
         String::from("number")
+    }
+    fn schema() -> Json {
+        json!({ "type": "number", "minimum": 0 })
     }
     fn read(key: &str, node: &Node) -> Result<Span, KeyFault> {
         let ps = picoseconds_per_unit(key);
@@ -205,6 +236,9 @@ macro_rules! names {
         impl $crate::config::value::KeyType for $choice {
             fn kind() -> String {
                 $choice::NAMES.join(", ")
+            }
+            fn schema() -> serde_json::Value {
+                serde_json::json!({ "enum": $choice::NAMES })
             }
             fn read(
                 _: &str,

@@ -50,7 +50,7 @@ impl Layer {
 }
 
 /// Whether the name of a preset is that of a file.
-fn is_path(name: &str) -> bool {
+pub(super) fn is_path(name: &str) -> bool {
     name.ends_with(".toml") || name.contains('/')
 }
 

@@ -10,6 +10,7 @@ mod layers;
 mod overrides;
 pub mod presets;
 mod reader;
+mod schema;
 pub mod shipped;
 
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub use described::Described;
 pub use layers::{ReadFile, no_files};
 pub use overrides::Override;
 use reader::Whole;
+pub use schema::schema;
 
 use crate::config::section::{self, Section};
 use crate::drive::Drive;

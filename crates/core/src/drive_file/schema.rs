@@ -1,0 +1,164 @@
+//! What a drive file may hold, as a JSON Schema: editors complete its keys, show what they mean, and mark what is wrong.
+//!
+//! Conditions between keys are not in it; [`Drive::from_toml`] checks them.
+
+use serde_json::{Value as Json, json};
+
+use super::{presets, shipped};
+use crate::config::Doubt;
+use crate::config::section::{self, Section};
+use crate::drive::Drive;
+
+/// The schema of drive files, of draft 7 of JSON Schema, which is what editors of TOML read.
+pub fn schema() -> Json {
+    let blank = Drive::blank();
+    let mut schema = section::schema(&blank.header());
+    schema["$schema"] = Json::from("http://json-schema.org/draft-07/schema#");
+    schema["title"] = Json::from("A drive of phaselink");
+    schema["description"] = Json::from("Memory, link, host and the protocol between them");
+    let properties = &mut schema["properties"];
+    properties["preset"] = preset("The drive from which this one starts", shipped::names().collect());
+    for section in blank.sections() {
+        properties[section.path()] = of_section(section);
+    }
+    for (list, about) in
+        [("fitted", "Constants chosen so that a published result comes out"), ("assumed", "Constants without a source")]
+    {
+        properties[list] = list_of_doubts(about);
+    }
+    schema
+}
+
+fn of_section(described: &dyn Section) -> Json {
+    let mut schema = section::schema(described);
+    if presets::has(described.path()) {
+        let names = presets::rows(described.path()).iter().map(|row| row.key.as_str()).collect();
+        schema["properties"]["preset"] = preset("What the section starts from", names);
+    }
+    schema
+}
+
+/// The name of one that comes with the program, or the path of a file of one's own.
+fn preset(about: &str, names: Vec<&str>) -> Json {
+    json!({
+        "description": format!("{about}: a name, or the path of a file"),
+        "anyOf": [{ "enum": names }, { "type": "string", "pattern": "(/|\\.toml$)" }],
+    })
+}
+
+fn list_of_doubts(about: &str) -> Json {
+    let mut item = section::schema(&Doubt::default());
+    item["required"] = json!(["key", "why"]);
+    json!({ "type": "array", "description": about, "items": item })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layers;
+    use super::*;
+    use crate::config::document::{self, Value};
+
+    fn at(path: &str) -> Json {
+        schema().pointer(path).cloned().unwrap_or_else(|| panic!("no {path}"))
+    }
+
+    #[test]
+    fn a_key_has_its_type_its_bounds_its_meaning_and_its_default() {
+        let key = at("/properties/link/properties/lanes");
+        assert!(key["enum"].as_array().is_some_and(|lanes| lanes.contains(&json!(16)) && !lanes.contains(&json!(3))));
+        let span = at("/properties/media/properties/read_ns");
+        assert_eq!(span["type"], "number");
+        assert!(span["minimum"].as_f64() < span["maximum"].as_f64(), "{span}");
+        assert!(span["description"].is_string() && span["default"].is_number());
+        let name = at("/properties/interface");
+        assert!(name["enum"].as_array().is_some_and(|names| names.contains(&json!("nvme"))));
+        assert_eq!(at("/properties/nvme/additionalProperties"), false);
+    }
+
+    #[test]
+    fn a_list_has_the_schema_of_its_items() {
+        let stage = at("/properties/stack/properties/stages/items/properties");
+        assert_eq!(stage["name"]["type"], "string");
+        assert_eq!(stage["submit_ns"]["type"], "number");
+    }
+
+    /// What a plain reading of the schema says of a value: the words that it uses are few.
+    fn fits(value: &Value, schema: &Json) -> bool {
+        if let Some(ways) = schema["anyOf"].as_array() {
+            return ways.iter().any(|way| fits(value, way));
+        }
+        if let Some(choices) = schema["enum"].as_array() {
+            return choices.iter().any(|choice| is_equal(value, choice));
+        }
+        match value {
+            Value::Table(entries) => {
+                let known = |key: &str| schema["properties"].get(key);
+                schema["type"] == "object"
+                    && entries
+                        .iter()
+                        .all(|entry| known(&entry.key).is_some_and(|schema| fits(&entry.node.value, schema)))
+            }
+            Value::Array(items) => {
+                schema["type"] == "array" && items.iter().all(|item| fits(&item.value, &schema["items"]))
+            }
+            Value::String(text) => schema["type"] == "string" && (schema["pattern"].is_null() || layers::is_path(text)),
+            Value::Boolean(_) => schema["type"] == "boolean",
+            Value::Integer(integer) => {
+                (schema["type"] == "integer" || schema["type"] == "number") && is_within(*integer as f64, schema)
+            }
+            Value::Float(float) => schema["type"] == "number" && is_within(*float, schema),
+            _ => false,
+        }
+    }
+
+    fn is_equal(value: &Value, choice: &Json) -> bool {
+        match value {
+            Value::String(text) => choice == text,
+            Value::Integer(integer) => choice.as_f64() == Some(*integer as f64),
+            Value::Float(float) => choice.as_f64() == Some(*float),
+            _ => false,
+        }
+    }
+
+    fn is_within(number: f64, schema: &Json) -> bool {
+        schema["minimum"].as_f64().is_none_or(|least| number >= least)
+            && schema["maximum"].as_f64().is_none_or(|most| number <= most)
+    }
+
+    fn is_fit(file: &str, text: &str, schema: &Json) -> bool {
+        let document = document::parse(file, text);
+        assert!(document.problems.is_empty(), "{file}");
+        fits(&Value::Table(document.table), schema)
+    }
+
+    #[test]
+    fn every_shipped_drive_fits_and_so_does_every_drive_written_out() {
+        let schema = schema();
+        for name in shipped::names() {
+            let shipped = shipped::find(name).unwrap();
+            assert!(is_fit(shipped.file, shipped.text, &schema), "{name}");
+            let whole = Drive::shipped(name).unwrap().to_toml();
+            assert!(is_fit(name, &whole, &schema), "{name}, whole");
+        }
+    }
+
+    #[test]
+    fn what_the_reader_refuses_for_its_name_type_or_bounds_does_not_fit() {
+        let schema = schema();
+        for text in [
+            "speed = 1",
+            "preset = \"no-such-drive\"",
+            "interface = \"sata\"",
+            "[link]\nlanes = 3",
+            "[link]\nlane = 4",
+            "[link]\npreset = \"gen9\"",
+            "[media]\nread_ns = -1",
+            "[media]\nread_ns = \"110\"",
+            "[media]\nchannels = 1.5",
+            "[[stack.stages]]\nnama = \"x\"",
+        ] {
+            assert!(!is_fit("drive.toml", text, &schema), "{text}");
+            assert!(Drive::from_toml("drive.toml", text, &[]).is_err(), "{text}");
+        }
+    }
+}
