@@ -186,6 +186,14 @@ fn saturated_drives_give_what_their_bottlenecks_allow() {
         ("pss", "", "bs=4k iodepth=64 number_ios=8000", "media buses", 0.02),
         ("pss", "pss.firmware_ns=60000", "bs=4k iodepth=64 number_ios=8000", "firmware", 0.02),
         ("pss", "pss.cache_pages=0", "rw=randwrite bs=4k iodepth=32 number_ios=3000", "media banks", 0.5),
+        // Tags wait for data where that lies, wherever the rings are.
+        (
+            "pss",
+            "media.preset=pcm-moneta media.wear_levelling=none link.read_tags=4 root_complex.placement=remote-dram",
+            "rw=randwrite bs=64k iodepth=4 number_ios=400",
+            "read tags",
+            0.1,
+        ),
     ];
     for (name, set, job, bottleneck, share) in cases {
         let drive = drive(name, &set.split_whitespace().collect::<Vec<_>>());
@@ -258,8 +266,12 @@ proptest! {
     ) {
         let drive = match is_moneta {
             true => described("moneta", &[&parts, &moneta]),
-            // What the card's DRAM takes in has its turn in the chips after the run.
-            false => described("pss", &[&parts, &pss, &["pss.cache_pages=0".into()]]),
+            // What the card's DRAM takes in has its turn in the chips after the run, and so may have a gap move, of which
+            // there is one in as many writes as the run has.
+            false => {
+                let at_once = ["pss.cache_pages=0", "media.wear_levelling=none"].map(String::from);
+                described("pss", &[&parts, &pss, &at_once])
+            }
         };
         let job = format!("rw={rw} bs={bytes} iodepth={depth} numjobs={threads} number_ios=100");
         let (predicted, outcome) = (predict(&drive, &jobs(&drive, &job)).jobs.remove(0), run(&drive, &job));

@@ -128,7 +128,11 @@ impl Parts<'_> {
         self.demand_burst(demands, requests, times);
         self.demand_burst(demands, &answers, times);
         let tags = requests.count().min(self.drive.link.read_tags.into());
-        let held = self.sent(requests) + self.host_memory(requests.bytes) + self.sent(&answers);
+        let memory = match requests.user_data {
+            true => self.data_memory(requests.bytes),
+            false => self.host_memory(requests.bytes),
+        };
+        let held = self.sent(requests) + memory + self.sent(&answers);
         demands.add("read tags", self.drive.link.read_tags.into(), held, times * f64::from(tags));
     }
 
