@@ -13,7 +13,7 @@ fn identify_tells_what_the_controller_and_its_namespace_are() {
     let (status, page) = bench.identify(1, 0);
     assert_eq!(status, Status::SUCCESS);
     assert_eq!((page[77], page[111], page[512], page[513]), (5, 1, 0x66, 0x44));
-    assert_eq!(u16::from_le_bytes([page[256], page[257]]), 1 << 8);
+    assert_eq!(u16::from_le_bytes([page[256], page[257]]), 1 << 8 | 1 << 1);
     assert!(page[24..64].starts_with(b"phaselink test "));
     let (status, page) = bench.identify(0, 1);
     assert_eq!((status, u64_at(&page, 0), page[130]), (Status::SUCCESS, BLOCKS, 9));
@@ -141,8 +141,8 @@ fn features_are_checked_and_forgotten_at_a_reset() {
         (set(9, 33), Status::INVALID_FIELD),
         (get(9, 33), Status::INVALID_FIELD),
         (set(4, 1 << 16), Status::INVALID_FIELD),
-        (get(0x0e, 0), Status::INVALID_FIELD),
-        (set(0x0e, 0), Status::INVALID_FIELD),
+        (get(0x0d, 0), Status::INVALID_FIELD),
+        (set(0x0d, 0), Status::INVALID_FIELD),
         (set(1 | 1 << 31, 0), Status::FEATURE_NOT_SAVEABLE),
         (get(1 | 1 << 8, 0), Status::INVALID_FIELD),
         (Fields { namespace: 1, ..set(1, 0) }, Status::FEATURE_NOT_OF_NAMESPACE),
@@ -271,4 +271,87 @@ fn log_pages_are_handed_out_in_parts() {
     ] {
         assert_eq!(bench.administer(fields).status, expected, "{:?}", fields.dwords);
     }
+}
+
+/// The list of a Copy: first blocks and numbers of blocks.
+fn sources(list: &[(u64, u16)]) -> Vec<u8> {
+    let source = |&(slba, blocks): &(u64, u16)| [0, slba, u64::from(blocks - 1), 0].map(u64::to_le_bytes).concat();
+    list.iter().flat_map(source).collect()
+}
+
+#[test]
+fn a_copy_brings_its_sources_one_behind_the_other_even_over_themselves() {
+    let mut bench = Bench::new();
+    let written: Vec<u8> = (0..4096_u32).map(|byte| (byte / 512) as u8 + 1).collect();
+    bench.store.write(0, &written).unwrap();
+    let mut copy = |list: &[(u64, u16)], to: u32| {
+        let bytes = sources(list);
+        bench.machine.memory[DATA as usize..][..bytes.len()].copy_from_slice(&bytes);
+        let dwords = [to, 0, list.len() as u32 - 1, 0, 0, 0];
+        let fields = Fields { opcode: opcode::COPY, namespace: 1, prp: [DATA, 0], dwords, ..Fields::default() };
+        let status = bench.ask(fields).status;
+        let mut held = vec![0; 4096];
+        bench.store.read(0, &mut held).unwrap();
+        (status, held.chunks(512).map(|block| block[0]).collect::<Vec<_>>())
+    };
+    assert_eq!(copy(&[(6, 2), (0, 1)], 1), (Status::SUCCESS, vec![1, 7, 8, 1, 5, 6, 7, 8]));
+    assert_eq!(copy(&[(0, 3)], 1), (Status::SUCCESS, vec![1, 1, 7, 8, 5, 6, 7, 8]));
+    assert_eq!(copy(&[(BLOCKS - 1, 2)], 0).0, Status::LBA_OUT_OF_RANGE);
+    assert_eq!(copy(&[(0, 257)], 0).0, Status::COMMAND_SIZE_LIMIT_EXCEEDED);
+}
+
+#[test]
+fn what_can_be_read_is_verified_without_moving_any_of_it() {
+    let mut bench = Bench::new();
+    bench.machine.memory[DATA as usize..][..4096].fill(0xee);
+    assert_eq!(bench.ask(transfer(opcode::VERIFY, 0, BLOCKS as u32, [DATA, 0])).status, Status::SUCCESS);
+    assert_eq!(bench.machine.memory[DATA as usize..][..4096], [0xee; 4096]);
+    let beyond = transfer(opcode::VERIFY, BLOCKS - 1, 2, [DATA, 0]);
+    assert_eq!(bench.ask(beyond).status, Status::LBA_OUT_OF_RANGE);
+}
+
+#[test]
+fn a_timestamp_goes_on_from_what_the_host_has_set_and_begins_anew_with_the_controller() {
+    let mut bench = Bench::enabled();
+    let command = |opcode| Fields { opcode, prp: [DATA, 0], dwords: [0x0e, 0, 0, 0, 0, 0], ..Fields::default() };
+    let get = |bench: &mut Bench| {
+        assert_eq!(bench.administer(command(admin::GET_FEATURES)).status, Status::SUCCESS);
+        let structure = u64_at(&bench.machine.memory[DATA as usize..], 0);
+        (structure & 0xffff_ffff_ffff, structure >> 48)
+    };
+    bench.machine.now_ms = 70;
+    assert_eq!(get(&mut bench), (70, 0));
+    bench.machine.memory[DATA as usize..][..8].copy_from_slice(&1_000_000_u64.to_le_bytes());
+    assert_eq!(bench.administer(command(admin::SET_FEATURES)).status, Status::SUCCESS);
+    bench.machine.now_ms = 75;
+    assert_eq!(get(&mut bench), (1_000_005, 0b010));
+    bench.set(0x14, 0);
+    bench.enable();
+    bench.machine.now_ms = 76;
+    assert_eq!(get(&mut bench), (1, 0));
+}
+
+#[test]
+fn a_format_leaves_zeros_and_knows_one_format() {
+    let mut bench = Bench::new();
+    bench.store.write(4096, &[7; 512]).unwrap();
+    let format = |first, namespace| {
+        let dwords = [first, 0, 0, 0, 0, 0];
+        Fields { opcode: admin::FORMAT_NVM, namespace, dwords, ..Fields::default() }
+    };
+    for (first, namespace, expected) in [
+        (0, 2, Status::INVALID_NAMESPACE),
+        (1, 1, Status::INVALID_FORMAT),
+        (1 << 12, 1, Status::INVALID_FORMAT),
+        (1 << 5, 1, Status::INVALID_FORMAT),
+        (2 << 9, 1, Status::INVALID_FIELD),
+    ] {
+        assert_eq!(bench.administer(format(first, namespace)).status, expected, "{first:#x}");
+    }
+    let mut held = [0; 512];
+    bench.store.read(4096, &mut held).unwrap();
+    assert_eq!(held, [7; 512]);
+    assert_eq!(bench.administer(format(1 << 9, u32::MAX)).status, Status::SUCCESS);
+    bench.store.read(4096, &mut held).unwrap();
+    assert_eq!(held, [0; 512]);
 }

@@ -120,6 +120,10 @@ impl Host for Machine {
 
     fn poke(&mut self, _: u64, _: u32) {}
 
+    fn now_ms(&self) -> u64 {
+        0
+    }
+
     fn doorbells(&self, queue: u16) -> (u32, u32) {
         self.doorbells[usize::from(queue)]
     }
@@ -399,6 +403,8 @@ impl Conversation {
             opcode::WRITE_ZEROES,
             opcode::FLUSH,
             opcode::DATASET_MANAGEMENT,
+            opcode::VERIFY,
+            opcode::COPY,
         ];
         let opcode = if dice.one_in(30) { dice.below(256) as u8 } else { dice.of(&known) };
         let (slba, blocks) = self.place();
@@ -413,10 +419,11 @@ impl Conversation {
             prp2,
             dwords: [0, 0, if dice.one_in(8) { 1 << 30 | 1 << 25 } else { 0 }, 0, 0, 0],
         };
-        if opcode != opcode::DATASET_MANAGEMENT {
-            return entry.of_blocks(slba, blocks).encode();
+        match opcode {
+            opcode::DATASET_MANAGEMENT => self.deallocation(entry).encode(),
+            opcode::COPY => self.copy(entry.of_blocks(slba, 1)).encode(),
+            _ => entry.of_blocks(slba, blocks).encode(),
         }
-        self.deallocation(entry).encode()
     }
 
     fn place(&mut self) -> (u64, u32) {
@@ -446,6 +453,20 @@ impl Conversation {
             _ => second,
         };
         (first, second)
+    }
+
+    /// Sources, most of them on the drive, where the command says.
+    fn copy(&mut self, entry: SubmissionEntry) -> SubmissionEntry {
+        let count = 1 + if self.dice.one_in(8) { self.dice.below(256) } else { self.dice.below(6) };
+        let mut list = Vec::new();
+        for _ in 0..count {
+            let (slba, blocks) = if self.dice.one_in(30) { self.place() } else { (self.dice.below(16), 2) };
+            list.extend([0, slba, u64::from(blocks - 1), 0].into_iter().flat_map(u64::to_le_bytes));
+        }
+        self.machine.put(entry.prp1, &list);
+        let [low, high, flags, ..] = entry.dwords;
+        let format = if self.dice.one_in(20) { 1 << 8 } else { 0 };
+        SubmissionEntry { dwords: [low, high, flags & !0xffff | format | (count as u32 - 1), 0, 0, 0], ..entry }
     }
 
     /// Ranges, most of them on the drive, where the command says.
@@ -496,6 +517,7 @@ fn both_controllers_give_the_same_answers_and_touch_the_same_pages() {
         Status::INVALID_NAMESPACE,
         Status::INVALID_PRP_OFFSET,
         Status::LBA_OUT_OF_RANGE,
+        Status::COMMAND_SIZE_LIMIT_EXCEEDED,
     ] {
         assert!(statuses.contains_key(&status.0), "{status:?} is missing among {statuses:?}");
     }

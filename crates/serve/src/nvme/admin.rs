@@ -1,7 +1,7 @@
 //! Admin commands (Base Specification 2.0, section 5).
 
 use phaselink_core::protocol::nvme::rules::Shadow;
-use phaselink_core::protocol::nvme::rules::command::check_flags;
+use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, NAMESPACE, check_flags};
 use phaselink_core::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry, admin};
 
 use super::command::{copy_in, copy_out};
@@ -11,6 +11,7 @@ use super::features;
 use super::host::Host;
 use super::queues::{CompletionQueue, SubmissionQueue};
 use super::{identify, vectors};
+use crate::device::store::Store;
 
 /// Powers of two of the sizes of entries that a host has to have set before it creates queues.
 const ENTRY_SIZES: (u32, u32) = (6, 4);
@@ -24,7 +25,7 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 pub enum Answer {
     /// Done, with dword 0 of the answer.
     Done(u32),
-    /// It waits for an event.
+    /// It waits for an event, or for the memory.
     Later,
 }
 
@@ -49,6 +50,7 @@ impl Controller {
                 Ok(Answer::Done(0))
             }
             admin::DOORBELL_BUFFER_CONFIG => self.share_doorbells(command, host).map(done),
+            admin::FORMAT_NVM => self.begin_format(command).map(|()| Answer::Later),
             _ => Err(Status::INVALID_OPCODE),
         }
     }
@@ -86,8 +88,8 @@ impl Controller {
             return Err(Status::INVALID_FIELD);
         }
         let value = self.features.get(first as u8, select)?;
-        if first as u8 == features::HOST_BEHAVIOR {
-            copy_out(command, host, &self.features.host_behavior)?;
+        if let Some(structure) = self.features.structure(first as u8, host.now_ms()) {
+            copy_out(command, host, &structure)?;
         }
         Ok(value)
     }
@@ -105,10 +107,9 @@ impl Controller {
         if !matches!(command.namespace_id, 0 | u32::MAX) {
             return Err(Status::FEATURE_NOT_OF_NAMESPACE);
         }
-        if feature == features::HOST_BEHAVIOR {
-            let mut structure = [0; features::HOST_BEHAVIOR_BYTES];
+        if let Some(mut structure) = self.features.structure(feature, host.now_ms()) {
             copy_in(command, host, &mut structure)?;
-            self.features.host_behavior = structure;
+            self.features.set_structure(feature, &structure, host.now_ms());
             return Ok(0);
         }
         let has_queues = self.has_io_queues();
@@ -202,6 +203,35 @@ impl Controller {
         }
         self.answer(0, command_id, Status::ABORT_REQUESTED, 0, host);
         0
+    }
+
+    /// Format NVM (section 5.14): there is one format, without metadata and protection; erasing by giving up a key is not
+    /// offered (FNA). The memory is formatted by [`Controller::update`], which has it.
+    fn begin_format(&mut self, command: &SubmissionEntry) -> Result<(), Status> {
+        let first = command.dwords[0];
+        let (format, protection, erase) = (first & 0xf | first >> 8 & 0x30, first >> 5 & 7, first >> 9 & 7);
+        if !matches!(command.namespace_id, NAMESPACE | ALL_NAMESPACES) {
+            return Err(Status::INVALID_NAMESPACE);
+        }
+        if erase > 1 {
+            return Err(Status::INVALID_FIELD);
+        }
+        if format != 0 || protection != 0 {
+            return Err(Status::INVALID_FORMAT);
+        }
+        if self.formatting.is_some() {
+            return Err(Status::FORMAT_IN_PROGRESS);
+        }
+        self.formatting = Some(command.command_id);
+        Ok(())
+    }
+
+    /// Format the memory, if that has been asked for: all of it reads as zeros then, and will after a power cut.
+    pub(super) fn format(&mut self, host: &mut impl Host, store: &Store) {
+        let Some(command_id) = self.formatting.take() else { return };
+        let formatted = store.zero(0, self.identity.limits.capacity_bytes(), false).and_then(|()| store.flush());
+        let status = formatted.map_or(Status::WRITE_FAULT, |()| Status::SUCCESS);
+        self.answer(0, command_id, status, 0, host);
     }
 
     /// Doorbell Buffer Config (section 5.8): two pages that the host writes its doorbells into, and reads from which

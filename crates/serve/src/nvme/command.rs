@@ -25,7 +25,7 @@ pub struct Command {
     /// What it asks for, or why it is refused: its place on the drive lies within it, and its data somewhere in the host's
     /// memory.
     pub checked: Result<rules::Command, Status>,
-    /// What a deallocation gives back: offset and bytes of each part.
+    /// What a deallocation gives back, or a copy reads: offset and bytes of each part.
     pub parts: Vec<(u64, u64)>,
     /// What was read of the host's memory to find all this, if anything was to be: lists of pages, and of ranges, in the
     /// order of reading.
@@ -53,17 +53,21 @@ impl Command {
     #[inline]
     fn read_lists(&mut self, limits: &Limits, host: &mut impl Host) -> Result<(), Status> {
         let Ok(checked) = &mut self.checked else { return Ok(()) };
-        let is_list = matches!(checked.action, Action::Deallocate { .. });
+        let is_list = matches!(checked.action, Action::Deallocate { .. } | Action::Copy { .. });
         if checked.data.wanted().is_none() && !is_list {
             return Ok(());
         }
         let lists = self.lists.insert(Vec::new());
         follow(&mut checked.data, lists, host)?;
-        if let Action::Deallocate { is_hint } = checked.action {
-            let list = read_data(&checked.data, host)?;
-            let parts = command::ranges(&list, limits);
-            lists.extend(list);
-            self.parts = if is_hint { parts.map(|_| Vec::new())? } else { parts? };
+        if !is_list {
+            return Ok(());
+        }
+        let list = read_data(&checked.data, host)?;
+        lists.extend(&list);
+        match checked.action {
+            Action::Copy { .. } => (self.parts, checked.bytes) = command::sources(&list, checked.offset, limits)?,
+            Action::Deallocate { is_hint: true } => drop(command::ranges(&list, limits)?),
+            _ => self.parts = command::ranges(&list, limits)?,
         }
         Ok(())
     }
@@ -83,8 +87,8 @@ impl Command {
     /// fio's word for it, in traces.
     pub fn word(&self) -> &'static str {
         match self.checked.as_ref().map(|checked| checked.action) {
-            Ok(Action::Read | Action::Compare) => "read",
-            Ok(Action::Write { .. } | Action::Zero { .. }) => "write",
+            Ok(Action::Read | Action::Compare | Action::Verify) => "read",
+            Ok(Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. }) => "write",
             Ok(Action::Deallocate { .. }) => "trim",
             Ok(Action::Flush) | Err(_) => "datasync",
         }
@@ -95,8 +99,8 @@ impl Command {
     pub(super) fn waits_for_disk(&self, write_cache: bool) -> bool {
         match self.checked.as_ref().map(|checked| checked.action) {
             Ok(Action::Flush) => true,
-            Ok(Action::Write { force } | Action::Zero { force, .. }) => force || !write_cache,
-            Ok(Action::Read | Action::Compare | Action::Deallocate { .. }) | Err(_) => false,
+            Ok(Action::Write { force } | Action::Zero { force, .. } | Action::Copy { force }) => force || !write_cache,
+            Ok(Action::Read | Action::Compare | Action::Verify | Action::Deallocate { .. }) | Err(_) => false,
         }
     }
 
@@ -155,6 +159,14 @@ impl Command {
             Action::Zero { keep_space, .. } => {
                 store.zero(*offset, (*bytes).into(), *keep_space).map_err(|error| written(&error))?;
             }
+            Action::Verify => {
+                verify(*offset, (*bytes).into(), store, space)?;
+                journal.note_read((*bytes).into());
+            }
+            Action::Copy { .. } => {
+                copy(&self.parts, *offset, store)?;
+                journal.note_write((*bytes).into());
+            }
             Action::Flush => {}
             Action::Deallocate { .. } => {
                 for (offset, bytes) in &self.parts {
@@ -203,6 +215,30 @@ fn compare(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut
     let mut held = vec![0; space.len()];
     store.read(offset, &mut held).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
     if held == space { Ok(()) } else { Err(Status::COMPARE_FAILURE) }
+}
+
+/// Read, as much at a time as there is space.
+fn verify(offset: u64, bytes: u64, store: &Store, space: &mut [u8]) -> Result<(), Status> {
+    let mut done = 0;
+    while done < bytes {
+        let piece = (bytes - done).min(space.len() as u64);
+        let space = &mut space[..piece as usize];
+        store.read(offset + done, space).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
+        done += piece;
+    }
+    Ok(())
+}
+
+/// Read all of it before any is written: a copy may go over its own sources.
+fn copy(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
+    let mut copied = vec![0; sources.iter().map(|(_, bytes)| *bytes as usize).sum()];
+    let mut rest = &mut copied[..];
+    for (offset, bytes) in sources {
+        let (source, others) = rest.split_at_mut(*bytes as usize);
+        store.read(*offset, source).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
+        rest = others;
+    }
+    store.write(to, &copied).map_err(|error| written(&error))
 }
 
 /// Read the lists of pages that data needs, and keep what they hold.

@@ -35,6 +35,8 @@ pub struct Controller {
     interrupt_pending: bool,
     /// The host has said that it is there.
     pub(super) heard: bool,
+    /// A Format NVM that has yet to be done.
+    pub(super) formatting: Option<u16>,
     /// Submission queues so far.
     pub(super) generations: u32,
     /// One more than the highest number of a queue that is there.
@@ -76,6 +78,7 @@ impl Controller {
             shadow: None,
             interrupt_pending: false,
             heard: false,
+            formatting: None,
             generations: 0,
             queues_end: 0,
             under_way: vec![0; QUEUE_PAIRS_MAX + 1],
@@ -143,6 +146,7 @@ impl Controller {
         if std::mem::take(&mut host.registers().recheck) {
             self.interrupt_again(host);
         }
+        self.format(host, store);
         self.tell(host);
         self.signal(host);
     }
@@ -154,6 +158,7 @@ impl Controller {
         self.features = Features::new(&self.identity.limits);
         self.events = Events::default();
         self.shadow = None;
+        self.formatting = None;
     }
 
     /// Section 3.5.1: the admin queue is where the registers say.
@@ -168,6 +173,7 @@ impl Controller {
             return registers.set_fatal();
         }
         registers.set_ready(true);
+        self.features.begin(host.now_ms());
         for queue in 0..=QUEUE_PAIRS_MAX as u16 {
             host.clear_doorbells(queue, true, true);
         }

@@ -18,12 +18,13 @@ mod id {
     pub const VECTOR: u8 = 0x09;
     pub const ATOMICITY: u8 = 0x0a;
     pub const EVENTS: u8 = 0x0b;
+    pub const TIMESTAMP: u8 = 0x0e;
     pub const KEEP_ALIVE: u8 = 0x0f;
     pub const HOST_BEHAVIOR: u8 = 0x16;
 }
 
 /// Those that are supported.
-pub const ALL: [u8; 12] = [
+pub const ALL: [u8; 13] = [
     id::ARBITRATION,
     id::POWER,
     id::TEMPERATURE,
@@ -34,13 +35,17 @@ pub const ALL: [u8; 12] = [
     id::VECTOR,
     id::ATOMICITY,
     id::EVENTS,
+    id::TIMESTAMP,
     id::KEEP_ALIVE,
     id::HOST_BEHAVIOR,
 ];
-/// Host Behavior Support: the only one that has a structure in memory (figure 355).
-pub const HOST_BEHAVIOR: u8 = id::HOST_BEHAVIOR;
-/// Bytes of that structure.
-pub const HOST_BEHAVIOR_BYTES: usize = 512;
+/// Bytes of the structure of Host Behavior Support (figure 355) and of that of Timestamp (figure 336).
+const HOST_BEHAVIOR_BYTES: usize = 512;
+const TIMESTAMP_BYTES: usize = 8;
+/// Milliseconds of a timestamp, which is in its lowest six bytes.
+const TIMESTAMP_MS: u64 = (1 << 48) - 1;
+/// Origin, in the seventh byte: the host has set it, rather than a reset to 0.
+const TIMESTAMP_IS_SET: u64 = 0b001 << 1;
 
 /// A number of queues that asks for too many (section 5.27.1.5).
 const QUEUES_INVALID: u32 = 0xffff;
@@ -60,9 +65,28 @@ pub struct Features {
     events: u32,
     /// Milliseconds within which the host says again that it is there, in whole units (section 5.27.1.12); 0 for ever.
     pub keep_alive_ms: u32,
-    pub host_behavior: [u8; HOST_BEHAVIOR_BYTES],
+    host_behavior: [u8; HOST_BEHAVIOR_BYTES],
+    timestamp: Timestamp,
     queues: u32,
     limits: Limits,
+}
+
+/// A clock that the host may set (section 5.27.1.11).
+#[derive(Clone, Copy, Debug, Default)]
+struct Timestamp {
+    /// What it showed, and what the host's own clock then did.
+    ms: u64,
+    at_ms: u64,
+    is_set: bool,
+}
+
+impl Timestamp {
+    /// Its structure now.
+    fn structure(&self, now_ms: u64) -> [u8; TIMESTAMP_BYTES] {
+        let ms = self.ms.wrapping_add(now_ms.saturating_sub(self.at_ms)) & TIMESTAMP_MS;
+        let origin = if self.is_set { TIMESTAMP_IS_SET } else { 0 };
+        (ms | origin << 48).to_le_bytes()
+    }
 }
 
 impl Features {
@@ -80,6 +104,7 @@ impl Features {
             events: 0,
             keep_alive_ms: 0,
             host_behavior: [0; HOST_BEHAVIOR_BYTES],
+            timestamp: Timestamp::default(),
             queues: limits.queues_field(),
             limits: *limits,
         }
@@ -106,7 +131,7 @@ impl Features {
             id::ATOMICITY => Ok(self.atomicity),
             id::EVENTS => Ok(self.events),
             id::KEEP_ALIVE => Ok(self.keep_alive_ms),
-            id::HOST_BEHAVIOR => Ok(0),
+            id::HOST_BEHAVIOR | id::TIMESTAMP => Ok(0),
             _ => Err(Status::INVALID_FIELD),
         }
     }
@@ -140,6 +165,32 @@ impl Features {
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(0)
+    }
+
+    /// The controller has been enabled: its clock begins.
+    pub fn begin(&mut self, now_ms: u64) {
+        self.timestamp.at_ms = now_ms;
+    }
+
+    /// The structure in memory that a feature has, if it has one.
+    pub fn structure(&self, feature: u8, now_ms: u64) -> Option<Vec<u8>> {
+        match feature {
+            id::HOST_BEHAVIOR => Some(self.host_behavior.to_vec()),
+            id::TIMESTAMP => Some(self.timestamp.structure(now_ms).to_vec()),
+            _ => None,
+        }
+    }
+
+    /// Set a feature by its structure, which is as long as [`Features::structure`] gives it.
+    pub fn set_structure(&mut self, feature: u8, structure: &[u8], now_ms: u64) {
+        match (feature, structure.first_chunk()) {
+            (id::TIMESTAMP, Some(bytes)) => {
+                self.timestamp =
+                    Timestamp { ms: u64::from_le_bytes(*bytes) & TIMESTAMP_MS, at_ms: now_ms, is_set: true };
+            }
+            (id::HOST_BEHAVIOR, _) => self.host_behavior.copy_from_slice(structure),
+            _ => {}
+        }
     }
 
     fn set_queues(&mut self, value: u32, has_queues: bool) -> Result<u32, Status> {

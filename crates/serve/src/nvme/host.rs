@@ -67,6 +67,9 @@ pub trait Host {
     /// Tell the host that an interrupt vector has something for it.
     fn interrupt(&mut self, vector: u16);
 
+    /// Milliseconds since some instant, by a clock that goes on for as long as the host is there.
+    fn now_ms(&self) -> u64;
+
     /// The registers.
     fn registers(&mut self) -> &mut Registers;
 }

@@ -1,6 +1,7 @@
 //! What Identify returns (Base Specification 2.0, section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
 
 use phaselink_core::protocol::nvme::rules::Limits;
+use phaselink_core::protocol::nvme::rules::command::COPY_SOURCES_MAX;
 pub use phaselink_core::protocol::nvme::rules::command::NAMESPACE;
 use phaselink_core::protocol::nvme::spec::Status;
 
@@ -24,10 +25,10 @@ mod cns {
     pub const COMMAND_SETS: u8 = 0x1c;
 }
 
-/// OACS: Doorbell Buffer Config.
-const OPTIONAL_ADMIN: u16 = 1 << 8;
-/// ONCS: Compare, Dataset Management, Write Zeroes.
-const OPTIONAL_COMMANDS: u16 = 1 | 1 << 2 | 1 << 3;
+/// OACS: Format NVM, Doorbell Buffer Config.
+const OPTIONAL_ADMIN: u16 = 1 << 1 | 1 << 8;
+/// ONCS: Compare, Dataset Management, Write Zeroes, Timestamp, Verify, Copy.
+const OPTIONAL_COMMANDS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7 | 1 << 8;
 /// WCTEMP and CCTEMP, in kelvin (assumed, as usual: 70 and 85 degrees).
 const WARNING_KELVIN: u16 = 343;
 const CRITICAL_KELVIN: u16 = 358;
@@ -104,6 +105,8 @@ impl Identity {
         put(page, 520, OPTIONAL_COMMANDS.to_le_bytes());
         // A volatile write cache; Flush may name all namespaces (VWC).
         page[525] = 1 | 0b11 << 1;
+        // Copy takes sources of format 0 (OCFS).
+        page[534] = 1;
         let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", self.uuid_text());
         page[768..][..name.len()].copy_from_slice(name.as_bytes());
     }
@@ -115,6 +118,10 @@ impl Identity {
         }
         // Deallocated blocks read as zeros, and Write Zeroes may deallocate (DLFEAT).
         page[33] = 0b001 | 1 << 3;
+        // What a Copy may bring (MSSRL, MCL, MSRC).
+        put(page, 74, (self.limits.copy_source_blocks_max() as u16).to_le_bytes());
+        put(page, 76, self.limits.copy_blocks_max().to_le_bytes());
+        page[80] = COPY_SOURCES_MAX as u8 - 1;
         page[130] = self.limits.block_shift as u8;
     }
 

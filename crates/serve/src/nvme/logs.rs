@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use phaselink_core::protocol::nvme::spec::{Status, opcode};
+use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
 
 use super::{ADMIN_COMMANDS, LOGGED_ERRORS, TEMPERATURE_KELVIN, features};
 
@@ -44,13 +44,13 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// A read has been done; Compare counts as one.
+    /// A read has been done; Compare and Verify count as one.
     pub fn note_read(&mut self, bytes: u64) {
         self.reads += 1;
         self.read_bytes += bytes;
     }
 
-    /// A write has been done.
+    /// A write has been done; Copy counts as one.
     pub fn note_write(&mut self, bytes: u64) {
         self.writes += 1;
         self.written_bytes += bytes;
@@ -131,9 +131,11 @@ fn firmware() -> Vec<u8> {
 
 /// CSUPP for each command, and LBCC for those that change data (figure 211): admin commands, then the others.
 fn commands() -> Vec<u8> {
+    const CHANGING: [u8; 4] = [opcode::WRITE, opcode::WRITE_ZEROES, opcode::DATASET_MANAGEMENT, opcode::COPY];
     let mut page = marked(4096, 4, &ADMIN_COMMANDS, 1);
-    let others = marked(1024, 4, &[opcode::FLUSH, opcode::READ, opcode::COMPARE], 1);
-    let changes = marked(1024, 4, &[opcode::WRITE, opcode::WRITE_ZEROES, opcode::DATASET_MANAGEMENT], 0b11);
+    page[usize::from(admin::FORMAT_NVM) * 4] = 0b11;
+    let others = marked(1024, 4, &[opcode::FLUSH, opcode::READ, opcode::COMPARE, opcode::VERIFY], 1);
+    let changes = marked(1024, 4, &CHANGING, 0b11);
     for (place, (one, other)) in others.iter().zip(&changes).enumerate() {
         page[1024 + place] = one | other;
     }

@@ -20,6 +20,8 @@ pub struct Machine {
     pub registers: Registers,
     /// Vectors, in the order in which they came.
     pub interrupts: Vec<u16>,
+    /// What its clock shows.
+    pub now_ms: u64,
     reads: u32,
 }
 
@@ -31,6 +33,7 @@ impl Machine {
             doorbells: [(0, 0); QUEUE_PAIRS_MAX + 1],
             registers: Registers::new(limits),
             interrupts: Vec::new(),
+            now_ms: 0,
             reads: 0,
         }
     }
@@ -92,6 +95,10 @@ impl Host for Machine {
 
     fn interrupt(&mut self, vector: u16) {
         self.interrupts.push(vector);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.now_ms
     }
 
     fn registers(&mut self) -> &mut Registers {

@@ -63,7 +63,7 @@ const LOGGED_ERRORS: usize = 16;
 const TEMPERATURE_KELVIN: u16 = 300;
 
 /// Opcodes of all admin commands that the controller knows.
-pub const ADMIN_COMMANDS: [u8; 12] = [
+pub const ADMIN_COMMANDS: [u8; 13] = [
     opcode::DELETE_SUBMISSION_QUEUE,
     opcode::CREATE_SUBMISSION_QUEUE,
     opcode::GET_LOG_PAGE,
@@ -76,6 +76,7 @@ pub const ADMIN_COMMANDS: [u8; 12] = [
     opcode::ASYNC_EVENT_REQUEST,
     opcode::KEEP_ALIVE,
     opcode::DOORBELL_BUFFER_CONFIG,
+    opcode::FORMAT_NVM,
 ];
 
 /// KAS: the unit in which Keep Alive counts, in tenths of a second.

@@ -19,6 +19,8 @@ pub mod opcode {
     pub const COMPARE: u8 = 0x05;
     pub const WRITE_ZEROES: u8 = 0x08;
     pub const DATASET_MANAGEMENT: u8 = 0x09;
+    pub const VERIFY: u8 = 0x0c;
+    pub const COPY: u8 = 0x19;
 }
 
 /// Opcodes of the admin command set (Base Specification 2.0, figure 138).
@@ -35,6 +37,7 @@ pub mod admin {
     pub const ASYNC_EVENT_REQUEST: u8 = 0x0c;
     pub const KEEP_ALIVE: u8 = 0x18;
     pub const DOORBELL_BUFFER_CONFIG: u8 = 0x7c;
+    pub const FORMAT_NVM: u8 = 0x80;
 }
 
 /// Status codes: type in the high byte, code in the low one (Base Specification 2.0, section 3.3.3.2.1). The bits above
@@ -56,15 +59,18 @@ impl Status {
     pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
     pub const LBA_OUT_OF_RANGE: Status = Status(0x0080);
     pub const CAPACITY_EXCEEDED: Status = Status(0x0081);
+    pub const FORMAT_IN_PROGRESS: Status = Status(0x0084);
     pub const COMPLETION_QUEUE_INVALID: Status = Status(0x0100);
     pub const INVALID_QUEUE_ID: Status = Status(0x0101);
     pub const INVALID_QUEUE_SIZE: Status = Status(0x0102);
     pub const ASYNC_EVENT_LIMIT_EXCEEDED: Status = Status(0x0105);
     pub const INVALID_INTERRUPT_VECTOR: Status = Status(0x0108);
     pub const INVALID_LOG_PAGE: Status = Status(0x0109);
+    pub const INVALID_FORMAT: Status = Status(0x010a);
     pub const INVALID_QUEUE_DELETION: Status = Status(0x010c);
     pub const FEATURE_NOT_SAVEABLE: Status = Status(0x010d);
     pub const FEATURE_NOT_OF_NAMESPACE: Status = Status(0x010f);
+    pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = Status(0x0183);
     pub const WRITE_FAULT: Status = Status(0x0280);
     pub const UNRECOVERED_READ_ERROR: Status = Status(0x0281);
     pub const COMPARE_FAILURE: Status = Status(0x0285);

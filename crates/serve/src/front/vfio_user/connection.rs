@@ -32,6 +32,8 @@ const MESSAGES_MAX: u32 = 64;
 pub struct Connection {
     socket: UnixStream,
     session: Session,
+    /// When it has come.
+    begun: Instant,
     incoming: Incoming,
     /// The next request of the server's own, and the answer to the last one.
     request_id: u16,
@@ -58,6 +60,7 @@ impl Connection {
         Ok(Connection {
             socket,
             session: Session::new(is_mappable, limits)?,
+            begun: Instant::now(),
             incoming: Incoming::default(),
             request_id: 0,
             answer: None,
@@ -304,6 +307,10 @@ impl Host for Connection {
 
     fn interrupt(&mut self, vector: u16) {
         self.session.interrupts.raise(vector, self.session.registers.masked);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.begun.elapsed().as_millis() as u64
     }
 
     #[inline]

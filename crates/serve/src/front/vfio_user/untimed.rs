@@ -177,6 +177,10 @@ pub(super) fn note(device: &Device, command: &Command) {
         Action::Deallocate { .. } => {
             command.parts.iter().for_each(|(offset, bytes)| record.note(command.word(), *offset, *bytes));
         }
+        Action::Copy { .. } => {
+            command.parts.iter().for_each(|(offset, bytes)| record.note("read", *offset, *bytes));
+            record.note(command.word(), checked.offset, checked.bytes.into());
+        }
         _ => record.note(command.word(), checked.offset, checked.bytes.into()),
     }
 }
@@ -186,8 +190,8 @@ fn count(counter: &mut Counter<'_>, command: &Command, status: Status, started: 
     counter.counts().errors += u64::from(status != Status::SUCCESS);
     let Ok(checked) = &command.checked else { return };
     match checked.action {
-        Action::Read | Action::Compare => counter.count(Op::Read, checked.bytes, started),
-        Action::Write { .. } => counter.count(Op::Write, checked.bytes, started),
+        Action::Read | Action::Compare | Action::Verify => counter.count(Op::Read, checked.bytes, started),
+        Action::Write { .. } | Action::Copy { .. } => counter.count(Op::Write, checked.bytes, started),
         Action::Flush => counter.counts().flushes += 1,
         Action::Zero { .. } | Action::Deallocate { .. } => counter.counts().discards += 1,
     }

@@ -4,7 +4,7 @@ use super::{Accepted, Controller, PAYLOAD_READ_BYTES, timer};
 use crate::ledger::Stage;
 use crate::protocol::nvme::Role;
 use crate::protocol::nvme::rules::{Action, Command, command};
-use crate::protocol::nvme::spec::SubmissionEntry;
+use crate::protocol::nvme::spec::{Status, SubmissionEntry};
 use crate::protocol::ports::{Ports, start_read};
 use crate::request::RequestId;
 use crate::scheduler::Event;
@@ -35,8 +35,10 @@ impl Controller {
         ports.shared.requests.charge(accepted.request, Stage::Parse, parsed);
         let kind = match accepted.command.as_ref().map(|command| command.action) {
             Ok(Action::Read) => return self.read(parsed, id, ports),
-            Ok(Action::Write { .. } | Action::Compare | Action::Deallocate { .. }) => timer::DATA_WANTED,
-            Ok(Action::Zero { .. }) => timer::ZEROES_PARSED,
+            Ok(Action::Write { .. } | Action::Compare | Action::Deallocate { .. } | Action::Copy { .. }) => {
+                timer::DATA_WANTED
+            }
+            Ok(Action::Zero { .. } | Action::Verify) => timer::MEDIA_WANTED,
             Ok(Action::Flush) => return self.flush(parsed, id, ports),
             Err(_) => timer::FINISHED,
         };
@@ -108,8 +110,8 @@ impl Controller {
         let Ok(Command { action, offset, data, .. }) = &accepted.command else { return };
         let bytes = data.runs().iter().map(|(_, bytes)| bytes).sum();
         accepted.bytes_missing = bytes;
-        let role = if matches!(action, Action::Deallocate { .. }) { Role::RANGES } else { Role::PAYLOAD };
-        let token = role.token(id);
+        let is_list = matches!(action, Action::Deallocate { .. } | Action::Copy { .. });
+        let token = if is_list { Role::RANGES } else { Role::PAYLOAD }.token(id);
         let mut asked = 0;
         for (address, run) in data.runs().iter().copied() {
             let mut done = 0;
@@ -144,7 +146,15 @@ impl Controller {
         }
     }
 
-    pub(super) fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
+    /// Start in the memory a command whose data stays there.
+    pub(super) fn use_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
+        match &self.commands[id as usize].command {
+            Ok(Command { action: Action::Verify, .. }) => self.read_media(now, id, ports),
+            _ => self.write_media(now, id, ports),
+        }
+    }
+
+    fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Accepted { request, command: Ok(Command { offset, bytes, .. }), .. } = self.commands[id as usize] else {
             return;
         };
@@ -162,8 +172,7 @@ impl Controller {
         ports.shared.scheduler.at(timing.last_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
-    /// Ranges to deallocate have arrived. With the last of them all is done: giving space back is a change to a table of the
-    /// controller's, not to the memory (assumed to take no time).
+    /// Ranges to deallocate or to copy have arrived.
     pub(super) fn on_ranges(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
@@ -176,13 +185,37 @@ impl Controller {
             return;
         }
         let list = self.ranges.remove(&id).unwrap_or_default();
-        let list = self.given.part(id, &list);
-        match list.and_then(|list| command::ranges(&list, &self.limits)) {
-            Ok(ranges) => ranges.into_iter().for_each(|(offset, bytes)| ports.media.discard(offset, bytes)),
-            Err(status) => accepted.command = Err(status),
-        }
         ports.shared.requests.charge(accepted.request, Stage::Parse, now);
+        let is_copy = matches!(accepted.command, Ok(Command { action: Action::Copy { .. }, .. }));
+        let done = self.given.part(id, &list).and_then(|list| match is_copy {
+            true => self.copy(now, id, &list, ports),
+            false => self.deallocate(id, &list, ports),
+        });
+        if let Err(status) = done {
+            self.commands[id as usize].command = Err(status);
+            self.finish(id, ports);
+        }
+    }
+
+    /// Giving space back is a change to a table of the controller's, not to the memory (assumed to take no time).
+    fn deallocate(&mut self, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
+        let ranges = command::ranges(list, &self.limits)?;
+        ranges.into_iter().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
         self.finish(id, ports);
+        Ok(())
+    }
+
+    /// What is to be copied is read, all of it at once, and then written.
+    fn copy(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
+        let accepted = &mut self.commands[id as usize];
+        let Ok(command) = &mut accepted.command else { return Ok(()) };
+        let (sources, bytes) = command::sources(list, command.offset, &self.limits)?;
+        command.bytes = bytes;
+        let read = |(offset, bytes): (u64, u64)| ports.media.read(now, offset, bytes as u32, bytes as u32).last_at;
+        let read_at = sources.into_iter().map(read).max().unwrap_or(now);
+        ports.shared.requests.charge(accepted.request, Stage::Media, read_at);
+        ports.shared.scheduler.at(read_at, Event::Controller { kind: timer::MEDIA_WANTED, context: id });
+        Ok(())
     }
 
     /// One thing that a read waited for has happened; with the last, its data goes to the host, and its completion

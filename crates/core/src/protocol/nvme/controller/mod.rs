@@ -28,7 +28,7 @@ mod timer {
     pub const DATA_READY: u8 = 0;
     pub const DATA_WANTED: u8 = 1;
     pub const FINISHED: u8 = 2;
-    pub const ZEROES_PARSED: u8 = 3;
+    pub const MEDIA_WANTED: u8 = 3;
     pub const INTERRUPT_DUE: u8 = 4;
 }
 
@@ -398,7 +398,7 @@ impl halves::Controller for Controller {
             timer::DATA_WANTED => self.want_data(timer.context, ports),
             timer::FINISHED => self.finish(timer.context, ports),
             timer::INTERRUPT_DUE => self.on_interrupt_due(now, timer.context as u16, ports),
-            timer::ZEROES_PARSED => self.write_media(now, timer.context, ports),
+            timer::MEDIA_WANTED => self.use_media(now, timer.context, ports),
             other => unreachable!("the controller has no timer {other}"),
         }
     }

@@ -16,6 +16,11 @@ const DEALLOCATE: u32 = 1 << 25;
 const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
 /// Bytes of a range of Dataset Management (NVM Command Set Specification, figure 39).
 const RANGE_BYTES: u32 = 16;
+/// Bytes of a source of Copy, format 0, which is the only one that is taken (figure 30), and DESFMT in dword 12.
+const SOURCE_BYTES: u32 = 32;
+const SOURCE_FORMAT: u32 = 0xf << 8;
+/// MSRC: most sources of a Copy (assumed: one page of them).
+pub const COPY_SOURCES_MAX: u32 = 128;
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub enum Action {
         force: bool,
     },
     Compare,
+    /// Read, and tell whether that has worked.
+    Verify,
     Zero {
         keep_space: bool,
         force: bool,
@@ -34,15 +41,19 @@ pub enum Action {
     Deallocate {
         is_hint: bool,
     },
+    /// Bring some ranges, a list of which is the command's data, one behind the other to another place.
+    Copy {
+        force: bool,
+    },
 }
 
 /// A command that is allowed, as far as its own bytes say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     pub action: Action,
-    /// First byte on the drive; of a flush or deallocation, 0.
+    /// First byte on the drive, of a copy the first that it writes; of a flush or deallocation, 0.
     pub offset: u64,
-    /// Length on the drive in bytes; of a flush or deallocation, 0.
+    /// Length on the drive in bytes; of a flush or deallocation, 0, and of a copy until its list has been read.
     pub bytes: u32,
     /// Where in the host's memory its data is.
     pub data: Data,
@@ -64,7 +75,18 @@ impl Command {
                 let list_bytes = ((entry.dwords[0] & 0xff) + 1) * RANGE_BYTES;
                 Ok(Command { action, offset: 0, bytes: 0, data: Data::of(entry, list_bytes)? })
             }
-            Action::Zero { .. } => {
+            Action::Copy { .. } => {
+                if entry.dwords[2] & SOURCE_FORMAT != 0 {
+                    return Err(Status::INVALID_FIELD);
+                }
+                let sources = (entry.dwords[2] & 0xff) + 1;
+                if sources > COPY_SOURCES_MAX {
+                    return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED);
+                }
+                let offset = limits.place(entry.slba(), 1)?;
+                Ok(Command { action, offset, bytes: 0, data: Data::of(entry, sources * SOURCE_BYTES)? })
+            }
+            Action::Zero { .. } | Action::Verify => {
                 let (offset, bytes) = extent(entry, limits)?;
                 Ok(Command { action, offset, bytes, data: Data::none() })
             }
@@ -81,8 +103,8 @@ impl Command {
     /// What the command is to a memory; nothing if it does not get that far.
     pub fn op(&self) -> Option<Op> {
         match self.action {
-            Action::Read | Action::Compare => Some(Op::Read),
-            Action::Write { .. } | Action::Zero { .. } => Some(Op::Write),
+            Action::Read | Action::Compare | Action::Verify => Some(Op::Read),
+            Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. } => Some(Op::Write),
             Action::Flush | Action::Deallocate { .. } => None,
         }
     }
@@ -97,6 +119,8 @@ impl Action {
             opcode::READ => Ok(Action::Read),
             opcode::WRITE => Ok(Action::Write { force }),
             opcode::COMPARE => Ok(Action::Compare),
+            opcode::VERIFY => Ok(Action::Verify),
+            opcode::COPY => Ok(Action::Copy { force }),
             opcode::WRITE_ZEROES => Ok(Action::Zero { keep_space: entry.dwords[2] & DEALLOCATE == 0, force }),
             opcode::FLUSH => Ok(Action::Flush),
             opcode::DATASET_MANAGEMENT => {
@@ -144,6 +168,28 @@ pub fn ranges(list: &[u8], limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
         Ok((offset, u64::from(blocks) << limits.block_shift))
     };
     list.as_chunks().0.iter().map(range).collect()
+}
+
+/// Offset and bytes of each source in the list of a copy to `offset`, and of all together (NVM Command Set Specification,
+/// section 3.2.2).
+///
+/// # Errors
+/// Command Size Limit Exceeded for more than a controller with these limits copies, LBA Out of Range for a source that is,
+/// or if the copy would be.
+pub fn sources(list: &[u8], offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
+    let source = |source: &[u8; SOURCE_BYTES as usize]| {
+        let [_, slba, blocks, _] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));
+        (slba, (blocks as u32 & 0xffff) + 1)
+    };
+    let sources: Vec<(u64, u32)> = list.as_chunks().0.iter().map(source).collect();
+    let blocks = sources.iter().map(|(_, blocks)| blocks).sum();
+    let is_long = sources.iter().any(|(_, blocks)| *blocks > limits.copy_source_blocks_max());
+    if is_long || blocks > limits.copy_blocks_max() {
+        return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED);
+    }
+    limits.place(offset >> limits.block_shift, blocks)?;
+    let place = |&(slba, blocks)| Ok((limits.place(slba, blocks)?, u64::from(blocks) << limits.block_shift));
+    Ok((sources.iter().map(place).collect::<Result<_, _>>()?, blocks << limits.block_shift))
 }
 
 #[cfg(test)]
@@ -204,5 +250,21 @@ mod tests {
         let list = [range(1, 10), range(2, 2046)].concat();
         assert_eq!(ranges(&list, &LIMITS), Ok(vec![(5120, 512), (2046 * 512, 1024)]));
         assert_eq!(ranges(&range(3, 2046), &LIMITS), Err(Status::LBA_OUT_OF_RANGE));
+    }
+
+    #[test]
+    fn sources_of_a_copy_lie_within_the_namespace_and_its_limits() {
+        let source =
+            |slba: u64, blocks: u16| [[0; 8], slba.to_le_bytes(), u64::from(blocks - 1).to_le_bytes(), [0; 8]].concat();
+        let list = [source(10, 1), source(2046, 2)].concat();
+        assert_eq!(sources(&list, 0, &LIMITS), Ok((vec![(5120, 512), (2046 * 512, 1024)], 1536)));
+        assert_eq!(sources(&list, 2046 * 512, &LIMITS), Err(Status::LBA_OUT_OF_RANGE), "no room behind it");
+        assert_eq!(sources(&source(2047, 2), 0, &LIMITS), Err(Status::LBA_OUT_OF_RANGE));
+        assert_eq!(sources(&source(0, 129), 0, &LIMITS), Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED));
+        assert_eq!(sources(&source(0, 128).repeat(9), 0, &LIMITS), Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED));
+        let copy = entry(opcode::COPY, 0, 1);
+        let with = |twelve| SubmissionEntry { dwords: [0, 0, twelve, 0, 0, 0], ..copy };
+        assert_eq!(Command::check(&with(1 << 8), &LIMITS), Err(Status::INVALID_FIELD), "another format");
+        assert_eq!(Command::check(&with(128), &LIMITS), Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED));
     }
 }

@@ -39,11 +39,26 @@ impl Limits {
         Limits { takes_segments: false, ..Limits::of(drive) }
     }
 
+    /// Bytes of the namespace.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.blocks << self.block_shift
+    }
+
     /// MDTS: the power of two of pages that a command may move (figure 275). Nothing if this field cannot say it: a single
     /// page would be 0, which means that there is no limit.
     pub fn transfer_field(&self) -> Option<u8> {
         let pages = u64::from(self.transfer_bytes_max) / PAGE_BYTES;
         (pages.is_power_of_two() && pages > 1).then(|| pages.trailing_zeros() as u8)
+    }
+
+    /// MSSRL: most logical blocks of one source of a Copy: as many as a command may move, so that nothing needs more room.
+    pub fn copy_source_blocks_max(&self) -> u32 {
+        (self.transfer_bytes_max >> self.block_shift).min(u16::MAX.into())
+    }
+
+    /// MCL: most logical blocks of a Copy (assumed: a few of the longest sources).
+    pub fn copy_blocks_max(&self) -> u32 {
+        self.copy_source_blocks_max() * 8
     }
 
     /// CAP.MQES: entries of a queue, counted from 0 (figure 36).
