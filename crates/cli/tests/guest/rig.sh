@@ -16,6 +16,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/phaselink/guest-$RELEASE-2
 tree=$cache/tree
 libraries=usr/lib/x86_64-linux-gnu
+memory=256M
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 progress() { echo "guest: $*" >&2; }
@@ -53,7 +54,7 @@ apt() {
         { tail -n 5 "$cache/apt.log" >&2; refuse "apt-get $* has failed"; }
 }
 
-download() {
+fetch_lists() {
     mkdir -p "$cache/apt/lists/partial" "$cache/apt/archives/partial"
     : > "$cache/apt/status"
     for suite in $RELEASE $RELEASE-backports; do
@@ -61,6 +62,10 @@ download() {
     done > "$cache/apt/sources.list"
     progress "fetching the package lists of $RELEASE"
     apt update
+}
+
+download() {
+    fetch_lists
     progress 'fetching QEMU, a kernel and tools (75 MB)'
     apt install --yes --download-only --no-install-recommends --target-release $RELEASE-backports qemu-system-x86
     # tiny-initramfs stands for the larger package that a kernel would bring; neither is used.
@@ -120,17 +125,25 @@ make_initrd() {
 }
 
 # The memory is a memfd, so that a server can map it. A reset of the machine starts it again.
+machine() {
+    directory=$1
+    shift
+    exec "$tree/usr/lib64/ld-linux-x86-64.so.2" --library-path "$tree/$libraries" "$tree/usr/bin/qemu-system-x86_64" \
+        -nodefaults -no-user-config -display none -L "$tree/usr/share/qemu" -L "$tree/usr/share/seabios" \
+        -machine q35,memory-backend=memory -accel tcg -cpu max -smp 2 -m $memory \
+        -object memory-backend-memfd,id=memory,size=$memory,share=on \
+        -kernel "$tree"/boot/vmlinuz-* -serial "file:$directory/console" "$@"
+}
+
 boot() {
     directory=$1 boots=$2
     shift 2
     make_initrd "$directory"
-    exec "$tree/usr/lib64/ld-linux-x86-64.so.2" --library-path "$tree/$libraries" "$tree/usr/bin/qemu-system-x86_64" \
-        -nodefaults -no-user-config -display none -L "$tree/usr/share/qemu" -L "$tree/usr/share/seabios" \
-        -machine q35,memory-backend=memory -accel tcg -cpu max -smp 2 -m 256M \
-        -object memory-backend-memfd,id=memory,size=256M,share=on \
-        -kernel "$tree"/boot/vmlinuz-* -initrd "$directory/initrd" \
-        -append "console=ttyS0 quiet boots=$boots" -serial "file:$directory/console" "$@"
+    machine "$directory" -initrd "$directory/initrd" -append "console=ttyS0 quiet boots=$boots" "$@"
 }
+
+# suites.sh takes these functions over.
+[ "${0##*/}" = rig.sh ] || return 0
 
 case ${1:-} in
 prepare) prepare ;;
