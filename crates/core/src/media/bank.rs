@@ -52,7 +52,7 @@ pub struct Bank {
     programmed_at: Time,
     /// What is in the write buffer, if that still takes more.
     filling: Option<Filling>,
-    /// The row of the last read, which is open for as long as the bank is held for it.
+    /// The row of the last read, which stays open for more of it.
     row: Option<u64>,
 }
 
@@ -120,12 +120,15 @@ impl Bank {
         self.programmed_at
     }
 
-    /// Reads: command, array, transfer. The row buffer is free again after
-    /// the transfer. A read `along` a row goes on with it, without command and array, if it is open.
+    /// Reads: command, array, transfer. The row buffer is free again after the transfer. A read `along` a row goes on with
+    /// it, without command and array, if it is open.
+    ///
+    /// A row buffer keeps its row until the bank does something else. A bank that closed its row when nothing waits for more
+    /// of it, or some time later, would open rows the more often the faster it is.
     #[inline(always)]
     pub fn read(&mut self, bus: &mut Bus, timing: &Timing, when: When, read: Read) -> Served {
         let transfer = timing.bus.transfer(read.bytes);
-        let is_open = read.along.is_some() && read.along == self.row && self.free_at > when.now;
+        let is_open = read.along.is_some() && read.along == self.row;
         let before = if is_open { Span::ZERO } else { timing.read_access() };
         let access = self.access(bus, when, before, transfer, Span::ZERO);
         self.row = read.along;

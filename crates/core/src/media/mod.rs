@@ -192,8 +192,7 @@ impl Media {
         self.read_pieces(now, offset, bytes, first_bytes, false)
     }
 
-    /// The same for one part after the other of what lies in a row: a part that comes while the bank still moves the one
-    /// before it goes on with the open row.
+    /// The same for one part after the other of what lies in a row: while its bank does nothing else, the row stays open.
     pub fn read_along(&mut self, now: Time, offset: u64, bytes: u32) -> ReadTiming {
         if self.inside.is_some() {
             return self.read_inside(now, offset, bytes, bytes);

@@ -209,8 +209,11 @@ fn parts_of_a_row_that_meet_at_their_bank_are_read_with_one_activation() {
     let mut media = pcm(1, 4096);
     let ends: Vec<Time> = (0..4).map(|i| media.read_along(at(i), i * 256, 256).last_at).collect();
     assert_eq!(ends, [at(304 + 128), at(304 + 256), at(304 + 384), at(304 + 512)]);
-    assert_eq!(media.read_along(at(304 + 512), 1024, 256).last_at, at(2 * (304 + 128) + 384), "the row is closed");
-    assert_eq!(media.read_along(at(900), 4096, 256).last_at, at(3 * (304 + 128) + 384), "another row");
+    assert_eq!(media.read_along(at(5000), 1024, 256).last_at, at(5000 + 128), "the row is still open");
+    assert_eq!(media.read_along(at(6000), 4096, 256).last_at, at(6000 + 304 + 128), "another row");
+    media.write(at(7000), 8192, 256);
+    let read_at = media.read_along(at(200_000), 4096, 256).last_at;
+    assert_eq!(read_at, at(200_000 + 304 + 128), "what is written takes the buffer");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What breaks a law for a physical reason.
 
+use std::fmt;
+
 use super::laws::Finding;
 
 /// An exception.
@@ -24,10 +26,51 @@ impl Exceptions {
         Exceptions(list.iter().map(|entry| exception(entry.as_table().expect("a table"))).collect())
     }
 
-    /// The findings that none explains, as text.
-    pub fn unexplained(&self, findings: Vec<Finding>) -> Vec<String> {
-        let unexplained = findings.into_iter().filter(|finding| !self.0.iter().any(|known| known.explains(finding)));
-        unexplained.map(|finding| finding.to_string()).collect()
+    /// What the exceptions make of these findings.
+    pub fn judge(&self, findings: &[Finding]) -> Judgement {
+        let mut uses = vec![Use::default(); self.0.len()];
+        let mut unexplained = Vec::new();
+        for finding in findings {
+            let Some(place) = self.0.iter().position(|known| known.explains(finding)) else {
+                unexplained.push(finding.to_string());
+                continue;
+            };
+            uses[place].findings += 1;
+            uses[place].largest = uses[place].largest.max(finding.by);
+        }
+        let names = self.0.iter().map(|known| known.to_string());
+        Judgement { unexplained, uses: names.zip(uses).collect() }
+    }
+}
+
+/// Findings as the exceptions see them.
+pub struct Judgement {
+    /// Those that none explains, as text.
+    pub unexplained: Vec<String>,
+    /// The exceptions, and what each has explained.
+    uses: Vec<(String, Use)>,
+}
+
+/// What an exception has explained: so many findings, the largest of which breaks its law by this share.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    findings: usize,
+    largest: f64,
+}
+
+impl Judgement {
+    /// The exceptions that have explained nothing.
+    pub fn unused(&self) -> Vec<&str> {
+        let unused = self.uses.iter().filter(|(_, used)| used.findings == 0);
+        unused.map(|(exception, _)| exception.as_str()).collect()
+    }
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        self.uses.iter().try_for_each(|(exception, Use { findings, largest })| {
+            writeln!(to, "{findings:5} findings, up to {:6.2} %: {exception}", largest * 100.0)
+        })
     }
 }
 
@@ -56,5 +99,12 @@ impl Exception {
             && is(&self.part, &finding.part)
             && self.with.iter().all(|word| words.contains(&word.as_str()))
             && finding.by <= self.at_most
+    }
+}
+
+impl fmt::Display for Exception {
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        let Exception { law, drive, part, with, at_most } = self;
+        write!(to, "{law}, {drive} [{part}] {} (at most {} %)", with.join(" "), at_most * 100.0)
     }
 }

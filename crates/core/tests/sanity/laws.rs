@@ -15,8 +15,8 @@ const NOISE_OF_LONG: f64 = 0.02;
 const NOISE_OF_IDLE: f64 = 0.02;
 /// By which share a run may differ from what is predicted of it.
 const DOUBT: f64 = 0.01;
-/// How much longer these are.
-const LONG: u64 = 6;
+/// How much longer these are, one after the other: what only the ends of runs do has to be gone in one of them.
+const LONG: [u64; 2] = [6, 36];
 
 pub const FASTER: &str = "a faster part makes nothing slower";
 pub const BOUND: &str = "throughput is under every bound";
@@ -88,11 +88,16 @@ type Excess = fn(&Lab, &Drive, &Work, &Outcome) -> f64;
 fn alone(lab: &Lab, case: &Case, drive: &Drive, outcome: &Outcome, what: &str) -> Vec<Finding> {
     let laws: [(&'static str, Excess); 3] = [(BOUND, over_bound), (LEAST, under_least), (LITTLE, off_little)];
     let broken = laws.into_iter().filter(|(_, excess)| excess(lab, drive, &case.work, outcome) > DOUBT);
-    let longer = broken.map(|(law, excess)| {
-        let outcome = run(lab, drive, &case.work, LONG);
-        (law, excess(lab, drive, &case.work, &outcome))
+    let lasting = broken.filter_map(|(law, excess)| {
+        let by = lasting(DOUBT, |scale| excess(lab, drive, &case.work, &run(lab, drive, &case.work, scale)))?;
+        Some(Finding::new(law, case, what, by))
     });
-    longer.filter(|(_, by)| *by > DOUBT).map(|(law, by)| Finding::new(law, case, what, by)).collect()
+    lasting.collect()
+}
+
+/// By which share the longest runs break a law, if longer ones go on to.
+fn lasting(noise: f64, broken_by: impl Fn(u64) -> f64) -> Option<f64> {
+    LONG.into_iter().try_fold(0.0, |_, scale| Some(broken_by(scale)).filter(|by| *by > noise))
 }
 
 /// By which share the throughput passes the bounds.
@@ -150,9 +155,11 @@ fn faster(lab: &Lab, case: &Case, drives: &[(Vec<String>, Drive)], outcomes: &[O
         return None;
     }
     let [slow, fast] = [&drives[best], &drives[before.len()]];
-    let by = loss(&run(lab, &slow.1, &case.work, LONG), &run(lab, &fast.1, &case.work, LONG));
+    let by = lasting(NOISE_OF_LONG, |scale| {
+        loss(&run(lab, &slow.1, &case.work, scale), &run(lab, &fast.1, &case.work, scale))
+    })?;
     let what = format!("from [{}] to [{}]", slow.0.concat(), fast.0.concat());
-    (by > NOISE_OF_LONG).then(|| Finding::new(FASTER, case, &what, by))
+    Some(Finding::new(FASTER, case, &what, by))
 }
 
 fn loss(slow: &Outcome, fast: &Outcome) -> f64 {
@@ -169,8 +176,7 @@ fn idle(lab: &Lab, case: &Case, drive: &Drive) -> Option<Finding> {
     if longer(1) <= NOISE_OF_IDLE {
         return None;
     }
-    let by = longer(LONG);
-    (by > NOISE_OF_IDLE).then(|| Finding::new(IDLE, case, "", by))
+    lasting(NOISE_OF_IDLE, longer).map(|by| Finding::new(IDLE, case, "", by))
 }
 
 /// Settings with which memory alone limits every interface of the set, the job, and by which share throughput may differ.

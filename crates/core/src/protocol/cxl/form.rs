@@ -76,18 +76,31 @@ fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     // Units of a request that lie in one row or in one program unit share it.
     let bytes = class.bytes.max(cxl.unit_bytes);
     parts.demand_media(&mut unit, workload, &Class { bytes, ..*class });
-    // Threads that follow each other through a sequence find its rows open.
-    if class.op == Op::Read && workload.sequential && workload.threads > 1 {
+    // Loads that follow each other through a sequence find its rows open.
+    if class.op == Op::Read && workload.sequential {
         unit = unit.without("media banks");
     }
     let held = f64::from(cxl.unit_bytes) * f64::from(cxl.buffer_units) / workload.region_bytes.max(1) as f64;
     let reach = match class.op {
         Op::Write if !is_whole(parts, class) => (1.0 - held).max(0.0),
-        _ => 1.0,
+        Op::Read => 1.0 - open_share(parts, workload),
+        Op::Write => 1.0,
     };
     let mut demands = Demands::default();
     demands.add_share(&unit, reach * f64::from(class.bytes) / f64::from(bytes));
     demands
+}
+
+/// Share of open rows up to which they are an exception.
+const OPEN_SHARE: f64 = 0.001;
+
+/// Share of a job's region that lies in rows which are open: one in each bank. None to speak of in a large one.
+fn open_share(parts: &Parts, workload: &Workload) -> f64 {
+    let media = &parts.drive.media;
+    let banks = u64::from(media.channels) * u64::from(media.banks_per_channel);
+    let open_bytes = banks * u64::from(media.stripe_bytes);
+    let share = (open_bytes as f64 / workload.region_bytes.max(1) as f64).min(1.0);
+    if share > OPEN_SHARE { share } else { 0.0 }
 }
 
 /// Whether requests are whole units.
@@ -136,7 +149,9 @@ enum Doubt {
 impl Doubt {
     fn certainty(self) -> Certainty {
         match self {
-            Doubt::Held => Certainty::AtLeast("lines may be in the buffer already, or lie differently in the memory"),
+            Doubt::Held => {
+                Certainty::AtLeast("lines may be in the buffer already, in an open row, or elsewhere in theirs")
+            }
             Doubt::Longer(why) => Certainty::AtLeast(why),
             Doubt::Shorter(why) => Certainty::Mean(why),
         }
@@ -151,7 +166,7 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<Doubt> {
         && !parts.flows(&Packet { chunk_bytes: LINE_BYTES, ..parts.write(Direction::Down, at_once) }, 0);
     let units = class.bytes.div_ceil(parts.drive.cxl.unit_bytes) + 1;
     match class.op {
-        Op::Read if !access.regular || !is_whole(parts, class) && workload.sequential => Some(Doubt::Held),
+        Op::Read if !access.regular || workload.sequential || open_share(parts, workload) > 0.0 => Some(Doubt::Held),
         Op::Write if units > parts.drive.cxl.buffer_units => Some(Doubt::Held),
         _ if parts.drive.link.dllps => Some(Doubt::Longer("acknowledgements share the wires")),
         _ if starved => Some(Doubt::Longer("stores wait for flow-control credits")),
