@@ -57,6 +57,39 @@ fn only_the_folder_of_a_protocol_names_it() {
 }
 
 #[test]
+fn what_shows_a_boundary_to_be_kept_is_there() {
+    let page = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    let rows = page.lines().filter_map(|line| Some(line.strip_prefix("| ")?.rsplit_once(" | ")?.1));
+    let shown: Vec<&str> = rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    assert!(shown.len() > 20, "{shown:?}");
+    let files: Vec<(PathBuf, String)> =
+        ["crates", "fuzz/src"].iter().flat_map(|folder| sources_below(folder)).collect();
+    let is_there = |name: &str| {
+        let function = format!("fn {name}(");
+        let is_file = |path: &Path| path.file_stem().is_some_and(|stem| stem == name.trim_end_matches(".rs"));
+        files.iter().any(|(path, text)| text.contains(&function) || is_file(path))
+    };
+    let missing: Vec<_> = shown.into_iter().filter(|name| !name.contains('/') && !is_there(name)).collect();
+    assert_eq!(missing, [""; 0]);
+}
+
+/// Every Rust file below a folder of the repository.
+fn sources_below(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match path.extension() {
+                None if path.is_dir() => folders.push(path),
+                Some(extension) if extension == "rs" => files.push((path.clone(), fs::read_to_string(&path).unwrap())),
+                _ => {}
+            }
+        }
+    }
+    files
+}
+
+#[test]
 fn an_import_of_a_higher_floor_would_be_found() {
     let planted = Source::new("media/mod.rs", "use crate::{time::Time, engine::{self, Engine}};");
     assert_eq!(arrows_up(&[planted]), ["media/mod.rs imports engine/mod.rs"]);
