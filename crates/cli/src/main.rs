@@ -8,6 +8,7 @@ mod compare;
 mod completions;
 mod describe;
 mod dma;
+mod docs;
 mod drive_flags;
 mod ecc;
 mod ending;
@@ -59,6 +60,7 @@ enum Command {
     Ecc(ecc::Arguments),
     Serve(serve::Arguments),
     Bench(Box<bench::Arguments>),
+    Docs(docs::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Ecc(arguments) => ecc::command(&arguments),
         Command::Serve(arguments) => serve::command(&arguments),
         Command::Bench(arguments) => bench::command(*arguments),
+        Command::Docs(arguments) => docs::command(&arguments),
         Command::Completions(arguments) => completions::command(&arguments),
     };
     ending::exit_code(ending)

@@ -86,12 +86,21 @@ fn every_command_has_help_with_examples() {
         "reproduce",
         "ecc",
         "dma",
+        "docs",
         "completions",
     ] {
         let help = printed(&format!("{command} --help"));
         assert!(help.contains("Examples:\n  phaselink "), "{command}: {help}");
         assert!(help.lines().all(|line| line.chars().count() <= 110), "{command}: {help}");
     }
+}
+
+#[test]
+fn the_documentation_comes_with_the_program() {
+    assert!(printed("docs").lines().any(|line| line.starts_with("serve") && line.ends_with("Serving a drive")));
+    assert!(printed("docs serve").starts_with("# Serving a drive\n"));
+    let wrong = phaselink("docs swep");
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("did you mean sweep?"), "{}", wrong.stderr);
 }
 
 #[test]

@@ -1,0 +1,124 @@
+//! `phaselink docs`: the pages of this version, wherever the program is installed.
+
+use clap::Args;
+use phaselink_core::problem::Problem;
+use phaselink_core::report::Table;
+use phaselink_core::spelling;
+
+use crate::ending::{Ending, Failure};
+use crate::output;
+
+const EXAMPLES: &str = include_str!("../help/docs.txt");
+
+/// The folder's pages, each in its own file `docs/NAME.md`.
+macro_rules! pages {
+    ($($name:literal)+) => {
+        &[$(($name, include_str!(concat!("../../../docs/", $name, ".md"))),)+]
+    };
+}
+
+/// Names and texts, in the order in which a newcomer wants them.
+const PAGES: &[(&str, &str)] = pages! {
+    "fio" "hosts" "media" "flash" "sweep" "json" "dma" "serve" "python" "explorer" "ecc"
+    "adding-a-memory" "adding-a-protocol" "adding-a-front-end"
+};
+
+/// Print a page of the documentation, or which there are.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The page
+    #[arg(value_name = "PAGE")]
+    page: Option<String>,
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    match &arguments.page {
+        None => output::print(&output::with_bold_head(&list().to_string()))?,
+        Some(name) => output::print(page(name)?)?,
+    }
+    Ok(Ending::Fine)
+}
+
+fn list() -> Table {
+    let mut table = Table::new().left("page").left("");
+    for (name, text) in PAGES {
+        table.row([*name, title(text)]);
+    }
+    table
+}
+
+/// The heading of a page.
+fn title(text: &str) -> &str {
+    text.lines().next().map_or("", |line| line.trim_start_matches("# "))
+}
+
+fn page(name: &str) -> Result<&'static str, Problem> {
+    let names = || PAGES.iter().map(|(name, _)| *name);
+    PAGES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(|| {
+        let meant = spelling::question(spelling::nearest(name, names()));
+        Problem::new("docs", None, format!("there is no page {name}{meant}"), names().collect::<Vec<_>>().join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn root() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    }
+
+    #[test]
+    fn every_page_of_the_folder_is_there_under_its_name() {
+        let files = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+        let names: BTreeSet<String> = files
+            .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+            .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(PAGES.iter().map(|(name, _)| String::from(*name)).collect::<BTreeSet<_>>(), names);
+        assert!(PAGES.iter().all(|(_, text)| text.starts_with("# ")));
+    }
+
+    /// Where links in square brackets lead, of a document.
+    fn links(text: &str) -> Vec<&str> {
+        let behind = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        behind.map(|(link, _)| link).filter(|link| !link.contains("://") && !link.contains(' ')).collect()
+    }
+
+    /// What a heading is called in links.
+    fn anchor(heading: &str) -> String {
+        let kept = heading.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
+        kept.collect::<String>().trim().to_lowercase().replace(' ', "-")
+    }
+
+    fn has_anchor(text: &str, wanted: &str) -> bool {
+        text.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line.trim_start_matches('#')) == wanted)
+    }
+
+    #[test]
+    fn every_link_of_the_documents_leads_somewhere() {
+        let pages = PAGES.iter().map(|(name, _)| format!("docs/{name}.md"));
+        let others =
+            ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(String::from);
+        let reproductions = fs::read_dir(root().join("reproductions")).unwrap().map(|entry| entry.unwrap().path());
+        let readmes = reproductions.filter(|path| path.is_dir()).map(|path| path.join("README.md"));
+        let documents = pages.chain(others).map(|name| root().join(name)).chain(readmes);
+        let mut broken = Vec::new();
+        for document in documents {
+            let text = fs::read_to_string(&document).unwrap();
+            for link in links(&text) {
+                let (file, place) = link.split_once('#').unwrap_or((link, ""));
+                let target = if file.is_empty() { document.clone() } else { document.parent().unwrap().join(file) };
+                let is_there =
+                    target.exists() && (place.is_empty() || has_anchor(&fs::read_to_string(&target).unwrap(), place));
+                broken.extend((!is_there).then(|| format!("{}: {link}", document.display())));
+            }
+        }
+        assert_eq!(broken, [""; 0]);
+    }
+}
