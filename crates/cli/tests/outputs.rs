@@ -22,10 +22,11 @@ const PLAN: &str = "drive = \"d.toml\"\njob = \"j.fio\"\n[[axis]]\nkey = \"link.
 
 /// The commands that write files: what each is called with, what it has to do with, and its flags. FILE stands for the
 /// file that the flag names; a report is written as two files in a folder, which are links to FILE.
-const COMMANDS: [(&str, &[&str], &[&str]); 6] = [
+const COMMANDS: [(&str, &[&str], &[&str]); 7] = [
     ("run d.toml --fio j.fio", &["d.toml", "j.fio", "t.log"], RUN_FLAGS),
     ("run nvme --trace t.log", &["t.log"], RUN_FLAGS),
     ("trace d.toml", &["d.toml"], &["--perfetto FILE"]),
+    ("compare d.toml --ios 10", &["d.toml"], &["--report result", "--report index"]),
     (
         "sweep p.toml",
         &["p.toml", "d.toml", "j.fio", "t.log", "p.state.jsonl"],

@@ -286,6 +286,19 @@ fn results_go_to_the_files_that_are_asked_for() {
 }
 
 #[test]
+fn a_comparison_is_drawn_with_every_drive_and_every_figure() {
+    let here = directory("drawn");
+    let report = here.join("report").display().to_string();
+    let command = "compare nvme capi --ios 100 --iodepth 1,4";
+    let text = printed(&format!("{command} --report {report}"));
+    let page = fs::read_to_string(format!("{report}/index.html")).unwrap();
+    assert_eq!(page.matches("<svg").count(), 4, "a drawing for each size and depth");
+    assert!(page.contains("<title>nvme, software: ") && page.contains("<td>capi</td>"));
+    assert!(page.contains(text.lines().next().unwrap()), "the same heading");
+    assert_eq!(fs::read_to_string(format!("{report}/result.json")).unwrap(), printed(&format!("{command} --json")));
+}
+
+#[test]
 fn the_default_job_is_said_and_so_is_any_other() {
     let first = |arguments: &str| printed(arguments).lines().next().unwrap().to_string();
     assert_eq!(

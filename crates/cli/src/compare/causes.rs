@@ -28,7 +28,7 @@ const CAUSES: [(&str, &[Stage]); 9] = [
     ("memory", &[Stage::Media]),
     (
         "data transfer",
-        &[Stage::HostRead, Stage::Claim, Stage::Ring, Stage::Transfer, Stage::Propagation, Stage::Settle],
+        &[Stage::HostRead, Stage::Dma, Stage::Claim, Stage::Ring, Stage::Transfer, Stage::Propagation, Stage::Settle],
     ),
     ("completion", &[Stage::CompletionEntry, Stage::Poll]),
     ("interrupt and wake-up", &[Stage::Interrupt, Stage::ContextSwitch]),
@@ -36,6 +36,11 @@ const CAUSES: [(&str, &[Stage]); 9] = [
 ];
 /// The cause that all stages of the software stack stand for.
 const SOFTWARE: &str = "software";
+
+/// All causes, in the order of [`means_ns`].
+pub fn names() -> Vec<&'static str> {
+    CAUSES.iter().map(|(name, _)| *name).chain([SOFTWARE]).collect()
+}
 
 /// Time for each request by cause, in ns; the causes sum to the mean latency.
 pub fn means_ns(figures: &DirectionOutcome) -> Vec<(&'static str, f64)> {
@@ -67,7 +72,10 @@ mod tests {
     fn the_causes_sum_to_the_mean_latency_on_every_shipped_drive() {
         let options = [("rw", "randread"), ("iodepth", "8"), ("number_ios", "200")];
         let file = fio::from_flags(&options).unwrap();
-        for drive in phaselink_core::drive_file::shipped::names().filter_map(Drive::shipped) {
+        let staged = "preset = 'nvme'\nname = 'with an engine'\n[dma]\npreset = 'nfp6000-gen3-x8'";
+        let staged = Drive::from_toml("staged.toml", staged, &[]).unwrap();
+        let shipped = phaselink_core::drive_file::shipped::names().filter_map(Drive::shipped);
+        for drive in shipped.chain([staged]) {
             let outcome = simulate_file(&drive, &file, 1).unwrap();
             let read = &outcome.jobs[0].read;
             let sum: f64 = means_ns(read).iter().map(|(_, mean_ns)| mean_ns).sum();

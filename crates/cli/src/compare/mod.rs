@@ -4,9 +4,12 @@ mod causes;
 mod findings;
 mod json;
 mod label;
+mod page;
 mod points;
 mod text;
 mod trust;
+
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use phaselink_core::compare::{self, Label, SET_DEFAULT};
@@ -15,7 +18,7 @@ use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::figures::Figures;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::precision::Measurement;
-use phaselink_core::problem::Problems;
+use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
 use rayon::prelude::*;
@@ -23,6 +26,7 @@ use rayon::prelude::*;
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::intervals::{Doubted, IntervalFlags, Subject};
+use crate::output::Target;
 use crate::progress::Progress;
 use crate::{input, intervals, output, precision};
 use label::Named;
@@ -43,6 +47,9 @@ pub struct Arguments {
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
+    /// Write DIR/index.html, one page with bars of what time is spent on, and DIR/result.json
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     /// Run each line until mean and p99 are known so well with 95 % confidence, as in 1%, or until the job ends
     #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
     precision: Option<f64>,
@@ -85,13 +92,33 @@ struct Group {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let comparison = arguments.resolve()?;
+    let report = arguments.report.as_deref().map(Report::create).transpose()?;
     let mut groups = comparison.run()?;
     comparison.doubt(&mut groups);
+    let document = output::headed("compare", json::document(&comparison, &groups));
+    if let Some(report) = report {
+        report.page.write(&page::page(&comparison, &groups))?;
+        report.document.write(&output::json_text(&document))?;
+    }
     match arguments.json {
-        true => output::print_json(&output::headed("compare", json::document(&comparison, &groups)))?,
+        true => output::print_json(&document)?,
         false => output::print(&text::text(&comparison, &groups))?,
     }
     Ok(Ending::Fine)
+}
+
+/// The files of a report.
+struct Report {
+    page: Target,
+    document: Target,
+}
+
+impl Report {
+    fn create(directory: &Path) -> Result<Report, Problem> {
+        output::create_directory(directory)?;
+        let create = |name| Target::create("--report", &directory.join(name));
+        Ok(Report { page: create("index.html")?, document: create("result.json")? })
+    }
 }
 
 impl Arguments {

@@ -16,26 +16,36 @@ const COLUMNS: [&str; 9] = ["mean us", "p50", "p99", "p99.9", "kIOPS", "GB/s", "
 
 /// The whole page.
 pub fn text(comparison: &Comparison, groups: &[Group]) -> String {
-    let mut text = heading(comparison, groups);
+    let mut text = format!("{}\n\n", styled(&title(comparison, groups), Style::Bold));
+    text.push_str(&heading(comparison, groups));
     text.push('\n');
     text.push_str(&with_bold_head(&table(comparison, groups).to_string()));
-    for finding in gaps(comparison, groups).into_iter().chain(findings::findings(&comparison.drives, groups)) {
+    for finding in sentences(comparison, groups) {
         let _ = write!(text, "\n{}", describe::wrapped(&finding, "  "));
     }
     text.push_str(&trust::text(comparison, groups));
     text
 }
 
-/// What is done, and over which memory, link and host.
-fn heading(comparison: &Comparison, groups: &[Group]) -> String {
-    let drives = &comparison.drives;
-    let title = format!(
+/// What stands out.
+pub fn sentences(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
+    gaps(comparison, groups).into_iter().chain(findings::findings(&comparison.drives, groups)).collect()
+}
+
+/// What is compared: `8 drives: random reads, 20,000 requests for each line, seed 1`.
+pub fn title(comparison: &Comparison, groups: &[Group]) -> String {
+    format!(
         "{}: {}, seed {}",
-        describe::counted(drives.len() as u64, "drive"),
+        describe::counted(comparison.drives.len() as u64, "drive"),
         work(comparison, groups),
         comparison.seed
-    );
-    let mut text = format!("{}\n\n", styled(&title, Style::Bold));
+    )
+}
+
+/// How it is done, and over which memory, link and host.
+pub fn heading(comparison: &Comparison, groups: &[Group]) -> String {
+    let drives = &comparison.drives;
+    let mut text = String::new();
     for line in notes(comparison, groups) {
         let _ = writeln!(text, "{line}");
     }
@@ -108,7 +118,8 @@ fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&
     }
 }
 
-fn table(comparison: &Comparison, groups: &[Group]) -> Table {
+/// All figures.
+pub fn table(comparison: &Comparison, groups: &[Group]) -> Table {
     let named = super::named(groups);
     let mut table = Table::new().left("block");
     for heading in named.headings() {

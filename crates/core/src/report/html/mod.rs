@@ -3,6 +3,7 @@
 //! Every text that comes from a description is escaped.
 
 mod bar;
+pub mod comparison;
 mod plot;
 
 use serde_json::Value;
@@ -27,11 +28,15 @@ pub fn html(outcome: &Outcome, description: &Value) -> String {
         costs(outcome),
         description_details(description),
     ];
+    document(&title, &sections.concat())
+}
+
+/// A page of its own; the title is escaped already.
+fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title} - phaselink</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{}</body>\n</html>\n",
-        sections.concat(),
+         <title>{title} - phaselink</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
     )
 }
 

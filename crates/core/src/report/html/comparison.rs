@@ -1,0 +1,191 @@
+//! A comparison as a page: for each line of it every drive's latency as a bar of what it is spent on, in the same colours
+//! and on the same scale, and what it does a second.
+
+use std::fmt::Write;
+
+use super::super::table::{Table, characters};
+use super::super::units;
+use super::{document, escape, section, table};
+use crate::time::Span;
+
+/// Widths in the drawing's own units, about a pixel each.
+const NAME: f64 = 170.0;
+const BAR: f64 = 560.0;
+const FIGURE: f64 = 170.0;
+/// Height of a drive's row, and of its bar.
+const ROW: f64 = 26.0;
+const THICK: f64 = 18.0;
+/// Width that a character of a label needs.
+const CHARACTER: f64 = 6.8;
+/// Characters of a drive's name that have room.
+const NAME_CHARACTERS_MAX: usize = 24;
+
+/// What a page tells.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    pub title: String,
+    /// What is compared, and over which memory, link and host: lines of a text.
+    pub heading: Vec<String>,
+    /// What latencies are spent on, in the order in which bars have them: the same for all drives.
+    pub causes: Vec<&'static str>,
+    pub groups: Vec<Group>,
+    /// What stands out, in sentences.
+    pub findings: Vec<String>,
+}
+
+/// The same work on every drive.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub title: String,
+    pub rows: Vec<Row>,
+}
+
+/// What one drive did; drives whose queues are too short have no row.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub drive: String,
+    /// Mean time of a request by cause, in ns, in the order of the page's causes.
+    pub causes_ns: Vec<f64>,
+    pub mean_ns: f64,
+    pub iops: f64,
+}
+
+/// The page; `all` is the table with every figure.
+pub fn comparison(page: &Comparison, all: &Table) -> String {
+    let heading: String = page.heading.iter().map(|line| format!("{}\n", escape(line))).collect();
+    let groups: String = page.groups.iter().map(|group| drawn(page, group)).collect();
+    let findings: String = page.findings.iter().map(|finding| format!("<li>{}</li>\n", escape(finding))).collect();
+    let body = [
+        format!("<h1>{}</h1>\n<pre>{heading}</pre>\n", escape(&page.title)),
+        if findings.is_empty() {
+            String::new()
+        } else {
+            section("What stands out", &format!("<ul>\n{findings}</ul>\n"))
+        },
+        section("Where the time of a request goes", &(legend(page) + &groups)),
+        section("All figures", &table(all)),
+    ];
+    document(&escape(&page.title), &body.concat())
+}
+
+fn legend(page: &Comparison) -> String {
+    let key = |(place, cause): (usize, &&str)| {
+        format!("<span><i class=\"key\" style=\"background:{}\"></i>{cause}</span>", fill(place))
+    };
+    let keys: String = page.causes.iter().enumerate().filter(|(place, _)| page.is_seen(*place)).map(key).collect();
+    format!("<p class=\"keys\">{keys}</p>\n")
+}
+
+impl Comparison {
+    /// Whether anything is spent on a cause.
+    fn is_seen(&self, place: usize) -> bool {
+        self.groups.iter().flat_map(|group| &group.rows).any(|row| row.causes_ns[place] > 0.0)
+    }
+}
+
+/// The drives of a group below each other, the slowest as long as there is room.
+fn drawn(page: &Comparison, group: &Group) -> String {
+    let longest_ns = group.rows.iter().map(|row| row.mean_ns).fold(f64::MIN_POSITIVE, f64::max);
+    let mut drawing = String::new();
+    for (place, row) in group.rows.iter().enumerate() {
+        draw_row(&mut drawing, page, row, place as f64 * ROW, longest_ns);
+    }
+    let (width, height) = (NAME + BAR + FIGURE, group.rows.len() as f64 * ROW);
+    let caption = "Mean latency, and requests a second.";
+    format!(
+        "<h3>{}</h3>\n<figure>\n<svg viewBox=\"0 0 {width} {height}\" role=\"img\">\n{drawing}</svg>\n\
+         <figcaption>{caption}</figcaption>\n</figure>\n",
+        escape(&group.title)
+    )
+}
+
+fn draw_row(drawing: &mut String, page: &Comparison, row: &Row, top: f64, longest_ns: f64) {
+    let base = top + THICK - 4.0;
+    let _ = writeln!(
+        drawing,
+        "<text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{}</text>",
+        NAME - 8.0,
+        escape(&shortened(&row.drive))
+    );
+    let mut left = NAME;
+    for (place, (cause, ns)) in page.causes.iter().zip(&row.causes_ns).enumerate() {
+        let width = ns / longest_ns * BAR;
+        if width <= 0.0 {
+            continue;
+        }
+        let name = escape(&row.drive);
+        let _ = write!(
+            drawing,
+            "<g><title>{name}, {cause}: {}</title><rect x=\"{left:.2}\" y=\"{top}\" width=\"{width:.2}\" \
+             height=\"{THICK}\" fill=\"{}\"/>",
+            units::span(Span::from_ns_f64(*ns)),
+            fill(place)
+        );
+        if characters(cause) as f64 * CHARACTER + 8.0 <= width {
+            let _ =
+                write!(drawing, "<text class=\"inside\" x=\"{:.2}\" y=\"{base}\">{cause}</text>", left + width / 2.0);
+        }
+        drawing.push_str("</g>\n");
+        left += width;
+    }
+    let figures = format!("{}, {}/s", units::span(Span::from_ns_f64(row.mean_ns)), units::count(row.iops));
+    let _ = writeln!(drawing, "<text x=\"{:.2}\" y=\"{base}\">{figures}</text>", left + 8.0);
+}
+
+/// A name that does not fit is cut at its end.
+fn shortened(name: &str) -> String {
+    match characters(name) > NAME_CHARACTERS_MAX {
+        false => String::from(name),
+        true => name.chars().take(NAME_CHARACTERS_MAX - 1).chain(['…']).collect(),
+    }
+}
+
+/// The colour of a cause, light enough for dark text; ten that are told apart.
+fn fill(place: usize) -> &'static str {
+    const FILLS: [&str; 10] =
+        ["#c4b3a8", "#f0a868", "#e3c565", "#b5a3e0", "#7fb2e5", "#70c5c5", "#86c794", "#dd93b4", "#a9b0b8", "#d9d06f"];
+    FILLS[place % FILLS.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(drive: &str, causes_ns: [f64; 2]) -> Row {
+        Row { drive: drive.into(), causes_ns: causes_ns.into(), mean_ns: causes_ns.iter().sum(), iops: 1e6 }
+    }
+
+    fn page(rows: Vec<Row>) -> String {
+        let group = Group { title: "4 KiB".into(), rows };
+        let page = Comparison {
+            title: "two <drives>".into(),
+            causes: vec!["memory", "copy"],
+            groups: vec![group],
+            ..Comparison::default()
+        };
+        comparison(&page, &Table::new().left("drive"))
+    }
+
+    #[test]
+    fn the_slowest_drive_has_the_longest_bar_and_causes_lie_side_by_side() {
+        let page = page(vec![row("slow", [300.0, 100.0]), row("fast", [100.0, 0.0])]);
+        for bar in ["x=\"170.00\" y=\"0\" width=\"420.00\"", "x=\"590.00\" y=\"0\" width=\"140.00\""] {
+            assert!(page.contains(bar), "{bar} is missing in {page}");
+        }
+        assert!(page.contains("x=\"170.00\" y=\"26\" width=\"140.00\""));
+        assert!(page.contains("two &lt;drives&gt;") && !page.contains("<drives>"));
+    }
+
+    #[test]
+    fn what_nothing_is_spent_on_is_not_in_the_legend() {
+        assert!(!page(vec![row("a", [1.0, 0.0])]).contains("</i>copy"));
+        assert!(page(vec![row("a", [1.0, 1.0])]).contains("</i>copy"));
+    }
+
+    #[test]
+    fn a_page_without_drives_or_time_has_no_number_that_is_none() {
+        for page in [page(Vec::new()), page(vec![row("a", [0.0, 0.0])])] {
+            assert!(!page.contains("NaN") && !page.contains("inf\""));
+        }
+    }
+}
