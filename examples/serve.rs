@@ -35,6 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             store: Arc::new(Store::in_memory(geometry)?),
             tallies: Arc::default(),
             record: None,
+            history: None,
             stop: Arc::new(Stop::new()?),
         },
         timing: true,

@@ -130,6 +130,7 @@ fn over_vfio_user<T>(timing: bool, work: impl FnOnce(&mut Queue) -> T) -> io::Re
         store: Arc::new(store()?),
         tallies: Arc::default(),
         record: None,
+        history: None,
         stop: Arc::new(Stop::new()?),
     };
     let stop = Arc::clone(&device.stop);

@@ -158,6 +158,7 @@ impl Arguments {
                 store: Arc::new(store),
                 tallies: Arc::default(),
                 record,
+                history: None,
                 stop: Arc::new(stop),
             },
             timing: self.timing == Timing::On,

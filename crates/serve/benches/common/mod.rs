@@ -185,6 +185,7 @@ pub fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Result<(T, 
         store: Arc::new(store()?),
         tallies: Arc::default(),
         record: None,
+        history: None,
         stop: Arc::new(Stop::new()?),
     };
     let stop = Arc::clone(&device.stop);

@@ -1,6 +1,7 @@
 //! What every front-end works on: the bytes, the description, the counters, the record, and the sign to stop.
 
 pub mod flusher;
+pub mod history;
 pub mod mailbox;
 pub mod metrics;
 pub mod record;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phaselink_core::drive::Drive;
 use rustix::event::EventfdFlags;
 
+use self::history::History;
 use self::record::Record;
 use self::store::{Geometry, Store};
 use self::tally::Tallies;
@@ -28,6 +30,8 @@ pub struct Device {
     pub tallies: Arc<Tallies>,
     /// Where requests are recorded, if they are.
     pub record: Option<Arc<Record>>,
+    /// Where changes are recorded with their bytes, if they are: by NBD with timing off.
+    pub history: Option<Arc<History>>,
     pub stop: Arc<Stop>,
 }
 

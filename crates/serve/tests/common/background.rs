@@ -22,6 +22,7 @@ pub fn device(drive: Drive, store: Store) -> Device {
         store: Arc::new(store),
         tallies: Arc::default(),
         record: None,
+        history: None,
         stop: Arc::new(Stop::new().unwrap()),
     }
 }

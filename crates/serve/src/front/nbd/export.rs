@@ -1,6 +1,7 @@
 //! What is served under which name, and which requests it takes.
 
 use super::wire::{self, Request, Status, command, flag};
+use crate::device::history::Asked;
 use crate::device::store::Geometry;
 
 /// A device under a name.
@@ -92,6 +93,17 @@ impl Command {
         match self {
             Command::Write { durable } | Command::Trim { durable } | Command::Zero { durable, .. } => durable,
             Command::Read | Command::Flush => false,
+        }
+    }
+
+    /// What it is in a history, if it is anything there.
+    pub fn asked(self) -> Option<Asked> {
+        match self {
+            Command::Read => None,
+            Command::Write { .. } => Some(Asked::Write),
+            Command::Flush => Some(Asked::Flush),
+            Command::Trim { .. } => Some(Asked::Trim),
+            Command::Zero { .. } => Some(Asked::Zero),
         }
     }
 

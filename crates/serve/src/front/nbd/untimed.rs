@@ -10,7 +10,7 @@
 //! requests are left in the socket until the client has read half of the answers that wait for it. A client with one
 //! request under way loses nothing by that, as it reads an answer before it asks again.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,6 +25,7 @@ use super::session::{Session, Wanted, apply};
 use super::socket::Stream;
 use super::wire::Status;
 use super::{ExportSocket, HANDSHAKE_MAX, count};
+use crate::device::history::Ticket;
 use crate::device::tally::{Tally, locked};
 use crate::device::{Device, Stop};
 use crate::front::pace::LOOK_FOR;
@@ -91,6 +92,7 @@ fn accept<'scope>(
                     tally: &tally,
                     may_look_at,
                     came: Instant::now(),
+                    unanswered: RefCell::default(),
                 };
                 // A connection that breaks ends, and nothing else does.
                 let _ = connection.run(session, wait, connections);
@@ -120,6 +122,8 @@ struct Connection<'a> {
     /// When its thread may look for requests instead of sleeping.
     may_look_at: Cell<Instant>,
     came: Instant,
+    /// Requests of a history whose answers have not been sent.
+    unanswered: RefCell<Vec<Ticket>>,
 }
 
 impl Connection<'_> {
@@ -217,14 +221,29 @@ impl Connection<'_> {
             return session.answer_read(cookie, offset, bytes, &self.device.store);
         }
         let payload = command.payload_bytes(bytes);
-        let status = apply(wanted, &session.input.data()[..payload], &self.device.store);
+        let status = self.apply(wanted, &session.input.data()[..payload]);
         session.input.consume(payload);
         session.answer(cookie, status);
         status == Status::Ok
     }
 
+    /// Do to the store what a request asks for, and keep it in the history, if there is one.
+    fn apply(&self, wanted: &Wanted, data: &[u8]) -> Status {
+        let store = &self.device.store;
+        let Some((history, asked)) = self.device.history.as_ref().zip(wanted.command.asked()) else {
+            return apply(wanted, data, store);
+        };
+        let range = (wanted.offset, wanted.bytes);
+        let (status, ticket) = history.note((asked, wanted.command.is_durable()), range, store, || apply(wanted, data, store));
+        self.unanswered.borrow_mut().push(ticket);
+        status
+    }
+
     /// Send all of the output, however long the client takes for it.
     fn send(&self, session: &mut Session) -> io::Result<()> {
+        if let Some(history) = &self.device.history {
+            history.answered(self.unanswered.borrow_mut().drain(..));
+        }
         while !self.stream.send(&mut session.output)? {
             if self.device.stop.is_requested() {
                 return Err(io::ErrorKind::Interrupted.into());

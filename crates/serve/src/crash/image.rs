@@ -1,0 +1,179 @@
+//! One state after a power cut, and its name: `cut=120,missing=57,torn=58:0-3`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use phaselink_core::problem::Problem;
+
+use super::recording::Recording;
+use super::timeline::Timeline;
+
+/// Everything that had arrived is there, but for what is lost.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Image {
+    /// Events that had happened when the power failed.
+    pub cut: usize,
+    /// By the place of the request.
+    pub lost: BTreeMap<usize, Lost>,
+}
+
+/// What of a request is lost.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lost {
+    All,
+    /// All but these pieces, of which there is one at least: ranges in ascending order that do not touch.
+    AllBut(Vec<(u32, u32)>),
+}
+
+impl Lost {
+    /// What is lost of a request whose pieces are there or not as told; none if nothing is.
+    pub fn unless(there: impl IntoIterator<Item = bool>) -> Option<Lost> {
+        let (mut kept, mut pieces) = (Vec::<(u32, u32)>::new(), 0);
+        for (piece, is_there) in (0..).zip(there) {
+            pieces += 1;
+            match kept.last_mut() {
+                _ if !is_there => {}
+                Some((_, last)) if *last + 1 == piece => *last = piece,
+                _ => kept.push((piece, piece)),
+            }
+        }
+        match kept[..] {
+            [] => Some(Lost::All),
+            [(0, last)] if last + 1 == pieces => None,
+            _ => Some(Lost::AllBut(kept)),
+        }
+    }
+}
+
+const ALLOWED: &str = "as in cut=120,missing=57,torn=58:0-3, with numbers of the recording";
+
+impl Image {
+    /// Nothing is lost.
+    pub fn whole(cut: usize) -> Image {
+        Image { cut, lost: BTreeMap::new() }
+    }
+
+    /// Whether power may leave this behind; if not, what is wrong.
+    ///
+    /// # Errors
+    /// The first request that cannot be lost so.
+    pub fn check(&self, recording: &Recording, timeline: &Timeline) -> Result<(), String> {
+        if !recording.cuts().contains(&self.cut) {
+            let cuts = recording.cuts();
+            return Err(format!("cut={}; the recording has cuts from {} to {}", self.cut, cuts.start, cuts.end - 1));
+        }
+        self.lost.iter().try_for_each(|(&place, lost)| {
+            let number = place + 1;
+            if place >= recording.requests.len() || !timeline.has_arrived(place, self.cut) {
+                return Err(format!("request {number} had not arrived at cut={}", self.cut));
+            }
+            if !recording.requests[place].is_change() {
+                return Err(format!("request {number} is a flush"));
+            }
+            if timeline.is_durable(place, self.cut) {
+                return Err(format!("request {number} cannot be missing at cut={}: it was durable", self.cut));
+            }
+            let Lost::AllBut(there) = lost else { return Ok(()) };
+            let pieces = recording.pieces(place);
+            let is_torn = is_ascending(there) && there.last().is_some_and(|&(_, last)| last < pieces);
+            let count = || there.iter().map(|&(first, last)| last - first + 1).sum::<u32>();
+            if is_torn && count() < pieces { Ok(()) } else { Err(format!("request {number} has {pieces} pieces")) }
+        })
+    }
+
+    /// The image of this name.
+    ///
+    /// # Errors
+    /// If it is none, or one that the recording does not allow.
+    pub fn parse(text: &str, recording: &Recording, timeline: &Timeline) -> Result<Image, Problem> {
+        let wrong = |found: String| Problem::new("--image", None, found, ALLOWED);
+        let image = parsed(text, recording, timeline).ok_or_else(|| wrong(format!("{text} is no image")))?;
+        image.check(recording, timeline).map_err(wrong)?;
+        Ok(image)
+    }
+}
+
+/// Ranges that are none, or touch the one before, are not as [`Lost::AllBut`] wants them.
+fn is_ascending(there: &[(u32, u32)]) -> bool {
+    there.iter().all(|(first, last)| first <= last) && there.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0)
+}
+
+fn parsed(text: &str, recording: &Recording, timeline: &Timeline) -> Option<Image> {
+    let mut words = text.split(',');
+    let mut image = Image::whole(words.next()?.strip_prefix("cut=")?.parse().ok()?);
+    for word in words {
+        match word.split_once('=')? {
+            ("missing", numbers) => {
+                let numbers = range(numbers)?;
+                let places = (*numbers.start() as usize).checked_sub(1)?..*numbers.end() as usize;
+                if places.len() == 1 {
+                    image.lost.insert(places.start, Lost::All);
+                    continue;
+                }
+                // A range is everything in it that can be missing.
+                let places = places.start..places.end.min(recording.requests.len());
+                let open = places.filter(|&place| {
+                    recording.requests[place].is_change() && timeline.is_open(place, image.cut)
+                });
+                image.lost.extend(open.map(|place| (place, Lost::All)));
+            }
+            ("torn", torn) => {
+                let (number, there) = torn.split_once(':')?;
+                let there: Option<Vec<_>> =
+                    there.split('+').map(|part| range(part).map(|range| (*range.start(), *range.end()))).collect();
+                image.lost.insert(number.parse::<usize>().ok()?.checked_sub(1)?, Lost::AllBut(there?));
+            }
+            _ => return None,
+        }
+    }
+    Some(image)
+}
+
+/// `7`, or `7-9`.
+fn range(text: &str) -> Option<RangeInclusive<u32>> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let range = first.parse().ok()?..=last.parse().ok()?;
+    (!range.is_empty() && *range.end() < u32::MAX).then_some(range)
+}
+
+impl Image {
+    /// The name of this image, with ranges of missing requests where nothing else in them could be missing.
+    pub fn name(&self, recording: &Recording, timeline: &Timeline) -> String {
+        let missing: Vec<usize> =
+            self.lost.iter().filter(|(_, lost)| **lost == Lost::All).map(|(&place, _)| place).collect();
+        let is_there =
+            |place: &usize| recording.requests[*place].is_change() && timeline.is_open(*place, self.cut);
+        let mut name = format!("cut={}", self.cut);
+        for run in missing.chunk_by(|&one, &next| !(one + 1..next).any(|place| is_there(&place))) {
+            match run {
+                [one] => name += &format!(",missing={}", one + 1),
+                [first, .., last] => name += &format!(",missing={}-{}", first + 1, last + 1),
+                [] => {}
+            }
+        }
+        for (place, lost) in &self.lost {
+            if let Lost::AllBut(there) = lost {
+                name += &format!(",torn={}:{}", place + 1, Pieces(there));
+            }
+        }
+        name
+    }
+}
+
+/// Ranges of pieces: `0-3+6`.
+#[derive(Debug)]
+pub struct Pieces<'a>(pub &'a [(u32, u32)]);
+
+impl fmt::Display for Pieces<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, (first, last)) in self.0.iter().enumerate() {
+            let gap = if place > 0 { "+" } else { "" };
+            match first == last {
+                true => write!(f, "{gap}{first}")?,
+                false => write!(f, "{gap}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}

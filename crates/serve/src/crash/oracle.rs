@@ -1,0 +1,290 @@
+//! What images there are, found without any of the code under test: every cut, every set of pieces, straight from the
+//! definition.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::format::{decode, encode};
+use super::image::{Image, Lost};
+use super::recording::{Event, Kind, Promise, Recording, Request, Rules};
+use super::sample::{Possible, images, possible, sampled};
+use super::shrink::shrink;
+use super::timeline::Timeline;
+use super::view::View;
+
+const BLOCK: u32 = 512;
+
+/// One byte stands for a block, as all of a block's bytes are the same here.
+type State = Vec<u8>;
+
+fn at(recording: &Recording, wanted: Event) -> Option<usize> {
+    recording.events.iter().position(|event| *event == wanted)
+}
+
+/// Whether a change must be there, by the words of the specifications.
+fn must_be_there(recording: &Recording, change: usize, cut: usize) -> bool {
+    let before = |event| at(recording, event).filter(|at| *at < cut);
+    if at(recording, Event::Arrived(change)).unwrap() < recording.prepared {
+        return true;
+    }
+    let Some(answered) = before(Event::Completed(change)) else { return false };
+    if recording.rules.promise == Promise::Acknowledged || recording.requests[change].durable {
+        return true;
+    }
+    (0..recording.requests.len()).any(|flush| {
+        let is_answered = recording.requests[flush].kind == Kind::Flush && before(Event::Completed(flush)).is_some();
+        is_answered && at(recording, Event::Arrived(flush)).unwrap() > answered
+    })
+}
+
+/// Every state that any cut may leave behind.
+fn legal_states(recording: &Recording) -> BTreeSet<State> {
+    let mut states = BTreeSet::new();
+    for cut in recording.prepared..=recording.events.len() {
+        let arrived: Vec<usize> = recording.events[..cut]
+            .iter()
+            .filter_map(|event| match *event {
+                Event::Arrived(place) if recording.requests[place].kind != Kind::Flush => Some(place),
+                _ => None,
+            })
+            .collect();
+        // Pieces of open changes, one bit each.
+        let pieces = |change: usize| {
+            let Request { bytes, .. } = recording.requests[change];
+            if bytes <= recording.rules.atomic_bytes { 1 } else { bytes / BLOCK }
+        };
+        let open: Vec<usize> = arrived.iter().copied().filter(|&one| !must_be_there(recording, one, cut)).collect();
+        let bits: u32 = open.iter().map(|&one| pieces(one)).sum();
+        for there in 0..1u64 << bits {
+            let mut state = vec![0; (recording.capacity_bytes / u64::from(BLOCK)) as usize];
+            let mut bit = 0;
+            for &change in &arrived {
+                let request = &recording.requests[change];
+                let value = if let Kind::Write(data) = &request.kind { data[0] } else { 0 };
+                let (first, blocks) = ((request.offset / u64::from(BLOCK)) as usize, (request.bytes / BLOCK) as usize);
+                let is_open = open.contains(&change);
+                for block in 0..blocks {
+                    let piece = if pieces(change) == 1 { 0 } else { block as u32 };
+                    if !is_open || there >> (bit + piece) & 1 == 1 {
+                        state[first + block] = value;
+                    }
+                }
+                bit += if is_open { pieces(change) } else { 0 };
+            }
+            states.insert(state);
+        }
+    }
+    states
+}
+
+fn states(recording: &Recording, images: &[Image]) -> BTreeSet<State> {
+    let timeline = Timeline::new(recording);
+    let mut view = View::new(recording, &timeline);
+    images.iter().map(|image| state(&mut view, image)).collect()
+}
+
+fn state(view: &mut View<'_>, image: &Image) -> State {
+    view.show(image).chunks(BLOCK as usize).map(|block| block[0]).collect()
+}
+
+/// A drive of four blocks; each request is a letter and where it goes.
+fn recording(events: &[(&str, usize)], rules: Rules) -> Recording {
+    let mut recording = Recording {
+        capacity_bytes: 4 * u64::from(BLOCK),
+        rules,
+        requests: Vec::new(),
+        lines: Vec::new(),
+        events: Vec::new(),
+        prepared: 0,
+    };
+    for &(what, number) in events {
+        let value = recording.requests.len() as u8 + 1;
+        let (block, blocks) = (number % 4, if what.starts_with("long") { 2.min(4 - number % 4) } else { 1 });
+        let bytes = BLOCK * blocks as u32;
+        let kind = match what {
+            "done" => {
+                recording.events.push(Event::Completed(number));
+                continue;
+            }
+            "flush" => Kind::Flush,
+            "trim" => Kind::Trim,
+            _ => Kind::Write(vec![value; bytes as usize].into()),
+        };
+        let (offset, bytes) =
+            if kind == Kind::Flush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
+        let durable = what.ends_with("fua");
+        recording.events.push(Event::Arrived(recording.requests.len()));
+        recording.requests.push(Request { kind, offset, bytes, durable });
+    }
+    recording
+}
+
+const VOLATILE: Rules = Rules { block_bytes: BLOCK, atomic_bytes: BLOCK, promise: Promise::Flushed };
+
+fn all(recording: &Recording) -> Vec<Image> {
+    images(recording, &Timeline::new(recording), usize::MAX, 1)
+}
+
+fn counted(recording: &Recording) -> usize {
+    let images = all(recording);
+    assert_eq!(possible(&Timeline::new(recording)), Possible::Exactly(images.len() as u64));
+    assert_eq!(states(recording, &images), legal_states(recording));
+    images.len()
+}
+
+#[test]
+fn images_are_as_many_as_counting_by_hand_says() {
+    let count = |events: &[(&str, usize)]| counted(&recording(events, VOLATILE));
+    assert_eq!(count(&[]), 1, "an untouched drive");
+    assert_eq!(count(&[("write", 0)]), 2, "there or not");
+    assert_eq!(count(&[("write", 0), ("done", 0)]), 2, "an answer alone keeps nothing");
+    assert_eq!(count(&[("long", 0)]), 4, "either block or both");
+    assert_eq!(count(&[("write", 0), ("write", 1), ("done", 1), ("done", 0)]), 4, "any order");
+    // Neither, one, the other or both; then the flush keeps both, and a third comes or not: both, both and the third.
+    let flushed = [("write", 0), ("write", 1), ("done", 0), ("done", 1), ("flush", 0), ("done", 2), ("write", 2)];
+    assert_eq!(count(&flushed), 5);
+    // The flush came before the answer to the write, and so owes it nothing.
+    assert_eq!(count(&[("write", 0), ("flush", 0), ("done", 0), ("done", 1), ("write", 1)]), 4);
+    // An unanswered flush owes nothing either.
+    assert_eq!(count(&[("write", 0), ("done", 0), ("flush", 0), ("write", 1)]), 4);
+    // Force unit access keeps itself and nothing that came before.
+    assert_eq!(count(&[("write", 0), ("done", 0), ("write fua", 1), ("done", 1)]), 4);
+    assert_eq!(count(&[("write", 0), ("write fua", 1), ("done", 1), ("write", 2)]), 6);
+    assert_eq!(count(&[("write", 0), ("done", 0), ("flush", 0), ("done", 1), ("trim", 0)]), 3);
+}
+
+#[test]
+fn power_loss_protection_keeps_what_was_answered_and_an_atomic_unit_is_whole() {
+    let protected = Rules { promise: Promise::Acknowledged, ..VOLATILE };
+    let events = [("write", 0), ("done", 0), ("long", 1)];
+    assert_eq!(counted(&recording(&events, protected)), 5, "nothing, the first, and of the second any part");
+    let atomic = Rules { atomic_bytes: 2 * BLOCK, ..VOLATILE };
+    assert_eq!(counted(&recording(&[("long", 0)], atomic)), 2);
+}
+
+#[test]
+fn what_has_prepared_the_drive_is_there() {
+    let mut recording = recording(&[("write", 0), ("write", 1), ("done", 0), ("write", 2)], VOLATILE);
+    recording.prepared = 3;
+    assert_eq!(counted(&recording), 2);
+}
+
+#[test]
+fn a_name_says_which_image_it_is_and_what_is_no_image_is_refused() {
+    let recording = recording(&[("write", 0), ("done", 0), ("flush", 0), ("done", 1), ("long", 1)], VOLATILE);
+    let timeline = Timeline::new(&recording);
+    let parse = |text: &str| Image::parse(text, &recording, &timeline);
+    for image in all(&recording) {
+        assert_eq!(parse(&image.name(&recording, &timeline)).unwrap(), image);
+    }
+    assert_eq!(parse("cut=5,torn=3:1").unwrap().lost, [(2, Lost::AllBut(vec![(1, 1)]))].into());
+    let wrong = [
+        ("", "is no image"),
+        ("cut=6", "cuts from 0 to 5"),
+        ("cut=x", "is no image"),
+        ("cut=5,missing=1", "it was durable"),
+        ("cut=5,missing=2", "is a flush"),
+        ("cut=4,missing=3", "had not arrived"),
+        ("cut=5,missing=9", "had not arrived"),
+        ("cut=5,missing=0", "is no image"),
+        ("cut=5,torn=3:2", "has 2 pieces"),
+        ("cut=5,torn=3:0-1", "has 2 pieces"),
+        ("cut=5,torn=3:1+0", "has 2 pieces"),
+        ("cut=5,torn=3:1-0", "is no image"),
+        ("cut=5,torn=3:4294967295", "is no image"),
+    ];
+    for (text, found) in wrong {
+        let problem = parse(text).unwrap_err().to_string();
+        assert!(problem.contains(found), "{text}: {problem}");
+    }
+}
+
+/// Up to six requests with their answers in any order, some never answered.
+fn recordings() -> impl Strategy<Value = Recording> {
+    let event = (0..8u8, 0..4usize);
+    let rules = (any::<bool>(), 1..3u32);
+    (prop::collection::vec(event, 0..14), rules, 0..4usize).prop_map(|(script, (is_kept, atomic), prepared)| {
+        let promise = if is_kept { Promise::Acknowledged } else { Promise::Flushed };
+        let rules = Rules { block_bytes: BLOCK, atomic_bytes: atomic * BLOCK, promise };
+        let (mut events, mut waiting, mut requests) = (Vec::new(), Vec::new(), 0);
+        for (what, number) in script {
+            let what = ["done", "done", "done", "flush", "write", "long", "write fua", "trim"][usize::from(what)];
+            if what == "done" {
+                if !waiting.is_empty() {
+                    events.push(("done", waiting.remove(number % waiting.len())));
+                }
+            } else if requests < 6 {
+                events.push((what, number));
+                waiting.push(requests);
+                requests += 1;
+            }
+        }
+        let mut recording = recording(&events, rules);
+        recording.prepared = prepared.min(recording.events.len());
+        recording
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_legal_state_is_made_and_no_other(recording in recordings()) {
+        counted(&recording);
+    }
+
+    #[test]
+    fn samples_are_legal_and_differ_and_reach_every_state_in_the_end(recording in recordings(), seed: u64, wanted in 1..60usize) {
+        let timeline = Timeline::new(&recording);
+        let legal = legal_states(&recording);
+        let sample = sampled(&recording, &timeline, wanted, seed);
+        prop_assert!(sample.len() <= wanted);
+        prop_assert_eq!(sample.iter().collect::<BTreeSet<_>>().len(), sample.len());
+        for image in &sample {
+            prop_assert_eq!(image.check(&recording, &timeline), Ok(()));
+            prop_assert_eq!(&Image::parse(&image.name(&recording, &timeline), &recording, &timeline).unwrap(), image);
+        }
+        prop_assert!(states(&recording, &sample).is_subset(&legal));
+        // Few requests have few images, which random ones have all met before long.
+        if recording.requests.len() <= 4 {
+            prop_assert_eq!(states(&recording, &sampled(&recording, &timeline, 100_000, seed)), legal);
+        }
+    }
+
+    #[test]
+    fn images_look_the_same_in_any_order(recording in recordings(), seed: u64) {
+        let timeline = Timeline::new(&recording);
+        let images = all(&recording);
+        let mut view = View::new(&recording, &timeline);
+        let in_order: Vec<State> = images.iter().map(|image| state(&mut view, image)).collect();
+        for step in 0..images.len() {
+            let place = (seed as usize).wrapping_mul(step + 1) % images.len();
+            prop_assert_eq!(&state(&mut view, &images[place]), &in_order[place]);
+        }
+    }
+
+    #[test]
+    fn a_file_reads_back(recording in recordings(), flip: (usize, u8)) {
+        let mut bytes = encode(&recording);
+        prop_assert_eq!(&decode(&bytes).unwrap(), &recording);
+        let place = flip.0 % bytes.len();
+        bytes[place] ^= flip.1;
+        prop_assert!(flip.1 == 0 || decode(&bytes).is_err());
+        bytes.truncate(place);
+        prop_assert!(decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn shrinking_leaves_nothing_that_could_be_left_out(recording in recordings(), seed: u64, culprit: u8) {
+        let timeline = Timeline::new(&recording);
+        let sample = images(&recording, &timeline, 50, seed);
+        let is_gone = |image: &Image| {
+            image.lost.keys().any(|place| *place == usize::from(culprit) % 6)
+        };
+        for image in sample.into_iter().filter(is_gone) {
+            let small = shrink(&recording, &timeline, image, usize::MAX, is_gone);
+            prop_assert_eq!(small.check(&recording, &timeline), Ok(()));
+            prop_assert!(is_gone(&small));
+            prop_assert_eq!(small.lost.len(), 1);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! All images of a recording, or some of every kind.
+
+use std::collections::BTreeSet;
+
+use phaselink_core::random::Random;
+
+use super::image::{Image, Lost};
+use super::recording::Recording;
+use super::timeline::{Epoch, Timeline};
+
+/// How many images can be made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Possible {
+    Exactly(u64),
+    /// About ten to this power.
+    TenTo(f64),
+}
+
+/// Exact numbers reach up to here.
+const PIECES_COUNTED_MAX: u64 = 48;
+/// Random images that were drawn before, in a row, after which there are hardly others.
+const REPEATED_MAX: usize = 1000;
+
+/// How many images can be made: states that differ in what is there, each once.
+///
+/// The states of an epoch are all sets between what is durable and what has arrived, and both only grow. So a state of
+/// several epochs is one of neighbours, and those that an epoch shares with the next are the ones that have everything that
+/// becomes durable in between.
+pub fn possible(timeline: &Timeline) -> Possible {
+    let (last, others) = timeline.epochs().split_last().expect("a recording has a last cut");
+    let most = timeline.epochs().iter().map(|epoch| epoch.pieces).max().unwrap_or(0);
+    if most <= PIECES_COUNTED_MAX {
+        let own = |epoch: &Epoch| (1u64 << epoch.pieces) - (1 << epoch.pieces_left);
+        let sum = others.iter().map(own).try_fold(1u64 << last.pieces, u64::checked_add);
+        return sum.map_or(Possible::TenTo(most as f64 * 2f64.log10()), Possible::Exactly);
+    }
+    let relative: f64 = timeline.epochs().iter().map(|epoch| (epoch.pieces as f64 - most as f64).exp2()).sum();
+    Possible::TenTo((most as f64 + relative.log2()) * 2f64.log10())
+}
+
+/// Up to `wanted` images in the order of their cuts: all, if there are no more, and otherwise of every kind in turn, which
+/// the seed draws. No image comes twice.
+pub fn images(recording: &Recording, timeline: &Timeline, wanted: usize, seed: u64) -> Vec<Image> {
+    match possible(timeline) {
+        Possible::Exactly(count) if count <= wanted as u64 => all(recording, timeline),
+        _ => sampled(recording, timeline, wanted, seed),
+    }
+}
+
+/// The same of a recording that has more images than are wanted.
+pub(super) fn sampled(recording: &Recording, timeline: &Timeline, wanted: usize, seed: u64) -> Vec<Image> {
+    Sampler { recording, timeline, random: Random::stream(seed, "crash images") }.sample(wanted)
+}
+
+/// Every image, each at the last cut that can leave it behind.
+fn all(recording: &Recording, timeline: &Timeline) -> Vec<Image> {
+    let last = timeline.epochs().len() - 1;
+    let of_epoch = |(place, epoch): (usize, &Epoch)| {
+        let (is_last, cut) = (place == last, epoch.cut);
+        let open = timeline.open(recording, cut);
+        let images = (0..1u64 << epoch.pieces).map(move |there| image(recording, &open, cut, there));
+        images.filter(move |image| is_last || image.lost.keys().any(|&place| timeline.is_durable(place, cut + 1)))
+    };
+    timeline.epochs().iter().enumerate().flat_map(of_epoch).collect()
+}
+
+/// The image in which those pieces of open requests are there whose bits are set.
+fn image(recording: &Recording, open: &[usize], cut: usize, there: u64) -> Image {
+    let mut bit = 0;
+    let mut image = Image::whole(cut);
+    for &place in open {
+        let pieces = recording.pieces(place);
+        let lost = Lost::unless((bit..bit + pieces).map(|bit| there >> bit & 1 == 1));
+        image.lost.extend(lost.map(|lost| (place, lost)));
+        bit += pieces;
+    }
+    image
+}
+
+/// One image that is to be made.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// All that has arrived is there, at the end of an epoch.
+    Boundary(usize),
+    /// Nothing that is open is there, at the end of an epoch.
+    Nothing(usize),
+    /// All that has arrived is there, and this came last.
+    Prefix(usize),
+    /// All that has arrived is there but this.
+    Without(usize),
+    /// Nothing that is open is there but this.
+    Alone(usize),
+    /// This is under way and torn, all that came before is there.
+    Torn(usize, Tear),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Tear {
+    First,
+    Last,
+    Half,
+    Random,
+}
+
+struct Sampler<'a> {
+    recording: &'a Recording,
+    timeline: &'a Timeline,
+    random: Random,
+}
+
+impl Sampler<'_> {
+    fn sample(mut self, wanted: usize) -> Vec<Image> {
+        let mut strata = self.strata();
+        for stratum in &mut strata {
+            self.shuffle(stratum);
+        }
+        let open: Vec<usize> = self.open().collect();
+        let (mut images, mut repeated) = (BTreeSet::new(), 0);
+        while images.len() < wanted && repeated < REPEATED_MAX {
+            for stratum in &mut strata {
+                let made = stratum.pop().map(|kind| self.make(kind));
+                images.extend(made);
+            }
+            let is_new = !open.is_empty() && images.insert(self.at_random(&open));
+            repeated = if is_new { 0 } else { repeated + 1 };
+            if strata.iter().any(|stratum| !stratum.is_empty()) {
+                repeated = 0;
+            }
+        }
+        // A turn may have brought some too many; cuts are left out evenly.
+        let surplus = images.len().saturating_sub(wanted);
+        let images: Vec<Image> = images.into_iter().collect();
+        let is_kept = |place: &usize| surplus == 0 || place * surplus / images.len() == (place + 1) * surplus / images.len();
+        (0..images.len()).filter(is_kept).map(|place| images[place].clone()).collect()
+    }
+
+    /// Requests that are open at some cut.
+    fn open(&self) -> impl Iterator<Item = usize> {
+        let (recording, timeline) = (self.recording, self.timeline);
+        (0..recording.requests.len()).filter(move |&place| timeline.open_cuts(place, recording).is_some())
+    }
+
+    fn strata(&self) -> Vec<Vec<Kind>> {
+        let epochs = 0..self.timeline.epochs().len();
+        let torn = self.open().filter(|&place| self.recording.pieces(place) > 1);
+        let tears = [Tear::First, Tear::Last, Tear::Half, Tear::Random];
+        vec![
+            epochs.clone().map(Kind::Boundary).collect(),
+            epochs.map(Kind::Nothing).collect(),
+            self.open().map(Kind::Prefix).collect(),
+            self.open().map(Kind::Without).collect(),
+            self.open().map(Kind::Alone).collect(),
+            torn.flat_map(|place| tears.map(|tear| Kind::Torn(place, tear))).collect(),
+        ]
+    }
+
+    fn make(&mut self, kind: Kind) -> Image {
+        let (recording, timeline) = (self.recording, self.timeline);
+        let cuts = |place| timeline.open_cuts(place, recording).expect("open requests are open at some cut");
+        let all_open = |cut, except| {
+            let open = timeline.open(recording, cut).into_iter().filter(move |&place| Some(place) != except);
+            Image { cut, lost: open.map(|place| (place, Lost::All)).collect() }
+        };
+        match kind {
+            Kind::Boundary(epoch) => Image::whole(timeline.epochs()[epoch].cut),
+            Kind::Nothing(epoch) => all_open(timeline.epochs()[epoch].cut, None),
+            Kind::Prefix(place) => Image::whole(cuts(place).0),
+            Kind::Without(place) => Image { cut: cuts(place).1, lost: [(place, Lost::All)].into() },
+            Kind::Alone(place) => all_open(cuts(place).1, Some(place)),
+            Kind::Torn(place, tear) => {
+                let lost = self.tear(tear, recording.pieces(place));
+                Image { cut: cuts(place).0, lost: lost.map(|lost| (place, lost)).into_iter().collect() }
+            }
+        }
+    }
+
+    fn tear(&mut self, tear: Tear, pieces: u32) -> Option<Lost> {
+        match tear {
+            Tear::First => Lost::unless((0..pieces).map(|piece| piece == 0)),
+            Tear::Last => Lost::unless((0..pieces).map(|piece| piece + 1 == pieces)),
+            Tear::Half => Lost::unless((0..pieces).map(|piece| piece < pieces / 2)),
+            Tear::Random => {
+                // Runs, whose typical length differs from image to image; any pattern may come.
+                let run = 1 + self.below(u64::from(pieces));
+                let mut is_there = self.below(2) == 0;
+                let mut there = Vec::with_capacity(pieces as usize);
+                for _ in 0..pieces {
+                    is_there ^= self.below(run) == 0;
+                    there.push(is_there);
+                }
+                Lost::unless(there)
+            }
+        }
+    }
+
+    /// Any image: a request decides where about the cut is, and one share holds for all that is open there.
+    fn at_random(&mut self, open: &[usize]) -> Image {
+        let place = open[self.below(open.len() as u64) as usize];
+        let (first, last) = self.timeline.open_cuts(place, self.recording).expect("it is open");
+        let cut = first + self.below((last - first) as u64 + 1) as usize;
+        let (share, torn_share) = (self.random.unit(), self.random.unit() / 2.0);
+        let mut image = Image::whole(cut);
+        for place in self.timeline.open(self.recording, cut) {
+            let lost = match self.recording.pieces(place) {
+                pieces @ 2.. if self.random.unit() < torn_share => self.tear(Tear::Random, pieces),
+                _ => (self.random.unit() < share).then_some(Lost::All),
+            };
+            image.lost.extend(lost.map(|lost| (place, lost)));
+        }
+        image
+    }
+
+    /// Uniform below `bound`, as far as 64 bits allow.
+    fn below(&mut self, bound: u64) -> u64 {
+        (u128::from(self.random.bits()) * u128::from(bound) >> 64) as u64
+    }
+
+    /// Fisher and Yates, as in Knuth's algorithm P.
+    fn shuffle(&mut self, kinds: &mut [Kind]) {
+        for last in (1..kinds.len()).rev() {
+            let other = self.below(last as u64 + 1) as usize;
+            kinds.swap(last, other);
+        }
+    }
+}

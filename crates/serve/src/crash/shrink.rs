@@ -1,0 +1,58 @@
+//! The smallest image that still fails.
+
+use super::image::{Image, Lost};
+use super::recording::Recording;
+use super::timeline::Timeline;
+
+/// An image that fails like `image`, cut as early and with as little missing as `fails` shows in `tries` questions: first
+/// without what came last and is missing anyway, then with more and more of the missing there (Zeller and Hildebrandt's
+/// delta debugging, with complements alone).
+pub fn shrink(
+    recording: &Recording,
+    timeline: &Timeline,
+    image: Image,
+    tries: usize,
+    mut fails: impl FnMut(&Image) -> bool,
+) -> Image {
+    let mut left = tries;
+    let mut ask = |image: &Image| {
+        let may_ask = left > 0;
+        left -= usize::from(may_ask);
+        may_ask && fails(image)
+    };
+    let earlier = cut_earlier(recording, timeline, &image);
+    let mut image = if earlier != image && ask(&earlier) { earlier } else { image };
+    let mut size = image.lost.len();
+    while size > 0 {
+        let before = image.lost.len();
+        let mut first = 0;
+        while first < image.lost.len() {
+            let fewer = without(&image, first, size);
+            // What could be left out makes room for what follows it.
+            if ask(&fewer) { image = fewer } else { first += size }
+        }
+        let is_done = size == 1 && image.lost.len() == before;
+        size = if is_done { 0 } else { (size / 2).max(1).min(image.lost.len()) };
+    }
+    let earlier = cut_earlier(recording, timeline, &image);
+    if earlier != image && ask(&earlier) { earlier } else { image }
+}
+
+/// `size` of the losses from the `first` on did not happen.
+fn without(image: &Image, first: usize, size: usize) -> Image {
+    let lost = image.lost.iter().enumerate().filter(|(place, _)| !(first..first + size).contains(place));
+    Image { cut: image.cut, lost: lost.map(|(_, (&place, lost))| (place, lost.clone())).collect() }
+}
+
+/// The same bytes, cut before the last requests came, as far as they are missing anyway.
+fn cut_earlier(recording: &Recording, timeline: &Timeline, image: &Image) -> Image {
+    let unsettled = timeline.settled(image.cut)..timeline.arrived(image.cut);
+    let is_there = |place: &usize| {
+        recording.requests[*place].is_change() && image.lost.get(place) != Some(&Lost::All)
+    };
+    let last = unsettled.rev().find(is_there);
+    let open = last.and_then(|place| timeline.open_cuts(place, recording));
+    let cut = open.map_or(image.cut, |(first, _)| first);
+    let lost = image.lost.iter().filter(|&(&place, _)| timeline.has_arrived(place, cut));
+    Image { cut, lost: lost.map(|(&place, lost)| (place, lost.clone())).collect() }
+}

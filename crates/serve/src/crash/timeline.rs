@@ -1,0 +1,180 @@
+//! From when on a request must be there.
+//!
+//! A *cut* is a number of events: those that had happened when the power failed. Behind it, a request that had not arrived
+//! is not there. One that had arrived is *open*, that is, there or not and in any part, until something makes it
+//! *durable*: an answered flush that arrived after the request's own answer, its own answer if it is durable by force unit
+//! access, or its own answer alone where the drive's buffer outlives power.
+
+use super::recording::{Event, Promise, Recording};
+
+/// When each request arrived, was answered and became durable.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    requests: Vec<Instants>,
+    /// For each request, the first cut at which it and all changes before it are durable.
+    settled_at: Vec<usize>,
+    epochs: Vec<Epoch>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Instants {
+    arrived: usize,
+    completed: Option<usize>,
+    /// The first cut at which it must be there; never for what nobody has flushed.
+    durable: usize,
+}
+
+/// Cuts between which nothing becomes durable. Every image of it can be made at its last cut, where most has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epoch {
+    pub cut: usize,
+    /// Pieces of requests that are open at this cut.
+    pub pieces: u64,
+    /// Of these, the pieces that are still open behind the event that ends the epoch.
+    pub pieces_left: u64,
+}
+
+/// Later than every cut.
+const NEVER: usize = usize::MAX;
+
+impl Timeline {
+    /// The timeline of a recording.
+    pub fn new(recording: &Recording) -> Timeline {
+        let mut requests = instants(recording);
+        flush(recording, &mut requests);
+        for (place, request) in requests.iter_mut().enumerate() {
+            let asked = &recording.requests[place];
+            let is_kept = asked.durable || recording.rules.promise == Promise::Acknowledged;
+            if let (true, Some(completed)) = (is_kept, request.completed) {
+                request.durable = request.durable.min(completed + 1);
+            }
+            if request.arrived < recording.prepared {
+                request.durable = recording.prepared;
+            }
+        }
+        let settled_at = settled(recording, &requests);
+        let mut timeline = Timeline { requests, settled_at, epochs: Vec::new() };
+        timeline.epochs = timeline.find_epochs(recording);
+        timeline
+    }
+
+    /// Whether a request had arrived at this cut.
+    pub fn has_arrived(&self, request: usize, cut: usize) -> bool {
+        self.requests[request].arrived < cut
+    }
+
+    /// Whether it had been answered.
+    pub fn is_answered(&self, request: usize, cut: usize) -> bool {
+        self.requests[request].completed.is_some_and(|completed| completed < cut)
+    }
+
+    /// Whether it must be there.
+    pub fn is_durable(&self, request: usize, cut: usize) -> bool {
+        self.requests[request].durable <= cut
+    }
+
+    /// Whether it may be there and may be missing.
+    pub fn is_open(&self, request: usize, cut: usize) -> bool {
+        self.has_arrived(request, cut) && !self.is_durable(request, cut)
+    }
+
+    /// The first and the last cut at which it is open, if there is any.
+    pub fn open_cuts(&self, request: usize, recording: &Recording) -> Option<(usize, usize)> {
+        let Instants { arrived, durable, .. } = self.requests[request];
+        let first = (arrived + 1).max(recording.prepared);
+        let last = durable.saturating_sub(1).min(recording.events.len());
+        (recording.requests[request].is_change() && first <= last).then_some((first, last))
+    }
+
+    /// How many requests, counted from the first, are settled: those that change anything are all durable.
+    pub fn settled(&self, cut: usize) -> usize {
+        let settled = self.settled_at.partition_point(|&at| at <= cut);
+        settled.min(self.arrived(cut))
+    }
+
+    /// How many requests had arrived.
+    pub fn arrived(&self, cut: usize) -> usize {
+        self.requests.partition_point(|request| request.arrived < cut)
+    }
+
+    /// Requests that are open at a cut, in the order of their arrival.
+    pub fn open(&self, recording: &Recording, cut: usize) -> Vec<usize> {
+        let unsettled = self.settled(cut)..self.arrived(cut);
+        unsettled.filter(|&place| recording.requests[place].is_change() && self.is_open(place, cut)).collect()
+    }
+
+    /// All epochs, the last of which ends with the recording.
+    pub fn epochs(&self) -> &[Epoch] {
+        &self.epochs
+    }
+
+    fn find_epochs(&self, recording: &Recording) -> Vec<Epoch> {
+        let changes = || (0..self.requests.len()).filter(|&place| recording.requests[place].is_change());
+        let mut ends: Vec<(usize, u64)> = changes()
+            .map(|place| (self.requests[place].durable, u64::from(recording.pieces(place))))
+            .filter(|(durable, _)| (recording.prepared + 1..NEVER).contains(durable))
+            .collect();
+        ends.sort_unstable();
+        let mut arrivals = changes().filter(|&place| self.requests[place].arrived >= recording.prepared).peekable();
+        let (mut epochs, mut open) = (Vec::new(), 0);
+        let mut advance = |cut: usize, open: &mut u64| {
+            while let Some(place) = arrivals.next_if(|&place| self.has_arrived(place, cut)) {
+                *open += u64::from(recording.pieces(place));
+            }
+        };
+        for end in ends.chunk_by(|one, other| one.0 == other.0) {
+            let cut = end[0].0 - 1;
+            advance(cut, &mut open);
+            let pieces = open;
+            open -= end.iter().map(|(_, pieces)| pieces).sum::<u64>();
+            epochs.push(Epoch { cut, pieces, pieces_left: open });
+        }
+        let cut = recording.events.len();
+        advance(cut, &mut open);
+        epochs.push(Epoch { cut, pieces: open, pieces_left: 0 });
+        epochs
+    }
+}
+
+fn instants(recording: &Recording) -> Vec<Instants> {
+    let mut requests = vec![Instants { arrived: NEVER, completed: None, durable: NEVER }; recording.requests.len()];
+    for (at, event) in recording.events.iter().enumerate() {
+        match *event {
+            Event::Arrived(request) => requests[request].arrived = at,
+            Event::Completed(request) => requests[request].completed = Some(at),
+            Event::Printed(_) => {}
+        }
+    }
+    requests
+}
+
+/// An answered flush makes durable what had been answered when it arrived.
+fn flush(recording: &Recording, requests: &mut [Instants]) {
+    // Changes in the order of their answers; how many of them each flush found, and how many are durable.
+    let (mut answered, mut found, mut durable) = (Vec::new(), vec![0; requests.len()], 0);
+    for (at, event) in recording.events.iter().enumerate() {
+        match *event {
+            Event::Arrived(request) => found[request] = answered.len(),
+            Event::Completed(request) if recording.requests[request].is_flush() => {
+                for &change in answered.get(durable..found[request]).unwrap_or_default() {
+                    let change: &mut Instants = &mut requests[change];
+                    change.durable = at + 1;
+                }
+                durable = durable.max(found[request]);
+            }
+            Event::Completed(request) => answered.push(request),
+            Event::Printed(_) => {}
+        }
+    }
+}
+
+fn settled(recording: &Recording, requests: &[Instants]) -> Vec<usize> {
+    let mut latest = 0;
+    let settled = |(place, request): (usize, &Instants)| {
+        if recording.requests[place].is_change() {
+            latest = latest.max(request.durable);
+        }
+        latest
+    };
+    requests.iter().enumerate().map(settled).collect()
+}
