@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod compare;
 mod completions;
+mod crash;
 mod describe;
 mod dma;
 mod docs;
@@ -60,6 +61,7 @@ enum Command {
     Ecc(ecc::Arguments),
     Serve(serve::Arguments),
     Bench(Box<bench::Arguments>),
+    Crash(Box<crash::Arguments>),
     Docs(docs::Arguments),
     Completions(completions::Arguments),
 }
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Ecc(arguments) => ecc::command(&arguments),
         Command::Serve(arguments) => serve::command(&arguments),
         Command::Bench(arguments) => bench::command(*arguments),
+        Command::Crash(arguments) => crash::command(&arguments),
         Command::Docs(arguments) => docs::command(&arguments),
         Command::Completions(arguments) => completions::command(&arguments),
     };

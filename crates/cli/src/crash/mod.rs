@@ -1,0 +1,331 @@
+//! `phaselink crash`: whether an application survives power cuts, at every point and in every legal way.
+
+mod check;
+mod child;
+mod fuse;
+mod plain;
+mod record;
+mod text;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{ArgGroup, Args};
+use phaselink_core::drive::Drive;
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::workload;
+use phaselink_serve::crash::format::{self, CAPACITY_BYTES_MAX};
+use phaselink_serve::crash::sample::{self, Possible};
+use phaselink_serve::crash::shrink::shrink;
+use phaselink_serve::crash::{Image, Promise, Recording, Rules, Timeline};
+use phaselink_serve::device;
+
+use crate::drive_flags::DriveFlags;
+use crate::ending::{Ending, Failure};
+use crate::output::claims::{self, Role};
+use crate::output::{self, Target};
+use crate::progress::Progress;
+use crate::{input, interrupt};
+use check::{Checks, Findings, Verdict};
+use record::Wanted;
+
+const EXAMPLES: &str = include_str!("../../help/crash.txt");
+
+/// Checks that the search for the smallest failure may take.
+const SHRINKING_CHECKS_MAX: usize = 200;
+/// Blocks of a drive that is not described, as most NVMe drives have them.
+const BLOCK_BYTES: u32 = 512;
+/// The drive that lends its name to one that is not described; nothing else is taken from it.
+const PLAIN_DRIVE: &str = "nvme";
+/// Blocks smaller than this are lines of a memory.
+const BLOCK_BYTES_MIN: u32 = 64;
+
+/// Crash-test an application: record what it writes, then check every state that a power cut may leave behind.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("source").args(["run", "replay"]).required(true))]
+pub struct Arguments {
+    /// Drive file, or name of a shipped drive, whose block and promise hold [default: blocks of 512 bytes and a volatile
+    /// cache, as a plain NVMe drive]
+    #[arg(value_name = "DRIVE", conflicts_with = "replay")]
+    drive: Option<String>,
+    /// Run this shell command and record what it writes to the drive at $uri (NBD); what it prints is for --check
+    #[arg(long, value_name = "COMMAND")]
+    run: Option<String>,
+    /// Run this one first: all that it writes is there in every image
+    #[arg(long, value_name = "COMMAND", requires = "run")]
+    prepare: Option<String>,
+    /// Make the drive a plain file for both, $file; needs nbdfuse
+    #[arg(long, requires = "run")]
+    file: bool,
+    /// Run this shell command on each image, a plain file at $image; 0 means that the application has survived
+    #[arg(long, value_name = "COMMAND")]
+    check: String,
+    /// Most images to check; if there are more, they are drawn from every kind
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    images: u64,
+    /// Longest time that a check may take, in seconds; one that takes longer has failed
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    timeout: u64,
+    /// Size of the drive
+    #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = size, conflicts_with = "replay")]
+    size: u64,
+    /// Longest write that the drive keeps whole or not at all [default: one block]
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "replay")]
+    atomic_write: Option<u64>,
+    /// Keep the recording in this file [default: in the folder of temporary files, if a check fails]
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    record: Option<PathBuf>,
+    /// Check images of an earlier recording
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// Check this image alone, as a failure has told it
+    #[arg(long, value_name = "IMAGE", requires = "replay")]
+    image: Option<String>,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print a JSON document; with =FILE, write it there as well
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    json: Option<Option<PathBuf>>,
+    #[command(flatten)]
+    flags: DriveFlags,
+}
+
+/// What has been found out about a recording.
+struct Report<'a> {
+    recording: &'a Recording,
+    timeline: &'a Timeline,
+    possible: Possible,
+    findings: Findings,
+    elapsed: Duration,
+    stopped: bool,
+    failure: Option<Smallest>,
+}
+
+/// The smallest image that fails.
+struct Smallest {
+    image: Image,
+    verdict: Verdict,
+    /// How to see it again.
+    command: String,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let bytes = workload::bytes(text).filter(|bytes| (1..=CAPACITY_BYTES_MAX).contains(bytes));
+    bytes.ok_or_else(|| format!("a size up to {} GiB, as in 64m", CAPACITY_BYTES_MAX >> 30))
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
+    let replayed = arguments.replay.as_deref().map(read).transpose()?;
+    let json = create("--json", arguments.json.as_ref().and_then(Option::as_deref))?;
+    let record = create("--record", arguments.record.as_deref())?;
+    let folder = tempfile::Builder::new().prefix("phaselink-crash-").tempdir().map_err(no_folder)?;
+    let stopped = interrupt::flag();
+    let recorded = match replayed {
+        Some(recording) => Some(recording),
+        None => record::record(arguments.wanted()?, folder.path(), &stopped)?,
+    };
+    let Some(recording) = recorded else { return Ok(Ending::Interrupted) };
+    if let Some(target) = record {
+        keep(target, &recording)?;
+    }
+    let timeline = Timeline::new(&recording);
+    let limit = Duration::from_secs(arguments.timeout);
+    let checks = Checks::new(&recording, &timeline, &arguments.check, limit, &stopped);
+    let images = match &arguments.image {
+        Some(name) => vec![Image::parse(name, &recording, &timeline)?],
+        None => sample::images(&recording, &timeline, arguments.images as usize, arguments.seed),
+    };
+    if arguments.image.is_none() {
+        see_that_the_check_works(&checks, folder.path())?;
+    }
+    let report = arguments.test(&checks, &images, folder.path(), &stopped)?;
+    arguments.print(&report, json)?;
+    Ok(match (report.findings.failed.is_empty(), report.stopped) {
+        (_, true) => Ending::Interrupted,
+        (true, false) => Ending::Fine,
+        (false, false) => Ending::Off,
+    })
+}
+
+fn no_folder(error: std::io::Error) -> Problem {
+    let folder = std::env::temp_dir();
+    Problem::new(folder.display().to_string(), None, format!("no folder can be made: {error}"), "TMPDIR elsewhere")
+}
+
+/// A check that does not like the image in which nothing is missing would find failures everywhere.
+fn see_that_the_check_works(checks: &Checks<'_>, folder: &Path) -> Result<(), Problem> {
+    let whole = Image::whole(checks.recording.events.len());
+    let verdict = checks.worker(&folder.join("first"))?.check(&whole)?;
+    if verdict.is_good() || verdict.end == child::End::Stopped {
+        return Ok(());
+    }
+    let said = verdict.said.trim_end();
+    let said = if said.is_empty() { String::new() } else { format!(", and says: {said}") };
+    let found = format!("the command {} on the image where nothing is missing{said}", verdict.end.words());
+    Err(Problem::new("--check", None, found, "a command that ends with 0 where power did not fail"))
+}
+
+/// The recording in a file.
+fn read(path: &Path) -> Result<Recording, Problem> {
+    claims::note(Role::Input, path);
+    let wrong = |found: String| Problem::new(path.display().to_string(), None, found, "");
+    let bytes = fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    format::decode(&bytes).map_err(|found| wrong(String::from(found)))
+}
+
+/// Write the recording to the file that is asked for.
+fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
+    let (mut file, unfinished) = target.begin()?;
+    match file.write_all(&format::encode(recording)) {
+        Ok(()) => unfinished.finish(&file),
+        Err(error) => Err(claims::unwritable(unfinished.path(), &error)),
+    }
+}
+
+/// Write the recording to a new file that stays.
+fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
+    let file = tempfile::Builder::new().prefix("crash-").suffix(".recording").tempfile().map_err(no_folder)?;
+    let unwritable = |error: std::io::Error| claims::unwritable(file.path(), &error);
+    file.as_file().write_all(&format::encode(recording)).map_err(unwritable)?;
+    file.keep().map(|(_, path)| path).map_err(|error| no_folder(error.error))
+}
+
+impl Arguments {
+    fn wanted(&self) -> Result<Wanted<'_>, Problems> {
+        let drive = match &self.drive {
+            Some(word) => input::drive(word, &self.flags.resolve()?)?.into_drive(),
+            None => self.plain_drive()?,
+        };
+        let (block_bytes, promise) = match self.drive {
+            Some(_) => (device::geometry(&drive).block_bytes.max(BLOCK_BYTES_MIN), Promise::of(&drive)),
+            None => (BLOCK_BYTES, Promise::Flushed),
+        };
+        let atomic_bytes = self.atomic_write.unwrap_or(block_bytes.into());
+        if !atomic_bytes.is_multiple_of(block_bytes.into()) || u32::try_from(atomic_bytes).is_err() {
+            let found = format!("{atomic_bytes} bytes, which are no whole blocks");
+            return Err(Problem::new("--atomic-write", None, found, format!("multiples of {block_bytes}")).into());
+        }
+        if !self.size.is_multiple_of(block_bytes.into()) {
+            let found = format!("{} bytes, which are no whole blocks", self.size);
+            return Err(Problem::new("--size", None, found, format!("multiples of {block_bytes}")).into());
+        }
+        Ok(Wanted {
+            drive,
+            capacity_bytes: self.size,
+            rules: Rules { block_bytes, atomic_bytes: atomic_bytes as u32, promise },
+            prepare: self.prepare.as_deref(),
+            run: self.run.as_deref().unwrap_or_default(),
+            file: self.file,
+        })
+    }
+
+    /// A drive of which nothing is said. Nor can anything of it be changed.
+    fn plain_drive(&self) -> Result<Drive, Problem> {
+        if let Some(text) = self.flags.texts().first() {
+            return Err(Problem::new("--set", None, format!("{text} without a drive"), "a drive before it, as in nvme"));
+        }
+        Drive::shipped(PLAIN_DRIVE).ok_or_else(|| Problem::new("crash", None, "no plain drive is shipped", ""))
+    }
+
+    fn test<'a>(
+        &self,
+        checks: &'a Checks<'a>,
+        images: &[Image],
+        folder: &Path,
+        stopped: &AtomicBool,
+    ) -> Result<Report<'a>, Problem> {
+        let (progress, started) = (Progress::of(images.len()), Instant::now());
+        let findings = checks.all(images, folder, &progress)?;
+        let elapsed = started.elapsed();
+        progress.finish();
+        let failure = findings.smallest().map(|image| self.smallest(checks, image, folder)).transpose()?;
+        Ok(Report {
+            recording: checks.recording,
+            timeline: checks.timeline,
+            possible: sample::possible(checks.timeline),
+            findings,
+            elapsed,
+            stopped: stopped.load(Ordering::Relaxed),
+            failure,
+        })
+    }
+
+    /// Look for a smaller image that fails, and say how to see it again.
+    fn smallest(&self, checks: &Checks<'_>, image: &Image, folder: &Path) -> Result<Smallest, Problem> {
+        let mut worker = checks.worker(&folder.join("smallest"))?;
+        let (mut verdict, mut problem) = (None, None);
+        let mut fails = |image: &Image| match worker.check(image) {
+            Ok(found) => {
+                let is_bad = !found.is_good() && found.end != child::End::Stopped;
+                if is_bad {
+                    verdict = Some(found);
+                }
+                is_bad
+            }
+            Err(found) => {
+                problem.get_or_insert(found);
+                false
+            }
+        };
+        let image = match &self.image {
+            Some(_) => image.clone(),
+            None => shrink(checks.recording, checks.timeline, image.clone(), SHRINKING_CHECKS_MAX, &mut fails),
+        };
+        // What the check says of this one; if it now says something else, that is worth knowing, too.
+        let verdict_again = worker.check(&image)?;
+        if let Some(problem) = problem {
+            return Err(problem);
+        }
+        let file = match self.record.as_ref().or(self.replay.as_ref()) {
+            Some(path) => path.clone(),
+            None => keep_anyway(checks.recording)?,
+        };
+        let words = [
+            ["phaselink", "crash", "--replay"].map(String::from).to_vec(),
+            vec![quoted(&file.display().to_string())],
+            vec![String::from("--image"), image.name(checks.recording, checks.timeline)],
+            vec![String::from("--check"), quoted(&self.check)],
+        ];
+        Ok(Smallest { image, verdict: verdict_again, command: words.concat().join(" ") })
+    }
+
+    fn print(&self, report: &Report<'_>, target: Option<Target>) -> Result<(), Failure> {
+        let document = || output::headed("crash", text::document(self.seed, report));
+        if let Some(target) = target {
+            target.write(&output::json_text(&document()))?;
+        }
+        match self.json {
+            Some(None) => output::print_json(&document())?,
+            _ => output::print(&text::text(report))?,
+        }
+        Ok(())
+    }
+}
+
+/// A word for the shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./=:,+@%".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => String::from(word),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_the_shell_reads_them() {
+        for (word, shown) in [("a.rec", "a.rec"), ("", "''"), ("it's $x", "'it'\\''s $x'")] {
+            assert_eq!(quoted(word), shown);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What has been found, in words, in a table and as JSON.
+
+use phaselink_core::problem::printable;
+use phaselink_core::report::{Table, units};
+use phaselink_serve::crash::image::Pieces;
+use phaselink_serve::crash::sample::Possible;
+use phaselink_serve::crash::{Event, Image, Kind, Lost, Promise, Recording, Rules};
+use serde_json::{Value, json};
+
+use super::{Report, Smallest};
+use crate::describe;
+
+/// Requests that are told one by one.
+const TOLD_MAX: usize = 10;
+/// Lines of a check that are shown.
+const SAID_LINES_MAX: usize = 12;
+/// Failing images that a document lists.
+const NAMED_MAX: usize = 100;
+
+/// Everything for people.
+pub fn text(report: &Report<'_>) -> String {
+    let mut text = format!("{}\n\n{}\n", promise(report.recording), table(report));
+    text += &describe::wrapped(&conclusion(report), "  ");
+    if let Some(smallest) = &report.failure {
+        text += &failure(report, smallest);
+    }
+    text
+}
+
+/// What the drive keeps.
+fn promise(recording: &Recording) -> String {
+    let Rules { block_bytes, atomic_bytes, promise } = recording.rules;
+    let (size, block) = (describe::size(recording.capacity_bytes), describe::size(block_bytes.into()));
+    let kept = match promise {
+        Promise::Flushed => "a write is kept once it is flushed",
+        Promise::Acknowledged => "a write is kept once it is answered",
+    };
+    let whole = match atomic_bytes == block_bytes {
+        true => format!("blocks of {block} are whole"),
+        false => format!("writes of up to {} are whole, longer ones in blocks of {block}", describe::size(atomic_bytes.into())),
+    };
+    format!("A drive of {size}: {kept}, and {whole}.")
+}
+
+/// Numbers of requests of each kind.
+struct Counts {
+    writes: u64,
+    bytes: u64,
+    trims: u64,
+    zeroes: u64,
+    flushes: u64,
+    durable: u64,
+}
+
+fn counts(recording: &Recording) -> Counts {
+    let count = |is: &dyn Fn(&Kind) -> bool| recording.requests.iter().filter(|request| is(&request.kind)).count() as u64;
+    let writes = recording.requests.iter().filter(|request| matches!(request.kind, Kind::Write(_)));
+    Counts {
+        writes: count(&|kind| matches!(kind, Kind::Write(_))),
+        bytes: writes.map(|request| u64::from(request.bytes)).sum(),
+        trims: count(&|kind| *kind == Kind::Trim),
+        zeroes: count(&|kind| *kind == Kind::Zero),
+        flushes: count(&|kind| *kind == Kind::Flush),
+        durable: recording.requests.iter().filter(|request| request.durable).count() as u64,
+    }
+}
+
+fn table(report: &Report<'_>) -> Table {
+    let Counts { writes, bytes, trims, zeroes, flushes, durable } = counts(report.recording);
+    let heads = ["writes", "written", "trims", "zeroings", "flushes", "FUA", "epochs", "images", "tested", "failed"];
+    let mut table = heads.into_iter().fold(Table::new(), Table::right);
+    let possible = match report.possible {
+        Possible::Exactly(count) => units::grouped(count),
+        Possible::TenTo(power) => format!("10^{power:.0}"),
+    };
+    let epochs = report.timeline.epochs().len() as u64;
+    let (tested, failed) = (report.findings.tested as u64, report.findings.failed.len() as u64);
+    let cells = [writes.into(), None, trims.into(), zeroes.into(), flushes.into(), durable.into(), Some(epochs), None]
+        .into_iter()
+        .chain([Some(tested), Some(failed)])
+        .map(|cell: Option<u64>| cell.map_or(String::new(), units::grouped));
+    let mut cells: Vec<String> = cells.collect();
+    cells[1] = units::quantity(bytes as f64, "B");
+    cells[7] = possible;
+    table.row(cells);
+    table
+}
+
+fn conclusion(report: &Report<'_>) -> String {
+    let (tested, failed) = (report.findings.tested as u64, report.findings.failed.len() as u64);
+    let rate = units::count((tested as f64 / report.elapsed.as_secs_f64().max(1e-9)).round());
+    let stopped = if report.stopped { "It was stopped before all were tested. " } else { "" };
+    let late = match report.findings.timed_out {
+        0 => String::new(),
+        late => format!(" {} took longer than --timeout allows.", units::grouped(late as u64)),
+    };
+    match failed {
+        0 => format!("{stopped}No image of {} fails the check ({rate} a second).", units::grouped(tested)),
+        _ => format!(
+            "{stopped}The application is not crash safe: {} of {} fail the check ({rate} a second).{late}",
+            units::grouped(failed),
+            describe::counted(tested, "image"),
+        ),
+    }
+}
+
+fn failure(report: &Report<'_>, smallest: &Smallest) -> String {
+    let Smallest { image, verdict, command } = smallest;
+    let mut text = format!("\nThe smallest failure:\n{}", image_words(report, image));
+    let how = match verdict.is_good() {
+        true => String::from("The check does not always fail on it: it ends with 0 this time."),
+        false => format!("The check {}.", verdict.end.words()),
+    };
+    text += &format!("  {how}\n");
+    let lines: Vec<&str> = verdict.said.lines().collect();
+    for line in lines.iter().take(SAID_LINES_MAX) {
+        text += &format!("    {}\n", printable(line));
+    }
+    if lines.len() > SAID_LINES_MAX {
+        text += "    ...\n";
+    }
+    text + &format!("\nTo see it again:\n  {command}\n")
+}
+
+/// When the power fails, and what is missing then.
+fn image_words(report: &Report<'_>, image: &Image) -> String {
+    let Report { recording, timeline, .. } = report;
+    let when = match image.cut.checked_sub(1).map(|last| recording.events[last]) {
+        None => String::from("before anything has happened"),
+        Some(Event::Arrived(place)) => format!("when {} has arrived", request(recording, place)),
+        Some(Event::Completed(place)) => format!("when {} has been answered", request(recording, place)),
+        Some(Event::Printed(line)) => {
+            let line = String::from_utf8_lossy(&recording.lines[line]);
+            format!("when the application has printed {:?}", line.trim_end())
+        }
+    };
+    let mut text = format!("  The power fails {when}.\n");
+    let is_done = |&place: &usize| {
+        recording.requests[place].is_flush() && timeline.is_answered(place, image.cut)
+    };
+    let flush = (0..timeline.arrived(image.cut)).rev().find(is_done);
+    text += &match flush {
+        Some(place) => format!("  The last flush that was answered before is request {}.\n", place + 1),
+        None => String::from("  No flush was answered before.\n"),
+    };
+    for (&place, lost) in image.lost.iter().take(TOLD_MAX) {
+        let state = if timeline.is_answered(place, image.cut) { "answered, not flushed" } else { "not answered" };
+        let what = request(recording, place);
+        text += &match lost {
+            Lost::All => format!("  Missing: {what}, {state}.\n"),
+            Lost::AllBut(there) => {
+                let pieces = recording.pieces(place);
+                format!("  Torn: {what}, {state}; of its {pieces} blocks, {} are there.\n", Pieces(there))
+            }
+        };
+    }
+    if image.lost.len() > TOLD_MAX {
+        text += &format!("  Missing: {} more.\n", units::grouped((image.lost.len() - TOLD_MAX) as u64));
+    }
+    let rest = if image.lost.is_empty() { "Everything" } else { "Everything else" };
+    text + &format!("  {rest} that had arrived is there.\n")
+}
+
+/// `write 57 (4 KiB at 81920)`.
+fn request(recording: &Recording, place: usize) -> String {
+    let request = &recording.requests[place];
+    let kind = match request.kind {
+        Kind::Write(_) => "write",
+        Kind::Zero => "zeroing",
+        Kind::Trim => "trim",
+        Kind::Flush => return format!("request {} (flush)", place + 1),
+    };
+    let durable = if request.durable { ", force unit access" } else { "" };
+    let (size, offset) = (describe::size(request.bytes.into()), request.offset);
+    format!("request {} ({kind} of {size} at {offset}{durable})", place + 1)
+}
+
+/// Everything for programs.
+pub fn document(seed: u64, report: &Report<'_>) -> Value {
+    let Report { recording, timeline, .. } = report;
+    let Counts { writes, bytes, trims, zeroes, flushes, durable } = counts(recording);
+    let Rules { block_bytes, atomic_bytes, promise } = recording.rules;
+    let (possible, power) = match report.possible {
+        Possible::Exactly(count) => (Some(count), (count as f64).log10()),
+        Possible::TenTo(power) => (None, power),
+    };
+    let named = report.findings.failed.iter().take(NAMED_MAX).map(|image| image.name(recording, timeline));
+    json!({
+        "seed": seed,
+        "finished": !report.stopped,
+        "drive": {
+            "capacity_bytes": recording.capacity_bytes,
+            "block_bytes": block_bytes,
+            "atomic_write_bytes": atomic_bytes,
+            "kept_once": match promise { Promise::Flushed => "flushed", Promise::Acknowledged => "answered" },
+        },
+        "recording": {
+            "writes": writes, "written_bytes": bytes, "trims": trims, "zeroings": zeroes, "flushes": flushes,
+            "force_unit_access": durable, "lines_printed": recording.lines.len(), "epochs": timeline.epochs().len(),
+        },
+        "images": {
+            "possible": possible, "possible_log10": power, "tested": report.findings.tested,
+            "failed": report.findings.failed.len(), "timed_out": report.findings.timed_out,
+            "elapsed_s": report.elapsed.as_secs_f64(), "failing": named.collect::<Vec<_>>(),
+        },
+        "smallest_failure": report.failure.as_ref().map(|smallest| json!({
+            "image": smallest.image.name(recording, timeline),
+            "words": image_words(report, &smallest.image).lines().map(str::trim).collect::<Vec<_>>(),
+            "check": smallest.verdict.end.words(),
+            "said": smallest.verdict.said,
+            "command": smallest.command,
+        })),
+    })
+}
