@@ -149,8 +149,8 @@ fn image_words(report: &Report<'_>, image: &Image) -> String {
         text += &match lost {
             Lost::All => format!("  Missing: {what}, {state}.\n"),
             Lost::AllBut(there) => {
-                let pieces = recording.pieces(place);
-                format!("  Torn: {what}, {state}; of its {pieces} blocks, {} are there.\n", Pieces(there))
+                let last = recording.pieces(place) - 1;
+                format!("  Torn: {what}, {state}; of its blocks 0-{last}, only {} came.\n", Pieces(there))
             }
         };
     }

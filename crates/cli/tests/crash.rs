@@ -1,0 +1,314 @@
+//! Power cuts: what is recorded, which images are made of it, and applications that do or do not survive them.
+#![cfg(unix)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{ROOT, Ran, directory, program};
+use phaselink_serve::front::nbd::client::Client;
+use phaselink_serve::front::nbd::uri::Uri;
+use phaselink_serve::front::nbd::wire::{Request, command, flag};
+use serde_json::Value;
+
+const BLOCK: u32 = 512;
+
+/// `phaselink crash` with a command that prints what the test says, while the test is the application.
+struct Application {
+    child: Child,
+    client: Client,
+    /// What the command prints; it ends with this.
+    prints: File,
+    cookie: u64,
+}
+
+impl Application {
+    fn start(here: &Path, flags: &[&str]) -> Application {
+        assert!(Command::new("mkfifo").arg(here.join("lines")).status().unwrap().success());
+        let mut crash = program();
+        crash.current_dir(here).args(["crash", "--run", "echo \"$uri\" > uri.new; mv uri.new uri; cat lines"]);
+        crash.args(["--size", "64k", "--json"]).args(flags);
+        let child = crash.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while !here.join("uri").exists() {
+            assert!(Instant::now() < until, "the command is not run");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let uri = fs::read_to_string(here.join("uri")).unwrap();
+        let client = Client::connect(&Uri::parse(uri.trim()).unwrap()).unwrap();
+        let prints = File::options().write(true).open(here.join("lines")).unwrap();
+        Application { child, client, prints, cookie: 0 }
+    }
+
+    /// Ask for all of these in one message, and wait for all answers.
+    fn ask(&mut self, requests: &[(u16, u16, u64, u32)]) {
+        for &(command, flags, block, blocks) in requests {
+            self.cookie += 1;
+            let (offset, length) = (block * u64::from(BLOCK), blocks * BLOCK);
+            let data = if command == command::WRITE { vec![self.cookie as u8; length as usize] } else { Vec::new() };
+            self.client.ask(&Request { flags, command, cookie: self.cookie, offset, length }, &data);
+        }
+        self.client.send().unwrap();
+        let mut left = requests.len();
+        while left > 0 {
+            self.client.sleep(None).unwrap();
+            self.client.receive().unwrap();
+            while let Some(answer) = self.client.answer(|_| 0).unwrap() {
+                assert_eq!(answer.error, 0);
+                left -= 1;
+            }
+        }
+    }
+
+    fn write(&mut self, block: u64) {
+        self.ask(&[(command::WRITE, 0, block, 1)]);
+    }
+
+    fn flush(&mut self) {
+        self.ask(&[(command::FLUSH, 0, 0, 0)]);
+    }
+
+    /// Print a line, and see that it has been read before anything else happens.
+    fn print(&mut self, line: &str) {
+        writeln!(self.prints, "{line}").unwrap();
+        thread::sleep(Duration::from_millis(300));
+    }
+
+    fn finish(self) -> Ran {
+        self.client.disconnect().unwrap();
+        drop(self.prints);
+        self.child.wait_with_output().unwrap().into()
+    }
+}
+
+fn document(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}{}", ran.stdout, ran.stderr))
+}
+
+/// How many images can be made of what an application does, all of which have been tested.
+fn images(test: &str, flags: &[&str], application: impl FnOnce(&mut Application)) -> u64 {
+    let here = directory(test);
+    let mut running = Application::start(&here, &[&["--check", "test -s \"$image\""], flags].concat());
+    application(&mut running);
+    let ran = running.finish();
+    let document = document(&ran);
+    assert_eq!((ran.code, &document["images"]["failed"]), (Some(0), &0.into()), "{}", ran.stderr);
+    assert_eq!(document["images"]["possible"], document["images"]["tested"]);
+    document["images"]["possible"].as_u64().unwrap()
+}
+
+#[test]
+fn a_flush_covers_what_was_answered_before_it_and_not_what_came_with_it() {
+    let alone = |application: &mut Application| {
+        application.write(0);
+        application.flush();
+        application.write(1);
+    };
+    // Neither, the first, both.
+    assert_eq!(images("crash-flush", &[], alone), 3);
+    let together = |application: &mut Application| {
+        application.ask(&[(command::WRITE, 0, 0, 1), (command::FLUSH, 0, 0, 0)]);
+        application.write(1);
+    };
+    assert_eq!(images("crash-together", &[], together), 4);
+}
+
+#[test]
+fn force_unit_access_keeps_its_own_write_and_long_writes_are_torn_in_blocks() {
+    let durable = |application: &mut Application| {
+        application.write(0);
+        application.ask(&[(command::WRITE, flag::FUA, 1, 1)]);
+        application.write(2);
+    };
+    assert_eq!(images("crash-fua", &[], durable), 6);
+    let long = |application: &mut Application| application.ask(&[(command::WRITE, 0, 4, 3), (command::TRIM, 0, 0, 2)]);
+    assert_eq!(images("crash-long", &[], long), 32);
+    assert_eq!(images("crash-atomic", &["--atomic-write", "1k"], long), 16, "three blocks are no atomic write");
+    assert_eq!(images("crash-atomic", &["--atomic-write", "1536"], long), 4);
+    // A drive whose buffer outlives power loses nothing that was answered.
+    assert_eq!(images("crash-protected", &["tlc-gen5", "--atomic-write", "64k"], durable), 4);
+    assert_eq!(images("crash-unprotected", &["tlc-gen4", "--atomic-write", "64k"], durable), 6);
+}
+
+#[test]
+fn a_failure_is_told_with_a_command_that_shows_it_again_and_the_check_knows_what_was_printed() {
+    let here = directory("crash-failure");
+    // What was reported has to be there: the second write is reported too early.
+    let check = "for block in $(cat \"$printed\"); do \
+        test $(dd if=\"$image\" bs=512 skip=$block count=1 2> /dev/null | tr -d '\\0' | wc -c) = 512 || \
+        { echo block $block is lost; exit 1; }; done";
+    let flags = ["--check", check, "--record", "kept.recording"];
+    let mut application = Application::start(&here, &flags);
+    application.write(5);
+    application.flush();
+    application.print("5");
+    application.write(6);
+    application.print("6");
+    application.flush();
+    let ran = application.finish();
+    let report = document(&ran);
+    assert_eq!((ran.code, &report["recording"]["lines_printed"]), (Some(1), &2.into()), "{}", ran.stderr);
+    assert_eq!(report["images"]["failed"], 1);
+    let smallest = &report["smallest_failure"];
+    assert_eq!(smallest["said"], "block 6 is lost\n");
+    let words: Vec<&str> = smallest["words"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert!(words.contains(&"Missing: request 3 (write of 512 B at 3072), answered, not flushed."), "{words:?}");
+
+    let shell = |command: &str| -> Ran {
+        let folder = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+        Command::new("sh").args(["-c", command]).current_dir(&here).env("PATH", path).output().unwrap().into()
+    };
+    let again = shell(smallest["command"].as_str().unwrap());
+    assert_eq!(again.code, Some(1), "{}", again.stderr);
+    assert!(again.stdout.contains("block 6 is lost"), "{}", again.stdout);
+    let whole = shell("phaselink crash --replay kept.recording --check 'test -s \"$image\"'");
+    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    let wrong = shell("phaselink crash --replay kept.recording --image cut=2,missing=9 --check true");
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("--image: request 9 had not arrived at cut=2"), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_check_that_never_ends_has_failed_and_what_it_has_started_ends_with_it() {
+    let here = directory("crash-timeout");
+    let pids = here.join("pids");
+    // It only works where nothing is missing.
+    let check = format!(
+        "test $(tr -d '\\0' < \"$image\" | wc -c) = 512 || {{ sleep 1000 & echo $! > {}; yes; }}",
+        pids.display()
+    );
+    let mut application = Application::start(&here, &["--check", &check, "--timeout", "1"]);
+    application.write(0);
+    let ran = application.finish();
+    let report = document(&ran);
+    assert_eq!((ran.code, &report["images"]["timed_out"]), (Some(1), &1.into()), "{}", ran.stderr);
+    assert_eq!(report["smallest_failure"]["check"], "took longer than --timeout allows");
+    let process = PathBuf::from("/proc").join(fs::read_to_string(pids).unwrap().trim());
+    let is_gone = || fs::read_to_string(process.join("stat")).map_or(true, |stat| stat.contains(") Z "));
+    let until = Instant::now() + Duration::from_secs(10);
+    while !is_gone() {
+        assert!(Instant::now() < until, "{} is still there", process.display());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn commands_that_fail_without_a_power_cut_and_wrong_values_are_wrong_input() {
+    let here = directory("crash-wrong");
+    fs::write(here.join("none"), "text").unwrap();
+    let errors = |arguments: &[&str]| -> String {
+        let ran: Ran = program().current_dir(&here).arg("crash").args(arguments).output().unwrap().into();
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
+        ran.stderr
+    };
+    let told = errors(&["--run", "exit 3", "--check", "true"]);
+    assert_eq!(told, "error: --run: the command ended with exit code 3; allowed: a command that ends with 0\n");
+    let told = errors(&["--run", "true", "--check", "echo no; false"]);
+    assert!(told.contains("--check: the command ended with exit code 1 on the image where nothing is missing"), "{told}");
+    assert!(told.contains("and says: no"), "{told}");
+    assert!(errors(&["--prepare", "false", "--run", "true", "--check", "true"]).contains("--prepare: the command"));
+    assert!(errors(&["--check", "true"]).contains("--run"));
+    assert!(errors(&["--run", "true", "--check", "true", "--size", "1000"]).contains("--size: 1000 bytes"));
+    assert!(errors(&["--run", "true", "--check", "true", "--size", "1t"]).contains("up to 4 GiB"));
+    assert!(errors(&["--run", "true", "--check", "true", "--atomic-write", "700"]).contains("multiples of 512"));
+    assert!(errors(&["--replay", "none", "--check", "true"]).contains("none: no recording of phaselink crash"));
+    assert!(errors(&["--replay", "missing", "--check", "true"]).contains("missing: cannot be read"));
+    assert!(errors(&["--run", "true", "--check", "true", "--set", "link.lanes=8"]).contains("without a drive"));
+    let mut without = program();
+    without.current_dir(&here).env("PATH", &here).args(["crash", "--file", "--run", "true", "--check", "true"]);
+    let ran: Ran = without.output().unwrap().into();
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.stderr.contains("nbdfuse is missing") && ran.stderr.contains("libnbd-bin"), "{}", ran.stderr);
+}
+
+/// Whether what an example needs is here; where it is missing, that is said, and with CI in the environment it is a failure.
+fn are_here(programs: &[&str]) -> bool {
+    let has = |program: &&&str| {
+        let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+        found.is_ok_and(|output| output.status.success())
+    };
+    let mut missing: Vec<&str> = programs.iter().filter(|program| !has(program)).copied().collect();
+    if File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        missing.push("/dev/fuse");
+    }
+    if !missing.is_empty() {
+        eprintln!("skipped: {} is not here", missing.join(", "));
+        assert!(std::env::var_os("CI").is_none(), "{} is not here", missing.join(", "));
+    }
+    missing.is_empty()
+}
+
+/// An example, with as many images as `make crash` wants or `images`.
+fn example(test: &str, images: &str, flags: &[&str]) -> (Ran, Value) {
+    let images = std::env::var("CRASH_IMAGES").unwrap_or_else(|_| String::from(images));
+    let mut crash = program();
+    crash.current_dir(Path::new(ROOT).join("examples/crash")).args(["crash", "--file", "--images", &images, "--json"]);
+    crash.arg("--record").arg(directory(test).join("recording")).args(flags);
+    let ran = Ran::from(crash.output().unwrap());
+    let report = document(&ran);
+    println!("{test}: {}", report["images"]);
+    (ran, report)
+}
+
+fn pages(test: &str, flag: &str) -> (Ran, Value) {
+    let (prepare, run) = (format!("python3 pages.py make \"$file\" {flag}"), format!("python3 pages.py write \"$file\" {flag}"));
+    let check = "python3 pages.py check \"$image\" \"$printed\"";
+    example(test, "60", &["--size", "1m", "--prepare", &prepare, "--run", &run, "--check", check])
+}
+
+#[test]
+fn a_torn_page_of_8_kib_is_found_and_a_page_that_is_written_twice_survives() {
+    if !are_here(&["nbdfuse", "python3"]) {
+        return;
+    }
+    let (ran, report) = pages("crash-pages", "");
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let smallest = &report["smallest_failure"];
+    assert!(smallest["said"].as_str().unwrap().contains("is torn"), "{smallest}");
+    assert!(smallest["image"].as_str().unwrap().contains("torn="), "{smallest}");
+    assert_eq!(pages("crash-pages-twice", "--double-write").0.code, Some(0));
+}
+
+/// An example on a file system in user space.
+fn on_ext2(test: &str, images: &str, script: &str, [make, run, check]: [&str; 3]) -> (Ran, Value) {
+    let command = |action: &str, words: &str| format!("./on-ext2.sh {action} sh -c 'python3 {script} {words}'");
+    let (prepare, run) = (command("make", make), command("run", run));
+    let check = command("check", check);
+    example(test, images, &["--size", "4m", "--prepare", &prepare, "--run", &run, "--check", &check])
+}
+
+const FILE_SYSTEM: [&str; 7] = ["nbdfuse", "python3", "fuse2fs", "fusermount3", "mke2fs", "e2fsck", "debugfs"];
+
+fn sqlite(test: &str, images: &str, synchronous: &str) -> (Ran, Value) {
+    let command = |action: &str| format!("{action} \"$folder\" {synchronous}");
+    let check = "check \"$folder\" \"$printed\"";
+    on_ext2(test, images, "sqlite.py", [&command("make"), &command("run"), check])
+}
+
+#[test]
+fn sqlite_loses_transactions_without_flushes_and_none_with_them() {
+    if !are_here(&FILE_SYSTEM) {
+        return;
+    }
+    let (ran, report) = sqlite("crash-sqlite-off", "40", "OFF");
+    assert_eq!(ran.code, Some(1), "{}{report}", ran.stderr);
+    let (ran, report) = sqlite("crash-sqlite-full", "80", "FULL");
+    assert_eq!(ran.code, Some(0), "{}{report}", ran.stderr);
+    assert!(report["recording"]["flushes"].as_u64().unwrap() > 100);
+}
+
+#[test]
+fn a_file_that_is_renamed_before_its_bytes_are_flushed_is_found() {
+    if !are_here(&FILE_SYSTEM) {
+        return;
+    }
+    let commands = ["make \"$folder\"", "replace \"$folder\"", "check \"$folder\" \"$printed\""];
+    let (ran, report) = on_ext2("crash-rename", "100", "rename.py", commands);
+    assert_eq!(ran.code, Some(1), "{}{report}", ran.stderr);
+}
