@@ -1,6 +1,6 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity suites reproduce depends depends-check pss-hour flash ecc docs clean
+.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity suites reproduce depends depends-check pss-hour flash ecc crash docs clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -24,6 +24,7 @@ help:
 	@echo 'make pss-hour     the PSS card under random writes for a simulated hour'
 	@echo 'make flash        write amplification of every spare beside its closed form, at full size'
 	@echo 'make ecc          32 million damaged sectors, decoded and compared with the truth'
+	@echo 'make crash        the applications of examples/crash, each under 1000 power cuts'
 	@echo 'make docs         documentation of the library, in target/doc'
 	@echo 'make clean        remove what was built'
 
@@ -84,6 +85,9 @@ instructions:
 
 kill:
 	KILL_ROUNDS=200 cargo test -p phaselink --test kill -- --nocapture
+
+crash:
+	CRASH_IMAGES=1000 cargo test -p phaselink --test crash -- --nocapture
 
 fuzz:
 	fuzz/fuzz.sh

@@ -210,7 +210,10 @@ fn commands_that_fail_without_a_power_cut_and_wrong_values_are_wrong_input() {
     let told = errors(&["--run", "exit 3", "--check", "true"]);
     assert_eq!(told, "error: --run: the command ended with exit code 3; allowed: a command that ends with 0\n");
     let told = errors(&["--run", "true", "--check", "echo no; false"]);
-    assert!(told.contains("--check: the command ended with exit code 1 on the image where nothing is missing"), "{told}");
+    assert!(
+        told.contains("--check: the command ended with exit code 1 on the image where nothing is missing"),
+        "{told}"
+    );
     assert!(told.contains("and says: no"), "{told}");
     assert!(errors(&["--prepare", "false", "--run", "true", "--check", "true"]).contains("--prepare: the command"));
     assert!(errors(&["--check", "true"]).contains("--run"));
@@ -257,7 +260,8 @@ fn example(test: &str, images: &str, flags: &[&str]) -> (Ran, Value) {
 }
 
 fn pages(test: &str, flag: &str) -> (Ran, Value) {
-    let (prepare, run) = (format!("python3 pages.py make \"$file\" {flag}"), format!("python3 pages.py write \"$file\" {flag}"));
+    let (prepare, run) =
+        (format!("python3 pages.py make \"$file\" {flag}"), format!("python3 pages.py write \"$file\" {flag}"));
     let check = "python3 pages.py check \"$image\" \"$printed\"";
     example(test, "60", &["--size", "1m", "--prepare", &prepare, "--run", &run, "--check", check])
 }

@@ -77,7 +77,7 @@ fn prepared_directory() -> std::path::PathBuf {
     fs::create_dir(here.join("target")).unwrap();
     symlink(built, here.join("target/dist")).unwrap();
     symlink(fs::canonicalize(Path::new(ROOT).join("crates")).unwrap(), here.join("crates")).unwrap();
-    for folder in ["drives", "examples"] {
+    for folder in ["drives", "examples", "examples/crash"] {
         fs::create_dir(here.join(folder)).unwrap();
         let entries = fs::read_dir(Path::new(ROOT).join(folder)).unwrap().map(Result::unwrap);
         for entry in entries.filter(|entry| entry.path().is_file()) {

@@ -1,5 +1,6 @@
 //! The targets, one file each.
 
+mod crash;
 mod drive;
 mod job;
 mod nbd;
@@ -25,6 +26,8 @@ pub const ALL: &[Target] = &[
     nvme::HOST,
     nvme::ADMIN,
     store::HEADER,
+    crash::RECORDING,
+    crash::IMAGE,
     drive::FILE,
     drive::RUN,
     job::FILE,

@@ -162,6 +162,7 @@ impl Worker<'_> {
             let room = SAID_BYTES_MAX - said.len();
             said.extend_from_slice(&piece[..room.min(piece.len())]);
         };
+        let stopped = || stopped.load(Ordering::Relaxed);
         let end = child::run(&mut command, output, Some(limit), stopped, hear)?;
         Ok(Verdict { end, said: String::from_utf8_lossy(&said).into() })
     }

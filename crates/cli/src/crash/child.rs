@@ -3,7 +3,6 @@
 use std::io::{self, PipeReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -43,7 +42,7 @@ pub fn shell(text: &str) -> Command {
     command
 }
 
-/// Run a command to its end, which comes after `limit` at the latest, and hand over what comes out of `output` until then.
+/// Run a command to its end, which comes after `limit` at the latest, or when it is `stopped`, and hand over what comes out of `output` until then.
 /// Whatever of it is left running in its process group is ended, too.
 ///
 /// # Errors
@@ -52,7 +51,7 @@ pub fn run(
     command: &mut Command,
     output: PipeReader,
     limit: Option<Duration>,
-    stopped: &AtomicBool,
+    stopped: impl Fn() -> bool,
     mut hear: impl FnMut(&[u8]),
 ) -> io::Result<End> {
     let mut child = command.spawn()?;
@@ -73,7 +72,7 @@ fn listen(
     child: &mut Child,
     mut output: PipeReader,
     limit: Option<Duration>,
-    stopped: &AtomicBool,
+    stopped: impl Fn() -> bool,
     hear: &mut impl FnMut(&[u8]),
 ) -> io::Result<Option<End>> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
@@ -95,7 +94,7 @@ fn listen(
         if has_ended {
             return Ok(None);
         }
-        if stopped.load(Ordering::Relaxed) {
+        if stopped() {
             return Ok(Some(End::Stopped));
         }
         if until.is_some_and(|until| Instant::now() >= until) {

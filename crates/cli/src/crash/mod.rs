@@ -28,7 +28,7 @@ use crate::ending::{Ending, Failure};
 use crate::output::claims::{self, Role};
 use crate::output::{self, Target};
 use crate::progress::Progress;
-use crate::{input, interrupt};
+use crate::{input, interrupt, notes};
 use check::{Checks, Findings, Verdict};
 use record::Wanted;
 
@@ -146,6 +146,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         see_that_the_check_works(&checks, folder.path())?;
     }
     let report = arguments.test(&checks, &images, folder.path(), &stopped)?;
+    notes::tell(&text::rate(&report));
     arguments.print(&report, json)?;
     Ok(match (report.findings.failed.is_empty(), report.stopped) {
         (_, true) => Ending::Interrupted,
@@ -229,7 +230,12 @@ impl Arguments {
     /// A drive of which nothing is said. Nor can anything of it be changed.
     fn plain_drive(&self) -> Result<Drive, Problem> {
         if let Some(text) = self.flags.texts().first() {
-            return Err(Problem::new("--set", None, format!("{text} without a drive"), "a drive before it, as in nvme"));
+            return Err(Problem::new(
+                "--set",
+                None,
+                format!("{text} without a drive"),
+                "a drive before it, as in nvme",
+            ));
         }
         Drive::shipped(PLAIN_DRIVE).ok_or_else(|| Problem::new("crash", None, "no plain drive is shipped", ""))
     }

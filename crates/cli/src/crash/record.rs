@@ -4,7 +4,7 @@ use std::io::{self, PipeReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use phaselink_core::drive::Drive;
@@ -51,7 +51,9 @@ pub fn record(wanted: Wanted<'_>, folder: &Path, stopped: &AtomicBool) -> Result
     let ran = thread::scope(|scope| {
         let serving = scope.spawn(|| server.run());
         let _stop = server.device.stop.at_the_end();
-        let ran = commands(&wanted, &uri.to_string(), folder, &history, stopped);
+        // A server that has stopped by itself leaves its clients nothing to wait for.
+        let stopped = || stopped.load(Ordering::Relaxed) || server.device.stop.is_requested();
+        let ran = commands(&wanted, &uri.to_string(), folder, &history, &stopped);
         server.device.stop.request();
         let served = serving.join().unwrap_or_else(|_| Err(io::Error::other("the server has failed")));
         served.map_err(failed)?;
@@ -88,7 +90,7 @@ fn commands(
     uri: &str,
     folder: &Path,
     history: &History,
-    stopped: &AtomicBool,
+    stopped: &dyn Fn() -> bool,
 ) -> Result<bool, Problems> {
     let mounted = wanted.file.then(|| Mounted::new(folder, uri, wanted.capacity_bytes)).transpose()?;
     let file = mounted.as_ref().map(|mounted| mounted.file.as_path());
@@ -119,7 +121,12 @@ fn command(text: &str, uri: &str, file: Option<&Path>) -> Command {
 }
 
 /// Run a command and listen to its standard output; false if the user has stopped it.
-fn is_done(flag: &str, mut command: Command, stopped: &AtomicBool, hear: impl FnMut(&[u8])) -> Result<bool, Problem> {
+fn is_done(
+    flag: &str,
+    mut command: Command,
+    stopped: &dyn Fn() -> bool,
+    hear: impl FnMut(&[u8]),
+) -> Result<bool, Problem> {
     let failed = |error: io::Error| Problem::new(flag, None, format!("the command cannot be run: {error}"), "");
     let (output, writer): (PipeReader, _) = io::pipe().map_err(failed)?;
     command.stdout(Stdio::from(writer));

@@ -37,7 +37,10 @@ fn promise(recording: &Recording) -> String {
     };
     let whole = match atomic_bytes == block_bytes {
         true => format!("blocks of {block} are whole"),
-        false => format!("writes of up to {} are whole, longer ones in blocks of {block}", describe::size(atomic_bytes.into())),
+        false => format!(
+            "writes of up to {} are whole, longer ones in blocks of {block}",
+            describe::size(atomic_bytes.into())
+        ),
     };
     format!("A drive of {size}: {kept}, and {whole}.")
 }
@@ -53,7 +56,8 @@ struct Counts {
 }
 
 fn counts(recording: &Recording) -> Counts {
-    let count = |is: &dyn Fn(&Kind) -> bool| recording.requests.iter().filter(|request| is(&request.kind)).count() as u64;
+    let count =
+        |is: &dyn Fn(&Kind) -> bool| recording.requests.iter().filter(|request| is(&request.kind)).count() as u64;
     let writes = recording.requests.iter().filter(|request| matches!(request.kind, Kind::Write(_)));
     Counts {
         writes: count(&|kind| matches!(kind, Kind::Write(_))),
@@ -86,18 +90,24 @@ fn table(report: &Report<'_>) -> Table {
     table
 }
 
+/// How fast it went.
+pub fn rate(report: &Report<'_>) -> String {
+    let (tested, seconds) = (report.findings.tested as u64, report.elapsed.as_secs_f64());
+    let rate = units::count((tested as f64 / seconds.max(1e-9)).round());
+    format!("{} in {}, {rate} a second", describe::counted(tested, "image"), units::quantity(seconds, "s"))
+}
+
 fn conclusion(report: &Report<'_>) -> String {
     let (tested, failed) = (report.findings.tested as u64, report.findings.failed.len() as u64);
-    let rate = units::count((tested as f64 / report.elapsed.as_secs_f64().max(1e-9)).round());
     let stopped = if report.stopped { "It was stopped before all were tested. " } else { "" };
     let late = match report.findings.timed_out {
         0 => String::new(),
         late => format!(" {} took longer than --timeout allows.", units::grouped(late as u64)),
     };
     match failed {
-        0 => format!("{stopped}No image of {} fails the check ({rate} a second).", units::grouped(tested)),
+        0 => format!("{stopped}The check fails on none of {}.", describe::counted(tested, "image")),
         _ => format!(
-            "{stopped}The application is not crash safe: {} of {} fail the check ({rate} a second).{late}",
+            "{stopped}The application is not crash safe: the check fails on {} of {}.{late}",
             units::grouped(failed),
             describe::counted(tested, "image"),
         ),
@@ -135,9 +145,7 @@ fn image_words(report: &Report<'_>, image: &Image) -> String {
         }
     };
     let mut text = format!("  The power fails {when}.\n");
-    let is_done = |&place: &usize| {
-        recording.requests[place].is_flush() && timeline.is_answered(place, image.cut)
-    };
+    let is_done = |&place: &usize| recording.requests[place].is_flush() && timeline.is_answered(place, image.cut);
     let flush = (0..timeline.arrived(image.cut)).rev().find(is_done);
     text += &match flush {
         Some(place) => format!("  The last flush that was answered before is request {}.\n", place + 1),

@@ -113,9 +113,8 @@ fn parsed(text: &str, recording: &Recording, timeline: &Timeline) -> Option<Imag
                 }
                 // A range is everything in it that can be missing.
                 let places = places.start..places.end.min(recording.requests.len());
-                let open = places.filter(|&place| {
-                    recording.requests[place].is_change() && timeline.is_open(place, image.cut)
-                });
+                let open =
+                    places.filter(|&place| recording.requests[place].is_change() && timeline.is_open(place, image.cut));
                 image.lost.extend(open.map(|place| (place, Lost::All)));
             }
             ("torn", torn) => {
@@ -142,8 +141,7 @@ impl Image {
     pub fn name(&self, recording: &Recording, timeline: &Timeline) -> String {
         let missing: Vec<usize> =
             self.lost.iter().filter(|(_, lost)| **lost == Lost::All).map(|(&place, _)| place).collect();
-        let is_there =
-            |place: &usize| recording.requests[*place].is_change() && timeline.is_open(*place, self.cut);
+        let is_there = |place: &usize| recording.requests[*place].is_change() && timeline.is_open(*place, self.cut);
         let mut name = format!("cut={}", self.cut);
         for run in missing.chunk_by(|&one, &next| !(one + 1..next).any(|place| is_there(&place))) {
             match run {

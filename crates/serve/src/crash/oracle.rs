@@ -111,8 +111,7 @@ fn recording(events: &[(&str, usize)], rules: Rules) -> Recording {
             "trim" => Kind::Trim,
             _ => Kind::Write(vec![value; bytes as usize].into()),
         };
-        let (offset, bytes) =
-            if kind == Kind::Flush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
+        let (offset, bytes) = if kind == Kind::Flush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
         let durable = what.ends_with("fua");
         recording.events.push(Event::Arrived(recording.requests.len()));
         recording.requests.push(Request { kind, offset, bytes, durable });

@@ -130,7 +130,8 @@ impl Sampler<'_> {
         // A turn may have brought some too many; cuts are left out evenly.
         let surplus = images.len().saturating_sub(wanted);
         let images: Vec<Image> = images.into_iter().collect();
-        let is_kept = |place: &usize| surplus == 0 || place * surplus / images.len() == (place + 1) * surplus / images.len();
+        let is_kept =
+            |place: &usize| surplus == 0 || place * surplus / images.len() == (place + 1) * surplus / images.len();
         (0..images.len()).filter(is_kept).map(|place| images[place].clone()).collect()
     }
 

@@ -47,9 +47,7 @@ fn without(image: &Image, first: usize, size: usize) -> Image {
 /// The same bytes, cut before the last requests came, as far as they are missing anyway.
 fn cut_earlier(recording: &Recording, timeline: &Timeline, image: &Image) -> Image {
     let unsettled = timeline.settled(image.cut)..timeline.arrived(image.cut);
-    let is_there = |place: &usize| {
-        recording.requests[*place].is_change() && image.lost.get(place) != Some(&Lost::All)
-    };
+    let is_there = |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&Lost::All);
     let last = unsettled.rev().find(is_there);
     let open = last.and_then(|place| timeline.open_cuts(place, recording));
     let cut = open.map_or(image.cut, |(first, _)| first);

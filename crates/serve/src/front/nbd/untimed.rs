@@ -234,7 +234,8 @@ impl Connection<'_> {
             return apply(wanted, data, store);
         };
         let range = (wanted.offset, wanted.bytes);
-        let (status, ticket) = history.note((asked, wanted.command.is_durable()), range, store, || apply(wanted, data, store));
+        let (status, ticket) =
+            history.note((asked, wanted.command.is_durable()), range, store, || apply(wanted, data, store));
         self.unanswered.borrow_mut().push(ticket);
         status
     }

@@ -1,0 +1,88 @@
+//! Recordings of what an application has written, and names of images.
+
+use phaselink_serve::crash::format::{decode, encode};
+use phaselink_serve::crash::sample::images;
+use phaselink_serve::crash::view::View;
+use phaselink_serve::crash::{Event, Image, Kind, Promise, Recording, Request, Rules, Timeline};
+
+use super::text;
+use crate::Target;
+
+/// Drives that are laid out in memory here.
+const CAPACITY_BYTES_MAX: u64 = 1 << 20;
+
+/// A recording whose checksum is made right, since no chance would: it is refused, or reads back and has images.
+pub const RECORDING: Target = Target { name: "crash-recording", run: recording, seeds, quick: 1000 };
+
+/// A name is refused, or that of an image that power may leave behind and that has this name again.
+pub const IMAGE: Target = Target { name: "crash-image", run: image, seeds: names, quick: 10_000 };
+
+fn recording(input: &[u8]) {
+    let mut bytes = input.to_vec();
+    let checksum = crc32fast::hash(&bytes);
+    bytes.extend(checksum.to_le_bytes());
+    let Ok(recording) = decode(&bytes) else { return };
+    assert_eq!(decode(&encode(&recording)).as_ref(), Ok(&recording));
+    if recording.capacity_bytes > CAPACITY_BYTES_MAX {
+        return;
+    }
+    let timeline = Timeline::new(&recording);
+    let mut view = View::new(&recording, &timeline);
+    for image in images(&recording, &timeline, 20, 1) {
+        assert_eq!(image.check(&recording, &timeline), Ok(()));
+        assert_eq!(view.show(&image).len() as u64, recording.capacity_bytes);
+    }
+}
+
+fn image(input: &[u8]) {
+    let recording = example();
+    let timeline = Timeline::new(&recording);
+    let Ok(image) = Image::parse(&text(input), &recording, &timeline) else { return };
+    assert_eq!(image.check(&recording, &timeline), Ok(()));
+    let name = image.name(&recording, &timeline);
+    assert_eq!(Image::parse(&name, &recording, &timeline).as_ref(), Ok(&image), "{name}");
+}
+
+/// Two writes, one of them durable, a flush, a trim, and a torn write that nobody has answered.
+fn example() -> Recording {
+    let request =
+        |kind, block: u64, blocks: u32, durable| Request { kind, offset: block * 512, bytes: blocks * 512, durable };
+    let write = |value, blocks: u32| Kind::Write(vec![value; blocks as usize * 512].into());
+    Recording {
+        capacity_bytes: 64 << 10,
+        rules: Rules { block_bytes: 512, atomic_bytes: 1024, promise: Promise::Flushed },
+        requests: vec![
+            request(write(1, 1), 0, 1, false),
+            request(write(2, 2), 1, 2, true),
+            request(Kind::Flush, 0, 0, false),
+            request(Kind::Trim, 8, 16, false),
+            request(write(3, 8), 4, 8, false),
+        ],
+        lines: vec![b"done\n".to_vec()],
+        events: vec![
+            Event::Arrived(0),
+            Event::Arrived(1),
+            Event::Completed(1),
+            Event::Completed(0),
+            Event::Arrived(2),
+            Event::Arrived(3),
+            Event::Completed(2),
+            Event::Printed(0),
+            Event::Arrived(4),
+        ],
+        prepared: 0,
+    }
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let mut whole = encode(&example());
+    whole.truncate(whole.len() - 4);
+    let mut empty = encode(&Recording { requests: Vec::new(), lines: Vec::new(), events: Vec::new(), ..example() });
+    empty.truncate(empty.len() - 4);
+    vec![whole, empty]
+}
+
+fn names() -> Vec<Vec<u8>> {
+    let names = ["cut=9", "cut=9,missing=4,torn=5:0-3+6", "cut=4,missing=1-2", "cut=0"];
+    names.map(|name| name.as_bytes().to_vec()).to_vec()
+}
