@@ -213,7 +213,7 @@ impl Sampler<'_> {
 
     /// Uniform below `bound`, as far as 64 bits allow.
     fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.random.bits()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.random.bits()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Fisher and Yates, as in Knuth's algorithm P.
