@@ -1,10 +1,11 @@
 """Transfers between the accounts of a SQLite database, and whether they have survived.
 
-    sqlite.py make FOLDER SYNCHRONOUS      accounts with money
-    sqlite.py run FOLDER SYNCHRONOUS       transfers; each is reported on standard output once it is committed
-    sqlite.py check FOLDER PRINTED         the database is sound, no money is lost, no reported transfer is missing
+    sqlite.py make FOLDER SYNCHRONOUS [JOURNAL]   accounts with money
+    sqlite.py run FOLDER SYNCHRONOUS [JOURNAL]    transfers; each is reported on standard output once it is committed
+    sqlite.py check FOLDER PRINTED                the database is sound, no money is lost, no reported transfer is missing
 
-SYNCHRONOUS is SQLite's pragma: OFF, NORMAL, FULL or EXTRA.
+SYNCHRONOUS and JOURNAL are SQLite's pragmas: OFF, NORMAL, FULL or EXTRA, and PERSIST (the default), DELETE, TRUNCATE or WAL.
+PERSIST keeps the journal in its place; its end is a header of zeros, which SQLite flushes.
 """
 
 import os
@@ -18,17 +19,15 @@ TRANSFERS = 25
 NOTE = "x" * 400
 
 
-def connect(folder, synchronous):
+def connect(folder, synchronous, journal="PERSIST"):
     database = sqlite3.connect(os.path.join(folder, "bank.db"), isolation_level=None)
-    # The journal stays where it is: its end is a header of zeros, which SQLite flushes. A file system without a journal of
-    # its own may bring a deleted one back.
-    database.execute("PRAGMA journal_mode = PERSIST")
+    database.execute(f"PRAGMA journal_mode = {journal}")
     database.execute(f"PRAGMA synchronous = {synchronous}")
     return database
 
 
-def make(folder, synchronous):
-    database = connect(folder, synchronous)
+def make(folder, *pragmas):
+    database = connect(folder, *pragmas)
     database.execute("CREATE TABLE account (number INTEGER PRIMARY KEY, money INTEGER, note TEXT)")
     database.execute("CREATE TABLE done (transfers INTEGER)")
     database.execute("INSERT INTO done VALUES (0)")
@@ -37,8 +36,8 @@ def make(folder, synchronous):
     database.execute("COMMIT")
 
 
-def run(folder, synchronous):
-    database = connect(folder, synchronous)
+def run(folder, *pragmas):
+    database = connect(folder, *pragmas)
     for transfer in range(1, TRANSFERS + 1):
         database.execute("BEGIN")
         for giver in range(0, ACCOUNTS, 10):
@@ -64,6 +63,7 @@ def check(folder, printed):
         sys.exit(f"transfer {reported} was reported as committed, and only {done} have survived")
 
 
-if len(sys.argv) != 4 or sys.argv[1] not in ("make", "run", "check"):
+actions = {"make": make, "run": run, "check": check}
+if len(sys.argv) not in (4, 5) or sys.argv[1] not in actions:
     sys.exit(__doc__)
-{"make": make, "run": run, "check": check}[sys.argv[1]](sys.argv[2], sys.argv[3])
+actions[sys.argv[1]](*sys.argv[2:])
