@@ -169,6 +169,8 @@ fn a_failure_is_told_with_a_command_that_shows_it_again_and_the_check_knows_what
     assert!(again.stdout.contains("block 6 is lost"), "{}", again.stdout);
     let whole = shell("phaselink crash --replay kept.recording --check 'test -s \"$image\"'");
     assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    let whole = shell("phaselink crash --replay kept.recording --atomic-write 4k --check 'test -s \"$image\"'");
+    assert!(whole.stdout.contains("writes of up to 4 KiB are whole"), "{}", whole.stdout);
     let wrong = shell("phaselink crash --replay kept.recording --image cut=2,missing=9 --check true");
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("--image: request 9 had not arrived at cut=2"), "{}", wrong.stderr);

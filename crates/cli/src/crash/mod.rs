@@ -73,8 +73,8 @@ pub struct Arguments {
     /// Size of the drive
     #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = size, conflicts_with = "replay")]
     size: u64,
-    /// Longest write that the drive keeps whole or not at all [default: one block]
-    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "replay")]
+    /// Longest write that the drive keeps whole or not at all [default: one block, or as recorded]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     atomic_write: Option<u64>,
     /// Keep the recording in this file [default: in the folder of temporary files, if a check fails]
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
@@ -128,7 +128,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let folder = tempfile::Builder::new().prefix("phaselink-crash-").tempdir().map_err(no_folder)?;
     let stopped = interrupt::flag();
     let recorded = match replayed {
-        Some(recording) => Some(recording),
+        Some(recording) => Some(arguments.with_atomic_write(recording)?),
         None => record::record(arguments.wanted()?, folder.path(), &stopped)?,
     };
     let Some(recording) = recorded else { return Ok(Ending::Interrupted) };
@@ -208,11 +208,7 @@ impl Arguments {
             Some(_) => (device::geometry(&drive).block_bytes.max(BLOCK_BYTES_MIN), Promise::of(&drive)),
             None => (BLOCK_BYTES, Promise::Flushed),
         };
-        let atomic_bytes = self.atomic_write.unwrap_or(block_bytes.into());
-        if !atomic_bytes.is_multiple_of(block_bytes.into()) || u32::try_from(atomic_bytes).is_err() {
-            let found = format!("{atomic_bytes} bytes, which are no whole blocks");
-            return Err(Problem::new("--atomic-write", None, found, format!("multiples of {block_bytes}")).into());
-        }
+        let atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(block_bytes);
         if !self.size.is_multiple_of(block_bytes.into()) {
             let found = format!("{} bytes, which are no whole blocks", self.size);
             return Err(Problem::new("--size", None, found, format!("multiples of {block_bytes}")).into());
@@ -220,11 +216,30 @@ impl Arguments {
         Ok(Wanted {
             drive,
             capacity_bytes: self.size,
-            rules: Rules { block_bytes, atomic_bytes: atomic_bytes as u32, promise },
+            rules: Rules { block_bytes, atomic_bytes, promise },
             prepare: self.prepare.as_deref(),
             run: self.run.as_deref().unwrap_or_default(),
             file: self.file,
         })
+    }
+
+    /// What is asked for of a drive with such blocks.
+    fn atomic_bytes(&self, block_bytes: u32) -> Result<Option<u32>, Problem> {
+        let Some(bytes) = self.atomic_write else { return Ok(None) };
+        match u32::try_from(bytes) {
+            Ok(bytes) if bytes.is_multiple_of(block_bytes) => Ok(Some(bytes)),
+            _ => {
+                let found = format!("{bytes} bytes, which are no whole blocks");
+                Err(Problem::new("--atomic-write", None, found, format!("multiples of {block_bytes}")))
+            }
+        }
+    }
+
+    /// The same recording on a drive that keeps other writes whole, if that is asked for.
+    fn with_atomic_write(&self, mut recording: Recording) -> Result<Recording, Problem> {
+        let Rules { block_bytes, atomic_bytes, .. } = recording.rules;
+        recording.rules.atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(atomic_bytes);
+        Ok(recording)
     }
 
     /// A drive of which nothing is said. Nor can anything of it be changed.
@@ -293,13 +308,18 @@ impl Arguments {
             Some(path) => path.clone(),
             None => keep_anyway(checks.recording)?,
         };
-        let words = [
-            ["phaselink", "crash", "--replay"].map(String::from).to_vec(),
-            vec![quoted(&file.display().to_string())],
-            vec![String::from("--image"), image.name(checks.recording, checks.timeline)],
-            vec![String::from("--check"), quoted(&self.check)],
-        ];
-        Ok(Smallest { image, verdict: verdict_again, command: words.concat().join(" ") })
+        let name = image.name(checks.recording, checks.timeline);
+        let again = self.again(&file, &name, checks.recording.rules);
+        Ok(Smallest { image, verdict: verdict_again, command: again })
+    }
+
+    /// The command that checks an image again.
+    fn again(&self, file: &Path, image: &str, rules: Rules) -> String {
+        let file = quoted(&file.display().to_string());
+        // A recording says itself what its drive keeps whole.
+        let is_other = self.replay.is_some() && self.atomic_write.is_some();
+        let atomic = if is_other { format!(" --atomic-write {}", rules.atomic_bytes) } else { String::new() };
+        format!("phaselink crash --replay {file}{atomic} --image {image} --check {}", quoted(&self.check))
     }
 
     fn print(&self, report: &Report<'_>, target: Option<Target>) -> Result<(), Failure> {
