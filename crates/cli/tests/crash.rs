@@ -191,13 +191,7 @@ fn a_check_that_never_ends_has_failed_and_what_it_has_started_ends_with_it() {
     let report = document(&ran);
     assert_eq!((ran.code, &report["images"]["timed_out"]), (Some(1), &1.into()), "{}", ran.stderr);
     assert_eq!(report["smallest_failure"]["check"], "took longer than --timeout allows");
-    let process = PathBuf::from("/proc").join(fs::read_to_string(pids).unwrap().trim());
-    let is_gone = || fs::read_to_string(process.join("stat")).map_or(true, |stat| stat.contains(") Z "));
-    let until = Instant::now() + Duration::from_secs(10);
-    while !is_gone() {
-        assert!(Instant::now() < until, "{} is still there", process.display());
-        thread::sleep(Duration::from_millis(10));
-    }
+    wait_for_end(&pids);
 }
 
 #[test]
@@ -223,6 +217,7 @@ fn commands_that_fail_without_a_power_cut_and_wrong_values_are_wrong_input() {
     assert!(errors(&["--run", "true", "--check", "true", "--size", "1t"]).contains("up to 4 GiB"));
     assert!(errors(&["--run", "true", "--check", "true", "--atomic-write", "700"]).contains("multiples of 512"));
     assert!(errors(&["--replay", "none", "--check", "true"]).contains("none: no recording of phaselink crash"));
+    assert!(errors(&["--replay", "/dev/zero", "--check", "true"]).contains("/dev/zero: no recording"));
     assert!(errors(&["--replay", "missing", "--check", "true"]).contains("missing: cannot be read"));
     assert!(errors(&["--run", "true", "--check", "true", "--set", "link.lanes=8"]).contains("without a drive"));
     let mut without = program();
@@ -230,6 +225,34 @@ fn commands_that_fail_without_a_power_cut_and_wrong_values_are_wrong_input() {
     let ran: Ran = without.output().unwrap().into();
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains("nbdfuse is missing") && ran.stderr.contains("libnbd-bin"), "{}", ran.stderr);
+}
+
+#[test]
+fn ctrl_c_ends_the_command_that_is_recorded_and_what_it_has_started() {
+    let here = directory("crash-interrupt");
+    let mut crash = program();
+    crash.current_dir(&here).args(["crash", "--run", "sleep 1000 & echo $! > pid.new; mv pid.new pid; wait"]);
+    let child = crash.args(["--check", "true"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while !here.join("pid").exists() {
+        assert!(Instant::now() < until, "the command is not run");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(130), "", ""));
+    wait_for_end(&here.join("pid"));
+}
+
+/// Wait until the process whose number is in this file is gone.
+fn wait_for_end(pid: &Path) {
+    let process = PathBuf::from("/proc").join(fs::read_to_string(pid).unwrap().trim());
+    let is_gone = || fs::read_to_string(process.join("stat")).map_or(true, |stat| stat.contains(") Z "));
+    let until = Instant::now() + Duration::from_secs(10);
+    while !is_gone() {
+        assert!(Instant::now() < until, "{} is still there", process.display());
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Whether what an example needs is here; where it is missing, that is said, and with CI in the environment it is a failure.

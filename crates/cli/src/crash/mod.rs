@@ -7,8 +7,8 @@ mod plain;
 mod record;
 mod text;
 
-use std::fs;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -36,6 +36,8 @@ const EXAMPLES: &str = include_str!("../../help/crash.txt");
 
 /// Checks that the search for the smallest failure may take.
 const SHRINKING_CHECKS_MAX: usize = 200;
+/// What is read of a file: more than any recording has.
+const FILE_BYTES_MAX: u64 = 2 * record::RECORDING_BYTES_MAX;
 /// Blocks of a drive that is not described, as most NVMe drives have them.
 const BLOCK_BYTES: u32 = 512;
 /// The drive that lends its name to one that is not described; nothing else is taken from it.
@@ -155,7 +157,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     })
 }
 
-fn no_folder(error: std::io::Error) -> Problem {
+fn no_folder(error: io::Error) -> Problem {
     let folder = std::env::temp_dir();
     Problem::new(folder.display().to_string(), None, format!("no folder can be made: {error}"), "TMPDIR elsewhere")
 }
@@ -177,8 +179,18 @@ fn see_that_the_check_works(checks: &Checks<'_>, folder: &Path) -> Result<(), Pr
 fn read(path: &Path) -> Result<Recording, Problem> {
     claims::note(Role::Input, path);
     let wrong = |found: String| Problem::new(path.display().to_string(), None, found, "");
-    let bytes = fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let bytes = bytes(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     format::decode(&bytes).map_err(|found| wrong(String::from(found)))
+}
+
+/// The bytes of a file, or enough of them to show that it is no recording: it may be a device without an end.
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let (mut file, mut bytes) = (File::open(path)?, Vec::new());
+    (&mut file).take(format::MAGIC.len() as u64).read_to_end(&mut bytes)?;
+    if bytes == format::MAGIC {
+        file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 /// Write the recording to the file that is asked for.
@@ -193,7 +205,7 @@ fn keep(target: Target, recording: &Recording) -> Result<(), Problem> {
 /// Write the recording to a new file that stays.
 fn keep_anyway(recording: &Recording) -> Result<PathBuf, Problem> {
     let file = tempfile::Builder::new().prefix("crash-").suffix(".recording").tempfile().map_err(no_folder)?;
-    let unwritable = |error: std::io::Error| claims::unwritable(file.path(), &error);
+    let unwritable = |error: io::Error| claims::unwritable(file.path(), &error);
     file.as_file().write_all(&format::encode(recording)).map_err(unwritable)?;
     file.keep().map(|(_, path)| path).map_err(|error| no_folder(error.error))
 }

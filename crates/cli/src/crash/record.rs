@@ -24,7 +24,7 @@ use super::child::{self, End};
 use super::fuse::Mounted;
 
 /// What a recording may hold.
-const RECORDING_BYTES_MAX: u64 = 2 << 30;
+pub const RECORDING_BYTES_MAX: u64 = 2 << 30;
 
 /// What is to be recorded.
 #[derive(Debug)]

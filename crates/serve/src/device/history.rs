@@ -124,3 +124,51 @@ fn held(store: &Store, start: u64, end: u64) -> Box<[u8]> {
     let _ = store.read(start, &mut bytes);
     bytes.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crash::Promise;
+    use crate::device::store::Geometry;
+
+    fn drive(bytes_max: u64) -> (Store, History, Arc<Stop>) {
+        let store = Store::in_memory(Geometry { capacity_bytes: 4096, block_bytes: 512 }).unwrap();
+        let rules = Rules { block_bytes: 512, atomic_bytes: 512, promise: Promise::Flushed };
+        let stop = Arc::new(Stop::new().unwrap());
+        let history = History::new(4096, rules, bytes_max, Arc::clone(&stop));
+        (store, history, stop)
+    }
+
+    #[test]
+    fn what_is_no_whole_block_is_recorded_with_the_rest_of_its_blocks() {
+        let (store, history, _) = drive(1 << 20);
+        let note = |asked, offset, bytes: &[u8]| {
+            let place = (offset, bytes.len() as u32);
+            history.note((asked, false), place, &store, || store.write(offset, bytes).unwrap()).1
+        };
+        let first = note(Asked::Write, 0, &[1; 512]);
+        let second = note(Asked::Write, 500, &[2; 20]);
+        history.answered([second, first]);
+        note(Asked::Zero, 100, &[0; 10]);
+        note(Asked::Zero, 1024, &[0; 512]);
+        let recording = history.finish().unwrap();
+        let [_, merged, zeroed, whole] = &recording.requests[..] else { panic!("four requests") };
+        let mut bytes = [[1; 512], [0; 512]].concat();
+        bytes[500..520].fill(2);
+        assert_eq!((merged.offset, &merged.kind), (0, &Kind::Write(bytes.clone().into())));
+        bytes[100..110].fill(0);
+        assert_eq!((zeroed.offset, &zeroed.kind), (0, &Kind::Write(bytes[..512].into())));
+        assert_eq!((whole.offset, whole.bytes, &whole.kind), (1024, 512, &Kind::Zero));
+        assert_eq!(recording.events[2..4], [Event::Completed(1), Event::Completed(0)]);
+    }
+
+    #[test]
+    fn a_history_that_grows_too_long_stops_the_server() {
+        let (store, history, stop) = drive(2000);
+        for write in 0..4 {
+            assert!(!stop.is_requested(), "{write} writes fit");
+            history.note((Asked::Write, false), (0, 512), &store, || ());
+        }
+        assert!(stop.is_requested() && history.finish().is_none());
+    }
+}
