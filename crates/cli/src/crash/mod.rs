@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args};
 use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::shipped;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload;
 use phaselink_serve::crash::format::{self, CAPACITY_BYTES_MAX};
@@ -40,8 +41,6 @@ const SHRINKING_CHECKS_MAX: usize = 200;
 const FILE_BYTES_MAX: u64 = 2 * record::RECORDING_BYTES_MAX;
 /// Blocks of a drive that is not described, as most NVMe drives have them.
 const BLOCK_BYTES: u32 = 512;
-/// The drive that lends its name to one that is not described; nothing else is taken from it.
-const PLAIN_DRIVE: &str = "nvme";
 /// Blocks smaller than this are lines of a memory.
 const BLOCK_BYTES_MIN: u32 = 64;
 
@@ -261,10 +260,12 @@ impl Arguments {
                 "--set",
                 None,
                 format!("{text} without a drive"),
-                "a drive before it, as in nvme",
+                "a drive before it, by its name or file",
             ));
         }
-        Drive::shipped(PLAIN_DRIVE).ok_or_else(|| Problem::new("crash", None, "no plain drive is shipped", ""))
+        // One is as good as another: only a name is taken from it.
+        let drive = shipped::names().next().and_then(Drive::shipped);
+        drive.ok_or_else(|| Problem::new("crash", None, "no drive is shipped", ""))
     }
 
     fn test<'a>(
