@@ -185,7 +185,8 @@ fn a_check_that_never_ends_has_failed_and_what_it_has_started_ends_with_it() {
         "test $(tr -d '\\0' < \"$image\" | wc -c) = 512 || {{ sleep 1000 & echo $! > {}; yes; }}",
         pids.display()
     );
-    let mut application = Application::start(&here, &["--check", &check, "--timeout", "1", "--record", "kept.recording"]);
+    let mut application =
+        Application::start(&here, &["--check", &check, "--timeout", "1", "--record", "kept.recording"]);
     application.write(0);
     let ran = application.finish();
     let report = document(&ran);
