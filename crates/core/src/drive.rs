@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Buffer, Controller, Dma, Doubt, Host, Link, Media, Power, RootComplex, Stack, Translation};
+use crate::config::{Buffer, Controller, Dma, Doubt, Fault, Host, Link, Media, Power, RootComplex, Stack, Translation};
 use crate::media;
 
 section! {
@@ -16,6 +16,8 @@ section! {
         summary => summary: String = String::new(), any();
         /// Protocol between host and device
         interface => interface: Interface = Interface::ALL[0], any();
+        /// Faults that are injected into a run; of those that meet a request, the first that happens counts
+        faults => faults: Vec<Fault> = Vec::new(), any();
     }
 }
 
@@ -43,6 +45,7 @@ macro_rules! drive_with {
             pub name: String,
             pub summary: String,
             pub interface: Interface,
+            pub faults: Vec<Fault>,
             pub link: Link,
             pub dma: Dma,
             pub host: Host,
@@ -64,11 +67,12 @@ macro_rules! drive_with {
         impl Drive {
             /// The defaults of all keys.
             pub(crate) fn blank() -> Drive {
-                let Header { name, summary, interface } = Header::default();
+                let Header { name, summary, interface, faults } = Header::default();
                 Drive {
                     name,
                     summary,
                     interface,
+                    faults,
                     link: Link::default(),
                     dma: Dma::default(),
                     host: Host::default(),
@@ -147,6 +151,7 @@ impl Drive {
     /// Every key with its value, in the key's unit and the schema's order.
     pub fn resolved(&self) -> Json {
         let mut resolved = section::values(&self.header());
+        let faults = resolved.remove("faults");
         for section in self.sections() {
             let values = section.values().into_iter().map(|(key, value)| (String::from(key), value));
             resolved.insert(String::from(section.path()), Json::Object(values.collect::<Map<_, _>>()));
@@ -154,6 +159,10 @@ impl Drive {
         for (list, doubts) in [("fitted", &self.fitted), ("assumed", &self.assumed)] {
             let doubts = doubts.iter().map(|doubt| Json::Object(section::values(doubt)));
             resolved.insert(String::from(list), doubts.collect());
+        }
+        // Nearly all drives have none, and are what they were before there were any.
+        if let Some(faults) = faults.filter(|_| !self.faults.is_empty()) {
+            resolved.insert(String::from("faults"), faults);
         }
         Json::Object(resolved)
     }
@@ -172,6 +181,11 @@ impl Drive {
 
     /// The keys above all sections.
     pub(crate) fn header(&self) -> Header {
-        Header { name: self.name.clone(), summary: self.summary.clone(), interface: self.interface }
+        Header {
+            name: self.name.clone(),
+            summary: self.summary.clone(),
+            interface: self.interface,
+            faults: self.faults.clone(),
+        }
     }
 }

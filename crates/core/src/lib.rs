@@ -24,6 +24,7 @@ pub mod config;
 
 // Who asks, what answers, and the way between.
 pub mod data;
+pub mod faults;
 pub mod link;
 pub mod media;
 pub mod shared;

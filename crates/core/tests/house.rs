@@ -13,7 +13,7 @@ const FLOORS: &[&[&str]] = &[
     &["tlp.rs", "ledger"],
     &["request.rs", "scheduler"],
     &["config", "data"],
-    &["shared.rs", "workload"],
+    &["shared.rs", "workload", "faults.rs"],
     &["media", "link"],
     &["protocol/*/config.rs", "protocol/mod.rs"],
     &["drive.rs"],

@@ -4,7 +4,8 @@
 //! buffer with bytes that follow from block and version alone ([`generate`]). A read may find any version from the
 //! *floor* at its submission up to the latest that has been submitted when it completes. Writes of a block that are
 //! under way together may reach the device in any order; once all of such a group are complete, the first of them is
-//! the floor: everything older has been overwritten.
+//! the floor: everything older has been overwritten. A write that has failed may be there or not, in whole or in part: a
+//! group of such writes alone leaves the floor where it was.
 //!
 //! Versions are judged packet by packet: a read that races with a write may get some packets of a block from before it
 //! and some from after it, as nothing in the protocols orders the two.
@@ -26,6 +27,8 @@ struct Block {
     /// Writes under way, and the version of the first of their group.
     writes: u32,
     group_first: u32,
+    /// Whether any write of the group is known to have reached the device.
+    is_written: bool,
 }
 
 /// A part of a block that lies in one packet: where in the request, and the block it belongs to.
@@ -63,6 +66,7 @@ impl Checker {
             block.latest += 1;
             if block.writes == 0 {
                 block.group_first = block.latest;
+                block.is_written = false;
             }
             block.writes += 1;
         }
@@ -74,13 +78,28 @@ impl Checker {
 
     /// A write is complete.
     pub fn on_written(&mut self, io: &Io) {
+        self.end_write(io, true);
+    }
+
+    /// A write has failed, and may be there or not.
+    pub fn on_write_failed(&mut self, io: &Io) {
+        self.end_write(io, false);
+    }
+
+    fn end_write(&mut self, io: &Io, is_written: bool) {
         for number in blocks(io) {
             let block = self.blocks.get_mut(&number).expect("a write under way has a version");
             block.writes -= 1;
-            if block.writes == 0 {
+            block.is_written |= is_written;
+            if block.writes == 0 && block.is_written {
                 block.floor = block.group_first;
             }
         }
+    }
+
+    /// A read has failed: what it has found is nobody's.
+    pub fn on_read_failed(&mut self, request: RequestId) {
+        self.floors.remove(&request);
     }
 
     /// A read is submitted; one that is submitted again keeps its first floors.
@@ -235,6 +254,21 @@ mod tests {
         let third = write(&mut checker);
         checker.on_written(&WRITE);
         assert!(read(&mut checker, &third) && !read(&mut checker, &second));
+    }
+
+    #[test]
+    fn a_write_that_has_failed_may_be_there_or_not() {
+        let mut checker = checker();
+        let first = write(&mut checker);
+        checker.on_written(&WRITE);
+        let failed = write(&mut checker);
+        checker.on_write_failed(&WRITE);
+        assert!(read(&mut checker, &first) && read(&mut checker, &failed));
+        let [other, together] = [write(&mut checker), write(&mut checker)];
+        checker.on_write_failed(&WRITE);
+        checker.on_written(&WRITE);
+        assert!(read(&mut checker, &other) && read(&mut checker, &together));
+        assert!(!read(&mut checker, &first) && !read(&mut checker, &failed), "one of the two has covered them");
     }
 
     #[test]

@@ -7,6 +7,8 @@
 
 pub mod check;
 
+use std::collections::BTreeSet;
+
 use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
 use crate::request::Op;
@@ -32,6 +34,8 @@ pub struct Data {
     pub verified_reads: u64,
     pub data_errors: u64,
     problems: Vec<String>,
+    /// Requests that are going to fail.
+    doubted: BTreeSet<RequestId>,
 }
 
 impl Data {
@@ -44,6 +48,7 @@ impl Data {
             verified_reads: 0,
             data_errors: 0,
             problems: Vec::new(),
+            doubted: BTreeSet::new(),
         }
     }
 
@@ -68,8 +73,24 @@ impl Data {
         self.checker.rename(from, to);
     }
 
+    /// A request is going to fail: its write may be there or not.
+    pub fn doubt(&mut self, id: RequestId) {
+        self.doubted.insert(id);
+    }
+
+    /// A request that has failed is over, and its number will be another's.
+    pub fn end_doubt(&mut self, id: RequestId) {
+        self.doubted.remove(&id);
+    }
+
     /// The driver has found a request complete: check what a read has found.
     pub fn on_complete(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
+        if self.doubted.contains(&request.parent.unwrap_or(id)) {
+            return match request.io.op {
+                Op::Write => self.checker.on_write_failed(&request.io),
+                Op::Read => self.checker.on_read_failed(id),
+            };
+        }
         if request.io.op == Op::Write {
             return self.checker.on_written(&request.io);
         }

@@ -200,6 +200,7 @@ impl<'a> Machine<'a> {
             threads: 1,
             read: self.read,
             write: self.write,
+            ..JobOutcome::default()
         };
         Outcome {
             drive: self.device.name.clone(),

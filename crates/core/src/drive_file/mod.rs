@@ -1,6 +1,7 @@
 //! Drive files: reading with all problems at once, presets, what holds between keys, and explanation.
 
 mod checks;
+mod checks_faults;
 mod checks_inside;
 mod described;
 mod doubts;

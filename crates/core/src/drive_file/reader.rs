@@ -339,6 +339,7 @@ impl DriveReader {
     /// Conditions between keys, except where one of the keys already has a problem of its own.
     fn check_together(&mut self, file: &str) {
         self.drive.interface = self.header.interface;
+        self.drive.faults = self.header.faults.clone();
         for rule in checks::broken(&self.drive) {
             if !rule.keys.iter().any(|key| self.faulty.contains(*key)) {
                 let settings = rule.keys.iter().filter_map(|key| self.settings.get(*key));
@@ -360,6 +361,7 @@ impl DriveReader {
         drive.name = if self.header.name.is_empty() { name_of(file) } else { self.header.name };
         drive.summary = self.header.summary;
         drive.interface = self.header.interface;
+        drive.faults = self.header.faults;
         let (fitted, assumed): (Vec<Mark>, Vec<Mark>) = marks.into_iter().partition(|mark| mark.cause == Cause::Fitted);
         drive.fitted = fitted.into_iter().map(|mark| mark.doubt).collect();
         drive.assumed = assumed.into_iter().map(|mark| mark.doubt).collect();

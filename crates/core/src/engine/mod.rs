@@ -25,6 +25,7 @@
 //! assert!(done.at > Time::ZERO + Span::from_us(6));
 //! ```
 
+mod faults;
 pub mod power;
 mod recorder;
 pub mod simulation;
@@ -54,6 +55,7 @@ use crate::tlp::PacketId;
 use crate::tlp::{Direction, Kind, Packet};
 use crate::workload::Job;
 use crate::workload::generator::Generator;
+use faults::Faults;
 use recorder::Recorder;
 
 /// What comes into the engine from outside.
@@ -98,6 +100,8 @@ pub struct Engine {
     controller: AnyController,
     media: Media,
     recorder: Recorder,
+    /// Injected faults, if there are any.
+    faults: Option<Box<Faults>>,
     /// Whether every posted write is in memory a fixed time after its arrival.
     settles_alike: bool,
     /// Whether the driver looks for completions by itself, without an interrupt.
@@ -116,15 +120,21 @@ impl Engine {
         let (driver, controller) = connect(drive, seed, &mut shared);
         let root_complex = RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed);
         let settle = root_complex.settle();
+        let mut faults = Faults::of(drive, seed);
+        if let Some(faults) = &mut faults {
+            faults.begin(&mut shared);
+        }
         Engine {
             host: Host::new(drive, seed),
             driver,
             link: Link::new(&drive.link, drive.root_complex.write_accept, settle.unwrap_or_default(), seed)
-                .with_dma(&drive.dma, &drive.link),
+                .with_dma(&drive.dma, &drive.link)
+                .with_faults(&drive.faults, seed),
             root_complex,
             settles_alike: settle.is_some(),
             controller,
-            media: drive.memory(seed),
+            media: drive.memory(seed).with_faults(&drive.faults, seed),
+            faults,
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep && !drive.stack.has_engines(),
             stack_names: drive.stage_names(),
@@ -341,7 +351,10 @@ impl Engine {
             Event::WorkDone(thread) => self.on_work_done(now, thread),
             Event::Poller(thread) => {
                 let taken = host.on_poller(now, thread, driver, shared);
-                splitting::submit_together(now, taken.into_iter(), driver, link, shared);
+                match self.faults.is_some() {
+                    true => self.submit_faulty_together(now, &taken),
+                    false => splitting::submit_together(now, taken.into_iter(), driver, link, shared),
+                }
             }
             Event::Driver => driver.on_timer(now, link, shared),
             Event::Wire(wire) => link.on_wire(now, wire.into(), shared),
@@ -366,6 +379,7 @@ impl Engine {
             }
             Event::SettleOne { place, packet } => self.on_settle_late(now, packet, place.into(), 1),
             Event::Interrupt { vector } => host.on_interrupt(now, vector, driver, shared),
+            Event::Fault(number) => self.on_fault(now, number),
             Event::Handled { vector } => {
                 host.on_handled(vector);
                 if let Some(until) = driver.on_handled(now, vector, link, shared) {
@@ -381,13 +395,11 @@ impl Engine {
     fn on_work_done(&mut self, now: Time, thread: u16) {
         match self.host.on_work_done(now, thread, &mut self.shared) {
             Done::Later(at) => return self.shared.scheduler.at(at, Event::WorkDone(thread)),
-            Done::Submitted(request) => {
-                splitting::submit(now, request, &mut self.driver, &mut self.link, &mut self.shared)
-            }
+            Done::Submitted(request) => self.submit(now, request),
             Done::Completed(request) => self.on_done(now, request),
             Done::CompletedAndSubmitted(done, at, request) => {
                 self.on_done(at, done);
-                splitting::submit(now, request, &mut self.driver, &mut self.link, &mut self.shared);
+                self.submit(now, request);
             }
             Done::SubmittedTogether => self.submit_together(now, thread),
             Done::LeftToPoller => self.host.leave_to_poller(now, thread, &self.driver, &mut self.shared),
@@ -396,10 +408,23 @@ impl Engine {
         self.host.step(now, thread, &self.driver, &mut self.shared);
     }
 
+    /// A request goes down to the driver.
+    #[inline(always)]
+    fn submit(&mut self, now: Time, request: RequestId) {
+        if self.faults.is_some() {
+            return self.submit_faulty(now, request);
+        }
+        splitting::submit(now, request, &mut self.driver, &mut self.link, &mut self.shared);
+    }
+
     /// A thread has taken a batch down to the driver.
     fn submit_together(&mut self, now: Time, thread: u16) {
         let members = self.host.take_members(thread);
         let requests = members.iter().map(|member| member.request);
+        if self.faults.is_some() {
+            self.submit_faulty_together(now, &requests.collect::<Vec<_>>());
+            return self.host.give_members(thread, members);
+        }
         splitting::submit_together(now, requests, &mut self.driver, &mut self.link, &mut self.shared);
         self.host.give_members(thread, members);
     }
@@ -416,12 +441,20 @@ impl Engine {
 
     #[inline(always)]
     fn on_done(&mut self, now: Time, request: RequestId) {
-        let Shared { trace, requests, .. } = &mut self.shared;
+        let Shared { trace, requests, data, .. } = &mut self.shared;
         let done = &requests[request];
         if trace.is_on() {
             trace.keep_request(done.number, &done.ledger, &self.stack_names);
         }
-        self.recorder.record(now, done);
+        match self.faults.is_some().then(|| faults::failure(&mut self.faults, request)).flatten() {
+            Some(error) => {
+                self.recorder.record_failed(now, done, error);
+                if let Some(data) = data {
+                    data.end_doubt(request);
+                }
+            }
+            None => self.recorder.record(now, done),
+        }
         if let Some(token) = done.token {
             self.client_completed.push_back(Completed { token, at: now });
         }
@@ -456,7 +489,7 @@ impl Engine {
             let payload = self.link.bursts.take_payload(arrival.packet);
             let Engine { controller, link, media, shared, .. } = self;
             shared.requests.accepted = None;
-            if shared.data.is_some() && packet.user_data {
+            if shared.data.is_some() && packet.user_data && !faults::tears(&self.faults, &packet, shared) {
                 controller.store(&packet, &mut Ports { link, media, shared });
             }
             controller.on_packet(now, &packet, &payload, &mut Ports { link, media, shared });
@@ -496,6 +529,9 @@ impl Engine {
         if flight.packet.interrupt {
             let vector = flight.packet.token.context as u16;
             self.link.bursts.vacate(id);
+            if self.faults.is_some() && !self.hears_interrupt(now, vector) {
+                return;
+            }
             return self.host.on_message(now, vector, &mut self.shared);
         }
         let settled = Settled { packet: flight.packet, first, count, burst_count: flight.count() };
@@ -533,6 +569,9 @@ impl Engine {
     fn hand_over(&mut self, now: Time) {
         while let Some(part) = self.shared.requests.completed.pop_front() {
             if let Some(request) = splitting::completed(part, &mut self.shared) {
+                if self.faults.is_some() && !self.hears_completion(now, request) {
+                    continue;
+                }
                 self.host.on_completed(now, request, &self.driver, &mut self.shared);
             }
         }
@@ -555,6 +594,7 @@ impl Engine {
         let mut counters = self.driver.counters();
         counters.extend(self.controller.counters());
         counters.extend(self.media.counters());
+        counters.extend(self.fault_counts());
         if let Some(data) = &self.shared.data {
             counters.extend([("verified_reads", data.verified_reads), ("data_errors", data.data_errors)]);
         }

@@ -114,6 +114,20 @@ impl Recorder {
         direction.stages.add(times);
     }
 
+    /// A request has failed: it counts as such, and nowhere else.
+    #[cold]
+    pub fn record_failed(&mut self, now: Time, request: &Request, error: u32) {
+        self.completed += 1;
+        self.last = now;
+        request.ledger.close(now);
+        let job = &mut self.jobs[self.threads[usize::from(request.thread)]];
+        job.last = now;
+        if request.ledger.start() >= job.ramp_end {
+            job.outcome.failed += 1;
+            job.outcome.first_error.get_or_insert(error);
+        }
+    }
+
     /// The outcome so far.
     pub fn outcome(&self, drive: &Drive, seed: u64, parts: Parts) -> Outcome {
         let elapsed = parts.now.since(Time::ZERO);

@@ -41,6 +41,9 @@ pub struct JobOutcome {
     pub options: Vec<(&'static str, String)>,
     pub read: DirectionOutcome,
     pub write: DirectionOutcome,
+    /// Requests that have failed, which count nowhere else, and the error of the first: a number of Linux (`EIO` is 5).
+    pub failed: u64,
+    pub first_error: Option<u32>,
 }
 
 /// Reads, or writes, of one job section. Only requests issued after the ramp time count.
@@ -148,6 +151,11 @@ impl Outcome {
     /// Requests completed in all jobs.
     pub fn ios(&self) -> u64 {
         self.jobs.iter().map(|j| j.read.ios + j.write.ios).sum()
+    }
+
+    /// Requests of all jobs that have failed.
+    pub fn failed(&self) -> u64 {
+        self.jobs.iter().map(|job| job.failed).sum()
     }
 
     /// Requests per second of all jobs.

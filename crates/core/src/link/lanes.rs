@@ -10,7 +10,7 @@ use super::measure::Measures;
 use super::overhead::DLLP_BYTES;
 use super::rate::Rate;
 use super::wire::{Class, Segment, Wire};
-use crate::config::{self, Duplex, Granularity};
+use crate::config::{self, Duplex, Fault, Granularity};
 use crate::ledger::{Stage, WireUse};
 use crate::random::Random;
 use crate::request::Requests;
@@ -34,6 +34,8 @@ pub struct Lanes {
     arrivals: Arrivals,
     /// There and back, with the packet that answers.
     round_trip: Span,
+    /// Time of that packet, as the link was trained first: credits are known by the instants of their return.
+    dllp: Span,
     /// Time for which each receiver holds a posted packet's credits, by direction.
     accept: [Span; 2],
     /// Headers and data that a receiver of posted packets advertises.
@@ -64,6 +66,7 @@ impl Lanes {
             per_packet: config.granularity == Granularity::Packet,
             whole,
             measures,
+            dllp: rate.time(DLLP_BYTES),
             rate,
             arrivals: Arrivals { one_way, settle, posted_until: Time::ZERO, posted_before: Time::ZERO },
             round_trip,
@@ -79,6 +82,36 @@ impl Lanes {
             used: [used; 2],
             acknowledging: [Span::ZERO; 2],
             serial: 0,
+        }
+    }
+
+    /// The same with packets that faults corrupt.
+    pub fn with_faults(mut self, faults: &[Fault], seed: u64) -> Lanes {
+        for direction in [Direction::Up, Direction::Down] {
+            self.whole &= !self.errors[direction as usize].add_faults(direction, faults, seed);
+        }
+        self
+    }
+
+    /// How often faults have happened to packets.
+    pub fn fault_counts(&self) -> Vec<(&'static str, u64)> {
+        self.errors.iter().flat_map(Errors::fault_counts).collect()
+    }
+
+    /// The link is trained anew, and has the width and the rate of `config` when it is up again after `outage`. What is on
+    /// the wire passes, and a burst of which a part has passed goes on at its old pace.
+    pub fn retrain(&mut self, now: Time, config: &config::Link, outage: Span, bursts: &mut Bursts) {
+        for (used, acknowledging) in self.used.iter_mut().zip(&mut self.acknowledging) {
+            used.dllp_bytes += dllp_bytes(std::mem::take(acknowledging), &self.rate);
+        }
+        self.rate = Rate::new(config);
+        self.measures = Measures::new(config, &self.rate);
+        for (wire, used) in self.wires.iter_mut().zip(&mut self.used) {
+            used.bytes_per_ns = self.rate.bytes_per_ns();
+            wire.block(wire.free_at().max(now) + outage);
+            for id in wire.waiting().filter(|id| bursts[*id].sent == 0).collect::<Vec<_>>() {
+                bursts[id].measure = self.measures.of(&bursts[id].packet);
+            }
         }
     }
 
@@ -155,10 +188,8 @@ impl Lanes {
     /// Use of one direction so far.
     pub fn used(&self, direction: Direction) -> WireUse {
         let dllps = self.acknowledging[direction as usize];
-        WireUse {
-            dllp_bytes: (dllps.as_ns() * self.rate.bytes_per_ns()).round() as u64,
-            ..self.used[direction as usize]
-        }
+        let used = self.used[direction as usize];
+        WireUse { dllp_bytes: used.dllp_bytes + dllp_bytes(dllps, &self.rate), ..used }
     }
 
     /// Send a burst that is in the table already.
@@ -232,7 +263,7 @@ impl Lanes {
     /// The receiver of `direction` holds the posted packets that arrived from `arrived` on, and with them their credits,
     /// until `until`.
     pub fn hold_posted(&mut self, direction: Direction, arrived: Time, until: Time) {
-        let update = self.arrivals.one_way + self.rate.time(DLLP_BYTES);
+        let update = self.arrivals.one_way + self.dllp;
         let accept = self.accept[direction as usize];
         self.credits[direction as usize][Class::Posted as usize]
             .hold(arrived + accept + update, until + accept + update);
@@ -387,7 +418,7 @@ impl Lanes {
         let limit = if self.per_packet || self.wires[wire].has_others(flight.queue) { 1 } else { granted };
         let (direction, class, queue, each) =
             (flight.packet.direction, flight.class, flight.queue, flight.measure.each);
-        let (count, corrupted) = self.errors[direction as usize].intact(limit, packet_bits(flight));
+        let (count, corrupted) = self.errors[direction as usize].intact(now, limit, packet_bits(flight));
         let started = self.wires[wire].start_at(now);
         let ends_burst = flight.sent + count == flight.measure.count;
         let end = match ends_burst {
@@ -466,6 +497,11 @@ impl Lanes {
         ledger.spend(Stage::Transfer, wire_time);
         ledger.until(Stage::Propagation, arrived);
     }
+}
+
+/// Bytes of ACK and flow-control packets that take so long.
+fn dllp_bytes(acknowledging: Span, rate: &Rate) -> u64 {
+    (acknowledging.as_ns() * rate.bytes_per_ns()).round() as u64
 }
 
 /// Bits of one of a burst's packets.

@@ -69,6 +69,16 @@ impl Link {
         Link { dma: DmaEngine::of(dma, config), ..self }
     }
 
+    /// The same with packets that faults corrupt.
+    pub fn with_faults(self, faults: &[config::Fault], seed: u64) -> Link {
+        Link { lanes: self.lanes.with_faults(faults, seed), ..self }
+    }
+
+    /// The link is trained anew: see [`Lanes::retrain`].
+    pub fn retrain(&mut self, now: Time, config: &config::Link, outage: Span) {
+        self.lanes.retrain(now, config, outage, &mut self.bursts);
+    }
+
     /// When all bursts that have been given to one direction so far will have left, if nothing else delays them: what the
     /// sender knows of its own queue.
     pub fn drained_at(&self, now: Time, direction: Direction) -> Time {

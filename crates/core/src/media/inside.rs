@@ -3,16 +3,19 @@
 use super::bank::Patience;
 use super::firmware::Firmware;
 use super::flash::Flash;
+use super::trouble::Trouble;
 use super::{Media, ReadTiming, WriteTiming};
-use crate::config::{self, Mapping};
+use crate::config::{self, Fault, Mapping};
 use crate::request::Op;
 use crate::time::Time;
 
 /// Parts in front of the banks; with flash, in place of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Inside {
     firmware: Option<Firmware>,
     flash: Option<Flash>,
+    /// Banks with injected faults.
+    trouble: Option<Trouble>,
 }
 
 impl Media {
@@ -29,9 +32,25 @@ impl Media {
         let flash = is_mapped.then(|| Flash::new(media, buffer, translation, seed));
         let firmware = Firmware::of(controller);
         if firmware.is_some() || flash.is_some() {
-            self.inside = Some(Box::new(Inside { firmware, flash }));
+            self.inside = Some(Box::new(Inside { firmware, flash, trouble: None }));
         }
         self
+    }
+
+    /// The same with banks in which faults happen.
+    pub fn with_faults(mut self, faults: &[Fault], seed: u64) -> Media {
+        let (read, program) = (self.timing.command + self.timing.read, self.timing.command + self.timing.program);
+        let trouble = Trouble::of(faults, self.interleave, read, program, seed);
+        if trouble.is_some() {
+            self.inside.get_or_insert_default().trouble = trouble;
+        }
+        self
+    }
+
+    /// How often faults have happened to banks.
+    pub fn fault_counts(&self) -> Vec<(&'static str, u64)> {
+        let trouble = self.inside.as_ref().and_then(|inside| inside.trouble.as_ref());
+        trouble.map_or(Vec::new(), |trouble| trouble.counts().collect())
     }
 
     /// Whether nothing lies in front of the banks.
@@ -62,28 +81,38 @@ impl Media {
 
     #[inline(never)]
     pub(super) fn read_inside(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
-        self.admitted = self.admit(now, Op::Read);
-        let at = self.admitted;
-        match self.flash_mut() {
+        let at = self.admit(now, Op::Read);
+        self.admitted = self.pass_trouble(at, Op::Read, offset, bytes);
+        let timing = match self.flash_mut() {
             Some(flash) => flash.read(now, at, offset, bytes, first_bytes),
-            None => self.read_corrected(now, offset, bytes, first_bytes),
-        }
+            // What faults cost is time before the bank, as waiting for it is.
+            None => ReadTiming { admitted: at, ..self.read_corrected(now, offset, bytes, first_bytes) },
+        };
+        self.admitted = at;
+        timing
     }
 
     pub(super) fn write_inside(&mut self, now: Time, offset: u64, bytes: u32, patience: Patience) -> WriteTiming {
         if self.inside.is_none() {
             return self.write_pieces(now, offset, bytes, patience);
         }
-        self.admitted = self.admit(now, Op::Write);
-        let at = self.admitted;
-        match self.flash_mut() {
+        let at = self.admit(now, Op::Write);
+        self.admitted = self.pass_trouble(at, Op::Write, offset, bytes);
+        let timing = match self.flash_mut() {
             Some(flash) => flash.write(now, at, offset, bytes),
-            None => self.write_pieces(now, offset, bytes, patience),
-        }
+            None => WriteTiming { admitted: at, ..self.write_pieces(now, offset, bytes, patience) },
+        };
+        self.admitted = at;
+        timing
     }
 
     fn admit(&mut self, now: Time, op: Op) -> Time {
         let firmware = self.inside.as_mut().and_then(|inside| inside.firmware.as_mut());
         firmware.map_or(now, |firmware| firmware.admit(now, op))
+    }
+
+    fn pass_trouble(&mut self, at: Time, op: Op, offset: u64, bytes: u32) -> Time {
+        let trouble = self.inside.as_mut().and_then(|inside| inside.trouble.as_mut());
+        trouble.map_or(at, |trouble| trouble.admit(at, op, offset, bytes))
     }
 }

@@ -32,6 +32,7 @@ mod resolve;
 pub mod start_gap;
 pub mod timing;
 pub mod translation;
+mod trouble;
 pub mod wear;
 
 pub use geometry::Geometry;

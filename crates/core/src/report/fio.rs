@@ -23,10 +23,10 @@ pub(super) fn job(outcome: &Outcome, job: &JobOutcome) -> Value {
     let mut total = job.read.total.clone();
     total.merge(&job.write.total);
     let processor = Processor::of(outcome, job);
-    json!({
+    let mut document = json!({
         "jobname": job.name,
         "groupid": 0,
-        "error": 0,
+        "error": job.first_error.unwrap_or(0),
         "eta": 0,
         "elapsed": outcome.elapsed.as_s().ceil() as u64,
         "job options": options(job),
@@ -50,7 +50,13 @@ pub(super) fn job(outcome: &Outcome, job: &JobOutcome) -> Value {
         "latency_target": 0,
         "latency_percentile": 100.0,
         "latency_window": 0,
-    })
+    });
+    // fio has them where a job goes on after an error (continue_on_error).
+    if job.failed > 0 {
+        document["total_err"] = job.failed.into();
+        document["first_error"] = job.first_error.into();
+    }
+    document
 }
 
 /// What fio was asked for, as texts; at least what every job has.

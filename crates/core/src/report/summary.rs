@@ -43,6 +43,10 @@ pub(super) fn heading(outcome: &Outcome) -> String {
         units::grouped(outcome.ios()),
         units::span(outcome.elapsed),
     );
+    if outcome.failed() > 0 {
+        let _ =
+            writeln!(text, "{} requests have failed, and are counted nowhere else", units::grouped(outcome.failed()));
+    }
     if !outcome.finished {
         text.push_str("The run was stopped before its jobs were done.\n");
     }

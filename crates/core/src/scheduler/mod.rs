@@ -46,6 +46,8 @@ pub enum Event {
     Dma(PacketId),
     /// A controller's own timer.
     Controller { kind: u8, context: u32 },
+    /// Something comes of an injected fault.
+    Fault(u32),
 }
 
 /// A controller's name for one of its timers.

@@ -19,6 +19,7 @@ pub(crate) fn outcome() -> Outcome {
             options: vec![("name", "rand & mix".to_string()), ("rw", "randrw".to_string()), ("bs", "4k".to_string())],
             read: reads(),
             write: writes(),
+            ..JobOutcome::default()
         }],
         upstream: WireUse {
             bytes_per_ns: 4.0,

@@ -135,5 +135,6 @@ fn job_outcome(place: usize, job: &Job, measured: &[(usize, Measured)]) -> JobOu
         options: job.options(),
         read: sum.read.outcome(runtime),
         write: sum.write.outcome(runtime),
+        ..JobOutcome::default()
     }
 }

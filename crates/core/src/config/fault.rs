@@ -1,0 +1,180 @@
+//! Keys of faults that are injected into a run. What is wrong with files is in [`super::faults`].
+
+use crate::config::section::{any, names, section};
+use crate::config::spans::{LONGEST, ZERO, us};
+use crate::time::Span;
+
+section! {
+    /// A fault that is injected into a run: what it meets, and what happens then.
+    pub struct Fault ("faults") {
+        /// What happens: to a request `error`, `delay`, `hang`, `drop-completion` or `torn-write`; to a bank `slow-bank` or `stuck-bank`; to a packet `corrupt-packet`; to an interrupt `lose-interrupt` or `repeat-interrupt`; to the link at an instant `retrain`
+        action => action: FaultAction = FaultAction::Error, any();
+        /// Requests that it meets: `read`, `write` or `any`
+        operation => operation: FaultOperation = FaultOperation::Any, any();
+        /// First byte of the device that it is about
+        offset_bytes => offset_bytes: u64 = 0, any();
+        /// Bytes from there on, or 0 for all that follow
+        size_bytes => size_bytes: u64 = 0, any();
+        /// Thread whose requests it meets, counted from 1, or 0 for any
+        thread => thread: u16 = 0, any();
+        /// The first of those it meets that it happens to, counted from 1
+        first => first: u64 = 1, 1..=1 << 40;
+        /// It happens to every so manyth from there on
+        every => every: u64 = 1, 1..=1 << 40;
+        /// How often it happens, or 0 for no limit
+        times => times: u64 = 0, any();
+        /// Chance with which it then happens
+        probability => probability: f64 = 1.0, 0.0..=1.0;
+        /// Begin of the time in which it happens, or the instant at which it does
+        from_us => from: Span = ZERO, ZERO..=LONGEST;
+        /// End of that time, or 0 for none
+        until_us => until: Span = ZERO, ZERO..=LONGEST;
+        /// For how long a `delay` keeps a request in the device, or after what time a `repeat-interrupt` comes again
+        delay_us => delay: Span = ZERO, ZERO..=LONGEST;
+        /// When the host gives a request up, or looks for completions of which no interrupt has told (nvme_core.io_timeout of Linux: 30 s)
+        timeout_us => timeout: Span = us(30_000_000), ZERO..=LONGEST;
+        /// The bank that is slow or stuck, counted from 0 in the order in which stripes go round
+        bank => bank: u32 = 0, any();
+        /// How many times as long an access takes in a slow bank
+        factor => factor: f64 = 1.0, 1.0..=1e6;
+        /// Packets that are corrupted: those `to-host` or `to-device`
+        direction => direction: FaultDirection = FaultDirection::ToHost, any();
+        /// Lanes after a `retrain`, or 0 for as many as before
+        lanes => lanes: u8 = 0, [0, 1, 2, 4, 8, 12, 16, 32];
+        /// Generation, and so rate, after a `retrain`, or 0 for that before
+        generation => generation: u8 = 0, 0..=6;
+        /// For how long the link is away for a `retrain`
+        outage_us => outage: Span = us(100), ZERO..=LONGEST;
+    }
+}
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FaultAction {
+    Error,
+    Delay,
+    Hang,
+    DropCompletion,
+    TornWrite,
+    SlowBank,
+    StuckBank,
+    CorruptPacket,
+    LoseInterrupt,
+    RepeatInterrupt,
+    Retrain,
+}
+
+names! {
+    FaultAction {
+        "error" => Error,
+        "delay" => Delay,
+        "hang" => Hang,
+        "drop-completion" => DropCompletion,
+        "torn-write" => TornWrite,
+        "slow-bank" => SlowBank,
+        "stuck-bank" => StuckBank,
+        "corrupt-packet" => CorruptPacket,
+        "lose-interrupt" => LoseInterrupt,
+        "repeat-interrupt" => RepeatInterrupt,
+        "retrain" => Retrain,
+    }
+}
+
+/// Requests that a fault meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultOperation {
+    Any,
+    Read,
+    Write,
+}
+
+names! { FaultOperation { "any" => Any, "read" => Read, "write" => Write } }
+
+/// Packets that a fault meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultDirection {
+    ToHost,
+    ToDevice,
+}
+
+names! { FaultDirection { "to-host" => ToHost, "to-device" => ToDevice } }
+
+/// What a fault is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultSubject {
+    Request,
+    Bank,
+    Packet,
+    Interrupt,
+    /// It happens at an instant.
+    Instant,
+}
+
+impl FaultAction {
+    /// All of them, in the order of their description.
+    pub const ALL: [FaultAction; 11] = [
+        FaultAction::Error,
+        FaultAction::Delay,
+        FaultAction::Hang,
+        FaultAction::DropCompletion,
+        FaultAction::TornWrite,
+        FaultAction::SlowBank,
+        FaultAction::StuckBank,
+        FaultAction::CorruptPacket,
+        FaultAction::LoseInterrupt,
+        FaultAction::RepeatInterrupt,
+        FaultAction::Retrain,
+    ];
+
+    /// What it happens to.
+    pub fn subject(self) -> FaultSubject {
+        use FaultAction::*;
+        match self {
+            Error | Delay | Hang | DropCompletion | TornWrite => FaultSubject::Request,
+            SlowBank | StuckBank => FaultSubject::Bank,
+            CorruptPacket => FaultSubject::Packet,
+            LoseInterrupt | RepeatInterrupt => FaultSubject::Interrupt,
+            Retrain => FaultSubject::Instant,
+        }
+    }
+
+    /// Under which name it is counted.
+    pub fn counter(self) -> &'static str {
+        use FaultAction::*;
+        match self {
+            Error => "fault_errors",
+            Delay => "fault_delays",
+            Hang => "fault_hangs",
+            DropCompletion => "fault_dropped_completions",
+            TornWrite => "fault_torn_writes",
+            SlowBank => "fault_slow_accesses",
+            StuckBank => "fault_stuck_accesses",
+            CorruptPacket => "fault_corrupted_packets",
+            LoseInterrupt => "fault_lost_interrupts",
+            RepeatInterrupt => "fault_repeated_interrupts",
+            Retrain => "fault_retrains",
+        }
+    }
+
+    /// Whether a key says something of it.
+    pub fn takes(self, key: &str) -> bool {
+        let subject = self.subject();
+        match key {
+            "operation" | "offset_bytes" | "size_bytes" | "thread" => subject == FaultSubject::Request,
+            "first" | "every" | "times" | "probability" => {
+                matches!(subject, FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt)
+            }
+            "until_us" => subject != FaultSubject::Instant,
+            "outage_us" => subject == FaultSubject::Instant,
+            "bank" => subject == FaultSubject::Bank,
+            "direction" => subject == FaultSubject::Packet,
+            "delay_us" => matches!(self, FaultAction::Delay | FaultAction::RepeatInterrupt),
+            "timeout_us" => {
+                matches!(self, FaultAction::Hang | FaultAction::DropCompletion | FaultAction::LoseInterrupt)
+            }
+            "factor" => self == FaultAction::SlowBank,
+            "lanes" | "generation" => self == FaultAction::Retrain,
+            _ => true,
+        }
+    }
+}
