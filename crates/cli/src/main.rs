@@ -26,6 +26,7 @@ mod reproduce;
 mod run;
 mod serve;
 mod sweep;
+mod torture;
 mod trace;
 
 use std::ffi::OsString;
@@ -59,6 +60,7 @@ enum Command {
     Endurance(endurance::Arguments),
     Reproduce(reproduce::Arguments),
     Ecc(ecc::Arguments),
+    Torture(torture::Arguments),
     Serve(serve::Arguments),
     Bench(Box<bench::Arguments>),
     Crash(Box<crash::Arguments>),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Endurance(arguments) => endurance::command(&arguments),
         Command::Reproduce(arguments) => reproduce::command(&arguments),
         Command::Ecc(arguments) => ecc::command(&arguments),
+        Command::Torture(arguments) => torture::command(&arguments),
         Command::Serve(arguments) => serve::command(&arguments),
         Command::Bench(arguments) => bench::command(*arguments),
         Command::Crash(arguments) => crash::command(&arguments),

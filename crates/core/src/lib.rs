@@ -52,6 +52,7 @@ pub mod report;
 pub mod reproduce;
 pub mod stream;
 pub mod sweep;
+pub mod torture;
 pub mod uncertainty;
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ const FLOORS: &[&[&str]] = &[
     &["closed_form"],
     &["protocol/*/form.rs"],
     &["predict", "reproduce"],
-    &["compare", "stream.rs", "sweep"],
+    &["compare", "stream.rs", "sweep", "torture"],
     &["lib.rs"],
 ];
 

@@ -91,6 +91,10 @@ fn positive(text: &str) -> Result<f64, String> {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
+    if !drive.faults.is_empty() {
+        let found = "faults are injected into simulations alone: a real host would be told that all is well";
+        return Err(Problem::new(&arguments.drive, None, found, "a drive without faults").into());
+    }
     let targets = arguments.targets()?;
     let (server, record) = arguments.server(drive, targets.record)?;
     let stop = Arc::clone(&server.device.stop);

@@ -1,6 +1,8 @@
 //! Keys of faults that are injected into a run. What is wrong with files is in [`super::faults`].
 
-use crate::config::section::{any, names, section};
+use serde_json::Value as Json;
+
+use crate::config::section::{Section, any, names, section};
 use crate::config::spans::{LONGEST, ZERO, us};
 use crate::time::Span;
 
@@ -108,6 +110,16 @@ pub enum FaultSubject {
     Interrupt,
     /// It happens at an instant.
     Instant,
+}
+
+impl Fault {
+    /// The keys that say something of it, with their values where these are not the usual ones, `action` first.
+    pub(crate) fn said(&self) -> Vec<(&'static str, Json)> {
+        let usual = Fault::default().values();
+        let said = self.values().into_iter().zip(usual);
+        let said = said.filter(|((key, value), (_, usual))| *key == "action" || value != usual);
+        said.map(|(said, _)| said).collect()
+    }
 }
 
 impl FaultAction {

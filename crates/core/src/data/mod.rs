@@ -34,6 +34,7 @@ pub struct Data {
     pub verified_reads: u64,
     pub data_errors: u64,
     problems: Vec<String>,
+    first_wrong: Option<u64>,
     /// Requests that are going to fail.
     doubted: BTreeSet<RequestId>,
 }
@@ -48,6 +49,7 @@ impl Data {
             verified_reads: 0,
             data_errors: 0,
             problems: Vec::new(),
+            first_wrong: None,
             doubted: BTreeSet::new(),
         }
     }
@@ -55,6 +57,11 @@ impl Data {
     /// The first wrong reads, described.
     pub fn problems(&self) -> &[String] {
         &self.problems
+    }
+
+    /// Number of the first of them.
+    pub fn first_wrong(&self) -> Option<u64> {
+        self.first_wrong
     }
 
     /// A request is about to be submitted, its buffer chosen: fill a write's, and let a read's be full of [`STALE`].
@@ -104,6 +111,7 @@ impl Data {
 
     fn report(&mut self, request: &Request, problem: &str) {
         self.data_errors += 1;
+        self.first_wrong.get_or_insert(request.number);
         if self.problems.len() < PROBLEMS_MAX {
             let Request { number, io, .. } = request;
             self.problems.push(format!("request {number}, read of {} bytes at {}: {problem}", io.bytes, io.offset));

@@ -34,6 +34,7 @@ pub(super) fn explain(drive: &Drive) -> String {
         let _ = writeln!(text, "starts from the drive {}", drive.sources.bases.join(", from "));
     }
     explain_section(&mut text, drive, &drive.header());
+    explain_faults(&mut text, drive);
     for section in drive.sections() {
         let preset = drive.sources.presets.get(section.path());
         let preset = preset.map_or(String::new(), |name| format!(" (preset {name})"));
@@ -69,6 +70,16 @@ fn replaced(drive: &Drive, section: &str, which: fn(&Replaced) -> bool) -> Optio
     (!keys.is_empty()).then(|| keys.join(", "))
 }
 
+/// Each fault by what is said of it.
+fn explain_faults(text: &mut String, drive: &Drive) {
+    for (place, fault) in drive.faults.iter().enumerate() {
+        let keys = fault.said().into_iter().skip(1).map(|(key, value)| format!("{key} {}", shown(&value, key)));
+        let keys: Vec<String> = keys.collect();
+        let what = if keys.is_empty() { String::from("all that it can meet") } else { keys.join(", ") };
+        let _ = writeln!(text, "      fault {}, {}: {what}", place + 1, fault.action.name());
+    }
+}
+
 fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section) {
     let keys = section.keys().into_iter().zip(section.values());
     let rows: Vec<Row> = keys.map(|(key, (_, value))| row(drive, section.path(), key, &value)).collect();
@@ -101,7 +112,10 @@ fn row(drive: &Drive, path: &str, key: Key, value: &Json) -> Row {
         value: shown(value, key.name) + if is_fitted { " *" } else { "" },
         origin: origin.label(),
         meaning: format!("{}{default}", key.about),
-        items: value.as_array().map_or(Vec::new(), |items| items.iter().map(item).collect()),
+        items: value
+            .as_array()
+            .filter(|_| name != "faults")
+            .map_or(Vec::new(), |items| items.iter().map(item).collect()),
     }
 }
 

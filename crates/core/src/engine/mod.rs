@@ -204,6 +204,11 @@ impl Engine {
         self.shared.data.as_ref().map_or(&[], |data| data.problems())
     }
 
+    /// Number of the first request whose read was one of them.
+    pub fn first_wrong_read(&self) -> Option<u64> {
+        self.shared.data.as_ref().and_then(|data| data.first_wrong())
+    }
+
     /// Add the threads of a job, which start at once.
     pub fn add_job(&mut self, job: &Job, capacity_bytes: u64, seed: u64) {
         let place = self.recorder.add_job(job);

@@ -123,6 +123,11 @@ impl Simulation {
         self.engine.data_problems()
     }
 
+    /// Number of the first request whose read was one of them.
+    pub fn first_wrong_read(&self) -> Option<u64> {
+        self.engine.first_wrong_read()
+    }
+
     /// The drive.
     pub fn drive(&self) -> &Drive {
         &self.drive

@@ -1,0 +1,169 @@
+//! `phaselink torture`: random drives, jobs and faults, until something breaks.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::panic;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use phaselink_core::torture::coverage::Coverage;
+use phaselink_core::torture::trial::Kind;
+use phaselink_core::torture::{Failure as Broken, explain, try_seed};
+
+use crate::ending::{Ending, Failure};
+use crate::{interrupt, output};
+
+const EXAMPLES: &str = include_str!("../help/torture.txt");
+
+/// For how long, if neither seeds nor seconds are given.
+const SECONDS: u64 = 10;
+/// Seeds whose failures are told before the rest is left.
+const FAILURES_MAX: usize = 3;
+
+/// Try random drives under random jobs and random faults, with real bytes, and find what breaks.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// How many seeds [default: one with --seed alone, else as many as there is time for]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: Option<u64>,
+    /// The seed, or the first of them [default: 1]
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+    /// For how long at most [default: 10, unless seeds are given]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seconds: Option<u64>,
+}
+
+thread_local! {
+    /// Where this thread has panicked last.
+    static PANICKED_AT: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let stopped = interrupt::flag();
+    // A panic is a finding, which is told as such.
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map_or(String::new(), |at| format!("{}:{}", at.file(), at.line()));
+        PANICKED_AT.with_borrow_mut(|last| *last = place);
+    }));
+    let hunt = arguments.hunt();
+    hunt.run(&stopped);
+    panic::set_hook(usual);
+    let was_stopped = stopped.load(Ordering::Relaxed);
+    let found = hunt.found.into_inner().unwrap_or_default();
+    output::print(&report(&found, hunt.begun.elapsed()))?;
+    Ok(match found.broken.is_empty() {
+        false => Ending::Off,
+        true if was_stopped => Ending::Interrupted,
+        true => Ending::Fine,
+    })
+}
+
+impl Arguments {
+    fn hunt(&self) -> Hunt {
+        let first = self.seed.unwrap_or(1);
+        let seeds = match (self.seeds, self.seed, self.seconds) {
+            (Some(seeds), ..) => seeds,
+            (None, Some(_), None) => 1,
+            _ => u64::MAX,
+        };
+        let seconds = self.seconds.or_else(|| (seeds == u64::MAX).then_some(SECONDS));
+        let begun = Instant::now();
+        Hunt {
+            next: AtomicU64::new(first),
+            last: first.saturating_add(seeds - 1),
+            begun,
+            until: seconds.map(|seconds| begun + Duration::from_secs(seconds)),
+            found: Mutex::default(),
+        }
+    }
+}
+
+/// Seeds to be tried, by all processors.
+struct Hunt {
+    next: AtomicU64,
+    last: u64,
+    begun: Instant,
+    until: Option<Instant>,
+    found: Mutex<Found>,
+}
+
+/// What has come of it.
+#[derive(Default)]
+struct Found {
+    tried: u64,
+    coverage: Coverage,
+    broken: Vec<(Broken, String)>,
+}
+
+impl Hunt {
+    fn run(&self, stopped: &AtomicBool) {
+        let workers = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            for _ in 0..workers {
+                scope.spawn(|| while !stopped.load(Ordering::Relaxed) && self.one().is_continue() {});
+            }
+        });
+    }
+
+    /// Try the next seed, if there is one and time for it.
+    fn one(&self) -> ControlFlow<()> {
+        let is_late = self.until.is_some_and(|until| Instant::now() >= until);
+        let Some(seed) = Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed <= self.last && !is_late)
+        else {
+            return ControlFlow::Break(());
+        };
+        let tried = try_seed(seed);
+        let broken = tried.as_ref().err().map(|finding| {
+            let broken = explain(seed, finding.clone());
+            let place = PANICKED_AT.with_borrow(String::clone);
+            (broken, place)
+        });
+        let Ok(mut found) = self.found.lock() else { return ControlFlow::Break(()) };
+        found.tried += 1;
+        if let Ok(reached) = &tried {
+            found.coverage.add(reached);
+        }
+        found.broken.extend(broken);
+        if found.broken.len() >= FAILURES_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+fn report(found: &Found, time: Duration) -> String {
+    let mut text = String::new();
+    let mut broken: Vec<&(Broken, String)> = found.broken.iter().collect();
+    broken.sort_by_key(|(broken, _)| broken.seed);
+    for (broken, place) in broken {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{}\n", told(broken, place));
+    }
+    let rate = found.tried as f64 / time.as_secs_f64().max(1e-3);
+    let _ = write!(
+        text,
+        "{} seeds in {:.1} s, {rate:.1} a second: {} requests, {} failures\n\n{}\n{} pairs of a packet and a fault\n",
+        found.tried,
+        time.as_secs_f64(),
+        found.coverage.ios,
+        found.broken.len(),
+        output::with_bold_head(&found.coverage.table()),
+        found.coverage.pairs(),
+    );
+    text
+}
+
+/// A failure: how to see it again, how it looks when it is small, and its packets.
+fn told(broken: &Broken, place: &str) -> String {
+    let Broken { seed, finding, least, found, ladder } = broken;
+    let place = if found.kind == Kind::Panic { format!(" ({place})") } else { String::new() };
+    let ladder = ladder.as_ref().map_or(String::new(), |ladder| format!("\n{ladder}"));
+    format!(
+        "seed {seed}: {finding}\n  again:   phaselink torture --seed {seed}\n  smaller: {least}\n           {found}{place}\n{ladder}"
+    )
+}

@@ -1,0 +1,163 @@
+//! A case: a drive, a job and faults, all of them as a user would write them.
+
+use std::fmt;
+
+use super::draw::{self, one_of, own_or, some_of};
+use crate::drive::Drive;
+use crate::drive_file::{Override, shipped};
+use crate::problem::{Problem, Problems};
+use crate::random::Random;
+use crate::workload::{Job, fio};
+
+/// Requests of all threads of a case together, at most.
+const IOS_MAX: u64 = 500;
+/// Bytes that a case moves at most, and a thread has outstanding.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// A drive, changes to it, a job and faults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    pub seed: u64,
+    pub drive: &'static str,
+    /// Changes, as `--set` takes them.
+    pub set: Vec<String>,
+    /// The job's options, as fio has them.
+    pub job: Vec<(&'static str, String)>,
+    /// The faults, each a table as in a drive file.
+    pub faults: Vec<String>,
+}
+
+impl Case {
+    /// The case of a seed. Changes and faults that do not go with the rest are left out.
+    pub fn random(seed: u64) -> Case {
+        let mut random = Random::stream(seed, "torture");
+        let names: Vec<&str> = shipped::names().collect();
+        let mut case =
+            Case { seed, drive: one_of(&mut random, &names), set: Vec::new(), job: Vec::new(), faults: Vec::new() };
+        let mut set: Vec<&str> = Vec::new();
+        for presets in [draw::LINKS, draw::MEDIA, draw::HOSTS] {
+            set.extend(own_or(&mut random, presets).filter(|_| random.bits().is_multiple_of(2)));
+        }
+        for (most, details) in [(3, draw::LINK_DETAILS), (3, draw::MEDIA_DETAILS), (2, draw::HOST_DETAILS)] {
+            set.extend(some_of(&mut random, most, details));
+        }
+        let own = Drive::shipped(case.drive);
+        let protocol = random.bits() % 3;
+        let details = (0..protocol).filter_map(|_| draw::protocol_detail(&mut random, own.as_ref()?));
+        let set: Vec<String> = set.into_iter().map(String::from).chain(details.collect::<Vec<_>>()).collect();
+        case.take_all(set, |case, set| case.set = set);
+        case.job = job(&mut random, case.drive().as_ref().ok());
+        let faults = random.bits() % 4;
+        let faults = (0..faults).map(|_| draw::fault(&mut random)).collect();
+        case.take_all(faults, |case, faults| case.faults = faults);
+        case
+    }
+
+    /// Take those of a list that make a drive together.
+    fn take_all(&mut self, all: Vec<String>, take: impl Fn(&mut Case, Vec<String>)) {
+        take(self, all.clone());
+        if self.drive().is_ok() {
+            return;
+        }
+        let mut taken = Vec::new();
+        for one in all {
+            taken.push(one);
+            take(self, taken.clone());
+            if self.drive().is_err() {
+                taken.pop();
+            }
+        }
+        take(self, taken);
+    }
+
+    /// The drive.
+    ///
+    /// # Errors
+    /// If the changes or the faults do not go with it.
+    pub fn drive(&self) -> Result<Drive, Problems> {
+        let unknown = || Problems::from(Problem::new(self.drive, None, "there is no such drive", ""));
+        let shipped = shipped::find(self.drive).ok_or_else(unknown)?;
+        let faults = (!self.faults.is_empty()).then(|| self.fault_list());
+        let set = self.set.iter().chain(&faults).map(|text| Override::parse(text));
+        let set = set.collect::<Result<Vec<_>, Problem>>()?;
+        Drive::from_toml(shipped.file, shipped.text, &set)
+    }
+
+    /// The job on its drive.
+    ///
+    /// # Errors
+    /// If the drive cannot run it.
+    pub fn jobs(&self, drive: &Drive) -> Result<Vec<Job>, Problems> {
+        let options: Vec<(&str, &str)> = self.job.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())
+    }
+
+    /// The value of an option of the job, as a number.
+    pub fn number(&self, option: &str) -> u64 {
+        let value = self.job.iter().find(|(name, _)| *name == option).map(|(_, value)| value);
+        value.and_then(|value| value.parse().ok()).unwrap_or(1)
+    }
+
+    /// The same case with another value of an option.
+    pub(super) fn with(&self, option: &str, value: String) -> Case {
+        let mut case = self.clone();
+        case.job.iter_mut().filter(|(name, _)| *name == option).for_each(|(_, old)| *old = value.clone());
+        case
+    }
+
+    /// Requests that the job makes.
+    pub fn ios(&self) -> u64 {
+        self.number("number_ios") * self.number("numjobs")
+    }
+
+    fn fault_list(&self) -> String {
+        format!("faults=[{}]", self.faults.join(", "))
+    }
+}
+
+impl fmt::Display for Case {
+    /// The command that runs it, with data.
+    fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        write!(to, "phaselink run {} --verify --seed {}", self.drive, self.seed)?;
+        self.set.iter().try_for_each(|set| write!(to, " --set '{set}'"))?;
+        if !self.faults.is_empty() {
+            write!(to, " --set '{}'", self.fault_list())?;
+        }
+        self.job.iter().try_for_each(|(name, value)| write!(to, " -O {name}={value}"))
+    }
+}
+
+/// A job that the drive can run: the drawn one, or one that asks for less and less.
+fn job(random: &mut Random, drive: Option<&Drive>) -> Vec<(&'static str, String)> {
+    let rw = one_of(random, &["randrw", "randrw", "randrw", "rw", "randwrite", "randread", "read", "write"]);
+    let mut bytes: u64 = one_of(random, &[512, 512, 4096, 4096, 4096, 8192, 16_384, 65_536, 262_144, 1_048_576]);
+    let mut depth = one_of(random, &[1, 1, 2, 4, 8, 16, 32, 64]);
+    let mut threads = one_of(random, &[1, 1, 1, 2, 3, 8]);
+    let size = one_of(random, &[1u64, 2, 16, 256]);
+    let read_percent = one_of(random, &[10, 30, 50, 50, 70, 90]);
+    let think = one_of(random, &["0", "0", "0", "5us", "100us"]);
+    let ios = 20 + random.bits() % IOS_MAX;
+    loop {
+        let ios = ios.min(BYTES_MAX / bytes).max(10).div_ceil(threads);
+        let number = |number: u64| number.to_string();
+        let mut options = vec![
+            ("rw", String::from(rw)),
+            ("bs", number(bytes)),
+            ("iodepth", number(depth)),
+            ("numjobs", number(threads)),
+            ("number_ios", number(ios)),
+            ("size", number(size * bytes.max(4096))),
+            ("io_size", String::from("1024p")),
+        ];
+        options.extend(rw.ends_with("rw").then(|| ("rwmixread", number(read_percent))));
+        options.extend((think != "0").then(|| ("thinktime", String::from(think))));
+        let case = Case { seed: 0, drive: "", set: Vec::new(), job: options, faults: Vec::new() };
+        let runs = drive.is_none_or(|drive| case.jobs(drive).is_ok());
+        match (runs, bytes, depth, threads) {
+            (true, ..) | (_, 4096, 1, 1) => return case.job,
+            (_, _, 2.., _) => depth /= 2,
+            (_, _, _, 2..) => threads = 1,
+            _ => bytes = 4096,
+        }
+    }
+}

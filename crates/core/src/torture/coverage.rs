@@ -1,0 +1,76 @@
+//! What trials have reached: which packets of which protocol were on the wire in runs in which what happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::trial::Reached;
+use crate::config::FaultAction;
+use crate::drive::Interface;
+use crate::report::Table;
+
+/// Packets of a protocol by name, and in how many runs each was on the wire.
+type Packets = BTreeMap<String, u64>;
+
+/// What has been reached so far.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    /// By protocol, and by what happened: none for a run in which nothing did.
+    reached: BTreeMap<(&'static str, Option<FaultAction>), Packets>,
+    runs: BTreeMap<&'static str, u64>,
+    pub ios: u64,
+}
+
+impl Coverage {
+    /// Count what a run has reached.
+    pub fn add(&mut self, run: &Reached) {
+        if run.interface.is_empty() {
+            return;
+        }
+        *self.runs.entry(run.interface).or_default() += 1;
+        self.ios += run.ios;
+        let happened: Vec<Option<FaultAction>> = match run.faults.is_empty() {
+            true => vec![None],
+            false => run.faults.iter().copied().map(Some).collect(),
+        };
+        for action in happened {
+            let packets = self.reached.entry((run.interface, action)).or_default();
+            for packet in &run.packets {
+                *packets.entry(packet.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    /// Pairs of a protocol's packet and what happened that have been reached.
+    pub fn pairs(&self) -> usize {
+        self.reached.values().map(BTreeMap::len).sum()
+    }
+
+    /// For each protocol how many kinds of packets were on the wire while each fault happened, of all its kinds.
+    pub fn table(&self) -> String {
+        let mut table = Table::new().left("packets reached");
+        for interface in Interface::ALL {
+            table = table.right(interface.name());
+        }
+        table.row(self.row("runs", |name| self.runs.get(name).copied().unwrap_or(0).to_string()));
+        table.row(self.row("kinds of packets", |name| self.kinds(name).len().to_string()));
+        table.group();
+        let actions = std::iter::once(None).chain(FaultAction::ALL.into_iter().map(Some));
+        for action in actions {
+            let title = action.map_or("nothing happens", FaultAction::name);
+            table.row(self.row(title, |name| {
+                self.reached.get(&(name, action)).map_or(String::from("-"), |packets| packets.len().to_string())
+            }));
+        }
+        table.to_string()
+    }
+
+    fn row(&self, title: &str, cell: impl Fn(&'static str) -> String) -> Vec<String> {
+        let cells = Interface::ALL.iter().map(|interface| cell(interface.name()));
+        std::iter::once(String::from(title)).chain(cells).collect()
+    }
+
+    /// All kinds of a protocol's packets that have been on the wire.
+    fn kinds(&self, name: &str) -> BTreeSet<&str> {
+        let own = self.reached.iter().filter(|((interface, _), _)| *interface == name);
+        own.flat_map(|(_, packets)| packets.keys().map(String::as_str)).collect()
+    }
+}

@@ -1,0 +1,175 @@
+//! What cases are drawn from: changes to a drive, jobs and faults.
+
+use serde_json::Value as Json;
+
+use crate::config::FaultAction;
+use crate::config::section::{Key, full_name};
+use crate::drive::{Drive, Interface};
+use crate::random::Random;
+
+/// Changes to a link, a memory and a host, each alone good for any drive of banks.
+pub const LINKS: &[&str] =
+    &["link.preset=gen1-x8", "link.preset=gen3-x4", "link.preset=gen4-x4", "link.preset=gen6-x4"];
+pub const MEDIA: &[&str] = &[
+    "media.preset=dram",
+    "media.preset=pcm-lpddr2-nvm",
+    "media.preset=pcm-moneta",
+    "media.preset=nand-slc",
+    "media.preset=pcm-next-generation",
+    "media.acknowledge=early",
+    "media.stripe_bytes=512",
+];
+pub const HOSTS: &[&str] = &["host.cores=4", "stack.preset=user-space", "host.core_ghz=2", "host.mmio_write_ns=100"];
+
+/// Further changes, which a drive takes or refuses.
+pub(super) const LINK_DETAILS: &[&str] = &[
+    "link.lanes=1",
+    "link.lanes=2",
+    "link.lanes=16",
+    "link.generation=1",
+    "link.generation=5",
+    "link.max_payload_bytes=128",
+    "link.max_payload_bytes=512",
+    "link.max_payload_bytes=4096",
+    "link.max_read_request_bytes=128",
+    "link.max_read_request_bytes=4096",
+    "link.completion_bytes=64",
+    "link.duplex=shared",
+    "link.granularity=packet",
+    "link.hops=2",
+    "link.one_way_ns=5",
+    "link.posted_header_credits=2",
+    "link.posted_header_credits=1",
+    "link.posted_data_credits=32",
+    "link.non_posted_header_credits=1",
+    "link.read_tags=1",
+    "link.read_tags=2",
+    "link.bit_error_rate=1e-6",
+    "link.dllps=false",
+    "link.acknowledge=awaited",
+    "dma.piece_ns=20",
+    "dma.requests=1",
+    "dma.request_bytes=64",
+    "root_complex.late_write_ratio=0.2",
+    "root_complex.placement=remote-dram",
+    "root_complex.preset=sandy-bridge",
+];
+pub(super) const MEDIA_DETAILS: &[&str] = &[
+    "media.capacity_mib=4",
+    "media.capacity_mib=64",
+    "media.channels=1",
+    "media.channels=3",
+    "media.banks_per_channel=1",
+    "media.banks_per_channel=16",
+    "media.stripe_bytes=4096",
+    "media.program_ns=500",
+    "media.program_bytes=64",
+    "media.read_ns=0",
+    "media.wear_levelling=start-gap",
+    "media.gap_write_interval=3",
+    "media.housekeeping_interval_us=50",
+    "media.housekeeping_us=10",
+    "media.data_pattern=random",
+    "media.ecc_decode_ns=400",
+    "controller.read_core_ns=1500",
+    "controller.write_core_ns=900",
+    "controller.cores=2",
+    "translation.cleaning=fifo",
+    "translation.over_provisioning=0.3",
+    "translation.precondition=random",
+    "buffer.capacity_kib=64",
+    "buffer.read_ahead_kib=64",
+];
+pub(super) const HOST_DETAILS: &[&str] = &[
+    "host.wait=spin",
+    "host.wait=sleep",
+    "host.wait=hybrid",
+    "host.cores=1",
+    "host.cores=2",
+    "host.threads_per_core=2",
+    "host.interrupt_cores=1",
+    "host.wake_ns=300",
+    "host.variation=0",
+    "host.variation=0.25",
+    "stack.preset=linux-3.5-read-fio",
+    "stack.preset=linux-6",
+    "stack.preset=spdk",
+    "stack.copy_bytes_per_ns=4",
+];
+/// One of them.
+pub fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
+    of[(random.bits() % of.len() as u64) as usize]
+}
+
+/// One of them in half of the cases.
+pub fn own_or<'a>(random: &mut Random, others: &[&'a str]) -> Option<&'a str> {
+    let other = one_of(random, others);
+    random.bits().is_multiple_of(2).then_some(other)
+}
+
+/// Up to so many of them, few more often than many.
+pub(super) fn some_of<'a>(random: &mut Random, most: u64, of: &[&'a str]) -> Vec<&'a str> {
+    let count = (random.bits() % (most + 1)).min(random.bits() % (most + 1));
+    (0..count).map(|_| one_of(random, of)).collect()
+}
+
+/// A change to a key of the protocol that a drive speaks, or of the one which that builds on.
+pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<String> {
+    let is_protocol = |path: &str| Interface::ALL.iter().any(|interface| interface.name().replace('-', "_") == path);
+    let sections = drive.sections().into_iter().map(|section| (section.path(), section.keys()));
+    let spoken = sections.filter(|(path, _)| is_protocol(path) && drive.has_part_in(path));
+    let keys: Vec<(&str, Key)> = spoken.flat_map(|(path, keys)| keys.into_iter().map(move |key| (path, key))).collect();
+    if keys.is_empty() {
+        return None;
+    }
+    let (path, key) = &keys[(random.bits() % keys.len() as u64) as usize];
+    Some(format!("{}={}", full_name(path, key.name), value(random, key)))
+}
+
+/// A value of a key, which it may not allow.
+fn value(random: &mut Random, key: &Key) -> String {
+    match &key.default {
+        Json::Bool(_) => String::from(one_of(random, &["true", "false"])),
+        Json::Number(usual) => {
+            let factor = one_of(random, &[0.0, 0.125, 0.5, 2.0, 16.0]);
+            let number = usual.as_f64().unwrap_or(0.0) * factor;
+            let least = one_of(random, &[0.0, 1.0, 2.0]);
+            if usual.is_f64() { number.to_string() } else { number.max(least).floor().to_string() }
+        }
+        _ => {
+            let names: Vec<&str> = key.allowed.split(", ").collect();
+            String::from(one_of(random, &names))
+        }
+    }
+}
+
+/// A fault, as it stands in a drive file.
+pub(super) fn fault(random: &mut Random) -> String {
+    let action = one_of(random, &FaultAction::ALL);
+    let mut keys = vec![format!("action = \"{}\"", action.name())];
+    let drawn: [(&str, &[&str]); 14] = [
+        ("operation", &["\"any\"", "\"read\"", "\"write\""]),
+        ("thread", &["0", "0", "0", "1", "2"]),
+        ("first", &["1", "2", "7", "40"]),
+        ("every", &["2", "3", "10", "50"]),
+        ("times", &["1", "2", "0"]),
+        ("probability", &["1", "0.5", "0.05"]),
+        ("from_us", &["0", "0", "10", "100", "500"]),
+        ("until_us", &["1000", "3000"]),
+        ("delay_us", &["0.1", "2", "30", "400"]),
+        ("timeout_us", &["1", "20", "300", "3000"]),
+        ("bank", &["0", "0", "1", "3"]),
+        ("factor", &["1.5", "10", "500"]),
+        ("direction", &["\"to-host\"", "\"to-device\""]),
+        ("outage_us", &["0", "5", "200"]),
+    ];
+    for (key, values) in drawn {
+        if action.takes(key) {
+            keys.push(format!("{key} = {}", one_of(random, values)));
+        }
+    }
+    if action.takes("lanes") {
+        keys.push(one_of(random, &["lanes = 1", "generation = 1", "lanes = 2", "lanes = 1, generation = 2"]).into());
+    }
+    format!("{{ {} }}", keys.join(", "))
+}

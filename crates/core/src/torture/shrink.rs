@@ -1,0 +1,72 @@
+//! From a case that fails to a smaller one that fails in the same way.
+
+use super::case::Case;
+use super::trial::{Finding, Run, trial};
+
+/// Trials that a case is worth.
+const TRIALS_MAX: u32 = 400;
+
+/// The smallest case found that fails as this one does, and how.
+pub fn shrink(case: &Case, finding: &Finding, run: Run) -> (Case, Finding) {
+    let (mut least, mut how) = (case.clone(), finding.clone());
+    let mut trials = 0;
+    'smaller: loop {
+        for candidate in smaller(&least) {
+            trials += 1;
+            if trials > TRIALS_MAX {
+                break 'smaller;
+            }
+            if let Err(found) = trial(&candidate, run)
+                && found.kind == how.kind
+            {
+                (least, how) = (candidate, found);
+                continue 'smaller;
+            }
+        }
+        break;
+    }
+    (least, how)
+}
+
+/// Cases with a little less, those with much less first.
+fn smaller(case: &Case) -> Vec<Case> {
+    let mut cases = Vec::new();
+    if case.faults.len() > 1 {
+        cases.push(Case { faults: Vec::new(), ..case.clone() });
+    }
+    if case.set.len() > 1 {
+        cases.push(Case { set: Vec::new(), ..case.clone() });
+    }
+    for option in ["numjobs", "iodepth"] {
+        let value = case.number(option);
+        let fewer = [1, value / 2, value - 1];
+        cases.extend(
+            fewer.iter().filter(|fewer| **fewer > 0 && **fewer < value).map(|n| case.with(option, n.to_string())),
+        );
+    }
+    let ios = case.number("number_ios");
+    let fewer = [1, ios / 8, ios / 2, ios - ios / 4, ios - 1];
+    cases.extend(fewer.iter().filter(|n| **n > 0 && **n < ios).map(|n| case.with("number_ios", n.to_string())));
+    for place in 0..case.faults.len() {
+        let mut fewer = case.clone();
+        fewer.faults.remove(place);
+        cases.push(fewer);
+    }
+    for place in 0..case.set.len() {
+        let mut fewer = case.clone();
+        fewer.set.remove(place);
+        cases.push(fewer);
+    }
+    let bytes = case.number("bs");
+    cases.extend(
+        [512, 4096, bytes / 2].iter().filter(|n| **n >= 512 && **n < bytes).map(|n| case.with("bs", n.to_string())),
+    );
+    for option in ["thinktime", "rwmixread"] {
+        let mut fewer = case.clone();
+        fewer.job.retain(|(name, _)| *name != option);
+        if fewer != *case {
+            cases.push(fewer);
+        }
+    }
+    cases
+}
