@@ -23,6 +23,8 @@ const EXAMPLES: &str = include_str!("../help/torture.txt");
 const SECONDS: u64 = 10;
 /// Seeds whose failures are told before the rest is left.
 const FAILURES_MAX: usize = 3;
+/// Lines of a ladder that are printed at its begin, and at its end.
+const LADDER_LINES: usize = 30;
 
 /// Try random drives under random jobs and random faults, with real bytes, and find what breaks.
 #[derive(Args, Debug)]
@@ -162,8 +164,25 @@ fn report(found: &Found, time: Duration) -> String {
 fn told(broken: &Broken, place: &str) -> String {
     let Broken { seed, finding, least, found, ladder } = broken;
     let place = if found.kind == Kind::Panic { format!(" ({place})") } else { String::new() };
-    let ladder = ladder.as_ref().map_or(String::new(), |ladder| format!("\n{ladder}"));
+    let ladder = ladder.as_ref().map_or(String::new(), |ladder| format!("\n{}", ends(ladder)));
     format!(
         "seed {seed}: {finding}\n  again:   phaselink torture --seed {seed}\n  smaller: {least}\n           {found}{place}\n{ladder}"
     )
+}
+
+/// The first lines of a ladder and its last, where it is long.
+fn ends(ladder: &str) -> String {
+    let lines: Vec<&str> = ladder.lines().collect();
+    let left_out = lines.len().saturating_sub(2 * LADDER_LINES);
+    let mut text = String::new();
+    for (place, line) in lines.iter().enumerate() {
+        let is_shown = left_out == 0 || place < LADDER_LINES || place >= LADDER_LINES + left_out;
+        // Writing to a string does not fail.
+        let _ = match (is_shown, place == LADDER_LINES) {
+            (true, _) => writeln!(text, "{line}"),
+            (false, true) => writeln!(text, "… {left_out} lines left out …"),
+            (false, false) => Ok(()),
+        };
+    }
+    text
 }

@@ -143,6 +143,12 @@ impl Requests {
         self.table.occupy()
     }
 
+    /// Places that are or have been in use.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> RequestId {
+        self.table.places()
+    }
+
     /// A request is over.
     #[inline]
     pub fn vacate(&mut self, id: RequestId) {

@@ -56,6 +56,12 @@ impl<T> Table<T> {
         self.places[place as usize]
     }
 
+    /// Places that are or have been in use.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> u32 {
+        self.places.len() as u32
+    }
+
     /// How many places are in use.
     pub fn len(&self) -> usize {
         self.places.len() - self.vacant.len()

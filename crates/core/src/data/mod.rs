@@ -35,8 +35,8 @@ pub struct Data {
     pub data_errors: u64,
     problems: Vec<String>,
     first_wrong: Option<u64>,
-    /// Requests that are going to fail.
-    doubted: BTreeSet<RequestId>,
+    /// Numbers of requests that are going to fail.
+    doubted: BTreeSet<u64>,
 }
 
 impl Data {
@@ -81,18 +81,18 @@ impl Data {
     }
 
     /// A request is going to fail: its write may be there or not.
-    pub fn doubt(&mut self, id: RequestId) {
-        self.doubted.insert(id);
+    pub fn doubt(&mut self, number: u64) {
+        self.doubted.insert(number);
     }
 
-    /// A request that has failed is over, and its number will be another's.
-    pub fn end_doubt(&mut self, id: RequestId) {
-        self.doubted.remove(&id);
+    /// A request that has failed is over.
+    pub fn end_doubt(&mut self, number: u64) {
+        self.doubted.remove(&number);
     }
 
     /// The driver has found a request complete: check what a read has found.
     pub fn on_complete(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
-        if self.doubted.contains(&request.parent.unwrap_or(id)) {
+        if self.doubted.contains(&request.number) {
             return match request.io.op {
                 Op::Write => self.checker.on_write_failed(&request.io),
                 Op::Read => self.checker.on_read_failed(id),

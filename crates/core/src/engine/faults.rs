@@ -3,6 +3,9 @@
 //! A run without faults asks at each place only whether there are any. Every request that a rule meets is decided when it
 //! goes down to the driver; what comes of that is an event, or happens on its way back.
 
+#[cfg(test)]
+pub(crate) mod planted;
+
 use std::collections::BTreeMap;
 
 use crate::config::{self, Fault, FaultAction, FaultSubject};
@@ -11,7 +14,7 @@ use crate::engine::Engine;
 use crate::faults::Rule;
 use crate::ledger::Stage;
 use crate::protocol::splitting;
-use crate::request::RequestId;
+use crate::request::{Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::Time;
@@ -22,14 +25,17 @@ pub const EIO: u32 = 5;
 pub const ETIMEDOUT: u32 = 110;
 
 /// The faults of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
-    drive: Drive,
+    /// Those that the description has, each once.
+    actions: Vec<FaultAction>,
+    /// The link as it is trained.
+    link: config::Link,
     requests: Vec<Rule>,
     interrupts: Vec<Rule>,
     instants: Vec<Rule>,
-    /// Requests that a rule has met, until they are over.
-    met: BTreeMap<RequestId, Met>,
+    /// Requests that a rule has met, until they are over, by their numbers: a driver may go on with one in another place.
+    met: BTreeMap<u64, Met>,
     /// What comes of it, by the number of its event.
     due: BTreeMap<u32, Due>,
     next_due: u32,
@@ -42,8 +48,9 @@ struct Met {
     error: Option<u32>,
     /// The host does not hear of its completion.
     is_lost: bool,
-    /// The device is done with it; the host has given it up.
-    is_completed: bool,
+    /// Its place, once the device is done with it.
+    completed: Option<RequestId>,
+    /// The host has given it up.
     is_given_up: bool,
     /// Its last data does not reach the memory.
     is_torn: bool,
@@ -54,8 +61,8 @@ struct Met {
 enum Due {
     /// A request reaches the device late.
     Submit(RequestId),
-    /// The host gives a request up.
-    GiveUp(RequestId),
+    /// The host gives the request of this number up.
+    GiveUp(u64),
     /// The host looks for completions, or is told once more to do so.
     Look { vector: u16 },
     /// The rule of this number happens.
@@ -72,14 +79,14 @@ impl Faults {
     /// The faults of a drive, if it has any.
     pub fn of(drive: &Drive, seed: u64) -> Option<Box<Faults>> {
         let rules = |subject| Rule::about(subject, &drive.faults, seed);
+        let is_there = |action: &FaultAction| drive.faults.iter().any(|fault| fault.action == *action);
         let faults = || Faults {
-            drive: drive.clone(),
+            actions: FaultAction::ALL.into_iter().filter(is_there).collect(),
+            link: drive.link.clone(),
             requests: rules(FaultSubject::Request),
             interrupts: rules(FaultSubject::Interrupt),
             instants: rules(FaultSubject::Instant),
-            met: BTreeMap::new(),
-            due: BTreeMap::new(),
-            next_due: 0,
+            ..Faults::default()
         };
         (!drive.faults.is_empty()).then(|| Box::new(faults()))
     }
@@ -102,7 +109,7 @@ impl Faults {
     /// A request is handed to the device: the first rule that happens decides.
     fn on_submit(&mut self, now: Time, id: RequestId, shared: &mut Shared) -> Down {
         let request = &shared.requests[id];
-        let (io, thread) = (request.io, request.thread);
+        let (io, thread, number) = (request.io, request.thread, request.number);
         let happens = self.requests.iter_mut().position(|rule| rule.meets_request(now, &io, thread));
         let Some(place) = happens else { return Down::Submit };
         let Fault { action, delay, timeout, .. } = self.requests[place].fault;
@@ -118,29 +125,28 @@ impl Faults {
                 met.error = Some(ETIMEDOUT);
                 met.is_lost = true;
                 // A device that hangs is done with it, as far as anybody will ever know.
-                met.is_completed = action == FaultAction::Hang;
-                self.at(now + timeout, Due::GiveUp(id), shared);
+                met.completed = Some(id).filter(|_| action == FaultAction::Hang);
+                self.at(now + timeout, Due::GiveUp(number), shared);
             }
         }
-        self.met.insert(id, met);
+        self.met.insert(number, met);
         if let Some(data) = shared.data.as_mut().filter(|_| met.is_torn) {
-            data.doubt(id);
+            data.doubt(number);
         }
-        if met.is_completed { Down::Keep } else { Down::Submit }
+        if met.completed.is_some() { Down::Keep } else { Down::Submit }
     }
 
     /// The device has completed a request: whether the host hears of it.
-    fn on_completed(&mut self, id: RequestId) -> bool {
-        let Some(met) = self.met.get_mut(&id).filter(|met| met.is_lost) else { return true };
-        met.is_completed = true;
+    fn on_completed(&mut self, id: RequestId, number: u64) -> bool {
+        let Some(met) = self.met.get_mut(&number).filter(|met| met.is_lost) else { return true };
+        met.completed = Some(id);
         met.is_given_up
     }
 
     /// Whether a packet with data of a write is lost before the memory.
     fn tears(&self, packet: &Packet, shared: &Shared) -> bool {
         let Some(id) = packet.request else { return false };
-        let whole = shared.requests[id].parent.unwrap_or(id);
-        self.met.get(&whole).is_some_and(|met| met.is_torn)
+        self.met.get(&shared.requests[id].number).is_some_and(|met| met.is_torn)
     }
 
     /// An interrupt message has arrived: whether the host hears of it.
@@ -153,8 +159,8 @@ impl Faults {
     }
 
     /// A request is over: what its application is told, if it has failed.
-    fn on_done(&mut self, id: RequestId) -> Option<u32> {
-        self.met.remove(&id)?.error
+    fn on_done(&mut self, number: u64) -> Option<u32> {
+        self.met.remove(&number)?.error
     }
 
     fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
@@ -186,8 +192,9 @@ impl Engine {
     #[cold]
     pub(super) fn hears_completion(&mut self, now: Time, id: RequestId) -> bool {
         let Some(faults) = &mut self.faults else { return true };
-        let is_heard = faults.on_completed(id);
-        if is_heard && faults.met.get(&id).is_some_and(|met| met.is_given_up) {
+        let number = self.shared.requests[id].number;
+        let is_heard = faults.on_completed(id, number);
+        if is_heard && faults.met.get(&number).is_some_and(|met| met.is_given_up) {
             self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
         }
         is_heard
@@ -208,17 +215,17 @@ impl Engine {
                 self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
                 splitting::submit(now, id, &mut self.driver, &mut self.link, &mut self.shared);
             }
-            Due::GiveUp(id) => self.give_up(now, id),
+            Due::GiveUp(number) => self.give_up(now, number),
             Due::Look { vector } => self.host.on_message(now, vector, &mut self.shared),
             Due::Instant(place) => self.on_instant(now, place),
         }
     }
 
     /// The host aborts a request whose time is up. One that the device still works on ends when that is over.
-    fn give_up(&mut self, now: Time, id: RequestId) {
-        let Some(met) = self.faults.as_mut().and_then(|faults| faults.met.get_mut(&id)) else { return };
+    fn give_up(&mut self, now: Time, number: u64) {
+        let Some(met) = self.faults.as_mut().and_then(|faults| faults.met.get_mut(&number)) else { return };
         met.is_given_up = true;
-        if met.is_completed {
+        if let Some(id) = met.completed {
             self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
             self.host.on_completed(now, id, &self.driver, &mut self.shared);
         }
@@ -230,7 +237,7 @@ impl Engine {
         let rule = &mut faults.instants[place];
         rule.happens();
         let Fault { lanes, generation, outage, .. } = rule.fault;
-        self.link.retrain(now, retrained(&mut faults.drive.link, lanes, generation), outage);
+        self.link.retrain(now, retrained(&mut faults.link, lanes, generation), outage);
     }
 
     /// How often each fault has happened, by action and in the order of the actions.
@@ -238,9 +245,8 @@ impl Engine {
         let Some(faults) = &self.faults else { return Vec::new() };
         let parts = self.link.fault_counts().into_iter().chain(self.media.fault_counts());
         let counts: Vec<_> = faults.counts().chain(parts).collect();
-        let all = FaultAction::ALL.into_iter().filter(|action| faults.drive.faults.iter().any(|f| f.action == *action));
         let sum = |name| counts.iter().filter(|(counted, _)| *counted == name).map(|(_, count)| count).sum();
-        all.map(|action| (action.counter(), sum(action.counter()))).collect()
+        faults.actions.iter().map(|action| (action.counter(), sum(action.counter()))).collect()
     }
 }
 
@@ -251,8 +257,8 @@ pub(super) fn tears(faults: &Option<Box<Faults>>, packet: &Packet, shared: &Shar
 
 /// What the application of a request that is over is told, if it has failed.
 #[cold]
-pub(super) fn failure(faults: &mut Option<Box<Faults>>, id: RequestId) -> Option<u32> {
-    faults.as_mut()?.on_done(id)
+pub(super) fn failure(faults: &mut Option<Box<Faults>>, request: &Request) -> Option<u32> {
+    faults.as_mut()?.on_done(request.number)
 }
 
 /// The link as it is after it has been trained anew.

@@ -25,7 +25,7 @@
 //! assert!(done.at > Time::ZERO + Span::from_us(6));
 //! ```
 
-mod faults;
+pub(crate) mod faults;
 pub mod power;
 mod recorder;
 pub mod simulation;
@@ -57,6 +57,9 @@ use crate::workload::Job;
 use crate::workload::generator::Generator;
 use faults::Faults;
 use recorder::Recorder;
+
+/// Units of a drive of which all are looked at.
+const UNITS_CHECKED_MAX: u64 = 1 << 16;
 
 /// What comes into the engine from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +212,12 @@ impl Engine {
         self.shared.data.as_ref().and_then(|data| data.first_wrong())
     }
 
+    /// What is wrong with the account that a small flash drive keeps of its units, if anything is.
+    pub fn memory_problem(&self) -> Option<String> {
+        let translation = self.media.flash()?.translation();
+        (translation.shape().units <= UNITS_CHECKED_MAX).then(|| translation.inconsistency())?
+    }
+
     /// Add the threads of a job, which start at once.
     pub fn add_job(&mut self, job: &Job, capacity_bytes: u64, seed: u64) {
         let place = self.recorder.add_job(job);
@@ -328,6 +337,11 @@ impl Engine {
     /// Time of the last event.
     pub fn now(&self) -> Time {
         self.shared.scheduler.now()
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.shared.scheduler.events
     }
 
     /// Requests completed so far.
@@ -451,11 +465,11 @@ impl Engine {
         if trace.is_on() {
             trace.keep_request(done.number, &done.ledger, &self.stack_names);
         }
-        match self.faults.is_some().then(|| faults::failure(&mut self.faults, request)).flatten() {
+        match self.faults.is_some().then(|| faults::failure(&mut self.faults, done)).flatten() {
             Some(error) => {
                 self.recorder.record_failed(now, done, error);
                 if let Some(data) = data {
-                    data.end_doubt(request);
+                    data.end_doubt(done.number);
                 }
             }
             None => self.recorder.record(now, done),

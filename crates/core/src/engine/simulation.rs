@@ -98,6 +98,16 @@ impl Simulation {
         share.map(|share| share.min(1.0))
     }
 
+    /// Requests that are over, those that have failed included.
+    pub fn completed(&self) -> u64 {
+        self.engine.completed()
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.engine.events()
+    }
+
     /// Requests counted so far, without those in a ramp.
     pub fn counted(&self) -> u64 {
         self.engine.counted()
@@ -126,6 +136,16 @@ impl Simulation {
     /// Number of the first request whose read was one of them.
     pub fn first_wrong_read(&self) -> Option<u64> {
         self.engine.first_wrong_read()
+    }
+
+    /// See [`Engine::memory_problem`].
+    pub fn memory_problem(&self) -> Option<String> {
+        self.engine.memory_problem()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn engine_mut(&mut self) -> &mut Engine {
+        &mut self.engine
     }
 
     /// The drive.

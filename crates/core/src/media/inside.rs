@@ -63,7 +63,7 @@ impl Media {
         self.inside.as_ref()?.flash.as_ref()
     }
 
-    pub(super) fn flash_mut(&mut self) -> Option<&mut Flash> {
+    pub(crate) fn flash_mut(&mut self) -> Option<&mut Flash> {
         self.inside.as_mut()?.flash.as_mut()
     }
 

@@ -3,16 +3,22 @@
 use std::fmt;
 
 use super::draw::{self, one_of, own_or, some_of};
+use crate::config::Mapping;
 use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};
 use crate::problem::{Problem, Problems};
 use crate::random::Random;
+use crate::time::Span;
 use crate::workload::{Job, fio};
 
 /// Requests of all threads of a case together, at most.
 const IOS_MAX: u64 = 500;
-/// Bytes that a case moves at most, and a thread has outstanding.
+/// Bytes that a case moves at most.
 const BYTES_MAX: u64 = 16 << 20;
+/// Longest time for which the memory works for one request, and for all of a case: beside it, devices that look for commands
+/// do so millions of times.
+const PROGRAM_MAX: Span = Span::from_us(1500);
+const PROGRAMS_MAX: Span = Span::from_ms(60);
 
 /// A drive, changes to it, a job and faults.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +37,8 @@ impl Case {
     /// The case of a seed. Changes and faults that do not go with the rest are left out.
     pub fn random(seed: u64) -> Case {
         let mut random = Random::stream(seed, "torture");
-        let names: Vec<&str> = shipped::names().collect();
-        let mut case =
-            Case { seed, drive: one_of(&mut random, &names), set: Vec::new(), job: Vec::new(), faults: Vec::new() };
+        let own = draw::drive(&mut random);
+        let mut case = Case { seed, drive: &own.name, set: Vec::new(), job: Vec::new(), faults: Vec::new() };
         let mut set: Vec<&str> = Vec::new();
         for presets in [draw::LINKS, draw::MEDIA, draw::HOSTS] {
             set.extend(own_or(&mut random, presets).filter(|_| random.bits().is_multiple_of(2)));
@@ -41,9 +46,11 @@ impl Case {
         for (most, details) in [(3, draw::LINK_DETAILS), (3, draw::MEDIA_DETAILS), (2, draw::HOST_DETAILS)] {
             set.extend(some_of(&mut random, most, details));
         }
-        let own = Drive::shipped(case.drive);
+        if own.translation.mapping == Mapping::Page && random.bits().is_multiple_of(2) {
+            set.extend(draw::SMALL_FLASH);
+        }
         let protocol = random.bits() % 3;
-        let details = (0..protocol).filter_map(|_| draw::protocol_detail(&mut random, own.as_ref()?));
+        let details = (0..protocol).filter_map(|_| draw::protocol_detail(&mut random, own));
         let set: Vec<String> = set.into_iter().map(String::from).chain(details.collect::<Vec<_>>()).collect();
         case.take_all(set, |case, set| case.set = set);
         case.job = job(&mut random, case.drive().as_ref().ok());
@@ -137,8 +144,13 @@ fn job(random: &mut Random, drive: Option<&Drive>) -> Vec<(&'static str, String)
     let read_percent = one_of(random, &[10, 30, 50, 50, 70, 90]);
     let think = one_of(random, &["0", "0", "0", "5us", "100us"]);
     let ios = 20 + random.bits() % IOS_MAX;
+    let program = |bytes: u64| drive.map_or(Span::ZERO, |drive| program(drive, bytes));
+    while program(bytes) > PROGRAM_MAX && bytes > 4096 {
+        bytes /= 2;
+    }
     loop {
-        let ios = ios.min(BYTES_MAX / bytes).max(10).div_ceil(threads);
+        let programs = PROGRAMS_MAX.as_ps() / program(bytes).as_ps().max(1);
+        let ios = ios.min(BYTES_MAX / bytes).min(programs).max(10).div_ceil(threads);
         let number = |number: u64| number.to_string();
         let mut options = vec![
             ("rw", String::from(rw)),
@@ -160,4 +172,9 @@ fn job(random: &mut Random, drive: Option<&Drive>) -> Vec<(&'static str, String)
             _ => bytes = 4096,
         }
     }
+}
+
+/// How long a write of so many bytes programs a memory, if all of it is one bank.
+fn program(drive: &Drive, bytes: u64) -> Span {
+    drive.media.program * bytes.div_ceil(drive.media.program_bytes.into())
 }

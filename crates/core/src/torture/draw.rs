@@ -1,10 +1,13 @@
 //! What cases are drawn from: changes to a drive, jobs and faults.
 
+use std::sync::OnceLock;
+
 use serde_json::Value as Json;
 
 use crate::config::FaultAction;
 use crate::config::section::{Key, full_name};
 use crate::drive::{Drive, Interface};
+use crate::drive_file::shipped;
 use crate::random::Random;
 
 /// Changes to a link, a memory and a host, each alone good for any drive of banks.
@@ -96,13 +99,32 @@ pub(super) const HOST_DETAILS: &[&str] = &[
     "stack.preset=spdk",
     "stack.copy_bytes_per_ns=4",
 ];
+/// What makes a flash drive so small that a run has to clean.
+pub(super) const SMALL_FLASH: &[&str] = &[
+    "media.capacity_mib=64",
+    "media.channels=2",
+    "media.banks_per_channel=1",
+    "media.block_pages=96",
+    "translation.precondition=random",
+];
+
+/// A shipped drive: in half of the cases any, in the others any of one protocol.
+pub(super) fn drive(random: &mut Random) -> &'static Drive {
+    static DRIVES: OnceLock<Vec<Drive>> = OnceLock::new();
+    let drives = DRIVES.get_or_init(|| shipped::names().filter_map(Drive::shipped).collect());
+    let interface = own_or(random, Interface::ALL);
+    let of_it: Vec<&Drive> =
+        drives.iter().filter(|drive| interface.is_none_or(|interface| drive.interface == interface)).collect();
+    one_of(random, &of_it)
+}
+
 /// One of them.
 pub fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[(random.bits() % of.len() as u64) as usize]
 }
 
 /// One of them in half of the cases.
-pub fn own_or<'a>(random: &mut Random, others: &[&'a str]) -> Option<&'a str> {
+pub fn own_or<T: Copy>(random: &mut Random, others: &[T]) -> Option<T> {
     let other = one_of(random, others);
     random.bits().is_multiple_of(2).then_some(other)
 }
@@ -119,6 +141,10 @@ pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<Stri
     let sections = drive.sections().into_iter().map(|section| (section.path(), section.keys()));
     let spoken = sections.filter(|(path, _)| is_protocol(path) && drive.has_part_in(path));
     let keys: Vec<(&str, Key)> = spoken.flat_map(|(path, keys)| keys.into_iter().map(move |key| (path, key))).collect();
+    // Those of its own, as often as all together.
+    let own = drive.interface.name().replace('-', "_");
+    let is_own = random.bits().is_multiple_of(2);
+    let keys: Vec<_> = keys.into_iter().filter(|(path, _)| !is_own || *path == own).collect();
     if keys.is_empty() {
         return None;
     }
@@ -128,7 +154,10 @@ pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<Stri
 
 /// A value of a key, which it may not allow.
 fn value(random: &mut Random, key: &Key) -> String {
+    // A key that allows these values alone has them listed.
+    let listed: Vec<&str> = key.allowed.split(", ").filter(|value| !value.contains(' ')).collect();
     match &key.default {
+        Json::Number(_) if listed.len() > 1 => String::from(one_of(random, &listed)),
         Json::Bool(_) => String::from(one_of(random, &["true", "false"])),
         Json::Number(usual) => {
             let factor = one_of(random, &[0.0, 0.125, 0.5, 2.0, 16.0]);
@@ -159,7 +188,7 @@ pub(super) fn fault(random: &mut Random) -> String {
         ("delay_us", &["0.1", "2", "30", "400"]),
         ("timeout_us", &["1", "20", "300", "3000"]),
         ("bank", &["0", "0", "1", "3"]),
-        ("factor", &["1.5", "10", "500"]),
+        ("factor", &["1.5", "10", "50"]),
         ("direction", &["\"to-host\"", "\"to-device\""]),
         ("outage_us", &["0", "5", "200"]),
     ];

@@ -9,6 +9,9 @@ pub mod draw;
 pub mod shrink;
 pub mod trial;
 
+#[cfg(test)]
+mod tests;
+
 use case::Case;
 use trial::{Finding, Reached};
 

@@ -167,6 +167,11 @@ impl Flash {
         &self.translation
     }
 
+    #[cfg(test)]
+    pub(crate) fn translation_mut(&mut self) -> &mut Translation {
+        &mut self.translation
+    }
+
     /// What has been counted, by name.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let counts = self.translation.counts();

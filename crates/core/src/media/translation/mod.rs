@@ -16,6 +16,8 @@ pub mod stationary;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use crate::random::Random;
 use cohorts::Cohorts;
 use overlay::Overlay;
@@ -230,6 +232,30 @@ impl Translation {
         self.blocks.iter().filter(|block| block.sealed > 0).map(|block| block.valid).collect()
     }
 
+    /// What is wrong with its own account, if anything is: no two units may be in one place, and blocks have to know how
+    /// many they hold. It looks at all units, and so is for small drives.
+    pub fn inconsistency(&self) -> Option<String> {
+        let mut held = vec![0; self.blocks.len()];
+        let mut places = BTreeSet::new();
+        for unit in 0..self.shape.units as u32 {
+            let place = self.place(unit);
+            if place == Place::NONE {
+                continue;
+            }
+            held[place.block as usize] += 1;
+            // Units of a cohort are spread over their positions, and share the first.
+            if self.cohorts.number(unit).is_none() && !places.insert((place.block, place.position)) {
+                return Some(format!(
+                    "unit {unit} is where another is: position {} of block {}",
+                    place.position, place.block
+                ));
+            }
+        }
+        let wrong =
+            self.blocks.iter().zip(held).position(|(block, held)| held != block.valid || held > block.written)?;
+        Some(format!("block {wrong} does not know how many units it holds"))
+    }
+
     #[inline]
     fn invalidate(&mut self, unit: u32) {
         let place = match self.cohorts.number(unit) {
@@ -431,5 +457,19 @@ impl Shape {
     /// Blocks that a drive needs at least: the user's units, the two that are being written, and one to move to.
     pub fn blocks_min(units: u64, block_units: u32) -> u32 {
         (units.div_ceil(block_units.into()) + 4).min(u32::MAX.into()) as u32
+    }
+}
+
+#[cfg(test)]
+impl Translation {
+    /// Plant a fault: forget where a unit is, once cleaning has moved any. Whether it has been done.
+    pub(crate) fn lose_moved(&mut self) -> bool {
+        let lost = (0..self.shape.units as u32).find(|unit| self.place(*unit) != Place::NONE);
+        let Some(unit) = lost.filter(|_| self.counts.moved > 0) else { return false };
+        match self.cohorts.number(unit) {
+            Some(number) => self.cohorts.leave(number),
+            None => self.overlay.set(unit, Place::NONE),
+        }
+        true
     }
 }

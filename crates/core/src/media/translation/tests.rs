@@ -48,19 +48,21 @@ fn steady(choice: Choice, blocks: u32, block_units: u32, spare: f64) -> Writer {
 
 /// Every unit is somewhere, no two are at one place, and blocks know how many they hold.
 fn assert_consistent(drive: &Translation) {
-    let places: std::collections::BTreeSet<_> = (0..drive.shape.units as u32)
-        .map(|unit| drive.place(unit))
-        .filter(|place| *place != Place::NONE)
-        .map(|place| (place.block, place.position))
-        .collect();
-    let valid: u64 = drive.blocks.iter().map(|block| u64::from(block.valid)).sum();
-    let known = (0..drive.shape.units as u32).filter(|unit| drive.place(*unit) != Place::NONE).count() as u64;
-    assert_eq!(known, valid, "blocks know what they hold");
-    let mut held = vec![0; drive.blocks.len()];
-    places.iter().for_each(|(block, _)| held[*block as usize] += 1);
-    for (block, held) in drive.blocks.iter().zip(held) {
-        assert!(held <= block.valid && block.valid <= block.written);
-    }
+    assert_eq!(drive.inconsistency(), None);
+}
+
+#[test]
+fn a_unit_that_is_forgotten_and_one_in_the_place_of_another_are_found() {
+    let mut writer = Writer::new(Translation::written_in_order(shape(Choice::Emptiest, 20, 32, 0.2), 1));
+    writer.overwrite(2.0);
+    assert_consistent(&writer.drive);
+    let mut forgetful = writer.drive.clone();
+    assert!(forgetful.lose_moved());
+    assert!(forgetful.inconsistency().is_some_and(|what| what.contains("does not know")));
+    let place = writer.drive.place(3);
+    writer.write(4);
+    writer.drive.overlay.set(4, place);
+    assert!(writer.drive.inconsistency().is_some());
 }
 
 #[test]

@@ -133,6 +133,12 @@ impl Driver {
         }
     }
 
+    /// The tag that the next read is marked with.
+    #[cfg(test)]
+    pub(crate) fn tag_planted(&mut self) -> &mut u64 {
+        &mut self.tag
+    }
+
     fn chunks(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.chunk_bytes)
     }
