@@ -99,6 +99,14 @@ fn single_packets_bit_errors_large_packets_and_shadow_doorbells_change_no_byte()
 }
 
 #[test]
+fn lines_that_cross_one_by_one_change_no_byte_however_large_packets_may_be() {
+    let drive = drive("capi", &["link.max_payload_bytes=512", "link.granularity=packet"]);
+    let flags = [("rw", "randrw"), ("bs", "16k"), ("size", "32k"), ("io_size", "1g"), ("iodepth", "16")];
+    let flags: Vec<_> = flags.into_iter().chain([("rwmixread", "70"), ("number_ios", "400")]).collect();
+    run(&drive, &flags).assert_clean(400);
+}
+
+#[test]
 fn packets_out_of_order_make_the_last_tag_lie_and_no_read_wrong() {
     for granularity in ["train", "packet"] {
         let changes = [

@@ -53,11 +53,16 @@ impl Case {
         let details = (0..protocol).filter_map(|_| draw::protocol_detail(&mut random, own));
         let set: Vec<String> = set.into_iter().map(String::from).chain(details.collect::<Vec<_>>()).collect();
         case.take_all(set, |case, set| case.set = set);
-        case.job = job(&mut random, case.drive().as_ref().ok());
+        case.job = job(&mut random, case.drive().as_ref().ok(), case.bytes_max());
         let faults = random.bits() % 4;
         let faults = (0..faults).map(|_| draw::fault(&mut random)).collect();
         case.take_all(faults, |case, faults| case.faults = faults);
         case
+    }
+
+    /// Largest request. Tags of eight bits are met in nearly all that is larger, by one attempt after the other.
+    fn bytes_max(&self) -> u64 {
+        if self.set.iter().any(|set| set.ends_with("_bits=8")) { 16 << 10 } else { 1 << 20 }
     }
 
     /// Take those of a list that make a drive together.
@@ -135,9 +140,10 @@ impl fmt::Display for Case {
 }
 
 /// A job that the drive can run: the drawn one, or one that asks for less and less.
-fn job(random: &mut Random, drive: Option<&Drive>) -> Vec<(&'static str, String)> {
+fn job(random: &mut Random, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'static str, String)> {
     let rw = one_of(random, &["randrw", "randrw", "randrw", "rw", "randwrite", "randread", "read", "write"]);
-    let mut bytes: u64 = one_of(random, &[512, 512, 4096, 4096, 4096, 8192, 16_384, 65_536, 262_144, 1_048_576]);
+    let mut bytes: u64 =
+        one_of(random, &[512, 512, 4096, 4096, 4096, 8192, 16_384, 65_536, 262_144, 1_048_576]).min(bytes_max);
     let mut depth = one_of(random, &[1, 1, 2, 4, 8, 16, 32, 64]);
     let mut threads = one_of(random, &[1, 1, 1, 2, 3, 8]);
     let size = one_of(random, &[1u64, 2, 16, 256]);

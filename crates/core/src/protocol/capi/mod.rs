@@ -84,6 +84,11 @@ impl Protocol for Capi {
     fn no_interrupts(&self) -> Option<&'static str> {
         Some("interface is \"capi\", which has no interrupts")
     }
+
+    /// Lines cross the link one by one, however large its packets may be.
+    fn packet_bytes(&self, _drive: &Drive) -> u32 {
+        spec::LINE_BYTES
+    }
 }
 
 /// Driver and AFU, the AFU told where the host keeps its elements.
