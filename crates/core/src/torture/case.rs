@@ -49,10 +49,10 @@ impl Case {
         if own.translation.mapping == Mapping::Page && random.bits().is_multiple_of(2) {
             set.extend(draw::SMALL_FLASH);
         }
-        let protocol = random.bits() % 3;
+        let protocol = random.bits() % 9;
         let details = (0..protocol).filter_map(|_| draw::protocol_detail(&mut random, own));
         let set: Vec<String> = set.into_iter().map(String::from).chain(details.collect::<Vec<_>>()).collect();
-        case.take_all(set, |case, set| case.set = set);
+        case.take_all(without_doubles(set), |case, set| case.set = set);
         case.job = job(&mut random, case.drive().as_ref().ok(), case.bytes_max());
         let faults = random.bits() % 4;
         let faults = (0..faults).map(|_| draw::fault(&mut random)).collect();
@@ -139,6 +139,13 @@ impl fmt::Display for Case {
     }
 }
 
+/// Of changes to the same key the last.
+fn without_doubles(set: Vec<String>) -> Vec<String> {
+    let key = |text: &String| text.split('=').next().map(String::from);
+    let is_last = |place: usize| set[place + 1..].iter().all(|later| key(later) != key(&set[place]));
+    (0..set.len()).filter(|place| is_last(*place)).map(|place| set[place].clone()).collect()
+}
+
 /// A job that the drive can run: the drawn one, or one that asks for less and less.
 fn job(random: &mut Random, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'static str, String)> {
     let rw = one_of(random, &["randrw", "randrw", "randrw", "rw", "randwrite", "randread", "read", "write"]);
@@ -146,7 +153,7 @@ fn job(random: &mut Random, drive: Option<&Drive>, bytes_max: u64) -> Vec<(&'sta
         one_of(random, &[512, 512, 4096, 4096, 4096, 8192, 16_384, 65_536, 262_144, 1_048_576]).min(bytes_max);
     let mut depth = one_of(random, &[1, 1, 2, 4, 8, 16, 32, 64]);
     let mut threads = one_of(random, &[1, 1, 1, 2, 3, 8]);
-    let size = one_of(random, &[1u64, 2, 16, 256]);
+    let size = one_of(random, &[1u64, 2, 2, 4, 16, 256]);
     let read_percent = one_of(random, &[10, 30, 50, 50, 70, 90]);
     let think = one_of(random, &["0", "0", "0", "5us", "100us"]);
     let ios = 20 + random.bits() % IOS_MAX;

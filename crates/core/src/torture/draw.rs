@@ -101,11 +101,11 @@ pub(super) const HOST_DETAILS: &[&str] = &[
 ];
 /// What makes a flash drive so small that a run has to clean.
 pub(super) const SMALL_FLASH: &[&str] = &[
-    "media.capacity_mib=64",
     "media.channels=2",
     "media.banks_per_channel=1",
     "media.block_pages=96",
     "translation.precondition=random",
+    "media.capacity_mib=256",
 ];
 
 /// A shipped drive: in half of the cases any, in the others any of one protocol.

@@ -58,7 +58,8 @@ fn a_dropped_completion_is_found() {
 #[test]
 fn a_write_that_is_acknowledged_before_its_data_is_found() {
     let (_, finding) = first_seed(Bug::AcknowledgedBeforeData, |case| case.number("rwmixread") > 1);
-    assert_eq!(finding.kind, Kind::WrongByte);
+    // An endpoint that looks at what it holds finds it first.
+    assert!(matches!(finding.kind, Kind::WrongByte | Kind::Panic), "{finding}");
 }
 
 #[test]
@@ -83,7 +84,8 @@ fn a_tag_that_is_not_renewed_is_found() {
 #[test]
 fn a_case_that_fails_gets_small() {
     let bug = Bug::AcknowledgedBeforeData;
-    let (case, finding) = first_seed(bug, |case| case.set.len() > 2 && case.number("rwmixread") > 1);
+    let is_large = |case: &Case| case.set.len() > 2 && case.number("rwmixread") > 1;
+    let (case, finding) = first_seed(bug, |case| is_large(case) && speaks(case, &[Interface::Nvme]));
     let (least, found) = run_with(bug, |run| shrink(&case, &finding, run));
     assert_eq!(found.kind, finding.kind);
     assert!(least.set.is_empty() && least.faults.is_empty(), "{least}");

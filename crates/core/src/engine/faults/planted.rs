@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::Met;
 use crate::engine::Engine;
 use crate::protocol::dispatch::AnyDriver;
+use crate::random::Random;
 use crate::request::{Op, RequestId};
 use crate::time::{Span, Time};
 
@@ -31,13 +32,13 @@ pub(crate) struct Planted {
     records: usize,
     /// A write whose data comes late: its place, from where to where, and when.
     late: VecDeque<(u64, Vec<u8>, Time)>,
-    tag: Option<u64>,
+    random: Option<Random>,
     is_done: bool,
 }
 
 impl Planted {
     pub fn new(bug: Bug) -> Planted {
-        Planted { bug, number: 0, records: 0, late: VecDeque::new(), tag: None, is_done: false }
+        Planted { bug, number: 0, records: 0, late: VecDeque::new(), random: None, is_done: false }
     }
 
     /// Something has happened in the run.
@@ -113,8 +114,10 @@ impl Planted {
 
     fn keep_tag(&mut self, engine: &mut Engine) {
         if let AnyDriver::DcExpress(driver) = &mut engine.driver {
-            let tag = driver.tag_planted();
-            *tag = *self.tag.get_or_insert(*tag);
+            let (tag, random) = driver.tags_planted();
+            // What is drawn next is what there is.
+            *random = self.random.get_or_insert(random.clone()).clone();
+            *tag = random.clone().bits();
         }
     }
 }

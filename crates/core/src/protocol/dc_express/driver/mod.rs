@@ -133,10 +133,10 @@ impl Driver {
         }
     }
 
-    /// The tag that the next read is marked with.
+    /// The tag that the next read is marked with, and where those after it come from.
     #[cfg(test)]
-    pub(crate) fn tag_planted(&mut self) -> &mut u64 {
-        &mut self.tag
+    pub(crate) fn tags_planted(&mut self) -> (&mut u64, &mut Random) {
+        (&mut self.tag, &mut self.random)
     }
 
     fn chunks(&self, bytes: u32) -> u32 {
