@@ -125,6 +125,16 @@ fn requests_that_are_submitted_together_share_a_doorbell_and_a_call() {
 }
 
 #[test]
+fn a_request_of_more_parts_than_a_queue_has_entries_ends() {
+    for entries in [32, 64, 128] {
+        let drive = modern("spdk", &["nvme.max_transfer_kib=4", &format!("nvme.queue_entries={entries}")]);
+        let outcome = run(&drive, "rw=randrw bs=512k iodepth=2 number_ios=20");
+        assert!(outcome.finished, "{entries}");
+        assert_eq!(outcome.ios(), 20, "{entries}");
+    }
+}
+
+#[test]
 fn a_poll_thread_that_sleeps_is_woken_and_one_that_looks_needs_no_call() {
     let idle = |idle: &str| modern("linux-6", &[idle]);
     let job = "ioengine=io_uring sqthread_poll=1 rw=randread bs=512 number_ios=50 thinktime=1000";

@@ -102,6 +102,18 @@ fn a_device_that_is_slower_than_the_time_out_ends_its_request_later() {
 }
 
 #[test]
+fn a_read_that_its_driver_begins_again_in_another_place_meets_its_fault_once() {
+    let often = ["link.posted_header_credits=1", "dc_express.max_latency_us=1"];
+    for fault in ["error", "drop-completion"] {
+        let fault = format!("faults=[{{ action = \"{fault}\", every = 3, operation = \"read\" }}]");
+        let fault = fault.replace("drop-completion\"", "drop-completion\", timeout_us = 20");
+        let outcome = run(&drive("dc-express", &[often[0], often[1], &fault]), "bs=4k number_ios=60 iodepth=4");
+        assert!(counter(&outcome, "late_packets") > 0);
+        assert_eq!((outcome.failed(), outcome.ios()), (20, 40), "{fault}");
+    }
+}
+
+#[test]
 fn lost_interrupts_make_a_host_that_sleeps_wait_for_its_own_look_and_lose_nothing() {
     let lost = r#"{ action = "lose-interrupt", first = 20, times = 3, timeout_us = 5000 }"#;
     let outcome = run(&with("nvme", lost), READS);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::draw::{self, one_of, own_or, some_of};
+use super::draw::{self, one_of, some_of};
 use crate::config::Mapping;
 use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};
@@ -39,10 +39,9 @@ impl Case {
         let mut random = Random::stream(seed, "torture");
         let own = draw::drive(&mut random);
         let mut case = Case { seed, drive: &own.name, set: Vec::new(), job: Vec::new(), faults: Vec::new() };
+        let sections = ["link", "media", "host", "stack", "root_complex"];
+        let presets: Vec<String> = sections.iter().filter_map(|section| draw::preset(&mut random, section)).collect();
         let mut set: Vec<&str> = Vec::new();
-        for presets in [draw::LINKS, draw::MEDIA, draw::HOSTS] {
-            set.extend(own_or(&mut random, presets).filter(|_| random.bits().is_multiple_of(2)));
-        }
         for (most, details) in [(3, draw::LINK_DETAILS), (3, draw::MEDIA_DETAILS), (2, draw::HOST_DETAILS)] {
             set.extend(some_of(&mut random, most, details));
         }
@@ -50,8 +49,9 @@ impl Case {
             set.extend(draw::SMALL_FLASH);
         }
         let protocol = random.bits() % 9;
-        let details = (0..protocol).filter_map(|_| draw::protocol_detail(&mut random, own));
-        let set: Vec<String> = set.into_iter().map(String::from).chain(details.collect::<Vec<_>>()).collect();
+        let details: Vec<String> = (0..protocol).filter_map(|_| draw::protocol_detail(&mut random, own)).collect();
+        let set: Vec<String> = set.into_iter().map(String::from).chain(details).collect();
+        let set = presets.into_iter().chain(set).collect();
         case.take_all(without_doubles(set), |case, set| case.set = set);
         case.job = job(&mut random, case.drive().as_ref().ok(), case.bytes_max());
         let faults = random.bits() % 4;
@@ -62,7 +62,7 @@ impl Case {
 
     /// Largest request. Tags of eight bits are met in nearly all that is larger, by one attempt after the other.
     fn bytes_max(&self) -> u64 {
-        if self.set.iter().any(|set| set.ends_with("_bits=8")) { 16 << 10 } else { 1 << 20 }
+        if self.set.iter().any(|set| set.ends_with("_bits=8")) { 4 << 10 } else { 1 << 20 }
     }
 
     /// Take those of a list that make a drive together.

@@ -7,24 +7,10 @@ use serde_json::Value as Json;
 use crate::config::FaultAction;
 use crate::config::section::{Key, full_name};
 use crate::drive::{Drive, Interface};
-use crate::drive_file::shipped;
+use crate::drive_file::{presets, shipped};
 use crate::random::Random;
 
-/// Changes to a link, a memory and a host, each alone good for any drive of banks.
-pub const LINKS: &[&str] =
-    &["link.preset=gen1-x8", "link.preset=gen3-x4", "link.preset=gen4-x4", "link.preset=gen6-x4"];
-pub const MEDIA: &[&str] = &[
-    "media.preset=dram",
-    "media.preset=pcm-lpddr2-nvm",
-    "media.preset=pcm-moneta",
-    "media.preset=nand-slc",
-    "media.preset=pcm-next-generation",
-    "media.acknowledge=early",
-    "media.stripe_bytes=512",
-];
-pub const HOSTS: &[&str] = &["host.cores=4", "stack.preset=user-space", "host.core_ghz=2", "host.mmio_write_ns=100"];
-
-/// Further changes, which a drive takes or refuses.
+/// Changes that a drive takes or refuses.
 pub(super) const LINK_DETAILS: &[&str] = &[
     "link.lanes=1",
     "link.lanes=2",
@@ -116,6 +102,13 @@ pub(super) fn drive(random: &mut Random) -> &'static Drive {
     let of_it: Vec<&Drive> =
         drives.iter().filter(|drive| interface.is_none_or(|interface| drive.interface == interface)).collect();
     one_of(random, &of_it)
+}
+
+/// A preset of a section that has some, in one case of four.
+pub(super) fn preset(random: &mut Random, section: &str) -> Option<String> {
+    let names: Vec<&str> = presets::rows(section).iter().map(|row| row.key.as_str()).collect();
+    let name = one_of(random, &names);
+    random.bits().is_multiple_of(4).then(|| format!("{section}.preset={name}"))
 }
 
 /// One of them.

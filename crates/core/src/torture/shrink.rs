@@ -1,19 +1,21 @@
 //! From a case that fails to a smaller one that fails in the same way.
 
 use super::case::Case;
-use super::trial::{Finding, Run, trial};
+use super::trial::{Finding, Kind, Run, trial};
 
-/// Trials that a case is worth.
+/// Trials that a case is worth, and one whose trials take long, as they do not end.
 const TRIALS_MAX: u32 = 400;
+const LONG_TRIALS_MAX: u32 = 60;
 
 /// The smallest case found that fails as this one does, and how.
 pub fn shrink(case: &Case, finding: &Finding, run: Run) -> (Case, Finding) {
     let (mut least, mut how) = (case.clone(), finding.clone());
+    let trials_max = if finding.kind == Kind::NeverAnswered { LONG_TRIALS_MAX } else { TRIALS_MAX };
     let mut trials = 0;
     'smaller: loop {
         for candidate in smaller(&least) {
             trials += 1;
-            if trials > TRIALS_MAX {
+            if trials > trials_max {
                 break 'smaller;
             }
             if let Err(found) = trial(&candidate, run)

@@ -7,6 +7,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::problem::Problems;
 use phaselink_core::random::Random;
+use phaselink_core::torture::draw::{one_of, own_or};
 use phaselink_core::workload::{Job, fio};
 
 use super::parts::{self, Part};
@@ -151,13 +152,3 @@ const MEDIA: &[&str] = &[
     "media.stripe_bytes=512",
 ];
 const HOSTS: &[&str] = &["host.cores=4", "stack.preset=user-space", "host.core_ghz=2", "host.mmio_write_ns=100"];
-
-/// As it is in half of the cases.
-fn own_or(random: &mut Random, others: &[&'static str]) -> Option<&'static str> {
-    let other = one_of(random, others);
-    random.bits().is_multiple_of(2).then_some(other)
-}
-
-fn one_of<T: Copy>(random: &mut Random, of: &[T]) -> T {
-    of[(random.bits() % of.len() as u64) as usize]
-}

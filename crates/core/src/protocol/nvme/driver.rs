@@ -143,6 +143,11 @@ impl Driver {
         let later = queue.looked_at && self.shadow.is_none();
         queue.collected += if later { reaped as u32 } else { 0 };
         match self.shadow {
+            // Those that follow need room for their completions, and the thread collects none before the last of them.
+            None if later && freed > 0 && self.completion_doorbells => {
+                queue.collected = 0;
+                self.ring(completion_doorbell(u32::from(number) + 1), head, link, shared);
+            }
             None if later => {}
             Some(shadow) => shared.memory.write(shadow.head(u32::from(number) + 1), &head.to_le_bytes()),
             None if reaped > 0 && self.completion_doorbells => {
