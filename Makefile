@@ -1,6 +1,7 @@
 # One entry point for everything; `make` lists it.
 
 .PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity suites reproduce depends depends-check pss-hour flash ecc crash docs clean
+.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity torture reproduce depends depends-check pss-hour flash ecc docs clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -18,6 +19,7 @@ help:
 	@echo 'make fuzz         every reader of bytes under libFuzzer, for a minute each'
 	@echo 'make sanity       what must hold for any drive and job, on thousands of them; some minutes'
 	@echo 'make suites       nvme-cli, smartctl, blkdiscard and fio in a guest that runs from a served drive; some minutes'
+	@echo 'make torture      ten thousand random drives, jobs and faults with real bytes; some minutes'
 	@echo 'make reproduce    published results beside simulated ones'
 	@echo 'make depends      which constants in doubt move each result, measured anew; some minutes'
 	@echo 'make depends-check whether that is up to date'
@@ -98,6 +100,9 @@ sanity:
 suites:
 	cargo build --release
 	crates/cli/tests/guest/suites.sh target/release/phaselink
+torture:
+	cargo run --release -- torture --seeds 10000
+	cargo test --release -p phaselink-core --lib torture -- --include-ignored
 
 reproduce:
 	cargo run --release -- reproduce
