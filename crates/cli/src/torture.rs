@@ -144,7 +144,7 @@ fn report(found: &Found, time: Duration) -> String {
     broken.sort_by_key(|(broken, _)| broken.seed);
     for (broken, place) in broken {
         // Writing to a string does not fail.
-        let _ = write!(text, "{}\n", told(broken, place));
+        let _ = writeln!(text, "{}", told(broken, place));
     }
     let rate = found.tried as f64 / time.as_secs_f64().max(1e-3);
     let _ = write!(

@@ -1,6 +1,6 @@
 //! Rules of injected faults: whether one happens to what it meets, and how often it has.
 
-use crate::config::{Fault, FaultOperation, FaultSubject};
+use crate::config::{Fault, FaultAction, FaultOperation, FaultSubject};
 use crate::random::Random;
 use crate::request::{Io, Op};
 use crate::time::Time;
@@ -74,6 +74,7 @@ impl Rule {
 impl Fault {
     fn is_about(&self, io: &Io, thread: u16) -> bool {
         let is_operation = match self.operation {
+            _ if self.action == FaultAction::TornWrite => io.op == Op::Write,
             FaultOperation::Any => true,
             FaultOperation::Read => io.op == Op::Read,
             FaultOperation::Write => io.op == Op::Write,
@@ -119,6 +120,7 @@ mod tests {
         let meets = |fault: Fault| !happens(fault, 1).is_empty();
         assert!(meets(Fault { operation: FaultOperation::Read, thread: 3, ..Fault::default() }));
         assert!(!meets(Fault { operation: FaultOperation::Write, ..Fault::default() }));
+        assert!(!meets(Fault { action: FaultAction::TornWrite, ..Fault::default() }), "a read is not torn");
         assert!(!meets(Fault { thread: 2, ..Fault::default() }));
         assert!(meets(Fault { offset_bytes: 8191, size_bytes: 1, ..Fault::default() }));
         assert!(!meets(Fault { offset_bytes: 8192, ..Fault::default() }));

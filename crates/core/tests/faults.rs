@@ -139,7 +139,7 @@ fn interrupts_that_come_again_find_nothing_and_change_nothing_else() {
 fn torn_writes_fail_and_leave_the_old_bytes_or_the_new() {
     let job = "rw=randrw bs=16k size=256k io_size=1g number_ios=600 iodepth=8";
     for name in shipped::names().filter(|name| !name.starts_with("nvm-model")) {
-        let torn = with(name, r#"{ action = "torn-write", operation = "write", every = 5 }"#);
+        let torn = with(name, r#"{ action = "torn-write", every = 5 }"#);
         let outcome = verified(&torn, job);
         assert!(outcome.failed() > 40, "{name}: {}", outcome.failed());
         assert_eq!(outcome.failed(), counter(&outcome, "fault_torn_writes"), "{name}");

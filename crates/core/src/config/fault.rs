@@ -172,7 +172,8 @@ impl FaultAction {
     pub fn takes(self, key: &str) -> bool {
         let subject = self.subject();
         match key {
-            "operation" | "offset_bytes" | "size_bytes" | "thread" => subject == FaultSubject::Request,
+            "operation" => subject == FaultSubject::Request && self != FaultAction::TornWrite,
+            "offset_bytes" | "size_bytes" | "thread" => subject == FaultSubject::Request,
             "first" | "every" | "times" | "probability" => {
                 matches!(subject, FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt)
             }

@@ -171,6 +171,7 @@ impl Faults {
 impl Engine {
     /// Hand a request to the device, unless a fault keeps it.
     #[cold]
+    #[inline(never)]
     pub(super) fn submit_faulty(&mut self, now: Time, id: RequestId) {
         let Some(faults) = &mut self.faults else { return };
         if let Down::Submit = faults.on_submit(now, id, &mut self.shared) {
@@ -180,6 +181,7 @@ impl Engine {
 
     /// The same for several requests that go together.
     #[cold]
+    #[inline(never)]
     pub(super) fn submit_faulty_together(&mut self, now: Time, requests: &[RequestId]) {
         let Some(faults) = &mut self.faults else { return };
         let shared = &mut self.shared;
@@ -190,6 +192,7 @@ impl Engine {
 
     /// Whether the host hears of a request that the device has completed.
     #[cold]
+    #[inline(never)]
     pub(super) fn hears_completion(&mut self, now: Time, id: RequestId) -> bool {
         let Some(faults) = &mut self.faults else { return true };
         let number = self.shared.requests[id].number;
@@ -202,12 +205,14 @@ impl Engine {
 
     /// Whether it hears of an interrupt.
     #[cold]
+    #[inline(never)]
     pub(super) fn hears_interrupt(&mut self, now: Time, vector: u16) -> bool {
         self.faults.as_mut().is_none_or(|faults| faults.on_message(now, vector, &mut self.shared))
     }
 
     /// Something comes of a fault.
     #[cold]
+    #[inline(never)]
     pub(super) fn on_fault(&mut self, now: Time, number: u32) {
         let Some(due) = self.faults.as_mut().and_then(|faults| faults.due.remove(&number)) else { return };
         match due {
@@ -251,12 +256,15 @@ impl Engine {
 }
 
 /// Whether data of a write gets lost before the memory.
+#[cold]
+#[inline(never)]
 pub(super) fn tears(faults: &Option<Box<Faults>>, packet: &Packet, shared: &Shared) -> bool {
     faults.as_ref().is_some_and(|faults| faults.tears(packet, shared))
 }
 
 /// What the application of a request that is over is told, if it has failed.
 #[cold]
+#[inline(never)]
 pub(super) fn failure(faults: &mut Option<Box<Faults>>, request: &Request) -> Option<u32> {
     faults.as_mut()?.on_done(request.number)
 }

@@ -118,6 +118,7 @@ impl Link {
     }
 
     /// Send a burst that is in the table already.
+    #[inline(always)] // Most devices have no engine, and a look is all that it takes.
     pub fn send_on(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
         let Link { bursts, lanes, dma } = self;
         if let Some(dma) = dma

@@ -39,30 +39,23 @@ impl Case {
         let mut random = Random::stream(seed, "torture");
         let own = draw::drive(&mut random);
         let mut case = Case { seed, drive: &own.name, set: Vec::new(), job: Vec::new(), faults: Vec::new() };
-        let sections = ["link", "media", "host", "stack", "root_complex"];
-        let presets: Vec<String> = sections.iter().filter_map(|section| draw::preset(&mut random, section)).collect();
-        let mut set: Vec<&str> = Vec::new();
-        for (most, details) in [(3, draw::LINK_DETAILS), (3, draw::MEDIA_DETAILS), (2, draw::HOST_DETAILS)] {
-            set.extend(some_of(&mut random, most, details));
-        }
-        if own.translation.mapping == Mapping::Page && random.bits().is_multiple_of(2) {
-            set.extend(draw::SMALL_FLASH);
-        }
-        let protocol = random.bits() % 9;
-        let details: Vec<String> = (0..protocol).filter_map(|_| draw::protocol_detail(&mut random, own)).collect();
-        let set: Vec<String> = set.into_iter().map(String::from).chain(details).collect();
-        let set = presets.into_iter().chain(set).collect();
+        let set = changes(&mut random, own);
         case.take_all(without_doubles(set), |case, set| case.set = set);
-        case.job = job(&mut random, case.drive().as_ref().ok(), case.bytes_max());
+        if case.has_narrow_tags() {
+            case.set.retain(|set| !set.contains(".queue_pairs="));
+        }
+        let bytes_max = if case.has_narrow_tags() { 4 << 10 } else { 1 << 20 };
+        case.job = job(&mut random, case.drive().as_ref().ok(), bytes_max);
         let faults = random.bits() % 4;
         let faults = (0..faults).map(|_| draw::fault(&mut random)).collect();
         case.take_all(faults, |case, faults| case.faults = faults);
         case
     }
 
-    /// Largest request. Tags of eight bits are met in nearly all that is larger, by one attempt after the other.
-    fn bytes_max(&self) -> u64 {
-        if self.set.iter().any(|set| set.ends_with("_bits=8")) { 4 << 10 } else { 1 << 20 }
+    /// Whether tags have eight bits: nearly all that is large meets them, by one attempt after the other, each of which waits
+    /// for its time-out while the device looks into all its queues.
+    fn has_narrow_tags(&self) -> bool {
+        self.set.iter().any(|set| set.ends_with("_bits=8"))
     }
 
     /// Take those of a list that make a drive together.
@@ -137,6 +130,22 @@ impl fmt::Display for Case {
         }
         self.job.iter().try_for_each(|(name, value)| write!(to, " -O {name}={value}"))
     }
+}
+
+/// Changes to a drive, some of which it may refuse.
+fn changes(random: &mut Random, own: &Drive) -> Vec<String> {
+    let sections = ["link", "media", "host", "stack", "root_complex"];
+    let presets: Vec<String> = sections.iter().filter_map(|section| draw::preset(random, section)).collect();
+    let mut set: Vec<&str> = Vec::new();
+    for (most, details) in [(3, draw::LINK_DETAILS), (3, draw::MEDIA_DETAILS), (2, draw::HOST_DETAILS)] {
+        set.extend(some_of(random, most, details));
+    }
+    if own.translation.mapping == Mapping::Page && random.bits().is_multiple_of(2) {
+        set.extend(draw::SMALL_FLASH);
+    }
+    let protocol = random.bits() % 9;
+    let details: Vec<String> = (0..protocol).filter_map(|_| draw::protocol_detail(random, own)).collect();
+    presets.into_iter().chain(set.into_iter().map(String::from)).chain(details).collect()
 }
 
 /// Of changes to the same key the last.

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use super::Met;
 use crate::engine::Engine;
 use crate::protocol::dispatch::AnyDriver;
 use crate::random::Random;
@@ -55,8 +54,7 @@ impl Planted {
     /// Request 7 is met by what no rule says.
     fn drop_completion(&mut self, engine: &mut Engine) {
         if engine.shared.requests.issued >= 7 && !std::mem::replace(&mut self.is_done, true) {
-            let met = Met { is_lost: true, ..Met::default() };
-            engine.faults.get_or_insert_default().met.insert(7, met);
+            engine.faults.get_or_insert_default().met.entry(7).or_default().is_lost = true;
         }
     }
 
@@ -74,8 +72,7 @@ impl Planted {
                     let mut bytes = vec![0; request.io.bytes as usize];
                     engine.shared.memory.read(request.buffer, &mut bytes);
                     self.late.push_back((request.io.offset, bytes, now + Span::from_us(20)));
-                    let met = Met { is_torn: true, ..Met::default() };
-                    engine.faults.get_or_insert_default().met.insert(issued, met);
+                    engine.faults.get_or_insert_default().met.entry(issued).or_default().is_torn = true;
                 }
             }
         }
