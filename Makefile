@@ -1,7 +1,6 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity suites reproduce depends depends-check pss-hour flash ecc crash docs clean
-.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity torture reproduce depends depends-check pss-hour flash ecc docs clean
+.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity torture suites reproduce depends depends-check pss-hour flash ecc crash docs clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
