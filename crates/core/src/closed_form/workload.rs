@@ -1,10 +1,9 @@
 //! What a job asks for, as closed forms see it: kinds of requests with their shares, and how many at a time.
 
-use std::collections::BTreeMap;
-
 use crate::request::Op;
 use crate::time::Span;
-use crate::workload::{BlockShare, Job, Pattern, RateProcess, TraceIo};
+use crate::workload::trace::Summary;
+use crate::workload::{BlockShare, Job, Pattern, RateProcess};
 
 /// Requests that are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,7 +48,7 @@ impl Workload {
     /// What `job` asks of a drive of this capacity.
     pub fn new(job: &Job, capacity_bytes: u64) -> Workload {
         let classes = match &job.trace {
-            Some(ios) => replayed(ios),
+            Some(trace) => replayed(trace.summary()),
             None => generated(job),
         };
         Workload {
@@ -58,7 +57,9 @@ impl Workload {
             sequential: job.pattern == Pattern::Sequential,
             threads: job.threads,
             outstanding: u64::from(job.threads) * u64::from(job.iodepth),
-            arrivals: match job.trace.is_some() || has_rate(job) && job.rate_process == RateProcess::Poisson {
+            arrivals: match job.trace.is_some() && !job.replay_no_stall
+                || has_rate(job) && job.rate_process == RateProcess::Poisson
+            {
                 true => Arrivals::Random,
                 false => Arrivals::Regular,
             },
@@ -108,18 +109,14 @@ fn generated(job: &Job) -> Vec<Class> {
     classes
 }
 
-fn replayed(ios: &[TraceIo]) -> Vec<Class> {
-    let mut counts = BTreeMap::new();
-    for TraceIo { io, .. } in ios {
-        *counts.entry((io.op == Op::Write, io.bytes)).or_insert(0_u64) += 1;
-    }
-    let class = |((writes, bytes), count)| Class {
+fn replayed(summary: &Summary) -> Vec<Class> {
+    let class = |(&(writes, bytes), &count): (&(bool, u32), &u64)| Class {
         op: if writes { Op::Write } else { Op::Read },
         bytes,
-        share: count as f64 / ios.len() as f64,
+        share: count as f64 / summary.count as f64,
         aligned: false,
     };
-    counts.into_iter().map(class).collect()
+    summary.sizes.iter().map(class).collect()
 }
 
 fn has_rate(job: &Job) -> bool {
@@ -135,9 +132,10 @@ fn written_bytes(job: &Job, classes: &[Class]) -> Option<u64> {
 
 /// What rates, thinking times and traces leave of a job's demand.
 fn offered_iops(job: &Job) -> Option<f64> {
-    if let Some(ios) = &job.trace {
-        let span = ios.last().map_or(0.0, |last| last.at.as_ns());
-        return (span > 0.0).then(|| f64::from(job.threads) * ios.len() as f64 / span * 1e9);
+    if let Some(trace) = &job.trace {
+        let span = trace.summary().ends_at.as_ns() * 100.0 / f64::from(job.replay_percent);
+        let has_times = span > 0.0 && !job.replay_no_stall;
+        return has_times.then(|| f64::from(job.threads) * trace.count() as f64 / span * 1e9);
     }
     let read = job.rate_iops_read.filter(|_| job.read_percent > 0.0);
     let write = job.rate_iops_write.filter(|_| job.read_percent < 100.0);

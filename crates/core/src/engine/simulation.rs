@@ -9,6 +9,7 @@ use crate::ledger::trace::Trace;
 use crate::ledger::{Latency, Outcome};
 use crate::problem::Problems;
 use crate::time::Span;
+use crate::workload::trace::Requests;
 use crate::workload::{Job, JobFile, JobPlace, Limits, problems_together};
 
 /// A run that is ready to go, or under way.
@@ -72,7 +73,9 @@ impl Simulation {
             engine.add_job(job, drive.limits().capacity_bytes, seed);
         }
         // Too many to count is as good as unknown.
-        let ios = jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(job.ios?.checked_mul(job.threads.into())?));
+        let of_thread = |job: &Job| job.ios.or_else(|| job.trace.as_ref().map(Requests::count));
+        let ios =
+            jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(of_thread(job)?.checked_mul(job.threads.into())?));
         let runtime = jobs.iter().map(|job| job.runtime).max().flatten();
         Simulation { drive: drive.clone(), engine, seed, ios, runtime }
     }

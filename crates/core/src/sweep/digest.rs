@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::drive::Drive;
 use crate::request::Op;
+use crate::workload::trace::Requests;
 use crate::workload::{Batch, BlockShare, Distribution, Job, Pattern, RateProcess, Way};
 
 /// Parameters of FNV-1a with 128 bits, as published by its authors (Fowler, Noll and Vo).
@@ -104,6 +105,8 @@ impl Digest {
             way,
             batch,
             trace,
+            replay_percent,
+            replay_no_stall,
         } = job;
         self.text(name);
         self.number(u64::from(*pattern == Pattern::Random));
@@ -131,8 +134,12 @@ impl Digest {
         if *batch != Batch::default() {
             self.batch(*batch);
         }
-        self.optional(trace.as_ref().map(|requests| requests.len() as u64));
-        for request in trace.iter().flat_map(|requests| requests.iter()) {
+        if (*replay_percent, *replay_no_stall) != (100, false) {
+            self.number(u64::from(*replay_percent));
+            self.number(u64::from(*replay_no_stall));
+        }
+        self.optional(trace.as_ref().map(Requests::count));
+        for request in trace.iter().flat_map(Requests::iter) {
             self.number(request.at.as_ps());
             self.number(u64::from(request.io.op == Op::Write));
             self.number(request.io.offset);

@@ -6,6 +6,7 @@ use std::path::{MAIN_SEPARATOR, Path};
 use super::Plan;
 use crate::drive_file::{ReadFile, no_files, shipped};
 use crate::problem::Problems;
+use crate::workload::trace::Wanted;
 use crate::workload::{JobFile, Trace, fio};
 
 /// The files that a plan names, read.
@@ -14,7 +15,7 @@ pub struct Files {
     /// By the name in the plan: the path to tell in messages, and the text.
     pub drives: BTreeMap<String, (String, String)>,
     pub job: Option<JobFile>,
-    pub traces: BTreeMap<String, Trace>,
+    pub traces: BTreeMap<Wanted, Trace>,
     /// How files are had from which drives start, or sections of them.
     pub others: ReadFile,
 }
@@ -37,7 +38,7 @@ impl Files {
         folder: &Path,
         at_hand: BTreeMap<String, (String, String)>,
         text: ReadFile,
-        trace: impl Fn(&str) -> Result<Trace, Problems>,
+        trace: impl Fn(&Wanted) -> Result<Trace, Problems>,
     ) -> Result<Files, Problems> {
         let path = |name: &str| folder.join(name).display().to_string();
         let mut files = Files { drives: at_hand, others: text, ..Files::default() };
@@ -57,22 +58,22 @@ impl Files {
                 Err(problem) => problems.0.push(wanted.problem(&problem.found, &problem.allowed)),
             }
         }
-        let mut traces: BTreeSet<(String, String)> =
-            plan.wanted_traces().into_iter().map(|name| (path(&name), name)).collect();
+        let mut traces: BTreeSet<(String, Wanted)> =
+            plan.wanted_traces().into_iter().map(|wanted| (path(&wanted.path), wanted)).collect();
         if let Some(wanted) = plan.wanted_job() {
             let path = path(wanted.name);
             match text(&path).map_err(Problems::from).and_then(|text| fio::parse(&path, &text)) {
                 Ok(job) => {
                     // A job file names its traces as fio does, from the working directory.
-                    traces.extend(job.wanted_traces().map(|name| (String::from(name), String::from(name))));
+                    traces.extend(job.wanted_traces().map(|wanted| (wanted.path.clone(), wanted)));
                     files.job = Some(job);
                 }
                 Err(found) => problems.0.extend(found.0),
             }
         }
-        for (path, name) in traces {
-            match trace(&path) {
-                Ok(trace) => drop(files.traces.insert(name, trace)),
+        for (path, wanted) in traces {
+            match trace(&Wanted { path, selection: wanted.selection.clone() }) {
+                Ok(trace) => drop(files.traces.insert(wanted, trace)),
                 Err(found) => problems.0.extend(found.0),
             }
         }

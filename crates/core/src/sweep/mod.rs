@@ -30,6 +30,7 @@ pub use resolve::{Resolver, Sweep};
 use crate::config::document::Place;
 use crate::drive_file::shipped;
 use crate::problem::{Problem, Problems};
+use crate::workload::trace;
 use axis::{Axis, POINTS_MAX, Target};
 use plan::{JobText, Text, Word};
 
@@ -97,13 +98,32 @@ impl Plan {
     }
 
     /// The traces that the plan itself names (`read_iolog`); those of a job file are the job file's to tell.
-    pub fn wanted_traces(&self) -> Vec<String> {
+    pub fn wanted_traces(&self) -> Vec<trace::Wanted> {
+        let or_none = |texts: Vec<String>| match texts.is_empty() {
+            true => vec![None],
+            false => texts.into_iter().map(Some).collect(),
+        };
+        let (devices, formats) = (or_none(self.job_texts("trace_device")), or_none(self.job_texts("trace_format")));
+        let mut wanted = Vec::new();
+        for path in self.job_texts("read_iolog") {
+            for (device, format) in devices.iter().flat_map(|device| formats.iter().map(move |format| (device, format)))
+            {
+                let format = format.as_deref().and_then(trace::Format::named);
+                let selection = trace::Selection { device: device.clone(), format };
+                wanted.push(trace::Wanted { path: path.clone(), selection });
+            }
+        }
+        wanted
+    }
+
+    /// All values that the plan gives an option of the job.
+    fn job_texts(&self, option: &'static str) -> Vec<String> {
         let given = match &self.text.job {
             JobText::Options(_, given) => given.as_slice(),
             JobText::File(_) => &[],
         };
-        let fixed = given.iter().filter(|given| given.name == "read_iolog").map(|given| given.text.clone());
-        let swept = self.swept().filter(|swept| swept.target() == Target::Job("read_iolog"));
+        let fixed = given.iter().filter(|given| given.name == option).map(|given| given.text.clone());
+        let swept = self.swept().filter(|swept| swept.target() == Target::Job(option));
         fixed.chain(swept.flat_map(|swept| (0..swept.values.len()).map(|place| swept.text(place)))).collect()
     }
 

@@ -1,7 +1,7 @@
 //! A section as written, before the drive it runs on is known.
 
 use super::check::{JobPlace, Limits};
-use super::trace::Trace;
+use super::trace::{Selection, Trace, Wanted};
 use super::values::Amount;
 use super::{Batch, BlockShare, Distribution, Job, Pattern, RateProcess, Way};
 use crate::problem::Problem;
@@ -24,6 +24,8 @@ pub(super) struct Draft {
     pub size: Option<Amount>,
     pub io_size: Option<Amount>,
     pub read_iolog: Option<String>,
+    /// Which part of the trace is replayed, and what it is, where that is said.
+    pub selection: Selection,
     /// The I/O engine if it is one that waits for each request.
     pub synchronous_engine: Option<String>,
     pub filename: Option<String>,
@@ -61,6 +63,8 @@ impl Job {
             way: Way::default(),
             batch: Batch::default(),
             trace: None,
+            replay_percent: 100,
+            replay_no_stall: false,
         }
     }
 }
@@ -80,6 +84,7 @@ impl Draft {
             size: None,
             io_size: None,
             read_iolog: None,
+            selection: Selection::default(),
             synchronous_engine: None,
             filename: None,
         }
@@ -92,7 +97,7 @@ impl Draft {
         Some(self.place.problem("iodepth", found, "iodepth=1, or an engine such as io_uring or libaio"))
     }
 
-    pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<String, Trace>) -> Result<Job, Problem> {
+    pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<Wanted, Trace>) -> Result<Job, Problem> {
         let mut job = self.job.clone();
         job.read_percent = match (self.reads, self.writes) {
             (true, true) => self.mix_read_percent as f64,
@@ -104,19 +109,25 @@ impl Draft {
             // fio documentation, `thinktime_blocks`: "this setting effectively caps the queue depth".
             job.iodepth = job.iodepth.min(job.thinktime_blocks.max(1));
         }
-        if let Some(name) = &self.read_iolog {
-            let trace = traces.get(name).ok_or_else(|| {
+        if let Some(wanted) = self.wanted_trace() {
+            let trace = traces.get(&wanted).ok_or_else(|| {
                 self.place.problem(
                     "read_iolog",
-                    format!("the trace `{name}` was not given"),
+                    format!("the trace `{}` was not given", wanted.path),
                     "a trace that can be read",
                 )
             })?;
-            job.trace = Some(trace.ios.clone());
+            job.trace = Some(trace.requests.clone());
             // A replay has the length of its trace, unless it is told to do less.
             job.io_bytes = job.io_bytes.filter(|_| self.io_size.is_some());
         }
         Ok(job)
+    }
+
+    /// The trace that is replayed.
+    pub fn wanted_trace(&self) -> Option<Wanted> {
+        let path = self.read_iolog.clone()?;
+        Some(Wanted { path, selection: self.selection.clone() })
     }
 
     fn blocks(&self, direction: usize) -> Vec<BlockShare> {

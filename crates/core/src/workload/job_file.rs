@@ -10,7 +10,7 @@ use super::Job;
 use super::check::{Limits, problems_together};
 use super::draft::Draft;
 use super::options;
-use super::trace::Trace;
+use super::trace::{Trace, Wanted};
 use crate::problem::Problems;
 
 /// The jobs of one file, or of one command line, as written.
@@ -26,8 +26,8 @@ impl JobFile {
     }
 
     /// The traces that the jobs replay (`read_iolog`), as named there; the caller reads them.
-    pub fn wanted_traces(&self) -> impl Iterator<Item = &str> {
-        self.drafts.iter().filter_map(|draft| draft.read_iolog.as_deref())
+    pub fn wanted_traces(&self) -> impl Iterator<Item = Wanted> {
+        self.drafts.iter().filter_map(Draft::wanted_trace)
     }
 
     /// The same jobs with other values for some options, which stand in lines of `file`.
@@ -47,7 +47,7 @@ impl JobFile {
 
     /// The jobs on a drive with these limits, checked one by one and together. `traces` holds what
     /// [`wanted_traces`](JobFile::wanted_traces) asks for.
-    pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<String, Trace>) -> Result<Vec<Job>, Problems> {
+    pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<Wanted, Trace>) -> Result<Vec<Job>, Problems> {
         let mut problems = Vec::new();
         let mut jobs = Vec::new();
         for draft in &self.drafts {

@@ -28,11 +28,10 @@ pub use check::{JobPlace, Limits, WaysIn, problems_together};
 pub use defaults::{has_end, with_defaults};
 pub use generator::Generator;
 pub use job_file::JobFile;
-pub use trace::Trace;
+pub use trace::{Trace, TraceIo};
 pub use written::Written;
 
-use crate::request::Io;
-use crate::time::{Span, Time};
+use crate::time::Span;
 
 /// A number of bytes with a suffix, as job files have it: `4k` is 4096.
 pub fn bytes(text: &str) -> Option<u64> {
@@ -70,13 +69,6 @@ pub enum RateProcess {
 pub struct BlockShare {
     pub bytes: u32,
     pub percent: f64,
-}
-
-/// One request of a trace with its arrival, counted from the start of the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceIo {
-    pub at: Time,
-    pub io: Io,
 }
 
 /// A fio job section, resolved.
@@ -117,14 +109,19 @@ pub struct Job {
     pub way: Way,
     pub batch: Batch,
     /// Replay these requests at their own times instead of generating any (fio `read_iolog`).
-    pub trace: Option<std::sync::Arc<[TraceIo]>>,
+    pub trace: Option<trace::Requests>,
+    /// Rate of a replay in per cent of the recorded one (fio `replay_time_scale`).
+    pub replay_percent: u32,
+    /// Replay as fast as requests come back, whatever the recorded times (fio `replay_no_stall`).
+    pub replay_no_stall: bool,
 }
 
 impl Job {
     /// The sizes of its requests, in bytes, each at least once.
     pub fn sizes(&self) -> Vec<u32> {
         if let Some(trace) = &self.trace {
-            return trace.iter().map(|entry| entry.io.bytes).collect();
+            let summary = trace.summary();
+            return summary.sizes.keys().map(|(_, bytes)| *bytes).chain([summary.largest_bytes]).collect();
         }
         let reads = self.read_blocks.iter().filter(|_| self.read_percent > 0.0);
         let writes = self.write_blocks.iter().filter(|_| self.read_percent < 100.0);

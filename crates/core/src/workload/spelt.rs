@@ -67,12 +67,15 @@ impl Job {
             (read, write) if read == write => read.map(|rate| rate.to_string()),
             (read, write) => Some([read, write].map(|rate| rate.map_or(String::new(), |it| it.to_string())).join(",")),
         };
+        let scale = (self.replay_percent != 100).then(|| ("replay_time_scale", self.replay_percent.to_string()));
         let poisson = rate.is_some() && self.rate_process == RateProcess::Poisson;
         [
             thinks.then(|| ("thinktime", time(self.thinktime))),
             (thinks && self.thinktime_blocks > 1).then(|| ("thinktime_blocks", self.thinktime_blocks.to_string())),
             rate.map(|rate| ("rate_iops", rate)),
             poisson.then(|| ("rate_process", String::from("poisson"))),
+            scale,
+            self.replay_no_stall.then(|| ("replay_no_stall", String::from("1"))),
         ]
         .into_iter()
         .flatten()

@@ -1,15 +1,16 @@
 //! Jobs with the traces that they replay, before a drive is known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Job, JobFile, Limits, Trace};
+use super::trace::{Trace, Wanted};
+use super::{Job, JobFile, Limits};
 use crate::problem::{Problems, all};
 
 /// Jobs as they are written, with the traces that they replay.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The jobs of one file each, with traces by their paths.
-    parts: Vec<(JobFile, BTreeMap<String, Trace>)>,
+    /// The jobs of one file each, with the traces that they name.
+    parts: Vec<(JobFile, BTreeMap<Wanted, Trace>)>,
 }
 
 impl Written {
@@ -19,10 +20,12 @@ impl Written {
     /// Everything that is wrong with the traces.
     pub fn new(
         files: impl IntoIterator<Item = JobFile>,
-        trace: impl Fn(&str) -> Result<Trace, Problems>,
+        trace: impl Fn(&Wanted) -> Result<Trace, Problems>,
     ) -> Result<Written, Problems> {
         let with_traces = |file: JobFile| {
-            let read = file.wanted_traces().map(|path| Ok((String::from(path), trace(path)?)));
+            // Jobs that replay the same trace share one reading of it.
+            let wanted: BTreeSet<Wanted> = file.wanted_traces().collect();
+            let read = wanted.into_iter().map(|wanted| trace(&wanted).map(|trace| (wanted, trace)));
             let traces = all(read)?.into_iter().collect();
             Ok((file, traces))
         };
@@ -42,8 +45,8 @@ impl Written {
         self.parts.iter().flat_map(|(file, _)| file.names())
     }
 
-    /// The traces by their paths, those of each file in the order of their paths.
-    pub fn traces(&self) -> impl Iterator<Item = (&str, &Trace)> {
-        self.parts.iter().flat_map(|(_, traces)| traces.iter().map(|(path, trace)| (path.as_str(), trace)))
+    /// The traces by their names, those of each file in the order of their paths.
+    pub fn traces(&self) -> impl Iterator<Item = (&Wanted, &Trace)> {
+        self.parts.iter().flat_map(|(_, traces)| traces.iter())
     }
 }

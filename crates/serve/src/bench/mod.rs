@@ -97,7 +97,7 @@ impl Load<'_> {
 /// The longest transfer of a job, in bytes.
 pub fn longest_bytes(job: &Job) -> u32 {
     let blocks = job.read_blocks.iter().chain(&job.write_blocks).map(|share| share.bytes);
-    let replayed = job.trace.iter().flat_map(|ios| ios.iter()).map(|entry| entry.io.bytes);
+    let replayed = job.trace.iter().map(|trace| trace.summary().largest_bytes);
     blocks.chain(replayed).max().unwrap_or(0)
 }
 

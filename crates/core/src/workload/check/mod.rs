@@ -3,10 +3,10 @@
 //! [`Generator`](super::generator::Generator) and the engine trust a job for which [`Job::problems`]
 //! and, for all jobs of a run, [`problems_together`] are empty.
 
-use super::{BlockShare, Distribution, Job, Pattern};
+use super::{BlockShare, Distribution, Job, Pattern, TraceIo};
 use crate::problem::Problem;
-use crate::request::Op;
-use crate::time::Span;
+use crate::request::{Io, Op};
+use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 
 mod ways;
@@ -17,6 +17,11 @@ pub const THREADS_MAX: u64 = 65536;
 
 /// Most parts of requests under way in one run. Each takes 470 bytes (measured), so that these take half a gibibyte.
 const PARTS_MAX: u64 = 1 << 20;
+
+/// Most threads that read one trace from its files side by side.
+const STREAMS_MAX: u32 = 16;
+
+const PS_PER_DAY: u128 = 86_400_000_000_000_000;
 
 /// What a drive and its queues can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +85,7 @@ type Finding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<Finding>;
 
 /// Every check of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 23] = [
+const CHECKS: [Check; 25] = [
     threads,
     iodepth,
     mix,
@@ -99,6 +104,8 @@ const CHECKS: [Check; 23] = [
     amounts,
     trace_empty,
     trace_beyond,
+    trace_threads,
+    replay,
     ways::engine,
     ways::switches,
     ways::poller,
@@ -129,28 +136,39 @@ impl Job {
 }
 
 fn granularity(job: &Job, limits: &Limits) -> Option<Finding> {
+    let block_bytes = u64::from(limits.block_bytes);
     let sizes = job.read_blocks.iter().chain(&job.write_blocks).map(|share| u64::from(share.bytes));
-    let trace = job.trace.iter().flat_map(|ios| ios.iter());
-    let replayed = trace.flat_map(|entry| [entry.io.offset, u64::from(entry.io.bytes)]);
-    let mut amounts = sizes.filter(|_| job.trace.is_none()).chain(replayed).chain([job.offset]);
-    let odd = amounts.find(|amount| amount % u64::from(limits.block_bytes) != 0)?;
+    let odd = match &job.trace {
+        None => sizes.chain([job.offset]).find(|amount| amount % block_bytes != 0),
+        Some(trace) if trace.summary().granule_bytes % block_bytes == 0 => {
+            Some(job.offset).filter(|offset| offset % block_bytes != 0)
+        }
+        Some(trace) => odd_amount(trace.iter(), block_bytes),
+    }?;
     let found = format!("{odd} bytes are no whole number of blocks");
-    Some(("bs", found, format!("multiples of the drive's block of {} bytes", limits.block_bytes)))
+    Some(("bs", found, format!("multiples of the drive's block of {block_bytes} bytes")))
 }
 
 /// In a mix, reads that are no whole number of the writes' blocks would move the writes off their blocks.
 fn write_granularity(job: &Job, limits: &Limits) -> Option<Finding> {
-    let block_bytes = limits.write_block_bytes;
-    if limits.block_bytes >= block_bytes {
+    let block_bytes = u64::from(limits.write_block_bytes);
+    if u64::from(limits.block_bytes) >= block_bytes {
         return None;
     }
     let shares = job.read_blocks.iter().chain(&job.write_blocks).map(|share| u64::from(share.bytes));
-    let generated = shares.chain([job.offset]).filter(|_| job.trace.is_none() && job.read_percent < 100.0);
-    let writes = job.trace.iter().flat_map(|ios| ios.iter()).filter(|entry| entry.io.op == Op::Write);
-    let replayed = writes.flat_map(|entry| [entry.io.offset, u64::from(entry.io.bytes)]);
-    let odd = generated.chain(replayed).find(|amount| amount % u64::from(block_bytes) != 0)?;
+    let odd = match &job.trace {
+        None => shares.chain([job.offset]).filter(|_| job.read_percent < 100.0).find(|it| it % block_bytes != 0),
+        Some(trace) if trace.summary().write_granule_bytes % block_bytes == 0 => None,
+        Some(trace) => odd_amount(trace.iter().filter(|entry| entry.io.op == Op::Write), block_bytes),
+    }?;
     let found = format!("it writes, and {odd} bytes are no whole number of blocks");
     Some(("bs", found, format!("multiples of {block_bytes} bytes in jobs that write")))
+}
+
+/// The first offset or size in a trace that is no whole number of blocks.
+fn odd_amount(mut requests: impl Iterator<Item = TraceIo>, block_bytes: u64) -> Option<u64> {
+    requests
+        .find_map(|entry| [entry.io.offset, entry.io.bytes.into()].into_iter().find(|amount| amount % block_bytes != 0))
 }
 
 /// What keeps these jobs from running side by side: too many threads, more under way than memory should hold, or a queue
@@ -324,26 +342,52 @@ fn amounts(job: &Job, _: &Limits) -> Option<Finding> {
 }
 
 fn trace_empty(job: &Job, _: &Limits) -> Option<Finding> {
-    let empty = job.trace.as_ref()?.is_empty();
+    let empty = job.trace.as_ref()?.count() == 0;
     when(empty, "read_iolog", String::from("the trace holds no request"), "a trace with reads or writes")
 }
 
 /// A trace is refused rather than clipped or wrapped: either would change which requests hit each other.
 fn trace_beyond(job: &Job, limits: &Limits) -> Option<Finding> {
-    let capacity = limits.capacity_bytes;
-    let end = |io: &super::Io| io.offset.saturating_add(u64::from(io.bytes));
-    let mut beyond = job.trace.as_ref()?.iter().filter(|entry| end(&entry.io) > capacity);
+    let (capacity, trace) = (limits.capacity_bytes, job.trace.as_ref()?);
+    let needed = trace.summary().end_bytes;
+    if needed <= capacity {
+        return None;
+    }
+    let end = |io: &Io| io.offset.saturating_add(u64::from(io.bytes));
+    let mut beyond = trace.iter().filter(|entry| end(&entry.io) > capacity);
     let first = beyond.next()?;
     let found = format!(
         "{} of {} requests of the trace reach beyond the drive, the first with {} bytes at byte {}",
-        beyond.clone().count() + 1,
-        job.trace.as_ref()?.len(),
+        beyond.count() + 1,
+        trace.count(),
         first.io.bytes,
         first.io.offset
     );
-    let needed = job.trace.as_ref()?.iter().map(|entry| end(&entry.io)).max()?;
     let allowed = format!("offsets below its capacity of {capacity} bytes; the trace needs {needed}");
     Some(("read_iolog", found, allowed))
+}
+
+/// Each thread that replays a trace from its files has them open, and takes memory to unpack and sort them.
+fn trace_threads(job: &Job, _: &Limits) -> Option<Finding> {
+    let is_streamed = job.trace.as_ref()?.are_streamed();
+    let found = format!("{} threads replay a trace that is too long for memory", job.threads);
+    when(is_streamed && job.threads > STREAMS_MAX, "numjobs", found, format!("numjobs of at most {STREAMS_MAX}"))
+}
+
+fn replay(job: &Job, _: &Limits) -> Option<Finding> {
+    let percent = job.replay_percent;
+    let Some(trace) = &job.trace else {
+        let given = if percent != 100 { Some("replay_time_scale") } else { None };
+        let given = given.or(job.replay_no_stall.then_some("replay_no_stall"))?;
+        return Some((given, format!("{given} without a trace"), String::from("read_iolog")));
+    };
+    if job.replay_no_stall && percent != 100 {
+        let found = format!("replay_time_scale={percent} with replay_no_stall, which takes no notice of times");
+        return Some(("replay_time_scale", found, String::from("one of the two")));
+    }
+    let end = u128::from(trace.summary().ends_at.as_ps()) * 100 / u128::from(percent.max(1));
+    let found = format!("at {percent} % of its rate the trace takes {} days", end / PS_PER_DAY);
+    when(end >= Time::NEVER.as_ps().into(), "replay_time_scale", found, "less than 106 days")
 }
 
 #[cfg(test)]

@@ -121,11 +121,34 @@ fn traces_beyond_the_capacity_are_found_with_what_they_need() {
     let entry = |offset| TraceIo { at: Time::ZERO, io: Io { op: Op::Read, offset, bytes: 512 } };
     let trace = [entry(0), entry((1 << 20) - 512), entry((1 << 20) - 511), entry(1 << 21)];
     assert_found(
-        |job| job.trace = Some(trace.into()),
+        |job| job.trace = Some(trace.into_iter().collect()),
         &["2 of 4 requests", "512 bytes at byte 1048065", "capacity of 1048576 bytes", "needs 2097664"],
     );
-    assert_found(|job| job.trace = Some([].into()), &["no request"]);
-    assert_found(|job| (job.trace, job.time_based) = (Some([entry(0)].into()), true), &["time_based with read_iolog"]);
+    assert_found(|job| job.trace = Some([].into_iter().collect()), &["no request"]);
+    assert_found(
+        |job| (job.trace, job.time_based) = (Some([entry(0)].into_iter().collect()), true),
+        &["time_based with read_iolog"],
+    );
+}
+
+#[test]
+fn replays_at_a_rate_that_nothing_can_have_are_found() {
+    let replay = |job: &mut Job, at, percent, no_stall| {
+        let io = Io { op: Op::Read, offset: 0, bytes: 512 };
+        job.trace = Some([TraceIo { at: Time::ZERO, io }, TraceIo { at, io }].into_iter().collect());
+        (job.replay_percent, job.replay_no_stall) = (percent, no_stall);
+    };
+    let day = Time::ZERO + Span::from_s(86_400);
+    let mut long = right();
+    replay(&mut long, day, 1, false);
+    assert_eq!(long.problems(&JobPlace::default(), &LIMITS), [], "100 days are less than a run can take");
+    assert_found(
+        |job| replay(job, day + Span::from_s(86_400), 1, false),
+        &["at 1 % of its rate the trace takes 200 days"],
+    );
+    assert_found(|job| replay(job, day, 200, true), &["replay_time_scale=200 with replay_no_stall"]);
+    assert_found(|job| job.replay_percent = 200, &["replay_time_scale without a trace", "read_iolog"]);
+    assert_found(|job| job.replay_no_stall = true, &["replay_no_stall without a trace"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Job files are read as fio reads them, and their mistakes reported with their lines.
 
-use super::super::trace::{self, Trace};
+use super::super::trace::{self, Trace, Wanted};
 use super::*;
 use crate::time::Span;
 use crate::workload::{Job, Limits, Pattern, Way};
@@ -147,13 +147,13 @@ fn a_file_without_jobs_is_refused() {
 #[test]
 fn replays_ask_for_their_traces_and_take_them() {
     let file = parse("f", "[a]\n[b]\nread_iolog=b.log\n[c]\nread_iolog=c.log\nio_size=1k\n").expect("right");
-    assert_eq!(file.wanted_traces().collect::<Vec<_>>(), ["b.log", "c.log"]);
+    assert_eq!(file.wanted_traces().collect::<Vec<_>>(), ["b.log", "c.log"].map(Wanted::whole));
     assert_eq!(file.names().collect::<Vec<_>>(), ["a", "b", "c"]);
     let trace: Trace =
         trace::parse("b.log", "fio version 3 iolog\n5 d read 4096 512\n9 d write 0 512\n").expect("right");
-    let traces: BTreeMap<String, Trace> = ["b.log", "c.log"].map(|name| (name.into(), trace.clone())).into();
+    let traces: BTreeMap<Wanted, Trace> = ["b.log", "c.log"].map(|name| (Wanted::whole(name), trace.clone())).into();
     let jobs = file.resolve(&LIMITS, &traces).expect("fits");
-    assert_eq!(jobs[1].trace, Some(trace.ios.clone()));
+    assert_eq!(jobs[1].trace, Some(trace.requests.clone()));
     assert_eq!((jobs[1].io_bytes, jobs[2].io_bytes), (None, Some(1024)), "a replay has the length of its trace");
     let missing = file.resolve(&LIMITS, &BTreeMap::new()).expect_err("no traces").to_string();
     assert!(missing.starts_with("f:3: the trace `b.log` was not given"), "{missing}");

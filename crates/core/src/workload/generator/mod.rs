@@ -4,16 +4,16 @@
 //! times that follow from job, thread and seed alone: every thread has a random stream of its own, so
 //! that neither another job nor the drive's speed changes what it asks for. (With a rate on one
 //! direction only, or on both, speed decides which direction is late, and so their interleaving.)
-//! No call allocates.
+//! No call allocates, unless a trace is read from its files.
 
 use super::addresses::Addresses;
 use super::pace::Pace;
-use super::{BlockShare, Distribution, Job, Pattern, TraceIo};
+use super::trace::{self, TraceIo};
+use super::{BlockShare, Distribution, Job, Pattern};
 use crate::request::{Io, Next, Op};
 use crate::time::{Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::sync::Arc;
 
 /// Generates the requests of one thread, one at a time.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl Generator {
     /// Panics if [`Job::problems`] finds that the job cannot run on such a drive.
     pub fn new(job: &Job, thread: u32, capacity_bytes: u64, seed: u64) -> Generator {
         let source = match &job.trace {
-            Some(ios) => Source::Replay(Replay::new(ios)),
+            Some(requests) => Source::Replay(Replay::new(job, requests)),
             None => Source::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
         };
         Generator { source, pause: Pause::new(job), budget: Budget::new(job) }
@@ -206,25 +206,33 @@ fn stream_seed(seed: u64, name: &str, thread: u32) -> u64 {
     thread.to_le_bytes().iter().fold(name.as_bytes().iter().fold(start, hash), hash)
 }
 
-/// Requests of a trace at their own times. A trace in which all arrive at time zero has no times (a
-/// fio iolog of version 2 without waits); it is replayed as fast as slots become free.
+/// Requests of a trace at their own times, or at a multiple of their rate. They are replayed as fast as slots become free
+/// if the job says so, or if the trace has no times: all arrive at zero in a fio iolog of version 2 without waits.
 #[derive(Clone, Debug)]
 struct Replay {
-    ios: Arc<[TraceIo]>,
-    position: usize,
+    requests: trace::Iter,
     has_times: bool,
+    /// Rate in per cent of the recorded one.
+    percent: u32,
 }
 
 impl Replay {
-    fn new(ios: &Arc<[TraceIo]>) -> Replay {
-        let has_times = ios.last().is_some_and(|last| last.at > Time::ZERO);
-        Replay { ios: ios.clone(), position: 0, has_times }
+    fn new(job: &Job, requests: &trace::Requests) -> Replay {
+        let has_times = requests.summary().ends_at > Time::ZERO && !job.replay_no_stall;
+        Replay { requests: requests.iter(), has_times, percent: job.replay_percent }
     }
 
     fn next(&mut self, now: Time) -> Option<Next> {
-        let TraceIo { at, io } = *self.ios.get(self.position)?;
-        self.position += 1;
-        Some(Next { io, due: if self.has_times { at } else { now } })
+        let TraceIo { at, io } = self.requests.next()?;
+        Some(Next { io, due: if self.has_times { scaled(at, self.percent) } else { now } })
+    }
+}
+
+/// An arrival at so many per cent of the recorded rate, rounded down to a picosecond.
+fn scaled(at: Time, percent: u32) -> Time {
+    match percent {
+        100 => at,
+        _ => Time::from_ps((u128::from(at.as_ps()) * 100 / u128::from(percent)) as u64),
     }
 }
 

@@ -200,7 +200,7 @@ fn the_ramp_comes_on_top_of_all_limits() {
     assert_eq!(take(&Job { runtime: Some(Span::from_us(4)), ..ramped }, 0, 1, 100).len(), 5 + 4);
 }
 
-fn trace(arrivals_us: &[u64]) -> Option<Arc<[TraceIo]>> {
+fn trace(arrivals_us: &[u64]) -> Option<trace::Requests> {
     let entry = |(k, &us): (usize, &u64)| TraceIo {
         at: Time::ZERO + Span::from_us(us),
         io: Io { op: Op::Write, offset: 512 * k as u64, bytes: 512 },
@@ -222,6 +222,19 @@ fn a_replay_of_a_trace_without_times_is_a_closed_loop() {
     let mut generator = Generator::new(&job, 0, CAPACITY, 1);
     let late = Time::from_ps(77);
     assert_eq!(generator.next(late).map(|next| next.due), Some(late));
+}
+
+#[test]
+fn a_replay_at_twice_the_rate_takes_half_the_time_and_one_without_times_is_a_closed_loop() {
+    let job = Job { trace: trace(&[0, 3, 8]), replay_percent: 200, ..Job::named("j") };
+    let dues: Vec<u64> = take(&job, 0, 1, 100).iter().map(|next| next.due.as_ps()).collect();
+    assert_eq!(dues, [0, 1_500_000, 4_000_000]);
+    let slower = Job { replay_percent: 30, ..job.clone() };
+    assert_eq!(take(&slower, 0, 1, 100)[1].due.as_ps(), 10_000_000);
+    let closed = Job { replay_no_stall: true, ..Job { replay_percent: 100, ..job } };
+    let mut generator = Generator::new(&closed, 0, CAPACITY, 1);
+    let late = Time::from_ps(77);
+    assert!((0..3).all(|_| generator.next(late).map(|next| next.due) == Some(late)));
 }
 
 fn any_distribution() -> impl Strategy<Value = Distribution> {

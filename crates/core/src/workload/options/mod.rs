@@ -5,6 +5,7 @@
 //! that is read past would make the result answer another question.
 
 use super::draft::{BLOCK_BYTES_DEFAULT, Draft};
+use super::trace::Format;
 use super::values;
 use super::{Pattern, RateProcess};
 use crate::problem::Problem;
@@ -91,9 +92,21 @@ pub const OPTIONS: &[JobOption] = &[
     value(&["thinktime_blocks"], WHOLE, |d, v| values::whole_u32(v).map(|n| d.job.thinktime_blocks = n)),
     value(&["rate_iops"], "requests a second, 1 or more, such as 5k, or 5k,1k for reads and writes", set_rate_iops),
     value(&["rate_process"], "linear or poisson", set_rate_process),
-    value(&["read_iolog"], "the path of one trace (blkparse text, fio iolog or MSR Cambridge CSV)", |d, v| {
+    value(&["read_iolog"], "the path of one trace, of a format of docs/traces.md, without `:`", |d, v| {
         (!v.contains(':')).then(|| d.read_iolog = Some(v.into()))
     }),
+    // Two options that fio has not: its iologs hold one device each.
+    value(&["trace_device"], "a device, as the trace names it", |d, v| {
+        d.selection.device = Some(v.into());
+        Some(())
+    }),
+    value(&["trace_format"], "blkparse, blktrace, iolog2, iolog3, msr, alibaba, tencent, systor or vscsi", |d, v| {
+        Format::named(v).map(|format| d.selection.format = Some(format))
+    }),
+    value(&["replay_time_scale"], "a rate in per cent of the recorded one, from 1 to 1000000", |d, v| {
+        values::whole_u32(v).filter(|percent| (1..=1_000_000).contains(percent)).map(|n| d.job.replay_percent = n)
+    }),
+    switch(&["replay_no_stall"], |d, v| values::switch(v).map(|on| d.job.replay_no_stall = on)),
     value(
         &["ioengine"],
         "libaio, io_uring, io_uring_cmd, posixaio, null, spdk or external:PATH; sync, psync, vsync, pvsync or pvsync2 with iodepth=1. \
@@ -264,11 +277,9 @@ const REFUSED: &[(&str, &[&str])] = &[
     (
         "leave it out: a trace is replayed as it is",
         &[
-            "replay_no_stall",
             "replay_redirect",
             "replay_scale",
             "replay_align",
-            "replay_time_scale",
             "replay_skip",
             "merge_blktrace_file",
             "read_iolog_chunked",

@@ -9,26 +9,20 @@
 //! system asked, before merging and scheduling. Traces recorded without it count the issue to the
 //! driver, `D`.
 
-use super::{Record, Request, Wrong, number, wrong};
+use super::record::{Asked, Device, Record, What, Wrong, nanoseconds, number, sectors, wrong};
 use crate::request::Op;
-
-/// Unit of sectors and their counts, whatever the device's own.
-const SECTOR_BYTES: u64 = 512;
 
 /// Every action that blkparse prints.
 const ACTIONS: [&str; 16] = ["Q", "G", "I", "D", "C", "R", "M", "F", "S", "P", "U", "UT", "T", "X", "A", "B"];
-
-pub(super) struct Reader {
-    /// The action that stands for a request.
-    action: &'static str,
-}
+/// Fields that are looked at: those up to the number of sectors.
+const FIELDS_MAX: usize = 10;
 
 /// Whether a line is an event: it starts with `major,minor`.
 pub(super) fn is_event(line: &str) -> bool {
-    let device = line.split_ascii_whitespace().next().and_then(|field| field.split_once(','));
+    let mut fields = line.split_ascii_whitespace();
+    let device = fields.next().and_then(|field| field.split_once(','));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let fields = line.split_ascii_whitespace().count();
-    device.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) && fields > 1
+    device.is_some_and(|(major, minor)| is_number(major) && is_number(minor)) && fields.next().is_some()
 }
 
 /// Whether blkparse says which file it reads, as it does ahead of the events.
@@ -41,68 +35,59 @@ fn is_summary(line: &str) -> bool {
     (line.starts_with("CPU") || line.starts_with("Total")) && line.contains('(')
 }
 
-impl Reader {
-    pub fn new(text: &str) -> Reader {
-        let queued = text.lines().any(|line| line.split_ascii_whitespace().nth(5) == Some("Q"));
-        Reader { action: if queued { "Q" } else { "D" } }
+pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
+    if is_summary(line) {
+        return Ok(Record::End);
     }
-
-    pub fn read<'a>(&self, line: &'a str) -> Result<Record<'a>, Wrong> {
-        if is_summary(line) {
-            return Ok(Record::End);
-        }
-        if is_notice(line) {
-            return Ok(Record::Other);
-        }
-        let fields: Vec<&str> = line.split_ascii_whitespace().take(10).collect();
-        if !is_event(line) || fields.len() < 6 {
-            return wrong(format!("`{}`", line.trim()), "a line of blkparse: device cpu sequence seconds pid action …");
-        }
-        match fields[5] {
-            action if action == self.action => request(&fields),
-            // `m` is a message of a driver or scheduler.
-            action if ACTIONS.contains(&action) || action == "m" => Ok(Record::Other),
-            action => wrong(format!("the unknown action `{action}`"), "an action of blkparse, such as Q, D or C"),
-        }
+    if is_notice(line) {
+        return Ok(Record::Other);
+    }
+    let mut array = [""; FIELDS_MAX];
+    let mut count = 0;
+    for (place, field) in array.iter_mut().zip(line.split_ascii_whitespace()) {
+        *place = field;
+        count += 1;
+    }
+    let fields = &array[..count];
+    if !is_event(line) || fields.len() < 6 {
+        return wrong(format!("`{}`", line.trim()), "a line of blkparse: device cpu sequence seconds pid action …");
+    }
+    match fields[5] {
+        "Q" => request(fields).map(Record::Asked),
+        "D" => Ok(Record::Issued(request(fields))),
+        "C" => Ok(nanoseconds(fields[3])
+            .map_or(Record::Other, |at| Record::Completed { at, device: Device::Named(fields[0]) })),
+        // `m` is a message of a driver or scheduler.
+        action if ACTIONS.contains(&action) || action == "m" => Ok(Record::Other),
+        action => wrong(format!("the unknown action `{action}`"), "an action of blkparse, such as Q, D or C"),
     }
 }
 
-fn request<'a>(fields: &[&'a str]) -> Result<Record<'a>, Wrong> {
+fn request<'a>(fields: &[&'a str]) -> Result<Asked<'a>, Wrong> {
     let at = nanoseconds(fields[3])?;
     let &[rwbs, ref rest @ ..] = &fields[6..] else {
         return wrong("an event without its RWBS field", "R, W and the like");
     };
+    Ok(Asked { at, device: Device::Named(fields[0]), what: what(rwbs, rest)? })
+}
+
+fn what(rwbs: &str, rest: &[&str]) -> Result<What, Wrong> {
     if rwbs.contains('D') {
-        return Ok(Record::LeftOut("discards"));
+        return Ok(What::LeftOut("discards"));
     }
-    let (sector, sectors) = match *rest {
-        [sector, "+", sectors, ..] => (number(sector, "a sector")?, number(sectors, "a number of sectors")?),
+    let (sector, count) = match *rest {
+        [sector, "+", count, ..] => (number(sector, "a sector")?, number(count, "a number of sectors")?),
         // A flush carries no sectors: the process follows at once.
-        _ if rwbs.contains('F') => return Ok(Record::LeftOut("flushes")),
-        _ if !rwbs.contains(['R', 'W']) => return Ok(Record::LeftOut("requests without data")),
+        _ if rwbs.contains('F') => return Ok(What::LeftOut("flushes")),
+        _ if !rwbs.contains(['R', 'W']) => return Ok(What::LeftOut("requests without data")),
         _ => return wrong("an event without its sectors", "SECTOR + SECTORS"),
     };
     let op = match rwbs {
-        _ if rwbs.contains('F') && sectors == 0 => return Ok(Record::LeftOut("flushes")),
+        _ if rwbs.contains('F') && count == 0 => return Ok(What::LeftOut("flushes")),
         _ if rwbs.contains('W') => Op::Write,
         _ if rwbs.contains('R') => Op::Read,
-        _ => return Ok(Record::LeftOut("requests without data")),
+        _ => return Ok(What::LeftOut("requests without data")),
     };
-    match (sector.checked_mul(SECTOR_BYTES), sectors.checked_mul(SECTOR_BYTES)) {
-        (Some(offset), Some(bytes)) => Ok(Record::Request(Request { at, device: fields[0], op, offset, bytes })),
-        _ => wrong(format!("{sectors} sectors from sector {sector}"), "bytes that 64 bits can count"),
-    }
-}
-
-/// Seconds with up to nine decimals.
-fn nanoseconds(text: &str) -> Result<u64, Wrong> {
-    let (seconds, decimals) = text.split_once('.').unwrap_or((text, "0"));
-    let fraction = format!("{decimals:0<9}");
-    let whole = number(seconds, "a time")?.checked_mul(1_000_000_000);
-    match (whole, number(&fraction, "a time")) {
-        (Some(whole), Ok(fraction)) if fraction < 1_000_000_000 && decimals.len() <= 9 => {
-            whole.checked_add(fraction).map_or_else(|| wrong(format!("`{text}` as a time"), "seconds"), Ok)
-        }
-        _ => wrong(format!("`{text}` as a time"), "seconds, with up to nine decimals"),
-    }
+    let (offset, bytes) = sectors(sector, count)?;
+    Ok(What::Data { op, offset, bytes, response: None })
 }

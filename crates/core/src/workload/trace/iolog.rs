@@ -10,7 +10,9 @@
 //! `wait` holds everything after it back by so many microseconds, and waits below 100 are discarded,
 //! as the documentation says. Without any wait all requests arrive at once.
 
-use super::{Format, Record, Request, TraceIo, Wrong, number, wrong};
+use super::format::Format;
+use super::record::{Asked, Device, Record, What, Wrong, number, wrong};
+use super::requests::TraceIo;
 use crate::request::Op;
 
 const HEAD_2: &str = "fio version 2 iolog";
@@ -21,27 +23,37 @@ const WAIT_MIN_US: u64 = 100;
 const DEVICE: &str = "phaselink";
 
 /// Reads one line after another.
+#[derive(Debug)]
 pub(super) struct Reader {
     has_times: bool,
     /// Sum of the waits so far, in microseconds.
     waited: u64,
 }
 
-pub(super) fn detect(first_line: &str) -> Option<(Format, Reader)> {
+pub(super) fn detect(first_line: &str) -> Option<Format> {
     match first_line {
-        HEAD_2 => Some((Format::FioIolog2, Reader { has_times: false, waited: 0 })),
-        HEAD_3 => Some((Format::FioIolog3, Reader { has_times: true, waited: 0 })),
+        HEAD_2 => Some(Format::FioIolog2),
+        HEAD_3 => Some(Format::FioIolog3),
         _ => None,
     }
 }
 
 impl Reader {
+    pub fn new(has_times: bool) -> Reader {
+        Reader { has_times, waited: 0 }
+    }
+
     pub fn read<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {
+        let mut array = [""; 6];
+        let mut count = 0;
+        for (place, field) in array.iter_mut().zip(line.split_ascii_whitespace()) {
+            *place = field;
+            count += 1;
+        }
         if [HEAD_2, HEAD_3].contains(&line.trim()) {
             return Ok(Record::Other);
         }
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (at, fields) = match *fields.as_slice() {
+        let (at, fields) = match array[..count] {
             [time, ref rest @ ..] if self.has_times => (number(time, "a timestamp")?, rest),
             ref all => (self.waited, all),
         };
@@ -57,12 +69,14 @@ impl Reader {
 
     fn action<'a>(&mut self, at: u64, device: &'a str, action: &str, numbers: [&str; 2]) -> Result<Record<'a>, Wrong> {
         let [offset, bytes] = [number(numbers[0], "an offset")?, number(numbers[1], "a length")?];
-        let request = |op| Ok(Record::Request(Request { at, device, op, offset, bytes }));
+        let device = Device::Named(device);
+        let request =
+            |op| Ok(Record::Asked(Asked { at, device, what: What::Data { op, offset, bytes, response: None } }));
         match action {
             "read" => request(Op::Read),
             "write" => request(Op::Write),
-            "sync" | "datasync" => Ok(Record::LeftOut("flushes")),
-            "trim" => Ok(Record::LeftOut("discards")),
+            "sync" | "datasync" => Ok(Record::left_out(at, device, "flushes")),
+            "trim" => Ok(Record::left_out(at, device, "discards")),
             "wait" if self.has_times => wrong("a wait in an iolog of version 3", "timestamps"),
             "wait" => self.wait(offset),
             _ => wrong(
@@ -81,7 +95,7 @@ impl Reader {
 
 /// Writes requests as a fio iolog of version 3, which [`parse`](super::parse) and fio itself replay.
 /// The format counts whole microseconds, so arrivals lose what is below one.
-pub fn to_iolog(ios: &[TraceIo]) -> String {
+pub fn to_iolog(ios: impl IntoIterator<Item = TraceIo>) -> String {
     let mut text = begin();
     let mut end_us = 0;
     for TraceIo { at, io } in ios {

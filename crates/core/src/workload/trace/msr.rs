@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Timestamps are Windows file times: ticks of 100 ns. Offset and size are in bytes. The response time
-//! is that of the recorded system, and is not used.
+//! is that of the recorded system, in the same ticks: nothing is replayed of it.
 
-use super::{Record, Request, Wrong, number, wrong};
+use super::record::{Asked, Device, Record, What, Wrong, fields, number, wrong};
 use crate::request::Op;
 
 const COLUMNS: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
@@ -20,10 +20,7 @@ pub(super) fn matches(first_line: &str) -> bool {
 }
 
 pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
-    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    let [time, _, _, kind, offset, size, response] = fields[..] else {
-        return wrong(format!("{} fields", fields.len()), format!("7: {COLUMNS}"));
-    };
+    let [time, _, _, kind, offset, size, response] = fields(line, COLUMNS)?;
     if time == "Timestamp" {
         return Ok(Record::Other);
     }
@@ -32,14 +29,10 @@ pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
         _ if kind.eq_ignore_ascii_case("write") => Op::Write,
         _ => return wrong(format!("the unknown type `{kind}`"), "Read or Write"),
     };
-    number(response, "a response time")?;
-    Ok(Record::Request(Request {
-        at: number(time, "a timestamp")?,
-        device: device(line),
-        op,
-        offset: number(offset, "an offset")?,
-        bytes: number(size, "a size")?,
-    }))
+    let response = Some(number(response, "a response time")?);
+    let (offset, bytes) = (number(offset, "an offset")?, number(size, "a size")?);
+    let what = What::Data { op, offset, bytes, response };
+    Ok(Record::Asked(Asked { at: number(time, "a timestamp")?, device: Device::Named(device(line)), what }))
 }
 
 /// Host and disk, the second and third field, as they stand in the line.

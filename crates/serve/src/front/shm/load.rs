@@ -123,8 +123,7 @@ impl Line {
 
 /// Whether a job may write: a read-only share refuses clients that would.
 fn writes(job: &Job) -> bool {
-    let replayed = job.trace.iter().flat_map(|ios| ios.iter()).any(|entry| entry.io.op == Op::Write);
-    job.read_percent < 100.0 || replayed
+    job.read_percent < 100.0 || job.trace.as_ref().is_some_and(|trace| trace.summary().has_writes())
 }
 
 impl Connection for Line {

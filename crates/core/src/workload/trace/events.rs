@@ -1,0 +1,326 @@
+//! The events of one file, in its own order.
+
+use super::file::{File, Pieces};
+use super::format::{ALLOWED, Format, Reader, detect};
+use super::record::{Asked, Device, Record, What, Wrong, wrong};
+use crate::problem::Problem;
+use crate::request::{Io, Op};
+use std::collections::BTreeMap;
+
+/// Longest line: whatever is longer is no trace.
+const LINE_BYTES_MAX: usize = 1 << 20;
+/// What is looked at to tell the format, more than any heading takes.
+const START_BYTES: usize = 4096;
+/// Most devices that are told apart.
+const DEVICES_MAX: usize = 1 << 16;
+
+/// Something that happened to a request.
+#[derive(Debug)]
+pub(super) struct Event {
+    /// In units of the format.
+    pub at: u64,
+    /// Place of the device in [`Devices`].
+    pub device: u32,
+    pub step: Step,
+}
+
+/// Which step of a request it was.
+#[derive(Debug)]
+pub(super) enum Step {
+    Asked(Thing),
+    /// The driver got it; what is wrong with it matters if it stands for the request.
+    Issued(Result<Thing, Box<Problem>>),
+    Completed,
+}
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Thing {
+    Data { io: Io, response: Option<u64> },
+    LeftOut(&'static str),
+}
+
+/// Names of devices by the order in which they are first seen.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    pub names: Vec<String>,
+    places: BTreeMap<String, u32>,
+    numbers: BTreeMap<u32, u32>,
+    /// The one that was seen last, which is mostly the next as well.
+    last: Option<(u32, u32)>,
+    last_place: u32,
+}
+
+impl Devices {
+    /// The place of a device.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn place(&mut self, device: Device<'_>) -> Result<u32, Wrong> {
+        match device {
+            Device::Numbered(number) => {
+                if let Some((_, place)) = self.last.filter(|(last, _)| *last == number) {
+                    return Ok(place);
+                }
+                let place = match self.numbers.get(&number) {
+                    Some(place) => *place,
+                    None => self.named(&device.name())?,
+                };
+                self.numbers.insert(number, place);
+                self.last = Some((number, place));
+                Ok(place)
+            }
+            Device::Named(name) => {
+                if self.names.get(self.last_place as usize).is_none_or(|last| last != name) {
+                    self.last_place = self.named(name)?;
+                }
+                Ok(self.last_place)
+            }
+        }
+    }
+
+    fn named(&mut self, name: &str) -> Result<u32, Wrong> {
+        if let Some(place) = self.places.get(name) {
+            return Ok(*place);
+        }
+        if self.names.len() == DEVICES_MAX {
+            return wrong(format!("`{name}` is one device too many"), format!("at most {DEVICES_MAX} devices"));
+        }
+        let place = self.names.len() as u32;
+        self.names.push(name.into());
+        self.places.insert(name.into(), place);
+        Ok(place)
+    }
+}
+
+/// Reads one file.
+pub(super) struct Events {
+    file: String,
+    pub format: Format,
+    reader: Reader,
+    pieces: Pieces,
+    /// What has been read and not yet looked at starts at `at`.
+    buffer: Vec<u8>,
+    at: usize,
+    /// Lines or records so far, and the first byte of the record.
+    line: usize,
+    offset: u64,
+    is_ended: bool,
+    pub devices: Devices,
+}
+
+impl Events {
+    /// Opens a file, of a known format or of that which its content tells.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or nobody knows its format.
+    pub fn open(file: &File, format: Option<Format>) -> Result<Events, Problem> {
+        let mut pieces = file.pieces()?;
+        let mut buffer = Vec::new();
+        while buffer.len() < START_BYTES {
+            let Some(piece) = pieces.next() else { break };
+            buffer.append(&mut piece?);
+        }
+        let Some(format) = format.or_else(|| detect(&buffer)) else {
+            let is_empty = buffer.iter().all(u8::is_ascii_whitespace);
+            let found = if is_empty { "the trace is empty" } else { "a trace of unknown format" };
+            return Err(Problem::new(&file.name, None, found, ALLOWED));
+        };
+        let reader = Reader::new(format, &buffer).map_err(|wrong| {
+            let (found, allowed) = wrong.into_parts();
+            Problem::new(&file.name, None, found, allowed)
+        })?;
+        let (file, devices) = (file.name.clone(), Devices::default());
+        Ok(Events { file, format, reader, pieces, buffer, at: 0, line: 0, offset: 0, is_ended: false, devices })
+    }
+
+    /// The next event, or what is wrong with a line; none at the end of the file.
+    pub fn next(&mut self) -> Option<Result<Event, Problem>> {
+        let next = match self.reader.is_binary() {
+            true => self.next_record(),
+            false => self.next_line(),
+        };
+        self.is_ended |= next.is_none();
+        next
+    }
+
+    fn next_line(&mut self) -> Option<Result<Event, Problem>> {
+        while !self.is_ended {
+            let (end, next) = match self.line_end() {
+                Err(problem) => return self.fail(problem),
+                Ok(None) => return None,
+                Ok(Some(ends)) => ends,
+            };
+            let bytes = &self.buffer[self.at..end];
+            let is_cut = next == end;
+            self.at = next;
+            self.line += 1;
+            let Ok(line) = std::str::from_utf8(bytes)
+                .map_err(drop)
+                .and_then(|it| if it.contains('\0') { Err(()) } else { Ok(it) })
+            else {
+                let problem = Problem::new(&self.file, self.line, "bytes that are not text", "UTF-8");
+                return self.fail(problem);
+            };
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let place = Place { file: &self.file, line: Some(self.line), record: None, is_cut };
+            match self.reader.line(line).and_then(|record| event(record, &mut self.devices, &place)) {
+                Ok(Next::Event(event)) => return Some(Ok(event)),
+                Ok(Next::Nothing) => {}
+                Ok(Next::End) => return None,
+                Err(wrong) => return Some(Err(place.problem(wrong))),
+            }
+        }
+        None
+    }
+
+    /// Where the line ends that starts at `at`, and where the next one starts; none at the end of the file.
+    fn line_end(&mut self) -> Result<Option<(usize, usize)>, Problem> {
+        let mut searched = 0;
+        loop {
+            let rest = &self.buffer[self.at..];
+            if let Some(found) = rest[searched..].iter().position(|byte| *byte == b'\n') {
+                let end = self.at + searched + found;
+                return Ok(Some((end, end + 1)));
+            }
+            searched = rest.len();
+            if searched > LINE_BYTES_MAX {
+                let found = format!("a line of more than {LINE_BYTES_MAX} bytes");
+                return Err(Problem::new(&self.file, self.line + 1, found, ALLOWED));
+            }
+            if !self.more()? {
+                let end = self.buffer.len();
+                return Ok((end > self.at).then_some((end, end)));
+            }
+        }
+    }
+
+    fn next_record(&mut self) -> Option<Result<Event, Problem>> {
+        while !self.is_ended {
+            let length = match self.whole_record() {
+                Err(problem) => return self.fail(problem),
+                Ok(None) => return None,
+                Ok(Some(length)) => length,
+            };
+            let record = &self.buffer[self.at..self.at + length];
+            self.line += 1;
+            let place = Place { file: &self.file, line: None, record: Some((self.line, self.offset)), is_cut: false };
+            let read = self.reader.record(record).and_then(|record| event(record, &mut self.devices, &place));
+            self.at += length;
+            self.offset += length as u64;
+            match read {
+                Ok(Next::Event(event)) => return Some(Ok(event)),
+                Ok(Next::Nothing) => {}
+                Ok(Next::End) => return None,
+                Err(wrong) => return Some(Err(place.problem(wrong))),
+            }
+        }
+        None
+    }
+
+    /// Length of the record at `at`, once all of it is there; none at the end of the file.
+    fn whole_record(&mut self) -> Result<Option<usize>, Problem> {
+        loop {
+            let rest = &self.buffer[self.at..];
+            let place =
+                Place { file: &self.file, line: None, record: Some((self.line + 1, self.offset)), is_cut: false };
+            let length = self.reader.record_bytes(rest).map_err(|wrong| place.problem(wrong))?;
+            if let Some(length) = length.filter(|length| *length <= rest.len()) {
+                return Ok(Some(length));
+            }
+            let rest_bytes = rest.len();
+            if !self.more()? {
+                let wrong = Wrong::new(
+                    format!("{rest_bytes} bytes of a record at the end"),
+                    "whole records: the file seems cut short",
+                );
+                let place =
+                    Place { file: &self.file, line: None, record: Some((self.line + 1, self.offset)), is_cut: false };
+                return if rest_bytes == 0 { Ok(None) } else { Err(place.problem(wrong)) };
+            }
+        }
+    }
+
+    /// Reads on; false at the end of the file.
+    fn more(&mut self) -> Result<bool, Problem> {
+        let Some(piece) = self.pieces.next() else { return Ok(false) };
+        self.buffer.drain(..self.at);
+        self.at = 0;
+        self.buffer.extend_from_slice(&piece?);
+        Ok(true)
+    }
+
+    /// Nothing can be read behind this.
+    fn fail(&mut self, problem: Problem) -> Option<Result<Event, Problem>> {
+        self.is_ended = true;
+        Some(Err(problem))
+    }
+}
+
+/// Where a record stands, for messages.
+struct Place<'a> {
+    file: &'a str,
+    line: Option<usize>,
+    /// Number and first byte of a binary record.
+    record: Option<(usize, u64)>,
+    /// Whether it is a last line without an end.
+    is_cut: bool,
+}
+
+impl Place<'_> {
+    fn problem(&self, wrong: Wrong) -> Problem {
+        let (mut found, allowed) = wrong.into_parts();
+        if self.is_cut {
+            found += " (the last line, which has no end: the file seems cut short)";
+        }
+        if let Some((record, offset)) = self.record {
+            found = format!("record {record} at byte {offset}: {found}");
+        }
+        Problem::new(self.file, self.line, found, allowed)
+    }
+}
+
+/// What comes of a record.
+enum Next {
+    Event(Event),
+    Nothing,
+    End,
+}
+
+fn event(record: Record<'_>, devices: &mut Devices, place: &Place<'_>) -> Result<Next, Wrong> {
+    Ok(Next::Event(match record {
+        Record::Other => return Ok(Next::Nothing),
+        Record::End => return Ok(Next::End),
+        Record::Completed { at, device } => Event { at, device: devices.place(device)?, step: Step::Completed },
+        Record::Asked(asked) => {
+            let (at, device) = (asked.at, devices.place(asked.device)?);
+            Event { at, device, step: Step::Asked(thing(asked)?) }
+        }
+        Record::Issued(Ok(asked)) => {
+            let (at, device) = (asked.at, devices.place(asked.device)?);
+            Event { at, device, step: Step::Issued(thing(asked).map_err(|wrong| Box::new(place.problem(wrong)))) }
+        }
+        Record::Issued(Err(wrong)) => {
+            Event { at: 0, device: 0, step: Step::Issued(Err(Box::new(place.problem(wrong)))) }
+        }
+    }))
+}
+
+fn thing(asked: Asked<'_>) -> Result<Thing, Wrong> {
+    match asked.what {
+        What::LeftOut(kind) => Ok(Thing::LeftOut(kind)),
+        What::Data { op, offset, bytes, response } => Ok(Thing::Data { io: io(op, offset, bytes)?, response }),
+    }
+}
+
+fn io(op: Op, offset: u64, length: u64) -> Result<Io, Wrong> {
+    match u32::try_from(length) {
+        Ok(bytes) if bytes > 0 && offset.checked_add(length).is_some() => Ok(Io { op, offset, bytes }),
+        _ => {
+            let found = format!("a request of {length} bytes at byte {offset}");
+            wrong(found, format!("1 to {} bytes, ending below 2^64", u32::MAX))
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Where the bytes of a trace come from: the core opens no files.
+
+use crate::problem::Problem;
+use std::fmt;
+use std::sync::Arc;
+
+/// The bytes of a file from its start, unpacked, piece by piece.
+pub type Pieces = Box<dyn Iterator<Item = Result<Vec<u8>, Problem>> + Send + Sync>;
+
+/// How a file is opened. The same bytes come each time.
+type Open = dyn Fn() -> Result<Pieces, Problem> + Send + Sync;
+
+/// A file of a trace, which is read piece by piece.
+#[derive(Clone)]
+pub struct File {
+    /// As messages name it.
+    pub name: String,
+    /// Whether it can be read more than once, as a pipe cannot.
+    pub is_lasting: bool,
+    open: Arc<Open>,
+}
+
+impl File {
+    /// A file that can be opened any number of times.
+    pub fn lasting(
+        name: impl Into<String>,
+        open: impl Fn() -> Result<Pieces, Problem> + Send + Sync + 'static,
+    ) -> File {
+        File { name: name.into(), is_lasting: true, open: Arc::new(open) }
+    }
+
+    /// One that is opened once.
+    pub fn passing(
+        name: impl Into<String>,
+        open: impl Fn() -> Result<Pieces, Problem> + Send + Sync + 'static,
+    ) -> File {
+        File { is_lasting: false, ..File::lasting(name, open) }
+    }
+
+    /// Bytes that are at hand.
+    pub fn at_hand(name: impl Into<String>, bytes: &[u8]) -> File {
+        let bytes: Arc<[u8]> = bytes.into();
+        File::lasting(name, move || Ok(Box::new(std::iter::once(Ok(bytes.to_vec())))))
+    }
+
+    /// Its bytes, from the start.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn pieces(&self) -> Result<Pieces, Problem> {
+        (self.open)()
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("File").field("name", &self.name).field("is_lasting", &self.is_lasting).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,133 @@
+//! What a reader of one format makes of one record, and what the readers share.
+
+use crate::request::Op;
+
+/// Unit of sectors in the formats that count in them, whatever the device's own.
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// One line of a text, or one record of a binary file.
+pub(super) enum Record<'a> {
+    /// What an application asked for.
+    Asked(Asked<'a>),
+    /// The same further down, as the driver got it. It stands for a request if nothing in the trace says what was asked
+    /// for; only then does it matter what is wrong with it.
+    Issued(Result<Asked<'a>, Wrong>),
+    /// A request came back from the device.
+    Completed { at: u64, device: Device<'a> },
+    /// Nothing that concerns a drive: a comment, a heading, another step of a request.
+    Other,
+    /// Nothing follows but statistics.
+    End,
+}
+
+/// A request as a format gives it.
+pub(super) struct Asked<'a> {
+    /// In units of the format.
+    pub at: u64,
+    pub device: Device<'a>,
+    pub what: What,
+}
+
+/// What was asked for.
+#[derive(Clone, Copy)]
+pub(super) enum What {
+    Data {
+        op: Op,
+        offset: u64,
+        bytes: u64,
+        /// How long it took on the recorded system, in units of the format.
+        response: Option<u64>,
+    },
+    /// No read or write of data: its kind, in the plural.
+    LeftOut(&'static str),
+}
+
+/// Who was asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Device<'a> {
+    Named(&'a str),
+    /// Major and minor number as the Linux kernel packs them: twenty bits of minor.
+    Numbered(u32),
+}
+
+impl Device<'_> {
+    /// Linux names devices by their numbers, as in `8,16`.
+    pub fn name(self) -> String {
+        match self {
+            Device::Named(name) => name.into(),
+            Device::Numbered(number) => format!("{},{}", number >> 20, number & 0xf_ffff),
+        }
+    }
+}
+
+/// What is wrong with a record: what was found, and what is allowed.
+#[derive(Debug)]
+pub(super) struct Wrong(Box<(String, String)>);
+
+impl Wrong {
+    pub fn new(found: impl Into<String>, allowed: impl Into<String>) -> Wrong {
+        Wrong(Box::new((found.into(), allowed.into())))
+    }
+
+    pub fn into_parts(self) -> (String, String) {
+        *self.0
+    }
+}
+
+pub(super) fn wrong<T>(found: impl Into<String>, allowed: impl Into<String>) -> Result<T, Wrong> {
+    Err(Wrong::new(found, allowed))
+}
+
+impl<'a> Record<'a> {
+    pub fn left_out(at: u64, device: Device<'a>, kind: &'static str) -> Record<'a> {
+        Record::Asked(Asked { at, device, what: What::LeftOut(kind) })
+    }
+}
+
+/// A whole number in a field.
+pub(super) fn number(field: &str, what: &str) -> Result<u64, Wrong> {
+    let plain = field.as_bytes().first().is_some_and(u8::is_ascii_digit);
+    match field.parse() {
+        Ok(number) if plain => Ok(number),
+        _ => wrong(format!("`{field}` as {what}"), "a whole number of 64 bits"),
+    }
+}
+
+/// Seconds with up to nine decimals, in nanoseconds.
+pub(super) fn nanoseconds(text: &str) -> Result<u64, Wrong> {
+    let bad = || Wrong::new(format!("`{text}` as a time"), "seconds, with up to nine decimals");
+    let (seconds, decimals) = text.split_once('.').unwrap_or((text, "0"));
+    if decimals.is_empty() || decimals.len() > 9 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let digits = decimals.bytes().fold(0, |sum, digit| 10 * sum + u64::from(digit - b'0'));
+    let fraction = digits * 10u64.pow(9 - decimals.len() as u32);
+    let whole = number(seconds, "a time").ok().and_then(|seconds| seconds.checked_mul(1_000_000_000));
+    whole.and_then(|whole| whole.checked_add(fraction)).ok_or_else(bad)
+}
+
+/// Sectors as bytes.
+pub(super) fn sectors(first: u64, count: u64) -> Result<(u64, u64), Wrong> {
+    match (first.checked_mul(SECTOR_BYTES), count.checked_mul(SECTOR_BYTES)) {
+        (Some(offset), Some(bytes)) => Ok((offset, bytes)),
+        _ => wrong(format!("{count} sectors from sector {first}"), "bytes that 64 bits can count"),
+    }
+}
+
+/// The fields of a line of comma-separated values, if there are so many.
+pub(super) fn fields<'a, const COUNT: usize>(line: &'a str, columns: &str) -> Result<[&'a str; COUNT], Wrong> {
+    let mut fields = [""; COUNT];
+    let mut found = 0;
+    for field in line.split(',') {
+        if let Some(place) = fields.get_mut(found) {
+            *place = field.trim();
+        }
+        found += 1;
+    }
+    if found == COUNT { Ok(fields) } else { wrong(format!("{found} fields"), format!("{COUNT}: {columns}")) }
+}
+
+/// Whether all fields of a line are whole numbers.
+pub(super) fn are_numbers(fields: &[&str]) -> bool {
+    fields.iter().all(|field| !field.is_empty() && field.bytes().all(|byte| byte.is_ascii_digit()))
+}

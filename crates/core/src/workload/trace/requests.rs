@@ -1,0 +1,240 @@
+//! The requests of a trace: at hand if they are few, otherwise read again for each replay.
+
+use super::events::{Step, Thing};
+use super::file::File;
+use super::format::Format;
+use super::merged::{Merged, Sorted};
+use super::scan::Chosen;
+use super::summary::Summary;
+use crate::problem::Problem;
+use crate::request::Io;
+use crate::time::Time;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// One request of a trace with its arrival, counted from the start of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceIo {
+    pub at: Time,
+    pub io: Io,
+}
+
+/// The requests of a trace in order of arrival, the first at zero. Copies share what there is of them.
+#[derive(Clone)]
+pub struct Requests(Arc<Shared>);
+
+struct Shared {
+    summary: Summary,
+    source: Source,
+    /// What went wrong when the files were read again.
+    failure: OnceLock<Problem>,
+}
+
+enum Source {
+    AtHand(Vec<TraceIo>),
+    Files(Files),
+}
+
+/// How a trace is read again.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    pub files: Vec<File>,
+    pub format: Format,
+    pub device: String,
+    pub chosen: Chosen,
+    /// The first arrival, in units of the format, and the unit in picoseconds.
+    pub first: u64,
+    pub unit_ps: u64,
+    /// How many requests are held back to put them in order.
+    pub held_back: usize,
+}
+
+impl Requests {
+    /// Requests that are read from files each time.
+    pub(super) fn of_files(summary: Summary, files: Files) -> Requests {
+        Requests(Arc::new(Shared { summary, source: Source::Files(files), failure: OnceLock::new() }))
+    }
+
+    /// What is known of them without looking at each.
+    pub fn summary(&self) -> &Summary {
+        &self.0.summary
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.summary.count
+    }
+
+    /// Whether each replay reads them from their files.
+    pub fn are_streamed(&self) -> bool {
+        matches!(self.0.source, Source::Files(_))
+    }
+
+    /// All of them, from the first.
+    pub fn iter(&self) -> Iter {
+        Iter { requests: self.clone(), position: 0, reading: None }
+    }
+
+    /// What went wrong when they were read again: a file that has changed meanwhile, say. What was replayed until then is
+    /// not all of the trace.
+    pub fn failure(&self) -> Option<&Problem> {
+        self.0.failure.get()
+    }
+}
+
+impl FromIterator<TraceIo> for Requests {
+    fn from_iter<T: IntoIterator<Item = TraceIo>>(ios: T) -> Requests {
+        let ios: Vec<TraceIo> = ios.into_iter().collect();
+        let mut summary = Summary::default();
+        ios.iter().for_each(|entry| summary.add(entry.io));
+        summary.settle();
+        summary.ends_at = ios.last().map_or(Time::ZERO, |last| last.at);
+        Requests(Arc::new(Shared { summary, source: Source::AtHand(ios), failure: OnceLock::new() }))
+    }
+}
+
+impl PartialEq for Requests {
+    fn eq(&self, other: &Requests) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.summary() == other.summary() && self.iter().eq(other.iter())
+    }
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Requests").field(&self.0.summary).finish()
+    }
+}
+
+impl<'a> IntoIterator for &'a Requests {
+    type Item = TraceIo;
+    type IntoIter = Iter;
+    fn into_iter(self) -> Iter {
+        self.iter()
+    }
+}
+
+/// Requests of a trace, one by one. It ends early where a file cannot be read again; [`Requests::failure`] tells.
+pub struct Iter {
+    requests: Requests,
+    /// Requests that have been given.
+    position: u64,
+    reading: Option<Box<Reading>>,
+}
+
+/// A trace that is being read again.
+struct Reading {
+    merged: Merged,
+    sorted: Sorted,
+    /// Whether the device at each place is the one that is replayed.
+    is_wanted: Vec<bool>,
+}
+
+impl Clone for Iter {
+    /// A copy of one that reads files opens them itself, and reads on from the same place.
+    fn clone(&self) -> Iter {
+        let mut copy = self.requests.iter();
+        match &self.requests.0.source {
+            Source::AtHand(_) => copy.position = self.position,
+            Source::Files(_) => drop(copy.by_ref().take(self.position as usize).last()),
+        }
+        copy
+    }
+}
+
+impl fmt::Debug for Iter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").field("requests", &self.requests).field("position", &self.position).finish()
+    }
+}
+
+impl Iterator for Iter {
+    type Item = TraceIo;
+
+    #[inline]
+    fn next(&mut self) -> Option<TraceIo> {
+        let next = match &self.requests.0.source {
+            Source::AtHand(ios) => ios.get(self.position as usize).copied(),
+            Source::Files(_) => self.read(),
+        };
+        self.position += u64::from(next.is_some());
+        next
+    }
+}
+
+impl Iter {
+    fn read(&mut self) -> Option<TraceIo> {
+        let shared = self.requests.0.clone();
+        let Source::Files(files) = &shared.source else { return None };
+        if self.position == shared.summary.count || shared.failure.get().is_some() {
+            self.reading = None;
+            return None;
+        }
+        let next = self.read_on(files);
+        match next {
+            Ok(Some((at, io))) => {
+                let ps = at.checked_sub(files.first).and_then(|at| at.checked_mul(files.unit_ps));
+                if let Some(ps) = ps.filter(|ps| *ps <= shared.summary.ends_at.as_ps()) {
+                    return Some(TraceIo { at: Time::from_ps(ps), io });
+                }
+                self.fail(files.changed())
+            }
+            Ok(None) => self.fail(files.changed()),
+            Err(problem) => self.fail(problem),
+        }
+    }
+
+    fn read_on(&mut self, files: &Files) -> Result<Option<(u64, Io)>, Problem> {
+        if self.reading.is_none() {
+            let merged = Merged::open(&files.files, Some(files.format))
+                .map_err(|problems| problems.0.into_iter().next().unwrap_or_else(|| files.changed()))?;
+            let sorted = Sorted::new(files.held_back);
+            self.reading = Some(Box::new(Reading { merged, sorted, is_wanted: Vec::new() }));
+        }
+        let Some(reading) = &mut self.reading else { return Ok(None) };
+        let Reading { merged, sorted, is_wanted } = &mut **reading;
+        let mut problem = None;
+        let next = sorted.next(|| {
+            files.next(merged, is_wanted).unwrap_or_else(|found| {
+                problem.get_or_insert(found);
+                None
+            })
+        });
+        problem.map_or(Ok(next), Err)
+    }
+
+    fn fail(&mut self, problem: Problem) -> Option<TraceIo> {
+        // The first failure is the one that is told.
+        let _ = self.requests.0.failure.set(problem);
+        self.reading = None;
+        None
+    }
+}
+
+impl Files {
+    /// The next request to the device.
+    fn next(&self, merged: &mut Merged, is_wanted: &mut Vec<bool>) -> Result<Option<(u64, Io)>, Problem> {
+        while let Some(event) = merged.next() {
+            let event = event?;
+            let thing = match (event.step, self.chosen) {
+                (Step::Asked(thing), Chosen::Asked) => thing,
+                (Step::Issued(thing), Chosen::Issued) => thing.map_err(|problem| *problem)?,
+                _ => continue,
+            };
+            let Thing::Data { io, .. } = thing else { continue };
+            let place = event.device as usize;
+            while is_wanted.len() <= place {
+                let name = merged.device_names().get(is_wanted.len());
+                is_wanted.push(name.is_some_and(|name| *name == self.device));
+            }
+            if is_wanted[place] {
+                return Ok(Some((event.at, io)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn changed(&self) -> Problem {
+        let name = self.files.first().map_or("trace", |file| file.name.as_str());
+        Problem::new(name, None, "the trace has changed while it was replayed", "a file that stays as it is")
+    }
+}

@@ -1,0 +1,273 @@
+//! Reading a trace for the first time: which device, whether everything is right, and what there is.
+
+use super::Trace;
+use super::events::{Event, Step, Thing};
+use super::file::File;
+use super::format::Format;
+use super::merged::{Disorder, Merged};
+use super::requests::{Files, Requests, TraceIo};
+use super::summary::Summary;
+use crate::problem::{Problem, Problems};
+use crate::request::Io;
+use crate::time::Time;
+use std::collections::BTreeMap;
+
+/// Problems that are reported one by one; of the others only their number is.
+const PROBLEMS_SHOWN: usize = 20;
+/// Requests that are kept in memory, in a quarter of a hundred MiB; longer traces are read again for each replay.
+pub(super) const KEPT_MAX: usize = 1 << 20;
+/// Requests after which a trace of several devices is known well enough to tell the busiest.
+const UNCHOSEN_MAX: u64 = 1 << 22;
+/// Devices that a message lists.
+const DEVICES_SHOWN: usize = 5;
+
+/// Which part of a file is wanted, and what the file is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Selection {
+    /// The device, as the trace names it.
+    pub device: Option<String>,
+    /// The format, where content should not decide.
+    pub format: Option<Format>,
+}
+
+/// A trace as a job names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    pub path: String,
+    pub selection: Selection,
+}
+
+impl Wanted {
+    /// All of a trace of one device, whatever its format.
+    pub fn whole(path: impl Into<String>) -> Wanted {
+        Wanted { path: path.into(), selection: Selection::default() }
+    }
+}
+
+/// Which step stands for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chosen {
+    Asked,
+    Issued,
+}
+
+/// Reads a trace, of several files if there is one for each processor. `kept_max` requests are kept in memory.
+pub(super) fn scan(files: &[File], selection: &Selection, kept_max: usize) -> Result<Trace, Problems> {
+    let mut merged = Merged::open(files, selection.format)?;
+    let name = files.first().map_or("trace", |file| file.name.as_str());
+    let can_be_read_again = files.iter().all(|file| file.is_lasting);
+    let mut scan = Scan {
+        name,
+        wanted: selection.device.as_deref(),
+        kept_max: if can_be_read_again { kept_max } else { usize::MAX },
+        chosen: None,
+        part: Part::default(),
+        problems: Vec::new(),
+        problems_more: 0,
+    };
+    while let Some(event) = merged.next() {
+        match event {
+            Ok(event) => scan.event(event, merged.device_names()),
+            Err(problem) => scan.problem(problem),
+        }
+        if scan.is_undecided() {
+            break;
+        }
+    }
+    scan.finish(files, &merged)
+}
+
+struct Scan<'a> {
+    name: &'a str,
+    wanted: Option<&'a str>,
+    kept_max: usize,
+    /// Which steps count; issues do until something is asked.
+    chosen: Option<Chosen>,
+    part: Part,
+    problems: Vec<Problem>,
+    problems_more: usize,
+}
+
+/// What is known of the requests so far.
+struct Part {
+    /// Requests to each device, and the first one that any went to, or the one that is wanted.
+    counts: Vec<u64>,
+    device: Option<usize>,
+    summary: Summary,
+    /// Arrivals in units of the format, and their requests; none if they are too many.
+    kept: Option<Vec<(u64, Io)>>,
+    first: u64,
+    last: u64,
+    disorder: Disorder,
+    left_out: BTreeMap<&'static str, u64>,
+    /// What is wrong with issues.
+    problems: Vec<Problem>,
+}
+
+impl Default for Part {
+    fn default() -> Part {
+        Part {
+            counts: Vec::new(),
+            device: None,
+            summary: Summary::default(),
+            kept: Some(Vec::new()),
+            first: u64::MAX,
+            last: 0,
+            disorder: Disorder::new(),
+            left_out: BTreeMap::new(),
+            problems: Vec::new(),
+        }
+    }
+}
+
+impl Scan<'_> {
+    fn event(&mut self, event: Event, names: &[String]) {
+        let thing = match event.step {
+            Step::Completed => return,
+            Step::Issued(_) if self.chosen == Some(Chosen::Asked) => return,
+            Step::Issued(Err(problem)) => {
+                self.chosen = Some(Chosen::Issued);
+                return self.part.problems.push(*problem);
+            }
+            Step::Issued(Ok(thing)) => {
+                self.chosen = Some(Chosen::Issued);
+                thing
+            }
+            Step::Asked(thing) => {
+                if self.chosen.replace(Chosen::Asked) == Some(Chosen::Issued) {
+                    self.part = Part::default();
+                }
+                thing
+            }
+        };
+        self.thing(event.at, event.device as usize, thing, names);
+    }
+
+    fn thing(&mut self, at: u64, place: usize, thing: Thing, names: &[String]) {
+        let part = &mut self.part;
+        if part.counts.len() <= place {
+            part.counts.resize(place + 1, 0);
+        }
+        if part.device.is_none() {
+            let is_wanted = self.wanted.is_none_or(|wanted| names.get(place).is_some_and(|name| name == wanted));
+            // A device of which there are only flushes and the like may not be the one.
+            let is_data = matches!(thing, Thing::Data { .. }) || self.wanted.is_some();
+            part.device = (is_wanted && is_data).then_some(place);
+        }
+        match thing {
+            Thing::LeftOut(kind) => {
+                if part.device.is_none_or(|device| device == place) {
+                    *part.left_out.entry(kind).or_default() += 1;
+                }
+            }
+            Thing::Data { io, .. } => {
+                part.counts[place] += 1;
+                if part.device == Some(place) {
+                    part.request(at, io, self.kept_max);
+                }
+            }
+        }
+    }
+
+    fn problem(&mut self, problem: Problem) {
+        match self.problems.len() < PROBLEMS_SHOWN {
+            true => self.problems.push(problem),
+            false => self.problems_more += 1,
+        }
+    }
+
+    /// Whether nobody says which of several devices is wanted, and it is known which there are.
+    fn is_undecided(&self) -> bool {
+        self.wanted.is_none() && self.part.is_of_several() && self.part.counts.iter().sum::<u64>() >= UNCHOSEN_MAX
+    }
+
+    fn finish(mut self, files: &[File], merged: &Merged) -> Result<Trace, Problems> {
+        for problem in std::mem::take(&mut self.part.problems) {
+            self.problem(problem);
+        }
+        let (format, names) = (merged.format, merged.device_names());
+        if self.problems_more > 0 {
+            let found = format!("and {} more problems", self.problems_more);
+            self.problems.push(Problem::new(self.name, None, found, ""));
+        } else if self.problems.is_empty() {
+            self.problems.extend(self.doubt(format, names));
+        }
+        let Scan { part, chosen, problems, .. } = self;
+        if !problems.is_empty() {
+            return Err(Problems(problems));
+        }
+        let device = part.device.and_then(|place| names.get(place)).cloned().unwrap_or_default();
+        let left_out = part.left_out.clone().into_iter().collect();
+        let chosen = chosen.unwrap_or(Chosen::Asked);
+        let requests = part.requests(files, format, &device, chosen);
+        Ok(Trace { format, device, requests, left_out })
+    }
+
+    /// What keeps a trace without mistakes from being replayed.
+    fn doubt(&self, format: Format, names: &[String]) -> Option<Problem> {
+        let part = &self.part;
+        let problem = |found: String, allowed: &str| Some(Problem::new(self.name, None, found, allowed));
+        if let (Some(wanted), 0) = (self.wanted, part.summary.count) {
+            let allowed = format!("one of {}", part.busiest(names));
+            return problem(format!("no read or write of device `{wanted}`"), &allowed);
+        }
+        if self.wanted.is_none() && part.is_of_several() {
+            let found = format!("requests to several devices: {}", part.busiest(names));
+            return problem(found, "one of them, chosen with trace_device");
+        }
+        if part.summary.count == 0 {
+            return problem(format!("{format} without any read or write"), "at least one");
+        }
+        let span_ps = (part.last - part.first).checked_mul(format.unit().as_ps());
+        if span_ps.is_none_or(|ps| ps >= Time::NEVER.as_ps()) {
+            let found = "the first and the last request are too far apart";
+            return problem(found.into(), "less than 106 days");
+        }
+        let is_too_long = part.kept.is_none() && part.disorder.held_back().is_none();
+        let found = format!("a request comes more than {} requests too late in the file", Disorder::MAX);
+        is_too_long.then(|| problem(found, "traces in order of time, or nearly"))?
+    }
+}
+
+impl Part {
+    fn request(&mut self, at: u64, io: Io, kept_max: usize) {
+        self.summary.add(io);
+        self.disorder.add(at);
+        self.first = self.first.min(at);
+        self.last = self.last.max(at);
+        match &mut self.kept {
+            Some(kept) if kept.len() < kept_max => kept.push((at, io)),
+            _ => self.kept = None,
+        }
+    }
+
+    fn is_of_several(&self) -> bool {
+        self.counts.iter().filter(|count| **count > 0).count() > 1
+    }
+
+    /// The devices with the most requests, and how many others there are.
+    fn busiest(&self, names: &[String]) -> String {
+        let mut devices: Vec<(&u64, &String)> =
+            self.counts.iter().zip(names).filter(|(count, _)| **count > 0).collect();
+        devices.sort_by_key(|(count, _)| std::cmp::Reverse(**count));
+        let shown: Vec<String> =
+            devices.iter().take(DEVICES_SHOWN).map(|(count, name)| format!("`{name}` ({count} requests)")).collect();
+        let more = devices.len().saturating_sub(DEVICES_SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        if shown.is_empty() { String::from("none: it has no reads or writes") } else { shown.join(", ") + &more }
+    }
+
+    fn requests(mut self, files: &[File], format: Format, device: &str, chosen: Chosen) -> Requests {
+        let (first, unit_ps) = (self.first, format.unit().as_ps());
+        let arrival = |at: u64| Time::from_ps((at - first) * unit_ps);
+        if let Some(mut kept) = self.kept {
+            kept.sort_by_key(|entry| entry.0);
+            return kept.into_iter().map(|(at, io)| TraceIo { at: arrival(at), io }).collect();
+        }
+        self.summary.settle();
+        self.summary.ends_at = arrival(self.last);
+        let held_back = self.disorder.held_back().unwrap_or(0);
+        let (files, device) = (files.to_vec(), device.into());
+        Requests::of_files(self.summary, Files { files, format, device, chosen, first, unit_ps, held_back })
+    }
+}

@@ -1,0 +1,71 @@
+//! What is known of a trace's requests without looking at each of them again.
+
+use crate::request::{Io, Op};
+use crate::time::Time;
+use std::collections::BTreeMap;
+
+/// Sizes that are counted one by one; further ones count as the next power of two, so that memory stays bounded.
+const SIZES_MAX: usize = 1 << 14;
+
+/// Sums over all requests of a trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    pub count: u64,
+    /// Arrival of the last one.
+    pub ends_at: Time,
+    /// How many there are of each size, writes apart from reads.
+    pub sizes: BTreeMap<(bool, u32), u64>,
+    /// Size of the largest.
+    pub largest_bytes: u32,
+    /// Capacity that a drive needs for them.
+    pub end_bytes: u64,
+    /// What all offsets and sizes are multiples of, and those of writes alone; zero without any.
+    pub granule_bytes: u64,
+    pub write_granule_bytes: u64,
+    last: Option<(bool, u32)>,
+    of_last: u64,
+}
+
+impl Summary {
+    /// Counts one more.
+    pub(super) fn add(&mut self, io: Io) {
+        let key = (io.op == Op::Write, io.bytes);
+        self.count += 1;
+        if self.last == Some(key) {
+            self.of_last += 1;
+        } else {
+            self.settle();
+            (self.last, self.of_last) = (Some(key), 1);
+        }
+        self.largest_bytes = self.largest_bytes.max(io.bytes);
+        self.end_bytes = self.end_bytes.max(io.offset.saturating_add(io.bytes.into()));
+        for amount in [io.offset, io.bytes.into()] {
+            self.granule_bytes = common(self.granule_bytes, amount);
+            if io.op == Op::Write {
+                self.write_granule_bytes = common(self.write_granule_bytes, amount);
+            }
+        }
+    }
+
+    /// Counts what is still kept apart.
+    pub(super) fn settle(&mut self) {
+        let Some((writes, bytes)) = self.last.take() else { return };
+        let is_known = self.sizes.len() < SIZES_MAX || self.sizes.contains_key(&(writes, bytes));
+        let bytes = if is_known { bytes } else { bytes.checked_next_power_of_two().unwrap_or(u32::MAX) };
+        *self.sizes.entry((writes, bytes)).or_default() += std::mem::take(&mut self.of_last);
+    }
+
+    /// Whether any of them writes.
+    pub fn has_writes(&self) -> bool {
+        self.sizes.keys().any(|(writes, _)| *writes)
+    }
+}
+
+/// The greatest common divisor.
+fn common(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while a != 0 {
+        (a, b) = (b % a, a);
+    }
+    b
+}

@@ -1,0 +1,37 @@
+//! CSV of the Systor '17 traces (C. Lee and others, "Understanding storage traffic characteristics on enterprise virtual
+//! desktop infrastructure", SYSTOR 2017; SNIA IOTTA 4928, README, "I/O trace file format"):
+//!
+//! ```text
+//! Timestamp,Response,IOType,LUN,Offset,Size
+//! 1456135200.013118000,0.000806000,R,4,899056122368,131072
+//! ```
+//!
+//! Times are in seconds with nine decimals, of which six are accurate. Offset and size are in bytes. A blank type is a
+//! request of which no response was seen; those are left out.
+
+use super::record::{Asked, Device, Record, What, Wrong, fields, nanoseconds, number, wrong};
+use crate::request::Op;
+
+const COLUMNS: &str = "Timestamp,Response,IOType,LUN,Offset,Size";
+
+/// Whether a line looks like one of these traces.
+pub(super) fn matches(first_line: &str) -> bool {
+    let is_request = |[time, _, kind, _, _, _]: [&str; 6]| matches!(kind, "R" | "W" | "") && nanoseconds(time).is_ok();
+    first_line == COLUMNS || fields(first_line, COLUMNS).is_ok_and(is_request)
+}
+
+pub(super) fn read(line: &str) -> Result<Record<'_>, Wrong> {
+    let [time, response, kind, lun, offset, size] = fields(line, COLUMNS)?;
+    let op = match kind {
+        "R" => Op::Read,
+        "W" => Op::Write,
+        "" => return Ok(Record::left_out(nanoseconds(time)?, Device::Named(lun), "requests without a type")),
+        "IOType" => return Ok(Record::Other),
+        _ => return wrong(format!("the unknown type `{kind}`"), "R, W or nothing"),
+    };
+    // Some responses are missing or, by the README, irregular: they are only ever counted.
+    let response = nanoseconds(response).ok();
+    let (offset, bytes) = (number(offset, "an offset")?, number(size, "a size")?);
+    let what = What::Data { op, offset, bytes, response };
+    Ok(Record::Asked(Asked { at: nanoseconds(time)?, device: Device::Named(lun), what }))
+}

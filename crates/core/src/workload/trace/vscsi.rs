@@ -1,0 +1,77 @@
+//! Records of virtual SCSI disks, in which the CloudPhysics traces are kept (C. Waldspurger and others, "Efficient MRC
+//! construction with SHARDS", FAST 2015). The layouts are those of the reader that CloudPhysics gave to mimircache, which
+//! libCacheSim has kept (`traceReader/customizedReader/vscsi.h`):
+//!
+//! ```text
+//! version 1, 32 bytes: sequence u32, bytes u32, segments u32, command u16, version u16, sector u64, microseconds u64
+//! version 2, 40 bytes: command u16, version u16, sequence u32, bytes u32, segments u32, sector u64, microseconds u64, …
+//! ```
+//!
+//! All little-endian; the version is in the upper byte of its field. Sectors have 512 bytes. Commands are operation codes
+//! of SCSI (T10, "SCSI operation codes"). The eight bytes at the end of version 2 say how long a request took, in a unit
+//! that no source gives: they are passed over. A file is of one disk.
+
+use super::record::{Asked, Device, Record, SECTOR_BYTES, What, Wrong, wrong};
+use crate::request::Op;
+
+/// The layout of a file's records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    version: u8,
+    pub record_bytes: usize,
+    command_at: usize,
+    length_at: usize,
+}
+
+const LAYOUTS: [Layout; 2] = [
+    Layout { version: 1, record_bytes: 32, command_at: 12, length_at: 4 },
+    Layout { version: 2, record_bytes: 40, command_at: 0, length_at: 8 },
+];
+
+/// Where both layouts have their sector and their time.
+const SECTOR_AT: usize = 16;
+const TIME_AT: usize = 24;
+
+/// What a file's disk is called, since nothing in it does.
+const DEVICE: Device<'static> = Device::Named("disk");
+
+/// The layout in which the first two records, or the only one, say of themselves that they have it.
+pub(super) fn detect(start: &[u8]) -> Option<Layout> {
+    LAYOUTS.into_iter().find(|layout| {
+        let mut records = start.chunks_exact(layout.record_bytes).take(2);
+        start.len() >= layout.record_bytes && records.all(|record| layout.fits(record))
+    })
+}
+
+impl Layout {
+    /// The version stands behind the command, with its number in the upper byte.
+    fn fits(self, record: &[u8]) -> bool {
+        record.get(self.command_at + 3) == Some(&self.version)
+    }
+
+    pub fn read(self, record: &[u8]) -> Result<Record<'static>, Wrong> {
+        if !self.fits(record) {
+            let allowed = format!("version {} in every record", self.version);
+            return wrong("a record of another version", allowed);
+        }
+        let (command, at) = (u64_at(record, self.command_at, 2), u64_at(record, TIME_AT, 8));
+        let op = match command {
+            0x08 | 0x28 | 0xa8 | 0x88 => Op::Read,
+            // Writes, and writes with verification.
+            0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Op::Write,
+            0x35 | 0x91 => return Ok(Record::left_out(at, DEVICE, "flushes")),
+            0x42 => return Ok(Record::left_out(at, DEVICE, "discards")),
+            _ => return Ok(Record::left_out(at, DEVICE, "other SCSI commands")),
+        };
+        let (sector, bytes) = (u64_at(record, SECTOR_AT, 8), u64_at(record, self.length_at, 4));
+        let Some(offset) = sector.checked_mul(SECTOR_BYTES) else {
+            return wrong(format!("a request at sector {sector}"), "bytes that 64 bits can count");
+        };
+        Ok(Record::Asked(Asked { at, device: DEVICE, what: What::Data { op, offset, bytes, response: None } }))
+    }
+}
+
+/// So many bytes as a number, the lowest first.
+fn u64_at(record: &[u8], at: usize, bytes: usize) -> u64 {
+    record[at..at + bytes].iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
