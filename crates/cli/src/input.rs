@@ -1,4 +1,4 @@
-//! What comes in: drives by name or file, job files and traces, each with all that is wrong with it.
+//! What comes in: drives by name or file, and job files, each with all that is wrong with it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,15 +9,13 @@ use phaselink_core::drive_file::{Described, Override, shipped};
 pub use phaselink_core::problem::all;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::uncertainty::Draws;
-use phaselink_core::workload::{self, JobFile, fio};
+use phaselink_core::workload::{JobFile, fio};
 
 use crate::notes;
 use crate::output::claims::{self, Role};
 
 /// Longest drive or job file: whatever is longer is something else.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
-/// Longest trace.
-const TRACE_BYTES_MAX: u64 = 16 << 30;
 /// Longest text from a pipe or a device, of which nobody knows the length beforehand.
 const STREAM_BYTES_MAX: u64 = 1 << 30;
 /// What is read between two looks.
@@ -79,14 +77,6 @@ pub fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>
 /// Everything that is wrong with it.
 pub fn job_file(path: &str) -> Result<JobFile, Problems> {
     fio::parse(path, &text(path, DESCRIPTION_BYTES_MAX)?)
-}
-
-/// A block trace.
-///
-/// # Errors
-/// Everything that is wrong with it.
-pub fn trace(path: &str) -> Result<workload::Trace, Problems> {
-    workload::trace::parse(path, &text(path, TRACE_BYTES_MAX)?)
 }
 
 /// Whether a word is meant as a file rather than as a name.

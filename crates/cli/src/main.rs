@@ -28,6 +28,7 @@ mod serve;
 mod sweep;
 mod torture;
 mod trace;
+mod traces;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -89,7 +90,7 @@ fn main() -> ExitCode {
         Command::Docs(arguments) => docs::command(&arguments),
         Command::Completions(arguments) => completions::command(&arguments),
     };
-    ending::exit_code(ending)
+    ending::exit_code(traces::checked(ending))
 }
 
 /// Flags whose file is optional, and what its name ends in where it stands behind a space.

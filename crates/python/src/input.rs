@@ -4,7 +4,8 @@ use std::fs;
 
 use phaselink_core::drive_file::Override;
 use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::workload::{self, Trace, Written, fio, has_end, with_defaults};
+use phaselink_core::workload::trace::{self, File, Wanted};
+use phaselink_core::workload::{Trace, Written, fio, has_end, with_defaults};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -48,8 +49,10 @@ pub fn text(path: &str) -> Result<String, Problem> {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn trace(path: &str) -> Result<Trace, Problems> {
-    workload::trace::parse(path, &text(path)?)
+pub fn trace(wanted: &Wanted) -> Result<Trace, Problems> {
+    let path = &wanted.path;
+    let bytes = fs::read(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))?;
+    trace::read(&[File::at_hand(path, &bytes)], &wanted.selection)
 }
 
 /// Options with their values.

@@ -8,6 +8,7 @@ use phaselink_core::problem::{Problem, Problems, all};
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::stream::Stream;
+use phaselink_core::workload::trace::Wanted;
 use phaselink_core::workload::{Job, Trace, Written, fio, with_defaults};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -109,8 +110,8 @@ fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problem
     Written::new([fio::from_flags(&with_defaults(&given))?], no_traces)?.on(&drive.limits())
 }
 
-fn no_traces(path: &str) -> Result<Trace, Problems> {
-    Err(Problem::new(path, None, "cannot be read: there are no files here", "").into())
+fn no_traces(wanted: &Wanted) -> Result<Trace, Problems> {
+    Err(Problem::new(&wanted.path, None, "cannot be read: there are no files here", "").into())
 }
 
 fn catalog() -> Value {

@@ -32,6 +32,7 @@ pub const ALL: &[Target] = &[
     drive::RUN,
     job::FILE,
     trace::FILE,
+    trace::FORCED,
     plan::SWEEP,
     plan::REPRODUCTION,
     word::WORD,

@@ -1,10 +1,12 @@
 //! The workload of a run: job files, a trace, or one job from flags named as in fio.
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::workload::trace::{Format, Wanted};
 use phaselink_core::workload::{Job, Limits, Trace, Written, fio, has_end, with_defaults};
 
-use crate::{describe, input};
+use crate::{describe, input, traces};
 
 const HEADING: &str = "Workload, in the terms of fio";
 
@@ -62,9 +64,21 @@ pub struct JobFlags {
         "random_distribution", "options", "trace",
     ])]
     fio: Vec<String>,
-    /// Replay a block trace at its own times: text of blkparse, fio iolog or MSR Cambridge CSV
+    /// Replay a block trace at its own times: blktrace, blkparse, fio iolog, CSV of several archives; also .gz, .zst
     #[arg(long, value_name = "FILE")]
     trace: Option<String>,
+    /// Device of the trace that is replayed, if it has several
+    #[arg(long, value_name = "ID", requires = "trace")]
+    trace_device: Option<String>,
+    /// Format of the trace [default: as its content tells]
+    #[arg(long, value_name = "FORMAT", requires = "trace", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
+    trace_format: Option<String>,
+    /// Replay at a multiple of the recorded rate, as in 2 or 0.5
+    #[arg(long, value_name = "N", requires = "trace", conflicts_with = "trace_closed", value_parser = percent_of_rate)]
+    trace_speed: Option<String>,
+    /// Replay as fast as requests come back, whatever the recorded times
+    #[arg(long, requires = "trace")]
+    trace_closed: bool,
 }
 
 /// Jobs that fit the drive, and what they are in words.
@@ -141,7 +155,7 @@ impl JobFlags {
 
     fn job_files(&self) -> Result<Told, Problems> {
         let files = input::all(self.fio.iter().map(|path| input::job_file(path)))?;
-        let written = Written::new(files, input::trace)?;
+        let written = Written::new(files, traces::read)?;
         let names: Vec<String> = written.names().map(String::from).collect();
         let notes = notes(&written);
         let summary = format!("Jobs: {} of {}\n{notes}", describe::listed(&names), describe::listed(&self.fio));
@@ -154,7 +168,7 @@ impl JobFlags {
         let place = usize::from(self.rw.is_some());
         given.splice(place..place, sizes.iter().copied());
         let options = with_defaults(&given);
-        let written = Written::new([fio::from_flags(&options)?], input::trace)?;
+        let written = Written::new([fio::from_flags(&options)?], traces::read)?;
         let spelt: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let hint = match given.is_empty() {
             true => " (the default; see phaselink run --help)",
@@ -179,9 +193,13 @@ impl JobFlags {
             ("thinktime", &self.thinktime),
             ("random_distribution", &self.random_distribution),
             ("read_iolog", &self.trace),
+            ("trace_device", &self.trace_device),
+            ("trace_format", &self.trace_format),
+            ("replay_time_scale", &self.trace_speed),
         ];
         let named = named.into_iter().filter_map(|(name, value)| Some(Ok((name, value.as_deref()?))));
-        input::all(named.chain(self.options.iter().map(|text| option(text))))
+        let closed = self.trace_closed.then_some(Ok(("replay_no_stall", "1")));
+        input::all(named.chain(closed).chain(self.options.iter().map(|text| option(text))))
     }
 }
 
@@ -193,11 +211,20 @@ fn option(text: &str) -> Result<(&str, &str), Problems> {
     })
 }
 
+/// A multiple of the recorded rate in per cent, as fio's `replay_time_scale` has it.
+fn percent_of_rate(text: &str) -> Result<String, String> {
+    let percent = text.parse::<f64>().ok().map(|speed| speed * 100.0);
+    let whole = percent.filter(|percent| (1.0..=1e6).contains(percent) && (percent - percent.round()).abs() < 1e-6);
+    whole.map(|percent| percent.round().to_string()).ok_or_else(|| String::from("0.01 to 10000, with two decimals"))
+}
+
 fn notes(written: &Written) -> String {
-    let note = |(path, trace): (&str, &Trace)| {
+    let note = |(wanted, trace): (&Wanted, &Trace)| {
         let left_out: Vec<String> = trace.left_out.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
         let left_out = if left_out.is_empty() { String::new() } else { format!("; left out: {}", left_out.join(", ")) };
-        format!("{path}: {}, {}{left_out}\n", trace.format, describe::counted(trace.ios.len() as u64, "request"))
+        let of_device = wanted.selection.device.as_ref().map_or(String::new(), |device| format!(" to device {device}"));
+        let requests = describe::counted(trace.requests.count(), "request");
+        format!("{}: {}, {requests}{of_device}{left_out}\n", wanted.path, trace.format)
     };
     written.traces().map(note).collect()
 }

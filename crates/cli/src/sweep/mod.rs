@@ -20,7 +20,7 @@ use crate::intervals::IntervalFlags;
 use crate::output::Target;
 use crate::output::claims::{self, Role};
 use crate::progress::Progress;
-use crate::{input, interrupt, notes, output};
+use crate::{input, interrupt, notes, output, traces};
 use drawn::{Drawn, Work};
 use state_file::StateFile;
 
@@ -121,7 +121,7 @@ impl Arguments {
             plan.set_columns(names)?;
         }
         let folder = self.plan.parent().unwrap_or(Path::new(""));
-        let files = Files::read(&plan, folder, BTreeMap::new(), input::description, input::trace)?;
+        let files = Files::read(&plan, folder, BTreeMap::new(), input::description, traces::read)?;
         Sweep::new(plan, files)
     }
 

@@ -55,7 +55,15 @@ pub struct Trace {
 /// # Errors
 /// All its mistakes at once, up to a number that a person would read.
 pub fn read(files: &[File], selection: &Selection) -> Result<Trace, Problems> {
-    scan::scan(files, selection, scan::KEPT_MAX)
+    read_keeping(files, selection, scan::KEPT_MAX)
+}
+
+/// The same, with another number of requests that are kept in memory.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_keeping(files: &[File], selection: &Selection, kept_max: usize) -> Result<Trace, Problems> {
+    scan::scan(files, selection, kept_max)
 }
 
 /// Reads a trace that is at hand.

@@ -213,7 +213,7 @@ impl Scan<'_> {
         }
         if self.wanted.is_none() && part.is_of_several() {
             let found = format!("requests to several devices: {}", part.busiest(names));
-            return problem(found, "one of them, chosen with trace_device");
+            return problem(found, "one of them, chosen with trace_device (--trace-device)");
         }
         if part.summary.count == 0 {
             return problem(format!("{format} without any read or write"), "at least one");

@@ -1,6 +1,5 @@
 //! Each format is told by content and read as its own documentation says.
 
-use super::scan::scan;
 use super::*;
 use crate::request::{Io, Op};
 use crate::time::Time;
@@ -201,7 +200,7 @@ fn of_device(text: &str, device: &str) -> Result<Trace, Problems> {
 
 #[test]
 fn of_several_devices_one_has_to_be_chosen() {
-    let found = "t: requests to several devices: `b` (2 requests), `a` (1 requests); allowed: one of them, chosen with trace_device";
+    let found = "t: requests to several devices: `b` (2 requests), `a` (1 requests); allowed: one of them, chosen with trace_device (--trace-device)";
     assert_eq!(problems(TWO_DEVICES), [found]);
     let trace = of_device(TWO_DEVICES, "b").expect("b");
     assert_eq!((ios(&trace).len(), trace.device.as_str(), trace.left_out.clone()), (2, "b", vec![("flushes", 1)]));
@@ -240,7 +239,7 @@ fn in_pieces(text: &str, bytes: usize) -> File {
 fn a_trace_that_is_read_again_for_each_replay_gives_the_same_requests() {
     for text in [BLKPARSE, MSR, "fio version 3 iolog\n5 d read 0 1\n1 d read 1 1\n1 d read 2 1\n1 d read 3 1\n"] {
         let kept = read(text);
-        let streamed = scan(&[in_pieces(text, 7)], &Selection::default(), 1).expect("the same");
+        let streamed = read_keeping(&[in_pieces(text, 7)], &Selection::default(), 1).expect("the same");
         assert!(streamed.requests.are_streamed() && !kept.requests.are_streamed());
         assert_eq!(streamed, kept);
         let mut first = streamed.requests.iter();
@@ -259,7 +258,7 @@ fn a_trace_that_changes_while_it_is_replayed_is_found() {
         let text = texts[opened.fetch_add(1, Ordering::Relaxed).min(1)];
         Ok(Box::new(std::iter::once(Ok(text.as_bytes().to_vec()))))
     });
-    let trace = scan(&[file], &Selection::default(), 1).expect("right at first");
+    let trace = read_keeping(&[file], &Selection::default(), 1).expect("right at first");
     assert!(trace.requests.iter().count() < 3);
     assert!(trace.requests.failure().expect("changed").to_string().contains("has changed"));
 }
@@ -267,7 +266,7 @@ fn a_trace_that_changes_while_it_is_replayed_is_found() {
 #[test]
 fn a_trace_that_comes_only_once_is_kept_whatever_its_length() {
     let file = File::passing("t", || Ok(Box::new(std::iter::once(Ok(MSR.as_bytes().to_vec())))));
-    let trace = scan(&[file], &Selection::default(), 1).expect("right");
+    let trace = read_keeping(&[file], &Selection::default(), 1).expect("right");
     assert!(!trace.requests.are_streamed() && trace.requests.count() == 3);
 }
 

@@ -97,7 +97,7 @@ fn files_of_several_processors_are_merged_by_time() {
     let trace = super::super::read(&files, &selection).expect("two files");
     let sectors = |trace: &Trace| trace.requests.iter().map(|entry| entry.io.offset / 512).collect::<Vec<_>>();
     assert_eq!(sectors(&trace), [1, 2, 3, 4, 5]);
-    assert_eq!(sectors(&scan(&files, &selection, 1).expect("streamed")), [1, 2, 3, 4, 5]);
+    assert_eq!(sectors(&read_keeping(&files, &selection, 1).expect("streamed")), [1, 2, 3, 4, 5]);
     let mixed = [files[0].clone(), File::at_hand("t.2", MSR.as_bytes())];
     let problems = super::super::read(&mixed, &selection).expect_err("mixed").to_string();
     assert_eq!(problems, "t.2: MSR Cambridge CSV beside blktrace; allowed: files of one format");

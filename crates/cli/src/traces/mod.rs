@@ -1,0 +1,99 @@
+//! Block traces: which files one has, how they are opened, and whether they stayed as they were.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use phaselink_core::problem::Problems;
+use phaselink_core::workload::Trace;
+use phaselink_core::workload::trace::{self, File, Requests, Wanted};
+
+use crate::ending::{Ending, Failure};
+use crate::notes;
+use crate::output::claims::{self, Role};
+
+mod unpack;
+
+/// Traces that are read from their files during runs.
+static STREAMED: Mutex<Vec<Requests>> = Mutex::new(Vec::new());
+
+/// A block trace, which its files are read for once; long ones are read again for each replay.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn read(wanted: &Wanted) -> Result<Trace, Problems> {
+    let trace = trace::read(&files(&wanted.path), &wanted.selection)?;
+    if trace.requests.are_streamed() {
+        STREAMED.lock().unwrap_or_else(PoisonError::into_inner).push(trace.requests.clone());
+    }
+    Ok(trace)
+}
+
+/// How a command ends if one of its traces could not be read again.
+pub fn checked(ending: Result<Ending, Failure>) -> Result<Ending, Failure> {
+    let streamed = STREAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let problems: Vec<_> = streamed.iter().filter_map(|requests| requests.failure().cloned()).collect();
+    match ending {
+        Ok(_) if !problems.is_empty() => Err(Problems(problems).into()),
+        ending => ending,
+    }
+}
+
+/// The files of a trace: the one that is named, or those that blktrace wrote, one for each processor, if their common
+/// beginning is (`sda` for `sda.blktrace.0`, `sda.blktrace.1` …).
+pub fn files(path: &str) -> Vec<File> {
+    if Path::new(path).exists() {
+        if let Some(device) = device_of(path) {
+            let others = of_processors(device).len();
+            if others > 1 {
+                let note =
+                    format!("note: {path} is one of {others} files of blktrace; `{device}` stands for all of them");
+                notes::tell(&note);
+            }
+        }
+        return vec![file(path.into())];
+    }
+    let found = of_processors(path.strip_suffix(".blktrace").unwrap_or(path));
+    // What does not exist is told by opening it.
+    if found.is_empty() { vec![file(path.into())] } else { found.into_iter().map(file).collect() }
+}
+
+fn file(path: String) -> File {
+    claims::note(Role::Input, Path::new(&path));
+    let is_lasting = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
+    let open = {
+        let path = path.clone();
+        move || unpack::pieces(&path, is_lasting)
+    };
+    if is_lasting { File::lasting(path, open) } else { File::passing(path, open) }
+}
+
+/// The files of blktrace that start so, in the order of their processors.
+fn of_processors(device: &str) -> Vec<String> {
+    let path = Path::new(device);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Vec::new() };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut found: Vec<(u32, String)> = names
+        .filter(|other| device_of(other) == Some(name))
+        .filter_map(|other| {
+            let end = other.get(name.len()..)?;
+            Some((processor_of(&other)?, format!("{device}{end}")))
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// What stands before `.blktrace.` and the number of a processor.
+fn device_of(path: &str) -> Option<&str> {
+    processor_of(path)?;
+    path.rsplit_once(".blktrace.").map(|(device, _)| device)
+}
+
+fn processor_of(path: &str) -> Option<u32> {
+    let (_, end) = path.rsplit_once(".blktrace.")?;
+    let end = [".gz", ".zst"].iter().find_map(|packed| end.strip_suffix(packed)).unwrap_or(end);
+    end.parse().ok().filter(|_| end.bytes().all(|byte| byte.is_ascii_digit()))
+}
