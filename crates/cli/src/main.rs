@@ -28,6 +28,7 @@ mod serve;
 mod sweep;
 mod torture;
 mod trace;
+mod trace_info;
 mod traces;
 
 use std::ffi::OsString;
@@ -56,6 +57,7 @@ enum Command {
     Predict(Box<predict::Arguments>),
     Sweep(sweep::Arguments),
     Trace(trace::Arguments),
+    TraceInfo(trace_info::Arguments),
     Dma(Box<dma::Arguments>),
     Check(check::Arguments),
     Endurance(endurance::Arguments),
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Predict(arguments) => predict::command(&arguments),
         Command::Sweep(arguments) => sweep::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
+        Command::TraceInfo(arguments) => trace_info::command(&arguments),
         Command::Dma(arguments) => dma::command(&arguments),
         Command::Check(arguments) => check::command(&arguments),
         Command::Endurance(arguments) => endurance::command(&arguments),

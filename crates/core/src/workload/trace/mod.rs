@@ -10,7 +10,7 @@
 //!
 //! One file a format: [`blkparse`], [`blktrace`], [`iolog`], [`msr`], [`alibaba`], [`tencent`], [`systor`], [`vscsi`].
 //! From bytes to requests: `events` cuts files into records, `merged` brings those of several files into one order, `scan`
-//! is the first reading, `requests` the others.
+//! is the first reading, `requests` the others; `info` reads for what a trace holds.
 
 mod alibaba;
 mod blkparse;
@@ -18,6 +18,7 @@ mod blktrace;
 mod events;
 mod file;
 mod format;
+mod info;
 pub mod iolog;
 mod merged;
 mod msr;
@@ -31,6 +32,7 @@ mod vscsi;
 
 pub use file::{File, Pieces};
 pub use format::Format;
+pub use info::{BLOCK_BYTES, Footprint, Info, QueueDepth, info};
 pub use iolog::to_iolog;
 pub use requests::{Iter, Requests, TraceIo};
 pub use scan::{Selection, Wanted};

@@ -1,0 +1,83 @@
+//! How a trace is replayed: the command, and what to know before.
+
+use phaselink_core::drive::Drive;
+use phaselink_core::time::Span;
+use phaselink_core::workload::trace::{Format, Info};
+
+/// The drive of the command, as long as it takes the trace's sizes; then that which takes any.
+const DRIVES: [&str; 2] = ["nvme", "dc-express"];
+/// Requests under way by default in a replay.
+const IODEPTH_DEFAULT: u64 = 32;
+const MIB: u64 = 1 << 20;
+
+/// How a trace is replayed.
+pub struct Advice {
+    /// None if no drive takes it.
+    pub command: Option<String>,
+    pub notes: Vec<String>,
+}
+
+/// The command that replays a trace at this path, and what to know before.
+pub fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
+    let fits = |drive: &Drive| {
+        let limits = drive.limits();
+        let (all, writes) = (info.summary.granule_bytes, info.summary.write_granule_bytes);
+        all.is_multiple_of(limits.block_bytes.into()) && writes.is_multiple_of(limits.write_block_bytes.into())
+    };
+    let drive = DRIVES.into_iter().filter_map(Drive::shipped).find(fits);
+    let command = drive.map(|drive| command(info, path, forced, &drive));
+    Advice { command, notes: notes(info) }
+}
+
+fn command(info: &Info, path: &str, forced: Option<Format>, drive: &Drive) -> String {
+    let limits = drive.limits();
+    let mut words = vec![format!("phaselink run {} --trace {}", drive.name, quoted(path))];
+    words.extend(forced.map(|format| format!("--trace-format {}", format.word())));
+    if let [(busiest, _), _, ..] = &info.devices[..] {
+        words.push(format!("--trace-device {}", quoted(info.device.as_ref().unwrap_or(busiest))));
+    }
+    let most = info.depth.and_then(|depth| depth.most).unwrap_or(0).min(limits.queue_slots().into());
+    words.extend((most > IODEPTH_DEFAULT).then(|| format!("--iodepth {most}")));
+    let needed = info.summary.end_bytes;
+    words
+        .extend((needed > limits.capacity_bytes).then(|| format!("--set media.capacity_mib={}", needed.div_ceil(MIB))));
+    words.join(" ")
+}
+
+fn notes(info: &Info) -> Vec<String> {
+    let mut notes = Vec::new();
+    if info.span.is_zero() {
+        notes.push(String::from("All requests arrive at once: they are replayed as fast as others come back."));
+    } else if info.unit >= Span::from_s(1) {
+        notes.push(String::from(
+            "Times are whole seconds: all requests of a second arrive at once. --trace-closed takes no notice of them.",
+        ));
+    }
+    if info.device.is_none() && info.devices.len() > 1 {
+        let count = info.devices.len();
+        notes.push(format!("The figures are of all {count} devices; a replay is of one, here the busiest."));
+    }
+    notes
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./,:+=@%".contains(character);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_a_shell_would_take_apart_are_quoted() {
+        assert_eq!(
+            ["a/b.csv", "8,16", "a b", "it's", ""].map(quoted),
+            ["a/b.csv", "8,16", "'a b'", r"'it'\''s'", "''"]
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! `phaselink trace-info`: what a block trace holds, and how to replay it.
+
+mod advice;
+mod json;
+mod text;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use phaselink_core::workload::trace::{self, Format, Selection};
+
+use crate::ending::{Ending, Failure};
+use crate::{output, traces};
+
+const EXAMPLES: &str = include_str!("../../help/trace-info.txt");
+
+/// Say what a block trace holds: requests, rate, sizes, footprint; and how to replay it.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Block trace, of any format that run --trace reads; also .gz and .zst
+    #[arg(value_name = "FILE")]
+    file: String,
+    /// Device that the figures are of [default: all]
+    #[arg(long, value_name = "ID")]
+    trace_device: Option<String>,
+    /// Format of the trace [default: as its content tells]
+    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
+    trace_format: Option<String>,
+    /// Print JSON instead
+    #[arg(long)]
+    json: bool,
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let format = arguments.trace_format.as_deref().and_then(Format::named);
+    let selection = Selection { device: arguments.trace_device.clone(), format };
+    let info = trace::info(&traces::files(&arguments.file), &selection)?;
+    let advice = advice::of(&info, &arguments.file, format);
+    match arguments.json {
+        true => output::print_json(&json::document(&arguments.file, &info, &advice))?,
+        false => output::print(&text::text(&arguments.file, &info, &advice))?,
+    }
+    Ok(Ending::Fine)
+}

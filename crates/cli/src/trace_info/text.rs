@@ -1,0 +1,137 @@
+//! What a trace holds, in lines.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use phaselink_core::report::units::{self, count, grouped, percent};
+use phaselink_core::workload::trace::{Footprint, Info};
+
+use super::advice::Advice;
+use crate::describe::{counted, size, wrapped};
+
+/// Devices and sizes that are listed.
+const LISTED: usize = 5;
+/// What lines after the first of a value start with.
+const INDENT: &str = "             ";
+
+/// The whole text.
+pub fn text(path: &str, info: &Info, advice: &Advice) -> String {
+    let mut text = String::new();
+    let mut line = |label: &str, value: String| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{label:<13}{}", wrapped(&value, INDENT));
+    };
+    line("trace", format!("{path}: {}", info.format));
+    line(if info.devices.len() == 1 { "device" } else { "devices" }, devices(info));
+    line("requests", requests(info));
+    line("time", time(info));
+    line("sizes", sizes(info));
+    line("alignment", alignment(info));
+    line("sequential", format!("{} start where one of the 16 before them ended", share(info.sequential, info)));
+    line("footprint", footprint(info));
+    line("re-use", reuse(&info.footprint));
+    if let Some(depth) = info.depth {
+        let most = depth.most.map_or(String::new(), |most| format!(", {most} at most"));
+        let mean = count((depth.mean * 1e3).round() / 1e3);
+        line("queue depth", format!("{mean} on average{most}; a request took {}", units::span(depth.response)));
+    }
+    if !info.left_out.is_empty() {
+        let kinds: Vec<String> =
+            info.left_out.iter().map(|(kind, count)| format!("{} {kind}", grouped(*count))).collect();
+        line("left out", kinds.join(", "));
+    }
+    text.push('\n');
+    match &advice.command {
+        Some(command) => {
+            let _ = writeln!(text, "Replay it with\n\n  {command}");
+        }
+        None => text.push_str("No drive takes its sizes: they are no whole number of anything.\n"),
+    }
+    for note in &advice.notes {
+        let _ = write!(text, "\n{}", wrapped(note, ""));
+    }
+    text
+}
+
+fn share(part: u64, info: &Info) -> String {
+    percent(part as f64 / info.summary.count.max(1) as f64)
+}
+
+fn devices(info: &Info) -> String {
+    let device = |(name, requests): &(String, u64)| format!("{name} ({})", counted(*requests, "request"));
+    let shown: Vec<String> = info.devices.iter().take(LISTED).map(device).collect();
+    let all = match info.devices.len() {
+        count if count > LISTED => format!("{}, {}", shown.join(", "), counted((count - LISTED) as u64, "other")),
+        _ => shown.join(", "),
+    };
+    info.device.as_ref().map_or(all.clone(), |chosen| format!("{chosen} alone, of {all}"))
+}
+
+fn requests(info: &Info) -> String {
+    let reads = info.reads();
+    format!(
+        "{}: {} reads, {}; writes, {}",
+        grouped(info.summary.count),
+        share(reads, info),
+        units::quantity(info.read_bytes as f64, "B"),
+        units::quantity(info.written_bytes as f64, "B"),
+    )
+}
+
+fn time(info: &Info) -> String {
+    if info.span.is_zero() {
+        return String::from("none: all requests arrive at once");
+    }
+    let mean = info.summary.count as f64 / info.span.as_s();
+    let busiest = info.busiest_second as f64;
+    format!(
+        "{}: {} requests a second on average, {} in the busiest second",
+        units::span(info.span),
+        count(if mean >= 10.0 { mean.round() } else { mean }),
+        count(busiest)
+    )
+}
+
+fn sizes(info: &Info) -> String {
+    let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
+    info.summary.sizes.iter().for_each(|((_, bytes), count)| *sizes.entry(*bytes).or_default() += count);
+    let mut busiest: Vec<(u32, u64)> = sizes.into_iter().collect();
+    busiest.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let shown: Vec<String> = busiest
+        .iter()
+        .take(LISTED)
+        .map(|(bytes, count)| format!("{} {}", size((*bytes).into()), share(*count, info)))
+        .collect();
+    let others = busiest.iter().skip(LISTED).map(|(_, count)| count).sum::<u64>();
+    let others = if others > 0 { format!(", others {}", share(others, info)) } else { String::new() };
+    let [half, most] = [50, 99].map(|percent| size(info.size_percentile(percent).into()));
+    let largest = size(info.summary.largest_bytes.into());
+    format!("{}{others}; half up to {half}, 99 % up to {most}, the largest {largest}", shown.join(", "))
+}
+
+fn alignment(info: &Info) -> String {
+    let granule = size(info.summary.granule_bytes);
+    format!(
+        "offsets and sizes are multiples of {granule}; {} of requests are whole blocks of 4 KiB",
+        share(info.aligned, info)
+    )
+}
+
+fn footprint(info: &Info) -> String {
+    let Footprint { is_exact, blocks, read_blocks, written_blocks, .. } = info.footprint;
+    let about = if is_exact { "" } else { "~" };
+    let [all, read, written] =
+        [blocks, read_blocks, written_blocks].map(|blocks| units::quantity(blocks as f64 * 4096.0, "B"));
+    let end = units::quantity(info.summary.end_bytes as f64, "B");
+    format!("{about}{all} of the first {end} are touched: {about}{read} read, {about}{written} written")
+}
+
+fn reuse(footprint: &Footprint) -> String {
+    let about = if footprint.is_exact { "" } else { "~" };
+    format!(
+        "a block of 4 KiB is accessed {about}{} times on average, {about}{} of them once; the busiest tenth gets {about}{}",
+        count(footprint.accesses_mean),
+        percent(footprint.once_share),
+        percent(footprint.busiest_tenth_share),
+    )
+}

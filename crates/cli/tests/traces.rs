@@ -1,0 +1,164 @@
+//! Block traces as a user has them: packed, in several files, of several devices, too long for memory.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use common::{Ran, directory, printed, program};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use serde_json::Value;
+
+const TRACE: &str = "fio version 3 iolog\n0 d read 0 4096\n100 d write 4096 4096\n200 d read 8192 8192\n";
+const TWO_DEVICES: &str = "1,R,0,4096,1000\n2,W,4096,8192,1010\n2,R,1073741824,4096,1020\n";
+
+fn phaselink(here: &Path, arguments: &str) -> Ran {
+    program().current_dir(here).args(arguments.split_whitespace()).output().unwrap().into()
+}
+
+/// What a command prints that has nothing to complain of.
+fn told(here: &Path, arguments: &str) -> String {
+    let ran = phaselink(here, arguments);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "phaselink {arguments}");
+    ran.stdout
+}
+
+fn json(here: &Path, arguments: &str) -> Value {
+    serde_json::from_str(&told(here, &format!("{arguments} --json"))).unwrap()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A file of blktrace with reads of 4 KiB at these nanoseconds and blocks.
+fn blktrace(reads: &[(u64, u64)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (time, block) in reads {
+        bytes.extend([0x6561_7407u32, 1].map(u32::to_le_bytes).concat());
+        bytes.extend([*time, 8 * block].map(u64::to_le_bytes).concat());
+        bytes.extend([4096u32, 1 | 1 << 16 | 1 << 20, 697, 8 << 20, 0, 0].map(u32::to_le_bytes).concat());
+    }
+    bytes
+}
+
+#[test]
+fn a_packed_trace_gives_what_it_gives_unpacked() {
+    let here = directory("packed-traces");
+    let files = [
+        ("t.log", TRACE.into()),
+        ("t.gz", gzip(TRACE.as_bytes())),
+        ("t.zst", compress_to_vec(TRACE.as_bytes(), CompressionLevel::Fastest)),
+    ];
+    files.iter().for_each(|(name, bytes)| fs::write(here.join(name), bytes).unwrap());
+    let pages = files.each_ref().map(|(name, _)| told(&here, &format!("run nvme --trace {name}")).replace(name, "t"));
+    assert!(pages[0].contains("t: fio iolog version 3, 3 requests\n"), "{}", pages[0]);
+    assert!(pages[0] == pages[1] && pages[0] == pages[2]);
+    let packed = gzip(TRACE.as_bytes());
+    fs::write(here.join("cut.gz"), &packed[..packed.len() - 9]).unwrap();
+    let cut = phaselink(&here, "run nvme --trace cut.gz");
+    assert_eq!(cut.code, Some(2));
+    assert!(cut.stderr.starts_with("error: cut.gz: cannot be read: "), "{}", cut.stderr);
+}
+
+#[test]
+fn files_of_blktrace_are_replayed_together_by_what_their_names_have_in_common() {
+    let here = directory("blktrace");
+    fs::write(here.join("sda.blktrace.0"), blktrace(&[(1000, 0), (9000, 2)])).unwrap();
+    fs::write(here.join("sda.blktrace.1"), gzip(&blktrace(&[(5000, 1)]))).unwrap();
+    fs::rename(here.join("sda.blktrace.1"), here.join("sda.blktrace.1.gz")).unwrap();
+    fs::write(here.join("sdb.blktrace.0"), blktrace(&[(5000, 1)])).unwrap();
+    for name in ["sda", "sda.blktrace"] {
+        let page = told(&here, &format!("run nvme --trace {name}"));
+        assert!(page.contains(&format!("{name}: blktrace, 3 requests\n")), "{page}");
+        assert_eq!(json(&here, &format!("trace-info {name}"))["sequential_share"], 2.0 / 3.0);
+    }
+    let one = phaselink(&here, "run nvme --trace sda.blktrace.0");
+    assert!(one.stdout.contains("2 requests"), "{}", one.stdout);
+    assert!(one.stderr.contains("is one of 2 files of blktrace; `sda` stands for all of them"), "{}", one.stderr);
+    let none = phaselink(&here, "run nvme --trace sd");
+    assert!(none.stderr.starts_with("error: sd: cannot be read: "), "{}", none.stderr);
+}
+
+#[test]
+fn one_of_several_devices_is_chosen() {
+    let here = directory("trace-devices");
+    fs::write(here.join("t.csv"), TWO_DEVICES).unwrap();
+    let undecided = phaselink(&here, "run nvme --trace t.csv");
+    let told_of = "error: t.csv: requests to several devices: `2` (2 requests), `1` (1 requests); allowed: one of them, chosen with trace_device (--trace-device)\n";
+    assert_eq!((undecided.code, undecided.stderr.as_str()), (Some(2), told_of));
+    let page = told(&here, "run nvme --trace t.csv --trace-device 1");
+    assert!(page.contains("t.csv: Alibaba CSV, 1 request to device 1\n"), "{page}");
+    fs::write(
+        here.join("j.fio"),
+        "[a]\nread_iolog=t.csv\ntrace_device=1\n[b]\nread_iolog=t.csv\ntrace_device=2\ntrace_format=alibaba\n",
+    )
+    .unwrap();
+    let both = told(&here, "run nvme --fio j.fio --set media.capacity_mib=2048");
+    assert!(both.contains("1 request to device 1") && both.contains("2 requests to device 2"), "{both}");
+    let plan = "drive = \"nvme\"\nset = [\"media.capacity_mib=2048\"]\ncolumns = [\"ios\"]\n[job]\nread_iolog = \"t.csv\"\n[[axis]]\nkey = \"job.trace_device\"\nvalues = [\"1\", \"2\"]\n";
+    fs::write(here.join("p.toml"), plan).unwrap();
+    let rows = json(&here, "sweep p.toml");
+    let ios: Vec<&Value> = rows["points"].as_array().unwrap().iter().map(|row| &row["ios"]).collect();
+    assert_eq!(ios, [1, 2], "{rows}");
+}
+
+#[test]
+fn a_trace_is_replayed_at_another_rate_or_as_fast_as_requests_come_back() {
+    let here = directory("trace-pace");
+    fs::write(here.join("t.log"), TRACE).unwrap();
+    let elapsed = |flags: &str| {
+        json(&here, &format!("run nvme --trace t.log {flags}"))["phaselink"]["elapsed_ns"].as_f64().unwrap()
+    };
+    let (recorded, twice, closed) = (elapsed(""), elapsed("--trace-speed 2"), elapsed("--trace-closed --iodepth 1"));
+    assert!((200_000.0..250_000.0).contains(&recorded), "{recorded}");
+    assert!((recorded - twice - 100_000.0).abs() < 10_000.0, "{recorded} and {twice}");
+    assert!(closed < 100_000.0, "{closed}");
+    let both = phaselink(&here, "run nvme --trace t.log --trace-speed 2 --trace-closed");
+    assert_eq!(both.code, Some(2));
+    let odd = phaselink(&here, "run nvme --trace t.log --trace-speed 0.001");
+    assert!(odd.stderr.contains("0.01 to 10000, with two decimals"), "{}", odd.stderr);
+}
+
+#[test]
+fn a_trace_that_is_too_long_for_memory_gives_what_its_beginning_gives() {
+    let here = directory("long-trace");
+    let line = |number: u64| format!("{} d read {} 4096\n", number * 10, number * 7919 % 100_000 * 4096);
+    let text =
+        |requests| std::iter::once("fio version 3 iolog\n".into()).chain((0..requests).map(line)).collect::<String>();
+    fs::write(here.join("long"), text((1 << 20) + 1)).unwrap();
+    fs::write(here.join("short"), text(2000)).unwrap();
+    let page = |name: &str| {
+        let page = told(&here, &format!("run nvme --trace {name} --number-ios 1000"));
+        page.lines().skip(2).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_eq!(page("long"), page("short"));
+    let threads = phaselink(&here, "run nvme --trace long --numjobs 17 --iodepth 1");
+    assert!(threads.stderr.contains("17 threads replay a trace that is too long for memory"), "{}", threads.stderr);
+}
+
+#[test]
+fn what_a_trace_holds_is_told_with_a_command_that_replays_it() {
+    let here = directory("trace-info");
+    fs::write(here.join("two devices.csv"), TWO_DEVICES).unwrap();
+    let info = {
+        let ran: Ran = program().current_dir(&here).args(["trace-info", "two devices.csv"]).output().unwrap().into();
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
+        ran.stdout
+    };
+    let command = info.lines().find_map(|line| line.strip_prefix("  phaselink ")).expect("a command");
+    assert_eq!(command, "run nvme --trace 'two devices.csv' --trace-device 2 --set media.capacity_mib=1025");
+    let words =
+        ["run", "nvme", "--trace", "two devices.csv", "--trace-device", "2", "--set", "media.capacity_mib=1025"];
+    let ran: Ran = program().current_dir(&here).args(words).output().unwrap().into();
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "the command runs");
+    assert!(info.contains("device") && info.contains("2 (2 requests), 1 (1 request)"), "{info}");
+    let wrong = phaselink(&here, "trace-info no-such-file");
+    assert_eq!(wrong.code, Some(2));
+    assert!(printed("trace-info --help").contains("trace-info sda"));
+}

@@ -1,0 +1,180 @@
+//! Requests one after the other: how many a second, how many at a time, and which follow each other's addresses.
+
+use crate::request::Io;
+use crate::time::Span;
+use std::collections::BTreeMap;
+
+const PS_PER_S: u64 = 1_000_000_000_000;
+/// Seconds that are counted side by side, since files are only nearly in order.
+const SECONDS_MAX: usize = 1024;
+
+/// Requests of each second, as far as they are not yet over.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rate {
+    seconds: BTreeMap<u64, u64>,
+    busiest: u64,
+}
+
+impl Rate {
+    /// A request at an instant in units of so many picoseconds.
+    pub fn add(&mut self, at: u64, unit: Span) {
+        let second = match unit.as_ps() {
+            unit if unit >= PS_PER_S => at.saturating_mul(unit / PS_PER_S),
+            unit => at / (PS_PER_S / unit.max(1)),
+        };
+        let count = self.seconds.entry(second).or_default();
+        *count += 1;
+        self.busiest = self.busiest.max(*count);
+        if self.seconds.len() > SECONDS_MAX {
+            self.seconds.pop_first();
+        }
+    }
+
+    /// Requests of the busiest second.
+    pub fn busiest(&self) -> u64 {
+        self.busiest
+    }
+}
+
+/// Requests whose end is remembered for each device: as many streams can be told apart.
+const STREAMS: usize = 16;
+
+/// Where the last requests to each device ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Streams {
+    ends: Vec<[u64; STREAMS]>,
+    next: Vec<u8>,
+}
+
+impl Streams {
+    /// Whether a request starts where one of the last to its device ended.
+    pub fn follows(&mut self, device: u32, io: Io) -> bool {
+        let place = device as usize;
+        if self.ends.len() <= place {
+            // No request ends at zero.
+            self.ends.resize(place + 1, [0; STREAMS]);
+            self.next.resize(place + 1, 0);
+        }
+        let (ends, next) = (&mut self.ends[place], &mut self.next[place]);
+        let end = io.offset.saturating_add(io.bytes.into());
+        match ends.iter_mut().find(|other| **other == io.offset && io.offset > 0) {
+            Some(other) => {
+                *other = end;
+                true
+            }
+            None => {
+                ends[usize::from(*next)] = end;
+                *next = (*next + 1) % STREAMS as u8;
+                false
+            }
+        }
+    }
+}
+
+/// How many requests the recorded device had at a time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Depth {
+    issued: u64,
+    completed: u64,
+    now: u64,
+    most: u64,
+    last: u64,
+    /// Requests times units of time.
+    area: u128,
+    /// Sum of the times that requests took, where each says how long.
+    responses: u128,
+    responded: u64,
+}
+
+/// How many requests the recorded device had at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueueDepth {
+    pub mean: f64,
+    /// At most, where each beginning and end was recorded.
+    pub most: Option<u64>,
+    /// How long a request took, on average.
+    pub response: Span,
+}
+
+impl Depth {
+    pub fn issued(&mut self, at: u64) {
+        self.go_on(at);
+        self.issued += 1;
+        self.now += 1;
+        self.most = self.most.max(self.now);
+    }
+
+    pub fn completed(&mut self, at: u64) {
+        self.go_on(at);
+        self.completed += 1;
+        self.now = self.now.saturating_sub(1);
+    }
+
+    pub fn response(&mut self, units: u64) {
+        self.responses += u128::from(units);
+        self.responded += 1;
+    }
+
+    fn go_on(&mut self, at: u64) {
+        self.area += u128::from(self.now) * u128::from(at.saturating_sub(self.last));
+        self.last = self.last.max(at);
+    }
+
+    /// The depth over a trace of so many units, if nearly all requests were seen to come back. Where each only says how
+    /// long it took, by Little's law.
+    pub fn over(&self, units: u64, unit: Span) -> Option<QueueDepth> {
+        let mean =
+            |sum: u128, count: u64| Span::from_ps((sum * u128::from(unit.as_ps()) / u128::from(count.max(1))) as u64);
+        let is_paired = self.completed > 0 && self.issued.abs_diff(self.completed) <= self.issued / 100;
+        let (sum, count) = if is_paired { (self.area, self.issued) } else { (self.responses, self.responded) };
+        let depth = || QueueDepth {
+            mean: sum as f64 / units as f64,
+            most: is_paired.then_some(self.most),
+            response: mean(sum, count),
+        };
+        (count > 0 && units > 0).then(depth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Op;
+
+    #[test]
+    fn the_busiest_second_is_found_though_requests_come_late() {
+        let mut rate = Rate::default();
+        for at in [0, 900_000, 1_000_000, 2_000_000, 1_100_000, 1_999_999] {
+            rate.add(at, Span::from_us(1));
+        }
+        assert_eq!(rate.busiest(), 3);
+        rate.add(7, Span::from_s(1));
+        assert_eq!(rate.busiest(), 3);
+    }
+
+    #[test]
+    fn several_streams_are_sequential_side_by_side() {
+        let mut streams = Streams::default();
+        let mut follows = |device, offset| streams.follows(device, Io { op: Op::Read, offset, bytes: 512 });
+        assert!(!follows(0, 0) && !follows(0, 8192) && follows(0, 512) && follows(0, 8704) && !follows(0, 0));
+        assert!(!follows(1, 1024), "another device has other streams");
+        assert!(follows(0, 1024));
+    }
+
+    #[test]
+    fn depth_is_that_between_issues_and_completions_or_follows_from_responses() {
+        let mut depth = Depth::default();
+        depth.issued(0);
+        depth.issued(10);
+        depth.completed(30);
+        depth.completed(40);
+        let found = depth.over(40, Span::from_ns(1)).expect("paired");
+        assert_eq!((found.mean, found.most, found.response), (60.0 / 40.0, Some(2), Span::from_ns(30)));
+        depth.completed(50);
+        assert_eq!(depth.over(50, Span::from_ns(1)), None, "a third of the issues is missing");
+        depth.response(25);
+        depth.response(75);
+        let found = depth.over(50, Span::from_ns(1)).expect("responses");
+        assert_eq!((found.mean, found.most, found.response), (2.0, None, Span::from_ns(50)));
+    }
+}

@@ -1,0 +1,259 @@
+//! What a trace holds, told without replaying it: one reading, in bounded memory.
+
+mod flow;
+mod footprint;
+
+pub use flow::QueueDepth;
+pub use footprint::{BLOCK_BYTES, Footprint};
+
+use super::events::{Event, Step, Thing};
+use super::file::File;
+use super::format::Format;
+use super::merged::Merged;
+use super::scan::{Chosen, Selection};
+use super::summary::Summary;
+use crate::problem::{Problem, Problems};
+use crate::request::{Io, Op};
+use crate::time::{Span, Time};
+use flow::{Depth, Rate, Streams};
+use footprint::Counter;
+use std::collections::BTreeMap;
+
+/// Problems that are reported one by one.
+const PROBLEMS_SHOWN: usize = 20;
+
+/// What a trace holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Info {
+    pub format: Format,
+    /// Devices with their requests, the busiest first.
+    pub devices: Vec<(String, u64)>,
+    /// The one that the figures are of; none if they are of all.
+    pub device: Option<String>,
+    /// From the first arrival to the last.
+    pub span: Span,
+    /// Times are multiples of this.
+    pub unit: Span,
+    /// Sums over the requests.
+    pub summary: Summary,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    /// Requests of the busiest second.
+    pub busiest_second: u64,
+    /// Requests whose offset and size are multiples of 4 KiB.
+    pub aligned: u64,
+    /// Requests that start where one of the last sixteen to their device ended.
+    pub sequential: u64,
+    pub footprint: Footprint,
+    /// What the recorded device had under way, where the trace says when requests came back.
+    pub depth: Option<QueueDepth>,
+    /// Records that are no reads or writes of data, by kind, with their number.
+    pub left_out: Vec<(&'static str, u64)>,
+}
+
+impl Info {
+    /// Requests that read.
+    pub fn reads(&self) -> u64 {
+        self.summary.sizes.iter().filter(|((writes, _), _)| !writes).map(|(_, count)| count).sum()
+    }
+
+    /// The size that so many per cent of the requests have at most.
+    pub fn size_percentile(&self, percent: u64) -> u32 {
+        let mut sizes = BTreeMap::new();
+        self.summary.sizes.iter().for_each(|((_, bytes), count)| *sizes.entry(*bytes).or_insert(0u64) += count);
+        let wanted = (u128::from(self.summary.count) * u128::from(percent)).div_ceil(100) as u64;
+        let mut sum = 0;
+        let found = sizes.into_iter().find(|(_, count)| {
+            sum += count;
+            sum >= wanted
+        });
+        found.map_or(0, |(bytes, _)| bytes)
+    }
+}
+
+/// Reads a trace for what it holds, of all devices unless one is chosen.
+///
+/// # Errors
+/// All its mistakes at once, up to a number that a person would read.
+pub fn info(files: &[File], selection: &Selection) -> Result<Info, Problems> {
+    let mut merged = Merged::open(files, selection.format)?;
+    let name = files.first().map_or("trace", |file| file.name.as_str());
+    let mut gathered = Gathered { wanted: selection.device.clone(), unit: merged.format.unit(), ..Gathered::default() };
+    let mut problems = Vec::new();
+    while let Some(event) = merged.next() {
+        match event {
+            Ok(event) => gathered.event(event, merged.device_names()),
+            Err(problem) => problems.push(problem),
+        }
+        if problems.len() > PROBLEMS_SHOWN {
+            problems[PROBLEMS_SHOWN] = Problem::new(name, None, "and perhaps more problems", "");
+            return Err(Problems(problems));
+        }
+    }
+    problems.append(&mut gathered.sums.problems);
+    if problems.is_empty() && gathered.sums.summary.count == 0 {
+        let of_device = selection.device.as_ref().map_or(String::new(), |device| format!(" of device `{device}`"));
+        let found = format!("{} without any read or write{of_device}", merged.format);
+        problems.push(Problem::new(name, None, found, "at least one"));
+    }
+    let device = selection.device.clone();
+    Problems(problems).or(())?;
+    Ok(gathered.info(merged.format, device, merged.device_names()))
+}
+
+#[derive(Default)]
+struct Gathered {
+    wanted: Option<String>,
+    unit: Span,
+    chosen: Option<Chosen>,
+    /// Whether the device at each place counts.
+    counts: Vec<bool>,
+    sums: Sums,
+    depth: Depth,
+}
+
+/// What comes of requests, and is begun anew if others turn out to stand for them.
+struct Sums {
+    devices: Vec<u64>,
+    summary: Summary,
+    first: u64,
+    last: u64,
+    read_bytes: u64,
+    written_bytes: u64,
+    aligned: u64,
+    sequential: u64,
+    rate: Rate,
+    streams: Streams,
+    blocks: Counter,
+    left_out: BTreeMap<&'static str, u64>,
+    problems: Vec<Problem>,
+}
+
+impl Default for Sums {
+    fn default() -> Sums {
+        Sums {
+            devices: Vec::new(),
+            summary: Summary::default(),
+            first: u64::MAX,
+            last: 0,
+            read_bytes: 0,
+            written_bytes: 0,
+            aligned: 0,
+            sequential: 0,
+            rate: Rate::default(),
+            streams: Streams::default(),
+            blocks: Counter::new(),
+            left_out: BTreeMap::new(),
+            problems: Vec::new(),
+        }
+    }
+}
+
+impl Gathered {
+    fn event(&mut self, event: Event, names: &[String]) {
+        let Event { at, device, step } = event;
+        let place = device as usize;
+        while self.counts.len() <= place {
+            let name = names.get(self.counts.len());
+            self.counts.push(self.wanted.is_none() || name == self.wanted.as_ref());
+        }
+        let is_counted = self.counts[place];
+        let thing = match step {
+            Step::Completed => {
+                if is_counted {
+                    self.depth.completed(at);
+                }
+                return;
+            }
+            Step::Issued(Err(problem)) => {
+                if self.chosen != Some(Chosen::Asked) && self.sums.problems.len() < PROBLEMS_SHOWN {
+                    self.sums.problems.push(*problem);
+                }
+                return;
+            }
+            Step::Issued(Ok(thing)) => {
+                if is_counted {
+                    self.depth.issued(at);
+                }
+                if self.chosen == Some(Chosen::Asked) {
+                    return;
+                }
+                self.chosen = Some(Chosen::Issued);
+                thing
+            }
+            Step::Asked(thing) => {
+                if self.chosen.replace(Chosen::Asked) == Some(Chosen::Issued) {
+                    self.sums = Sums::default();
+                }
+                thing
+            }
+        };
+        self.thing(at, device, thing, is_counted);
+    }
+
+    fn thing(&mut self, at: u64, device: u32, thing: Thing, is_counted: bool) {
+        let sums = &mut self.sums;
+        if sums.devices.len() <= device as usize {
+            sums.devices.resize(device as usize + 1, 0);
+        }
+        match thing {
+            Thing::LeftOut(kind) if is_counted => *sums.left_out.entry(kind).or_default() += 1,
+            Thing::LeftOut(_) => {}
+            Thing::Data { io, response } => {
+                sums.devices[device as usize] += 1;
+                if is_counted {
+                    response.into_iter().for_each(|response| self.depth.response(response));
+                    sums.request(at, device, io, self.unit);
+                }
+            }
+        }
+    }
+
+    fn info(mut self, format: Format, device: Option<String>, names: &[String]) -> Info {
+        let sums = &mut self.sums;
+        sums.summary.settle();
+        let units = sums.last - sums.first;
+        let span = Span::from_ps(units.saturating_mul(self.unit.as_ps()));
+        sums.summary.ends_at = Time::ZERO + span;
+        let counted = names.iter().zip(&sums.devices).filter(|(_, count)| **count > 0);
+        let mut devices: Vec<(String, u64)> = counted.map(|(name, count)| (name.clone(), *count)).collect();
+        devices.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        let sums = self.sums;
+        Info {
+            format,
+            devices,
+            device,
+            span,
+            unit: self.unit,
+            read_bytes: sums.read_bytes,
+            written_bytes: sums.written_bytes,
+            busiest_second: sums.rate.busiest(),
+            aligned: sums.aligned,
+            sequential: sums.sequential,
+            footprint: sums.blocks.footprint(),
+            depth: self.depth.over(units, self.unit),
+            left_out: sums.left_out.into_iter().collect(),
+            summary: sums.summary,
+        }
+    }
+}
+
+impl Sums {
+    fn request(&mut self, at: u64, device: u32, io: Io, unit: Span) {
+        self.summary.add(io);
+        self.first = self.first.min(at);
+        self.last = self.last.max(at);
+        let bytes = u64::from(io.bytes);
+        match io.op {
+            Op::Read => self.read_bytes += bytes,
+            Op::Write => self.written_bytes += bytes,
+        }
+        self.aligned += u64::from((io.offset | bytes) % BLOCK_BYTES == 0);
+        self.sequential += u64::from(self.streams.follows(device, io));
+        self.rate.add(at, unit);
+        self.blocks.add(device, io);
+    }
+}
+
+#[cfg(test)]
+mod tests;
