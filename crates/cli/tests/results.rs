@@ -330,6 +330,9 @@ fn a_trace_is_replayed_at_its_own_times() {
 #[test]
 fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its_page() {
     let page = include_str!("../../../docs/json.md");
+    let trace = directory("json-trace").join("t.csv");
+    fs::write(&trace, "10000,hm,0,Read,4096,4096,0\n20000,hm,0,Write,0,512,0\n").unwrap();
+    let info = format!("trace-info {} --json", trace.display());
     for (verb, arguments) in [
         ("run", "run nvme --number-ios 10 --json"),
         ("compare", "compare nvme cxl --ios 10 --bs 4k --iodepth 1 --json"),
@@ -337,6 +340,7 @@ fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its
         ("endurance", "endurance dc-express --workload hammer --json"),
         ("ecc", "ecc --trials 1 --inject 1 --json"),
         ("dma", "dma --size 64 --transfers 100 --json"),
+        ("trace-info", &info),
     ] {
         let all = document(arguments);
         let own = [&all["phaselink"], &all[0], &all].into_iter().find(|part| part.is_object()).unwrap();

@@ -104,14 +104,14 @@ fn one_of_several_devices_is_chosen() {
     let plan = "drive = \"nvme\"\nset = [\"media.capacity_mib=2048\"]\ncolumns = [\"ios\"]\n[job]\nread_iolog = \"t.csv\"\n[[axis]]\nkey = \"job.trace_device\"\nvalues = [\"1\", \"2\"]\n";
     fs::write(here.join("p.toml"), plan).unwrap();
     let rows = json(&here, "sweep p.toml");
-    let ios: Vec<&Value> = rows["points"].as_array().unwrap().iter().map(|row| &row["ios"]).collect();
+    let ios: Vec<&Value> = rows["rows"].as_array().unwrap().iter().map(|row| &row["ios"]).collect();
     assert_eq!(ios, [1, 2], "{rows}");
 }
 
 #[test]
 fn a_trace_is_replayed_at_another_rate_or_as_fast_as_requests_come_back() {
     let here = directory("trace-pace");
-    fs::write(here.join("t.log"), TRACE).unwrap();
+    fs::write(here.join("t.log"), TRACE.replace("write", "read")).unwrap();
     let elapsed = |flags: &str| {
         json(&here, &format!("run nvme --trace t.log {flags}"))["phaselink"]["elapsed_ns"].as_f64().unwrap()
     };

@@ -120,6 +120,9 @@ fn alignment(info: &Info) -> String {
 fn footprint(info: &Info) -> String {
     let Footprint { is_exact, blocks, read_blocks, written_blocks, .. } = info.footprint;
     let about = if is_exact { "" } else { "~" };
+    // An estimate may be more than there is.
+    let most = if info.devices.len() == 1 { info.summary.end_bytes.div_ceil(4096) } else { u64::MAX };
+    let [blocks, read_blocks, written_blocks] = [blocks, read_blocks, written_blocks].map(|blocks| blocks.min(most));
     let [all, read, written] =
         [blocks, read_blocks, written_blocks].map(|blocks| units::quantity(blocks as f64 * 4096.0, "B"));
     let end = units::quantity(info.summary.end_bytes as f64, "B");
