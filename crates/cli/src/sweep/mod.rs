@@ -212,6 +212,8 @@ fn run(
                 simulation.outcome()
             });
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            // What a trace that has changed leaves is no result to keep.
+            let ran = ran.and_then(|outcome| traces::failures().or(outcome));
             let kept = ran.and_then(|outcome| match outcome.finished {
                 true => shared.0.add(work.hash, Figures::of(&outcome)),
                 false => Ok(()),

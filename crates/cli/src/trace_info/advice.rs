@@ -1,11 +1,10 @@
 //! How a trace is replayed: the command, and what to know before.
 
 use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::shipped;
 use phaselink_core::time::Span;
 use phaselink_core::workload::trace::{Format, Info};
 
-/// The drive of the command, as long as it takes the trace's sizes; then that which takes any.
-const DRIVES: [&str; 2] = ["nvme", "dc-express"];
 /// Requests under way by default in a replay.
 const IODEPTH_DEFAULT: u64 = 32;
 const MIB: u64 = 1 << 20;
@@ -24,7 +23,8 @@ pub fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
         let (all, writes) = (info.summary.granule_bytes, info.summary.write_granule_bytes);
         all.is_multiple_of(limits.block_bytes.into()) && writes.is_multiple_of(limits.write_block_bytes.into())
     };
-    let drive = DRIVES.into_iter().filter_map(Drive::shipped).find(fits);
+    // The usual drive, as long as it takes the trace's sizes.
+    let drive = std::iter::once(shipped::usual()).chain(shipped::names()).filter_map(Drive::shipped).find(fits);
     let command = drive.map(|drive| command(info, path, forced, &drive));
     Advice { command, notes: notes(info) }
 }

@@ -29,14 +29,15 @@ pub fn read(wanted: &Wanted) -> Result<Trace, Problems> {
     Ok(trace)
 }
 
+/// What went wrong with traces that could not be read again.
+pub fn failures() -> Problems {
+    let streamed = STREAMED.lock().unwrap_or_else(PoisonError::into_inner);
+    Problems(streamed.iter().filter_map(|requests| requests.failure().cloned()).collect())
+}
+
 /// How a command ends if one of its traces could not be read again.
 pub fn checked(ending: Result<Ending, Failure>) -> Result<Ending, Failure> {
-    let streamed = STREAMED.lock().unwrap_or_else(PoisonError::into_inner);
-    let problems: Vec<_> = streamed.iter().filter_map(|requests| requests.failure().cloned()).collect();
-    match ending {
-        Ok(_) if !problems.is_empty() => Err(Problems(problems).into()),
-        ending => ending,
-    }
+    ending.and_then(|ending| Ok(failures().or(ending)?))
 }
 
 /// The files of a trace: the one that is named, or those that blktrace wrote, one for each processor, if their common

@@ -96,6 +96,9 @@ pub(super) enum Reader {
     Vscsi(vscsi::Layout),
 }
 
+/// Whether a line is one of a format.
+type Matches = fn(&str) -> bool;
+
 /// The format by the first bytes of a file; of a text it is the first line that says something which tells.
 pub(super) fn detect(start: &[u8]) -> Option<Format> {
     if blktrace::detect(start).is_some() {
@@ -108,7 +111,7 @@ pub(super) fn detect(start: &[u8]) -> Option<Format> {
     if let Some(format) = iolog::detect(first) {
         return Some(format);
     }
-    let texts: [(fn(&str) -> bool, Format); 5] = [
+    let texts: [(Matches, Format); 5] = [
         (blkparse::is_event, Format::Blkparse),
         (msr::matches, Format::MsrCambridge),
         (alibaba::matches, Format::Alibaba),

@@ -105,7 +105,7 @@ impl fmt::Debug for Requests {
     }
 }
 
-impl<'a> IntoIterator for &'a Requests {
+impl IntoIterator for &Requests {
     type Item = TraceIo;
     type IntoIter = Iter;
     fn into_iter(self) -> Iter {

@@ -297,7 +297,7 @@ proptest! {
     #[test]
     fn no_trace_makes_the_reader_panic(lines in prop::collection::vec(any_line(), 0..6)) {
         for head in ["", "fio version 2 iolog\n", "fio version 3 iolog\n"] {
-            if let Ok(trace) = parse("t", &format!("{head}{}", lines.join("\n"))) {
+            if let Ok(trace) = parse("t", format!("{head}{}", lines.join("\n"))) {
                 let ios = ios(&trace);
                 prop_assert!(ios.is_sorted_by_key(|entry| entry.at));
                 prop_assert_eq!(ios[0].at, Time::ZERO);

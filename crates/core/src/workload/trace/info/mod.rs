@@ -248,7 +248,7 @@ impl Sums {
             Op::Read => self.read_bytes += bytes,
             Op::Write => self.written_bytes += bytes,
         }
-        self.aligned += u64::from((io.offset | bytes) % BLOCK_BYTES == 0);
+        self.aligned += u64::from((io.offset | bytes).is_multiple_of(BLOCK_BYTES));
         self.sequential += u64::from(self.streams.follows(device, io));
         self.rate.add(at, unit);
         self.blocks.add(device, io);
