@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::{Ran, directory, program};
+use serde_json::Value;
 
 /// A plan in a directory of its own.
 struct Plan {
@@ -181,4 +182,72 @@ fn a_file_that_is_no_state_file_is_left_alone() {
     fs::write(&plan.state, damaged).unwrap();
     assert!(plan.ran("").stderr.starts_with("error: p.state.jsonl:2: no finished run; allowed: --fresh"));
     plan.printed("--fresh");
+}
+
+const SEARCH: &str = include_str!("../../../examples/cheapest.sweep.toml");
+
+fn rows(document: &str) -> Vec<Value> {
+    let document: Value = serde_json::from_str(document).unwrap();
+    document["rows"].as_array().unwrap().clone()
+}
+
+/// What a row costs by the example's prices, but for what all have in common.
+fn price(row: &Value) -> f64 {
+    let prices =
+        [("link.lanes", 4.0), ("link.generation", 6.0), ("media.channels", 5.0), ("media.banks_per_channel", 1.0)];
+    prices.iter().map(|(key, price)| price * row[key].as_f64().unwrap()).sum()
+}
+
+#[test]
+fn a_search_finds_what_running_every_point_finds_with_a_tenth_of_the_runs() {
+    let plan = plan("search", SEARCH);
+    let all = rows(&plan.printed("--json --state all.jsonl"));
+    for (target, iops, p99_ns) in [("iops>1M,p99<100us", 1e6, 1e5), ("iops>=0.5M,p99<70us", 5e5, 7e4)] {
+        let ran = plan.ran(&format!("--target {target} --json --fresh"));
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        assert!(ran.stderr.contains("prices are made-up examples"), "{}", ran.stderr);
+        let meets =
+            |row: &&Value| row["iops"].as_f64().unwrap() > iops && row["p99_ns"].as_f64().is_some_and(|it| it < p99_ns);
+        let least = all.iter().filter(meets).map(price).fold(f64::INFINITY, f64::min);
+        let found: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(price(&found["best"]), least, "{target}");
+        let runs = rows(&ran.stdout).len();
+        assert!(runs > 0 && runs * 10 <= all.len(), "{runs} of {} points ran for {target}", all.len());
+        let sum = ["ruled_out", "slower", "dearer"].map(|key| found[key].as_u64().unwrap()).iter().sum::<u64>();
+        assert_eq!(sum as usize + runs, all.len(), "each point is accounted for");
+    }
+    let none = plan.ran("--target iops>1G");
+    assert_eq!(none.code, Some(1), "{}", none.stderr);
+    assert!(none.stdout.contains("no point has iops>1G"), "{}", none.stdout);
+}
+
+#[test]
+fn prices_stand_beside_the_plan_or_in_a_file_or_are_those_of_one_key() {
+    let plan = plan("prices", &SEARCH.replace("powers_of_two = [1, 16]", "values = [2, 4]"));
+    let told = plan.printed("--target iops>1 --minimise link.lanes --fresh");
+    assert!(told.contains("at 2 link.lanes"), "{told}");
+    fs::write(plan.path.with_extension("costs.toml"), "unit = \"EUR\"\nbase = 7\n").unwrap();
+    assert!(plan.printed("--target iops>1 --fresh").contains("at 7 EUR"));
+    fs::write(plan.path.with_file_name("other.toml"), "[gib]\ndram = 1\n").unwrap();
+    let wrong = plan.ran("--target iops>1 --costs other.toml");
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("other.toml: no price for a GiB of pcm; allowed: pcm in [gib]"), "{}", wrong.stderr);
+    let wrong = plan.ran("--target p98<5us");
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("`p98<5us` of the unknown figure `p98`"), "{}", wrong.stderr);
+}
+
+#[test]
+fn rows_are_chosen_and_put_in_order() {
+    let plan = plan("rows", TWELVE);
+    let all = rows(&plan.printed("--json"));
+    let value = |row: &Value| row["iops"].as_f64().unwrap();
+    let falling = rows(&plan.printed("--json --sort=-iops --best 2"));
+    let mut values: Vec<f64> = all.iter().map(value).collect();
+    values.sort_by(|a, b| b.total_cmp(a));
+    assert_eq!(falling.iter().map(value).collect::<Vec<_>>(), values[..2]);
+    let within = rows(&plan.printed(&format!("--json --where iops>={}", values[1])));
+    assert_eq!(within.len(), values.iter().filter(|it| **it >= values[1]).count());
+    assert!(within.len() < all.len());
+    assert!(plan.ran("--sort speed").stderr.contains("--sort by the unknown figure `speed`"));
 }

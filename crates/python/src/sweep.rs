@@ -172,7 +172,7 @@ impl Rows {
     fn each(&self) -> Vec<Row<'_>> {
         self.rows
             .iter()
-            .map(|(point, hash, figures)| Row { point: *point, hash: *hash, figures, intervals: None })
+            .map(|(point, hash, figures)| Row { point: *point, hash: *hash, figures, intervals: None, verdict: None })
             .collect()
     }
 }

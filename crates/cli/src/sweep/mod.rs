@@ -1,6 +1,8 @@
 //! `phaselink sweep`: all the points of a plan, on all processors, with what has finished kept in a file.
 
+mod choice;
 mod drawn;
+mod search;
 mod state_file;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +23,9 @@ use crate::output::Target;
 use crate::output::claims::{self, Role};
 use crate::progress::Progress;
 use crate::{input, interrupt, notes, output, traces};
+use choice::ChoiceFlags;
 use drawn::{Drawn, Work};
+use search::{Among, SearchFlags};
 use state_file::StateFile;
 
 const EXAMPLES: &str = include_str!("../../help/sweep.txt");
@@ -53,6 +57,10 @@ pub struct Arguments {
     /// List points that cannot run, and leave them out
     #[arg(long)]
     skip_invalid: bool,
+    #[command(flatten)]
+    choice: ChoiceFlags,
+    #[command(flatten)]
+    search: SearchFlags,
 }
 
 /// The points that can run, in the order of the plan, and the hash of each.
@@ -61,12 +69,19 @@ type Points = Vec<(usize, Hash)>;
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     arguments.check()?;
+    let (choice, target) = (arguments.choice.read()?, arguments.search.target()?);
     let sweep = arguments.sweep()?;
     let points = arguments.valid(&sweep)?;
     let state_path = arguments.state_path();
     claims::claim(Role::Runs, "--state", &state_path)?;
     let targets = arguments.open()?;
     let mut state = StateFile::open(&state_path, arguments.fresh)?;
+    let stopped = interrupt::flag();
+    if let Some(target) = target {
+        let among = Among { plan: &arguments.plan, sweep: &sweep, points: &points };
+        let document = arguments.json.as_ref().map(|_| targets.json);
+        return arguments.search.command(&target, &among, &mut state, &stopped, document);
+    }
     let drawn = match arguments.intervals.draws() {
         Some(count) => drawn::of(&sweep, &points, count)?,
         None => Vec::new(),
@@ -79,7 +94,6 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let pending = pending(&work, &state);
     let noun = if drawn.is_empty() { "points" } else { "runs" };
     tell_kept(work.len() - pending.len(), work.len(), noun, &state);
-    let stopped = interrupt::flag();
     run(&sweep, &drawn, &pending, &mut state, &stopped)?;
     let done = work.iter().filter(|work| state.figures(work.hash).is_some()).count();
     if done < work.len() {
@@ -89,9 +103,9 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let intervals: Vec<_> = drawn.iter().map(|drawn| drawn.intervals(sweep.plan(), &state)).collect();
     let row = |(place, (point, hash)): (usize, &(usize, Hash))| {
         let intervals = intervals.get(place).map(Vec::as_slice);
-        Some(Row { point: *point, hash: *hash, figures: state.figures(*hash)?, intervals })
+        Some(Row { point: *point, hash: *hash, figures: state.figures(*hash)?, intervals, verdict: None })
     };
-    let rows: Vec<Row> = points.iter().enumerate().filter_map(row).collect();
+    let rows: Vec<Row> = choice.of(points.iter().enumerate().filter_map(row).collect());
     arguments.print(sweep.plan(), &rows, targets)?;
     Ok(Ending::Fine)
 }

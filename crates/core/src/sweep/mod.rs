@@ -17,6 +17,7 @@ mod files;
 mod plan;
 mod refusals;
 mod resolve;
+pub mod search;
 pub mod state;
 pub mod text;
 
@@ -125,6 +126,11 @@ impl Plan {
         let fixed = given.iter().filter(|given| given.name == option).map(|given| given.text.clone());
         let swept = self.swept().filter(|swept| swept.target() == Target::Job(option));
         fixed.chain(swept.flat_map(|swept| (0..swept.values.len()).map(|place| swept.text(place)))).collect()
+    }
+
+    /// Whether each point runs with more than one seed.
+    pub fn has_several_seeds(&self) -> bool {
+        self.text.seeds.len() > 1
     }
 
     /// The figures that are shown.

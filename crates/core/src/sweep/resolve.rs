@@ -142,7 +142,14 @@ impl Resolver<'_> {
         Simulation::new(&drive, &jobs, self.sweep.plan.seed(point)).ok()
     }
 
-    fn resolve(&mut self, point: usize) -> Result<(&Drive, Vec<Job>), Problems> {
+    /// The drive and the jobs of a point.
+    ///
+    /// # Errors
+    /// As [`Resolver::check`].
+    ///
+    /// # Panics
+    /// If there is no such point.
+    pub fn resolve(&mut self, point: usize) -> Result<(&Drive, Vec<Job>), Problems> {
         let key = self.drive_key(point);
         let drive = match self.last.take() {
             Some((last, drive)) if last == key => drive,

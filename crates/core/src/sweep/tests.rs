@@ -179,7 +179,7 @@ fn rows_show_what_varies_and_give_programs_everything() {
     let rows: Vec<text::Row> = runs
         .iter()
         .enumerate()
-        .map(|(point, (hash, figures))| text::Row { point, hash: *hash, figures, intervals: None })
+        .map(|(point, (hash, figures))| text::Row { point, hash: *hash, figures, intervals: None, verdict: None })
         .collect();
     let plan = sweep.plan();
     let json: serde_json::Value = serde_json::from_str(&text::json(plan, &rows)).unwrap();

@@ -22,6 +22,8 @@ pub struct Row<'a> {
     pub figures: &'a Figures,
     /// Of the columns of the plan, in their order, if they are asked for.
     pub intervals: Option<&'a [Option<Interval>]>,
+    /// What it costs and whether it meets the target, in a search.
+    pub verdict: Option<(f64, bool)>,
 }
 
 impl Row<'_> {
@@ -41,6 +43,10 @@ pub fn table(plan: &Plan, rows: &[Row]) -> String {
     if with_seed {
         table = table.right("seed");
     }
+    let is_search = rows.iter().any(|row| row.verdict.is_some());
+    if is_search {
+        table = table.right("cost").left("target");
+    }
     for column in &plan.text.columns {
         table = table.right(column.heading);
         if has_intervals(rows) {
@@ -51,6 +57,11 @@ pub fn table(plan: &Plan, rows: &[Row]) -> String {
         let mut cells = Vec::new();
         plan.visit(row.point, |swept, place| cells.extend(swept.varies().then(|| swept.text(place))));
         cells.extend(with_seed.then(|| plan.seed(row.point).to_string()));
+        if is_search {
+            let verdict =
+                row.verdict.map(|(price, is_met)| [cost(price), String::from(if is_met { "met" } else { "missed" })]);
+            cells.extend(verdict.unwrap_or_default());
+        }
         for (place, column) in plan.text.columns.iter().enumerate() {
             cells.push(column.shown(row.figures.get(column)));
             if has_intervals(rows) {
@@ -61,6 +72,17 @@ pub fn table(plan: &Plan, rows: &[Row]) -> String {
         table.row(cells);
     }
     table.to_string()
+}
+
+/// A cost as a table shows it.
+pub fn cost(cost: f64) -> String {
+    let digits = format!("{cost:.2}");
+    digits.trim_end_matches('0').trim_end_matches('.').into()
+}
+
+/// The rows as objects, each with what [`csv`] has of it.
+pub fn objects(plan: &Plan, rows: &[Row]) -> Vec<Json> {
+    rows.iter().map(|row| object(plan, row)).collect()
 }
 
 fn has_intervals(rows: &[Row]) -> bool {
@@ -169,6 +191,10 @@ fn object(plan: &Plan, row: &Row) -> Json {
         object.insert(swept.key.clone(), swept.json(place));
     });
     object.insert(String::from("seed"), json!(plan.seed(row.point)));
+    if let Some((cost, is_met)) = row.verdict {
+        object.insert(String::from("cost"), json!(cost));
+        object.insert(String::from("meets"), json!(is_met));
+    }
     for column in &plan.text.columns {
         object.insert(column.name.into(), number(row.figures.get(column)));
     }

@@ -1,0 +1,63 @@
+//! Which rows of a sweep are shown, and in which order.
+
+use clap::Args;
+use phaselink_core::figures::{FIGURES, Figure, find};
+use phaselink_core::problem::Problem;
+use phaselink_core::sweep::search::Target;
+use phaselink_core::sweep::text::Row;
+
+/// Rows that are wanted.
+#[derive(Args, Debug)]
+pub struct ChoiceFlags {
+    /// Only rows with figures within these bounds, as in 'p99<5us,iops>500k'
+    #[arg(long = "where", value_name = "BOUNDS")]
+    where_: Option<String>,
+    /// Order of rows by a figure, the smallest first; with - before it, the largest
+    #[arg(long, value_name = "[-]FIGURE", allow_hyphen_values = true)]
+    sort: Option<String>,
+    /// Only the first rows
+    #[arg(long, value_name = "N")]
+    best: Option<usize>,
+}
+
+/// Which rows are shown, read from the flags.
+pub struct Choice {
+    bounds: Target,
+    order: Option<(&'static Figure, bool)>,
+    most: usize,
+}
+
+impl ChoiceFlags {
+    /// What the flags say.
+    ///
+    /// # Errors
+    /// If they name no figure, or no bound.
+    pub fn read(&self) -> Result<Choice, Problem> {
+        let bounds = self.where_.as_deref().map(Target::parse).transpose()?.unwrap_or_default();
+        let order = self.sort.as_deref().map(order).transpose()?;
+        Ok(Choice { bounds, order, most: self.best.unwrap_or(usize::MAX) })
+    }
+}
+
+fn order(text: &str) -> Result<(&'static Figure, bool), Problem> {
+    let name = text.strip_prefix('-').unwrap_or(text);
+    let figure = find(name).ok_or_else(|| {
+        let known: Vec<&str> = FIGURES.iter().map(|figure| figure.name).collect();
+        Problem::new("command line", None, format!("--sort by the unknown figure `{name}`"), known.join(", "))
+    })?;
+    Ok((figure, name.len() < text.len()))
+}
+
+impl Choice {
+    /// The rows that are wanted, in their order. Those without the figure come last.
+    pub fn of<'a>(&self, mut rows: Vec<Row<'a>>) -> Vec<Row<'a>> {
+        rows.retain(|row| self.bounds.is_met(row.figures));
+        if let Some((figure, is_falling)) = self.order {
+            let sign = if is_falling { -1.0 } else { 1.0 };
+            let key = |row: &Row<'_>| row.figures.get(figure).map_or(f64::INFINITY, |value| sign * value);
+            rows.sort_by(|a, b| key(a).total_cmp(&key(b)));
+        }
+        rows.truncate(self.most);
+        rows
+    }
+}

@@ -1,0 +1,205 @@
+//! The cheapest point of a plan that meets a target. The core decides which points run, wave by wave.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::Args;
+use phaselink_core::predict::predict;
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::report::units::grouped;
+use phaselink_core::sweep::search::{Candidate, Costs, EXAMPLES, Search, State, Target};
+use phaselink_core::sweep::text::{self, Row};
+use phaselink_core::sweep::{Hash, Resolver, Sweep};
+use rayon::prelude::*;
+use serde_json::json;
+
+use super::drawn::Work;
+use super::state_file::StateFile;
+use super::{Points, pending, run};
+use crate::ending::{Ending, Failure};
+use crate::{describe, input, notes, output};
+
+/// What a drive has to be, and what is to be least.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Search")]
+pub struct SearchFlags {
+    /// Find the cheapest point that meets this, as in 'p99<5us,iops>500k', without running all
+    #[arg(long, value_name = "BOUNDS", conflicts_with_all = ["csv", "intervals", "where_", "sort", "best"])]
+    target: Option<String>,
+    /// What is to be least: cost, or a key of the drive that holds a number [default: cost]
+    #[arg(long, value_name = "KEY", requires = "target")]
+    minimise: Option<String>,
+    /// Prices of the parts of a drive [default: PLAN.costs.toml beside the plan, or examples]
+    #[arg(long, value_name = "FILE", requires = "target")]
+    costs: Option<PathBuf>,
+}
+
+/// What is searched.
+pub struct Among<'a> {
+    pub plan: &'a Path,
+    pub sweep: &'a Sweep,
+    pub points: &'a Points,
+}
+
+/// What a search has found.
+struct Found<'a> {
+    among: &'a Among<'a>,
+    target: &'a Target,
+    search: Search,
+    /// What costs count.
+    unit: String,
+    /// Points that closed forms rule out.
+    ruled_out: usize,
+}
+
+impl SearchFlags {
+    /// What is asked for, if a search is.
+    ///
+    /// # Errors
+    /// If that is no target.
+    pub fn target(&self) -> Result<Option<Target>, Problem> {
+        self.target.as_deref().map(Target::parse).transpose()
+    }
+
+    /// Search, and print what is found: as text, or as a document, which is also written to a file if there is one.
+    pub fn command(
+        &self,
+        target: &Target,
+        among: &Among<'_>,
+        state: &mut StateFile,
+        stopped: &AtomicBool,
+        document: Option<Option<output::Target>>,
+    ) -> Result<Ending, Failure> {
+        if among.sweep.plan().has_several_seeds() {
+            let found = "a search in a plan with several seeds";
+            return Err(Problem::new(among.plan.display().to_string(), None, found, "one seed").into());
+        }
+        let (file, costs) = self.costs(among.plan)?;
+        let candidates = candidates(among, target, &file, &costs)?;
+        let ruled_out = among.points.len() - candidates.len();
+        let mut found = Found { among, target, search: Search::new(candidates), unit: costs.unit, ruled_out };
+        found.search(state, stopped)?;
+        if stopped.load(Ordering::Relaxed) {
+            let ran = found.search.ran().count();
+            eprintln!("stopped: {ran} points are in {}; the same command goes on from there", state.path());
+            return Ok(Ending::Interrupted);
+        }
+        if let Some(Some(file)) = document {
+            file.write(&found.json(state))?;
+            output::print(&found.text(state))?;
+        } else {
+            output::print(&if document.is_some() { found.json(state) } else { found.text(state) })?;
+        }
+        Ok(if found.search.best().is_some() { Ending::Fine } else { Ending::Off })
+    }
+
+    /// Prices, and where they stand.
+    fn costs(&self, plan: &Path) -> Result<(String, Costs), Problems> {
+        if let Some(key) = self.minimise.as_deref().filter(|key| *key != "cost") {
+            return Ok((String::from("--minimise"), Costs::of_key(key)));
+        }
+        let beside = plan.with_extension("costs.toml");
+        let file = self.costs.clone().or_else(|| beside.exists().then(|| beside.clone()));
+        let Some(file) = file else {
+            notes::tell(&format!("note: prices are made-up examples; write your own into {}", beside.display()));
+            return Ok((String::from("example prices"), Costs::parse("example prices", EXAMPLES)?));
+        };
+        let name = file.display().to_string();
+        let costs = Costs::parse(&name, &input::description(&name)?)?;
+        Ok((name, costs))
+    }
+}
+
+/// Every point with its cost, but those that closed forms rule out.
+fn candidates(among: &Among<'_>, target: &Target, file: &str, costs: &Costs) -> Result<Vec<Candidate>, Problems> {
+    let candidate = |resolver: &mut Resolver<'_>, point: usize| {
+        let (drive, jobs) = resolver.resolve(point)?;
+        let cost = costs.of(file, drive)?;
+        let is_possible = !target.is_ruled_out(&predict(drive, &jobs));
+        Ok(is_possible.then(|| Candidate::new(among.sweep.plan(), point, cost)))
+    };
+    let points = among.points.par_iter();
+    let priced = points.map_init(|| among.sweep.resolver(), |resolver, (point, _)| candidate(resolver, *point));
+    Ok(input::all(priced.collect::<Vec<_>>())?.into_iter().flatten().collect())
+}
+
+impl Found<'_> {
+    /// Run waves until the answer is known, or until `stopped`.
+    fn search(&mut self, state: &mut StateFile, stopped: &AtomicBool) -> Result<(), Problems> {
+        loop {
+            let wave: Vec<Work> = self.search.wave().into_iter().filter_map(|point| self.work(point)).collect();
+            if wave.is_empty() || stopped.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            run(self.among.sweep, &[], &pending(&wave, state), state, stopped)?;
+            for work in &wave {
+                if let Some(figures) = state.figures(work.hash) {
+                    self.search.tell(work.point, self.target, figures);
+                }
+            }
+        }
+    }
+
+    fn hash(&self, point: usize) -> Option<Hash> {
+        let place = self.among.points.binary_search_by_key(&point, |(point, _)| *point).ok()?;
+        Some(self.among.points[place].1)
+    }
+
+    fn work(&self, point: usize) -> Option<Work> {
+        Some(Work { point, draw: None, hash: self.hash(point)? })
+    }
+
+    /// The points that have run, the cheapest first.
+    fn rows<'a>(&self, state: &'a StateFile) -> Vec<Row<'a>> {
+        let row = |(candidate, verdict): (&Candidate, State)| {
+            let hash = self.hash(candidate.point)?;
+            let verdict = Some((candidate.cost, verdict == State::Met));
+            Some(Row { point: candidate.point, hash, figures: state.figures(hash)?, intervals: None, verdict })
+        };
+        self.search.ran().filter_map(row).collect()
+    }
+
+    fn bounds(&self) -> Vec<String> {
+        self.target.0.iter().map(ToString::to_string).collect()
+    }
+
+    fn text(&self, state: &StateFile) -> String {
+        let (plan, bounds, rows) = (self.among.sweep.plan(), describe::listed(&self.bounds()), self.rows(state));
+        let answer = match self.search.best() {
+            Some(best) => {
+                let cost = text::cost(best.cost);
+                format!("cheapest with {bounds}, at {cost} {}:\n  {}", self.unit, plan.describe(best.point))
+            }
+            None => format!("no point has {bounds}"),
+        };
+        let table = output::with_bold_head(&text::table(plan, &rows));
+        format!("{}\n{table}\n{}\n{answer}\n", text::heading(plan, self.among.points.len()), self.spared())
+    }
+
+    /// What spared which runs.
+    fn spared(&self) -> String {
+        let [slower, dearer] = [State::Slower, State::Dearer].map(|state| grouped(self.search.count(state) as u64));
+        let (points, ruled_out) = (grouped(self.among.points.len() as u64), grouped(self.ruled_out as u64));
+        let runs = grouped(self.search.ran().count() as u64);
+        format!(
+            "{runs} of {points} points ran; closed forms rule out {ruled_out}, {slower} are slower than one that misses \
+             the target, {dearer} dearer than one that meets it."
+        )
+    }
+
+    fn json(&self, state: &StateFile) -> String {
+        let plan = self.among.sweep.plan();
+        let rows = text::objects(plan, &self.rows(state));
+        let document = json!({
+            "target": self.bounds(),
+            "unit": self.unit,
+            "points": self.among.points.len(),
+            "ruled_out": self.ruled_out,
+            "slower": self.search.count(State::Slower),
+            "dearer": self.search.count(State::Dearer),
+            "best": rows.iter().find(|row| row["meets"] == true),
+            "rows": rows,
+        });
+        output::json_text(&output::headed("sweep", document))
+    }
+}

@@ -1,0 +1,187 @@
+//! What figures have to be: `p99<5us, iops>500k`.
+
+use crate::figures::{FIGURES, Figure, Figures, Unit, find};
+use crate::predict::Prediction;
+use crate::problem::Problem;
+use std::fmt;
+
+/// What chance may move a figure by between drives of which one is plainly the faster: a share of it.
+const MARGIN: f64 = 0.02;
+/// What a run may lie beside a closed form that bounds it: a share of it.
+const CLOSED_FORM_MARGIN: f64 = 0.01;
+
+/// A figure with what it may be.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    pub figure: &'static Figure,
+    is_least: bool,
+    /// Whether the limit itself is within.
+    is_inclusive: bool,
+    limit: f64,
+    text: String,
+}
+
+/// What several figures have to be, all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Target(pub Vec<Bound>);
+
+impl Target {
+    /// Reads bounds that are separated by commas.
+    ///
+    /// # Errors
+    /// The first that is no bound, and what is allowed.
+    pub fn parse(text: &str) -> Result<Target, Problem> {
+        let bounds = text.split(',').map(|bound| Bound::parse(bound.trim()));
+        let bounds: Result<Vec<Bound>, String> = bounds.collect();
+        bounds.map(Target).map_err(|found| {
+            let allowed = "figures with bounds, as in p99<5us,iops>=500k (docs/sweep.md lists the figures)";
+            Problem::new("command line", None, found, allowed)
+        })
+    }
+
+    /// Whether a run meets it. What is unknown meets nothing.
+    pub fn is_met(&self, figures: &Figures) -> bool {
+        self.0.iter().all(|bound| figures.get(bound.figure).is_some_and(|value| bound.holds(value)))
+    }
+
+    /// Whether a run misses it by so much that no slower drive can meet it: in throughput or latency, and by more than
+    /// chance.
+    pub fn is_missed_clearly(&self, figures: &Figures) -> bool {
+        self.0
+            .iter()
+            .filter(|bound| bound.is_of_speed())
+            .any(|bound| figures.get(bound.figure).is_some_and(|value| bound.is_missed(value, MARGIN)))
+    }
+
+    /// Whether closed forms say that it cannot be met: they bound the throughput of a job from above, and its mean
+    /// latency from below.
+    pub fn is_ruled_out(&self, prediction: &Prediction) -> bool {
+        let [job] = &prediction.jobs[..] else { return false };
+        let loaded = job.loaded();
+        self.0.iter().any(|bound| {
+            let best = match bound.figure.name {
+                "iops" => Some(loaded.most_iops),
+                "bytes_per_s" => Some(loaded.most_iops * job.workload.mean_bytes()),
+                "mean_ns" => loaded.least_ns,
+                _ => None,
+            };
+            bound.is_of_speed() && best.is_some_and(|best| bound.is_missed(best, CLOSED_FORM_MARGIN))
+        })
+    }
+}
+
+impl Bound {
+    fn parse(text: &str) -> Result<Bound, String> {
+        let at = text.find(['<', '>']).ok_or_else(|| format!("`{text}` without < or >"))?;
+        let (name, rest) = (text[..at].trim(), &text[at + 1..]);
+        let is_inclusive = rest.starts_with('=');
+        let value = rest.trim_start_matches('=').trim();
+        let figure = figure(name).ok_or_else(|| format!("`{text}` of the unknown figure `{name}`"))?;
+        let limit = number(value, figure.unit).ok_or_else(|| format!("`{text}` with `{value}`"))?;
+        Ok(Bound { figure, is_least: text[at..].starts_with('>'), is_inclusive, limit, text: text.into() })
+    }
+
+    fn holds(&self, value: f64) -> bool {
+        match (self.is_least, self.is_inclusive) {
+            (true, true) => value >= self.limit,
+            (true, false) => value > self.limit,
+            (false, true) => value <= self.limit,
+            (false, false) => value < self.limit,
+        }
+    }
+
+    /// Whether a value lies beyond the limit by more than a share of it.
+    fn is_missed(&self, value: f64, margin: f64) -> bool {
+        match self.is_least {
+            true => value * (1.0 + margin) < self.limit,
+            false => value * (1.0 - margin) > self.limit,
+        }
+    }
+
+    /// Whether it asks for speed, which a slower part does not bring.
+    fn is_of_speed(&self) -> bool {
+        match self.figure.name {
+            "iops" | "read_iops" | "write_iops" | "bytes_per_s" => self.is_least,
+            _ => self.figure.unit == Unit::Ns && !self.is_least,
+        }
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// A figure by its name, or by its name without the unit.
+fn figure(name: &str) -> Option<&'static Figure> {
+    find(name).or_else(|| {
+        let short = |figure: &&Figure| {
+            let (start, unit) = figure.name.rsplit_once('_').unwrap_or((figure.name, ""));
+            matches!(unit, "ns" | "w") && start == name
+        };
+        FIGURES.iter().find(short)
+    })
+}
+
+/// A number with a decimal prefix, of latencies one with a unit of time.
+fn number(text: &str, unit: Unit) -> Option<f64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (digits, suffix) = text.split_at(end);
+    let factor = match (unit, suffix.trim()) {
+        (_, "") => 1.0,
+        (Unit::Ns, "ns") => 1.0,
+        (Unit::Ns, "us") => 1e3,
+        (Unit::Ns, "ms") => 1e6,
+        (Unit::Ns, "s") => 1e9,
+        (Unit::Share, "%") => 0.01,
+        (Unit::Ns | Unit::Share, _) => return None,
+        (_, "k") => 1e3,
+        (_, "M") => 1e6,
+        (_, "G") => 1e9,
+        _ => return None,
+    };
+    digits.parse::<f64>().ok().map(|number| number * factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(text: &str) -> Bound {
+        Target::parse(text).expect("right").0.remove(0)
+    }
+
+    #[test]
+    fn bounds_are_read_with_names_prefixes_and_units_as_people_write_them() {
+        for (text, name, limit) in [
+            ("p99<5us", "p99_ns", 5e3),
+            ("p99_9_ns <= 20ms", "p99_9_ns", 2e7),
+            ("mean < 0.5s", "mean_ns", 5e8),
+            ("iops>500k", "iops", 5e5),
+            ("bytes_per_s>=1.5G", "bytes_per_s", 1.5e9),
+            ("link_busy_share<80%", "link_busy_share", 0.8),
+            ("server<300", "server_w", 300.0),
+        ] {
+            let bound = bound(text);
+            assert_eq!((bound.figure.name, (bound.limit - limit).abs() < 1e-9 * limit), (name, true), "{text}");
+        }
+        assert_eq!(Target::parse("p99<5us, iops>1").expect("two").0.len(), 2);
+        for wrong in ["p99", "p98<5us", "p99<5k", "iops>5us", "p99<", "iops>x", ""] {
+            assert!(Target::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn limits_are_within_or_not_as_written() {
+        assert!(bound("iops>=5").holds(5.0) && !bound("iops>5").holds(5.0) && bound("iops>5").holds(5.1));
+        assert!(bound("p99<=5").holds(5.0) && !bound("p99<5").holds(5.0) && bound("p99<5").holds(4.9));
+    }
+
+    #[test]
+    fn only_speed_that_is_missed_by_more_than_chance_rules_out_what_is_slower() {
+        assert!(bound("iops>100").is_missed(97.0, MARGIN) && !bound("iops>100").is_missed(99.0, MARGIN));
+        assert!(bound("p99<100").is_missed(103.0, MARGIN) && !bound("p99<100").is_missed(101.0, MARGIN));
+        assert!(bound("p99<5").is_of_speed() && !bound("p99>5").is_of_speed() && !bound("server<5").is_of_speed());
+    }
+}

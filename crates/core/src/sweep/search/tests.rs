@@ -1,0 +1,69 @@
+//! A search finds what running everything finds, with fewer runs.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A candidate of which each part is so fast.
+fn candidate(point: usize, cost: f64, speeds: &[f64]) -> Candidate {
+    Candidate { point, cost, speeds: speeds.iter().copied().map(Speed::Known).collect() }
+}
+
+/// The point that is found, and how many ran.
+fn search(candidates: &[Candidate], meets: impl Fn(usize) -> bool, is_clear: bool) -> (Option<usize>, usize) {
+    let mut search = Search::new(candidates.to_vec());
+    loop {
+        let wave = search.wave();
+        if wave.is_empty() {
+            return (search.best().map(|best| best.point), search.ran().count());
+        }
+        wave.into_iter().for_each(|point| search.settle(point, meets(point), is_clear));
+    }
+}
+
+/// All combinations of eight lanes, banks and clocks, at a price for each.
+fn grid() -> Vec<Candidate> {
+    let points = (0..512).map(|point| (point, [1 + point / 64, 1 + point / 8 % 8, 1 + point % 8].map(|it| it as f64)));
+    points.map(|(point, [a, b, c])| candidate(point, 3.0 * a + 2.0 * b + c, &[a, b, c])).collect()
+}
+
+#[test]
+fn a_tenth_of_the_runs_finds_the_cheapest_of_a_grid() {
+    let grid = grid();
+    let speed = |point: usize| 1 + point / 64 + 2 * (point / 8 % 8) + 3 * (point % 8);
+    let meets = |point| speed(point) >= 25;
+    let cheapest =
+        grid.iter().filter(|it| meets(it.point)).min_by(|a, b| a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point)));
+    let (found, runs) = search(&grid, meets, true);
+    assert_eq!(found, cheapest.map(|it| it.point));
+    assert!(runs <= 51, "{runs} runs");
+}
+
+#[test]
+fn where_nothing_meets_the_target_few_runs_say_so() {
+    let (found, runs) = search(&grid(), |_| false, true);
+    assert_eq!(found, None);
+    assert!(runs <= 51, "{runs} runs");
+}
+
+#[test]
+fn values_of_which_nobody_knows_how_fast_they_are_rule_nothing_out() {
+    let other = |point, kind| Candidate { point, cost: 1.0, speeds: vec![Speed::Unknown(kind), Speed::Known(1.0)] };
+    assert!(!other(0, 0).is_nowhere_faster(&other(1, 1)) && other(0, 0).is_nowhere_faster(&other(1, 0)));
+}
+
+proptest! {
+    #[test]
+    fn what_is_found_is_what_running_everything_finds(
+        parts in prop::collection::vec((0u8..5, 0u8..5, 0u8..9), 1..60),
+        needed in 0u32..10,
+        is_clear in any::<bool>(),
+    ) {
+        let candidates: Vec<Candidate> = parts.iter().enumerate()
+            .map(|(point, (a, b, cost))| candidate(point, f64::from(*cost), &[f64::from(*a), f64::from(*b)])).collect();
+        // The faster the parts, the faster the whole.
+        let meets = |point: usize| u32::from(parts[point].0) + u32::from(parts[point].1) >= needed;
+        let by_cost = |a: &&Candidate, b: &&Candidate| a.cost.total_cmp(&b.cost).then(a.point.cmp(&b.point));
+        let cheapest = candidates.iter().filter(|it| meets(it.point)).min_by(by_cost).map(|it| it.point);
+        prop_assert_eq!(search(&candidates, meets, is_clear).0, cheapest);
+    }
+}
