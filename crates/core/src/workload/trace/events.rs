@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 const LINE_BYTES_MAX: usize = 1 << 20;
 /// What is looked at to tell the format, more than any heading takes.
 const START_BYTES: usize = 4096;
-/// Most devices that are told apart.
+/// Longest name of a device, and most devices that are told apart.
+const NAME_BYTES_MAX: usize = 4096;
 const DEVICES_MAX: usize = 1 << 16;
 
 /// Something that happened to a request.
@@ -82,6 +83,10 @@ impl Devices {
     fn named(&mut self, name: &str) -> Result<u32, Wrong> {
         if let Some(place) = self.places.get(name) {
             return Ok(*place);
+        }
+        if name.len() > NAME_BYTES_MAX {
+            let allowed = format!("names of at most {NAME_BYTES_MAX} bytes");
+            return wrong(format!("a device whose name has {} bytes", name.len()), allowed);
         }
         if self.names.len() == DEVICES_MAX {
             return wrong(format!("`{name}` is one device too many"), format!("at most {DEVICES_MAX} devices"));

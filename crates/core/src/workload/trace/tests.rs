@@ -276,6 +276,8 @@ fn what_is_no_text_is_reported_with_its_line() {
     assert_eq!(problems, "t:3: bytes that are not text; allowed: UTF-8");
     let long = format!("fio version 3 iolog\n{}", "x".repeat(1 << 21));
     assert!(self::problems(&long)[0].starts_with("t:2: a line of more than 1048576 bytes"));
+    let name = format!("fio version 3 iolog\n1 {} read 0 1\n", "x".repeat(5000));
+    assert!(self::problems(&name)[0].starts_with("t:2: a device whose name has 5000 bytes"));
 }
 
 /// Lines near the formats, so that arbitrary values reach every field.
