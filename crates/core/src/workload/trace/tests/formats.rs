@@ -145,7 +145,7 @@ fn a_systor_trace_has_bytes_and_seconds_with_decimals() {
 Timestamp,Response,IOType,LUN,Offset,Size
 1456135200.013118000,0.000806000,R,4,899056122368,131072
 1456135200.013119000,,,4,0,512
-1456135200.013120000,0.1,W,4,512,512
+1456135200.01312,0.1,W,4,512,512
 ";
     let trace = read(text);
     assert_eq!((trace.format, trace.device.as_str()), (Format::Systor, "4"));
