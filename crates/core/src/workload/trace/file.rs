@@ -4,6 +4,9 @@ use crate::problem::Problem;
 use std::fmt;
 use std::sync::Arc;
 
+/// What a file that is at hand is given out in.
+const PIECE_BYTES: usize = 256 << 10;
+
 /// The bytes of a file from its start, unpacked, piece by piece.
 pub type Pieces = Box<dyn Iterator<Item = Result<Vec<u8>, Problem>> + Send + Sync>;
 
@@ -40,7 +43,12 @@ impl File {
     /// Bytes that are at hand.
     pub fn at_hand(name: impl Into<String>, bytes: &[u8]) -> File {
         let bytes: Arc<[u8]> = bytes.into();
-        File::lasting(name, move || Ok(Box::new(std::iter::once(Ok(bytes.to_vec())))))
+        let open = move || -> Result<Pieces, Problem> {
+            let bytes = bytes.clone();
+            let starts = (0..bytes.len()).step_by(PIECE_BYTES);
+            Ok(Box::new(starts.map(move |start| Ok(bytes[start..bytes.len().min(start + PIECE_BYTES)].to_vec()))))
+        };
+        File::lasting(name, open)
     }
 
     /// Its bytes, from the start.
