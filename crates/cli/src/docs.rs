@@ -20,6 +20,7 @@ macro_rules! pages {
 /// Names and texts, in the order in which a newcomer wants them.
 const PAGES: &[(&str, &str)] = pages! {
     "fio" "hosts" "media" "flash" "sweep" "json" "dma" "serve" "crash" "faults" "torture" "python" "explorer" "ecc"
+    "fio" "traces" "hosts" "media" "flash" "sweep" "json" "dma" "serve" "crash" "python" "explorer" "ecc"
     "adding-a-memory" "adding-a-protocol" "adding-a-front-end"
 };
 
