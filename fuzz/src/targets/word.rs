@@ -1,6 +1,7 @@
 //! What is typed: addresses, parts of a drive, values of keys, lines that a sweep has kept.
 
 use phaselink_core::drive_file::Override;
+use phaselink_core::sweep::search::Target as Bounds;
 use phaselink_core::sweep::{Hash, state};
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::shm::Share;
@@ -19,6 +20,7 @@ fn run(input: &[u8]) {
     let _ = Share::parse(&text);
     let _ = Override::parse(&text);
     let _ = Hash::parse(&text);
+    let _ = Bounds::parse(&text);
     let _ = state::parse_line(&text);
 }
 
@@ -32,6 +34,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "media.read_ns=300",
         "link.generation=3",
         "0123456789abcdef0123456789abcdef",
+        "p99<5us, iops>=1.5M",
     ]
     .map(|text| text.as_bytes().to_vec())
     .to_vec()

@@ -185,6 +185,24 @@ mod tests {
     }
 
     #[test]
+    fn no_damage_does_harm() {
+        let text = &text()[..5000];
+        for (is_zstd, packed) in [(false, gzip(text)), (true, zstd(text))] {
+            for (place, bit) in (0..packed.len()).flat_map(|place| [0, 3, 7].map(|bit| (place, bit))) {
+                let mut damaged = packed.clone();
+                damaged[place] ^= 1 << bit;
+                let mut reader: Box<dyn Read> = match is_zstd {
+                    true => Box::new(Zstd::new(&damaged[..])),
+                    false => Box::new(MultiGzDecoder::new(&damaged[..])),
+                };
+                let mut unpacked = Vec::new();
+                // It ends, with an error or with bytes, and does not panic.
+                let _ = reader.by_ref().take(1 << 20).read_to_end(&mut unpacked);
+            }
+        }
+    }
+
+    #[test]
     fn what_is_cut_short_or_damaged_is_no_end_of_a_file() {
         let text = text();
         for (name, packed) in [("gz", gzip(&text)), ("zst", zstd(&text))] {

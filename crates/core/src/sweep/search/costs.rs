@@ -44,10 +44,7 @@ impl Costs {
                 ("base", value) => price(value).map(|base| costs.base = base),
                 ("each", Value::Table(table)) => prices(table).map(|each| costs.each = each),
                 ("gib", Value::Table(table)) => prices(table).map(|gib| costs.gib = gib),
-                ("value", Value::Table(table)) => {
-                    let of_key = |(key, value): (&String, &Value)| Some((key.clone(), prices(value.as_table()?)?));
-                    table.iter().map(of_key).collect::<Option<_>>().map(|value| costs.value = value)
-                }
+                ("value", Value::Table(table)) => of_values(table).map(|value| costs.value = value),
                 _ => None,
             };
             if read.is_none() {
@@ -133,8 +130,36 @@ fn price(value: &Value) -> Option<f64> {
     number.filter(|price| price.is_finite() && *price >= 0.0)
 }
 
+/// Prices by names, which may be written as they are (`link.lanes`) or quoted.
 fn prices(table: &Table) -> Option<BTreeMap<String, f64>> {
-    table.iter().map(|(name, value)| Some((name.clone(), price(value)?))).collect()
+    let mut found = Vec::new();
+    collect(table, &mut Vec::new(), &mut found)?;
+    Some(found.into_iter().map(|(path, price)| (path.join("."), price)).collect())
+}
+
+/// Prices by key and value, which comes last in a name.
+fn of_values(table: &Table) -> Option<BTreeMap<String, BTreeMap<String, f64>>> {
+    let mut found = Vec::new();
+    collect(table, &mut Vec::new(), &mut found)?;
+    let mut values: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+    for (mut path, price) in found {
+        let value = path.pop().filter(|_| !path.is_empty())?;
+        values.entry(path.join(".")).or_default().insert(value, price);
+    }
+    Some(values)
+}
+
+/// Every number in a table and in the tables within, with the names on the way to it; none if something else is there.
+fn collect(table: &Table, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, f64)>) -> Option<()> {
+    for (name, value) in table {
+        path.push(name.clone());
+        match value {
+            Value::Table(inner) => collect(inner, path, found)?,
+            value => found.push((path.clone(), price(value)?)),
+        }
+        path.pop();
+    }
+    Some(())
 }
 
 fn line_of(text: &str, key: &str) -> Option<usize> {
@@ -153,6 +178,8 @@ mod tests {
         let costs = Costs::parse("c", PRICES).expect("right");
         // Four lanes of generation 2, 640 MiB.
         assert_eq!(costs.of("c", &Drive::shipped("nvme").expect("shipped")), Ok(10.0 + 8.0 + 2.5 + 1.0));
+        let bare = PRICES.replace('"', "").replace("EUR", "\"EUR\"");
+        assert_eq!(Costs::parse("c", &bare), Ok(costs));
         assert_eq!(Costs::of_key("link.lanes").of("c", &Drive::shipped("nvme").expect("shipped")), Ok(4.0));
     }
 
@@ -173,6 +200,7 @@ mod tests {
         assert!(told("unit = \"EUR\"\nbase = -1\n").starts_with("c:2: `base`"));
         assert!(told("[each]\n\"link.lanes\" = \"two\"\n").starts_with("c:1: `each`"));
         assert!(told("x = 1\n").starts_with("c:1: `x`"));
+        assert!(told("[value]\nx = 1\n").starts_with("c:1: `value`"));
         assert!(told("[each\n").starts_with("c:1: "));
     }
 
