@@ -7,7 +7,7 @@ use phaselink_core::workload::trace::{self, File, Format, Selection, Trace};
 use crate::Target;
 use crate::script::Script;
 
-/// Any bytes are a trace or refused, in one piece or in many; a trace reads back from the iolog that is made of it.
+/// Any bytes are a trace or refused, what it holds is told of the same requests, and a trace reads back from the iolog that is made of it.
 pub const FILE: Target = Target { name: "trace", run: file, seeds, quick: 10_000 };
 
 /// The same as files of blktrace of two processors, of whichever format the first byte names, in pieces of as many bytes
@@ -15,7 +15,11 @@ pub const FILE: Target = Target { name: "trace", run: file, seeds, quick: 10_000
 pub const FORCED: Target = Target { name: "trace-forced", run: forced, seeds: forced_seeds, quick: 10_000 };
 
 fn file(input: &[u8]) {
+    let info = trace::info(&[File::at_hand("fuzz", input)], &Selection::default());
     let Some(read) = told(trace::parse("fuzz", input)) else { return };
+    let info = info.unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!((info.format, &info.summary), (read.format, read.requests.summary()));
+    assert!(info.footprint.blocks > 0 && info.busiest_second > 0);
     assert!(read.requests.iter().is_sorted_by_key(|entry| entry.at), "arrivals in order");
     let again = trace::parse("again", trace::to_iolog(&read.requests)).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(ios(&again), ios(&read));

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// Problems that are reported one by one; of the others only their number is.
 const PROBLEMS_SHOWN: usize = 20;
-/// Requests that are kept in memory, in a quarter of a hundred MiB; longer traces are read again for each replay.
+/// Requests that are kept in memory, where they take 24 MiB; longer traces are read again for each replay.
 pub(super) const KEPT_MAX: usize = 1 << 20;
 /// Requests after which a trace of several devices is known well enough to tell the busiest.
 const UNCHOSEN_MAX: u64 = 1 << 22;

@@ -111,7 +111,7 @@ impl Depth {
     }
 
     pub fn response(&mut self, units: u64) {
-        self.responses += u128::from(units);
+        self.responses = self.responses.saturating_add(units.into());
         self.responded += 1;
     }
 
@@ -123,8 +123,10 @@ impl Depth {
     /// The depth over a trace of so many units, if nearly all requests were seen to come back. Where each only says how
     /// long it took, by Little's law.
     pub fn over(&self, units: u64, unit: Span) -> Option<QueueDepth> {
-        let mean =
-            |sum: u128, count: u64| Span::from_ps((sum * u128::from(unit.as_ps()) / u128::from(count.max(1))) as u64);
+        let mean = |sum: u128, count: u64| {
+            let ps = sum.saturating_mul(unit.as_ps().into()) / u128::from(count.max(1));
+            Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
+        };
         let is_paired = self.completed > 0 && self.issued.abs_diff(self.completed) <= self.issued / 100;
         let (sum, count) = if is_paired { (self.area, self.issued) } else { (self.responses, self.responded) };
         let depth = || QueueDepth {

@@ -166,8 +166,10 @@ impl Gathered {
                 return;
             }
             Step::Issued(Err(problem)) => {
-                if self.chosen != Some(Chosen::Asked) && self.sums.problems.len() < PROBLEMS_SHOWN {
+                if self.chosen != Some(Chosen::Asked) {
+                    self.chosen = Some(Chosen::Issued);
                     self.sums.problems.push(*problem);
+                    self.sums.problems.truncate(PROBLEMS_SHOWN);
                 }
                 return;
             }

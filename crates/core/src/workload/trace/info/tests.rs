@@ -67,6 +67,14 @@ fn issues_and_completions_give_a_depth_and_requests_are_counted_once() {
 }
 
 #[test]
+fn what_is_wrong_with_an_issue_matters_only_where_nothing_is_queued() {
+    let issue = "8,0 0 1 0.0 1 D R 36 (12 01)\n";
+    let queued = "8,0 0 1 0.1 1 Q R 0 + 8 [x]\n";
+    assert_eq!(of(&[issue, queued, issue].concat(), None).expect("queued").summary.count, 1);
+    assert!(of(issue, None).expect_err("no queueing").contains("t:1: an event without its sectors"));
+}
+
+#[test]
 fn responses_give_a_depth_by_littles_law() {
     let found = of("128166372003061629,u,0,Read,0,512,50\n128166372003061729,u,0,Read,0,512,150\n", None).expect("MSR");
     let depth = found.depth.expect("a depth");
