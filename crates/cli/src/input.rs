@@ -16,6 +16,8 @@ use crate::output::claims::{self, Role};
 
 /// Longest drive or job file: whatever is longer is something else.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
+/// Longest result of a measurement: some KiB a job, and with json+ some hundred.
+const RESULT_BYTES_MAX: u64 = 256 << 20;
 /// Longest text from a pipe or a device, of which nobody knows the length beforehand.
 const STREAM_BYTES_MAX: u64 = 1 << 30;
 /// What is read between two looks.
@@ -77,6 +79,14 @@ pub fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>
 /// Everything that is wrong with it.
 pub fn job_file(path: &str) -> Result<JobFile, Problems> {
     fio::parse(path, &text(path, DESCRIPTION_BYTES_MAX)?)
+}
+
+/// The text of a result of fio.
+///
+/// # Errors
+/// If it cannot be read, or is no text.
+pub fn result(path: &str) -> Result<String, Problem> {
+    text(path, RESULT_BYTES_MAX)
 }
 
 /// Whether a word is meant as a file rather than as a name.

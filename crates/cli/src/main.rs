@@ -14,6 +14,7 @@ mod drive_flags;
 mod ecc;
 mod ending;
 mod endurance;
+mod fit;
 mod input;
 mod interrupt;
 mod intervals;
@@ -56,6 +57,7 @@ enum Command {
     Run(Box<run::Arguments>),
     Predict(Box<predict::Arguments>),
     Sweep(sweep::Arguments),
+    Fit(Box<fit::Arguments>),
     Trace(trace::Arguments),
     TraceInfo(trace_info::Arguments),
     Dma(Box<dma::Arguments>),
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::command(&arguments),
         Command::Predict(arguments) => predict::command(&arguments),
         Command::Sweep(arguments) => sweep::command(&arguments),
+        Command::Fit(arguments) => fit::command(&arguments),
         Command::Trace(arguments) => trace::command(&arguments),
         Command::TraceInfo(arguments) => trace_info::command(&arguments),
         Command::Dma(arguments) => dma::command(&arguments),

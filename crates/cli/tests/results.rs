@@ -80,6 +80,7 @@ fn every_command_has_help_with_examples() {
         "run",
         "predict",
         "sweep",
+        "fit",
         "trace",
         "check",
         "endurance",

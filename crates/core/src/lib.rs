@@ -46,6 +46,7 @@ pub mod closed_form;
 pub mod compare;
 pub mod drive_file;
 pub mod figures;
+pub mod fit;
 pub mod precision;
 pub mod predict;
 pub mod report;

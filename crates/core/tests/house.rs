@@ -25,7 +25,7 @@ const FLOORS: &[&[&str]] = &[
     &["figures.rs", "precision", "uncertainty"],
     &["closed_form"],
     &["protocol/*/form.rs"],
-    &["predict", "reproduce"],
+    &["predict", "reproduce", "fit"],
     &["compare", "stream.rs", "sweep", "torture"],
     &["lib.rs"],
 ];

@@ -46,18 +46,24 @@ impl Drive {
 
     /// The overrides that bring constants to values, rounded where a key takes whole numbers.
     pub fn moved_together(&self, values: &[(&Doubt, f64)]) -> Vec<Override> {
+        let values: Vec<(&str, f64)> = values.iter().map(|(doubt, value)| (doubt.key.as_str(), *value)).collect();
+        self.moved_texts(&values).iter().filter_map(|text| Override::parse(text).ok()).collect()
+    }
+
+    /// The same for keys by name, as texts that `--set` takes.
+    pub(crate) fn moved_texts(&self, values: &[(&str, f64)]) -> Vec<String> {
         let mut overrides = Vec::new();
         let mut stages = stages(&self.resolved()).cloned().unwrap_or_default();
         let mut is_staged = false;
-        for (doubt, value) in values {
-            match stage_cost(&doubt.key) {
-                None => overrides.push(format!("{}={}", doubt.key, self.written(&doubt.key, *value))),
+        for (key, value) in values {
+            match stage_cost(key) {
+                None => overrides.push(format!("{key}={}", self.written(key, *value))),
                 Some((stage, cost)) => is_staged |= set_cost(&mut stages, stage, cost, *value),
             }
         }
         let list = is_staged.then(|| toml::Value::try_from(stages).ok()).flatten();
         overrides.extend(list.map(|list| format!("stack.stages={list}")));
-        overrides.iter().filter_map(|text| Override::parse(text).ok()).collect()
+        overrides
     }
 
     fn written(&self, key: &str, value: f64) -> String {
@@ -77,7 +83,7 @@ fn set_cost(stages: &mut [Json], stage: &str, cost: &str, value: f64) -> bool {
 }
 
 /// Stage and cost of a key like `stack.stages.NAME.submit_ns`.
-pub(super) fn stage_cost(key: &str) -> Option<(&str, &str)> {
+pub(crate) fn stage_cost(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("stack.stages.")?.rsplit_once('.')
 }
 

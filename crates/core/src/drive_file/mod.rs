@@ -18,6 +18,7 @@ pub mod shipped;
 mod tests;
 
 pub use described::Described;
+pub(crate) use doubts::stage_cost;
 pub use layers::{ReadFile, no_files};
 pub use overrides::Override;
 use reader::Whole;

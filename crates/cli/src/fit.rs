@@ -1,0 +1,73 @@
+//! `phaselink fit`: the values of a drive's keys with which it gives what fio has measured.
+
+use clap::Args;
+use phaselink_core::fit::{self, Answer, Question, Run, Trial};
+use phaselink_core::problem::Problems;
+use rayon::prelude::*;
+
+use crate::drive_flags::DriveFlags;
+use crate::ending::{Ending, Failure};
+use crate::{input, output};
+
+const EXAMPLES: &str = include_str!("../help/fit.txt");
+
+/// Find the values of a drive's keys with which it gives fio's measured results, and how sure they are.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Results of fio --output-format=json, of a real drive or of phaselink run --json
+    #[arg(value_name = "RESULT.json", required = true)]
+    results: Vec<String>,
+    /// Drive file, or name of a shipped drive: what is known of the measured one, and where the keys start
+    #[arg(long, value_name = "DRIVE")]
+    drive: String,
+    /// Keys to find, separated by commas, as in media.read_ns,nvme.parse_ns (`phaselink check DRIVE` lists them)
+    #[arg(long, value_name = "KEY,…", required = true, value_delimiter = ',')]
+    keys: Vec<String>,
+    /// Options of the measured jobs that are left out, separated by commas, as in cpus_allowed,prio
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    without: Vec<String>,
+    /// Requests of each simulated run, at most
+    #[arg(long, value_name = "N", default_value_t = fit::NUMBER_IOS_DEFAULT, value_parser = clap::value_parser!(u64).range(1000..))]
+    number_ios: u64,
+    /// Seed of everything random
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Print a drive file instead, which starts from DRIVE
+    #[arg(long, conflicts_with = "json")]
+    toml: bool,
+    #[command(flatten)]
+    flags: DriveFlags,
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
+    let keys = fit::keys(described.drive(), &arguments.keys)?;
+    let question = Question::new(described, keys, arguments.runs()?, arguments.number_ios, arguments.seed)?;
+    let fit = fit::fit(&question, &side_by_side)?;
+    match (arguments.json, arguments.toml) {
+        (true, _) => output::print_json(&output::headed("fit", fit::document(&question, &fit)))?,
+        (_, true) => {
+            let changes = arguments.flags.texts();
+            output::print(&fit::drive_file(&question, &fit, &arguments.drive, &changes))?;
+        }
+        _ => output::print(&output::with_bold_head(&fit::text(&fit)))?,
+    }
+    Ok(Ending::Fine)
+}
+
+impl Arguments {
+    fn runs(&self) -> Result<Vec<Run>, Problems> {
+        let read = |file: &String| fit::read(file, &input::result(file)?, &self.without);
+        Ok(input::all(self.results.iter().map(read))?.concat())
+    }
+}
+
+/// The simulations of a step, on all processors.
+fn side_by_side(trials: &[Trial], answer: &(dyn Fn(&Trial) -> Answer + Sync)) -> Vec<Answer> {
+    trials.par_iter().map(answer).collect()
+}

@@ -1,0 +1,92 @@
+//! What is found, for programs: as JSON, and as a drive file.
+
+use std::fmt::Write;
+
+use serde_json::{Value as Json, json};
+
+use super::text::{number, sentences};
+use super::{Figure, Finding, Fit, Fitted, Kind, Question};
+use crate::config::section::Section;
+use crate::config::Doubt;
+
+/// One object, without a head.
+pub fn document(question: &Question, fit: &Fit) -> Json {
+    let key = |it: &Fitted| {
+        json!({
+            "key": it.key.name,
+            "start": it.key.start,
+            "value": it.value,
+            "low": it.low,
+            "high": it.high,
+            "determined": it.is_determined,
+        })
+    };
+    let figure = |(figure, fitted): &(Figure, f64)| {
+        json!({
+            "job": figure.name,
+            "figure": figure.heading(),
+            "unit": if figure.kind == Kind::Iops { "1/s" } else { "ns" },
+            "measured": figure.value,
+            "fitted": fitted,
+        })
+    };
+    let alike = fit.findings.iter().filter_map(|finding| match finding {
+        Finding::Together { keys, ratio } => Some(json!({ "keys": keys, "ratio": ratio, "known": false })),
+        Finding::Weakly { keys, ratio } => Some(json!({ "keys": keys, "ratio": ratio, "known": true })),
+        _ => None,
+    });
+    let unseen = fit.findings.iter().filter_map(|finding| match finding {
+        Finding::Unseen(key) => Some(key.as_str()),
+        _ => None,
+    });
+    json!({
+        "drive": question.described.drive().name,
+        "seed": question.seed,
+        "keys": fit.keys.iter().map(key).collect::<Vec<_>>(),
+        "figures": fit.figures.iter().map(figure).collect::<Vec<_>>(),
+        "unseen": unseen.collect::<Vec<_>>(),
+        "not_told_apart": alike.collect::<Vec<_>>(),
+        "misfit_share": fit.misfit,
+        "findings": sentences(fit),
+        "simulations": fit.simulations,
+    })
+}
+
+/// A drive file that starts from the drive `base`, to which `changes` have been made as with `--set`.
+pub fn drive_file(question: &Question, fit: &Fit, base: &str, changes: &[String]) -> String {
+    let values: Vec<f64> = fit.keys.iter().map(rounded).collect();
+    let mut text = format!("preset = {}\n", toml::Value::from(base));
+    for setting in changes.iter().cloned().chain(question.settings(&values)) {
+        let _ = writeln!(text, "{}", line(&setting));
+    }
+    for it in fit.keys.iter() {
+        let doubt = Doubt {
+            key: it.key.name.clone(),
+            why: format!("phaselink fit, 90 % interval{}", if it.is_determined { "" } else { ": not determined" }),
+            low: it.low,
+            high: it.high,
+            ..Doubt::default()
+        };
+        let _ = writeln!(text, "\n[[{}]]", doubt.path());
+        for (name, value) in doubt.values().into_iter().filter(|(name, _)| *name != "instead") {
+            let _ = writeln!(text, "{name} = {value}");
+        }
+    }
+    text
+}
+
+/// The value with the digits that are printed.
+fn rounded(fitted: &Fitted) -> f64 {
+    number(fitted.value).parse().unwrap_or(fitted.value)
+}
+
+/// `key=value` as a line of TOML: a bare word is a text.
+fn line(setting: &str) -> String {
+    let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+    let (key, value) = (key.trim(), value.trim());
+    let is_value = format!("value = {value}").parse::<toml::Table>().is_ok();
+    match is_value {
+        true => format!("{key} = {value}"),
+        false => format!("{key} = {}", toml::Value::from(value)),
+    }
+}

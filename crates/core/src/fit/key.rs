@@ -1,0 +1,90 @@
+//! The keys that are fitted: where they start, and how far they may go.
+
+use serde_json::Value as Json;
+
+use crate::config::Stage;
+use crate::config::section::{self, Section};
+use crate::config::value;
+use crate::drive::Drive;
+use crate::drive_file::stage_cost;
+use crate::problem::{Problem, Problems, all};
+use crate::spelling;
+
+/// A value is looked for from this part of where it starts to this many times as much.
+const REACH: f64 = 100.0;
+
+/// A key to be fitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Key {
+    /// With its section, as `media.read_ns`; a cost of a stage as `stack.stages.NAME.submit_ns`.
+    pub name: String,
+    /// Its unit, or nothing.
+    pub unit: &'static str,
+    /// Where it starts, and the ends of what is tried.
+    pub start: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// The keys of these names in a drive.
+///
+/// # Errors
+/// Every name that is none of a number that the drive's results can depend on, or stands twice.
+pub fn keys(drive: &Drive, names: &[String]) -> Result<Vec<Key>, Problems> {
+    let twice = names.iter().enumerate().filter(|(place, name)| names[..*place].contains(name));
+    let twice = twice.map(|(_, name)| problem(name, "it stands there twice", "each key once"));
+    let keys = all(names.iter().map(|name| key(drive, name).map_err(Problems::from)));
+    let twice: Vec<Problem> = twice.collect();
+    if twice.is_empty() { keys } else { Err(Problems(twice)) }
+}
+
+fn key(drive: &Drive, name: &str) -> Result<Key, Problem> {
+    let schema = schema(drive, name).ok_or_else(|| unknown(name))?;
+    let section = name.split_once('.').map_or("", |(section, _)| section);
+    if !drive.has_part_in(section) {
+        let found = format!("{} has another interface", drive.name);
+        return Err(problem(name, &found, "keys that results of the drive can depend on"));
+    }
+    if schema["type"] != "number" {
+        let allowed = "a number with fractions; try the values of others with phaselink sweep";
+        return Err(problem(name, "it is no such number", allowed));
+    }
+    let start = drive.value_of(name).and_then(|value| value.as_f64()).unwrap_or(0.0);
+    if start <= 0.0 {
+        let allowed = format!("a value above 0 to start from, as in --set {name}=10");
+        return Err(problem(name, &format!("it starts at {start}"), &allowed));
+    }
+    let bound = |end: &str| schema[end].as_f64();
+    Ok(Key {
+        name: String::from(name),
+        unit: value::unit(name),
+        start,
+        low: bound("minimum").map_or(start / REACH, |minimum| minimum.max(start / REACH)),
+        high: bound("maximum").map_or(start * REACH, |maximum| maximum.min(start * REACH)),
+    })
+}
+
+/// The JSON Schema of a key, or of a cost of a stage.
+fn schema(drive: &Drive, name: &str) -> Option<Json> {
+    let of = |section: &dyn Section, key: &str| {
+        section.keys().into_iter().find(|known| known.name == key).map(|known| (known.schema)())
+    };
+    if let Some((_, cost)) = stage_cost(name) {
+        drive.value_of(name)?;
+        return of(&Stage::default(), cost);
+    }
+    let (path, key) = name.split_once('.')?;
+    let section = drive.sections().into_iter().find(|section| section.path() == path)?;
+    of(section, key)
+}
+
+fn unknown(name: &str) -> Problem {
+    let names = Drive::key_names();
+    let meant = spelling::question(spelling::nearest(name, names.iter().map(String::as_str)));
+    let example = section::full_name("media", "read_ns");
+    problem(name, &format!("there is no such key{meant}"), &format!("SECTION.KEY, as in {example}"))
+}
+
+fn problem(name: &str, found: &str, allowed: &str) -> Problem {
+    Problem::new(format!("--keys {name}"), None, found, allowed)
+}

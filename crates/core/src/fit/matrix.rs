@@ -1,0 +1,102 @@
+//! Symmetric matrices of a few rows: their axes, and what follows from these.
+
+/// Sweeps over all pairs of axes; a handful is enough for any matrix of a few rows (Golub and Van Loan, *Matrix
+/// Computations*, 8.5).
+const SWEEPS_MAX: usize = 50;
+/// Off the diagonal, as a part of the whole, that is as good as nothing.
+const NOTHING: f64 = 1e-24;
+
+/// Rows of numbers.
+pub(super) type Rows = Vec<Vec<f64>>;
+
+/// A matrix in its own axes.
+pub(super) struct Axes {
+    /// How much it stretches along each axis.
+    pub lengths: Vec<f64>,
+    /// `axes[i]` is the axis that `lengths[i]` belongs to, of length 1.
+    pub axes: Rows,
+}
+
+/// The axes of a symmetric matrix, by Jacobi's rotations.
+pub(super) fn axes(matrix: &Rows) -> Axes {
+    let size = matrix.len();
+    let mut rotated = matrix.clone();
+    let mut axes: Rows = (0..size).map(|row| (0..size).map(|column| f64::from(u8::from(row == column))).collect()).collect();
+    let square = |rows: &Rows, only_off: bool| -> f64 {
+        let cells = (0..size).flat_map(|row| (0..size).map(move |column| (row, column)));
+        cells.filter(|(row, column)| !only_off || row != column).map(|(row, column)| rows[row][column] * rows[row][column]).sum()
+    };
+    let whole = square(matrix, false);
+    for _ in 0..SWEEPS_MAX {
+        if square(&rotated, true) <= NOTHING * whole {
+            break;
+        }
+        for first in 0..size {
+            for second in first + 1..size {
+                rotate(&mut rotated, &mut axes, first, second);
+            }
+        }
+    }
+    Axes { lengths: (0..size).map(|place| rotated[place][place]).collect(), axes }
+}
+
+/// Turn two axes so that nothing of the matrix lies between them.
+fn rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
+    let between = matrix[first][second];
+    if between == 0.0 {
+        return;
+    }
+    let half = (matrix[second][second] - matrix[first][first]) / (2.0 * between);
+    let tangent = libm::copysign(1.0, half) / (half.abs() + libm::sqrt(half * half + 1.0));
+    let cosine = 1.0 / libm::sqrt(tangent * tangent + 1.0);
+    let sine = tangent * cosine;
+    for row in matrix.iter_mut() {
+        (row[first], row[second]) = (cosine * row[first] - sine * row[second], sine * row[first] + cosine * row[second]);
+    }
+    for rows in [matrix, axes] {
+        for column in 0..rows.len() {
+            let (a, b) = (rows[first][column], rows[second][column]);
+            (rows[first][column], rows[second][column]) = (cosine * a - sine * b, sine * a + cosine * b);
+        }
+    }
+}
+
+impl Axes {
+    /// What the matrix maps to `values`. Along axes along which it hardly stretches (below `least` of the longest) the answer
+    /// would be anything, and it is taken to stretch by that much.
+    pub fn solve(&self, values: &[f64], least: f64) -> Vec<f64> {
+        let longest = self.lengths.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+        let mut solution = vec![0.0; values.len()];
+        for (length, axis) in self.lengths.iter().zip(&self.axes) {
+            let along = dot(axis, values) / length.max(least * longest);
+            solution.iter_mut().zip(axis).for_each(|(sum, part)| *sum += along * part);
+        }
+        solution
+    }
+}
+
+/// The sum of products.
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matrix_times_its_solution_is_what_was_asked_for() {
+        let matrix = vec![vec![4.0, 1.0, -0.5], vec![1.0, 3.0, 0.25], vec![-0.5, 0.25, 0.01 + 0.5]];
+        let solution = axes(&matrix).solve(&[1.0, -2.0, 3.0], 1e-12);
+        let back: Vec<f64> = matrix.iter().map(|row| dot(row, &solution)).collect();
+        assert!(back.iter().zip([1.0, -2.0, 3.0]).all(|(a, b): (&f64, f64)| (a - b).abs() < 1e-12), "{back:?}");
+    }
+
+    #[test]
+    fn an_axis_that_nothing_is_known_of_is_found() {
+        let found = axes(&vec![vec![1.0, 1.0], vec![1.0, 1.0]]);
+        let least = (0..2).min_by(|a, b| found.lengths[*a].total_cmp(&found.lengths[*b])).unwrap();
+        assert!(found.lengths[least].abs() < 1e-15 && (found.lengths[1 - least] - 2.0).abs() < 1e-15);
+        assert!((found.axes[least][0] + found.axes[least][1]).abs() < 1e-15, "{:?}", found.axes);
+    }
+}

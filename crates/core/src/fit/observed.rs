@@ -1,0 +1,241 @@
+//! What fio has measured: jobs and figures, read from its JSON.
+
+use serde_json::{Map, Value as Json};
+
+use crate::problem::{Problem, Problems, all};
+use crate::workload::{JobFile, JobPlace, fio};
+
+/// Options that say when a job ends. A simulated one has its own end, since figures do not depend on how long one looks.
+const ENDS: [&str; 8] =
+    ["runtime", "timeout", "time_based", "number_ios", "io_size", "io_limit", "ramp_time", "loops"];
+/// Options that make a job wait for those above it: fio's ways to write several runs in one file.
+const BARRIERS: [&str; 2] = ["stonewall", "wait_for_previous"];
+/// Half the width of a class of fio's percentiles, of which there are 64 a doubling (fio, `stat.h`: `FIO_IO_U_PLAT_BITS`), and
+/// of our own, of which there are 1024.
+const CLASS_SHARES: [f64; 2] = [1.0 / 64.0, 1.0 / 1024.0];
+/// More bytes than any drive holds: the number of requests ends a job.
+const ENDLESS: &str = "1024p";
+
+/// Jobs that ran at the same time, with what they gave.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub(super) jobs: Vec<Measured>,
+    pub figures: Vec<Figure>,
+    /// Requests that were measured.
+    pub ios: u64,
+}
+
+/// A job of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    pub name: String,
+    pub place: JobPlace,
+    pub options: Vec<(String, String)>,
+    pub ios: u64,
+}
+
+/// What is told of the latency and throughput of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Mean of `lat_ns`, or of `clat_ns` where fio was told not to keep it.
+    Mean,
+    /// 99th percentile of `clat_ns`.
+    P99,
+    Iops,
+}
+
+/// Which requests of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Read,
+    Write,
+}
+
+/// A measured figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// Place of its job in the run.
+    pub job: usize,
+    /// What the job is called.
+    pub name: String,
+    pub direction: Direction,
+    pub kind: Kind,
+    /// In nanoseconds, or requests a second.
+    pub value: f64,
+    /// Deviation that the way it is written down leaves, as a share of it.
+    pub resolution: f64,
+}
+
+impl Figure {
+    /// `mean`, `p99` or `IOPS` of which requests.
+    pub fn heading(&self) -> String {
+        let direction = match self.direction {
+            Direction::Read => "read",
+            Direction::Write => "write",
+        };
+        let kind = match self.kind {
+            Kind::Mean => "mean",
+            Kind::P99 => "p99",
+            Kind::Iops => "IOPS",
+        };
+        format!("{direction} {kind}")
+    }
+
+    /// Its part in the sum. Mean and throughput of a job that keeps its depth are one figure told twice (Little's law), so
+    /// that each counts half.
+    pub(super) fn share(&self) -> f64 {
+        if self.kind == Kind::P99 { 1.0 } else { 0.5 }
+    }
+}
+
+/// The runs of one result file. Options named in `without` are left out.
+///
+/// # Errors
+/// Everything that is wrong with it, or cannot be modelled.
+pub fn read(file: &str, text: &str, without: &[String]) -> Result<Vec<Run>, Problems> {
+    // fio's own warnings come before its document.
+    let start = text.find('{').unwrap_or(0);
+    let document: Json = serde_json::from_str(&text[start..]).map_err(|error| {
+        let line = text[..start].lines().count() + error.line();
+        Problem::new(file, line, format!("not JSON: {error}"), "the output of fio --output-format=json")
+    })?;
+    let Some(jobs) = document["jobs"].as_array().filter(|jobs| !jobs.is_empty()) else {
+        let found = "no `jobs`, or none in it";
+        return Err(Problem::new(file, None, found, "the output of fio --output-format=json").into());
+    };
+    let is_ours = document["fio version"].as_str().is_some_and(|version| version.starts_with("phaselink-"));
+    let reader = Reader { file, global: options(&document["global options"]), without, is_ours };
+    let jobs = all(jobs.iter().map(|job| reader.job(job)))?;
+    reader.distinct(&jobs)?;
+    Ok(in_runs(jobs))
+}
+
+/// A job with its figures, and whether it waits for those above it.
+type Read = (Measured, Vec<Figure>, bool);
+
+struct Reader<'a> {
+    file: &'a str,
+    global: Vec<(String, String)>,
+    without: &'a [String],
+    is_ours: bool,
+}
+
+impl Reader<'_> {
+    fn job(&self, job: &Json) -> Result<Read, Problems> {
+        let name = job["jobname"].as_str().unwrap_or("job").to_string();
+        let place = JobPlace::new(format!("{}, job {name}", self.file), None);
+        let problem = |found: String, allowed: &str| Problem::new(place.file.clone(), None, found, allowed);
+        if let Some(error) = job["error"].as_i64().filter(|error| *error != 0) {
+            return Err(problem(format!("the job ended with error {error}"), "jobs that ran to their end").into());
+        }
+        if job["trim"]["total_ios"].as_u64().unwrap_or(0) > 0 {
+            return Err(problem(String::from("the job trims"), "reads and writes").into());
+        }
+        let all_options = || self.global.iter().cloned().chain(options(&job["job options"]));
+        let waits = all_options().any(|(name, value)| BARRIERS.contains(&name.as_str()) && value != "0");
+        let is_kept = |name: &str| {
+            let left_out = [&ENDS[..], &BARRIERS].concat();
+            !left_out.contains(&name) && name != "name" && !self.without.iter().any(|without| without == name)
+        };
+        let options: Vec<_> = all_options().filter(|(name, _)| is_kept(name)).collect();
+        let figures: Vec<Figure> = [("read", Direction::Read), ("write", Direction::Write)]
+            .into_iter()
+            .flat_map(|(key, direction)| self.figures(&name, &job[key], direction))
+            .collect();
+        if figures.is_empty() {
+            return Err(problem(String::from("no request was counted"), "jobs that read or write").into());
+        }
+        let ios = ["read", "write"].iter().filter_map(|key| job[key]["total_ios"].as_u64()).sum();
+        let measured = Measured { name, place, options, ios };
+        let file = measured.file(1)?;
+        if let Some(trace) = file.wanted_traces().next() {
+            let found = format!("`read_iolog={trace}`");
+            return Err(measured.place.problem("read_iolog", found, "jobs that make their own requests").into());
+        }
+        Ok((measured, figures, waits))
+    }
+
+    fn figures(&self, name: &str, direction: &Json, which: Direction) -> Vec<Figure> {
+        if direction["total_ios"].as_u64().unwrap_or(0) == 0 {
+            return Vec::new();
+        }
+        let latency = |key: &str| Some(&direction[key]).filter(|it| it["N"].as_u64().unwrap_or(0) > 0);
+        let mean = latency("lat_ns").or(latency("clat_ns")).and_then(|it| it["mean"].as_f64());
+        let p99 = latency("clat_ns").and_then(|it| it["percentile"]["99.000000"].as_f64());
+        // Values lie evenly within a class.
+        let class = CLASS_SHARES[usize::from(self.is_ours)] / libm::sqrt(12.0);
+        let figures = [
+            (Kind::Mean, mean, 0.0),
+            (Kind::P99, p99, class),
+            (Kind::Iops, direction["iops"].as_f64(), 0.0),
+        ];
+        let known = figures.into_iter().filter_map(|(kind, value, resolution)| {
+            let value = value.filter(|value| value.is_finite() && *value > 0.0)?;
+            Some(Figure { job: 0, name: String::from(name), direction: which, kind, value, resolution })
+        });
+        known.collect()
+    }
+
+    /// Threads that fio tells apart have the same name, and percentiles cannot be joined.
+    fn distinct(&self, jobs: &[Read]) -> Result<(), Problem> {
+        let is_second = |place: usize| jobs[..place].iter().any(|(other, _, _)| other.name == jobs[place].0.name);
+        match (0..jobs.len()).find(|place| is_second(*place)) {
+            None => Ok(()),
+            Some(place) => {
+                let found = format!("a second job `{}`", jobs[place].0.name);
+                let allowed = "a name of its own for each job, and group_reporting=1 where numjobs is above 1";
+                Err(Problem::new(self.file, None, found, allowed))
+            }
+        }
+    }
+}
+
+impl Measured {
+    /// The job with an end after so many requests of each thread.
+    fn file(&self, ios: u64) -> Result<JobFile, Problems> {
+        let ios = ios.to_string();
+        let own = self.options.iter().map(|(name, value)| (name.as_str(), value.as_str(), None));
+        let end = [("name", self.name.as_str(), None), ("number_ios", &ios, None), ("io_size", ENDLESS, None)];
+        fio::from_lines(self.place.clone(), &own.chain(end).collect::<Vec<_>>())
+    }
+
+    /// Threads that run it.
+    fn threads(&self) -> u64 {
+        let threads = self.options.iter().rfind(|(name, _)| name == "numjobs");
+        threads.and_then(|(_, value)| value.parse().ok()).filter(|threads| *threads > 0).unwrap_or(1)
+    }
+}
+
+impl Run {
+    /// Its jobs for a simulation of at most about `ios_max` requests, all of which end at about the same time, and how many
+    /// that are.
+    pub(super) fn jobs(&self, ios_max: u64) -> Result<(Vec<JobFile>, u64), Problems> {
+        let part = (ios_max as f64 / self.ios as f64).min(1.0);
+        let of_thread = |job: &Measured| ((job.ios as f64 * part) as u64 / job.threads()).max(1);
+        let ios = self.jobs.iter().map(|job| of_thread(job) * job.threads()).sum();
+        Ok((all(self.jobs.iter().map(|job| job.file(of_thread(job))))?, ios))
+    }
+}
+
+/// Options with their values as texts; those without a value have an empty one.
+fn options(object: &Json) -> Vec<(String, String)> {
+    let text = |value: &Json| value.as_str().map_or_else(|| value.to_string(), String::from);
+    let options = object.as_object().map(Map::iter).into_iter().flatten();
+    options.map(|(name, value)| (name.clone(), if value.is_null() { String::new() } else { text(value) })).collect()
+}
+
+/// Jobs run at the same time unless one waits for those above it.
+fn in_runs(jobs: Vec<Read>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (job, mut figures, waits) in jobs {
+        if waits || runs.is_empty() {
+            runs.push(Run { jobs: Vec::new(), figures: Vec::new(), ios: 0 });
+        }
+        let Some(run) = runs.last_mut() else { break };
+        figures.iter_mut().for_each(|figure| figure.job = run.jobs.len());
+        run.ios += job.ios;
+        run.jobs.push(job);
+        run.figures.extend(figures);
+    }
+    runs
+}
