@@ -16,8 +16,8 @@ pub fn document(question: &Question, fit: &Fit) -> Json {
             "key": it.key.name,
             "start": it.key.start,
             "value": it.value,
-            "low": it.low,
-            "high": it.high,
+            "low": (!it.is_open_below).then_some(it.low),
+            "high": (!it.is_open_above).then_some(it.high),
             "determined": it.is_determined,
         })
     };
@@ -54,7 +54,7 @@ pub fn document(question: &Question, fit: &Fit) -> Json {
 
 /// A drive file that starts from the drive `base`, to which `changes` have been made as with `--set`.
 pub fn drive_file(question: &Question, fit: &Fit, base: &str, changes: &[String]) -> String {
-    let values: Vec<f64> = fit.keys.iter().map(rounded).collect();
+    let values: Vec<f64> = fit.keys.iter().map(|it| rounded(it.value)).collect();
     let mut text = format!("preset = {}\n", toml::Value::from(base));
     for setting in changes.iter().cloned().chain(question.settings(&values)) {
         let _ = writeln!(text, "{}", line(&setting));
@@ -63,8 +63,8 @@ pub fn drive_file(question: &Question, fit: &Fit, base: &str, changes: &[String]
         let doubt = Doubt {
             key: it.key.name.clone(),
             why: format!("phaselink fit, 90 % interval{}", if it.is_determined { "" } else { ": not determined" }),
-            low: it.low,
-            high: it.high,
+            low: rounded(it.low),
+            high: rounded(it.high),
             ..Doubt::default()
         };
         let _ = writeln!(text, "\n[[{}]]", doubt.path());
@@ -75,9 +75,9 @@ pub fn drive_file(question: &Question, fit: &Fit, base: &str, changes: &[String]
     text
 }
 
-/// The value with the digits that are printed.
-fn rounded(fitted: &Fitted) -> f64 {
-    number(fitted.value).parse().unwrap_or(fitted.value)
+/// A value with the digits that are printed.
+fn rounded(value: f64) -> f64 {
+    number(value).parse().unwrap_or(value)
 }
 
 /// `key=value` as a line of TOML: a bare word is a text.

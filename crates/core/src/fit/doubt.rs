@@ -8,7 +8,8 @@
 //! the sum of squares.
 //!
 //! The ends of an interval lie as many deviations away as Student's distribution says for nine cases of ten, on the scale of
-//! the values: most are times, and these add up.
+//! the values: most are times, and these add up. Where something else becomes the limit as soon as a key goes further, the
+//! figures no longer depend on it, and the interval has no end on that side.
 
 use super::matrix::{Rows, axes, dot};
 use super::search::{KNOWN_LEAST, SEEDS, Solution, TOLERANCE, information, pull, squares};
@@ -26,6 +27,8 @@ const DOUBT_MOST: f64 = 0.1;
 const ALIKE: f64 = 0.1;
 /// Deviation, as a share, from which on a value is not determined at all.
 const UNDETERMINED: f64 = 1.0;
+/// Part of the effect to one side below which a key has none to the other.
+const EFFECT_LEAST: f64 = 0.1;
 /// Logarithmic distance to a bound that counts as none.
 const AT_BOUND: f64 = 1e-6;
 
@@ -39,6 +42,9 @@ pub struct Fitted {
     pub high: f64,
     /// Whether the interval says anything.
     pub is_determined: bool,
+    /// Whether figures no longer depend on it where it is smaller, or larger: that end is as far as was looked.
+    pub is_open_below: bool,
+    pub is_open_above: bool,
 }
 
 /// What is to be said of some keys.
@@ -46,6 +52,8 @@ pub struct Fitted {
 pub enum Finding {
     /// No figure depends on it.
     Unseen(String),
+    /// It is at least what was found, or at most: beyond, no figure depends on it.
+    OneSided { key: String, is_least: bool },
     /// Only a combination of them is known; of two keys, with how much the second counts beside the first.
     Together { keys: Vec<String>, ratio: Option<f64> },
     /// They are known, but one is larger where the other is smaller.
@@ -59,8 +67,8 @@ pub enum Finding {
 /// What is to be said of a solution.
 pub(super) fn judge(question: &Question, solution: &Solution, simulations: u64) -> Fit {
     let resolutions: Vec<f64> = question.figures().map(|figure| figure.resolution).collect();
-    let seen: Vec<usize> = (0..question.keys.len()).filter(|key| is_seen(&solution.slopes[*key])).collect();
-    let slopes: Rows = seen.iter().map(|key| solution.slopes[*key].clone()).collect();
+    let seen: Vec<usize> = (0..question.keys.len()).filter(|key| is_seen(&solution.slopes.both[*key])).collect();
+    let slopes: Rows = seen.iter().map(|key| solution.slopes.both[*key].clone()).collect();
     let misfit = Misfit::of(question, solution, &slopes, &resolutions);
     let variances = variances(solution, &slopes, &resolutions, misfit.variance);
     let student = STUDENT[misfit.freedom.clamp(1, STUDENT.len()) - 1];
@@ -69,12 +77,15 @@ pub(super) fn judge(question: &Question, solution: &Solution, simulations: u64) 
         let variance = seen.iter().position(|seen| *seen == place).map_or(f64::INFINITY, |place| variances[place]);
         let deviation = libm::sqrt(variance + TOLERANCE * TOLERANCE);
         let half = student * deviation * value;
+        let [is_open_below, is_open_above] = open_ends(solution, place);
         Fitted {
             key: key.clone(),
             value,
-            low: (value - half).clamp(key.low, value),
-            high: (value + half).clamp(value, key.high),
+            low: if is_open_below { key.low } else { (value - half).clamp(key.low, value) },
+            high: if is_open_above { key.high } else { (value + half).clamp(value, key.high) },
             is_determined: deviation < UNDETERMINED,
+            is_open_below,
+            is_open_above,
         }
     };
     let keys: Vec<Fitted> = question.keys.iter().enumerate().map(fitted).collect();
@@ -85,6 +96,13 @@ pub(super) fn judge(question: &Question, solution: &Solution, simulations: u64) 
 
 fn is_seen(slope: &[f64]) -> bool {
     slope.iter().any(|part| *part != 0.0)
+}
+
+/// Whether the figures depend on a key to the other side alone: below, and above.
+fn open_ends(solution: &Solution, key: usize) -> [bool; 2] {
+    let effect = |slopes: &Rows| libm::sqrt(squares(&slopes[key], &solution.weights));
+    let (down, up) = (effect(&solution.slopes.down), effect(&solution.slopes.up));
+    [down < EFFECT_LEAST * up, up < EFFECT_LEAST * down]
 }
 
 /// What differs beyond chance.
@@ -156,6 +174,9 @@ fn findings(
 ) -> Vec<Finding> {
     let unseen = (0..keys.len()).filter(|key| !seen.contains(key)).map(|key| Finding::Unseen(keys[key].key.name.clone()));
     let mut findings: Vec<Finding> = unseen.collect();
+    let open = |it: &&Fitted| it.is_open_below || it.is_open_above;
+    let one_sided = |it: &Fitted| Finding::OneSided { key: it.key.name.clone(), is_least: it.is_open_above };
+    findings.extend(keys.iter().filter(open).map(one_sided));
     findings.extend(together(solution, keys, seen, slopes));
     let is_at = |bound: f64, value: f64| libm::log(bound / value).abs() < AT_BOUND;
     let ends = keys.iter().filter(|it| is_at(it.key.low, it.value) || is_at(it.key.high, it.value));

@@ -13,6 +13,11 @@ const BARRIERS: [&str; 2] = ["stonewall", "wait_for_previous"];
 /// Half the width of a class of fio's percentiles, of which there are 64 a doubling (fio, `stat.h`: `FIO_IO_U_PLAT_BITS`), and
 /// of our own, of which there are 1024.
 const CLASS_SHARES: [f64; 2] = [1.0 / 64.0, 1.0 / 1024.0];
+/// The ramp of a simulated run, as a part of its requests, and at least how often all that are outstanding come back in it.
+const RAMP_SHARE: f64 = 0.1;
+const RAMP_ROUNDS: f64 = 4.0;
+/// Longest ramp, in microseconds.
+const RAMP_US_MAX: f64 = 60e6;
 /// More bytes than any drive holds: the number of requests ends a job.
 const ENDLESS: &str = "1024p";
 
@@ -56,7 +61,7 @@ pub enum Direction {
 pub struct Figure {
     /// Place of its job in the run.
     pub job: usize,
-    /// What the job is called.
+    /// What the job is called, and its sizes.
     pub name: String,
     pub direction: Direction,
     pub kind: Kind,
@@ -138,16 +143,17 @@ impl Reader<'_> {
             !left_out.contains(&name) && name != "name" && !self.without.iter().any(|without| without == name)
         };
         let options: Vec<_> = all_options().filter(|(name, _)| is_kept(name)).collect();
-        let figures: Vec<Figure> = [("read", Direction::Read), ("write", Direction::Write)]
-            .into_iter()
-            .flat_map(|(key, direction)| self.figures(&name, &job[key], direction))
-            .collect();
-        if figures.is_empty() {
-            return Err(problem(String::from("no request was counted"), "jobs that read or write").into());
-        }
         let ios = ["read", "write"].iter().filter_map(|key| job[key]["total_ios"].as_u64()).sum();
         let measured = Measured { name, place, options, ios };
-        let file = measured.file(1)?;
+        let figures: Vec<Figure> = [("read", Direction::Read), ("write", Direction::Write)]
+            .into_iter()
+            .flat_map(|(key, direction)| self.figures(&measured.label(), &job[key], direction))
+            .collect();
+        if figures.is_empty() {
+            let found = "no request was counted";
+            return Err(measured.place.problem("rw", found, "jobs that read or write").into());
+        }
+        let file = measured.file(1, 0)?;
         if let Some(trace) = file.wanted_traces().next() {
             let found = format!("`read_iolog={trace}`");
             return Err(measured.place.problem("read_iolog", found, "jobs that make their own requests").into());
@@ -191,29 +197,50 @@ impl Reader<'_> {
 }
 
 impl Measured {
-    /// The job with an end after so many requests of each thread.
-    fn file(&self, ios: u64) -> Result<JobFile, Problems> {
-        let ios = ios.to_string();
+    /// The job with an end after so many requests of each thread, counted after a ramp.
+    fn file(&self, ios: u64, ramp_us: u64) -> Result<JobFile, Problems> {
+        let (ios, ramp) = (ios.to_string(), format!("{ramp_us}us"));
         let own = self.options.iter().map(|(name, value)| (name.as_str(), value.as_str(), None));
-        let end = [("name", self.name.as_str(), None), ("number_ios", &ios, None), ("io_size", ENDLESS, None)];
+        let end = [("name", self.name.as_str()), ("number_ios", &ios), ("ramp_time", &ramp), ("io_size", ENDLESS)];
+        let end = end.map(|(name, value)| (name, value, None));
         fio::from_lines(self.place.clone(), &own.chain(end).collect::<Vec<_>>())
     }
 
     /// Threads that run it.
     fn threads(&self) -> u64 {
-        let threads = self.options.iter().rfind(|(name, _)| name == "numjobs");
-        threads.and_then(|(_, value)| value.parse().ok()).filter(|threads| *threads > 0).unwrap_or(1)
+        self.number("numjobs")
+    }
+
+    /// An option that is a number of something, 1 where it is not given.
+    fn number(&self, name: &str) -> u64 {
+        let given = self.options.iter().rfind(|(given, _)| given == name);
+        given.and_then(|(_, value)| value.parse().ok()).filter(|number| *number > 0).unwrap_or(1)
+    }
+
+    /// Its name with what makes jobs differ most.
+    fn label(&self) -> String {
+        let shown = |name: &&str| self.options.iter().rfind(|(given, _)| given == name).map(|(_, value)| value.as_str());
+        let sizes: Vec<&str> = ["rw", "bs"].iter().filter_map(shown).collect();
+        let counts = [("iodepth", "depth"), ("numjobs", "threads")];
+        let counts = counts.map(|(option, noun)| (self.number(option), noun));
+        let counts = counts.iter().filter(|(count, noun)| *count > 1 || *noun == "depth");
+        let counts: Vec<String> = counts.map(|(count, noun)| format!("{noun} {count}")).collect();
+        format!("{}: {}", self.name, [sizes.join(" "), counts.join(" ")].join(" "))
     }
 }
 
 impl Run {
     /// Its jobs for a simulation of at most about `ios_max` requests, all of which end at about the same time, and how many
-    /// that are.
+    /// that are. Requests of a ramp are not counted: measured runs are so long that their start does not show.
     pub(super) fn jobs(&self, ios_max: u64) -> Result<(Vec<JobFile>, u64), Problems> {
         let part = (ios_max as f64 / self.ios as f64).min(1.0);
         let of_thread = |job: &Measured| ((job.ios as f64 * part) as u64 / job.threads()).max(1);
-        let ios = self.jobs.iter().map(|job| of_thread(job) * job.threads()).sum();
-        Ok((all(self.jobs.iter().map(|job| job.file(of_thread(job))))?, ios))
+        let ios: u64 = self.jobs.iter().map(|job| of_thread(job) * job.threads()).sum();
+        let iops: f64 = self.figures.iter().filter(|figure| figure.kind == Kind::Iops).map(|figure| figure.value).sum();
+        let outstanding: u64 = self.jobs.iter().map(|job| job.threads() * job.number("iodepth")).sum();
+        let ramp_ios = (ios as f64 * RAMP_SHARE).max(RAMP_ROUNDS * outstanding as f64);
+        let ramp_us = if iops > 0.0 { libm::ceil(ramp_ios / iops * 1e6).min(RAMP_US_MAX) } else { 0.0 };
+        Ok((all(self.jobs.iter().map(|job| job.file(of_thread(job), ramp_us as u64)))?, ios))
     }
 }
 

@@ -52,11 +52,18 @@ pub(super) struct Solution {
     pub figures: Figures,
     /// Measured less simulated.
     pub residuals: Figures,
-    /// Derivatives of each figure, by key.
-    pub slopes: Rows,
+    pub slopes: Slopes,
     /// For each seed what a measurement that differs in chance alone would be off.
     pub chance: Rows,
     pub weights: Vec<f64>,
+}
+
+/// Derivatives of each figure, by key: from the mean of two sides, and to each of them.
+#[derive(Default)]
+pub(super) struct Slopes {
+    pub both: Rows,
+    pub down: Rows,
+    pub up: Rows,
 }
 
 impl<'a> Search<'a> {
@@ -82,7 +89,7 @@ impl<'a> Search<'a> {
         let mut damping = 1e-3;
         let mut residuals = self.residuals(&self.figures(&place, 0..1)?[0]);
         for _ in 0..STEPS_MAX {
-            let slopes = self.slopes(&place, 0..1, STEP_FIRST, false)?;
+            let slopes = self.slopes(&place, 0..1, STEP_FIRST)?.both;
             let sum = squares(&residuals, weights);
             let mut better = None;
             for _ in 0..TRIES_MAX {
@@ -109,7 +116,7 @@ impl<'a> Search<'a> {
 
     /// The last steps, with many seeds and good derivatives.
     fn settle(&self, mut place: Vec<f64>) -> Result<Solution, Problems> {
-        let mut slopes = self.slopes(&place, 0..SEEDS_SLOPE, STEP, true)?;
+        let mut slopes = self.slopes(&place, 0..SEEDS_SLOPE, STEP)?;
         let mut moved: f64 = 0.0;
         for round in 1.. {
             let seeds = self.figures(&place, 0..SEEDS)?;
@@ -117,8 +124,8 @@ impl<'a> Search<'a> {
             let chance = self.chance(&seeds, &figures);
             let weights = self.weights(&chance);
             let residuals = self.residuals(&figures);
-            let next = self.within(&place, &step(&slopes, &weights, &residuals, 0.0));
-            let deviations = deviations(&slopes, &weights, &chance);
+            let next = self.within(&place, &step(&slopes.both, &weights, &residuals, 0.0));
+            let deviations = deviations(&slopes.both, &weights, &chance);
             let is_worth = |(key, (from, to)): (usize, (&f64, &f64))| {
                 (to - from).abs() > TOLERANCE.max(WORTH * deviations[key])
             };
@@ -128,7 +135,7 @@ impl<'a> Search<'a> {
             moved += distance(&place, &next);
             place = next;
             if moved > STEP / 4.0 {
-                slopes = self.slopes(&place, 0..SEEDS_SLOPE, STEP, true)?;
+                slopes = self.slopes(&place, 0..SEEDS_SLOPE, STEP)?;
                 moved = 0.0;
             }
         }
@@ -158,20 +165,11 @@ impl<'a> Search<'a> {
         places.iter().map(|_| seeds.clone().map(|_| of_seed()).collect::<Vec<_>>().into_iter().collect()).collect()
     }
 
-    /// Derivatives by each key, to the side on which there is room, or to both.
-    fn slopes(
-        &self,
-        place: &[f64],
-        seeds: std::ops::Range<u64>,
-        step: f64,
-        both: bool,
-    ) -> Result<Rows, Problems> {
+    /// Derivatives by each key.
+    fn slopes(&self, place: &[f64], seeds: std::ops::Range<u64>, step: f64) -> Result<Slopes, Problems> {
         let mut places = vec![place.to_vec()];
         for (key, bounds) in self.question.keys.iter().enumerate() {
-            let (low, high) = (libm::log(bounds.low), libm::log(bounds.high));
-            let up = (place[key] + step).min(high);
-            let down = if both || up - place[key] < step / 2.0 { (place[key] - step).max(low) } else { place[key] };
-            for end in [down, up] {
+            for end in [(place[key] - step).max(libm::log(bounds.low)), (place[key] + step).min(libm::log(bounds.high))] {
                 let mut moved = place.to_vec();
                 moved[key] = end;
                 places.push(moved);
@@ -179,18 +177,17 @@ impl<'a> Search<'a> {
         }
         let mut found = self.figures_of(&places, seeds).into_iter();
         let here = found.next().unwrap_or(Ok(Vec::new()))?;
-        let mut slopes = Vec::new();
+        let mut slopes = Slopes::default();
         for key in 0..place.len() {
-            let ends = [1 + 2 * key, 2 + 2 * key].map(|end| {
-                let figures = found.next().unwrap_or(Ok(Vec::new()));
-                (places[end][key], figures)
-            });
+            let ends = [1 + 2 * key, 2 + 2 * key].map(|end| (places[end][key], found.next().unwrap_or(Ok(Vec::new()))));
             // Values that do not go together: the other side says enough.
-            if ends.iter().all(|(_, figures)| figures.is_err()) {
-                ends[0].1.clone()?;
+            if let [(_, Err(problems)), (_, Err(_))] = &ends {
+                return Err(problems.clone());
             }
             let [down, up] = ends.map(|(end, figures)| figures.map_or((place[key], here.clone()), |it| (end, it)));
-            slopes.push(slope(&down.1, &up.1, up.0 - down.0));
+            slopes.down.push(slope(&down.1, &here, place[key] - down.0));
+            slopes.up.push(slope(&here, &up.1, up.0 - place[key]));
+            slopes.both.push(slope(&down.1, &up.1, up.0 - down.0));
         }
         Ok(slopes)
     }

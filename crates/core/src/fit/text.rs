@@ -22,9 +22,10 @@ pub fn text(fit: &Fit) -> String {
 fn values(fit: &Fit) -> Table {
     let mut table =
         Table::new().left("key").right("start").right("fitted").left("unit").right("from").right("to (90 %)");
-    for Fitted { key, value, low, high, is_determined } in &fit.keys {
+    for Fitted { key, value, low, high, is_determined, is_open_below, is_open_above } in &fit.keys {
+        let end = |end, is_open: &bool| if *is_open { String::from("open") } else { number(end) };
         let ends = match is_determined {
-            true => [*low, *high].map(number),
+            true => [end(*low, is_open_below), end(*high, is_open_above)],
             false => [String::from("not"), String::from("determined")],
         };
         let [from, to] = ends;
@@ -66,6 +67,10 @@ pub(super) fn sentences(fit: &Fit) -> Vec<String> {
 fn sentence(finding: &Finding) -> String {
     match finding {
         Finding::Unseen(key) => format!("No figure depends on {key}: it stays where it was."),
+        Finding::OneSided { key, is_least } => {
+            let (most, beyond) = if *is_least { ("at least", "larger") } else { ("at most", "smaller") };
+            format!("{key} is {most} what was found: where it is {beyond}, no figure depends on it.")
+        }
         Finding::Together { keys, ratio: None } => {
             format!("{} cannot be told apart by these results: only combinations of them matter.", listed(keys))
         }
