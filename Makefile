@@ -1,6 +1,7 @@
 # One entry point for everything; `make` lists it.
 
 .PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity torture suites reproduce depends depends-check pss-hour flash ecc crash docs clean
+.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity fit suites reproduce depends depends-check pss-hour flash ecc docs clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -17,6 +18,7 @@ help:
 	@echo 'make kill         a server killed 200 times under load loses nothing'
 	@echo 'make fuzz         every reader of bytes under libFuzzer, for a minute each'
 	@echo 'make sanity       what must hold for any drive and job, on thousands of them; some minutes'
+	@echo 'make fit          values hidden in 100 drives, found again from their results; some minutes'
 	@echo 'make suites       nvme-cli, smartctl, blkdiscard and fio in a guest that runs from a served drive; some minutes'
 	@echo 'make torture      ten thousand random drives, jobs and faults with real bytes; some minutes'
 	@echo 'make reproduce    published results beside simulated ones'
@@ -95,6 +97,9 @@ fuzz:
 
 sanity:
 	cargo test --release -p phaselink-core --test sanity -- --include-ignored --nocapture
+
+fit:
+	cargo test --release -p phaselink-core --test fit -- --include-ignored --nocapture
 
 suites:
 	cargo build --release

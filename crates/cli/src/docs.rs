@@ -21,6 +21,7 @@ macro_rules! pages {
 const PAGES: &[(&str, &str)] = pages! {
     "fio" "hosts" "media" "flash" "sweep" "json" "dma" "serve" "crash" "faults" "torture" "python" "explorer" "ecc"
     "fio" "traces" "hosts" "media" "flash" "sweep" "json" "dma" "serve" "crash" "python" "explorer" "ecc"
+    "fio" "hosts" "media" "flash" "sweep" "fit" "json" "dma" "serve" "python" "explorer" "ecc"
     "adding-a-memory" "adding-a-protocol" "adding-a-front-end"
 };
 

@@ -4,7 +4,7 @@ mod common;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, no_files};
-use phaselink_core::fit::{self, Answer, Finding, Fit, Question, Trial};
+use phaselink_core::fit::{self, Answer, Fit, Question, Trial};
 use phaselink_core::random::Random;
 use phaselink_core::report;
 use phaselink_core::simulation::simulate;

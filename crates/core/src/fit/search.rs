@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::matrix::{Rows, axes, dot};
 use super::{Answer, Each, Question};
 use crate::problem::Problems;
+use crate::random::Random;
 
 /// Differences below this share are nobody's model's.
 const MODEL_SHARE: f64 = 0.005;
@@ -17,6 +18,11 @@ const SEEDS_SLOPE: u64 = 4;
 /// seed, and small enough that what bends is lost in it.
 const STEP_FIRST: f64 = 0.1;
 const STEP: f64 = 0.2;
+/// Other starts: at most so many, and so far off in logarithms (three times as much, or as little).
+const STARTS_MAX: usize = 8;
+const START_REACH: f64 = 1.1;
+/// Square of a difference, in deviations, that is good enough for a start.
+const ENOUGH: f64 = 2.0;
 /// Longest step of the search: e times as much, or as little.
 const STEP_MAX: f64 = 1.0;
 /// Steps of the search, tries for each, and rounds at its end.
@@ -80,12 +86,32 @@ impl<'a> Search<'a> {
         let start: Vec<f64> = self.question.keys.iter().map(|key| libm::log(key.start)).collect();
         let first = self.figures(&start, 0..SEEDS_FIRST)?;
         let weights = self.weights(&self.chance(&first, &mean(&first)));
-        let place = self.walk(start, &weights)?;
-        self.settle(place)
+        self.settle(self.best(start, &weights)?)
     }
 
-    /// Levenberg and Marquardt's steps, with one seed.
-    fn walk(&self, mut place: Vec<f64>, weights: &[f64]) -> Result<Vec<f64>, Problems> {
+    /// Where the walk from the start ends, or, while that explains the figures badly, the best end of walks from other places: a
+    /// walk ends where a key that something else hides can be anything.
+    fn best(&self, start: Vec<f64>, weights: &[f64]) -> Result<Vec<f64>, Problems> {
+        let enough = ENOUGH * self.question.figures().map(|figure| figure.share()).sum::<f64>();
+        let mut random = Random::stream(self.question.seed, "starts");
+        let (mut best, mut least) = self.walk(start.clone(), weights)?;
+        for _ in 0..STARTS_MAX {
+            if least < enough {
+                break;
+            }
+            let off: Vec<f64> = start.iter().map(|_| START_REACH * (2.0 * random.unit() - 1.0)).collect();
+            // Values that do not go together are no start.
+            if let Ok((place, sum)) = self.walk(self.within(&start, &off), weights)
+                && sum < least
+            {
+                (best, least) = (place, sum);
+            }
+        }
+        Ok(best)
+    }
+
+    /// Levenberg and Marquardt's steps, with one seed: where they end, and the sum of squares there.
+    fn walk(&self, mut place: Vec<f64>, weights: &[f64]) -> Result<(Vec<f64>, f64), Problems> {
         let mut damping = 1e-3;
         let mut residuals = self.residuals(&self.figures(&place, 0..1)?[0]);
         for _ in 0..STEPS_MAX {
@@ -111,7 +137,7 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        Ok(place)
+        Ok((place, squares(&residuals, weights)))
     }
 
     /// The last steps, with many seeds and good derivatives.
