@@ -4,7 +4,7 @@ mod common;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, no_files};
-use phaselink_core::fit::{self, Answer, Fit, Question, Trial};
+use phaselink_core::fit::{self, Answer, Finding, Fit, Question, Trial};
 use phaselink_core::random::Random;
 use phaselink_core::report;
 use phaselink_core::simulation::simulate;
@@ -129,4 +129,77 @@ fn hidden_values_are_found_inside_their_intervals() {
     let inside = found.iter().filter(|(_, is_inside)| *is_inside).count();
     println!("{inside} of {} values of 100 drives lie in their 90 % intervals", found.len());
     assert!(inside * 10 >= found.len() * 9);
+}
+
+#[test]
+fn hidden_values_of_a_drive_are_found_inside_their_intervals() {
+    let found = hidden(5);
+    assert!(found.iter().all(|(_, is_inside)| *is_inside), "{found:?}");
+}
+
+#[test]
+fn one_value_is_found_to_a_per_cent_from_twice_as_much_and_the_same_for_the_same_seed() {
+    let drive = drive_with("nvme-polled", &[String::from("media.read_ns=55")]);
+    let results = [measured(&drive, "bs=512", 3)];
+    let [first, again] = [0; 2].map(|_| fitted("nvme-polled", &["media.read_ns"], &results, 1).keys.remove(0));
+    assert!(first.low <= 55.0 && 55.0 <= first.high && first.is_determined, "{first:?}");
+    assert!(first.high - first.low < 0.3 * 55.0, "{first:?}");
+    assert_eq!((first.value, first.low, first.high), (again.value, again.low, again.high));
+}
+
+#[test]
+fn two_times_that_only_add_up_are_said_to() {
+    let results = [measured(&described("dc-express").into_drive(), "bs=4k", 3)];
+    let fit = fitted("dc-express", &["media.read_ns", "media.command_ns"], &results, 1);
+    let keys = ["media.read_ns", "media.command_ns"].map(String::from).to_vec();
+    assert!(fit.findings.contains(&Finding::Together { keys, ratio: Some(1.0) }), "{:?}", fit.findings);
+    let sum: f64 = fit.keys.iter().map(|key| key.value).sum();
+    assert!((sum / (110.0 + 194.0) - 1.0).abs() < 0.1, "{sum}");
+}
+
+#[test]
+fn a_key_that_no_figure_depends_on_stays_where_it_was() {
+    let results = [measured(&described("nvme-polled").into_drive(), "bs=4k", 3)];
+    let fit = fitted("nvme-polled", &["media.program_ns"], &results, 1);
+    assert!(fit.findings.contains(&Finding::Unseen(String::from("media.program_ns"))), "{:?}", fit.findings);
+    assert_eq!((fit.keys[0].value.round(), fit.keys[0].is_determined), (120_000.0, false));
+}
+
+#[test]
+fn a_drive_that_differs_in_another_key_is_said_to_differ() {
+    let drive = drive_with("optane-p4800x", &[String::from("controller.write_pipeline_ns=3000")]);
+    let results = ["bs=4k", "bs=4k rw=randwrite", "bs=512", "bs=4k iodepth=32"].map(|job| measured(&drive, job, 4));
+    let fit = fitted("optane-p4800x", &["controller.read_pipeline_ns"], &results, 1);
+    assert!(fit.misfit.is_some_and(|share| share > 0.05), "{:?}", fit.misfit);
+    let same = fitted("optane-p4800x", &["controller.write_pipeline_ns"], &results, 1);
+    assert_eq!(same.misfit, None);
+}
+
+#[test]
+fn the_drive_file_of_a_fit_reads_back_to_the_values_it_found() {
+    let results = [measured(&described("nvme-polled").into_drive(), "bs=4k", 3)];
+    let question = question("nvme-polled", &["media.read_ns"], &results, 1);
+    let fit = fit::fit(&question, &in_turn).unwrap();
+    let text = fit::drive_file(&question, &fit, "nvme-polled", &[String::from("link.preset=gen3-x4")]);
+    let drive = Drive::from_toml("mine.toml", &text, &[]).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+    let read = drive.value_of("media.read_ns").unwrap().as_f64().unwrap();
+    assert!((read / fit.keys[0].value - 1.0).abs() < 1e-4, "{text}");
+    assert_eq!(drive.value_of("link.generation").unwrap(), 3, "{text}");
+    let doubt = drive.fitted.iter().find(|doubt| doubt.key == "media.read_ns").unwrap();
+    assert!((doubt.low / fit.keys[0].low - 1.0).abs() < 1e-4 && doubt.high > read, "{text}");
+}
+
+#[test]
+fn a_cost_of_a_stage_is_a_key_like_others() {
+    let base = described("nvme-polled");
+    let stage = base.drive().stack.stages.iter().find(|stage| !stage.submit.is_zero()).unwrap().clone();
+    let key = format!("stack.stages.{}.submit_ns", stage.name);
+    let hidden_ns = 2.0 * stage.submit.as_ns() + 500.0;
+    let mut stages = base.drive().resolved()["stack"]["stages"].clone();
+    let cost = stages.as_array_mut().unwrap().iter_mut().find(|item| item["name"] == stage.name.as_str()).unwrap();
+    cost["submit_ns"] = hidden_ns.into();
+    let list = toml::Value::try_from(stages).unwrap();
+    let drive = drive_with("nvme-polled", &[format!("stack.stages={list}")]);
+    let found = fitted("nvme-polled", &[&key], &[measured(&drive, "bs=4k", 3)], 1).keys.remove(0);
+    assert!(found.low <= hidden_ns && hidden_ns <= found.high, "{found:?} {hidden_ns}");
 }

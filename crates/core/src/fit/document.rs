@@ -6,8 +6,8 @@ use serde_json::{Value as Json, json};
 
 use super::text::{number, sentences};
 use super::{Figure, Finding, Fit, Fitted, Kind, Question};
-use crate::config::section::Section;
 use crate::config::Doubt;
+use crate::config::section::Section;
 
 /// One object, without a head.
 pub fn document(question: &Question, fit: &Fit) -> Json {

@@ -120,7 +120,8 @@ impl Misfit {
         let axes = axes(&information(slopes, &solution.weights));
         let left = |off: &[f64]| {
             let moved = axes.solve(&pull(slopes, &solution.weights, off), KNOWN_LEAST);
-            let explained = |figure: usize| moved.iter().zip(slopes).map(|(moved, slope)| moved * slope[figure]).sum::<f64>();
+            let explained =
+                |figure: usize| moved.iter().zip(slopes).map(|(moved, slope)| moved * slope[figure]).sum::<f64>();
             let rest: Vec<f64> = off.iter().enumerate().map(|(figure, off)| off - explained(figure)).collect();
             squares(&rest, &solution.weights)
         };
@@ -156,8 +157,7 @@ fn variances(solution: &Solution, slopes: &Rows, resolutions: &[f64], misfit: f6
         moved(&figures)
     };
     let by_classes: Rows = (0..resolutions.len()).map(|figure| alone(figure, resolutions[figure])).collect();
-    let by_model: Rows =
-        (0..weights.len()).map(|figure| alone(figure, libm::sqrt(misfit / weights[figure]))).collect();
+    let by_model: Rows = (0..weights.len()).map(|figure| alone(figure, libm::sqrt(misfit / weights[figure]))).collect();
     let squares = |moves: &Rows, key: usize| moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>();
     let variance = |key: usize| {
         squares(&by_chance, key) / by_chance.len() as f64 + squares(&by_classes, key) + squares(&by_model, key)
@@ -165,14 +165,9 @@ fn variances(solution: &Solution, slopes: &Rows, resolutions: &[f64], misfit: f6
     (0..slopes.len()).map(variance).collect()
 }
 
-fn findings(
-    solution: &Solution,
-    keys: &[Fitted],
-    seen: &[usize],
-    slopes: &Rows,
-    is_checked: bool,
-) -> Vec<Finding> {
-    let unseen = (0..keys.len()).filter(|key| !seen.contains(key)).map(|key| Finding::Unseen(keys[key].key.name.clone()));
+fn findings(solution: &Solution, keys: &[Fitted], seen: &[usize], slopes: &Rows, is_checked: bool) -> Vec<Finding> {
+    let unseen =
+        (0..keys.len()).filter(|key| !seen.contains(key)).map(|key| Finding::Unseen(keys[key].key.name.clone()));
     let mut findings: Vec<Finding> = unseen.collect();
     let open = |it: &&Fitted| it.is_open_below || it.is_open_above;
     let one_sided = |it: &Fitted| Finding::OneSided { key: it.key.name.clone(), is_least: it.is_open_above };

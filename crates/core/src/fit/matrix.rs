@@ -21,10 +21,14 @@ pub(super) struct Axes {
 pub(super) fn axes(matrix: &Rows) -> Axes {
     let size = matrix.len();
     let mut rotated = matrix.clone();
-    let mut axes: Rows = (0..size).map(|row| (0..size).map(|column| f64::from(u8::from(row == column))).collect()).collect();
+    let mut axes: Rows =
+        (0..size).map(|row| (0..size).map(|column| f64::from(u8::from(row == column))).collect()).collect();
     let square = |rows: &Rows, only_off: bool| -> f64 {
         let cells = (0..size).flat_map(|row| (0..size).map(move |column| (row, column)));
-        cells.filter(|(row, column)| !only_off || row != column).map(|(row, column)| rows[row][column] * rows[row][column]).sum()
+        cells
+            .filter(|(row, column)| !only_off || row != column)
+            .map(|(row, column)| rows[row][column] * rows[row][column])
+            .sum()
     };
     let whole = square(matrix, false);
     for _ in 0..SWEEPS_MAX {
@@ -51,7 +55,8 @@ fn rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
     let cosine = 1.0 / libm::sqrt(tangent * tangent + 1.0);
     let sine = tangent * cosine;
     for row in matrix.iter_mut() {
-        (row[first], row[second]) = (cosine * row[first] - sine * row[second], sine * row[first] + cosine * row[second]);
+        (row[first], row[second]) =
+            (cosine * row[first] - sine * row[second], sine * row[first] + cosine * row[second]);
     }
     for rows in [matrix, axes] {
         for column in 0..rows.len() {

@@ -10,8 +10,8 @@
 //! seeds. `doubt.rs` says how sure the values are. No thread is started here: the caller runs the simulations of a step,
 //! side by side if it likes.
 
-mod doubt;
 mod document;
+mod doubt;
 mod key;
 mod matrix;
 mod observed;

@@ -6,8 +6,7 @@ use crate::problem::{Problem, Problems, all};
 use crate::workload::{JobFile, JobPlace, fio};
 
 /// Options that say when a job ends. A simulated one has its own end, since figures do not depend on how long one looks.
-const ENDS: [&str; 8] =
-    ["runtime", "timeout", "time_based", "number_ios", "io_size", "io_limit", "ramp_time", "loops"];
+const ENDS: [&str; 8] = ["runtime", "timeout", "time_based", "number_ios", "io_size", "io_limit", "ramp_time", "loops"];
 /// Options that make a job wait for those above it: fio's ways to write several runs in one file.
 const BARRIERS: [&str; 2] = ["stonewall", "wait_for_previous"];
 /// Half the width of a class of fio's percentiles, of which there are 64 a doubling (fio, `stat.h`: `FIO_IO_U_PLAT_BITS`), and
@@ -170,11 +169,7 @@ impl Reader<'_> {
         let p99 = latency("clat_ns").and_then(|it| it["percentile"]["99.000000"].as_f64());
         // Values lie evenly within a class.
         let class = CLASS_SHARES[usize::from(self.is_ours)] / libm::sqrt(12.0);
-        let figures = [
-            (Kind::Mean, mean, 0.0),
-            (Kind::P99, p99, class),
-            (Kind::Iops, direction["iops"].as_f64(), 0.0),
-        ];
+        let figures = [(Kind::Mean, mean, 0.0), (Kind::P99, p99, class), (Kind::Iops, direction["iops"].as_f64(), 0.0)];
         let known = figures.into_iter().filter_map(|(kind, value, resolution)| {
             let value = value.filter(|value| value.is_finite() && *value > 0.0)?;
             Some(Figure { job: 0, name: String::from(name), direction: which, kind, value, resolution })
@@ -219,7 +214,8 @@ impl Measured {
 
     /// Its name with what makes jobs differ most.
     fn label(&self) -> String {
-        let shown = |name: &&str| self.options.iter().rfind(|(given, _)| given == name).map(|(_, value)| value.as_str());
+        let shown =
+            |name: &&str| self.options.iter().rfind(|(given, _)| given == name).map(|(_, value)| value.as_str());
         let sizes: Vec<&str> = ["rw", "bs"].iter().filter_map(shown).collect();
         let counts = [("iodepth", "depth"), ("numjobs", "threads")];
         let counts = counts.map(|(option, noun)| (self.number(option), noun));

@@ -152,9 +152,8 @@ impl<'a> Search<'a> {
             let residuals = self.residuals(&figures);
             let next = self.within(&place, &step(&slopes.both, &weights, &residuals, 0.0));
             let deviations = deviations(&slopes.both, &weights, &chance);
-            let is_worth = |(key, (from, to)): (usize, (&f64, &f64))| {
-                (to - from).abs() > TOLERANCE.max(WORTH * deviations[key])
-            };
+            let is_worth =
+                |(key, (from, to)): (usize, (&f64, &f64))| (to - from).abs() > TOLERANCE.max(WORTH * deviations[key]);
             if round == ROUNDS_MAX || !place.iter().zip(&next).enumerate().any(is_worth) {
                 return Ok(Solution { place, figures, residuals, slopes, chance, weights });
             }
@@ -177,9 +176,8 @@ impl<'a> Search<'a> {
     fn figures_of(&self, places: &[Vec<f64>], seeds: std::ops::Range<u64>) -> Vec<Result<Rows, Problems>> {
         let question = self.question;
         let values: Rows = places.iter().map(|place| place.iter().map(|log| libm::exp(*log)).collect()).collect();
-        let of_place = |values: &Vec<f64>| {
-            seeds.clone().flat_map(|seed| question.trials(values, seed)).collect::<Vec<_>>()
-        };
+        let of_place =
+            |values: &Vec<f64>| seeds.clone().flat_map(|seed| question.trials(values, seed)).collect::<Vec<_>>();
         let trials: Vec<_> = values.iter().flat_map(of_place).collect();
         self.simulations.set(self.simulations.get() + trials.len() as u64);
         let answers: Vec<Answer> = (self.each)(&trials, &|trial| question.answer(trial));
@@ -195,7 +193,8 @@ impl<'a> Search<'a> {
     fn slopes(&self, place: &[f64], seeds: std::ops::Range<u64>, step: f64) -> Result<Slopes, Problems> {
         let mut places = vec![place.to_vec()];
         for (key, bounds) in self.question.keys.iter().enumerate() {
-            for end in [(place[key] - step).max(libm::log(bounds.low)), (place[key] + step).min(libm::log(bounds.high))] {
+            for end in [(place[key] - step).max(libm::log(bounds.low)), (place[key] + step).min(libm::log(bounds.high))]
+            {
                 let mut moved = place.to_vec();
                 moved[key] = end;
                 places.push(moved);
@@ -299,9 +298,8 @@ const UNKNOWN: f64 = 0.01;
 fn deviations(slopes: &Rows, weights: &[f64], chance: &Rows) -> Vec<f64> {
     let axes = axes(&information(slopes, weights));
     let moves: Rows = chance.iter().map(|seed| axes.solve(&pull(slopes, weights, seed), KNOWN_LEAST)).collect();
-    let deviation = |key: usize| {
-        libm::sqrt(moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>() / moves.len() as f64)
-    };
+    let deviation =
+        |key: usize| libm::sqrt(moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>() / moves.len() as f64);
     (0..slopes.len()).map(deviation).collect()
 }
 

@@ -35,8 +35,7 @@ fn values(fit: &Fit) -> Table {
 }
 
 fn figures(fit: &Fit) -> Table {
-    let mut table =
-        Table::new().left("job").left("figure").right("measured").right("fitted").right("difference");
+    let mut table = Table::new().left("job").left("figure").right("measured").right("fitted").right("difference");
     for (figure, fitted) in &fit.figures {
         let difference = format!("{:+.1} %", 100.0 * (fitted / figure.value - 1.0));
         let [measured, fitted] = [figure.value, *fitted].map(|value| shown(figure, value));
@@ -75,7 +74,11 @@ fn sentence(finding: &Finding) -> String {
             format!("{} cannot be told apart by these results: only combinations of them matter.", listed(keys))
         }
         Finding::Together { keys, ratio: Some(ratio) } => {
-            format!("{} cannot be told apart by these results: only {} matters.", listed(keys), combination(keys, *ratio))
+            format!(
+                "{} cannot be told apart by these results: only {} matters.",
+                listed(keys),
+                combination(keys, *ratio)
+            )
         }
         Finding::Weakly { keys, ratio: None } => {
             format!("{} are hardly told apart: their combinations are known better than each of them.", listed(keys))
@@ -85,7 +88,9 @@ fn sentence(finding: &Finding) -> String {
             format!("{} are hardly told apart: {combination} is known better than each of them.", listed(keys))
         }
         Finding::AtBound(key) => {
-            format!("{key} has gone as far as it may: a hundredth or a hundred times its start, or what the key allows.")
+            format!(
+                "{key} has gone as far as it may: a hundredth or a hundred times its start, or what the key allows."
+            )
         }
         Finding::Unchecked => String::from(
             "There are no more figures than keys, so that nothing shows whether the model fits: measure more jobs.",
