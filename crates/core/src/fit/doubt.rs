@@ -8,8 +8,9 @@
 //! the sum of squares.
 //!
 //! The ends of an interval lie as many deviations away as Student's distribution says for nine cases of ten, on the scale of
-//! the values: most are times, and these add up. Where something else becomes the limit as soon as a key goes further, the
-//! figures no longer depend on it, and the interval has no end on that side.
+//! the values: most are times, and these add up. Where something else becomes the limit as soon as a key goes further, figures
+//! bend: each end is the farther one of those that follow from the derivatives to either side of all keys. A last step that was
+//! not taken belongs to the interval. Where no figure depends on a key any more, it has no end on that side.
 
 use super::matrix::{Rows, axes, dot};
 use super::search::{KNOWN_LEAST, SEEDS, Solution, TOLERANCE, information, pull, squares};
@@ -27,6 +28,12 @@ const DOUBT_MOST: f64 = 0.1;
 const ALIKE: f64 = 0.1;
 /// Deviation, as a share, from which on a value is not determined at all.
 const UNDETERMINED: f64 = 1.0;
+/// Part of the best-known axis' information up to which nothing is known of an axis, and the variance that stands for it: of
+/// values that may be anything from a hundredth to a hundred times as much.
+const UNKNOWN_MOST: f64 = 1e-6;
+const UNKNOWN_VARIANCE: f64 = 20.0;
+/// Keys whose sides are chosen each by itself.
+const SIDES_MAX: usize = 6;
 /// Part of the effect to one side below which a key has none to the other.
 const EFFECT_LEAST: f64 = 0.1;
 /// Logarithmic distance to a bound that counts as none.
@@ -70,20 +77,20 @@ pub(super) fn judge(question: &Question, solution: &Solution, simulations: u64) 
     let seen: Vec<usize> = (0..question.keys.len()).filter(|key| is_seen(&solution.slopes.both[*key])).collect();
     let slopes: Rows = seen.iter().map(|key| solution.slopes.both[*key].clone()).collect();
     let misfit = Misfit::of(question, solution, &slopes, &resolutions);
-    let variances = variances(solution, &slopes, &resolutions, misfit.variance);
+    let variances = Sides::of(solution, &seen, &resolutions, misfit.variance);
     let student = STUDENT[misfit.freedom.clamp(1, STUDENT.len()) - 1];
     let fitted = |(place, key): (usize, &Key)| {
         let value = libm::exp(solution.place[place]);
-        let variance = seen.iter().position(|seen| *seen == place).map_or(f64::INFINITY, |place| variances[place]);
-        let deviation = libm::sqrt(variance + TOLERANCE * TOLERANCE);
-        let half = student * deviation * value;
+        let variances = seen.iter().position(|seen| *seen == place).map_or([f64::INFINITY; 2], |at| variances.0[at]);
+        let deviations = variances.map(|variance| libm::sqrt(variance + TOLERANCE * TOLERANCE));
+        let [below, above] = deviations.map(|deviation| (student * deviation + solution.left[place].abs()) * value);
         let [is_open_below, is_open_above] = open_ends(solution, place);
         Fitted {
             key: key.clone(),
             value,
-            low: if is_open_below { key.low } else { (value - half).clamp(key.low, value) },
-            high: if is_open_above { key.high } else { (value + half).clamp(value, key.high) },
-            is_determined: deviation < UNDETERMINED,
+            low: if is_open_below { key.low } else { (value - below).clamp(key.low, value) },
+            high: if is_open_above { key.high } else { (value + above).clamp(value, key.high) },
+            is_determined: deviations.iter().any(|deviation| *deviation < UNDETERMINED),
             is_open_below,
             is_open_above,
         }
@@ -145,7 +152,30 @@ impl Misfit {
     }
 }
 
-/// Variance of each value that is seen.
+/// The larger variance of each seen value downwards, and upwards.
+struct Sides(Vec<[f64; 2]>);
+
+impl Sides {
+    /// From every choice of sides of the keys. With many keys, only as many choices as `SIDES_MAX` keys have.
+    fn of(solution: &Solution, seen: &[usize], resolutions: &[f64], misfit: f64) -> Sides {
+        let mut largest = vec![[0.0; 2]; seen.len()];
+        for choice in 0..1_usize << seen.len().min(SIDES_MAX) {
+            let is_up = |at: usize| choice >> (at % SIDES_MAX) & 1 == 1;
+            let side = |(at, key): (usize, &usize)| {
+                let slopes = if is_up(at) { &solution.slopes.up } else { &solution.slopes.down };
+                slopes[*key].clone()
+            };
+            let slopes: Rows = seen.iter().enumerate().map(side).collect();
+            for (at, variance) in variances(solution, &slopes, resolutions, misfit).into_iter().enumerate() {
+                let end: &mut f64 = &mut largest[at][usize::from(is_up(at))];
+                *end = end.max(variance);
+            }
+        }
+        Sides(largest)
+    }
+}
+
+/// Variance of each value with these derivatives.
 fn variances(solution: &Solution, slopes: &Rows, resolutions: &[f64], misfit: f64) -> Vec<f64> {
     let weights = &solution.weights;
     let axes = axes(&information(slopes, weights));
@@ -159,8 +189,16 @@ fn variances(solution: &Solution, slopes: &Rows, resolutions: &[f64], misfit: f6
     let by_classes: Rows = (0..resolutions.len()).map(|figure| alone(figure, resolutions[figure])).collect();
     let by_model: Rows = (0..weights.len()).map(|figure| alone(figure, libm::sqrt(misfit / weights[figure]))).collect();
     let squares = |moves: &Rows, key: usize| moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>();
+    // Nothing pulls along an axis of which nothing is known: there, any value is as good.
+    let longest = axes.lengths.iter().copied().fold(0.0, f64::max);
+    let unknown = axes.lengths.iter().zip(&axes.axes).filter(|(length, _)| **length <= UNKNOWN_MOST * longest);
+    let unknown: Vec<&Vec<f64>> = unknown.map(|(_, axis)| axis).collect();
+    let by_nothing = |key: usize| unknown.iter().map(|axis| axis[key] * axis[key]).sum::<f64>() * UNKNOWN_VARIANCE;
     let variance = |key: usize| {
-        squares(&by_chance, key) / by_chance.len() as f64 + squares(&by_classes, key) + squares(&by_model, key)
+        squares(&by_chance, key) / by_chance.len() as f64
+            + squares(&by_classes, key)
+            + squares(&by_model, key)
+            + by_nothing(key)
     };
     (0..slopes.len()).map(variance).collect()
 }

@@ -62,6 +62,8 @@ pub(super) struct Solution {
     /// For each seed what a measurement that differs in chance alone would be off.
     pub chance: Rows,
     pub weights: Vec<f64>,
+    /// The next step, by key, if the search was not over.
+    pub left: Vec<f64>,
 }
 
 /// Derivatives of each figure, by key: from the mean of two sides, and to each of them.
@@ -150,12 +152,13 @@ impl<'a> Search<'a> {
             let chance = self.chance(&seeds, &figures);
             let weights = self.weights(&chance);
             let residuals = self.residuals(&figures);
-            let next = self.within(&place, &step(&slopes.both, &weights, &residuals, 0.0));
+            let left = step(&slopes.both, &weights, &residuals, 0.0);
+            let next = self.within(&place, &left);
             let deviations = deviations(&slopes.both, &weights, &chance);
             let is_worth =
                 |(key, (from, to)): (usize, (&f64, &f64))| (to - from).abs() > TOLERANCE.max(WORTH * deviations[key]);
             if round == ROUNDS_MAX || !place.iter().zip(&next).enumerate().any(is_worth) {
-                return Ok(Solution { place, figures, residuals, slopes, chance, weights });
+                return Ok(Solution { place, figures, residuals, slopes, chance, weights, left });
             }
             moved += distance(&place, &next);
             place = next;
