@@ -172,7 +172,8 @@ fn a_drive_that_differs_in_another_key_is_said_to_differ() {
     let fit = fitted("optane-p4800x", &["controller.read_pipeline_ns"], &results, 1);
     assert!(fit.misfit.is_some_and(|share| share > 0.05), "{:?}", fit.misfit);
     let same = fitted("optane-p4800x", &["controller.write_pipeline_ns"], &results, 1);
-    assert_eq!(same.misfit, None);
+    // One measurement in thirteen differs from the simulations by more than any of twelve seeds.
+    assert!(same.misfit.is_none_or(|share| share < 0.01), "{:?}", same.misfit);
 }
 
 #[test]

@@ -59,10 +59,9 @@ fn rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
             (cosine * row[first] - sine * row[second], sine * row[first] + cosine * row[second]);
     }
     for rows in [matrix, axes] {
-        for column in 0..rows.len() {
-            let (a, b) = (rows[first][column], rows[second][column]);
-            (rows[first][column], rows[second][column]) = (cosine * a - sine * b, sine * a + cosine * b);
-        }
+        let turned = rows[first].iter().zip(&rows[second]);
+        let (turned_first, turned_second) = turned.map(|(a, b)| (cosine * a - sine * b, sine * a + cosine * b)).unzip();
+        (rows[first], rows[second]) = (turned_first, turned_second);
     }
 }
 
