@@ -153,8 +153,8 @@ impl Reader<'_> {
             return Err(measured.place.problem("rw", found, "jobs that read or write").into());
         }
         let file = measured.file(1, 0)?;
-        if let Some(trace) = file.wanted_traces().next() {
-            let found = format!("`read_iolog={trace}`");
+        if file.wanted_traces().next().is_some() {
+            let found = "a replay, by `read_iolog`";
             return Err(measured.place.problem("read_iolog", found, "jobs that make their own requests").into());
         }
         Ok((measured, figures, waits))

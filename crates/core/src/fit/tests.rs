@@ -90,7 +90,9 @@ fn results_that_are_none_are_refused() {
     assert!(problems(&FIO.replace("\"error\" : 0", "\"error\" : 5")).contains("ended with error 5"));
     assert!(problems(&FIO.replace("\"two\"", "\"one\"")).contains("group_reporting=1"));
     assert!(problems(&FIO.replace("\"total_ios\" : 1000", "\"total_ios\" : 0")).contains("no request was counted"));
-    assert!(problems(&FIO.replace(r#""bs" : "4k""#, r#""read_iolog" : "a.log""#)).contains("read_iolog=a.log"));
+    assert!(
+        problems(&FIO.replace(r#""bs" : "4k""#, r#""read_iolog" : "a.log""#)).contains("a replay, by `read_iolog`")
+    );
 }
 
 #[test]
