@@ -99,7 +99,7 @@ fn results_that_are_none_are_refused() {
 fn keys_are_numbers_that_the_drive_depends_on() {
     assert!(key_problem("nvme", "media.raed_ns").contains("did you mean media.read_ns?"));
     assert!(key_problem("nvme", "nvme.queue_entries").contains("phaselink sweep"));
-    assert!(key_problem("dc-express", "nvme.parse_ns").contains("another interface"));
+    assert!(key_problem("nvme", "moneta.pipeline_ns").contains("another interface"));
     assert!(key_problem("nvme", "controller.read_core_ns").contains("--set controller.read_core_ns=10"));
     let twice = ["media.read_ns", "media.read_ns"].map(String::from);
     assert!(keys(described("nvme").drive(), &twice).unwrap_err().to_string().contains("twice"));
