@@ -1,7 +1,6 @@
 # One entry point for everything; `make` lists it.
 
-.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity torture suites reproduce depends depends-check pss-hour flash ecc crash docs clean
-.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick advisories snapshots bench bench-model bench-serve instructions kill fuzz sanity fit suites reproduce depends depends-check pss-hour flash ecc docs clean
+.PHONY: help build test format-check lint unit python explorer explorer-test explorer-quick screenshots advisories snapshots bench bench-model bench-serve bench-limits instructions kill soak fuzz mutants mutants-all sanity fit torture suites reproduce depends depends-check pss-hour flash ecc crash docs docs-test book clean
 
 help:
 	@echo 'make build        the program, optimised: target/dist/phaselink'
@@ -9,14 +8,19 @@ help:
 	@echo 'make python       the Python package as a user installs it, in a fresh environment, and its tests'
 	@echo 'make explorer     the simulator in a page of one file: target/explorer.html'
 	@echo 'make explorer-test whether its figures are the command line'"'"'s, by node, and whether the page works, by Chromium'
+	@echo 'make screenshots  renew the pictures of docs/reports.md, by Chromium; look at the difference'
 	@echo 'make advisories   known weaknesses of what phaselink depends on; needs cargo-deny and the network'
 	@echo 'make snapshots    renew stored tables and the examples in README.md; look at the difference'
 	@echo 'make bench        speed against the budgets: bench-model and bench-serve, in this order'
 	@echo 'make bench-model  simulations a second, memory, start-up'
 	@echo 'make bench-serve  a served drive beside two bare threads, and beside nbdkit by fio'
+	@echo 'make bench-limits a served drive against its limits, each passed or failed, in three minutes; wants a quiet machine'
 	@echo 'make instructions instructions a simulated request, by valgrind, against those that are stored'
 	@echo 'make kill         a server killed 200 times under load loses nothing'
+	@echo 'make soak         a server under clients that die, stall and scribble, a full disk, SIGKILL; ten minutes (SOAK_SECONDS)'
 	@echo 'make fuzz         every reader of bytes under libFuzzer, for a minute each'
+	@echo 'make mutants      whether the tests notice small faults in what differs from BASE (main); some minutes'
+	@echo 'make mutants-all  the same for the stored sample of protocols, memories, link and served device; an hour'
 	@echo 'make sanity       what must hold for any drive and job, on thousands of them; some minutes'
 	@echo 'make fit          values hidden in 100 drives, found again from their results; some minutes'
 	@echo 'make suites       nvme-cli, smartctl, blkdiscard and fio in a guest that runs from a served drive; some minutes'
@@ -28,6 +32,8 @@ help:
 	@echo 'make flash        write amplification of every spare beside its closed form, at full size'
 	@echo 'make ecc          32 million damaged sectors, decoded and compared with the truth'
 	@echo 'make crash        the applications of examples/crash, each under 1000 power cuts'
+	@echo 'make book         the documentation as a book, by mdBook: target/book/html'
+	@echo 'make docs-test    every command and block of the documentation, those that take long too'
 	@echo 'make docs         documentation of the library, in target/doc'
 	@echo 'make clean        remove what was built'
 
@@ -63,6 +69,10 @@ explorer-test:
 explorer-quick:
 	crates/wasm/explorer.sh quick
 
+screenshots:
+	cargo build --release -p phaselink
+	docs/screenshots.sh $${CARGO_TARGET_DIR:-target}/release/phaselink
+
 # Licences and sources are checked by a test, without a network; the database of advisories has to be fetched.
 advisories:
 	@if ! cargo deny --version >/dev/null 2>&1; then \
@@ -83,17 +93,35 @@ bench-serve: build
 	cargo bench -p phaselink-serve --bench shm --bench vfio_user
 	benches/serve.sh target/dist/phaselink
 
+bench-limits:
+	cargo bench -p phaselink-serve --bench limits
+
 instructions:
 	cargo bench -p phaselink-core --bench instructions
 
 kill:
 	KILL_ROUNDS=200 cargo test -p phaselink --test kill -- --nocapture
 
+soak:
+	cargo test --release -p phaselink --test soak -- --include-ignored --nocapture
+
 crash:
 	CRASH_IMAGES=1000 cargo test -p phaselink --test crash -- --nocapture
 
 fuzz:
 	fuzz/fuzz.sh
+
+# `cargo mutants` says what can be broken; building and trying is our own, since it builds all anew for each.
+MUTANTS = @if ! cargo mutants --version >/dev/null 2>&1; then \
+		echo 'cargo-mutants is not installed (cargo install cargo-mutants --locked): no mutants are tried'; test "$$CI" != true; \
+	else cargo run --quiet -p phaselink-mutants --
+BASE = main
+
+mutants:
+	$(MUTANTS) --since $(BASE); fi
+
+mutants-all:
+	$(MUTANTS) --record mutants/sample.tsv; fi
 
 sanity:
 	cargo test --release -p phaselink-core --test sanity -- --include-ignored --nocapture
@@ -104,6 +132,7 @@ fit:
 suites:
 	cargo build --release
 	crates/cli/tests/guest/suites.sh target/release/phaselink
+
 torture:
 	cargo run --release -- torture --seeds 10000
 	cargo test --release -p phaselink-core --lib torture -- --include-ignored
@@ -127,6 +156,13 @@ flash:
 
 ecc:
 	cargo run --release -- ecc --inject 4000000 --trials 100000
+
+book:
+	docs/book.sh
+
+# `unit` runs all but the blocks that take long.
+docs-test:
+	PAGES=all cargo test -p phaselink --test book
 
 docs:
 	cargo doc --workspace --no-deps

@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             tallies: Arc::default(),
             record: None,
             history: None,
+            faults: Arc::default(),
             stop: Arc::new(Stop::new()?),
         },
         timing: true,
@@ -43,6 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: 1,
         fronts: vec![Box::new(Nbd(vec![ExportSocket { listener, export }]))],
         metrics: None,
+        device_threads: 1,
+        control: None,
     };
     let (summary, measured) = thread::scope(|scope| {
         let running = scope.spawn(|| server.run());

@@ -28,8 +28,8 @@ wheel)
     export PHASELINK=$target/release/phaselink
     ;;
 quick)
-    "$environment/bin/python" -c 'import numpy, pandas, pytest' 2> /dev/null ||
-        "$environment/bin/pip" install --quiet pytest numpy pandas || missing 'what the tests need cannot be installed'
+    "$environment/bin/python" -c 'import jsonschema, numpy, pandas, pytest' 2> /dev/null ||
+        "$environment/bin/pip" install --quiet pytest numpy pandas jsonschema || missing 'what the tests need cannot be installed'
     # Where only this crate is tested, nobody has built the program, or not since its sources have changed.
     if ! test -x "$PHASELINK" || test -n "$(find crates/core crates/cli -name '*.rs' -newer "$PHASELINK")"; then
         cargo build --quiet -p phaselink

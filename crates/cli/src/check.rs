@@ -4,6 +4,7 @@ use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{presets, schema, shipped};
 use phaselink_core::report::Table;
+use phaselink_core::result_schema;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
@@ -21,17 +22,19 @@ pub struct Arguments {
     /// Print the drive as a drive file with every key, to keep, change or send to somebody
     #[arg(long, requires = "drives")]
     toml: bool,
-    /// Print the JSON Schema of drive files, with which editors complete keys and mark what is wrong
-    #[arg(long, conflicts_with = "drives")]
-    schema: bool,
+    /// Print a JSON Schema: of drive files, with which editors complete keys and mark what is wrong; with =results, of what
+    /// the verbs print with --json
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "drive",
+        value_parser = ["drive", "results"], conflicts_with = "drives")]
+    schema: Option<String>,
     #[command(flatten)]
     flags: DriveFlags,
 }
 
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
-    if arguments.schema {
-        output::print(&format!("{:#}\n", schema()))?;
+    if let Some(what) = &arguments.schema {
+        output::print_json(&if what == "results" { result_schema::schema() } else { schema() })?;
         return Ok(Ending::Fine);
     }
     let overrides = arguments.flags.resolve()?;

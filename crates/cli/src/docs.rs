@@ -19,10 +19,9 @@ macro_rules! pages {
 
 /// Names and texts, in the order in which a newcomer wants them.
 const PAGES: &[(&str, &str)] = pages! {
-    "fio" "hosts" "media" "flash" "sweep" "json" "dma" "serve" "crash" "faults" "torture" "python" "explorer" "ecc"
-    "fio" "traces" "hosts" "media" "flash" "sweep" "json" "dma" "serve" "crash" "python" "explorer" "ecc"
-    "fio" "hosts" "media" "flash" "sweep" "fit" "json" "dma" "serve" "python" "explorer" "ecc"
-    "adding-a-memory" "adding-a-protocol" "adding-a-front-end"
+    "tutorial" "python" "model-my-drive" "fit" "read-a-report" "which-interface" "serve-to-qemu" "crash" "faults" "sweep-on-a-cluster"
+    "explorer" "adding-a-memory" "adding-a-protocol" "adding-a-front-end" "commands" "keys" "fio" "traces" "sweep" "serve"
+    "reports" "json" "stages" "models" "hosts" "media" "flash" "dma" "ecc" "one-request" "torture"
 };
 
 /// Print a page of the documentation, or which there are.
@@ -81,9 +80,20 @@ mod tests {
         let names: BTreeSet<String> = files
             .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
             .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+            .filter(|name| name != "SUMMARY")
             .collect();
-        assert_eq!(PAGES.iter().map(|(name, _)| String::from(*name)).collect::<BTreeSet<_>>(), names);
+        let own: BTreeSet<String> = PAGES.iter().map(|(name, _)| String::from(*name)).collect();
+        assert_eq!(own.len(), PAGES.len(), "a page stands twice");
+        assert_eq!(own, names);
         assert!(PAGES.iter().all(|(_, text)| text.starts_with("# ")));
+    }
+
+    #[test]
+    fn pages_come_in_the_order_of_the_book() {
+        let contents = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+        let chapters: Vec<&str> = links(&contents).into_iter().filter_map(|link| link.strip_suffix(".md")).collect();
+        let names: Vec<&str> = PAGES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(chapters[1..], names, "the front page comes first");
     }
 
     /// Where links in square brackets lead, of a document.
@@ -106,7 +116,8 @@ mod tests {
     fn every_link_of_the_documents_leads_somewhere() {
         let pages = PAGES.iter().map(|(name, _)| format!("docs/{name}.md"));
         let others =
-            ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(String::from);
+            ["docs/SUMMARY.md", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
+                .map(String::from);
         let reproductions = fs::read_dir(root().join("reproductions")).unwrap().map(|entry| entry.unwrap().path());
         let readmes = reproductions.filter(|path| path.is_dir()).map(|path| path.join("README.md"));
         let documents = pages.chain(others).map(|name| root().join(name)).chain(readmes);

@@ -1,13 +1,13 @@
 //! `phaselink fit`: the values of a drive's keys with which it gives what fio has measured.
 
 use clap::Args;
-use phaselink_core::fit::{self, Answer, Question, Run, Trial};
+use phaselink_core::fit::{self, Answer, Effort, Question, Run, Trial};
 use phaselink_core::problem::Problems;
 use rayon::prelude::*;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::{input, output};
+use crate::{input, output, precision};
 
 const EXAMPLES: &str = include_str!("../help/fit.txt");
 
@@ -30,6 +30,9 @@ pub struct Arguments {
     /// Requests of each simulated run, at most
     #[arg(long, value_name = "N", default_value_t = fit::NUMBER_IOS_DEFAULT, value_parser = clap::value_parser!(u64).range(1000..))]
     number_ios: u64,
+    /// By how much of each figure the model is taken to be off, as in 0.5%; next to nothing for results that are simulated
+    #[arg(long, value_name = "PERCENT", default_value = "0.5%", value_parser = precision::share)]
+    model_error: f64,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -47,7 +50,7 @@ pub struct Arguments {
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let keys = fit::keys(described.drive(), &arguments.keys)?;
-    let question = Question::new(described, keys, arguments.runs()?, arguments.number_ios, arguments.seed)?;
+    let question = Question::new(described, keys, arguments.runs()?, arguments.effort())?;
     let fit = fit::fit(&question, &side_by_side)?;
     match (arguments.json, arguments.toml) {
         (true, _) => output::print_json(&output::headed("fit", fit::document(&question, &fit)))?,
@@ -61,6 +64,10 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 }
 
 impl Arguments {
+    fn effort(&self) -> Effort {
+        Effort { ios_max: self.number_ios, model_error: self.model_error, seed: self.seed }
+    }
+
     fn runs(&self) -> Result<Vec<Run>, Problems> {
         let read = |file: &String| fit::read(file, &input::result(file)?, &self.without);
         Ok(input::all(self.results.iter().map(read))?.concat())

@@ -3,19 +3,15 @@
 
 use clap::Args;
 use phaselink_core::drive::Drive;
-use phaselink_core::figures::{FIGURES, Figures};
 use phaselink_core::report::Table;
-use phaselink_core::uncertainty::{Draws, Interval};
+use phaselink_core::uncertainty::{DRAWS_MIN, Draws, Interval};
 use rayon::prelude::*;
-use serde_json::{Map, Value, json};
 
 use crate::describe;
 
-/// Fewest draws that an interval can be told from.
-const DRAWS_MIN: usize = 20;
+pub use phaselink_core::uncertainty::{Doubted, Figure, Named, SEED, of_run};
+
 const DRAWS_DEFAULT: &str = "40";
-/// Seed of the draws.
-pub const SEED: u64 = 1;
 /// Constants that are named in a sentence.
 const NAMED_MAX: usize = 3;
 
@@ -37,26 +33,6 @@ impl IntervalFlags {
     pub fn draws_of(&self, drive: &Drive) -> Option<Draws> {
         self.draws().map(|draws| Draws::of([drive], draws, SEED))
     }
-}
-
-/// What is known of some figures: each with its value and, where draws know it, its interval.
-#[derive(Clone, Debug)]
-pub struct Doubted(Vec<Figure>);
-
-/// A figure in doubt.
-#[derive(Clone, Debug)]
-pub struct Figure {
-    pub name: String,
-    pub value: Option<f64>,
-    pub interval: Option<Interval>,
-}
-
-/// Figures by name, in the same order for every draw.
-pub type Named = Vec<(String, Option<f64>)>;
-
-/// The figures of a run.
-pub fn of_run(figures: &Figures) -> Named {
-    FIGURES.iter().map(|figure| (String::from(figure.name), figures.get(figure))).collect()
 }
 
 /// A subject of doubt.
@@ -81,38 +57,9 @@ pub fn intervals<T: Sync>(
     let mut all = all.into_iter();
     let of_subject = |Subject { draws, central, .. }: Subject<T>| {
         let drawn: Vec<Option<Named>> = all.by_ref().take(draws.count()).collect();
-        let figure = |(name, value): (String, Option<f64>)| {
-            let in_draw = |draw: &Option<Named>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
-            let values: Vec<Option<f64>> = drawn.iter().map(in_draw).collect();
-            let interval = value.and_then(|value| draws.interval(value, &values));
-            Figure { name, value, interval }
-        };
-        Doubted(central.into_iter().map(figure).collect())
+        Doubted::of(&draws, central, &drawn)
     };
     subjects.into_iter().map(of_subject).collect()
-}
-
-impl Doubted {
-    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
-        self.0.iter()
-    }
-
-    pub fn find(&self, name: &str) -> Option<&Figure> {
-        self.figures().find(|figure| figure.name == name)
-    }
-
-    /// An object with an object for each figure that is known.
-    pub fn json(&self) -> Value {
-        let known = self.figures().filter_map(|figure| Some((figure, figure.interval.as_ref()?)));
-        let object = known.map(|(figure, interval)| {
-            let mut object = Map::from_iter([(String::from("value"), json!(figure.value))]);
-            if let Ok(Value::Object(rest)) = serde_json::to_value(interval) {
-                object.extend(rest);
-            }
-            (figure.name.clone(), Value::Object(object))
-        });
-        Value::Object(object.collect())
-    }
 }
 
 /// Value and ends of the figures of a run that have a heading, with the constants that contribute most.

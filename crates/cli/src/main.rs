@@ -14,6 +14,8 @@ mod drive_flags;
 mod ecc;
 mod ending;
 mod endurance;
+mod explore;
+mod fault;
 mod fit;
 mod input;
 mod interrupt;
@@ -67,8 +69,10 @@ enum Command {
     Ecc(ecc::Arguments),
     Torture(torture::Arguments),
     Serve(serve::Arguments),
+    Fault(fault::Arguments),
     Bench(Box<bench::Arguments>),
     Crash(Box<crash::Arguments>),
+    Explore(explore::Arguments),
     Docs(docs::Arguments),
     Completions(completions::Arguments),
 }
@@ -91,8 +95,10 @@ fn main() -> ExitCode {
         Command::Ecc(arguments) => ecc::command(&arguments),
         Command::Torture(arguments) => torture::command(&arguments),
         Command::Serve(arguments) => serve::command(&arguments),
+        Command::Fault(arguments) => fault::command(&arguments),
         Command::Bench(arguments) => bench::command(*arguments),
         Command::Crash(arguments) => crash::command(&arguments),
+        Command::Explore(arguments) => explore::command(&arguments),
         Command::Docs(arguments) => docs::command(&arguments),
         Command::Completions(arguments) => completions::command(&arguments),
     };

@@ -1,7 +1,7 @@
 //! `--precision 1%`: a run goes on until its mean and p99 are known so well.
 
 use phaselink_core::precision::{BATCHES, Estimate, Known, Measurement};
-pub use phaselink_core::precision::{IOS_MAX, json, measure};
+pub use phaselink_core::precision::{IOS_MAX, check, json, measure};
 use phaselink_core::report::units;
 use phaselink_core::time::Span;
 

@@ -2,13 +2,13 @@
 
 use clap::Args;
 use phaselink_core::drive_file::{Described, shipped};
-use phaselink_core::predict::{self, JobPrediction, Prediction, json, table};
+use phaselink_core::predict::{self, Prediction, json, table};
 use phaselink_core::report::units;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::intervals::{Doubted, IntervalFlags, Named, Subject};
+use crate::intervals::{Doubted, IntervalFlags, Subject};
 use crate::run::workload::{Workload, WorkloadFlags};
 use crate::{describe, input, intervals, output};
 
@@ -21,7 +21,7 @@ pub struct Arguments {
     /// Drive files, or names of shipped drives
     #[arg(value_name = "DRIVE", default_value = shipped::usual())]
     drives: Vec<String>,
-    /// Print JSON instead of tables: an array with an object for each drive
+    /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -55,35 +55,14 @@ impl Arguments {
         let pairs = described.iter().zip(workloads).zip(predictions);
         let subjects = pairs.filter_map(|((described, workload), prediction)| {
             let draws = self.intervals.draws_of(described.drive())?;
-            Some(Subject { draws, central: figures(prediction), subject: (described, workload) })
+            Some(Subject { draws, central: prediction.figures(), subject: (described, workload) })
         });
         intervals::intervals(subjects.collect(), |(described, workload), draws, draw| {
             let drive = input::drawn(described, draws, draw)?;
             let jobs = workload.on(&drive.limits())?;
-            Some(figures(&predict::predict(&drive, &jobs)))
+            Some(predict::predict(&drive, &jobs).figures())
         })
     }
-}
-
-/// The figures of a prediction by name: those of each job, and the limit of each resource.
-fn figures(prediction: &Prediction) -> Named {
-    let of_job = |(place, job): (usize, &JobPrediction)| {
-        let loaded = job.loaded();
-        let bytes = job.workload.mean_bytes();
-        let limits =
-            job.demands.iter().map(|demand| (format!("limit {}, 1/s", demand.resource), Some(demand.bound_iops())));
-        let named = [
-            ("alone_ns", job.alone_ns()),
-            ("saturation_depth", job.saturation_depth()),
-            ("iops_max", Some(loaded.most_iops)),
-            ("bytes_per_s_max", Some(loaded.most_iops * bytes)),
-            ("mean_ns_min", loaded.least_ns),
-        ];
-        let named = named.into_iter().map(|(name, value)| (String::from(name), value));
-        let prefix = if place == 0 { String::new() } else { format!("{} ", job.name) };
-        named.chain(limits).map(move |(name, value)| (format!("{prefix}{name}"), value)).collect::<Vec<_>>()
-    };
-    prediction.jobs.iter().enumerate().flat_map(of_job).collect()
 }
 
 fn document(described: &[Described], predictions: &[Prediction], doubted: &[Doubted]) -> Value {
@@ -94,7 +73,7 @@ fn document(described: &[Described], predictions: &[Prediction], doubted: &[Doub
         }
         document
     });
-    each.map(|document| output::headed("predict", document)).collect()
+    output::headed("predict", predict::document(each))
 }
 
 fn text(workloads: &[Workload], predictions: &[Prediction]) -> String {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
+use phaselink_core::timeline::Timeline;
 
 use crate::notes;
 
@@ -37,8 +38,22 @@ impl Progress {
 
     /// Run a simulation to its end, or until `stop` says so.
     pub fn drive(&self, simulation: &mut Simulation, stop: impl Fn() -> bool) {
+        self.go_on(simulation, Simulation::step, stop);
+    }
+
+    /// The same with a timeline.
+    pub fn watch(&self, simulation: &mut Simulation, timeline: &mut Timeline, stop: impl Fn() -> bool) {
+        self.go_on(simulation, |simulation, events| timeline.step(simulation, events), stop);
+    }
+
+    fn go_on(
+        &self,
+        simulation: &mut Simulation,
+        mut step: impl FnMut(&mut Simulation, u64) -> bool,
+        stop: impl Fn() -> bool,
+    ) {
         let mut shown = 0;
-        while !stop() && simulation.step(EVENTS) {
+        while !stop() && step(simulation, EVENTS) {
             let done = (simulation.progress().unwrap_or(0.0) * STEPS as f64) as u64;
             self.advance(done.saturating_sub(shown));
             shown = shown.max(done);

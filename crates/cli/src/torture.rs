@@ -23,6 +23,8 @@ const EXAMPLES: &str = include_str!("../help/torture.txt");
 const SECONDS: u64 = 10;
 /// Seeds whose failures are told before the rest is left.
 const FAILURES_MAX: usize = 3;
+/// Seeds that reach all that can be reached; fewer are not blamed for what they leave out.
+const SEEDS_FOR_ALL: u64 = 5000;
 /// Lines of a ladder that are printed at its begin, and at its end.
 const LADDER_LINES: usize = 30;
 
@@ -157,6 +159,10 @@ fn report(found: &Found, time: Duration) -> String {
         output::with_bold_head(&found.coverage.table()),
         found.coverage.pairs(),
     );
+    let unreached = found.coverage.unreached();
+    if !unreached.is_empty() && found.tried >= SEEDS_FOR_ALL {
+        let _ = write!(text, "\nnot reached:\n  {}\n", unreached.join("\n  "));
+    }
     text
 }
 

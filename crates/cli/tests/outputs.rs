@@ -22,7 +22,7 @@ const PLAN: &str = "drive = \"d.toml\"\njob = \"j.fio\"\n[[axis]]\nkey = \"link.
 
 /// The commands that write files: what each is called with, what it has to do with, and its flags. FILE stands for the
 /// file that the flag names; a report is written as two files in a folder, which are links to FILE.
-const COMMANDS: [(&str, &[&str], &[&str]); 7] = [
+const COMMANDS: [(&str, &[&str], &[&str]); 8] = [
     ("run d.toml --fio j.fio", &["d.toml", "j.fio", "t.log"], RUN_FLAGS),
     ("run nvme --trace t.log", &["t.log"], RUN_FLAGS),
     ("trace d.toml", &["d.toml"], &["--perfetto FILE"]),
@@ -30,8 +30,9 @@ const COMMANDS: [(&str, &[&str], &[&str]); 7] = [
     (
         "sweep p.toml",
         &["p.toml", "d.toml", "j.fio", "t.log", "p.state.jsonl"],
-        &["--csv=FILE", "--json=FILE", "--state FILE"],
+        &["--csv=FILE", "--json=FILE", "--state FILE", "--report result", "--report index"],
     ),
+    ("dma d.toml --size 8 --transfers 10", &["d.toml"], &["--report result", "--report index"]),
     (
         "serve d.toml --timing off --store own.store --nbd nbd+unix:///?socket=own.sock --run true",
         &["d.toml", "own.store"],
@@ -217,6 +218,8 @@ fn two_outputs_into_one_file_are_refused_whether_or_not_it_exists() {
             ("run nvme --json=one --perfetto other", false),
             ("run nvme --json=out/result.json --report out", false),
             ("sweep p.toml --csv=one --json=one", false),
+            ("sweep p.toml --json=out/result.json --report out", false),
+            ("run nvme --json=out/job-read.hgrm --hgrm out", false),
             ("sweep p.toml --csv=new.jsonl --state new.jsonl", false),
             ("serve d.toml --timing off --shm a.sock --run true --record one --json=other", false),
             ("run nvme --number-ios 9 --json=/dev/null --perfetto /dev/null", true),

@@ -53,6 +53,8 @@ fn the_schema_of_drive_files_is_one() {
     let schema: serde_json::Value = serde_json::from_str(&printed("check --schema")).unwrap();
     assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
     assert!(schema["properties"]["link"]["properties"]["lanes"]["enum"].is_array());
+    let results: serde_json::Value = serde_json::from_str(&printed("check --schema=results")).unwrap();
+    assert_eq!(results["definitions"]["dma"]["properties"]["verb"]["const"], "dma");
 }
 
 #[test]
@@ -287,13 +289,61 @@ fn results_go_to_the_files_that_are_asked_for() {
 }
 
 #[test]
+fn tables_are_printed_in_markdown_and_have_a_row_for_each_of_the_others() {
+    let here = directory("markdown");
+    fs::write(
+        here.join("p.toml"),
+        "drive = \"nvme\"\njob = { number_ios = 50 }\n[[axis]]\nkey = \"link.lanes\"\nvalues = [4, 8]\n",
+    )
+    .unwrap();
+    let plan = here.join("p.toml").display().to_string();
+    for (command, rows) in [
+        (String::from("run nvme --number-ios 50"), 1),
+        (String::from("compare nvme cxl --ios 50 --bs 4k"), 4),
+        (format!("sweep {plan}"), 2),
+        (String::from("dma --size 8,64 --transfers 50"), 2),
+    ] {
+        let ran = phaselink(&format!("{command} --markdown"));
+        let lines: Vec<&str> = ran.stdout.lines().collect();
+        assert_eq!((ran.code, lines.len()), (Some(0), rows + 2), "phaselink {command}: {}{}", ran.stdout, ran.stderr);
+        let columns = |line: &str| line.matches(" | ").count();
+        assert!(
+            lines.iter().all(|line| line.starts_with("| ") && columns(line) == columns(lines[0])),
+            "{}",
+            ran.stdout
+        );
+        assert!(lines[1].contains("---:"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn distributions_are_files_for_each_job_and_direction_that_has_requests() {
+    let here = directory("distributions").join("d");
+    let folder = here.display().to_string();
+    printed(&format!("run nvme --rw randrw --number-ios 400 -O name=../a --hgrm {folder}"));
+    printed(&format!("run nvme --number-ios 300 --hgrm {folder}"));
+    let mut names: Vec<String> =
+        fs::read_dir(&here).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names.iter().filter(|name| name.ends_with("-write.hgrm")).count(), 1, "{names:?}");
+    let text = fs::read_to_string(here.join("job-read.hgrm")).unwrap();
+    assert!(text.starts_with("       Value     Percentile TotalCount 1/(1-Percentile)\n\n"), "{text}");
+    assert!(text.contains("Total count    =          300]"), "{text}");
+    let whole = text.lines().find(|line| line.contains(" 1.000000000000 ")).unwrap();
+    let max_us: f64 = whole.split_whitespace().next().unwrap().parse().unwrap();
+    let result: Value = serde_json::from_str(&printed("run nvme --number-ios 300 --json")).unwrap();
+    let max_ns = result["phaselink"]["jobs"][0]["read"]["latency_ns"]["max"].as_f64().unwrap();
+    assert!((max_us - max_ns / 1e3).abs() < 1e-3, "{max_us} {max_ns}");
+}
+
+#[test]
 fn a_comparison_is_drawn_with_every_drive_and_every_figure() {
     let here = directory("drawn");
     let report = here.join("report").display().to_string();
     let command = "compare nvme capi --ios 100 --iodepth 1,4";
     let text = printed(&format!("{command} --report {report}"));
     let page = fs::read_to_string(format!("{report}/index.html")).unwrap();
-    assert_eq!(page.matches("<svg").count(), 4, "a drawing for each size and depth");
+    assert_eq!(page.matches("<svg class=\"bars\"").count(), 4, "a drawing for each size and depth");
     assert!(page.contains("<title>nvme, software: ") && page.contains("<td>capi</td>"));
     assert!(page.contains(text.lines().next().unwrap()), "the same heading");
     assert_eq!(fs::read_to_string(format!("{report}/result.json")).unwrap(), printed(&format!("{command} --json")));
@@ -344,7 +394,7 @@ fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its
         ("trace-info", &info),
     ] {
         let all = document(arguments);
-        let own = [&all["phaselink"], &all[0], &all].into_iter().find(|part| part.is_object()).unwrap();
+        let own = [&all["phaselink"], &all].into_iter().find(|part| part.is_object()).unwrap();
         let own = own.as_object().unwrap();
         let head: Vec<&str> = own.keys().take(2).map(String::as_str).collect();
         assert_eq!((head, &own["verb"]), (vec!["version", "verb"], &verb.into()));
@@ -359,8 +409,11 @@ fn published_results_are_judged_one_object_each() {
     // The papers that take seconds; the others take most of a minute (`make reproduce`).
     let papers = ["capi-pcm-openpower", "moneta-talk-2011", "pss-ibm-nvmw14"];
     let ran = phaselink(&format!("reproduce {} --json", papers.join(" ")));
-    let rows: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
-    for row in &rows {
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document.as_object().unwrap().keys().collect::<Vec<_>>(), ["version", "verb", "rows"]);
+    assert_eq!(document["verb"], "reproduce");
+    let rows = document["rows"].as_array().unwrap();
+    for row in rows {
         for key in ["paper", "id", "quantity", "unit", "kind", "verdict"] {
             assert!(row[key].is_string(), "{key} in {row}");
         }
@@ -373,7 +426,7 @@ fn published_results_are_judged_one_object_each() {
     assert_eq!(ran.code, Some(i32::from(is_off)));
     assert!(papers.iter().all(|paper| rows.iter().any(|row| row["paper"] == *paper)));
     let paper = papers[0];
-    let rows: Vec<Value> = rows.into_iter().filter(|row| row["paper"] == paper).collect();
+    let rows: Vec<&Value> = rows.iter().filter(|row| row["paper"] == paper).collect();
     let page = phaselink(&format!("reproduce {paper}")).stdout;
     assert!(page.contains(&format!("{} rows. Predictions", rows.len())), "{page}");
     assert!(rows.iter().all(|row| page.contains(row["id"].as_str().unwrap())), "{page}");
@@ -415,8 +468,9 @@ fn the_version_is_that_of_the_workspace() {
 
 #[test]
 fn a_prediction_as_json_has_stages_that_sum_to_its_total_and_its_limits_in_order() {
-    let drives = document("predict nvme dc-express --rw randrw --bs 4k --iodepth 8 --json");
-    for drive in drives.as_array().unwrap() {
+    let predicted = document("predict nvme dc-express --rw randrw --bs 4k --iodepth 8 --json");
+    assert_eq!(predicted["drives"].as_array().map(Vec::len), Some(2));
+    for drive in predicted["drives"].as_array().unwrap() {
         let job = &drive["jobs"][0];
         for class in job["classes"].as_array().unwrap() {
             let stages = class["alone"]["stages"].as_array().unwrap();

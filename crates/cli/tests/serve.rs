@@ -269,3 +269,41 @@ fn a_store_beyond_the_limit_of_file_sizes_is_an_error_and_can_be_opened_later() 
     assert!(ran.stderr.contains("the store cannot be opened: File too large"), "{}", ran.stderr);
     assert_eq!(shell(serve).code, Some(0));
 }
+
+/// What `phaselink fault` says.
+fn fault(here: &Path, arguments: &[&str]) -> Ran {
+    program().current_dir(here).args(["fault", "control.sock"]).args(arguments).output().unwrap().into()
+}
+
+#[test]
+fn faults_come_and_go_through_the_control_socket() {
+    let here = directory("control");
+    let arguments = ["--nbd", "nbd://127.0.0.1:0/", "--timing", "off", "--control", "control.sock", "--json"];
+    let first = r#"faults=[{ action = "error", operation = "write", first = 100 }]"#;
+    let mut server = Running::start(&here, &[&arguments[..], &["--set", first]].concat());
+    let mut client = Client::connect(&Uri::parse(&server.told("serving ")).unwrap()).unwrap();
+    assert_eq!(server.told("control "), "control.sock");
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(here.join("control.sock")).unwrap().permissions());
+    assert_eq!((read_once(&mut client, 0), mode & 0o777), (0, 0o600));
+
+    let added = fault(&here, &["--add", r#"action = "error", operation = "read", first = 2, times = 1"#, "--list"]);
+    assert!(added.stdout.starts_with("rule 2 holds\nnumber"), "{}", added.stdout);
+    assert!(added.stdout.contains(r#"action = "error", operation = "write", first = 100"#), "{}", added.stdout);
+    assert_eq!([0, 1, 2].map(|_| read_once(&mut client, 0)), [0, 5, 0]);
+    let listed: serde_json::Value = serde_json::from_str(&fault(&here, &["--json"]).stdout).unwrap();
+    assert_eq!((&listed["faults"][1]["met"], &listed["faults"][1]["happened"]), (&3.into(), &1.into()));
+    assert_eq!(fault(&here, &["--clear", "2"]).stdout, "1 cleared\n");
+    assert_eq!([0, 1, 2].map(|_| read_once(&mut client, 0)), [0, 0, 0]);
+
+    let wrong =
+        fault(&here, &["--add", "action = \"eror\"", "--add", "action = \"retrain\", lanes = 1", "--clear", "7"]);
+    assert_eq!((wrong.code, wrong.stderr.lines().count()), (Some(2), 3), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("did you mean error?"), "{}", wrong.stderr);
+    let document: serde_json::Value = serde_json::from_str(&server.terminate().stdout).unwrap();
+    let own = &document["phaselink"];
+    assert_eq!((&own["errors"], own["faults"].as_array().unwrap().len()), (&1.into(), 1));
+    let nobody = fault(&here, &[]);
+    assert_eq!(nobody.code, Some(2));
+    assert!(nobody.stderr.contains("no server answers there"), "{}", nobody.stderr);
+}

@@ -251,3 +251,29 @@ fn rows_are_chosen_and_put_in_order() {
     assert!(within.len() < all.len());
     assert!(plan.ran("--sort speed").stderr.contains("--sort by the unknown figure `speed`"));
 }
+
+#[test]
+fn points_run_until_they_are_known_and_say_how_well_they_are() {
+    let here = common::directory("sweep-precision");
+    let plan = here.join("p.toml").display().to_string();
+    fs::write(
+        &plan,
+        "drive = \"dc-express\"\njob = { bs = \"512\" }\n[[axis]]\nkey = \"link.lanes\"\nvalues = [4, 8]\n",
+    )
+    .unwrap();
+    let rows = |flags: &str| -> Vec<serde_json::Value> {
+        let ran = common::phaselink(&format!("sweep {plan} --columns ios,mean_ns --json {flags}"));
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+        document["rows"].as_array().unwrap().clone()
+    };
+    let (rough, fine) = (rows("--precision 10%"), rows("--precision 2%"));
+    for (rough, fine) in rough.iter().zip(&fine) {
+        let known = |row: &serde_json::Value| row["precision_share"].as_f64().unwrap();
+        assert!(known(rough) <= 0.1 && known(fine) <= 0.02, "{rough} {fine}");
+        assert!(rough["ios"].as_u64() <= fine["ios"].as_u64() && rough["hash"] != fine["hash"], "{rough} {fine}");
+    }
+    let whole = rows("");
+    assert!(whole.iter().zip(&fine).all(|(whole, fine)| whole["hash"] != fine["hash"]));
+    assert_eq!(rows("--precision 2%"), fine, "what has run is kept");
+}

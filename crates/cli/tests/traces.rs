@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use common::{Ran, directory, printed, program};
+use common::{ROOT, Ran, directory, printed, program};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
@@ -161,4 +161,15 @@ fn what_a_trace_holds_is_told_with_a_command_that_replays_it() {
     let wrong = phaselink(&here, "trace-info no-such-file");
     assert_eq!(wrong.code, Some(2));
     assert!(printed("trace-info --help").contains("trace-info sda"));
+}
+
+#[test]
+fn the_recordings_hold_what_their_page_says() {
+    let page = fs::read_to_string(Path::new(ROOT).join("docs/which-interface.md")).unwrap();
+    for (name, requests) in [("sqlite", "978"), ("git", "1,509")] {
+        let info = json(Path::new(ROOT), &format!("trace-info examples/recordings/{name}.iolog.gz"));
+        assert_eq!(info["requests"], requests.replace(',', "").parse::<u64>().unwrap(), "{name}");
+        let ms = format!("{:.0} ms", 1e3 * info["seconds"].as_f64().unwrap());
+        assert!(page.contains(requests) && page.contains(&ms), "{name}: {ms}");
+    }
 }

@@ -55,7 +55,7 @@ fn prediction_run_comparison_and_sweep_give_the_same_interval_where_they_say_the
     let run = document(&format!("run nvme {job} --intervals=20 --json"))["phaselink"]["intervals"].clone();
     // A lone request's closed form is exact where software takes as long each time.
     let even = format!("nvme {job} --set host.variation=0 --intervals=20 --json");
-    let predicted = document(&format!("predict {even}"))[0]["intervals"].clone();
+    let predicted = document(&format!("predict {even}"))["drives"][0]["intervals"].clone();
     assert_close(
         ends(&predicted["alone_ns"]),
         ends(&document(&format!("run {even}"))["phaselink"]["intervals"]["mean_ns"]),

@@ -135,6 +135,11 @@ macro_rules! drive_with {
 protocols!(drive_with);
 
 impl Drive {
+    /// The same drive with nothing going wrong.
+    pub fn without_faults(&self) -> Drive {
+        Drive { faults: Vec::new(), ..self.clone() }
+    }
+
     /// Take a section that can have a preset over from another drive.
     pub(crate) fn take_section(&mut self, path: &str, other: Drive) {
         match path {

@@ -1,6 +1,6 @@
 //! Rules of injected faults: whether one happens to what it meets, and how often it has.
 
-use crate::config::{Fault, FaultAction, FaultOperation, FaultSubject};
+use crate::config::{Fault, FaultOperation, FaultSubject};
 use crate::random::Random;
 use crate::request::{Io, Op};
 use crate::time::Time;
@@ -26,6 +26,16 @@ impl Rule {
                 random: Random::stream(seed, &format!("fault {number}")),
             })
             .collect()
+    }
+
+    /// A rule by itself, whose chance is drawn from `seed` alone.
+    pub fn new(fault: Fault, seed: u64) -> Rule {
+        Rule { fault, met: 0, happened: 0, random: Random::stream(seed, "fault") }
+    }
+
+    /// Whether it is the same rule.
+    pub fn is(&self, fault: &Fault) -> bool {
+        self.fault == *fault
     }
 
     /// It meets something at `now`: whether it happens.
@@ -65,6 +75,11 @@ impl Rule {
         self.happened += 1;
     }
 
+    /// How many it has met in its time, and how often it has happened.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.met, self.happened)
+    }
+
     /// How often it has happened, under the name of its action.
     pub fn count(&self) -> (&'static str, u64) {
         (self.fault.action.counter(), self.happened)
@@ -72,9 +87,15 @@ impl Rule {
 }
 
 impl Fault {
+    /// The same rule where its time counts from `now`.
+    pub fn from_now(&self, now: Time) -> Fault {
+        let passed = now.since(Time::ZERO);
+        let until = if self.until.is_zero() { self.until } else { passed + self.until };
+        Fault { from: passed + self.from, until, ..self.clone() }
+    }
+
     fn is_about(&self, io: &Io, thread: u16) -> bool {
-        let is_operation = match self.operation {
-            _ if self.action == FaultAction::TornWrite => io.op == Op::Write,
+        let is_operation = match self.action.operation().unwrap_or(self.operation) {
             FaultOperation::Any => true,
             FaultOperation::Read => io.op == Op::Read,
             FaultOperation::Write => io.op == Op::Write,
@@ -88,6 +109,7 @@ impl Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::FaultAction;
     use crate::time::Span;
 
     const IO: Io = Io { op: Op::Read, offset: 4096, bytes: 4096 };

@@ -41,6 +41,8 @@ pub struct Figure {
 struct Measured<'a> {
     outcome: &'a Outcome,
     latency: Latency,
+    read: Latency,
+    write: Latency,
 }
 
 const fn figure(name: &'static str, heading: &'static str, unit: Unit, read: fn(&Measured) -> Option<f64>) -> Figure {
@@ -48,11 +50,14 @@ const fn figure(name: &'static str, heading: &'static str, unit: Unit, read: fn(
 }
 
 /// Number of figures.
-const COUNT: usize = 21;
+const COUNT: usize = 30;
+
+/// The figure that says how well mean and p99 are known.
+pub const PRECISION: &str = "precision_share";
 
 /// Every figure, in the order in which results keep them.
 ///
-/// Latencies are those of reads and writes of all jobs together. A percentile that no request lies beyond is
+/// Latencies are those of reads and writes of all jobs together, unless their name begins with one of the two. A percentile that no request lies beyond is
 /// unknown.
 pub const FIGURES: [Figure; COUNT] = [
     figure("ios", "requests", Unit::Count, |run| Some(run.outcome.ios() as f64)),
@@ -61,14 +66,22 @@ pub const FIGURES: [Figure; COUNT] = [
     figure("write_iops", "write IOPS", Unit::Count, |run| Some(run.sum(|job| job.write.iops()))),
     figure("bytes_per_s", "bandwidth", Unit::BytesPerS, |run| Some(run.outcome.bytes_per_s())),
     figure("min_ns", "min", Unit::Ns, |run| run.known(run.latency.min())),
-    figure("mean_ns", "mean", Unit::Ns, |run| (run.latency.count() > 0).then(|| run.latency.mean_ns())),
-    figure("p50_ns", "p50", Unit::Ns, |run| run.percentile(50.0)),
-    figure("p90_ns", "p90", Unit::Ns, |run| run.percentile(90.0)),
-    figure("p95_ns", "p95", Unit::Ns, |run| run.percentile(95.0)),
-    figure("p99_ns", "p99", Unit::Ns, |run| run.percentile(99.0)),
-    figure("p99_9_ns", "p99.9", Unit::Ns, |run| run.percentile(99.9)),
-    figure("p99_99_ns", "p99.99", Unit::Ns, |run| run.percentile(99.99)),
+    figure("mean_ns", "mean", Unit::Ns, |run| mean_ns(&run.latency)),
+    figure("p50_ns", "p50", Unit::Ns, |run| percentile_ns(&run.latency, 50.0)),
+    figure("p90_ns", "p90", Unit::Ns, |run| percentile_ns(&run.latency, 90.0)),
+    figure("p95_ns", "p95", Unit::Ns, |run| percentile_ns(&run.latency, 95.0)),
+    figure("p99_ns", "p99", Unit::Ns, |run| percentile_ns(&run.latency, 99.0)),
+    figure("p99_9_ns", "p99.9", Unit::Ns, |run| percentile_ns(&run.latency, 99.9)),
+    figure("p99_99_ns", "p99.99", Unit::Ns, |run| percentile_ns(&run.latency, 99.99)),
     figure("max_ns", "max", Unit::Ns, |run| run.known(run.latency.max())),
+    figure("read_mean_ns", "read mean", Unit::Ns, |run| mean_ns(&run.read)),
+    figure("read_p50_ns", "read p50", Unit::Ns, |run| percentile_ns(&run.read, 50.0)),
+    figure("read_p99_ns", "read p99", Unit::Ns, |run| percentile_ns(&run.read, 99.0)),
+    figure("read_p99_9_ns", "read p99.9", Unit::Ns, |run| percentile_ns(&run.read, 99.9)),
+    figure("write_mean_ns", "write mean", Unit::Ns, |run| mean_ns(&run.write)),
+    figure("write_p50_ns", "write p50", Unit::Ns, |run| percentile_ns(&run.write, 50.0)),
+    figure("write_p99_ns", "write p99", Unit::Ns, |run| percentile_ns(&run.write, 99.0)),
+    figure("write_p99_9_ns", "write p99.9", Unit::Ns, |run| percentile_ns(&run.write, 99.9)),
     figure("busy_cores", "cores", Unit::Cores, |run| Some(run.outcome.busy_cores())),
     figure("cores_per_gb_per_s", "cores per GB/s", Unit::Cores, |run| Some(run.outcome.cores_per_gb_per_s())),
     figure("link_busy_share", "link", Unit::Share, |run| {
@@ -78,6 +91,8 @@ pub const FIGURES: [Figure; COUNT] = [
     figure("downstream_busy_share", "to device", Unit::Share, |run| Some(run.busy_share(&run.outcome.downstream))),
     figure("server_w", "power", Unit::W, |run| Some(run.outcome.energy.server_w)),
     figure("joules_per_io", "energy", Unit::J, |run| Some(run.outcome.joules_per_io())),
+    // Of a run until a precision is reached alone, which [`Figures::known_to`] knows.
+    figure(PRECISION, "known to", Unit::Share, |_| None),
 ];
 
 /// Columns of a plan that names none.
@@ -143,13 +158,18 @@ impl Measured<'_> {
         (self.latency.count() > 0).then(|| span.as_ns())
     }
 
-    fn percentile(&self, percent: f64) -> Option<f64> {
-        self.latency.known_percentile(percent).map(Span::as_ns)
-    }
-
     fn busy_share(&self, wire: &WireUse) -> f64 {
         wire.busy_share(self.outcome.elapsed)
     }
+}
+
+/// None of no requests.
+fn mean_ns(latency: &Latency) -> Option<f64> {
+    (latency.count() > 0).then(|| latency.mean_ns())
+}
+
+fn percentile_ns(latency: &Latency, percent: f64) -> Option<f64> {
+    latency.known_percentile(percent).map(Span::as_ns)
 }
 
 /// The figures of one run.
@@ -159,12 +179,24 @@ pub struct Figures([Option<f64>; COUNT]);
 impl Figures {
     /// What is kept of an outcome.
     pub fn of(outcome: &Outcome) -> Figures {
-        let mut latency = Latency::default();
-        for (_, direction) in outcome.jobs.iter().flat_map(|job| job.directions()) {
-            latency.merge(&direction.total);
+        let (mut read, mut write) = (Latency::default(), Latency::default());
+        for job in &outcome.jobs {
+            read.merge(&job.read.total);
+            write.merge(&job.write.total);
         }
-        let measured = Measured { outcome, latency };
+        let mut latency = read.clone();
+        latency.merge(&write);
+        let measured = Measured { outcome, latency, read, write };
         Figures(FIGURES.each_ref().map(|figure| (figure.read)(&measured)))
+    }
+
+    /// The same of a run whose mean and p99 are known to this share with 95 % confidence, if that can be said.
+    pub fn known_to(mut self, share: Option<f64>) -> Figures {
+        let place = FIGURES.iter().position(|figure| figure.name == PRECISION);
+        if let Some(value) = place.and_then(|place| self.0.get_mut(place)) {
+            *value = share;
+        }
+        self
     }
 
     /// The value in a column; none if it is unknown.
@@ -223,6 +255,16 @@ mod tests {
     fn the_percentiles_are_those_of_all_results() {
         use crate::report::names::PERCENTILES;
         assert!(PERCENTILES.iter().all(|(name, _)| find(name).is_some_and(|figure| figure.name == *name)));
+    }
+
+    #[test]
+    fn latencies_of_a_direction_are_those_of_its_requests_alone() {
+        let outcome = crate::tests::sample::outcome();
+        let figures = Figures::of(&outcome);
+        let get = |name: &str| figures.get(find(name).unwrap());
+        assert_eq!(get("read_mean_ns"), Some(outcome.jobs[0].read.total.mean_ns()));
+        assert_eq!(get("write_mean_ns"), mean_ns(&outcome.jobs[0].write.total));
+        assert_ne!(get("read_mean_ns"), get("mean_ns"));
     }
 
     #[test]

@@ -40,8 +40,10 @@ pub mod dma;
 pub mod engine;
 pub mod host;
 pub use engine::simulation;
+pub use engine::timeline;
 
 // Text into drives, and questions.
+pub mod ask;
 pub mod closed_form;
 pub mod compare;
 pub mod drive_file;
@@ -51,6 +53,7 @@ pub mod precision;
 pub mod predict;
 pub mod report;
 pub mod reproduce;
+pub mod result_schema;
 pub mod stream;
 pub mod sweep;
 pub mod torture;

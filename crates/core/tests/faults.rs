@@ -266,3 +266,97 @@ fn faults_are_a_list_of_tables_in_a_file_and_survive_printing() {
     let wrong = Drive::from_toml("drive.toml", &text.replace("every = 7", "evry = 7"), &[]).unwrap_err();
     assert_eq!(wrong.to_string(), "drive.toml:8: unknown key evry in [faults], did you mean every?");
 }
+
+#[test]
+fn completions_that_come_again_end_no_request_a_second_time() {
+    let job = "rw=randrw bs=4k size=1m io_size=1g number_ios=300 iodepth=4";
+    for name in ["nvme", "dc-express", "capi", "cxl-memory-gen5", "moneta", "pss", "ramdisk"] {
+        for delay in ["0", "7"] {
+            let fault = format!(r#"{{ action = "repeat-completion", every = 2, delay_us = {delay} }}"#);
+            let outcome = verified(&with(name, &fault), job);
+            assert_eq!((outcome.failed(), outcome.ios()), (0, 300), "{name}");
+            assert_eq!(counter(&outcome, "fault_repeated_completions"), 150, "{name}");
+        }
+    }
+}
+
+#[test]
+fn bits_that_the_code_corrects_are_right_and_more_of_them_make_a_read_fail() {
+    let job = "rw=randrw bs=4k size=256k io_size=1g number_ios=120 iodepth=4";
+    for name in ["nvme", "dc-express", "capi", "cxl-memory-gen5", "moneta", "pss"] {
+        for (bits, fails) in [(1, false), (39, false), (40, true), (500, true)] {
+            let outcome =
+                verified(&with(name, &format!(r#"{{ action = "flip-bits", bits = {bits}, every = 3 }}"#)), job);
+            let flipped = counter(&outcome, "fault_flipped_reads");
+            assert!(flipped > 10, "{name}: {flipped}");
+            assert_eq!(outcome.failed(), if fails { flipped } else { 0 }, "{name}: {bits} bits");
+            assert_eq!(counter(&outcome, "fault_uncorrectable_reads"), outcome.failed(), "{name}");
+            assert_eq!(outcome.jobs[0].first_error, fails.then_some(5));
+        }
+    }
+}
+
+#[test]
+fn a_failed_chip_is_made_up_for_by_the_others() {
+    let job = "rw=randrw bs=4k size=256k io_size=1g number_ios=60 iodepth=4";
+    for name in ["nvme", "dc-express", "capi", "moneta", "pss"] {
+        for chip in [0, 7, 8] {
+            let outcome = verified(&with(name, &format!(r#"{{ action = "fail-chip", chip = {chip} }}"#)), job);
+            assert_eq!((outcome.failed(), outcome.ios()), (0, 60), "{name}");
+            assert!(counter(&outcome, "fault_reads_of_failed_chips") > 15, "{name}");
+        }
+    }
+}
+
+#[test]
+fn packets_wait_while_their_credits_do_not_come_back_and_lose_nothing() {
+    let job = "bs=64k number_ios=200 iodepth=8 rw=read";
+    let well = run(&drive("nvme-polled", &[]), job);
+    let starved = with("nvme-polled", r#"{ action = "starve-credits", from_us = 1000, outage_us = 700 }"#);
+    let outcome = run(&starved, job);
+    assert_eq!((outcome.failed(), counter(&outcome, "fault_starvations")), (0, 1));
+    let later = outcome.elapsed - well.elapsed;
+    assert!(later > Span::from_us(600) && later < Span::from_us(720), "{later}");
+    let other = with("nvme-polled", r#"{ action = "starve-credits", direction = "to-device", outage_us = 5000 }"#);
+    // Doorbells down have credits for a while.
+    assert!(run(&other, job).elapsed > Span::from_ms(5));
+    for direction in ["to-host", "to-device"] {
+        let fault =
+            format!(r#"{{ action = "starve-credits", direction = "{direction}", from_us = 100, outage_us = 50 }}"#);
+        for name in ["nvme", "dc-express", "capi", "cxl-memory-gen5", "moneta", "pss"] {
+            verified(&with(name, &fault), "rw=randrw bs=16k size=1m io_size=1g number_ios=300 iodepth=8");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_reset_is_handed_again_what_it_had_and_nothing_is_lost() {
+    let job = "rw=randrw bs=16k size=256k io_size=1g number_ios=150 iodepth=8";
+    for name in
+        ["nvme", "nvme-polled", "dc-express", "dc-express-block", "capi", "cxl-memory-gen5", "moneta", "pss", "ramdisk"]
+    {
+        let well = verified(&drive(name, &[]), job).elapsed;
+        let at = [0.2, 0.5, 0.7].map(|share| well.as_us() * share);
+        let resets = at.map(|at| format!(r#"{{ action = "reset", from_us = {at}, outage_us = 2000 }}"#));
+        let outcome = verified(&with(name, &resets.join(", ")), job);
+        assert_eq!((outcome.failed(), outcome.ios()), (0, 150), "{name}");
+        assert_eq!(counter(&outcome, "fault_resets"), 3, "{name}");
+        // Where a run is short, the device is still away when it is reset again.
+        let later = outcome.elapsed.as_us() - well.as_us();
+        assert!(later > 1500.0, "{name}: {later} us");
+        assert!(latencies(&outcome)[0] >= Span::from_ms(2), "{name}: some had to wait");
+    }
+}
+
+#[test]
+fn a_device_that_is_removed_fails_what_it_had_and_everything_after_that() {
+    for name in shipped::names() {
+        let well = run(&drive(name, &[]), "bs=4k number_ios=200 iodepth=4").elapsed;
+        let removed = format!(r#"{{ action = "remove", from_us = {} }}"#, well.as_us() / 2.0);
+        let outcome = run(&with(name, &removed), "bs=4k number_ios=200 iodepth=4");
+        assert!(outcome.finished, "{name}");
+        assert!((80..120).contains(&outcome.failed()), "{name}: {}", outcome.failed());
+        assert_eq!((outcome.failed() + outcome.ios(), outcome.jobs[0].first_error), (200, Some(19)), "{name}");
+        assert_eq!(counter(&outcome, "fault_removed_requests"), outcome.failed(), "{name}");
+    }
+}

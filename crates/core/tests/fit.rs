@@ -4,7 +4,7 @@ mod common;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, no_files};
-use phaselink_core::fit::{self, Answer, Finding, Fit, Question, Trial};
+use phaselink_core::fit::{self, Answer, Effort, Finding, Fit, MODEL_ERROR_DEFAULT, Question, Trial};
 use phaselink_core::random::Random;
 use phaselink_core::report;
 use phaselink_core::simulation::simulate;
@@ -72,16 +72,23 @@ fn measured(drive: &Drive, job: &str, seed: u64) -> String {
     report::json(&simulate(drive, &common::jobs(drive, &job), seed).unwrap(), serde_json::Value::Null).to_string()
 }
 
-fn question(base: &str, keys: &[&str], results: &[String], seed: u64) -> Question {
+/// What measured the results is the model itself.
+const NO_MODEL_ERROR: f64 = 1e-4;
+
+fn question(base: &str, keys: &[&str], results: &[String], effort: Effort) -> Question {
     let described = described(base);
     let names: Vec<String> = keys.iter().map(|key| String::from(*key)).collect();
     let keys = fit::keys(described.drive(), &names).unwrap();
     let runs = results.iter().flat_map(|text| fit::read("result.json", text, &[]).unwrap()).collect();
-    Question::new(described, keys, runs, FITTED_IOS, seed).unwrap()
+    Question::new(described, keys, runs, effort).unwrap()
 }
 
 fn fitted(base: &str, keys: &[&str], results: &[String], seed: u64) -> Fit {
-    fit::fit(&question(base, keys, results, seed), &in_turn).unwrap()
+    fit::fit(&question(base, keys, results, effort(seed, MODEL_ERROR_DEFAULT)), &in_turn).unwrap()
+}
+
+fn effort(seed: u64, model_error: f64) -> Effort {
+    Effort { ios_max: FITTED_IOS, model_error, seed }
 }
 
 /// A drive with hidden values and its fit: for each key, the hidden value and whether it lies in its interval.
@@ -128,8 +135,8 @@ fn hidden_values_are_found_inside_their_intervals() {
     let found: Vec<(f64, bool)> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
     let inside = found.iter().filter(|(_, is_inside)| *is_inside).count();
     println!("{inside} of {} values of 100 drives lie in their 90 % intervals", found.len());
-    // 90 % are what intervals promise; docs/fit.md says how many it is, and for which drive it is fewer.
-    assert!(inside * 100 >= found.len() * 85, "{inside} of {}", found.len());
+    // 90 % are what intervals promise; docs/fit.md says how many it is, and for which drives it is fewer.
+    assert!(inside * 10 >= found.len() * 9, "{inside} of {}", found.len());
 }
 
 #[test]
@@ -142,7 +149,8 @@ fn hidden_values_of_a_drive_are_found_inside_their_intervals() {
 fn one_value_is_found_to_a_per_cent_from_twice_as_much_and_the_same_for_the_same_seed() {
     let drive = drive_with("nvme-polled", &[String::from("media.read_ns=55")]);
     let results = [measured(&drive, "bs=512", 3)];
-    let [first, again] = [0; 2].map(|_| fitted("nvme-polled", &["media.read_ns"], &results, 1).keys.remove(0));
+    let question = || question("nvme-polled", &["media.read_ns"], &results, effort(1, NO_MODEL_ERROR));
+    let [first, again] = [0; 2].map(|_| fit::fit(&question(), &in_turn).unwrap().keys.remove(0));
     assert!(first.low <= 55.0 && 55.0 <= first.high && first.is_determined, "{first:?}");
     assert!(first.high - first.low < 0.3 * 55.0, "{first:?}");
     assert_eq!((first.value, first.low, first.high), (again.value, again.low, again.high));
@@ -180,7 +188,7 @@ fn a_drive_that_differs_in_another_key_is_said_to_differ() {
 #[test]
 fn the_drive_file_of_a_fit_reads_back_to_the_values_it_found() {
     let results = [measured(&described("nvme-polled").into_drive(), "bs=4k", 3)];
-    let question = question("nvme-polled", &["media.read_ns"], &results, 1);
+    let question = question("nvme-polled", &["media.read_ns"], &results, effort(1, MODEL_ERROR_DEFAULT));
     let fit = fit::fit(&question, &in_turn).unwrap();
     let text = fit::drive_file(&question, &fit, "nvme-polled", &[String::from("link.preset=gen3-x4")]);
     let drive = Drive::from_toml("mine.toml", &text, &[]).unwrap_or_else(|problems| panic!("{problems}\n{text}"));

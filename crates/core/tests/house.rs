@@ -22,11 +22,13 @@ const FLOORS: &[&[&str]] = &[
     &["engine", "dma"],
     &["drive_file"],
     &["report"],
-    &["figures.rs", "precision", "uncertainty"],
+    &["figures.rs", "precision"],
+    &["uncertainty"],
     &["closed_form"],
     &["protocol/*/form.rs"],
     &["predict", "reproduce", "fit"],
     &["compare", "stream.rs", "sweep", "torture"],
+    &["ask.rs", "result_schema.rs"],
     &["lib.rs"],
 ];
 

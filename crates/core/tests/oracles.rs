@@ -169,3 +169,20 @@ fn random_arrivals_wait_for_half_a_polling_period() {
     assert!(close(waited, period / 2.0, 0.03), "{waited} of {period}");
     assert!((300.0..360.0).contains(&waited), "{waited}");
 }
+
+/// Each request is a command with a doorbell of its own, and each completion is taken with another and told by an interrupt,
+/// unless the host looks by itself.
+#[test]
+fn what_an_unloaded_device_counts_follows_from_its_conversation() {
+    let expected: [(&str, &[(&str, u64)]); 3] = [
+        ("nvme", &[("commands", 50), ("interrupts", 50), ("doorbells", 100)]),
+        ("nvme-polled", &[("commands", 50), ("interrupts", 0), ("doorbells", 100)]),
+        ("ramdisk", &[("commands", 50), ("refused", 0)]),
+    ];
+    for (name, counts) in expected {
+        let outcome = run(&drive(name, &[]), "bs=4k number_ios=50");
+        for (what, count) in counts {
+            assert_eq!(counter(&outcome, what), *count, "{name}: {what}");
+        }
+    }
+}

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::{close, drive, run, traced};
 use phaselink_core::drive::{Drive, Interface};
 use phaselink_core::drive_file::{Override, shipped};
@@ -9,8 +11,9 @@ use phaselink_core::engine::{Engine, Input};
 use phaselink_core::ledger::{JobOutcome, Outcome, Record};
 use phaselink_core::link::rate::Rate;
 use phaselink_core::request::{Io, Op};
-use phaselink_core::simulation::Simulation;
+use phaselink_core::simulation::{Simulation, simulate_file};
 use phaselink_core::time::{Span, Time};
+use phaselink_core::workload::{JobFile, fio};
 use proptest::prelude::*;
 
 /// A shipped drive with overrides.
@@ -309,4 +312,43 @@ fn cores_are_not_busier_than_the_clock_in_a_hybrid_wait() {
     let drive = drive("nvme", &["host.wait=hybrid", "host.hybrid_sleep_ratio=0", "host.cores=1"]);
     let outcome = run(&drive, "bs=4k number_ios=100");
     assert!(outcome.cpu.busy() <= outcome.elapsed + Span::from_us(5), "{} of {}", outcome.cpu.busy(), outcome.elapsed);
+}
+
+fn file(text: &str) -> JobFile {
+    fio::parse("jobs.fio", text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn run_file(drive: &Drive, text: &str) -> Outcome {
+    simulate_file(drive, &file(text), 1).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[test]
+fn jobs_one_after_the_other_each_give_what_they_give_alone() {
+    let drive = drive("nvme", &["nvme.queue_pairs=1", "nvme.queue_entries=64"]);
+    let [first, second] = ["[a]\nrw=randread\niodepth=40\n", "[b]\nrw=randwrite\nbs=4k\niodepth=40\n"];
+    let global = "[global]\nnumber_ios=1000\nramp_time=100us\n";
+    let alone = [first, second].map(|job| run_file(&drive, &format!("{global}{job}")));
+    assert!(file(&format!("{global}{first}{second}")).resolve(&drive.limits(), &BTreeMap::new()).is_err(), "80 of 63");
+    let both = run_file(&drive, &format!("{global}{first}{second}stonewall\n"));
+    for (job, alone) in both.jobs.iter().zip(&alone) {
+        let [rate, alone] = [job, &alone.jobs[0]].map(|job| job.read.iops() + job.write.iops());
+        assert!(close(rate, alone, 0.001), "{}: {rate} {alone}", job.name);
+    }
+    let elapsed = |outcome: &Outcome| outcome.elapsed.as_ns();
+    assert!(close(elapsed(&both), alone.iter().map(elapsed).sum(), 0.001));
+    // The mean over the time that both have taken, and no sum.
+    assert!(alone[1].iops() < both.iops() && both.iops() < alone[0].iops(), "{}", both.iops());
+}
+
+#[test]
+fn a_delayed_job_starts_late_and_is_measured_from_its_start() {
+    let drive = drive("nvme", &[]);
+    let job = |options: &str| run_file(&drive, &format!("[a]\nrw=randread\nrate_iops=100k\nramp_time=1ms\n{options}"));
+    let (prompt, late) = (job("runtime=2ms"), job("runtime=2ms\nstartdelay=5ms"));
+    assert_eq!(late.ios(), prompt.ios());
+    assert_eq!(late.elapsed, prompt.elapsed + Span::from_ms(5));
+    assert_eq!(late.jobs[0].read.runtime, prompt.jobs[0].read.runtime);
+    // Who waits for others does so however long these have slept.
+    let after = "startdelay=5ms\n[b]\nrw=randread\nnumber_ios=10\nstonewall\n";
+    assert!(job(&format!("runtime=2ms\n{after}")).elapsed > late.elapsed);
 }

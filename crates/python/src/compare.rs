@@ -4,17 +4,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use phaselink_core::compare::{Cell, Grid, Point, document, entry};
 use phaselink_core::drive;
+use phaselink_core::drive_file::Described;
+use phaselink_core::figures::Figures;
 use phaselink_core::precision;
 use phaselink_core::problem::{Problems, all};
 use phaselink_core::report::headed;
 use phaselink_core::simulation::Simulation;
+use phaselink_core::uncertainty::{Named, of_run};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 use serde_json::{Map, Value};
 
+use crate::doubt;
 use crate::drive::Drive;
 use crate::input::{self, Jobs};
 use crate::interrupt::{interruptible, outcome};
+
+/// A cell of the document, and its figures if the job fits the drive.
+type Ran = (Map<String, Value>, Option<Named>);
 
 /// Run the same jobs on several drives, on all processors, and give the document that `phaselink compare --json` prints.
 ///
@@ -33,12 +40,18 @@ pub fn compare(
     seed: u64,
     precision: Option<f64>,
     set: Vec<String>,
+    draws: Option<usize>,
 ) -> PyResult<String> {
-    let drives: Vec<drive::Drive> = drives.iter().map(|drive| drive.get().0.drive().clone()).collect();
+    let described: Vec<&Described> = drives.iter().map(|drive| &drive.get().0).collect();
+    let drives: Vec<drive::Drive> = described.iter().map(|described| described.drive().clone()).collect();
     let grid = Grid { bs, iodepth, numjobs, ios: ios.or(precision.map(|_| precision::IOS_MAX)) };
     let ran = interruptible(py, |stopped| -> Result<String, Problems> {
         let points = points(&grid, jobs, &drives)?;
-        let cells = cells(&points, &drives, (seed, precision), stopped)?;
+        let mut cells = cells(&points, &drives, (seed, precision), stopped)?;
+        if let Some(draws) = draws {
+            doubt_cells(&mut cells, &points, &described, draws, (seed, precision), stopped);
+        }
+        let cells = cells.into_iter().map(|(entry, _)| entry).collect();
         let rw = points.first().and_then(|point| point.label.rw);
         let compared = document((seed, rw), &options(jobs), &set, cells, &drives);
         Ok(headed("compare", compared).to_string())
@@ -70,7 +83,7 @@ fn cells(
     drives: &[drive::Drive],
     (seed, precision): (u64, Option<f64>),
     stopped: &AtomicBool,
-) -> Result<Vec<Map<String, Value>>, Problems> {
+) -> Result<Vec<Ran>, Problems> {
     let pairs: Vec<_> = points
         .iter()
         .flat_map(|point| drives.iter().zip(&point.jobs).map(move |(drive, jobs)| (point, drive, jobs)))
@@ -81,16 +94,38 @@ fn cells(
     let simulations = all(pairs.iter().map(simulation))?;
     let cell = |((point, drive, jobs), simulation): (&(&Point, &drive::Drive, &Option<Vec<_>>), Option<_>)| {
         let Some((mut simulation, jobs)) = simulation.zip(jobs.as_ref()) else {
-            return entry(&point.label, drive, None);
+            return (entry(&point.label, drive, None), None);
         };
         let stop = || stopped.load(Ordering::Relaxed);
         let measured = precision.map(|share| (precision::measure(&mut simulation, share, stop), share));
         let outcome = if measured.is_some() { simulation.outcome() } else { outcome(simulation, stopped) };
+        let figures = of_run(&Figures::of(&outcome));
         let mut entry = entry(&point.label, drive, Some(&Cell::new(drive, jobs, outcome)));
         if let Some((measurement, share)) = measured {
             entry.insert(String::from("precision"), precision::json(&measurement, share));
         }
-        entry
+        (entry, Some(figures))
     };
     Ok(pairs.par_iter().zip(simulations).map(cell).collect())
+}
+
+/// Give every cell the intervals of its figures.
+fn doubt_cells(
+    cells: &mut [Ran],
+    points: &[Point],
+    described: &[&Described],
+    draws: usize,
+    (seed, precision): (u64, Option<f64>),
+    stopped: &AtomicBool,
+) {
+    let pairs = points.iter().flat_map(|point| described.iter().map(move |described| (point, described)));
+    for ((entry, figures), (point, described)) in cells.iter_mut().zip(pairs) {
+        let Some(figures) = figures.take() else { continue };
+        let drawn = |drive: &drive::Drive| {
+            let jobs = point.written.on(&drive.limits()).ok()?;
+            Some(doubt::figures(Simulation::new(drive, &jobs, seed).ok()?, precision, stopped))
+        };
+        let doubted = doubt::doubted(described, draws, figures, drawn);
+        entry.insert(String::from("intervals"), doubted.json());
+    }
 }

@@ -5,26 +5,36 @@
 //! stands in `python/phaselink`. Nothing holds the interpreter while it simulates.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod arrow;
 #[cfg(target_os = "linux")]
 mod client;
 mod compare;
+mod dma;
+mod doubt;
 mod drive;
 mod input;
 mod interrupt;
 mod predict;
 mod reproduce;
+mod requests;
 mod run;
+#[cfg(target_os = "linux")]
+mod serve;
 mod sweep;
 mod trace;
 
 /// The module `phaselink._native`.
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::arrow::Arrow;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::client::{Client, Queue};
     #[pymodule_export]
     use crate::compare::compare;
+    #[pymodule_export]
+    use crate::dma::transfers;
     #[pymodule_export]
     use crate::drive::{Drive, presets, set, shipped, unknown_drive};
     #[pymodule_export]
@@ -34,7 +44,12 @@ mod _native {
     #[pymodule_export]
     use crate::reproduce::{papers, reproduce};
     #[pymodule_export]
+    use crate::requests::Requests;
+    #[pymodule_export]
     use crate::run::{Result, run};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::serve::Server;
     #[pymodule_export]
     use crate::sweep::{Plan, Rows, figures, is_run};
     #[pymodule_export]

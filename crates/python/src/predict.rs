@@ -5,19 +5,28 @@ use phaselink_core::problem::Problems;
 use phaselink_core::report::headed;
 use pyo3::prelude::*;
 
+use crate::doubt;
 use crate::drive::Drive;
 use crate::input::{self, Jobs};
 
-/// The object that `phaselink predict --json` prints of a drive, and the text for people.
+/// The document that `phaselink predict --json` prints of a drive, and the text for people.
 ///
 /// # Errors
 /// Everything that keeps the jobs from the drive.
 #[pyfunction]
-pub fn predict(py: Python<'_>, drive: &Drive, jobs: &Jobs) -> PyResult<(String, String)> {
+#[pyo3(signature = (drive, jobs, draws))]
+pub fn predict(py: Python<'_>, drive: &Drive, jobs: &Jobs, draws: Option<usize>) -> PyResult<(String, String)> {
     let predicted = || -> Result<_, Problems> {
-        let described = drive.0.drive();
-        let prediction = forms::predict(described, &jobs.written(&[])?.on(&described.limits())?);
-        let document = headed("predict", forms::json(&prediction, drive.resolved()));
+        let (described, written) = (drive.0.drive(), jobs.written(&[])?);
+        let prediction = forms::predict(described, &written.on(&described.limits())?);
+        let mut document = forms::json(&prediction, drive.resolved());
+        if let Some(draws) = draws {
+            let drawn = |drive: &phaselink_core::drive::Drive| {
+                Some(forms::predict(drive, &written.on(&drive.limits()).ok()?).figures())
+            };
+            document["intervals"] = doubt::doubted(&drive.0, draws, prediction.figures(), drawn).json();
+        }
+        let document = headed("predict", forms::document([document]));
         Ok((document.to_string(), forms::text(&prediction)))
     };
     py.detach(predicted).map_err(|problems| input::error(py, &problems))

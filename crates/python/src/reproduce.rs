@@ -1,6 +1,8 @@
 //! Published results beside simulated ones.
 
 use phaselink_core::problem::{Problems, all};
+use phaselink_core::report::headed;
+use phaselink_core::reproduce as judged;
 use phaselink_core::reproduce::experiment::Experiments;
 use phaselink_core::reproduce::papers::{self as shipped, Paper};
 use pyo3::prelude::*;
@@ -15,7 +17,7 @@ pub fn papers() -> Vec<&'static str> {
     shipped::all().map(|paper| paper.name).collect()
 }
 
-/// Run the experiments of some papers, on all processors, and give the array that `phaselink reproduce --json` prints.
+/// Run the experiments of some papers, on all processors, and give the document that `phaselink reproduce --json` prints.
 ///
 /// # Errors
 /// Names that no paper has; what a signal handler raises.
@@ -30,7 +32,7 @@ pub fn reproduce(py: Python<'_>, papers: Vec<String>) -> PyResult<String> {
                 paper.runs.par_iter().map(|run| run.outcome(|simulation| outcome(simulation, stopped))).collect();
             rows.extend(paper.judge(&outcomes));
         }
-        Ok(serde_json::to_string(&rows).expect("rows are plain data"))
+        Ok(headed("reproduce", judged::document(&rows)).to_string())
     })?;
     judged.map_err(|problems| input::error(py, &problems))
 }

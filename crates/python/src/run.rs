@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use phaselink_core::drive;
 use phaselink_core::figures::{self, Figures};
 use phaselink_core::ledger::{Latency, Outcome};
 use phaselink_core::precision::{self, Measurement};
@@ -9,13 +10,17 @@ use phaselink_core::problem::Problems;
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
+use phaselink_core::uncertainty::{Doubted, of_run};
+use phaselink_core::workload::Written;
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::Value;
 
+use crate::doubt;
 use crate::drive::Drive;
 use crate::input::{self, Jobs};
-use crate::interrupt::EVENTS;
+use crate::interrupt::{EVENTS, interruptible};
+use crate::requests::Requests;
 
 /// Advances of a measurement between two looks for signals.
 const LOOKS: usize = 64;
@@ -29,6 +34,10 @@ pub struct Result {
     figures: OnceLock<Figures>,
     /// How well mean and p99 are known, and how well they were to be.
     measured: Option<(Measurement, f64)>,
+    /// What the constants that nobody knows leave of the figures, if that was asked for.
+    doubted: Option<Doubted>,
+    /// Single requests, if they were to be kept.
+    requests: Option<Requests>,
 }
 
 /// Simulate jobs on a drive.
@@ -36,6 +45,7 @@ pub struct Result {
 /// # Errors
 /// Everything that keeps the jobs from the drive; what a signal handler raises; a read that returned what it may not.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "called from Python with names")]
 pub fn run(
     py: Python<'_>,
     drive: Py<Drive>,
@@ -43,25 +53,42 @@ pub fn run(
     seed: u64,
     verify: bool,
     precision: Option<f64>,
+    draws: Option<usize>,
+    requests: Option<usize>,
 ) -> PyResult<Result> {
     let described = &drive.get().0;
-    let ready = || -> std::result::Result<Simulation, Problems> {
+    let ready = || -> std::result::Result<(Written, Simulation), Problems> {
         let written = match precision {
             Some(_) => jobs.ending_after(precision::IOS_MAX)?,
             None => jobs.written(&[])?,
         };
         let drive = described.drive();
         let jobs = written.on(&drive.limits())?;
-        if verify { Simulation::with_data(drive, &jobs, seed) } else { Simulation::new(drive, &jobs, seed) }
+        let data = if verify { Simulation::with_data } else { Simulation::new };
+        Ok((written, data(drive, &jobs, seed)?))
     };
-    let mut simulation = py.detach(ready).map_err(|problems| input::error(py, &problems))?;
+    let (written, mut simulation) = py.detach(ready).map_err(|problems| input::error(py, &problems))?;
+    if let Some(limit) = requests {
+        simulation.keep_requests(limit);
+    }
     let measured = finish(py, &mut simulation, precision)?;
     if let [first, ..] = simulation.data_problems() {
         return Err(PyRuntimeError::new_err(first.clone()));
     }
     let mut outcome = py.detach(|| simulation.outcome());
     outcome.finished |= measured.as_ref().is_some_and(|(measurement, _)| measurement.is_known());
-    Ok(Result { drive, outcome, figures: OnceLock::new(), measured })
+    let doubted = match draws {
+        None => None,
+        Some(draws) => Some(interruptible(py, |stopped| {
+            let drawn = |drive: &drive::Drive| {
+                let simulation = Simulation::new(drive, &written.on(&drive.limits()).ok()?, seed).ok()?;
+                Some(doubt::figures(simulation, precision, stopped))
+            };
+            doubt::doubted(described, draws, of_run(&Figures::of(&outcome)), drawn)
+        })?),
+    };
+    let requests = simulation.take_requests().map(|kept| Requests::of(kept, &outcome));
+    Ok(Result { drive, outcome, figures: OnceLock::new(), measured, doubted, requests })
 }
 
 /// Run to the end, or to the precision that is asked for.
@@ -84,6 +111,11 @@ impl Result {
     /// The document that `phaselink run --json` prints.
     fn json(&self, py: Python<'_>) -> String {
         py.detach(|| self.document().to_string())
+    }
+
+    /// The single requests that were kept, if any were to be.
+    fn requests(&self) -> Option<Requests> {
+        self.requests.clone()
     }
 
     /// A figure of all requests together; the names are those of a sweep's columns.
@@ -151,7 +183,7 @@ impl Result {
 
     /// The page that `phaselink run --report` writes.
     fn html(&self) -> String {
-        report::html(&self.outcome, &self.drive.get().resolved())
+        report::html(&report::html::Run::new(&self.outcome, &self.drive.get().resolved()))
     }
 }
 
@@ -180,6 +212,9 @@ impl Result {
         let mut document = report::headed("run", report::json(&self.outcome, self.drive.get().resolved()));
         if let Some((measurement, share)) = &self.measured {
             document["phaselink"]["precision"] = precision::json(measurement, *share);
+        }
+        if let Some(doubted) = &self.doubted {
+            document["phaselink"]["intervals"] = doubted.json();
         }
         document
     }

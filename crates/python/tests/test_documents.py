@@ -3,8 +3,10 @@
 import ast
 import contextlib
 import doctest
+import importlib.util
 import inspect
 import io
+import json
 import os
 import re
 import subprocess
@@ -16,22 +18,86 @@ import pytest
 import phaselink
 
 ROOT = Path(__file__).resolve().parents[3]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_tutorial_runs_and_prints_what_it_shows(monkeypatch):
-    pytest.importorskip("pandas")
+#: Packages that a block has to say it needs: a new user has none of them.
+OTHERS = ("numpy", "pandas", "polars", "pyarrow", "matplotlib", "distributed", "ray")
+
+
+def has(words):
+    """Whether what a text says it needs (``needs=a,b`` or ``# needs: a, b``) can be imported."""
+    named = re.search(r"needs[=:] ?([\w, ]+)", words)
+    return all(importlib.util.find_spec(name.strip()) for name in named[1].split(",")) if named else True
+
+
+def pages():
+    """Pages with blocks of Python that no command of the page runs."""
+    every = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    blocks = {page: [block for block in BLOCK.findall(page.read_text()) if "file=" not in block[1]] for page in every}
+    return [(page, found) for page, found in blocks.items() if any(kind == "python" for kind, _, _ in found)]
+
+
+@pytest.mark.parametrize("page, blocks", pages(), ids=lambda value: value.name if isinstance(value, Path) else "")
+def test_the_blocks_of_a_page_run_one_after_the_other_and_print_what_it_shows(page, blocks, monkeypatch):
     monkeypatch.chdir(ROOT)
-    names, printed = {}, ""
-    for kind, text in BLOCK.findall((ROOT / "docs" / "python.md").read_text()):
+    names, printed = {}, None
+    for kind, words, text in blocks:
         if kind == "python":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(text, "docs/python.md", "exec"), names)
-            printed = out.getvalue()
-        elif kind == "text":
+            with monkeypatch.context() as without:
+                for name in [] if "needs=" in words else OTHERS:
+                    without.setitem(sys.modules, name, None)
+                printed = run(text, names, str(page)) if has(words) else None
+        elif kind == "text" and printed:
             assert printed == text
-    assert names["saturated"] is not None
+        if kind != "python":
+            printed = None
+
+
+def run(text, names, place):
+    """What a text prints."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(text, place, "exec"), names)
+    return out.getvalue()
+
+
+NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_every_notebook_runs_and_is_stored_without_results(path, monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    document = json.loads(path.read_text())
+    cells = [cell for cell in document["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) > 2 and not any(cell["outputs"] for cell in cells)
+    if not has("".join(cells[0]["source"])):
+        pytest.skip("what the notebook needs is not installed")
+    if has("needs=nbclient,ipykernel"):
+        return executed(path.read_text())
+    names = {}
+    for cell in cells:
+        shown = value("".join(cell["source"]), names)
+        assert shown is None or repr(shown)
+        html = getattr(shown, "_repr_html_", lambda: "<p></p>")()
+        assert "<" in html
+
+
+def value(text, names):
+    """Run a cell: the value of the expression at its end, which a notebook shows."""
+    *statements, last = ast.parse(text).body
+    shows = isinstance(last, ast.Expr)
+    exec(compile(ast.Module(statements if shows else [*statements, last], []), "cell", "exec"), names)
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names) if shows else None
+
+
+def executed(text):
+    """Run a notebook as Jupyter does."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.reads(text, as_version=4)
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(ROOT)}}).execute()
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "python").glob("*.py")), ids=lambda path: path.name)

@@ -33,7 +33,7 @@ def test_a_run_is_the_programs(printed, drive, changes, options):
 @pytest.mark.parametrize("drive, changes, options", RUNS)
 def test_a_prediction_is_the_programs(printed, drive, changes, options):
     prediction = phaselink.predict(phaselink.load(drive, **changes), **options)
-    assert [prediction.to_dict()] == printed("predict", drive, "--json", *flags(changes, options))
+    assert prediction.to_dict() == printed("predict", drive, "--json", *flags(changes, options))
 
 
 def test_a_job_file_gives_what_it_gives_the_program(printed):
@@ -82,7 +82,9 @@ def test_a_sweep_is_the_programs(program, printed, tmp_path):
 
 @pytest.mark.parametrize("paper", ["capi-pcm-openpower"])
 def test_a_reproduction_is_the_programs(printed, paper):
-    assert phaselink.reproduce(paper).to_list() == printed("reproduce", paper, "--json")
+    reproduction, wanted = phaselink.reproduce(paper), printed("reproduce", paper, "--json")
+    assert reproduction.to_dict() == wanted
+    assert reproduction.rows() == reproduction.to_list() == wanted["rows"]
 
 
 def test_drives_are_explained_and_written_as_the_program_does(program):
@@ -90,3 +92,33 @@ def test_drives_are_explained_and_written_as_the_program_does(program):
         drive = phaselink.load(name)
         assert drive.explain() == program("check", name)
         assert phaselink.load(drive.to_toml()) == drive
+
+
+def test_intervals_are_the_programs(printed):
+    run = phaselink.run("nvme", number_ios=200, intervals=20)
+    assert run.to_dict() == printed("run", "nvme", "--number-ios", 200, "--intervals=20", "--json")
+    assert run.intervals["mean_ns"]["low"] < run.mean_ns < run.intervals["mean_ns"]["high"]
+    assert phaselink.run("nvme", number_ios=200).intervals == {}
+    compared = phaselink.compare(["nvme", "dc-express"], bs="4k", numjobs=[1, 8], ios=200, intervals=20)
+    words = "compare nvme dc-express --bs 4k --numjobs 1,8 --ios 200 --intervals=20 --json"
+    assert compared.to_dict() == printed(*words.split())
+    assert "intervals" not in compared.columns()
+    predicted = phaselink.predict("nvme", bs="4k", intervals=20)
+    assert predicted.to_dict() == printed(*"predict nvme --bs 4k --intervals=20 --json".split())
+    assert predicted.intervals["alone_ns"]["draws"] == 20
+    with pytest.raises(ValueError):
+        phaselink.run("nvme", number_ios=1, intervals="many")
+
+
+def test_transfers_of_a_device_are_the_programs(printed, tmp_path):
+    words = "dma --size 64,256 --op both --transfers 500 --outstanding 8 --seed 3 --json"
+    found = phaselink.dma(size=[64, 256], op="both", transfers=500, outstanding=8, seed=3)
+    assert found.to_dict() == printed(*words.split())
+    words = "dma opencapi-ad9h3 --size 8..64 --transfers 500 --iommu on --set dma.requests=4 --json"
+    found = phaselink.dma("opencapi-ad9h3", size="8..64", transfers=500, iommu=True, set={"dma.requests": 4})
+    assert found.to_dict() == printed(*words.split())
+    with pytest.raises(phaselink.InputError, match="did you mean"):
+        phaselink.dma("nfp6000-gen3-x9")
+    with pytest.raises(phaselink.InputError, match="allowed"):
+        phaselink.dma(size=0)
+    assert phaselink.dma(phaselink.load("nvme"), size=64, transfers=100).rows()[0]["bytes"] == 64

@@ -7,12 +7,16 @@
 //! - [`device`] holds the bytes, in a file or in memory, and counts what is asked of them.
 //! - [`model`] drives the core's engine by a clock, records its lag, and lets other threads ask it.
 //! - [`front`] is the ways to it: NBD, DC Express in shared memory, and [`nvme`] over vfio-user. [`server`] runs them.
+//! - [`explore`] serves the explorer's page, and asks the simulator what the page asks.
+//! - [`control`] is where faults are added meanwhile.
 //! - [`bench`] loads what is served; [`crash`] says what of it a power cut may leave behind.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod bench;
+pub mod control;
 pub mod crash;
 pub mod device;
+pub mod explore;
 pub mod front;
 pub mod model;
 pub mod nvme;

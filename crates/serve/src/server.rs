@@ -6,13 +6,15 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Instant;
 
+use phaselink_core::engine::Engine;
 use phaselink_core::ledger::Outcome;
 
+use crate::control::{self, ControlSocket};
 use crate::device::tally::Tally;
 use crate::device::{Device, metrics, report};
-use crate::front::{Front, Service};
+use crate::front::{Front, Service, engine_thread};
 use crate::model::remote::Exchange;
-use crate::model::wall::{Wait, span};
+use crate::model::wall::{Wait, Wall, span};
 
 /// What is served, where and how.
 #[derive(Debug)]
@@ -24,7 +26,15 @@ pub struct Server {
     pub seed: u64,
     pub fronts: Vec<Box<dyn Front>>,
     pub metrics: Option<TcpListener>,
+    /// Threads among which each front-end divides its queues or connections, if it can. With more than one and timing on,
+    /// the model has another thread.
+    pub device_threads: usize,
+    /// Where faults are added and cleared meanwhile.
+    pub control: Option<ControlSocket>,
 }
+
+/// Most device threads: more than that have nothing to do, since clients have few queues.
+pub const DEVICE_THREADS_MAX: usize = 16;
 
 /// What has been served in the end.
 #[derive(Clone, Debug)]
@@ -42,23 +52,27 @@ impl Server {
     pub fn run(&self) -> io::Result<Summary> {
         let started = Instant::now();
         // Front-ends whose host is modelled have one host, and so one model.
-        let exchange = Exchange::new(self.wait)?;
+        let exchange = Exchange::new(self.wait, self.lanes())?;
         let modelled = thread::scope(|scope| {
             let metrics = self.metrics.as_ref();
             let metrics =
                 metrics.map(|listener| scope.spawn(|| self.until_stopped(|| metrics::serve(listener, &self.device))));
-            let (mut engine, mut serving) = (None, Vec::new());
+            let control = self.control.as_ref();
+            let control =
+                control.map(|socket| scope.spawn(|| self.until_stopped(|| control::serve(socket, &self.device))));
+            let own =
+                self.has_engine_thread().then(|| scope.spawn(|| self.until_stopped(|| self.run_engine(&exchange))));
+            let (mut engine, mut serving) = (own.as_ref().map(|own| own.thread().clone()), Vec::new());
+            serving.extend(own);
             for front in self.lenders_first() {
                 let service = self.service(&exchange, engine.clone());
                 let thread = scope.spawn(move || self.until_stopped(|| front.serve(&service)));
-                if engine.is_none() && front.lends_engine() {
+                if engine.is_none() && self.device_threads == 1 && front.lends_engine() {
                     engine = Some(thread.thread().clone());
                 }
                 serving.push(thread);
             }
-            if let Some(metrics) = metrics {
-                joined(metrics)?;
-            }
+            [metrics, control].into_iter().flatten().try_for_each(joined)?;
             let modelled = serving.into_iter().map(joined).collect::<io::Result<Vec<_>>>()?;
             Ok::<_, io::Error>(modelled.into_iter().flatten().next())
         })?;
@@ -74,9 +88,27 @@ impl Server {
         fronts(true).chain(fronts(false))
     }
 
+    /// Whether the model has a thread of its own, since several ask it. Hosts that bring their own software have their own
+    /// model.
+    fn has_engine_thread(&self) -> bool {
+        self.timing && self.device_threads > 1 && self.fronts.iter().any(|front| !front.brings_software())
+    }
+
+    fn run_engine(&self, exchange: &Exchange) -> io::Result<Option<Outcome>> {
+        let drive = &self.device.drive;
+        let mut wall = Wall::new(Engine::new(drive, self.seed), exchange.clock().clone());
+        engine_thread::run(&self.device, &mut wall, exchange, self.wait);
+        Ok(Some(wall.engine().outcome(drive, self.seed)))
+    }
+
+    /// Threads that may ask the model of another thread.
+    fn lanes(&self) -> usize {
+        if self.timing { self.fronts.len() * self.device_threads } else { 0 }
+    }
+
     fn service<'a>(&'a self, exchange: &'a Exchange, engine: Option<thread::Thread>) -> Service<'a> {
-        let Server { ref device, timing, wait, seed, .. } = *self;
-        Service { device, timing, wait, seed, exchange, engine }
+        let Server { ref device, timing, wait, seed, device_threads, .. } = *self;
+        Service { device, timing, wait, seed, exchange, engine, device_threads }
     }
 
     /// Whatever ends a front-end, the others end with it.

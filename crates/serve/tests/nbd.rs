@@ -1,7 +1,7 @@
 //! The NBD server's side of a conversation, byte by byte, without sockets.
 
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::nbd::export::Export;
+use phaselink_serve::front::nbd::export::{Command, Export};
 use phaselink_serve::front::nbd::session::{Session, apply};
 use phaselink_serve::front::nbd::wire::{self, Parsed, Request, command, flag, option, reply};
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ impl Server {
             let payload = wanted.command.payload_bytes(wanted.bytes);
             let data = self.session.input.data()[..payload].to_vec();
             self.session.input.consume(payload);
-            if wanted.command == phaselink_serve::front::nbd::export::Command::Read {
+            if wanted.command == Command::Read {
                 self.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, &self.store);
             } else {
                 let status = apply(&wanted, &data, &self.store);
@@ -164,6 +164,34 @@ fn the_oldest_option_gets_size_and_flags_and_a_wrong_name_ends_the_connection() 
     let mut server = Server::new();
     server.say(&[&3u32.to_be_bytes()[..], &option_bytes(option::EXPORT_NAME, b"other")].concat());
     assert!(server.session.is_closed());
+}
+
+/// "Transmission flags" of the protocol's document: flags, flush, FUA, trim, zeroes, fragments, several connections.
+#[test]
+fn an_export_offers_all_that_it_does_and_unbroken_reads_where_replies_are_structured() {
+    for (structured, expected) in [(false, 0b1_0110_1101), (true, 0b1_1110_1101)] {
+        let mut server = Server::new();
+        server.say(&3u32.to_be_bytes());
+        if structured {
+            server.say(&option_bytes(option::STRUCTURED_REPLY, b""));
+        }
+        server.heard();
+        server.say(&option_bytes(option::EXPORT_NAME, b"disk"));
+        let answer = server.heard();
+        assert_eq!(u16::from_be_bytes([answer[8], answer[9]]), expected, "structured: {structured}");
+    }
+}
+
+#[test]
+fn zeroes_keep_their_space_only_where_no_hole_is_asked_for() {
+    let export = Server::new().export;
+    for (flags, keep_space) in
+        [(0, false), (flag::FUA, false), (flag::NO_HOLE, true), (flag::FUA | flag::NO_HOLE, true)]
+    {
+        let wanted = Request { flags, ..request(command::WRITE_ZEROES, 0, 4096) };
+        let durable = flags & flag::FUA != 0;
+        assert_eq!(export.accept(&wanted), Ok(Command::Zero { keep_space, durable }), "{flags:b}");
+    }
 }
 
 #[test]

@@ -4,8 +4,13 @@
 #[path = "common/nvme_bench.rs"]
 mod nvme_bench;
 
+use std::fs::{self, File};
+use std::path::Path;
+
 use nvme_bench::*;
 use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
+use phaselink_serve::device::store::Store;
+use phaselink_serve::nvme::Identity;
 
 #[test]
 fn identify_tells_what_the_controller_and_its_namespace_are() {
@@ -38,6 +43,40 @@ fn identify_tells_what_the_controller_and_its_namespace_are() {
     }
 }
 
+/// Figure 275 of the Base Specification 2.0, by bytes.
+#[test]
+fn identify_tells_what_the_controller_can_do() {
+    let (_, page) = Bench::enabled().identify(1, 0);
+    let firmware_slots = 1 | 1 << 1;
+    let log_pages = 1 << 1 | 1 << 2;
+    let cache_and_flush_of_all = 1 | 3 << 1;
+    assert_eq!((page[260], page[261], page[525]), (firmware_slots, log_pages, cache_and_flush_of_all));
+    let optional_commands = 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7 | 1 << 8;
+    assert_eq!((u16::from_le_bytes([page[520], page[521]]), page[534]), (optional_commands, 1));
+}
+
+#[test]
+fn a_namespace_has_a_uuid_of_version_8_and_the_controller_is_named_by_it() {
+    for front in 0..16 {
+        let identity = Identity::new("test", LIMITS, front);
+        let uuid = identity_uuid(front);
+        // RFC 9562, sections 4.1 and 5.8.
+        assert_eq!((uuid[6] >> 4, uuid[8] >> 6), (8, 0b10), "{uuid:x?}");
+        let controller = identity.answer(1, 0, 0).unwrap();
+        let name = String::from_utf8(controller[768..1024].to_vec()).unwrap();
+        let written = name.trim_end_matches('\0').strip_prefix("nqn.2014-08.org.nvmexpress:uuid:").unwrap();
+        let lengths: Vec<usize> = written.split('-').map(str::len).collect();
+        assert_eq!(lengths, [8, 4, 4, 4, 12]);
+        let digits: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(written.replace('-', ""), digits);
+        assert!(front == 0 || uuid != identity_uuid(front - 1), "front-ends have namespaces of their own");
+    }
+}
+
+fn identity_uuid(front: usize) -> Vec<u8> {
+    Identity::new("test", LIMITS, front).answer(3, 0, 1).unwrap()[4..20].to_vec()
+}
+
 #[test]
 fn queues_are_created_and_deleted_only_as_the_specification_allows() {
     let mut bench = Bench::enabled();
@@ -55,7 +94,7 @@ fn queues_are_created_and_deleted_only_as_the_specification_allows() {
         (with(|fields| fields.prp[0] += 8), Status::INVALID_PRP_OFFSET),
         (with(|fields| fields.dwords[1] &= !1), Status::INVALID_FIELD),
         (with(|fields| fields.dwords[1] |= 99 << 16), Status::INVALID_INTERRUPT_VECTOR),
-        (with(|fields| fields.flags = 0x40), Status::INVALID_FIELD),
+        (with(|fields| fields.flags = 0x80), Status::INVALID_FIELD),
         (with(|fields| fields.flags = 1), Status::INVALID_FIELD),
         (create_submission_queue(1, ENTRIES), Status::COMPLETION_QUEUE_INVALID),
         (base, Status::SUCCESS),
@@ -99,7 +138,7 @@ fn malformed_commands_of_a_queue_get_the_status_that_the_specification_asks_for(
     for (fields, expected) in [
         (read, Status::SUCCESS),
         (with(|fields| fields.opcode = 0x77), Status::INVALID_OPCODE),
-        (with(|fields| fields.flags = 0x40), Status::INVALID_FIELD),
+        (with(|fields| fields.flags = 0x80), Status::INVALID_FIELD),
         (with(|fields| fields.flags = 0xc0), Status::INVALID_FIELD),
         (with(|fields| fields.flags = 0x02), Status::INVALID_FIELD),
         (with(|fields| fields.namespace = 0), Status::INVALID_NAMESPACE),
@@ -153,6 +192,11 @@ fn features_are_checked_and_forgotten_at_a_reset() {
         assert_eq!(bench.administer(fields).status, expected, "{:?}", fields.dwords);
     }
     assert_eq!(bench.administer(get(0x0b, 0)).result, 0x11f);
+    // Coalescing is disabled for each interrupt on its own (Base Specification 2.0, section 5.27.1.7).
+    assert_eq!(bench.administer(set(9, 1 | 1 << 16)).status, Status::SUCCESS);
+    assert_eq!([0, 1].map(|vector| bench.administer(get(9, vector)).result), [0, 1 | 1 << 16]);
+    assert_eq!(bench.administer(set(9, 1)).status, Status::SUCCESS);
+    assert_eq!(bench.administer(get(9, 1)).result, 1);
     assert_eq!(bench.administer(create_completion_queue(4, ENTRIES)).status, Status::SUCCESS);
     assert_eq!(bench.administer(set(7, 0)).status, Status::COMMAND_SEQUENCE_ERROR);
     bench.set(0x14, 0);
@@ -308,6 +352,22 @@ fn what_can_be_read_is_verified_without_moving_any_of_it() {
     assert_eq!(bench.machine.memory[DATA as usize..][..4096], [0xee; 4096]);
     let beyond = transfer(opcode::VERIFY, BLOCKS - 1, 2, [DATA, 0]);
     assert_eq!(bench.ask(beyond).status, Status::LBA_OUT_OF_RANGE);
+}
+
+#[test]
+fn blocks_that_the_disk_does_not_give_back_are_an_unrecovered_error_for_all_who_read_them() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cut-short");
+    let _ = fs::remove_file(&path);
+    let mut bench = Bench::new();
+    bench.store = Store::open(&path, GEOMETRY).unwrap();
+    // Its blocks are the end of the file.
+    let length = fs::metadata(&path).unwrap().len();
+    File::options().write(true).open(&path).unwrap().set_len(length - GEOMETRY.capacity_bytes).unwrap();
+    for opcode in [opcode::READ, opcode::COMPARE, opcode::VERIFY] {
+        let answer = bench.ask(transfer(opcode, BLOCKS - 8, 8, [DATA, 0]));
+        assert_eq!(answer.status, Status::UNRECOVERED_READ_ERROR, "{opcode:x}");
+    }
+    fs::remove_file(path).unwrap();
 }
 
 #[test]

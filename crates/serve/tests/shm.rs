@@ -59,7 +59,16 @@ fn serve_drive(test: &str, shares: &[&str], timing: bool, wait: Wait, store: Sto
     });
     let device = device(drive, store);
     let shm = bound.collect();
-    let server = Server { device, timing, wait, seed: 1, fronts: vec![Box::new(Shm(shm))], metrics: None };
+    let server = Server {
+        device,
+        timing,
+        wait,
+        seed: 1,
+        fronts: vec![Box::new(Shm(shm))],
+        metrics: None,
+        device_threads: 1,
+        control: None,
+    };
     Running { paths, server: Background::start(server, alone) }
 }
 

@@ -54,6 +54,8 @@ fn serve(test: &str, read: Duration, wait: Wait) -> Running {
         seed: 1,
         fronts: vec![Box::new(Nbd(vec![ExportSocket { listener, export }])), Box::new(Shm(vec![share]))],
         metrics: None,
+        device_threads: 1,
+        control: None,
     };
     Running { socket, uri, server: Background::start(server, alone) }
 }

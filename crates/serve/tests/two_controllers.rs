@@ -182,6 +182,7 @@ fn drive(dice: &mut Dice) -> Drive {
     drive.nvme.block_bytes = dice.of(&[512, 512, 4096]);
     drive.nvme.max_transfer_kib = dice.of(&[8, 16, 64, 128]);
     drive.nvme.interrupts = dice.one_in(2);
+    drive.nvme.namespaces = dice.of(&[1, 1, 3]);
     drive
 }
 
@@ -414,7 +415,10 @@ impl Conversation {
             opcode,
             flags: if dice.one_in(30) { dice.below(256) as u8 } else { 0 },
             command_id: self.next_id,
-            namespace_id: if dice.one_in(20) { dice.of(&[0, 2, u32::MAX]) } else { 1 },
+            namespace_id: match (dice.one_in(20), self.limits.namespaces) {
+                (true, namespaces) => dice.of(&[0, namespaces + 1, u32::MAX]),
+                (false, namespaces) => 1 + dice.below(namespaces.into()) as u32,
+            },
             prp1,
             prp2,
             dwords: [0, 0, if dice.one_in(8) { 1 << 30 | 1 << 25 } else { 0 }, 0, 0, 0],
@@ -422,6 +426,9 @@ impl Conversation {
         match opcode {
             opcode::DATASET_MANAGEMENT => self.deallocation(entry).encode(),
             opcode::COPY => self.copy(entry.of_blocks(slba, 1)).encode(),
+            opcode::READ | opcode::WRITE | opcode::COMPARE if self.dice.one_in(4) => {
+                self.scatter(entry.of_blocks(slba, blocks)).encode()
+            }
             _ => entry.of_blocks(slba, blocks).encode(),
         }
     }
@@ -455,6 +462,39 @@ impl Conversation {
         (first, second)
     }
 
+    /// The data in a few blocks anywhere, which are described in the command, in a segment, or in two; now and then wrongly.
+    /// They are whole words, so that what is taken for a list of pages later holds what others have put there.
+    fn scatter(&mut self, entry: SubmissionEntry) -> SubmissionEntry {
+        const SEGMENT: u64 = 2 << 60;
+        const LAST_SEGMENT: u64 = 3 << 60;
+        let dice = &mut self.dice;
+        let (count, mut left) = (1 + dice.below(6), u64::from(entry.blocks()) << self.limits.block_shift);
+        let mut blocks = Vec::new();
+        for place in 1..=count {
+            let bytes = if place == count { left } else { dice.below(left / 8 + 1) * 8 };
+            left -= bytes;
+            blocks.push([dice.below(1 << 37) * 8, bytes]);
+        }
+        if dice.one_in(12) {
+            let place = dice.below(count) as usize;
+            blocks[place][1] = dice.of(&[blocks[place][1] + 1, 7 << 60 | 1, SEGMENT | 32, LAST_SEGMENT | 16]);
+        }
+        let mut at = || dice.below(1 << 37) * 8;
+        let (first, second) = (at(), at());
+        let pointer = match dice.below(3) {
+            0 if count == 1 => blocks[0],
+            1 if count > 1 => {
+                let rest = blocks.split_off(count as usize / 2);
+                self.machine.put(second, &words(&rest));
+                blocks.push([second, LAST_SEGMENT | (rest.len() as u64 * 16)]);
+                [first, SEGMENT | (blocks.len() as u64 * 16)]
+            }
+            _ => [first, LAST_SEGMENT | (blocks.len() as u64 * 16)],
+        };
+        self.machine.put(first, &words(&blocks));
+        SubmissionEntry { flags: spec::PSDT_SGL, prp1: pointer[0], prp2: pointer[1], ..entry }
+    }
+
     /// Sources, most of them on the drive, where the command says.
     fn copy(&mut self, entry: SubmissionEntry) -> SubmissionEntry {
         let count = 1 + if self.dice.one_in(8) { self.dice.below(256) } else { self.dice.below(6) };
@@ -480,6 +520,10 @@ impl Conversation {
         self.machine.put(entry.prp1, &list);
         SubmissionEntry { dwords: [count as u32 - 1, self.dice.of(&[0, 4, 4]), 0, 0, 0, 0], ..entry }
     }
+}
+
+fn words(descriptors: &[[u64; 2]]) -> Vec<u8> {
+    descriptors.iter().flatten().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// The entry of a command as if its data had been readable and the same: that is not for rules to know.
@@ -516,6 +560,9 @@ fn both_controllers_give_the_same_answers_and_touch_the_same_pages() {
         Status::DATA_TRANSFER_ERROR,
         Status::INVALID_NAMESPACE,
         Status::INVALID_PRP_OFFSET,
+        Status::INVALID_SGL_SEGMENT,
+        Status::INVALID_SGL_LENGTH,
+        Status::INVALID_SGL_TYPE,
         Status::LBA_OUT_OF_RANGE,
         Status::COMMAND_SIZE_LIMIT_EXCEEDED,
     ] {

@@ -50,8 +50,16 @@ fn serve_store(test: &str, timing: bool, wait: Wait, store: Store) -> Running {
     let device = device(drive(), store);
     let served = ControllerSocket::bind(&path, &device.drive, GEOMETRY, 0).unwrap();
     let path = if path.is_dir() { path.join("cntrl") } else { path };
-    let server =
-        Server { device, timing, wait, seed: 1, fronts: vec![Box::new(VfioUser(vec![served]))], metrics: None };
+    let server = Server {
+        device,
+        timing,
+        wait,
+        seed: 1,
+        fronts: vec![Box::new(VfioUser(vec![served]))],
+        metrics: None,
+        device_threads: 1,
+        control: None,
+    };
     Running { path, server: Background::start(server, alone) }
 }
 
@@ -208,6 +216,44 @@ fn a_flush_of_a_file_is_answered_when_the_disk_is_done_with_timing_and_without()
 }
 
 #[test]
+fn controllers_on_several_device_threads_have_the_same_bytes() {
+    const SOCKETS: usize = 3;
+    for (device_threads, timing) in [(2, false), (16, false), (2, true)] {
+        let alone = alone();
+        let device = device(drive(), Store::in_memory(GEOMETRY).unwrap());
+        let path = |number| Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("threads{number}.vfio"));
+        let paths: Vec<PathBuf> = (0..SOCKETS).map(path).collect();
+        let bind = |(number, path): (usize, &PathBuf)| ControllerSocket::bind(path, &device.drive, GEOMETRY, number);
+        let served = paths.iter().enumerate().map(bind).collect::<Result<_, _>>().unwrap();
+        let fronts: Vec<Box<dyn phaselink_serve::front::Front>> = vec![Box::new(VfioUser(served))];
+        let server = Server {
+            device,
+            timing,
+            wait: Wait::Adaptive,
+            seed: 1,
+            fronts,
+            metrics: None,
+            control: None,
+            device_threads,
+        };
+        let server = Background::start(server, alone);
+        let mut drivers: Vec<Driver> =
+            paths.iter().map(|path| Driver::start(attach(path), RAM, Rings::Messages)).collect();
+        drivers.iter_mut().for_each(|driver| driver.bring_up(0));
+        std::thread::scope(|scope| {
+            for (place, driver) in drivers.iter_mut().enumerate() {
+                scope.spawn(move || (0..20).for_each(|round| driver.write(place as u64 * 16, &pattern(8192, round))));
+            }
+        });
+        for (place, writer) in (0..SOCKETS).zip([1, 2, 0]) {
+            assert_eq!(drivers[place].read(writer * 16, 8192), pattern(8192, 19), "{place}");
+        }
+        let tally = server.finish().tally;
+        assert_eq!((tally.write.ios, tally.read.ios, tally.errors), (60, 3, 0));
+    }
+}
+
+#[test]
 fn a_client_that_has_gone_leaves_its_data_to_the_next_one() {
     let server = serve("again", false, Wait::Spin);
     for round in 0..3 {
@@ -330,11 +376,15 @@ fn requests_that_make_no_sense_are_refused_and_the_connection_goes_on() {
         (command::DEVICE_SET_IRQS, words(&[20, 36, 2, 33, 1])),
         (command::DEVICE_SET_IRQS, words(&[20, 36, 2, u32::MAX, 2])),
         (command::DEVICE_GET_INFO, vec![1]),
+        (command::DEVICE_GET_INFO, words(&[15, 0, 0, 0])),
         (command::DEVICE_GET_REGION_INFO, words(&[32, 0, 9, 0])),
         (command::DMA_MAP, vec![0; 31]),
     ] {
         assert!(client.ask(command, &payload, &[]).is_err(), "{command}");
     }
+    // Whoever has room for more than there is to say is told how much that is.
+    let info = client.ask(command::DEVICE_GET_INFO, &words(&[24, 0, 0, 0]), &[]).unwrap().0;
+    assert_eq!((info.len(), u32_at(&info, 0)), (16, 16));
     assert_eq!(client.register(8), 0x0002_0000);
     // Two writes in one message.
     let one = |offset: u64, value: u32| [&Client::access(0, offset, 4)[..], &words(&[value, 0])].concat();

@@ -62,7 +62,26 @@ function ownDesk(bytes) {
   return { stop() {}, answer: (question) => own.answer(question) };
 }
 
+/** The simulator of the server that this page comes from (`phaselink explore`). */
+function servedDesk() {
+  const given = new AbortController();
+  return {
+    stop: () => given.abort(),
+    answer: async (question) => {
+      try {
+        const reply = await fetch("ask", { method: "POST", body: JSON.stringify(question), signal: given.signal });
+        if (!reply.ok) return { problem: `The server says: ${(await reply.text()).trim()}` };
+        const { answer, text } = await reply.json();
+        return answer === undefined ? { problem: text } : { answer };
+      } catch {
+        return { problem: "The server is not there any more: phaselink explore starts it." };
+      }
+    },
+  };
+}
+
 async function openDesk() {
+  if (!$("module").textContent.trim()) return servedDesk();
   const bytes = await moduleBytes();
   try {
     const desk = workerDesk(bytes);
@@ -272,7 +291,7 @@ async function draw() {
   const result = await ask({ verb: "run", drive: drive(), job: job(), seed: value("seed") });
   standAsDriveSays(result.phaselink.description);
   shown = { result };
-  const prediction = await ask({ verb: "predict", drive: drive(), job: job() });
+  const { drives: [prediction] } = await ask({ verb: "predict", drive: drive(), job: job() });
   drawPoint(result, prediction);
   shown.point_ms = performance.now() - begun;
   $("problem").hidden = true;

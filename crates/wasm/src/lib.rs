@@ -2,10 +2,8 @@
 //!
 //! Memory is passed without a pointer that anybody has to trust: the caller asks for room with [`room`], writes the
 //! question there, calls [`ask`], and reads as many bytes as it returned from [`answer`] on. What may be asked is in
-//! [`question`]; an answer is `{"answer": ...}` or `{"problems": [...], "text": "..."}`.
+//! [`phaselink_core::ask`]; an answer is `{"answer": ...}` or `{"problems": [...], "text": "..."}`.
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-
-mod question;
 
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
@@ -34,7 +32,7 @@ pub extern "C" fn ask() -> usize {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| std::panic::set_hook(Box::new(|panic| *locked(&ANSWER) = panic.to_string())));
     let question = std::mem::take(&mut *locked(&QUESTION));
-    let text = question::answer(&question).to_string();
+    let text = phaselink_core::ask::answer(&question, || false).to_string();
     *locked(&ANSWER) = text;
     length()
 }

@@ -1,7 +1,9 @@
 //! The targets, one file each.
 
+mod control;
 mod crash;
 mod drive;
+mod explore;
 mod job;
 mod nbd;
 mod nvme;
@@ -26,10 +28,12 @@ pub const ALL: &[Target] = &[
     nvme::HOST,
     nvme::ADMIN,
     store::HEADER,
+    control::CONTROL,
     crash::RECORDING,
     crash::IMAGE,
     drive::FILE,
     drive::RUN,
+    explore::EXPLORE,
     job::FILE,
     trace::FILE,
     trace::FORCED,

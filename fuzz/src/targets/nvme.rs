@@ -20,12 +20,13 @@ pub const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: a
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 64 << 10, block_bytes: 512 };
 const LIMITS: Limits = Limits {
+    namespaces: 1,
     blocks: 128,
     block_shift: 9,
     transfer_bytes_max: 128 << 10,
     queue_pairs: QUEUE_PAIRS_MAX as u32,
     queue_entries: 1024,
-    takes_segments: false,
+    takes_segments: true,
 };
 const PAGE: u64 = 4096;
 const MEMORY_BYTES: usize = 32 * PAGE as usize;
@@ -82,7 +83,7 @@ impl Bench {
     fn new() -> Bench {
         let mut bench = Bench {
             machine: Machine::new(MEMORY_BYTES, &LIMITS),
-            controller: Controller::new(Identity::new("fuzz", LIMITS, 0)),
+            controller: Controller::new(Identity::new("fuzz", LIMITS, 0)).watched(),
             store: Store::in_memory(GEOMETRY).expect("64 KiB"),
             space: vec![0; LIMITS.transfer_bytes_max as usize],
             commands: VecDeque::new(),

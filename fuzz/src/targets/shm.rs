@@ -76,7 +76,7 @@ impl Pair {
             layout,
             part,
             host,
-            device: Client::new(0, device, layout, part),
+            device: Client::new(0, device, layout, part, 0..layout.queues),
             store: store.expect("64 KiB"),
             tails: vec![(0, FIRST_PASS); layout.queues as usize],
             taken: Vec::new(),

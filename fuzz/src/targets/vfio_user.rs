@@ -18,12 +18,13 @@ pub const MESSAGES: Target = Target { name: "vfio-user", run: messages, seeds, q
 /// Length of the client's memory.
 const MEMORY_BYTES: u64 = 64 << 10;
 const LIMITS: Limits = Limits {
+    namespaces: 1,
     blocks: 128,
     block_shift: 9,
     transfer_bytes_max: 128 << 10,
     queue_pairs: 4,
     queue_entries: 64,
-    takes_segments: false,
+    takes_segments: true,
 };
 
 fn messages(input: &[u8]) {

@@ -1,7 +1,9 @@
 //! Stages of the ledger gathered into what a person would name as the cause of a difference.
 
-use phaselink_core::ledger::stage::STACK_STAGES_MAX;
+use phaselink_core::ledger::stage::{Part, STACK_STAGES_MAX};
 use phaselink_core::ledger::{DirectionOutcome, Stage};
+use phaselink_core::report::html::colour;
+use phaselink_core::report::html::columns::Key;
 
 /// A cause, and the stages that it takes in.
 const CAUSES: [(&str, &[Stage]); 9] = [
@@ -34,12 +36,32 @@ const CAUSES: [(&str, &[Stage]); 9] = [
     ("interrupt and wake-up", &[Stage::Interrupt, Stage::ContextSwitch]),
     ("copy", &[Stage::Copy]),
 ];
+/// Where what each cause takes passes, which gives it its colour: that of its stages. Waiting has none.
+const PARTS: [Option<(Part, usize)>; 9] = [
+    None,
+    Some((Part::Link, 1)),
+    Some((Part::Device, 0)),
+    Some((Part::Host, 4)),
+    Some((Part::Media, 1)),
+    Some((Part::Link, 2)),
+    Some((Part::Link, 4)),
+    Some((Part::Host, 2)),
+    Some((Part::Host, 1)),
+];
+/// The colour of waiting.
+const GREY: &str = "#c3c6ca";
 /// The cause that all stages of the software stack stand for.
 const SOFTWARE: &str = "software";
 
-/// All causes, in the order of [`means_ns`].
-pub fn names() -> Vec<&'static str> {
-    CAUSES.iter().map(|(name, _)| *name).chain([SOFTWARE]).collect()
+/// All causes with their colours, in the order of [`means_ns`].
+pub fn keys() -> Vec<Key> {
+    let colour = |part: &Option<(Part, usize)>| match part {
+        Some((part, place)) => colour::of_part(*part, *place),
+        None => String::from(GREY),
+    };
+    let causes = CAUSES.iter().zip(&PARTS).map(|((name, _), part)| (*name, colour(part)));
+    let software = (SOFTWARE, colour(&Some((Part::Host, 0))));
+    causes.chain([software]).map(|(name, colour)| Key { name: String::from(name), colour }).collect()
 }
 
 /// Time for each request by cause, in ns; the causes sum to the mean latency.

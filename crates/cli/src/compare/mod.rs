@@ -1,6 +1,7 @@
 //! `phaselink compare`: drives side by side, doing the same work.
 
 mod causes;
+mod curves;
 mod findings;
 mod json;
 mod label;
@@ -9,8 +10,6 @@ mod points;
 mod text;
 mod trust;
 
-use std::path::{Path, PathBuf};
-
 use clap::Args;
 use phaselink_core::compare::{self, Label, SET_DEFAULT};
 use phaselink_core::drive::Drive;
@@ -18,7 +17,7 @@ use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::figures::Figures;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::precision::Measurement;
-use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::problem::Problems;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
 use rayon::prelude::*;
@@ -26,7 +25,7 @@ use rayon::prelude::*;
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::intervals::{Doubted, IntervalFlags, Subject};
-use crate::output::Target;
+use crate::output::ReportFlags;
 use crate::progress::Progress;
 use crate::{input, intervals, output, precision};
 use label::Named;
@@ -47,9 +46,11 @@ pub struct Arguments {
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
-    /// Write DIR/index.html, one page with bars of what time is spent on, and DIR/result.json
-    #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
+    /// Print the table in Markdown, and nothing else
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    #[command(flatten)]
+    report: ReportFlags,
     /// Run each line until mean and p99 are known so well with 95 % confidence, as in 1%, or until the job ends
     #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
     precision: Option<f64>,
@@ -92,33 +93,19 @@ struct Group {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let comparison = arguments.resolve()?;
-    let report = arguments.report.as_deref().map(Report::create).transpose()?;
+    let report = arguments.report.open()?;
     let mut groups = comparison.run()?;
     comparison.doubt(&mut groups);
-    let document = output::headed("compare", json::document(&comparison, &groups));
+    let document = || output::headed("compare", json::document(&comparison, &groups));
     if let Some(report) = report {
-        report.page.write(&page::page(&comparison, &groups))?;
-        report.document.write(&output::json_text(&document))?;
+        report.write(&page::page(&comparison, &groups), &document())?;
     }
-    match arguments.json {
-        true => output::print_json(&document)?,
-        false => output::print(&text::text(&comparison, &groups))?,
+    match (arguments.json, arguments.markdown) {
+        (true, _) => output::print_json(&document())?,
+        (_, true) => output::print(&text::table(&comparison, &groups).markdown())?,
+        _ => output::print(&text::text(&comparison, &groups))?,
     }
     Ok(Ending::Fine)
-}
-
-/// The files of a report.
-struct Report {
-    page: Target,
-    document: Target,
-}
-
-impl Report {
-    fn create(directory: &Path) -> Result<Report, Problem> {
-        output::create_directory(directory)?;
-        let create = |name| Target::create("--report", &directory.join(name));
-        Ok(Report { page: create("index.html")?, document: create("result.json")? })
-    }
 }
 
 impl Arguments {
@@ -156,7 +143,9 @@ impl Comparison {
     fn run(&self) -> Result<Vec<Group>, Problems> {
         let pairs = self.lines.iter().flat_map(|line| self.drives.iter().zip(&line.point.jobs));
         let simulation = |(drive, jobs): (_, &Option<Vec<Job>>)| {
-            jobs.as_ref().map(|jobs| Simulation::new(drive, jobs, self.seed)).transpose()
+            let Some(jobs) = jobs else { return Ok(None) };
+            self.precision.map_or(Ok(()), |_| precision::check(jobs))?;
+            Simulation::new(drive, jobs, self.seed).map(Some)
         };
         let mut simulations = input::all(pairs.clone().map(simulation))?;
         let progress = Progress::of(simulations.iter().flatten().count());

@@ -3,7 +3,7 @@
 use phaselink_core::drive::Drive;
 use phaselink_core::report::html::comparison::{self, Row};
 
-use super::{Cell, Comparison, Group, causes, text};
+use super::{Cell, Comparison, Group, causes, curves, text};
 use crate::describe;
 
 /// The page.
@@ -17,7 +17,8 @@ pub fn page(compared: &Comparison, groups: &[Group]) -> String {
     let page = comparison::Comparison {
         title: text::title(compared, groups),
         heading: text::heading(compared, groups).lines().map(String::from).collect(),
-        causes: causes::names(),
+        causes: causes::keys(),
+        sections: curves::sections(compared, groups),
         groups: groups.iter().map(group).collect(),
         findings: text::sentences(compared, groups).iter().map(|it| it.replace(describe::UNBROKEN, " ")).collect(),
     };

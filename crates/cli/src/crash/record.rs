@@ -79,9 +79,19 @@ fn server(wanted: &Wanted<'_>, uri: &Uri, history: Arc<History>, stop: Arc<Stop>
         tallies: Arc::default(),
         record: None,
         history: Some(history),
+        faults: Arc::default(),
         stop,
     };
-    Ok(Server { device, timing: false, wait: Wait::Adaptive, seed: 1, fronts: vec![Box::new(front)], metrics: None })
+    Ok(Server {
+        device,
+        timing: false,
+        wait: Wait::Adaptive,
+        seed: 1,
+        fronts: vec![Box::new(front)],
+        metrics: None,
+        device_threads: 1,
+        control: None,
+    })
 }
 
 /// Run both commands; false if the user has stopped them.

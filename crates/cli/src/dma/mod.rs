@@ -1,18 +1,19 @@
 //! `phaselink dma`: what it takes a device to read and write host memory.
 
+mod page;
 mod text;
 
 use clap::Args;
-use phaselink_core::dma::{self, Cache, Node, Op, Question, SECTIONS};
+use phaselink_core::dma::{self, Cache, Measured, Node, Op, Question, SECTIONS};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
-use phaselink_core::ledger::JobOutcome;
 use phaselink_core::problem::{Problem, Problems};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
+use crate::input;
+use crate::output::{self, ReportFlags};
 use crate::progress::Progress;
-use crate::{input, output};
 
 const EXAMPLES: &str = include_str!("../../help/dma.txt");
 
@@ -56,6 +57,11 @@ pub struct Arguments {
     /// Print JSON instead of the table
     #[arg(long)]
     json: bool,
+    /// Print the table in Markdown, and nothing else
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    #[command(flatten)]
+    report: ReportFlags,
     /// Set a key of the sections link, dma, host or root_complex, as in dma.requests=64
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Changes to the device")]
     set: Vec<String>,
@@ -67,13 +73,6 @@ pub struct Arguments {
 /// Sizes that one part of a list stands for.
 #[derive(Clone, Debug)]
 struct Sizes(Vec<u32>);
-
-/// The transfers of one size: one at a time, and many.
-pub struct Measured {
-    pub question: Question,
-    pub alone: JobOutcome,
-    pub loaded: JobOutcome,
-}
 
 fn sizes(text: &str) -> Result<Sizes, String> {
     let allowed = || format!("bytes from 1 to {}, or a range of them as in 8..2048", dma::BYTES_MAX);
@@ -97,22 +96,24 @@ fn transfers() -> clap::builder::RangedU64ValueParser {
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let device = arguments.device()?;
     let questions = arguments.questions(&device)?;
-    let progress = Progress::of(2 * questions.len());
+    let report = arguments.report.open()?;
+    let progress = Progress::of(questions.len());
     let measure = |question: &Question| {
-        let ask = |outstanding| {
-            let asked = Question { outstanding, ..*question };
-            let outcome = asked.ask(&device, arguments.seed).map(|outcome| outcome.jobs.into_iter().next());
-            progress.one();
-            outcome.map(Option::unwrap_or_default)
-        };
-        Ok(Measured { question: *question, alone: ask(1)?, loaded: ask(question.outstanding)? })
+        let measured = Measured::of(question, &device, arguments.seed);
+        progress.one();
+        measured
     };
     let measured: Vec<Result<Measured, Problems>> = questions.par_iter().map(measure).collect();
     progress.finish();
     let measured = input::all(measured)?;
-    match arguments.json {
-        true => output::print_json(&output::headed("dma", text::document(arguments.seed, &device, &measured)))?,
-        false => output::print(&text::text(&device, &measured))?,
+    let document = output::headed("dma", dma::document(arguments.seed, &device, &measured));
+    if let Some(report) = report {
+        report.write(&page::page(&device, &measured), &document)?;
+    }
+    match (arguments.json, arguments.markdown) {
+        (true, _) => output::print_json(&document)?,
+        (_, true) => output::print(&text::table(&measured).markdown())?,
+        _ => output::print(&text::text(&device, &measured))?,
     }
     Ok(Ending::Fine)
 }

@@ -1,26 +1,12 @@
-//! Transfers as a table and as JSON.
+//! Transfers as a table.
 
 use phaselink_core::config::Placement;
-use phaselink_core::dma::{Op, Question, SECTIONS};
+use phaselink_core::dma::{Measured, Op, PERCENTILES, Question};
 use phaselink_core::drive::Drive;
-use phaselink_core::ledger::DirectionOutcome;
 use phaselink_core::report::Table;
 use phaselink_core::time::Span;
-use serde_json::{Map, Value, json};
 
-use super::Measured;
 use crate::{describe, output};
-
-/// Percentiles that are shown.
-const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99_9", 99.9)];
-
-impl Measured {
-    /// Each direction in which there were transfers: one at a time, and many.
-    fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome, &DirectionOutcome)> {
-        let pairs = self.alone.directions().zip(self.loaded.directions());
-        pairs.map(|((name, alone), (_, loaded))| (name, alone, loaded))
-    }
-}
 
 /// What was asked, and a table with a row for each size.
 pub fn text(device: &Drive, measured: &[Measured]) -> String {
@@ -33,7 +19,8 @@ pub fn text(device: &Drive, measured: &[Measured]) -> String {
     format!("{lines}\n{}", output::with_bold_head(&table.to_string()))
 }
 
-fn table(measured: &[Measured]) -> Table {
+/// A row for each size and direction.
+pub fn table(measured: &[Measured]) -> Table {
     let (op, many) = measured.first().map_or((Op::Read, 1), |it| (it.question.op, it.question.outstanding));
     let mut table = Table::new().right("bytes");
     if op == Op::Both {
@@ -62,7 +49,7 @@ fn shown(span: Option<Span>) -> String {
 }
 
 /// What was asked, in a sentence.
-fn asked(question: &Question, device: &Drive) -> String {
+pub fn asked(question: &Question, device: &Drive) -> String {
     let root_complex = question.applied(device).root_complex;
     let transfers = match question.op {
         Op::Read => "reads of host memory",
@@ -91,52 +78,4 @@ fn asked(question: &Question, device: &Drive) -> String {
     };
     let window = describe::size(question.window_bytes);
     format!("{transfers} {engine}, at random lines in {window}, {lies}{node}, {iommu}")
-}
-
-/// The same for programs.
-pub fn document(seed: u64, device: &Drive, measured: &[Measured]) -> Value {
-    let rows = measured
-        .iter()
-        .flat_map(|size| size.directions().map(|(name, alone, loaded)| row(size.question.bytes, name, alone, loaded)));
-    let question = measured.first().map(|it| asked_json(&it.question));
-    let applied = measured.first().map_or_else(|| device.clone(), |it| it.question.applied(device));
-    let mut description = applied.resolved();
-    if let Some(sections) = description.as_object_mut() {
-        sections.retain(|section, _| SECTIONS.contains(&section.as_str()));
-    }
-    json!({
-        "seed": seed,
-        "device": device.name,
-        "question": question,
-        "rows": rows.collect::<Vec<_>>(),
-        "description": description,
-    })
-}
-
-fn asked_json(question: &Question) -> Value {
-    json!({
-        "op": question.op.word(),
-        "window_bytes": question.window_bytes,
-        "outstanding": question.outstanding,
-        "transfers": question.transfers,
-        "direct": question.direct,
-        "cache": question.cache.map(|cache| cache.word()),
-        "node": question.node.map(|node| node.word()),
-        "iommu": question.iommu,
-    })
-}
-
-fn row(bytes: u32, direction: &str, alone: &DirectionOutcome, loaded: &DirectionOutcome) -> Value {
-    let mut row = Map::from_iter([
-        (String::from("bytes"), json!(bytes)),
-        (String::from("direction"), json!(direction)),
-        (String::from("mean_ns"), json!(alone.total.mean_ns())),
-    ]);
-    for (name, percent) in PERCENTILES {
-        row.insert(format!("{name}_ns"), json!(alone.total.known_percentile(percent).map(Span::as_ns)));
-    }
-    row.insert(String::from("max_ns"), json!(alone.total.max().as_ns()));
-    row.insert(String::from("bytes_per_s"), json!(loaded.bytes_per_s()));
-    row.insert(String::from("transfers_per_s"), json!(loaded.iops()));
-    Value::Object(row)
 }

@@ -1,6 +1,7 @@
 //! What reaches the terminal and files. Styles only where a person looks: never in pipes, never under `NO_COLOR`.
 
 pub mod claims;
+mod report;
 mod stamp;
 mod target;
 
@@ -9,6 +10,7 @@ use std::io::{self, IsTerminal, Write};
 pub use phaselink_core::report::headed;
 use serde_json::Value;
 
+pub use report::{Report, ReportFlags};
 pub use stamp::stamped;
 pub use target::{Target, Unfinished, create_directory};
 

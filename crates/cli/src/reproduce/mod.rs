@@ -1,6 +1,7 @@
 //! `phaselink reproduce`: published results beside simulated ones.
 
 mod doubt;
+mod page;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -10,12 +11,12 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problems;
 use phaselink_core::reproduce::experiment::{Experiments, Run};
 use phaselink_core::reproduce::papers::{self, Paper};
-use phaselink_core::reproduce::{Dependence, Row, Verdict};
+use phaselink_core::reproduce::{self, Dependence, Figure, Row, Verdict};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
 use crate::intervals::IntervalFlags;
-use crate::output::Target;
+use crate::output::{ReportFlags, Target};
 use crate::progress::Progress;
 use crate::{input, notes, output};
 
@@ -28,21 +29,32 @@ pub struct Arguments {
     /// Papers; all of them if none is named
     #[arg(value_name = "PAPER")]
     papers: Vec<String>,
-    /// Print a JSON array
+    /// Print JSON
     #[arg(long, conflicts_with = "csv")]
     json: bool,
     /// Print comma-separated values
     #[arg(long)]
     csv: bool,
+    /// Print a table in Markdown for each paper, and nothing else
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    markdown: bool,
     /// List the papers
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     list: bool,
+    #[command(flatten)]
+    report: ReportFlags,
     #[command(flatten)]
     intervals: IntervalFlags,
     /// Measure which constants in doubt move each result, by moving them one at a time; with DIR, write what was found
     /// into DIR/PAPER/depends_on.csv
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     depends: Option<Option<PathBuf>>,
+}
+
+/// What has become of the results of a paper.
+pub struct Judged {
+    rows: Vec<Row>,
+    figures: Vec<Figure>,
 }
 
 /// Run the command.
@@ -53,10 +65,19 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         output::print(&names.concat())?;
         return Ok(Ending::Fine);
     }
-    let rows = rows(&papers, arguments)?;
+    let report = arguments.report.open()?;
+    let judged = judged(&papers, arguments)?;
+    let rows: Vec<Row> = judged.iter().flat_map(|paper| paper.rows.iter().cloned()).collect();
+    let document = || output::headed("reproduce", reproduce::document(&rows));
+    if let Some(report) = report {
+        report.write(&page::page(&judged), &document())?;
+    }
     match (arguments.json, arguments.csv) {
-        (true, _) => output::print_json(&rows.iter().map(text::object).collect())?,
+        (true, _) => output::print_json(&document())?,
         (_, true) => output::print(&text::csv(&rows))?,
+        _ if arguments.markdown => {
+            output::print(&judged.iter().map(|paper| text::markdown(&paper.rows)).collect::<String>())?
+        }
         _ => output::print(&text::text(&rows))?,
     }
     let is_off = rows.iter().any(|row| row.verdict == Verdict::Off);
@@ -103,7 +124,7 @@ fn write(path: &Path, dependence: &Dependence) -> Result<(), Problems> {
 }
 
 /// Run everything that the papers need, on all processors, and judge their results.
-fn rows(papers: &[Paper], arguments: &Arguments) -> Result<Vec<Row>, Problems> {
+fn judged(papers: &[Paper], arguments: &Arguments) -> Result<Vec<Judged>, Problems> {
     let reproductions = input::all(papers.iter().map(Paper::load))?;
     for note in reproductions.iter().flat_map(|reproduction| reproduction.notes()) {
         notes::tell(&format!("note: {note}"));
@@ -115,11 +136,12 @@ fn rows(papers: &[Paper], arguments: &Arguments) -> Result<Vec<Row>, Problems> {
         runs.par_iter().map(|run| run.outcome(|simulation| progress.outcome(simulation))).collect();
     progress.finish();
     let mut outcomes = outcomes.into_iter();
-    let rows = papers.iter_mut().map(|paper| {
+    let judged = papers.iter_mut().map(|paper| {
         let outcomes: Vec<Outcome> = outcomes.by_ref().take(paper.runs.len()).collect();
-        arguments.doubted(paper, &outcomes)
+        let rows = arguments.doubted(paper, &outcomes)?;
+        Ok(Judged { rows, figures: paper.figures(&outcomes) })
     });
-    Ok(input::all(rows)?.concat())
+    input::all(judged)
 }
 
 #[cfg(test)]

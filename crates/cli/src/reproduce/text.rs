@@ -32,8 +32,13 @@ pub fn text(rows: &[Row]) -> String {
     text
 }
 
+/// The results of one paper below its name, in Markdown.
+pub fn markdown(rows: &[Row]) -> String {
+    rows.first().map_or(String::new(), |first| format!("## {}\n\n{}\n", first.paper, table(rows).markdown()))
+}
+
 /// How many results came out how: those that no fitted constant moves, those that lean on one, and inputs apart.
-fn count(rows: &[Row]) -> String {
+pub fn count(rows: &[Row]) -> String {
     let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == Kind::Input);
     let (leaning, predictions): (Vec<&Row>, Vec<&Row>) = results.iter().partition(|row| row.fitted > 0);
     let fitted: BTreeSet<(&str, &str)> =
@@ -69,7 +74,8 @@ fn verdicts(rows: &[&Row]) -> String {
     format!("{} ({})", rows.len(), parts.join(", "))
 }
 
-fn table(rows: &[Row]) -> Table {
+/// A row for each result.
+pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new().left("id").left("quantity").right("published").right("simulated").left("unit");
     for column in ["error %", "allowed"] {
         table = table.right(column);
@@ -127,12 +133,12 @@ fn interval(row: &Row) -> [String; 4] {
 }
 
 /// Whether a row states something that holds or does not, rather than a number.
-fn is_statement(row: &Row) -> bool {
+pub fn is_statement(row: &Row) -> bool {
     row.unit.is_empty() && row.accepted == (1.0, 1.0)
 }
 
 /// A number, or whether a statement holds.
-fn value(row: &Row, value: Option<f64>) -> String {
+pub fn value(row: &Row, value: Option<f64>) -> String {
     match value {
         None => String::from("-"),
         Some(value) if is_statement(row) => String::from(if value == 1.0 { "holds" } else { "does not" }),
@@ -205,7 +211,7 @@ fn write_reasons(text: &mut String, rows: &[Row], verdict: Verdict, title: &str)
 }
 
 /// One result as an object.
-pub fn object(row: &Row) -> Value {
+fn object(row: &Row) -> Value {
     serde_json::to_value(row).expect("a row is plain data")
 }
 

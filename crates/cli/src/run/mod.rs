@@ -1,5 +1,7 @@
 //! `phaselink run`: one drive under one workload, in detail.
 
+mod distributions;
+mod page;
 pub mod workload;
 
 use std::path::{Path, PathBuf};
@@ -13,15 +15,17 @@ use phaselink_core::precision::Measurement;
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
 use phaselink_core::simulation::Simulation;
+use phaselink_core::timeline::Timeline;
 use phaselink_core::uncertainty::Draws;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::intervals::{Doubted, IntervalFlags, Subject};
-use crate::output::{self, Target};
+use crate::output::{self, Report, ReportFlags, Target};
 use crate::progress::Progress;
 use crate::{describe, input, interrupt, intervals, precision};
+use distributions::Distribution;
 use workload::{Workload, WorkloadFlags};
 
 /// Steps of a timeline: as many as the viewer shows without delay.
@@ -62,9 +66,14 @@ struct ResultFlags {
     /// Print JSON in the shape of fio's instead of tables; with =FILE, write it there as well
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
-    /// Write DIR/index.html, one page with plots, and DIR/result.json
+    #[command(flatten)]
+    report: ReportFlags,
+    /// Print the table of requests in Markdown, and nothing else
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Write the distribution of each job's latencies for the tools of HdrHistogram: DIR/JOB-read.hgrm, DIR/JOB-write.hgrm
     #[arg(long, value_name = "DIR")]
-    report: Option<PathBuf>,
+    hgrm: Option<PathBuf>,
     /// Write a timeline of the first 200,000 steps, for https://ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
@@ -72,9 +81,10 @@ struct ResultFlags {
 
 /// The files to write.
 struct Targets {
-    documents: Vec<Target>,
-    page: Option<Target>,
-    timeline: Option<Target>,
+    document: Option<Target>,
+    report: Option<Report>,
+    perfetto: Option<Target>,
+    distributions: Vec<Distribution>,
 }
 
 /// What a run is worth.
@@ -88,17 +98,20 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let drive = described.drive();
     let workload = arguments.workload()?.resolve(&drive.limits())?;
+    arguments.precision.map_or(Ok(()), |_| precision::check(&workload.jobs))?;
     let mut simulation = match arguments.verify {
         true => Simulation::with_data(drive, &workload.jobs, arguments.seed)?,
         false => Simulation::new(drive, &workload.jobs, arguments.seed)?,
     };
     let stopped = interrupt::flag();
-    let targets = arguments.results.open()?;
-    if targets.timeline.is_some() {
+    let targets = arguments.results.open(&workload)?;
+    if targets.perfetto.is_some() {
         simulation.record(TIMELINE_STEPS_MAX);
     }
     let progress = Progress::of(1);
-    let measurement = arguments.run(&mut simulation, &progress, &stopped);
+    let mut timeline = Timeline::default();
+    let watched = targets.report.as_ref().map(|_| &mut timeline);
+    let measurement = arguments.run(&mut simulation, watched, &progress, &stopped);
     progress.finish();
     let mut outcome = simulation.outcome();
     outcome.finished |= measurement.as_ref().is_some_and(Measurement::is_known);
@@ -110,9 +123,11 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let trust = Trust { measurement, doubted };
     let mut document = output::headed("run", report::json(&outcome, drive.resolved()));
     arguments.add_trust(&mut document["phaselink"], &trust);
-    targets.write(&simulation, &outcome, &document)?;
+    let page = || page::page(drive, &workload, &outcome, &timeline, arguments.seed);
+    targets.write(&simulation, &outcome, &document, page)?;
     match arguments.results.json {
         Some(None) => output::print_json(&document)?,
+        _ if arguments.results.markdown => output::print(&report::summary::requests(&outcome).markdown())?,
         _ => {
             let trust = arguments.trust_text(&trust);
             output::print(&format!("{}{}{trust}", workload.summary, report::summary(&outcome)))?;
@@ -136,16 +151,22 @@ impl Arguments {
         })
     }
 
-    /// Run to the end, or to the precision that is asked for.
-    fn run(&self, simulation: &mut Simulation, progress: &Progress, stopped: &AtomicBool) -> Option<Measurement> {
+    /// Run to the end, where somebody wants to know how it goes in time with a timeline, or to the precision that is
+    /// asked for.
+    fn run(
+        &self,
+        simulation: &mut Simulation,
+        timeline: Option<&mut Timeline>,
+        progress: &Progress,
+        stopped: &AtomicBool,
+    ) -> Option<Measurement> {
         let stop = || stopped.load(Ordering::Relaxed);
-        match self.precision {
-            Some(share) => Some(precision::measure(simulation, share, stop)),
-            None => {
-                progress.drive(simulation, stop);
-                None
-            }
+        match (self.precision, timeline) {
+            (Some(share), _) => return Some(precision::measure(simulation, share, stop)),
+            (None, Some(timeline)) => progress.watch(simulation, timeline, stop),
+            (None, None) => progress.drive(simulation, stop),
         }
+        None
     }
 
     /// The intervals of all figures, if they are asked for.
@@ -161,7 +182,7 @@ impl Arguments {
         let drawn = |_: &(), draws: &Draws, draw| {
             let drive = input::drawn(described, draws, draw)?;
             let mut simulation = Simulation::new(&drive, &workload.on(&drive.limits())?, self.seed).ok()?;
-            self.run(&mut simulation, &progress, stopped);
+            self.run(&mut simulation, None, &progress, stopped);
             Some(intervals::of_run(&Figures::of(&simulation.outcome())))
         };
         let central = intervals::of_run(&Figures::of(outcome));
@@ -189,33 +210,34 @@ impl Arguments {
 }
 
 impl ResultFlags {
-    fn open(&self) -> Result<Targets, Problems> {
-        let in_report = |name: &str| self.report.as_ref().map(|directory| directory.join(name));
+    fn open(&self, workload: &Workload) -> Result<Targets, Problems> {
         let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
-        if let Some(directory) = &self.report {
-            output::create_directory(directory)?;
-        }
-        let documents = [("--json", self.json.clone().flatten()), ("--report", in_report("result.json"))];
-        let documents = documents.iter().filter_map(|(flag, path)| create(flag, path.as_deref()).transpose());
         Ok(Targets {
-            documents: input::all(documents.map(|document| document.map_err(Problems::from)))?,
-            page: create("--report", in_report("index.html").as_deref())?,
-            timeline: create("--perfetto", self.perfetto.as_deref())?,
+            document: create("--json", self.json.as_ref().and_then(Option::as_deref))?,
+            report: self.report.open()?,
+            perfetto: create("--perfetto", self.perfetto.as_deref())?,
+            distributions: distributions::open(self.hgrm.as_deref(), workload)?,
         })
     }
 }
 
 impl Targets {
-    fn write(self, simulation: &Simulation, outcome: &Outcome, document: &Value) -> Result<(), Problems> {
-        for target in self.documents {
+    fn write(
+        self,
+        simulation: &Simulation,
+        outcome: &Outcome,
+        document: &Value,
+        page: impl FnOnce() -> String,
+    ) -> Result<(), Problems> {
+        if let Some(target) = self.document {
             target.write(&output::json_text(document))?;
         }
-        if let Some(page) = self.page {
-            page.write(&report::html(outcome, &simulation.drive().resolved()))?;
+        if let Some(report) = self.report {
+            report.write(&page(), document)?;
         }
-        if let Some(timeline) = self.timeline {
-            timeline.write(&report::perfetto(simulation.trace()))?;
+        if let Some(target) = self.perfetto {
+            target.write(&report::perfetto(simulation.trace()))?;
         }
-        Ok(())
+        distributions::write(self.distributions, outcome)
     }
 }

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_serve::device::store::Geometry;
-use phaselink_serve::front::{self, Asked, Front, KINDS, Kind};
+use phaselink_serve::front::{self, Asked, Front, KINDS, Kind, STRICT};
 
 use crate::input;
 
@@ -19,6 +19,16 @@ impl FrontFlags {
     pub fn check_models(&self, drive: &Drive) -> Result<(), Problem> {
         let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).collect();
         front::check_models(&kinds, drive)
+    }
+
+    /// Whether what hosts do is looked at for what their specification leaves undefined.
+    pub fn is_strict(&self) -> bool {
+        self.0.iter().any(|(_, asked)| asked.switches.contains(&STRICT))
+    }
+
+    /// Whether any of them sends real interrupts.
+    pub fn send_interrupts(&self) -> bool {
+        self.0.iter().any(|(kind, _)| kind.sends_interrupts)
     }
 
     /// Where Unix sockets are going to be. All addresses have been read when this returns.

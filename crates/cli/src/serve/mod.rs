@@ -10,22 +10,25 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::{Args, ValueEnum};
+use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::{self, units};
 use phaselink_core::time::Span;
+use phaselink_serve::control::ControlSocket;
+use phaselink_serve::device::faults::{Faults, Reach};
 use phaselink_serve::device::record::Record;
 use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{self, Device, Stop, metrics, report as served};
 use phaselink_serve::model::wall::Wait;
-use phaselink_serve::server::{Server, Summary};
+use phaselink_serve::server::{DEVICE_THREADS_MAX, Server, Summary};
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
 use crate::output::claims::{self, Role};
 use crate::output::{self, Target, Unfinished};
-use crate::{describe, input, interrupt};
+use crate::{describe, input, interrupt, notes};
 use fronts::FrontFlags;
 
 const EXAMPLES: &str = include_str!("../../help/serve.txt");
@@ -57,12 +60,18 @@ pub struct Arguments {
     /// Answer Prometheus at http://ADDRESS/metrics
     #[arg(long, value_name = "127.0.0.1:PORT")]
     metrics: Option<String>,
+    /// Let `phaselink fault PATH` add, list and clear faults meanwhile, at this socket
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// Serve while this shell command runs, with the first address in $uri
     #[arg(long, value_name = "COMMAND")]
     run: Option<String>,
     /// Print JSON in the shape of fio's at the end instead of tables; with =FILE, write it there as well
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     json: Option<Option<PathBuf>>,
+    /// Divide queues and connections among so many threads, from 1 to 16; with timing on, the model has one more
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=DEVICE_THREADS_MAX as i64))]
+    device_threads: u8,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -91,15 +100,12 @@ fn positive(text: &str) -> Result<f64, String> {
 /// Run the command.
 pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
-    if !drive.faults.is_empty() {
-        let found = "faults are injected into simulations alone: a real host would be told that all is well";
-        return Err(Problem::new(&arguments.drive, None, found, "a drive without faults").into());
-    }
     let targets = arguments.targets()?;
     let (server, record) = arguments.server(drive, targets.record)?;
     let stop = Arc::clone(&server.device.stop);
     interrupt::on_first(move || stop.request());
     announce(&server)?;
+    note_processors(&server);
     let (summary, command) = thread::scope(|scope| {
         let device = &server.device;
         scope.spawn(|| status::show(device));
@@ -130,8 +136,8 @@ impl Arguments {
         if let Some(path) = &self.store {
             claims::claim(Role::Store, "--store", path)?;
         }
-        for path in self.fronts.sockets()? {
-            claims::note(Role::Socket, &path);
+        for path in self.fronts.sockets()?.iter().chain(&self.control) {
+            claims::note(Role::Socket, path);
         }
         let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
         Ok(Targets {
@@ -146,23 +152,27 @@ impl Arguments {
         if self.timing == Timing::On {
             self.fronts.check_models(&drive)?;
         }
+        let faults = self.faults(&drive)?;
         let store = match &self.store {
             Some(path) => Store::open(path, geometry)?,
             None => Store::in_memory(geometry)?,
         };
         let fronts = self.fronts.bind(&drive, geometry)?;
         let metrics = self.metrics.as_deref().map(metrics::bind).transpose()?;
+        let control = self.control.as_deref().map(ControlSocket::bind).transpose()?;
         let stop = Stop::new().map_err(|error| Problem::new("serve", None, error.to_string(), ""))?;
         let (record, unfinished) = record.map(begin).transpose()?.unzip();
         let server = Server {
             fronts,
             metrics,
+            control,
             device: Device {
                 drive: Arc::new(drive),
                 store: Arc::new(store),
                 tallies: Arc::default(),
                 record,
                 history: None,
+                faults: Arc::new(faults),
                 stop: Arc::new(stop),
             },
             timing: self.timing == Timing::On,
@@ -172,8 +182,24 @@ impl Arguments {
                 Idle::Block => Wait::Block,
             },
             seed: self.seed,
+            device_threads: self.device_threads.into(),
         };
         Ok((server, unfinished))
+    }
+
+    /// The rules that the drive itself has.
+    fn faults(&self, drive: &Drive) -> Result<Faults, Problems> {
+        // Threads that ask a model of another thread's meet no rules.
+        let is_divided = self.timing == Timing::On && self.device_threads > 1;
+        if is_divided && (self.control.is_some() || !drive.faults.is_empty()) {
+            let found = format!("faults with --device-threads {} and timing on", self.device_threads);
+            return Err(Problem::new("serve", None, found, "one device thread, or --timing off").into());
+        }
+        let reach = Reach { model: self.timing == Timing::On, interrupts: self.fronts.send_interrupts() };
+        let faults = Faults::new(reach);
+        let add = |fault: &Fault| faults.add(&self.drive, fault.clone()).map_err(Problems::from);
+        input::all(drive.faults.iter().map(add))?;
+        Ok(faults)
     }
 
     fn lag_tolerance(&self) -> Span {
@@ -197,6 +223,10 @@ impl Arguments {
         let mut document = output::stamped(output::headed("serve", document));
         document["phaselink"]["timing"] = server.timing.into();
         document["phaselink"]["errors"] = summary.tally.errors.into();
+        if self.fronts.is_strict() {
+            document["phaselink"]["undefined"] = served::undefined_json(&summary.tally);
+        }
+        document["phaselink"]["faults"] = server.device.faults.list();
         if server.timing {
             document["phaselink"]["lag"] = served::lag_json(&summary.tally.lag, self.lag_tolerance());
         }
@@ -205,7 +235,10 @@ impl Arguments {
 
     fn text(&self, server: &Server, summary: &Summary) -> String {
         let Summary { outcome, tally } = summary;
-        let counts = served::counts(tally);
+        let mut counts = served::counts(tally).to_string();
+        if self.fronts.is_strict() {
+            counts += &format!("\n{}", served::undefined_text(tally));
+        }
         if server.timing {
             let lag = served::lag_text(&tally.lag, self.lag_tolerance());
             return format!("{}\n{counts}\n{lag}", report::summary(outcome));
@@ -245,10 +278,26 @@ fn announce(server: &Server) -> io::Result<()> {
     for address in addresses(server) {
         writeln!(stderr, "serving {address}")?;
     }
+    if let Some(control) = &server.control {
+        writeln!(stderr, "control {}", control.path().display())?;
+    }
     if let Some(address) = server.metrics.as_ref().and_then(|listener| listener.local_addr().ok()) {
         writeln!(stderr, "metrics http://{address}/metrics")?;
     }
     Ok(())
+}
+
+/// Threads that look for work disturb each other where they share a processor.
+fn note_processors(server: &Server) {
+    let wanted = server.device_threads + usize::from(server.timing && server.device_threads > 1);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    if server.device_threads > 1 && wanted > processors {
+        let model = if server.timing { ", and the model's" } else { "" };
+        notes::tell(&format!(
+            "note: {} device threads{model} share {processors} processors: one for each, and some for the clients, is quicker",
+            server.device_threads
+        ));
+    }
 }
 
 /// Run a shell command, and stop the server when it is done; whether it has worked.

@@ -13,16 +13,18 @@ use std::sync::{Mutex, PoisonError};
 use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::units;
+use phaselink_core::simulation::Simulation;
+use phaselink_core::sweep::page::page;
 use phaselink_core::sweep::text::{self, Row};
 use phaselink_core::sweep::{Figures, Files, Hash, Plan, Refusals, Sweep};
 use rayon::prelude::*;
 
 use crate::ending::{Ending, Failure};
 use crate::intervals::IntervalFlags;
-use crate::output::Target;
 use crate::output::claims::{self, Role};
+use crate::output::{Report, ReportFlags, Target};
 use crate::progress::Progress;
-use crate::{input, interrupt, notes, output, traces};
+use crate::{input, interrupt, notes, output, precision, traces};
 use choice::ChoiceFlags;
 use drawn::{Drawn, Work};
 use search::{Among, SearchFlags};
@@ -49,6 +51,9 @@ pub struct Arguments {
     /// Keep finished runs in this file [default: beside the plan]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
+    /// Run each point until mean and p99 are known so well with 95 % confidence, as in 1%, or until its job ends
+    #[arg(long, value_name = "PERCENT", value_parser = precision::share)]
+    precision: Option<f64>,
     #[command(flatten)]
     intervals: IntervalFlags,
     /// Forget finished runs and start again
@@ -57,6 +62,11 @@ pub struct Arguments {
     /// List points that cannot run, and leave them out
     #[arg(long)]
     skip_invalid: bool,
+    /// Print the table in Markdown, and nothing else
+    #[arg(long)]
+    markdown: bool,
+    #[command(flatten)]
+    report: ReportFlags,
     #[command(flatten)]
     choice: ChoiceFlags,
     #[command(flatten)]
@@ -94,7 +104,7 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let pending = pending(&work, &state);
     let noun = if drawn.is_empty() { "points" } else { "runs" };
     tell_kept(work.len() - pending.len(), work.len(), noun, &state);
-    run(&sweep, &drawn, &pending, &mut state, &stopped)?;
+    run(&sweep, arguments.precision, &drawn, &pending, &mut state, &stopped)?;
     let done = work.iter().filter(|work| state.figures(work.hash).is_some()).count();
     if done < work.len() {
         tell_stopped(done, work.len(), noun, &state);
@@ -114,17 +124,19 @@ pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
 struct Targets {
     csv: Option<Target>,
     json: Option<Target>,
+    report: Option<Report>,
 }
 
 impl Arguments {
     fn check(&self) -> Result<(), Problem> {
-        match (&self.csv, &self.json) {
-            (Some(None), Some(None)) => {
-                let allowed = "one of the two, or --csv=FILE or --json=FILE";
-                Err(Problem::new("command line", None, "--csv and --json both to standard output", allowed))
-            }
-            _ => Ok(()),
+        let asked =
+            [("--csv", self.csv == Some(None)), ("--json", self.json == Some(None)), ("--markdown", self.markdown)];
+        let asked: Vec<&str> = asked.into_iter().filter_map(|(flag, is_asked)| is_asked.then_some(flag)).collect();
+        if asked.len() < 2 {
+            return Ok(());
         }
+        let found = format!("{} both to standard output", asked[..2].join(" and "));
+        Err(Problem::new("command line", None, found, "one of them, or --csv=FILE or --json=FILE"))
     }
 
     /// The plan and all files that it names.
@@ -134,9 +146,12 @@ impl Arguments {
         if let Some(names) = &self.columns {
             plan.set_columns(names)?;
         }
+        if self.precision.is_some() {
+            plan.until_known(precision::IOS_MAX);
+        }
         let folder = self.plan.parent().unwrap_or(Path::new(""));
         let files = Files::read(&plan, folder, BTreeMap::new(), input::description, traces::read)?;
-        Sweep::new(plan, files)
+        Ok(Sweep::new(plan, files)?.until(self.precision))
     }
 
     /// Every point that can run.
@@ -172,7 +187,11 @@ impl Arguments {
         let create = |flag, path: &Option<Option<PathBuf>>| {
             path.iter().flatten().next().map(|path| Target::create(flag, path)).transpose()
         };
-        Ok(Targets { csv: create("--csv", &self.csv)?, json: create("--json", &self.json)? })
+        Ok(Targets {
+            csv: create("--csv", &self.csv)?,
+            json: create("--json", &self.json)?,
+            report: self.report.open()?,
+        })
     }
 
     fn print(&self, plan: &Plan, rows: &[Row], targets: Targets) -> Result<(), Failure> {
@@ -182,9 +201,13 @@ impl Arguments {
         if let Some(target) = targets.json {
             target.write(&text::json(plan, rows))?;
         }
+        if let Some(report) = targets.report {
+            report.write_text(&page(plan, rows), &text::json(plan, rows))?;
+        }
         let text = match (&self.csv, &self.json) {
             (Some(None), _) => text::csv(plan, rows),
             (_, Some(None)) => text::json(plan, rows),
+            _ if self.markdown => text::rows_table(plan, rows).markdown(),
             _ => {
                 let table = output::with_bold_head(&text::table(plan, rows));
                 format!("{}\n{table}", text::heading(plan, rows.len()))
@@ -207,6 +230,7 @@ fn pending(work: &[Work], state: &StateFile) -> Vec<Work> {
 /// If the state file can no longer be written; what was written before is kept.
 fn run(
     sweep: &Sweep,
+    precision: Option<f64>,
     drawn: &[Drawn],
     pending: &[Work],
     state: &mut StateFile,
@@ -221,17 +245,13 @@ fn run(
     rayon::broadcast(|_| {
         let mut resolver = sweep.resolver();
         while let Some(work) = pending.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !is_over()) {
-            let ran = work.simulation(&mut resolver, drawn).map(|mut simulation| {
-                progress.drive(&mut simulation, is_over);
-                simulation.outcome()
-            });
+            let ran = work
+                .simulation(&mut resolver, drawn)
+                .map(|simulation| ended(simulation, precision, &progress, is_over));
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
             // What a trace that has changed leaves is no result to keep.
             let ran = ran.and_then(|outcome| traces::failures().or(outcome));
-            let kept = ran.and_then(|outcome| match outcome.finished {
-                true => shared.0.add(work.hash, Figures::of(&outcome)),
-                false => Ok(()),
-            });
+            let kept = ran.and_then(|figures| figures.map_or(Ok(()), |figures| shared.0.add(work.hash, figures)));
             if let Err(problems) = kept {
                 shared.1.0.extend(problems.0);
                 failed.store(true, Ordering::Relaxed);
@@ -240,6 +260,25 @@ fn run(
     });
     progress.finish();
     shared.into_inner().unwrap_or_else(PoisonError::into_inner).1.or(())
+}
+
+/// The figures of a run at its end, or once they are known as well as is asked for; none of one that was stopped.
+fn ended(
+    mut simulation: Simulation,
+    wanted: Option<f64>,
+    progress: &Progress,
+    is_over: impl Fn() -> bool,
+) -> Option<Figures> {
+    let Some(share) = wanted else {
+        progress.drive(&mut simulation, is_over);
+        let outcome = simulation.outcome();
+        return outcome.finished.then(|| Figures::of(&outcome));
+    };
+    let measurement = precision::measure(&mut simulation, share, is_over);
+    progress.one();
+    let outcome = simulation.outcome();
+    let known = measurement.estimate().ok().map(|estimate| estimate.share());
+    (outcome.finished || measurement.is_known()).then(|| Figures::of(&outcome).known_to(known))
 }
 
 /// Say on standard error how much of a sweep is not run again.

@@ -24,7 +24,7 @@ use crate::{describe, input, notes, output};
 #[command(next_help_heading = "Search")]
 pub struct SearchFlags {
     /// Find the cheapest point that meets this, as in 'p99<5us,iops>500k', without running all
-    #[arg(long, value_name = "BOUNDS", conflicts_with_all = ["csv", "intervals", "where_", "sort", "best"])]
+    #[arg(long, value_name = "BOUNDS", conflicts_with_all = ["csv", "markdown", "report", "precision", "intervals", "where_", "sort", "best"])]
     target: Option<String>,
     /// What is to be least: cost, or a key of the drive that holds a number [default: cost]
     #[arg(long, value_name = "KEY", requires = "target")]
@@ -131,7 +131,7 @@ impl Found<'_> {
             if wave.is_empty() || stopped.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            run(self.among.sweep, &[], &pending(&wave, state), state, stopped)?;
+            run(self.among.sweep, None, &[], &pending(&wave, state), state, stopped)?;
             for work in &wave {
                 if let Some(figures) = state.figures(work.hash) {
                     self.search.tell(work.point, self.target, figures);

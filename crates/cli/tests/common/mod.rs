@@ -2,6 +2,8 @@
 // Each file of tests is a crate of its own, and few need all of this.
 #![allow(dead_code)]
 
+#[cfg(unix)]
+pub mod page;
 pub mod programs;
 
 use std::fs;

@@ -4,7 +4,16 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 /// A program, and Debian's package that has it where the names differ.
-const PACKAGES: [(&str, &str); 3] = [("nbdinfo", "libnbd-bin"), ("nbdcopy", "libnbd-bin"), ("qemu-img", "qemu-utils")];
+const PACKAGES: [(&str, &str); 8] = [
+    ("debugfs", "e2fsprogs"),
+    ("e2fsck", "e2fsprogs"),
+    ("fusermount3", "fuse3"),
+    ("mke2fs", "e2fsprogs"),
+    ("nbdcopy", "libnbd-bin"),
+    ("nbdfuse", "libnbd-bin"),
+    ("nbdinfo", "libnbd-bin"),
+    ("qemu-img", "qemu-utils"),
+];
 
 fn has(program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();

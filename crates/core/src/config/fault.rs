@@ -1,4 +1,4 @@
-//! Keys of faults that are injected into a run. What is wrong with files is in [`super::faults`].
+//! Keys of faults that are injected into a run. What is wrong with files is in [`super::refused`].
 
 use serde_json::Value as Json;
 
@@ -9,7 +9,7 @@ use crate::time::Span;
 section! {
     /// A fault that is injected into a run: what it meets, and what happens then.
     pub struct Fault ("faults") {
-        /// What happens: to a request `error`, `delay`, `hang`, `drop-completion` or `torn-write`; to a bank `slow-bank` or `stuck-bank`; to a packet `corrupt-packet`; to an interrupt `lose-interrupt` or `repeat-interrupt`; to the link at an instant `retrain`
+        /// What happens: to a request `error`, `delay`, `hang`, `drop-completion`, `repeat-completion` or `torn-write`; to what a read finds `flip-bits` or `fail-chip`; to a bank `slow-bank` or `stuck-bank`; to a packet `corrupt-packet`; to an interrupt `lose-interrupt` or `repeat-interrupt`; at an instant to the link `retrain` or `starve-credits`, and to the device `reset` or `remove`
         action => action: FaultAction = FaultAction::Error, any();
         /// Requests that it meets: `read`, `write` or `any`
         operation => operation: FaultOperation = FaultOperation::Any, any();
@@ -31,7 +31,7 @@ section! {
         from_us => from: Span = ZERO, ZERO..=LONGEST;
         /// End of that time, or 0 for none
         until_us => until: Span = ZERO, ZERO..=LONGEST;
-        /// For how long a `delay` keeps a request in the device, or after what time a `repeat-interrupt` comes again
+        /// For how long a `delay` keeps a request in the device, or after what time a `repeat-completion` or `repeat-interrupt` comes again
         delay_us => delay: Span = ZERO, ZERO..=LONGEST;
         /// When the host gives a request up, or looks for completions of which no interrupt has told (nvme_core.io_timeout of Linux: 30 s)
         timeout_us => timeout: Span = us(30_000_000), ZERO..=LONGEST;
@@ -39,13 +39,17 @@ section! {
         bank => bank: u32 = 0, any();
         /// How many times as long an access takes in a slow bank
         factor => factor: f64 = 1.0, 1.0..=1e6;
-        /// Packets that are corrupted: those `to-host` or `to-device`
+        /// Bits of each sector of 512 bytes, and of what protects it, that a read finds flipped: 39 can be corrected
+        bits => bits: u16 = 1, 1..=4608;
+        /// The chip of a sector that a read finds failed: 0 to 7 with data, 8 with what protects them
+        chip => chip: u8 = 0, 0..=8;
+        /// Packets that are corrupted, or have to do without credits: those `to-host` or `to-device`
         direction => direction: FaultDirection = FaultDirection::ToHost, any();
         /// Lanes after a `retrain`, or 0 for as many as before
         lanes => lanes: u8 = 0, [0, 1, 2, 4, 8, 12, 16, 32];
         /// Generation, and so rate, after a `retrain`, or 0 for that before
         generation => generation: u8 = 0, 0..=6;
-        /// For how long the link is away for a `retrain`
+        /// For how long the link is away for a `retrain`, no credits come back, or the device is away for a `reset`
         outage_us => outage: Span = us(100), ZERO..=LONGEST;
     }
 }
@@ -57,13 +61,19 @@ pub enum FaultAction {
     Delay,
     Hang,
     DropCompletion,
+    RepeatCompletion,
     TornWrite,
+    FlipBits,
+    FailChip,
     SlowBank,
     StuckBank,
     CorruptPacket,
     LoseInterrupt,
     RepeatInterrupt,
     Retrain,
+    StarveCredits,
+    Reset,
+    Remove,
 }
 
 names! {
@@ -72,13 +82,19 @@ names! {
         "delay" => Delay,
         "hang" => Hang,
         "drop-completion" => DropCompletion,
+        "repeat-completion" => RepeatCompletion,
         "torn-write" => TornWrite,
+        "flip-bits" => FlipBits,
+        "fail-chip" => FailChip,
         "slow-bank" => SlowBank,
         "stuck-bank" => StuckBank,
         "corrupt-packet" => CorruptPacket,
         "lose-interrupt" => LoseInterrupt,
         "repeat-interrupt" => RepeatInterrupt,
         "retrain" => Retrain,
+        "starve-credits" => StarveCredits,
+        "reset" => Reset,
+        "remove" => Remove,
     }
 }
 
@@ -113,6 +129,11 @@ pub enum FaultSubject {
 }
 
 impl Fault {
+    /// The table that it is in a drive file: what says something of it.
+    pub fn table(&self) -> serde_json::Map<String, Json> {
+        self.said().into_iter().map(|(key, value)| (String::from(key), value)).collect()
+    }
+
     /// The keys that say something of it, with their values where these are not the usual ones, `action` first.
     pub(crate) fn said(&self) -> Vec<(&'static str, Json)> {
         let usual = Fault::default().values();
@@ -124,29 +145,46 @@ impl Fault {
 
 impl FaultAction {
     /// All of them, in the order of their description.
-    pub const ALL: [FaultAction; 11] = [
+    pub const ALL: [FaultAction; 17] = [
         FaultAction::Error,
         FaultAction::Delay,
         FaultAction::Hang,
         FaultAction::DropCompletion,
+        FaultAction::RepeatCompletion,
         FaultAction::TornWrite,
+        FaultAction::FlipBits,
+        FaultAction::FailChip,
         FaultAction::SlowBank,
         FaultAction::StuckBank,
         FaultAction::CorruptPacket,
         FaultAction::LoseInterrupt,
         FaultAction::RepeatInterrupt,
         FaultAction::Retrain,
+        FaultAction::StarveCredits,
+        FaultAction::Reset,
+        FaultAction::Remove,
     ];
 
     /// What it happens to.
     pub fn subject(self) -> FaultSubject {
         use FaultAction::*;
         match self {
-            Error | Delay | Hang | DropCompletion | TornWrite => FaultSubject::Request,
+            Error | Delay | Hang | DropCompletion | RepeatCompletion | TornWrite | FlipBits | FailChip => {
+                FaultSubject::Request
+            }
             SlowBank | StuckBank => FaultSubject::Bank,
             CorruptPacket => FaultSubject::Packet,
             LoseInterrupt | RepeatInterrupt => FaultSubject::Interrupt,
-            Retrain => FaultSubject::Instant,
+            Retrain | StarveCredits | Reset | Remove => FaultSubject::Instant,
+        }
+    }
+
+    /// The only requests that it can happen to, if it cannot to others.
+    pub fn operation(self) -> Option<FaultOperation> {
+        match self {
+            FaultAction::TornWrite => Some(FaultOperation::Write),
+            FaultAction::FlipBits | FaultAction::FailChip => Some(FaultOperation::Read),
+            _ => None,
         }
     }
 
@@ -158,13 +196,19 @@ impl FaultAction {
             Delay => "fault_delays",
             Hang => "fault_hangs",
             DropCompletion => "fault_dropped_completions",
+            RepeatCompletion => "fault_repeated_completions",
             TornWrite => "fault_torn_writes",
+            FlipBits => "fault_flipped_reads",
+            FailChip => "fault_reads_of_failed_chips",
             SlowBank => "fault_slow_accesses",
             StuckBank => "fault_stuck_accesses",
             CorruptPacket => "fault_corrupted_packets",
             LoseInterrupt => "fault_lost_interrupts",
             RepeatInterrupt => "fault_repeated_interrupts",
             Retrain => "fault_retrains",
+            StarveCredits => "fault_starvations",
+            Reset => "fault_resets",
+            Remove => "fault_removed_requests",
         }
     }
 
@@ -172,16 +216,20 @@ impl FaultAction {
     pub fn takes(self, key: &str) -> bool {
         let subject = self.subject();
         match key {
-            "operation" => subject == FaultSubject::Request && self != FaultAction::TornWrite,
+            "operation" => subject == FaultSubject::Request && self.operation().is_none(),
             "offset_bytes" | "size_bytes" | "thread" => subject == FaultSubject::Request,
             "first" | "every" | "times" | "probability" => {
                 matches!(subject, FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt)
             }
             "until_us" => subject != FaultSubject::Instant,
-            "outage_us" => subject == FaultSubject::Instant,
+            "outage_us" => matches!(self, FaultAction::Retrain | FaultAction::StarveCredits | FaultAction::Reset),
             "bank" => subject == FaultSubject::Bank,
-            "direction" => subject == FaultSubject::Packet,
-            "delay_us" => matches!(self, FaultAction::Delay | FaultAction::RepeatInterrupt),
+            "direction" => subject == FaultSubject::Packet || self == FaultAction::StarveCredits,
+            "delay_us" => {
+                matches!(self, FaultAction::Delay | FaultAction::RepeatCompletion | FaultAction::RepeatInterrupt)
+            }
+            "bits" => self == FaultAction::FlipBits,
+            "chip" => self == FaultAction::FailChip,
             "timeout_us" => {
                 matches!(self, FaultAction::Hang | FaultAction::DropCompletion | FaultAction::LoseInterrupt)
             }

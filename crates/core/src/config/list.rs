@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::document::{Node, Value};
-use super::faults::problems_of;
+use super::refused::problems_of;
 use super::section::{self, Section};
 use super::value::{KeyFault, KeyType};
 use crate::problem::Problem;

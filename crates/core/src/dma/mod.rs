@@ -12,6 +12,7 @@
 //! ```
 
 mod machine;
+mod measured;
 mod options;
 
 use crate::config::Placement;
@@ -19,6 +20,7 @@ use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
 use machine::Machine;
+pub use measured::{Measured, PERCENTILES, document};
 pub use options::sizes;
 
 /// Sections of a description that have a part in it.

@@ -15,7 +15,8 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
     numbered.filter_map(|(place, fault)| broken_by(drive, place + 1, fault)).collect()
 }
 
-fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<Broken> {
+/// The first condition that the fault of this number breaks.
+pub(super) fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<Broken> {
     let checks = [idle_key, what_it_takes, bank, link, endless];
     let (found, allowed) = checks.iter().find_map(|check| check(drive, fault))?;
     let found = format!("fault {number}, \"{}\": {found}", fault.action.name());

@@ -7,6 +7,7 @@ mod described;
 mod doubts;
 mod engines;
 mod explain;
+mod fault_line;
 mod layers;
 mod overrides;
 pub mod presets;

@@ -18,7 +18,7 @@ use crate::config::document::{self, Entry, Place, Table, Value};
 use crate::config::origin::{Origin, Replaced};
 use crate::config::section::{Section, full_name};
 use crate::config::value::{self, KeyFault};
-use crate::config::{Cause, Doubt, faults, list};
+use crate::config::{Cause, Doubt, list, refused};
 use crate::drive::{Drive, Header, Interface};
 use crate::problem::{Problem, Problems, printable};
 use crate::spelling;
@@ -262,7 +262,7 @@ impl DriveReader {
                 self.settings.insert(name, Setting { origin, rank, place: entry.place.clone() });
             }
             Err(fault) => {
-                let problems = faults::problems_of(fault, entry, self.section_or_header(path), &self.all());
+                let problems = refused::problems_of(fault, entry, self.section_or_header(path), &self.all());
                 self.problems.extend(problems);
                 self.faulty.insert(name);
             }

@@ -3,39 +3,57 @@
 //! A run without faults asks at each place only whether there are any. Every request that a rule meets is decided when it
 //! goes down to the driver; what comes of that is an event, or happens on its way back.
 
+mod damage;
 #[cfg(test)]
 pub(crate) mod planted;
 
 use std::collections::BTreeMap;
 
-use crate::config::{self, Fault, FaultAction, FaultSubject};
+use crate::config::{self, Fault, FaultAction, FaultDirection, FaultSubject};
 use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::faults::Rule;
 use crate::ledger::Stage;
+use crate::protocol::dispatch::connect;
+use crate::protocol::halves::Controller;
+use crate::protocol::ports::Settled;
 use crate::protocol::splitting;
 use crate::request::{Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
-use crate::time::Time;
-use crate::tlp::Packet;
+use crate::time::{Span, Time};
+use crate::tlp::{Direction, Packet};
+use damage::Damage;
 
 /// Errors as fio reports them: the numbers of Linux.
 pub const EIO: u32 = 5;
 pub const ETIMEDOUT: u32 = 110;
+pub const ENODEV: u32 = 19;
+
+/// Under which name reads are counted that have met more damage than the code corrects, and so have failed.
+pub const UNCORRECTABLE: &str = "fault_uncorrectable_reads";
 
 /// The faults of a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Faults {
     /// Those that the description has, each once.
     actions: Vec<FaultAction>,
     /// The link as it is trained.
     link: config::Link,
     requests: Vec<Rule>,
+    /// The drive, for a device that begins anew, and the seed of the run.
+    drive: Box<Drive>,
+    seed: u64,
     interrupts: Vec<Rule>,
     instants: Vec<Rule>,
     /// Requests that a rule has met, until they are over, by their numbers: a driver may go on with one in another place.
     met: BTreeMap<u64, Met>,
+    /// Whether the device goes away at some time, so that what it has is kept here as well.
+    keeps_flying: bool,
+    uncorrectable: u64,
+    /// Requests that the device has, as they were when they were handed to it, by their numbers.
+    flying: BTreeMap<u64, Request>,
+    away: Away,
     /// What comes of it, by the number of its event.
     due: BTreeMap<u32, Due>,
     next_due: u32,
@@ -54,6 +72,20 @@ struct Met {
     is_given_up: bool,
     /// Its last data does not reach the memory.
     is_torn: bool,
+    /// So long after it was heard of, its completion comes again.
+    repeats_after: Option<Span>,
+    is_heard: bool,
+    /// What its read finds.
+    damage: Option<Damage>,
+}
+
+/// Whether the device is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Away {
+    #[default]
+    No,
+    Until(Time),
+    ForGood,
 }
 
 /// What happens at an instant.
@@ -65,6 +97,8 @@ enum Due {
     GiveUp(u64),
     /// The host looks for completions, or is told once more to do so.
     Look { vector: u16 },
+    /// The completion of the request of this number, at this place, comes again.
+    Repeat(RequestId, u64),
     /// The rule of this number happens.
     Instant(usize),
 }
@@ -78,17 +112,28 @@ enum Down {
 impl Faults {
     /// The faults of a drive, if it has any.
     pub fn of(drive: &Drive, seed: u64) -> Option<Box<Faults>> {
+        (!drive.faults.is_empty()).then(|| Box::new(Faults::new(drive, seed)))
+    }
+
+    fn new(drive: &Drive, seed: u64) -> Faults {
         let rules = |subject| Rule::about(subject, &drive.faults, seed);
         let is_there = |action: &FaultAction| drive.faults.iter().any(|fault| fault.action == *action);
-        let faults = || Faults {
+        Faults {
+            keeps_flying: is_there(&FaultAction::Reset) || is_there(&FaultAction::Remove),
             actions: FaultAction::ALL.into_iter().filter(is_there).collect(),
             link: drive.link.clone(),
+            drive: Box::new(drive.clone()),
+            seed,
             requests: rules(FaultSubject::Request),
             interrupts: rules(FaultSubject::Interrupt),
             instants: rules(FaultSubject::Instant),
-            ..Faults::default()
-        };
-        (!drive.faults.is_empty()).then(|| Box::new(faults()))
+            uncorrectable: 0,
+            met: BTreeMap::new(),
+            flying: BTreeMap::new(),
+            away: Away::No,
+            due: BTreeMap::new(),
+            next_due: 0,
+        }
     }
 
     /// Let everything happen that has an instant of its own.
@@ -110,11 +155,22 @@ impl Faults {
     fn on_submit(&mut self, now: Time, id: RequestId, shared: &mut Shared) -> Down {
         let request = &shared.requests[id];
         let (io, thread, number) = (request.io, request.thread, request.number);
+        if self.away == Away::ForGood {
+            self.lose(now, id, number, shared);
+            return Down::Keep;
+        }
         let happens = self.requests.iter_mut().position(|rule| rule.meets_request(now, &io, thread));
-        let Some(place) = happens else { return Down::Submit };
+        let Some(place) = happens else { return self.hand_down(now, id, shared) };
         let Fault { action, delay, timeout, .. } = self.requests[place].fault;
         let mut met = Met::default();
         match action {
+            FaultAction::RepeatCompletion => met.repeats_after = Some(delay),
+            FaultAction::FlipBits | FaultAction::FailChip => {
+                let damage = Damage::of(&self.requests[place].fault, number);
+                met.error = damage.is_fatal().then_some(EIO);
+                self.uncorrectable += u64::from(met.error.is_some());
+                met.damage = Some(damage);
+            }
             FaultAction::Delay => {
                 self.at(now + delay, Due::Submit(id), shared);
                 return Down::Keep;
@@ -130,17 +186,68 @@ impl Faults {
             }
         }
         self.met.insert(number, met);
-        if let Some(data) = shared.data.as_mut().filter(|_| met.is_torn) {
+        let is_in_doubt = met.is_torn || met.damage.is_some() && met.error.is_some();
+        if let Some(data) = shared.data.as_mut().filter(|_| is_in_doubt) {
             data.doubt(number);
         }
-        if met.completed.is_some() { Down::Keep } else { Down::Submit }
+        if met.completed.is_some() { Down::Keep } else { self.hand_down(now, id, shared) }
+    }
+
+    /// A request goes to the device, if that is there.
+    fn hand_down(&mut self, now: Time, id: RequestId, shared: &mut Shared) -> Down {
+        match self.away {
+            Away::Until(until) if until > now => {
+                self.at(until, Due::Submit(id), shared);
+                return Down::Keep;
+            }
+            Away::ForGood => {
+                self.lose(now, id, shared.requests[id].number, shared);
+                return Down::Keep;
+            }
+            _ => {}
+        }
+        if self.keeps_flying {
+            let request = &shared.requests[id];
+            self.flying.insert(request.number, request.clone());
+        }
+        Down::Submit
+    }
+
+    /// The device has gone for good, and this request with it: its host knows that at once.
+    fn lose(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) {
+        let met = self.met.entry(number).or_default();
+        if met.error.is_none() {
+            met.error = Some(ENODEV);
+            let removal = self.instants.iter_mut().find(|rule| rule.fault.action == FaultAction::Remove);
+            removal.into_iter().for_each(Rule::happens);
+        }
+        met.completed = Some(id);
+        // One whose completion was to get lost is waited for as long as ever.
+        if !met.is_lost || met.is_given_up {
+            (met.is_lost, met.is_given_up) = (true, true);
+            self.at(now, Due::GiveUp(number), shared);
+        }
     }
 
     /// The device has completed a request: whether the host hears of it.
-    fn on_completed(&mut self, id: RequestId, number: u64) -> bool {
-        let Some(met) = self.met.get_mut(&number).filter(|met| met.is_lost) else { return true };
-        met.completed = Some(id);
-        met.is_given_up
+    fn on_completed(&mut self, now: Time, id: RequestId, number: u64, shared: &mut Shared) -> bool {
+        self.flying.remove(&number);
+        let Some(met) = self.met.get_mut(&number) else { return true };
+        if met.is_lost {
+            met.completed = Some(id);
+            return met.is_given_up;
+        }
+        if let Some(after) = met.repeats_after.filter(|_| !met.is_heard) {
+            self.at(now + after, Due::Repeat(id, number), shared);
+        }
+        true
+    }
+
+    /// A completion comes for the request of this number, at this place: whether that is one that the host waits for. It
+    /// tells by a number that each use of a place has for itself, as nvme_find_rq of Linux does.
+    fn is_awaited(&self, id: RequestId, number: u64, shared: &Shared) -> bool {
+        let is_heard = self.met.get(&number).is_none_or(|met| met.is_heard);
+        shared.requests[id].number == number && !is_heard
     }
 
     /// Whether a packet with data of a write is lost before the memory.
@@ -158,6 +265,15 @@ impl Faults {
         !is_lost
     }
 
+    /// Packets of a read's data are in host memory: what they bring is what the memory's code makes of the damage there.
+    fn damage(&self, settled: &Settled, shared: &mut Shared) {
+        let Some(id) = settled.packet.request else { return };
+        let Some(damage) = self.met.get(&shared.requests[id].number).and_then(|met| met.damage) else { return };
+        if let Some(data) = &shared.data {
+            damage.befall(settled, &data.contents, &mut shared.memory);
+        }
+    }
+
     /// A request is over: what its application is told, if it has failed.
     fn on_done(&mut self, number: u64) -> Option<u32> {
         self.met.remove(&number)?.error
@@ -168,7 +284,51 @@ impl Faults {
     }
 }
 
+#[cfg(test)]
+impl Default for Faults {
+    /// Those of a drive that has none, to be planted into.
+    fn default() -> Faults {
+        Faults::new(&Drive::blank(), 0)
+    }
+}
+
 impl Engine {
+    /// A fault may happen from now on, from where its time counts: one of a bank, of packets, of interrupts or of the link,
+    /// as those of requests are for whoever injects these. The rule as it is kept, by which it is
+    /// [removed](Engine::remove_fault).
+    pub fn add_fault(&mut self, drive: &Drive, fault: &Fault, seed: u64) -> Fault {
+        let fault = fault.from_now(self.now());
+        let rule = Rule::new(fault.clone(), seed);
+        let faults = self.faults.get_or_insert_with(|| Box::new(Faults::new(&drive.without_faults(), seed)));
+        if !faults.actions.contains(&fault.action) {
+            faults.actions.push(fault.action);
+        }
+        match fault.action.subject() {
+            FaultSubject::Request => faults.requests.push(rule),
+            FaultSubject::Bank => self.media.add_faults(vec![rule]),
+            FaultSubject::Packet => self.link.add_faults(&[rule]),
+            FaultSubject::Interrupt => faults.interrupts.push(rule),
+            FaultSubject::Instant => {
+                faults.instants.push(rule);
+                let place = faults.instants.len() - 1;
+                faults.at(Time::ZERO + fault.from, Due::Instant(place), &mut self.shared);
+            }
+        }
+        fault
+    }
+
+    /// A fault that was added happens no more. What happens at an instant has happened, or does so still.
+    pub fn remove_fault(&mut self, fault: &Fault) {
+        self.media.remove_fault(fault);
+        self.link.remove_fault(fault);
+        let Some(faults) = &mut self.faults else { return };
+        for rules in [&mut faults.requests, &mut faults.interrupts] {
+            if let Some(place) = rules.iter().position(|rule| rule.is(fault)) {
+                rules.remove(place);
+            }
+        }
+    }
+
     /// Hand a request to the device, unless a fault keeps it.
     #[cold]
     #[inline(never)]
@@ -196,7 +356,10 @@ impl Engine {
     pub(super) fn hears_completion(&mut self, now: Time, id: RequestId) -> bool {
         let Some(faults) = &mut self.faults else { return true };
         let number = self.shared.requests[id].number;
-        let is_heard = faults.on_completed(id, number);
+        let is_heard = faults.on_completed(now, id, number, &mut self.shared);
+        if let Some(met) = faults.met.get_mut(&number) {
+            met.is_heard |= is_heard;
+        }
         if is_heard && faults.met.get(&number).is_some_and(|met| met.is_given_up) {
             self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
         }
@@ -216,13 +379,24 @@ impl Engine {
     pub(super) fn on_fault(&mut self, now: Time, number: u32) {
         let Some(due) = self.faults.as_mut().and_then(|faults| faults.due.remove(&number)) else { return };
         match due {
-            Due::Submit(id) => {
-                self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
-                splitting::submit(now, id, &mut self.driver, &mut self.link, &mut self.shared);
+            Due::Submit(id) => self.submit_late(now, id),
+            Due::Repeat(id, number) => {
+                if self.faults.as_ref().is_some_and(|faults| faults.is_awaited(id, number, &self.shared)) {
+                    self.host.on_completed(now, id, &self.driver, &mut self.shared);
+                }
             }
             Due::GiveUp(number) => self.give_up(now, number),
             Due::Look { vector } => self.host.on_message(now, vector, &mut self.shared),
             Due::Instant(place) => self.on_instant(now, place),
+        }
+    }
+
+    /// A request that has been kept reaches the device.
+    fn submit_late(&mut self, now: Time, id: RequestId) {
+        self.shared.requests.charge_late(Some(id), Stage::RequestQueue, now);
+        let Some(faults) = &mut self.faults else { return };
+        if let Down::Submit = faults.hand_down(now, id, &mut self.shared) {
+            splitting::submit(now, id, &mut self.driver, &mut self.link, &mut self.shared);
         }
     }
 
@@ -240,9 +414,58 @@ impl Engine {
     fn on_instant(&mut self, now: Time, place: usize) {
         let Some(faults) = &mut self.faults else { return };
         let rule = &mut faults.instants[place];
-        rule.happens();
-        let Fault { lanes, generation, outage, .. } = rule.fault;
-        self.link.retrain(now, retrained(&mut faults.link, lanes, generation), outage);
+        // What is counted of a removal is the requests that it makes fail.
+        if rule.fault.action != FaultAction::Remove {
+            rule.happens();
+        }
+        let Fault { action, lanes, generation, outage, direction, .. } = rule.fault;
+        match action {
+            FaultAction::Reset => self.reset(now, Away::Until(now + outage)),
+            FaultAction::Remove => self.reset(now, Away::ForGood),
+            FaultAction::StarveCredits => {
+                let direction = match direction {
+                    FaultDirection::ToHost => Direction::Up,
+                    FaultDirection::ToDevice => Direction::Down,
+                };
+                self.link.starve(now, direction, now + outage);
+            }
+            _ => self.link.retrain(now, retrained(&mut faults.link, lanes, generation), outage),
+        }
+    }
+
+    /// The device is reset, and its host forgets what it had told it: both begin anew, and what is between them is gone.
+    /// Requests that it had are handed to it again when it is back, or have failed if it never is. The memory is what it was.
+    fn reset(&mut self, now: Time, away: Away) {
+        let Some(mut faults) = self.faults.take() else { return };
+        if faults.away == Away::ForGood {
+            self.faults = Some(faults);
+            return;
+        }
+        faults.away = away;
+        self.shared.scheduler.retain(is_of_host);
+        self.shared.requests.completed.clear();
+        self.connect_again(now, &faults.drive, faults.seed);
+        for request in std::mem::take(&mut faults.flying).into_values() {
+            let number = request.number;
+            let id = self.shared.requests.insert(request);
+            self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
+            match faults.away {
+                Away::ForGood => faults.lose(now, id, number, &mut self.shared),
+                Away::Until(until) => faults.at(until, Due::Submit(id), &mut self.shared),
+                Away::No => {}
+            }
+        }
+        self.faults = Some(faults);
+    }
+
+    /// Both halves of the protocol, and the link between them, as they are at the beginning.
+    fn connect_again(&mut self, now: Time, drive: &Drive, seed: u64) {
+        self.link.clear(now, &drive.dma, &drive.link);
+        (self.driver, self.controller) = connect(drive, seed, &mut self.shared);
+        if self.shared.data.is_some() {
+            self.controller.keep_data(drive, seed, &mut self.shared);
+        }
+        (0..self.host.threads()).for_each(|thread| self.let_look(thread));
     }
 
     /// How often each fault has happened, by action and in the order of the actions.
@@ -251,7 +474,32 @@ impl Engine {
         let parts = self.link.fault_counts().into_iter().chain(self.media.fault_counts());
         let counts: Vec<_> = faults.counts().chain(parts).collect();
         let sum = |name| counts.iter().filter(|(counted, _)| *counted == name).map(|(_, count)| count).sum();
-        faults.actions.iter().map(|action| (action.counter(), sum(action.counter()))).collect()
+        let mut named: Vec<_> = faults.actions.iter().map(|action| (action.counter(), sum(action.counter()))).collect();
+        if faults.actions.contains(&FaultAction::FlipBits) {
+            named.push((UNCORRECTABLE, faults.uncorrectable));
+        }
+        named
+    }
+}
+
+/// What a fault makes of data that is in host memory now.
+#[cold]
+#[inline(never)]
+pub(super) fn damage(faults: &Option<Box<Faults>>, settled: &Settled, shared: &mut Shared) {
+    if let Some(faults) = faults.as_ref().filter(|_| settled.packet.user_data) {
+        faults.damage(settled, shared);
+    }
+}
+
+/// Whether an event is the host's own, so that it happens whatever becomes of the device.
+fn is_of_host(event: &Event) -> bool {
+    use Event::*;
+    match event {
+        Thread(_) | Path(_) | Release(_) | WorkDone(_) | Poller(_) | Interrupt { .. } | Handled { .. } | Fault(_) => {
+            true
+        }
+        Driver | Wire(_) | Arrive(_) | Look(_) | Answer(_) | Settle(_) | SettleOne { .. } | Dma(_) => false,
+        Controller { .. } => false,
     }
 }
 

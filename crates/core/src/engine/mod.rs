@@ -28,7 +28,9 @@
 pub(crate) mod faults;
 pub mod power;
 mod recorder;
+pub mod requests;
 pub mod simulation;
+pub mod timeline;
 
 use std::collections::VecDeque;
 
@@ -41,6 +43,7 @@ use crate::ledger::trace::Trace;
 use crate::link::root_complex::RootComplex;
 use crate::link::{Arrival, Link};
 use crate::media::Media;
+use crate::media::wear::Wear;
 use crate::protocol::dispatch::{AnyController, AnyDriver, connect};
 use crate::protocol::halves::{Controller, Driver, Looking};
 use crate::protocol::ports::{Ports, Settled};
@@ -53,8 +56,8 @@ use crate::shared::Shared;
 use crate::time::Time;
 use crate::tlp::PacketId;
 use crate::tlp::{Direction, Kind, Packet};
-use crate::workload::Job;
 use crate::workload::generator::Generator;
+use crate::workload::{Job, side_by_side};
 use faults::Faults;
 use recorder::Recorder;
 
@@ -114,6 +117,18 @@ pub struct Engine {
     client_completed: VecDeque<Completed>,
     /// Threads that the commands of real hosts are counted for, by queue.
     queue_threads: Vec<u16>,
+    plan: Plan,
+}
+
+/// Jobs that are still to begin.
+#[derive(Clone, Debug, Default)]
+struct Plan {
+    /// Those that run at the same time, in the order in which they do.
+    groups: VecDeque<Vec<Job>>,
+    /// Groups that have begun.
+    begun: u32,
+    capacity_bytes: u64,
+    seed: u64,
 }
 
 impl Engine {
@@ -143,6 +158,7 @@ impl Engine {
             stack_names: drive.stage_names(),
             client_completed: VecDeque::new(),
             queue_threads: Vec::new(),
+            plan: Plan::default(),
             shared,
         }
     }
@@ -212,21 +228,43 @@ impl Engine {
         self.shared.data.as_ref().and_then(|data| data.first_wrong())
     }
 
-    /// What is wrong with the account that a small flash drive keeps of its units, if anything is.
+    /// What is wrong with the account that wear levelling keeps of its lines, or a small flash drive of its units, if anything
+    /// is.
     pub fn memory_problem(&self) -> Option<String> {
+        if let Some(found) = self.media.wear().and_then(Wear::inconsistency) {
+            return Some(found);
+        }
         let translation = self.media.flash()?.translation();
         (translation.shape().units <= UNITS_CHECKED_MAX).then(|| translation.inconsistency())?
     }
 
-    /// Add the threads of a job, which start at once.
-    pub fn add_job(&mut self, job: &Job, capacity_bytes: u64, seed: u64) {
-        let place = self.recorder.add_job(job);
+    /// Add jobs, of which those start at once that wait for no others.
+    pub fn add_jobs(&mut self, jobs: &[Job], capacity_bytes: u64, seed: u64) {
+        let groups = side_by_side(jobs).map(<[Job]>::to_vec).collect();
+        self.plan = Plan { groups, begun: 0, capacity_bytes, seed };
+        self.begin_group();
+    }
+
+    /// Begin the jobs that waited for those before them; false if there are none.
+    #[cold]
+    fn begin_group(&mut self) -> bool {
+        let Some(jobs) = self.plan.groups.pop_front() else { return false };
+        jobs.iter().for_each(|job| self.add_job(job));
+        self.plan.begun += 1;
+        true
+    }
+
+    /// Add the threads of a job, which start at once, or after its delay.
+    fn add_job(&mut self, job: &Job) {
+        let Plan { begun, capacity_bytes, seed, .. } = self.plan;
+        let start = self.now().max(Time::ZERO + job.start_delay);
+        let place = self.recorder.add_job(job, begun, start);
         for number in 0..job.threads {
-            let generator = Generator::new(job, number, capacity_bytes, seed);
+            let generator = Generator::new(job, number, capacity_bytes, seed).starting_at(start);
             let thread = self.host.add_thread(job.iodepth, Some(generator), Some(job));
             self.let_look(thread);
             self.recorder.add_thread(thread, place);
-            self.shared.scheduler.at(Time::ZERO, Event::Thread(thread));
+            self.shared.scheduler.at(start, Event::Thread(thread));
         }
     }
 
@@ -312,7 +350,7 @@ impl Engine {
         while self.shared.scheduler.events < last {
             let is_reached = match goal {
                 Goal::Time => false,
-                Goal::Threads => self.host.finished(),
+                Goal::Threads => self.host.finished() && !self.begin_group(),
                 Goal::Completion => !self.client_completed.is_empty(),
             };
             if is_reached || !self.shared.scheduler.is_due(until) {
@@ -321,7 +359,7 @@ impl Engine {
             let (now, event) = self.shared.scheduler.take();
             self.route(now, event);
         }
-        !self.host.finished()
+        !self.host.finished() || !self.plan.groups.is_empty()
     }
 
     /// Record up to `limit` steps.
@@ -332,6 +370,16 @@ impl Engine {
     /// What has been recorded.
     pub fn trace(&self) -> &Trace {
         &self.shared.trace
+    }
+
+    /// Keep the first `limit` requests that are counted.
+    pub fn keep_requests(&mut self, limit: usize) {
+        self.recorder.keep_requests(limit);
+    }
+
+    /// Those that were kept, if any were to be; no more are kept.
+    pub fn take_requests(&mut self) -> Option<requests::KeptRequests> {
+        self.recorder.take_requests()
     }
 
     /// Time of the last event.
@@ -556,6 +604,9 @@ impl Engine {
         let settled = Settled { packet: flight.packet, first, count, burst_count: flight.count() };
         if self.root_complex.on_settle(id, first, count, &mut self.link, &mut self.shared) {
             self.link.bursts.vacate(id);
+        }
+        if self.faults.is_some() {
+            faults::damage(&self.faults, &settled, &mut self.shared);
         }
         if settled.packet.kind == Kind::Completion {
             let answer = self.link.bursts.take_payload(id);

@@ -2,6 +2,7 @@
 
 use crate::drive::Drive;
 use crate::engine::power::PowerModel;
+use crate::engine::requests::{Kept, KeptRequests};
 use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outcome, WireUse};
 use crate::request::Op;
 use crate::request::Request;
@@ -24,6 +25,8 @@ pub struct Recorder {
     threads: Vec<usize>,
     completed: u64,
     last: Time,
+    /// Single requests, if somebody wants to see them.
+    kept: Option<Box<KeptRequests>>,
 }
 
 /// What the parts of the machine have to say about a run.
@@ -43,10 +46,11 @@ pub struct Parts {
 
 impl Recorder {
     /// Count the requests of a job; its number.
-    pub fn add_job(&mut self, job: &Job) -> usize {
+    /// It starts at `start`, and runs beside all others of its group.
+    pub fn add_job(&mut self, job: &Job, group: u32, start: Time) -> usize {
         let (name, iodepth, threads) = (job.name.clone(), job.iodepth, job.threads);
-        let outcome = JobOutcome { name, iodepth, threads, options: job.options(), ..JobOutcome::default() };
-        self.jobs.push(Counted { outcome, ramp_end: Time::ZERO + job.ramp_time, last: Time::ZERO });
+        let outcome = JobOutcome { name, iodepth, threads, group, options: job.options(), ..JobOutcome::default() };
+        self.jobs.push(Counted { outcome, ramp_end: start + job.ramp_time, last: Time::ZERO });
         self.jobs.len() - 1
     }
 
@@ -66,6 +70,16 @@ impl Recorder {
         // Numbers in between are those of kernel threads, which complete nothing.
         self.threads.resize(usize::from(thread), usize::MAX);
         self.threads.push(job);
+    }
+
+    /// Keep the first `limit` requests that are counted.
+    pub fn keep_requests(&mut self, limit: usize) {
+        self.kept = Some(Box::new(KeptRequests::new(limit)));
+    }
+
+    /// Those that were kept, if any were to be; no more are kept.
+    pub fn take_requests(&mut self) -> Option<KeptRequests> {
+        self.kept.take().map(|kept| *kept)
     }
 
     /// Requests completed so far, those in the ramp included.
@@ -97,10 +111,21 @@ impl Recorder {
         self.completed += 1;
         self.last = now;
         let times = request.ledger.close(now);
-        let job = &mut self.jobs[self.threads[usize::from(request.thread)]];
+        let number = self.threads[usize::from(request.thread)];
+        let job = &mut self.jobs[number];
         job.last = now;
         if request.ledger.start() < job.ramp_end {
             return;
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.keep(Kept {
+                number: request.number,
+                job: number,
+                io: request.io,
+                wanted: request.ledger.start(),
+                done: now,
+                stages: times.clone(),
+            });
         }
         let direction = match request.io.op {
             Op::Read => &mut job.outcome.read,

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::engine::Engine;
+use crate::engine::requests::KeptRequests;
 use crate::ledger::trace::Trace;
 use crate::ledger::{Latency, Outcome};
 use crate::problem::Problems;
-use crate::time::Span;
+use crate::time::{Span, Time};
 use crate::workload::trace::Requests;
-use crate::workload::{Job, JobFile, JobPlace, Limits, problems_together};
+use crate::workload::{Job, JobFile, JobPlace, Limits, problems_together, side_by_side};
 
 /// A run that is ready to go, or under way.
 #[derive(Clone, Debug)]
@@ -69,20 +70,29 @@ impl Simulation {
 
     fn set_up(drive: &Drive, jobs: &[Job], seed: u64, engine: fn(&Drive, u64) -> Engine) -> Simulation {
         let mut engine = engine(drive, seed);
-        for job in jobs {
-            engine.add_job(job, drive.limits().capacity_bytes, seed);
-        }
+        engine.add_jobs(jobs, drive.limits().capacity_bytes, seed);
         // Too many to count is as good as unknown.
         let of_thread = |job: &Job| job.ios.or_else(|| job.trace.as_ref().map(Requests::count));
         let ios =
             jobs.iter().try_fold(0u64, |sum, job| sum.checked_add(of_thread(job)?.checked_mul(job.threads.into())?));
-        let runtime = jobs.iter().map(|job| job.runtime).max().flatten();
+        let longest = |jobs: &[Job]| Some(jobs.iter().map(|job| job.runtime).max()?? + jobs[0].start_delay);
+        let runtime = side_by_side(jobs).map(longest).try_fold(Span::ZERO, |sum, span| Some(sum + span?));
         Simulation { drive: drive.clone(), engine, seed, ios, runtime }
     }
 
     /// Record up to `limit` steps for a packet ladder or a timeline.
     pub fn record(&mut self, limit: usize) {
         self.engine.record(limit);
+    }
+
+    /// Keep the first `limit` requests that are counted, 400 bytes each.
+    pub fn keep_requests(&mut self, limit: usize) {
+        self.engine.keep_requests(limit);
+    }
+
+    /// Those that were kept, if any were to be; no more are kept.
+    pub fn take_requests(&mut self) -> Option<KeptRequests> {
+        self.engine.take_requests()
     }
 
     /// Run on for about `events` events; false once the jobs are done.
@@ -109,6 +119,11 @@ impl Simulation {
     /// Events handled so far.
     pub fn events(&self) -> u64 {
         self.engine.events()
+    }
+
+    /// The simulated instant.
+    pub fn now(&self) -> Time {
+        self.engine.now()
     }
 
     /// Requests counted so far, without those in a ramp.

@@ -41,7 +41,8 @@ pub fn document(question: &Question, fit: &Fit) -> Json {
     });
     json!({
         "drive": question.described.drive().name,
-        "seed": question.seed,
+        "model_error_share": question.effort.model_error,
+        "seed": question.effort.seed,
         "keys": fit.keys.iter().map(key).collect::<Vec<_>>(),
         "figures": fit.figures.iter().map(figure).collect::<Vec<_>>(),
         "unseen": unseen.collect::<Vec<_>>(),

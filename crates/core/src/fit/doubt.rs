@@ -3,9 +3,9 @@
 //! Measuring again would give figures that are off by chance, and values that are off by what these figures pull. Each seed
 //! plays such a measurement: with `pull` the values' answer to figures that are off, the covariance of the values is the mean
 //! over the seeds of `pull(off) * pull(off)'`. Figures may go together as they like, since whole measurements are played. To
-//! that come classes of percentiles, each by itself. Where the figures differ by more than in any of the seeds, the
-//! model is off as well: by a share that is the same for all figures, in units of their deviations, and that makes up the rest of
-//! the sum of squares.
+//! that come, for each figure by itself, the class of a percentile and by how much the model is taken to be off. Where the
+//! figures differ by more than all that explains, the model is off by more: by a share that is the same for all figures, in
+//! units of their deviations, and that makes up the rest of the sum of squares.
 //!
 //! The ends of an interval lie as many deviations away as Student's distribution says for nine cases of ten, on the scale of
 //! the values: most are times, and these add up. Where something else becomes the limit as soon as a key goes further, figures
@@ -73,11 +73,11 @@ pub enum Finding {
 
 /// What is to be said of a solution.
 pub(super) fn judge(question: &Question, solution: &Solution, simulations: u64) -> Fit {
-    let resolutions: Vec<f64> = question.figures().map(|figure| figure.resolution).collect();
+    let alone = question.alone();
     let seen: Vec<usize> = (0..question.keys.len()).filter(|key| is_seen(&solution.slopes.both[*key])).collect();
     let slopes: Rows = seen.iter().map(|key| solution.slopes.both[*key].clone()).collect();
-    let misfit = Misfit::of(question, solution, &slopes, &resolutions);
-    let variances = Sides::of(solution, &seen, &resolutions, misfit.variance);
+    let misfit = Misfit::of(question, solution, &slopes, &alone);
+    let variances = Sides::of(solution, &seen, &alone, misfit.variance);
     let student = STUDENT[misfit.freedom.clamp(1, STUDENT.len()) - 1];
     let fitted = |(place, key): (usize, &Key)| {
         let value = libm::exp(solution.place[place]);
@@ -123,7 +123,7 @@ struct Misfit {
 }
 
 impl Misfit {
-    fn of(question: &Question, solution: &Solution, slopes: &Rows, resolutions: &[f64]) -> Misfit {
+    fn of(question: &Question, solution: &Solution, slopes: &Rows, alone: &[f64]) -> Misfit {
         let axes = axes(&information(slopes, &solution.weights));
         let left = |off: &[f64]| {
             let moved = axes.solve(&pull(slopes, &solution.weights, off), KNOWN_LEAST);
@@ -133,10 +133,10 @@ impl Misfit {
             squares(&rest, &solution.weights)
         };
         let chance: Vec<f64> = solution.chance.iter().map(|seed| left(seed)).collect();
-        let classes = squares(resolutions, &solution.weights);
-        let mean = chance.iter().sum::<f64>() / chance.len() as f64 + classes;
-        // Four times the mean of squares of classes: two deviations of them all.
-        let most = chance.iter().copied().fold(0.0, f64::max) + 4.0 * classes;
+        let by_themselves = squares(alone, &solution.weights);
+        let mean = chance.iter().sum::<f64>() / chance.len() as f64 + by_themselves;
+        // Four times the mean of their squares: two deviations of them all.
+        let most = chance.iter().copied().fold(0.0, f64::max) + 4.0 * by_themselves;
         let found = left(&solution.residuals);
         let free = question.figures().map(|figure| figure.share()).sum::<f64>() - slopes.len() as f64;
         let is_checked = free >= 0.5;
@@ -157,7 +157,7 @@ struct Sides(Vec<[f64; 2]>);
 
 impl Sides {
     /// From every choice of sides of the keys. With many keys, only as many choices as `SIDES_MAX` keys have.
-    fn of(solution: &Solution, seen: &[usize], resolutions: &[f64], misfit: f64) -> Sides {
+    fn of(solution: &Solution, seen: &[usize], alone: &[f64], misfit: f64) -> Sides {
         let mut largest = vec![[0.0; 2]; seen.len()];
         for choice in 0..1_usize << seen.len().min(SIDES_MAX) {
             let is_up = |at: usize| choice >> (at % SIDES_MAX) & 1 == 1;
@@ -166,7 +166,7 @@ impl Sides {
                 slopes[*key].clone()
             };
             let slopes: Rows = seen.iter().enumerate().map(side).collect();
-            for (at, variance) in variances(solution, &slopes, resolutions, misfit).into_iter().enumerate() {
+            for (at, variance) in variances(solution, &slopes, alone, misfit).into_iter().enumerate() {
                 let end: &mut f64 = &mut largest[at][usize::from(is_up(at))];
                 *end = end.max(variance);
             }
@@ -176,30 +176,25 @@ impl Sides {
 }
 
 /// Variance of each value with these derivatives.
-fn variances(solution: &Solution, slopes: &Rows, resolutions: &[f64], misfit: f64) -> Vec<f64> {
+fn variances(solution: &Solution, slopes: &Rows, alone: &[f64], misfit: f64) -> Vec<f64> {
     let weights = &solution.weights;
     let axes = axes(&information(slopes, weights));
     let moved = |off: &[f64]| axes.solve(&pull(slopes, weights, off), KNOWN_LEAST);
     let by_chance: Rows = solution.chance.iter().map(|seed| moved(seed)).collect();
-    let alone = |figure: usize, off: f64| {
-        let mut figures = vec![0.0; resolutions.len()];
-        figures[figure] = off;
+    let by_figure = |figure: usize| {
+        let mut figures = vec![0.0; alone.len()];
+        figures[figure] = libm::hypot(alone[figure], libm::sqrt(misfit / weights[figure]));
         moved(&figures)
     };
-    let by_classes: Rows = (0..resolutions.len()).map(|figure| alone(figure, resolutions[figure])).collect();
-    let by_model: Rows = (0..weights.len()).map(|figure| alone(figure, libm::sqrt(misfit / weights[figure]))).collect();
+    let by_themselves: Rows = (0..alone.len()).map(by_figure).collect();
     let squares = |moves: &Rows, key: usize| moves.iter().map(|moved| moved[key] * moved[key]).sum::<f64>();
     // Nothing pulls along an axis of which nothing is known: there, any value is as good.
     let longest = axes.lengths.iter().copied().fold(0.0, f64::max);
     let unknown = axes.lengths.iter().zip(&axes.axes).filter(|(length, _)| **length <= UNKNOWN_MOST * longest);
     let unknown: Vec<&Vec<f64>> = unknown.map(|(_, axis)| axis).collect();
     let by_nothing = |key: usize| unknown.iter().map(|axis| axis[key] * axis[key]).sum::<f64>() * UNKNOWN_VARIANCE;
-    let variance = |key: usize| {
-        squares(&by_chance, key) / by_chance.len() as f64
-            + squares(&by_classes, key)
-            + squares(&by_model, key)
-            + by_nothing(key)
-    };
+    let variance =
+        |key: usize| squares(&by_chance, key) / by_chance.len() as f64 + squares(&by_themselves, key) + by_nothing(key);
     (0..slopes.len()).map(variance).collect()
 }
 

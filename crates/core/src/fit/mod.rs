@@ -2,7 +2,7 @@
 //!
 //! Least squares: the sum over all figures of `share * (difference / deviation)^2` is made least, where a difference is that
 //! of the logarithms, so that it is relative. A figure's `deviation` is what chance leaves of it, found from simulations
-//! that differ in their seed, and half a per cent, below which nobody's model is right. Its `share` is one; mean and throughput
+//! that differ in their seed, and by which share the model itself may be off, by itself for each figure. Its `share` is one; mean and throughput
 //! of a job say the same (Little's law) and have half each.
 //!
 //! Steps are those of Levenberg and Marquardt over logarithms of the keys (Marquardt, *An Algorithm for Least-Squares
@@ -40,6 +40,19 @@ use search::Search;
 /// Requests of a simulated run, unless more or fewer are asked for.
 pub const NUMBER_IOS_DEFAULT: u64 = 20_000;
 
+/// By which share of each figure the model is taken to be off, unless more or less is asked for: assumed; nobody's is closer.
+pub const MODEL_ERROR_DEFAULT: f64 = 0.005;
+
+/// How values are looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// A simulated run has at most about so many requests.
+    pub ios_max: u64,
+    /// By which share of each figure the model is taken to be off; above zero.
+    pub model_error: f64,
+    pub seed: u64,
+}
+
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Question {
@@ -48,7 +61,7 @@ pub struct Question {
     runs: Vec<Run>,
     /// The jobs of each run as they are simulated, and their requests.
     jobs: Vec<(Vec<JobFile>, u64)>,
-    seed: u64,
+    effort: Effort,
 }
 
 /// One simulation: of a run, with values for the keys.
@@ -79,20 +92,13 @@ pub struct Fit {
 }
 
 impl Question {
-    /// Ask for values of `keys` with which the drive gives the figures of the runs. A simulated run has at most about
-    /// `ios_max` requests.
+    /// Ask for values of `keys` with which the drive gives the figures of the runs.
     ///
     /// # Errors
     /// Everything that keeps the drive from these jobs.
-    pub fn new(
-        described: Described,
-        keys: Vec<Key>,
-        runs: Vec<Run>,
-        ios_max: u64,
-        seed: u64,
-    ) -> Result<Question, Problems> {
-        let jobs = all(runs.iter().map(|run| run.jobs(ios_max)))?;
-        let question = Question { described, keys, runs, jobs, seed };
+    pub fn new(described: Described, keys: Vec<Key>, runs: Vec<Run>, effort: Effort) -> Result<Question, Problems> {
+        let jobs = all(runs.iter().map(|run| run.jobs(effort.ios_max)))?;
+        let question = Question { described, keys, runs, jobs, effort };
         let limits = question.described.drive().limits();
         let checked = question.jobs.iter().flat_map(|(jobs, _)| jobs).map(|job| job.resolve(&limits, &BTreeMap::new()));
         all(checked)?;
@@ -119,12 +125,17 @@ impl Question {
 
     /// The trials of all runs with these values. Runs have chance of their own, as measured ones have.
     fn trials(&self, values: &[f64], seed: u64) -> impl Iterator<Item = Trial> {
-        let seed_of = move |run: usize| mix(self.seed ^ mix(seed ^ mix(run as u64)));
+        let seed_of = move |run: usize| mix(self.effort.seed ^ mix(seed ^ mix(run as u64)));
         (0..self.runs.len()).map(move |run| Trial { run, values: values.to_vec(), seed: seed_of(run) })
     }
 
     fn figures(&self) -> impl Iterator<Item = &Figure> {
         self.runs.iter().flat_map(|run| &run.figures)
+    }
+
+    /// By which share each figure is off, by itself: the width of the class in which fio keeps it, and the model.
+    fn alone(&self) -> Vec<f64> {
+        self.figures().map(|figure| libm::hypot(figure.resolution, self.effort.model_error)).collect()
     }
 }
 

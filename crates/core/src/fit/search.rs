@@ -7,8 +7,6 @@ use super::{Answer, Each, Question};
 use crate::problem::Problems;
 use crate::random::Random;
 
-/// Differences below this share are nobody's model's.
-const MODEL_SHARE: f64 = 0.005;
 /// Seeds by which chance is known: first roughly, for weights, and then where the search has ended.
 const SEEDS_FIRST: u64 = 4;
 pub(super) const SEEDS: u64 = 12;
@@ -95,7 +93,7 @@ impl<'a> Search<'a> {
     /// walk ends where a key that something else hides can be anything.
     fn best(&self, start: Vec<f64>, weights: &[f64]) -> Result<Vec<f64>, Problems> {
         let enough = ENOUGH * self.question.figures().map(|figure| figure.share()).sum::<f64>();
-        let mut random = Random::stream(self.question.seed, "starts");
+        let mut random = Random::stream(self.question.effort.seed, "starts");
         let (mut best, mut least) = self.walk(start.clone(), weights)?;
         for _ in 0..STARTS_MAX {
             if least < enough {
@@ -240,9 +238,10 @@ impl<'a> Search<'a> {
     }
 
     fn weights(&self, chance: &Rows) -> Vec<f64> {
+        let alone = self.question.alone();
         let weight = |(place, figure): (usize, &super::Figure)| {
             let noise = chance.iter().map(|seed| seed[place] * seed[place]).sum::<f64>() / chance.len() as f64;
-            figure.share() / (MODEL_SHARE * MODEL_SHARE + noise + figure.resolution * figure.resolution)
+            figure.share() / (noise + alone[place] * alone[place])
         };
         self.question.figures().enumerate().map(weight).collect()
     }

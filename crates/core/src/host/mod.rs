@@ -273,6 +273,11 @@ impl Host {
         self.threads[usize::from(thread)].batcher.as_ref().is_some_and(|batcher| batcher.software.polls())
     }
 
+    /// How many threads there are.
+    pub fn threads(&self) -> u16 {
+        self.threads.len() as u16
+    }
+
     /// Whether every thread has done all its requests.
     pub fn finished(&self) -> bool {
         self.unfinished == 0

@@ -37,6 +37,8 @@ pub struct JobOutcome {
     pub name: String,
     pub iodepth: u32,
     pub threads: u32,
+    /// Jobs of the same group ran at the same time, those of one group after those of another.
+    pub group: u32,
     /// fio's options that make the job, with their values; none of requests that no job has made.
     pub options: Vec<(&'static str, String)>,
     pub read: DirectionOutcome,
@@ -158,14 +160,30 @@ impl Outcome {
         self.jobs.iter().map(|job| job.failed).sum()
     }
 
-    /// Requests per second of all jobs.
+    /// Requests per second of all jobs; of groups of jobs one after the other, the mean over their times.
     pub fn iops(&self) -> f64 {
-        self.jobs.iter().map(|j| j.read.iops() + j.write.iops()).sum()
+        self.rate(DirectionOutcome::iops)
     }
 
-    /// User data of all jobs in bytes per second.
+    /// User data of all jobs in bytes per second, as [`iops`](Self::iops).
     pub fn bytes_per_s(&self) -> f64 {
-        self.jobs.iter().map(|j| j.read.bytes_per_s() + j.write.bytes_per_s()).sum()
+        self.rate(DirectionOutcome::bytes_per_s)
+    }
+
+    fn rate(&self, of: fn(&DirectionOutcome) -> f64) -> f64 {
+        let groups = self.jobs.chunk_by(|job, next| job.group == next.group);
+        let rates = groups.map(|jobs| {
+            let runtime = jobs.iter().map(|job| job.read.runtime.max(job.write.runtime)).max().unwrap_or_default();
+            (jobs.iter().map(|job| of(&job.read) + of(&job.write)).sum(), runtime.as_s())
+        });
+        match rates.collect::<Vec<(f64, f64)>>()[..] {
+            [(rate, _)] => rate,
+            ref rates => {
+                let [done, s] = [|(rate, s): &(f64, f64)| rate * s, |(_, s): &(f64, f64)| *s]
+                    .map(|figure| rates.iter().map(figure).sum::<f64>());
+                per(done, s)
+            }
+        }
     }
 
     /// Cores kept busy, on average over the run.

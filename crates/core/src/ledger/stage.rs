@@ -18,7 +18,13 @@ macro_rules! stages {
         /// Names of the stages that do not come from the description.
         pub(crate) const FIXED_NAMES: &[&str] = &[$($name),+];
 
+        const FIXED: &[Stage] = &[$(Stage::$stage),+];
+
         const FIXED_PARTS: &[Part] = &[$(Part::$place),+];
+
+        /// What they are: the table of `docs/stages.md`.
+        #[cfg(test)]
+        const FIXED_MEANINGS: &[&str] = &[$(concat!($($doc),+)),+];
     };
 }
 
@@ -127,6 +133,12 @@ impl Stage {
     /// The names of the stages that do not come from the description, and where their time passes.
     pub fn fixed() -> impl Iterator<Item = (&'static str, Part)> {
         FIXED_NAMES.iter().copied().zip(FIXED_PARTS.iter().copied())
+    }
+
+    /// All stages of a drive whose stack has so many, in the order of [`StageTimes::named`].
+    pub fn all(stack: usize) -> impl Iterator<Item = Stage> {
+        let (queued, below) = FIXED.split_at(1);
+        queued.iter().chain(&STACK[..stack]).chain(below).copied()
     }
 
     /// Where its time passes.
@@ -294,5 +306,28 @@ impl Ledger {
         assert_eq!(self.cursor, end, "the ledger ends before or after the request");
         assert_eq!(self.times.total(), end.since(self.start), "the stages do not sum to the latency");
         &self.times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect_file;
+
+    const HEAD: &str = "# Stages of a request\n\n\
+        <!-- Made by a test, from the program's own tables; `make snapshots` renews it. -->\n\n\
+        Every picosecond of a request's life belongs to one stage, and they add up to its latency. In the order in which a\n\
+        request usually meets them, behind those of its software: `fio`, `system call`, `file system`, `block driver` and the\n\
+        like, which `[[stack.stages]]` of the drive names ([hosts.md](hosts.md)). Colours of reports go by where the time\n\
+        passes.\n\n| stage | passes in | what it is |\n|---|---|---|\n";
+
+    #[test]
+    fn the_page_of_stages_is_their_table() {
+        let rows = Stage::fixed().zip(FIXED_MEANINGS);
+        let row = |((name, part), about): ((&str, Part), &&str)| {
+            format!("| `{name}` | the {} | {} |\n", format!("{part:?}").to_lowercase(), about.trim())
+        };
+        expect_file!["../../../../docs/stages.md"]
+            .assert_eq(&(String::from(HEAD) + &rows.map(row).collect::<String>()));
     }
 }

@@ -182,6 +182,23 @@ impl Credits {
         self.returning.first().map(|run| run.first_at)
     }
 
+    /// No credit that has not come back by `now` does so before `until`.
+    pub fn starve(&mut self, now: Time, until: Time) {
+        self.refresh(now);
+        self.next_turn = self.next_turn.max(until);
+        for run in self.returning.iter_mut() {
+            let later = until.since(run.first_at);
+            run.first_at += later;
+            run.last_at += later;
+        }
+    }
+
+    /// All credits are there: the receiver begins anew.
+    pub fn restore(&mut self, now: Time) {
+        self.refresh(Time::NEVER);
+        self.next_turn = now;
+    }
+
     /// Spend credits on packets that go on the wire one after the other, `each` long, the first at `started`, as far as
     /// [`allow`](Self::allow) has granted them.
     #[inline]
@@ -314,5 +331,24 @@ mod tests {
         assert_eq!(credits.sendable(at(510), 2, 8, Span::ZERO), 1);
         assert_eq!(credits.sendable(at(609), 2, 8, Span::ZERO), 1);
         assert_eq!(credits.sendable(at(610), 2, 8, Span::ZERO), 2);
+    }
+
+    #[test]
+    fn part_of_a_train_that_is_back_brings_its_own_data_credits_back_and_no_others() {
+        let mut credits = credits(64, 32, 424);
+        credits.spend(4, 8, at(0), Span::from_ns(76));
+        assert_eq!(credits.sendable(at(576), 4, 8, Span::ZERO), 2);
+        credits.spend(2, 8, at(576), Span::ZERO);
+        assert_eq!(credits.sendable(at(651), 4, 8, Span::ZERO), 0);
+        assert_eq!(credits.sendable(at(652), 4, 8, Span::ZERO), 1);
+    }
+
+    #[test]
+    fn a_receiver_that_lets_go_when_the_first_credit_is_due_delays_none_and_hurries_none() {
+        let mut credits = credits(2, 16, 424);
+        credits.spend(2, 8, at(0), Span::from_ns(76));
+        credits.hold(at(0), at(500));
+        assert_eq!(credits.sendable(at(575), 2, 8, Span::ZERO), 1);
+        assert_eq!(credits.sendable(at(576), 2, 8, Span::ZERO), 2);
     }
 }

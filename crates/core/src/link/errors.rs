@@ -1,6 +1,6 @@
 //! Bit errors, of which the link throws packets away, and packets that injected faults corrupt.
 
-use crate::config::{Fault, FaultDirection, FaultSubject};
+use crate::config::{Fault, FaultDirection};
 use crate::faults::Rule;
 use crate::random::Random;
 use crate::time::Time;
@@ -24,14 +24,21 @@ impl Errors {
     }
 
     /// Corrupt packets of `direction` as well: whether any will be.
-    pub fn add_faults(&mut self, direction: Direction, faults: &[Fault], seed: u64) -> bool {
-        self.faults = Rule::about(FaultSubject::Packet, faults, seed);
-        self.faults.retain(|rule| match rule.fault.direction {
+    pub fn add_faults(&mut self, direction: Direction, rules: &[Rule]) -> bool {
+        let is_own = |rule: &&Rule| match rule.fault.direction {
             FaultDirection::ToHost => direction == Direction::Up,
             FaultDirection::ToDevice => direction == Direction::Down,
-        });
+        };
+        self.faults.extend(rules.iter().filter(is_own).cloned());
         self.is_on |= !self.faults.is_empty();
         !self.faults.is_empty()
+    }
+
+    /// A fault is over.
+    pub fn remove_fault(&mut self, fault: &Fault) {
+        if let Some(place) = self.faults.iter().position(|rule| rule.is(fault)) {
+            self.faults.remove(place);
+        }
     }
 
     /// How often each fault has happened.
@@ -75,5 +82,61 @@ impl Errors {
     pub fn give_back(&mut self, packets: u32, bits: u64) {
         self.bits_left += f64::from(packets) * bits as f64;
         self.faults.iter_mut().for_each(|rule| rule.forget(packets));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BITS: u64 = 100;
+
+    fn errors() -> Errors {
+        Errors::new(1e-3, Random::stream(7, "errors"))
+    }
+
+    /// Which of so many packets are hit, when they leave in trains.
+    fn hit(errors: &mut Errors, packets: u32, train: u32) -> Vec<u32> {
+        let (mut sent, mut hit) = (0, Vec::new());
+        while sent < packets {
+            let (intact, is_hit) = errors.intact(Time::ZERO, train.min(packets - sent), BITS);
+            sent += intact;
+            if is_hit {
+                hit.push(sent);
+                sent += 1;
+            }
+        }
+        hit
+    }
+
+    /// A packet of n bits is hit with probability 1 - exp(-rate n); 6 standard deviations either way.
+    #[test]
+    fn as_many_packets_are_hit_as_the_rate_says() {
+        let packets = 200_000;
+        let expected = f64::from(packets) * (1.0 - libm::exp(-0.1));
+        let hits = hit(&mut errors(), packets, 1).len() as f64;
+        assert!((hits - expected).abs() < 6.0 * libm::sqrt(expected), "{hits} of {expected}");
+    }
+
+    #[test]
+    fn a_train_is_hit_where_its_packets_alone_would_be() {
+        let alone = hit(&mut errors(), 10_000, 1);
+        assert_eq!(hit(&mut errors(), 10_000, 64), alone);
+    }
+
+    #[test]
+    fn packets_that_were_not_sent_after_all_bring_no_error_nearer() {
+        let (mut steady, mut wavering) = (errors(), errors());
+        for _ in 0..3 {
+            assert_eq!(wavering.intact(Time::ZERO, 1, BITS), (1, false));
+            wavering.give_back(1, BITS);
+        }
+        assert_eq!(hit(&mut wavering, 1_000, 1), hit(&mut steady, 1_000, 1));
+    }
+
+    #[test]
+    fn a_link_without_errors_delivers_all() {
+        let mut errors = Errors::new(0.0, Random::stream(7, "errors"));
+        assert_eq!(errors.intact(Time::ZERO, 1 << 20, 1 << 20), (1 << 20, false));
     }
 }

@@ -10,7 +10,8 @@ use super::measure::Measures;
 use super::overhead::DLLP_BYTES;
 use super::rate::Rate;
 use super::wire::{Class, Segment, Wire};
-use crate::config::{self, Duplex, Fault, Granularity};
+use crate::config::{self, Duplex, Fault, FaultSubject, Granularity};
+use crate::faults::Rule;
 use crate::ledger::{Stage, WireUse};
 use crate::random::Random;
 use crate::request::Requests;
@@ -87,15 +88,38 @@ impl Lanes {
 
     /// The same with packets that faults corrupt.
     pub fn with_faults(mut self, faults: &[Fault], seed: u64) -> Lanes {
-        for direction in [Direction::Up, Direction::Down] {
-            self.whole &= !self.errors[direction as usize].add_faults(direction, faults, seed);
-        }
+        self.add_faults(&Rule::about(FaultSubject::Packet, faults, seed));
         self
+    }
+
+    /// Faults corrupt packets from now on.
+    pub fn add_faults(&mut self, rules: &[Rule]) {
+        for direction in [Direction::Up, Direction::Down] {
+            self.whole &= !self.errors[direction as usize].add_faults(direction, rules);
+        }
+    }
+
+    /// A fault of packets is over.
+    pub fn remove_fault(&mut self, fault: &Fault) {
+        self.errors.iter_mut().for_each(|errors| errors.remove_fault(fault));
     }
 
     /// How often faults have happened to packets.
     pub fn fault_counts(&self) -> Vec<(&'static str, u64)> {
         self.errors.iter().flat_map(Errors::fault_counts).collect()
+    }
+
+    /// Receivers of one direction give no credits back before `until`. What has been given goes on.
+    pub fn starve(&mut self, now: Time, direction: Direction, until: Time) {
+        self.credits[direction as usize].iter_mut().for_each(|credits| credits.starve(now, until));
+    }
+
+    /// Everything that is on the wires or waits for them is gone, and all credits are back.
+    pub fn clear(&mut self, now: Time) {
+        self.wires = [Wire::default(), Wire::default()];
+        self.wires.iter_mut().for_each(|wire| wire.block(now));
+        self.credits.as_flattened_mut().iter_mut().for_each(|credits| credits.restore(now));
+        (self.arrivals.posted_until, self.arrivals.posted_before) = (Time::ZERO, Time::ZERO);
     }
 
     /// The link is trained anew, and has the width and the rate of `config` when it is up again after `outage`. What is on

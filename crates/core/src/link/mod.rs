@@ -22,6 +22,7 @@ pub mod wire;
 use std::ops::Deref;
 
 use crate::config;
+use crate::faults::Rule;
 use crate::memory::{MSI_BASE, copy};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -72,6 +73,28 @@ impl Link {
     /// The same with packets that faults corrupt.
     pub fn with_faults(self, faults: &[config::Fault], seed: u64) -> Link {
         Link { lanes: self.lanes.with_faults(faults, seed), ..self }
+    }
+
+    /// Faults corrupt packets from now on.
+    pub fn add_faults(&mut self, rules: &[Rule]) {
+        self.lanes.add_faults(rules);
+    }
+
+    /// A fault of packets is over.
+    pub fn remove_fault(&mut self, fault: &config::Fault) {
+        self.lanes.remove_fault(fault);
+    }
+
+    /// Credits do not come back: see [`Lanes::starve`].
+    pub fn starve(&mut self, now: Time, direction: Direction, until: Time) {
+        self.lanes.starve(now, direction, until);
+    }
+
+    /// Everything that is under way is gone.
+    pub fn clear(&mut self, now: Time, dma: &config::Dma, config: &config::Link) {
+        self.bursts = Bursts::default();
+        self.lanes.clear(now);
+        self.dma = DmaEngine::of(dma, config);
     }
 
     /// The link is trained anew: see [`Lanes::retrain`].

@@ -5,7 +5,8 @@ use super::firmware::Firmware;
 use super::flash::Flash;
 use super::trouble::Trouble;
 use super::{Media, ReadTiming, WriteTiming};
-use crate::config::{self, Fault, Mapping};
+use crate::config::{self, Fault, FaultSubject, Mapping};
+use crate::faults::Rule;
 use crate::request::Op;
 use crate::time::Time;
 
@@ -39,12 +40,25 @@ impl Media {
 
     /// The same with banks in which faults happen.
     pub fn with_faults(mut self, faults: &[Fault], seed: u64) -> Media {
-        let (read, program) = (self.timing.command + self.timing.read, self.timing.command + self.timing.program);
-        let trouble = Trouble::of(faults, self.interleave, read, program, seed);
-        if trouble.is_some() {
-            self.inside.get_or_insert_default().trouble = trouble;
-        }
+        self.add_faults(Rule::about(FaultSubject::Bank, faults, seed));
         self
+    }
+
+    /// Faults happen in banks from now on.
+    pub fn add_faults(&mut self, rules: Vec<Rule>) {
+        if rules.is_empty() {
+            return;
+        }
+        let (read, program) = (self.timing.command + self.timing.read, self.timing.command + self.timing.program);
+        let trouble = &mut self.inside.get_or_insert_default().trouble;
+        trouble.get_or_insert_with(|| Trouble::new(self.interleave, read, program)).extend(rules);
+    }
+
+    /// A fault of a bank is over.
+    pub fn remove_fault(&mut self, fault: &Fault) {
+        if let Some(trouble) = self.inside.as_mut().and_then(|inside| inside.trouble.as_mut()) {
+            trouble.remove(fault);
+        }
     }
 
     /// How often faults have happened to banks.

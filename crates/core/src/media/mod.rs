@@ -332,6 +332,11 @@ impl Media {
         self.details.wear.as_deref()
     }
 
+    #[cfg(test)]
+    pub(crate) fn wear_mut(&mut self) -> Option<&mut Wear> {
+        self.details.wear.as_deref_mut()
+    }
+
     #[inline(always)]
     fn read_piece(&mut self, now: Time, piece: Piece, needed: u32, along: bool) -> Served {
         self.activity.banks_busy += self.banks[piece.bank as usize].advance(now);

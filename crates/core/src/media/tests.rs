@@ -189,6 +189,8 @@ fn a_unit_that_waits_makes_room_for_another_at_once_and_lets_reads_pass() {
     assert_eq!(read.last_at, at(1368));
     let other = media.write(at(2000), 4096, 512);
     assert_eq!(other.buffered_at, at(2000 + 120_000 + 194 + 256));
+    let accesses = 194 + 256 + 368 + 194 + 256;
+    assert_eq!(media.activity().banks_busy, ns(accesses + 120_000), "the program that made room counts");
     let deadline = 120_000 + 194 + 256 + 120_000;
     let late = media.clone().read(at(2000 + deadline), 8192, 128, 128);
     assert_eq!(late.started, at(2000 + deadline + 120_000), "its program began as it had waited long enough");

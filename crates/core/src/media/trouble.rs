@@ -4,7 +4,7 @@
 //! takes the rest of its longer time there before the bank itself serves it.
 
 use super::geometry::Interleave;
-use crate::config::{Fault, FaultAction, FaultSubject};
+use crate::config::{Fault, FaultAction};
 use crate::faults::Rule;
 use crate::request::Op;
 use crate::time::{Span, Time};
@@ -28,17 +28,21 @@ struct Bank {
 }
 
 impl Trouble {
-    /// The banks that these faults are about, if there are any.
-    pub(super) fn of(
-        faults: &[Fault],
-        interleave: Interleave,
-        read: Span,
-        program: Span,
-        seed: u64,
-    ) -> Option<Trouble> {
-        let rules = Rule::about(FaultSubject::Bank, faults, seed);
-        let banks: Vec<Bank> = rules.into_iter().map(|rule| Bank { rule, free_at: Time::ZERO }).collect();
-        (!banks.is_empty()).then_some(Trouble { interleave, read, program, banks })
+    /// No bank has a fault, of a memory whose accesses take so long.
+    pub(super) fn new(interleave: Interleave, read: Span, program: Span) -> Trouble {
+        Trouble { interleave, read, program, banks: Vec::new() }
+    }
+
+    /// Banks have these faults as well.
+    pub(super) fn extend(&mut self, rules: Vec<Rule>) {
+        self.banks.extend(rules.into_iter().map(|rule| Bank { rule, free_at: Time::ZERO }));
+    }
+
+    /// A fault is over.
+    pub(super) fn remove(&mut self, fault: &Fault) {
+        if let Some(place) = self.banks.iter().position(|bank| bank.rule.is(fault)) {
+            self.banks.remove(place);
+        }
     }
 
     /// When an access that comes at `now` gets past the faults.

@@ -111,6 +111,33 @@ impl Wear {
         self.line_writes.values().copied().max().unwrap_or(0)
     }
 
+    /// What is wrong with the account of a region, if anything is: each of its writes is counted at a slot, and so is each
+    /// line that was copied when the gap moved, which it has done once an interval.
+    pub fn inconsistency(&self) -> Option<String> {
+        self.regions.iter().find_map(|(&(bank, number), region)| {
+            let slots = self.line_writes.range((bank, number, 0)..=(bank, number, u64::MAX));
+            let counted: u64 = slots.map(|(_, writes)| writes).sum();
+            // Start comes round once in as many rounds of the gap as there are lines; what is between is not known from it.
+            let moves = (counted - u64::from(region.writes)) / (u64::from(self.interval) + 1);
+            let (round, within) = (moves / (region.lines + 1), moves % (region.lines + 1));
+            let is_right = counted == moves * (u64::from(self.interval) + 1) + u64::from(region.writes)
+                && (region.start, region.gap) == (round % region.lines, region.lines - within);
+            let StartGap { start, gap, writes, .. } = *region;
+            let found = format!(
+                "region {number} of bank {bank} has been written {counted} times, and has start {start}, gap {gap} and {writes} \
+                 writes since it moved"
+            );
+            (!is_right).then_some(found)
+        })
+    }
+
+    /// Plant a fault: forget the last move of a gap. Whether there was one.
+    #[cfg(test)]
+    pub(crate) fn forget_move(&mut self) -> bool {
+        let moved = self.regions.values_mut().find(|region| region.writes == 0 && region.gap < region.lines);
+        moved.map(|region| region.gap += 1).is_some()
+    }
+
     /// One write of a line, and whether a gap moved.
     fn on_line(&mut self, bank: u32, line: u64) -> bool {
         let (number, index) = self.region(line);

@@ -15,6 +15,8 @@ mod json;
 
 use crate::engine::simulation::Simulation;
 use crate::ledger::Latency;
+use crate::problem::Problem;
+use crate::workload::{Job, side_by_side};
 use batches::Slices;
 pub use json::json;
 
@@ -78,6 +80,11 @@ impl Known {
 }
 
 impl Estimate {
+    /// Half width over value, of the figure that is known less well.
+    pub fn share(&self) -> f64 {
+        self.mean.share().max(self.p99.share())
+    }
+
     /// Whether both figures are known so well.
     pub fn is_within(&self, share: f64) -> bool {
         self.mean.share() <= share && self.p99.share() <= share
@@ -129,6 +136,20 @@ impl Measurement {
     /// Whether mean and p99 are known as well as is asked for.
     pub fn is_known(&self) -> bool {
         self.estimate.is_ok_and(|estimate| estimate.is_within(self.share))
+    }
+}
+
+/// Whether mean and p99 of these jobs together say anything: not of such that run one after the other.
+///
+/// # Errors
+/// If some do.
+pub fn check(jobs: &[Job]) -> Result<(), Problem> {
+    match side_by_side(jobs).count() {
+        0 | 1 => Ok(()),
+        _ => {
+            let found = "a precision for jobs that run one after the other (stonewall)";
+            Err(Problem::new("command line", None, found, "a run for each group of jobs"))
+        }
     }
 }
 

@@ -6,12 +6,16 @@ use super::{JobPrediction, Prediction};
 use crate::closed_form::{Certainty, Class, Latency};
 use crate::request::Op;
 
+/// The document of drives, each as [`json`] has it, without its head.
+pub fn document(drives: impl IntoIterator<Item = Value>) -> Value {
+    json!({ "drives": drives.into_iter().collect::<Vec<_>>() })
+}
+
 /// One object a drive: `jobs` with `classes` (each with its `alone` latency, or null), `limits` (the bottleneck
 /// first) and `loaded`. `certainty` is `exact`, `mean` or `at_least`; figures that are not known are null.
 pub fn json(prediction: &Prediction, description: Value) -> Value {
     let jobs: Vec<Value> = prediction.jobs.iter().map(|job| entry(job, &prediction.stack_stages)).collect();
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
         "drive": prediction.drive,
         "jobs": jobs,
         "description": description,

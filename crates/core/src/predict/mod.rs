@@ -18,12 +18,13 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-pub use json::json;
+pub use json::{document, json};
 pub use text::{table, text};
 pub use usage::{Usage, usage};
 
 use crate::closed_form::{Certainty, Class, Demand, Demands, Form, Latency, Parts, Workload};
 use crate::drive::{Drive, Interface};
+use crate::uncertainty::Named;
 use crate::workload::Job;
 
 /// What a drive gives some jobs, each as if it were alone.
@@ -104,6 +105,29 @@ fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         };
     }
     protocols!(form_of)
+}
+
+impl Prediction {
+    /// The figures by name: those of each job, and the limit of each resource.
+    pub fn figures(&self) -> Named {
+        let of_job = |(place, job): (usize, &JobPrediction)| {
+            let loaded = job.loaded();
+            let bytes = job.workload.mean_bytes();
+            let limits =
+                job.demands.iter().map(|demand| (format!("limit {}, 1/s", demand.resource), Some(demand.bound_iops())));
+            let named = [
+                ("alone_ns", job.alone_ns()),
+                ("saturation_depth", job.saturation_depth()),
+                ("iops_max", Some(loaded.most_iops)),
+                ("bytes_per_s_max", Some(loaded.most_iops * bytes)),
+                ("mean_ns_min", loaded.least_ns),
+            ];
+            let named = named.into_iter().map(|(name, value)| (String::from(name), value));
+            let prefix = if place == 0 { String::new() } else { format!("{} ", job.name) };
+            named.chain(limits).map(move |(name, value)| (format!("{prefix}{name}"), value)).collect::<Vec<_>>()
+        };
+        self.jobs.iter().enumerate().flat_map(of_job).collect()
+    }
 }
 
 impl JobPrediction {

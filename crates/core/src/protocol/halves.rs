@@ -31,6 +31,11 @@ pub trait Protocol {
     /// What people call it.
     fn title(&self) -> &'static str;
 
+    /// What its packets carry when drives of it read and write: for whoever sees to it that all of them are tried.
+    fn messages(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// What its queues and memory can take.
     fn limits(&self, drive: &Drive) -> Limits;
 

@@ -14,6 +14,12 @@ macro_rules! roles {
             /// The number behind the last one.
             pub const END: u8 = $from + [$($name),+].len() as u8;
 
+            /// Everything that packets of these roles carry.
+            pub fn messages() -> impl Iterator<Item = &'static str> {
+                let named = [$(($name, roles!(@answer $name $(, $answer)?)),)+];
+                named.into_iter().flat_map(|(name, answer)| [Some(name), answer].into_iter().flatten())
+            }
+
             /// The role of a packet.
             #[inline(always)]
             pub fn of(packet: &$crate::tlp::Packet) -> Role {
@@ -42,6 +48,8 @@ macro_rules! roles {
         roles!(@number $next + 1; $($rest)*);
     };
     (@number $next:expr;) => {};
+    (@answer $name:literal) => { None };
+    (@answer $name:literal, $answer:literal) => { Some($answer) };
     (@name $kind:ident, $name:literal) => { $name };
     (@name $kind:ident, $name:literal, $answer:literal) => {
         if $kind == $crate::tlp::Kind::Completion { $answer } else { $name }

@@ -1,7 +1,8 @@
 //! What a person or another program reads of an [`Outcome`](crate::ledger::Outcome) or a
-//! [`Trace`](crate::ledger::Trace): tables, fio's JSON, ladders, timelines, the page with plots.
+//! [`Trace`](crate::ledger::Trace): tables, fio's JSON, ladders, timelines, pages with plots.
 
 mod fio;
+mod hgrm;
 pub mod html;
 pub mod json;
 pub mod ladder;
@@ -11,6 +12,7 @@ pub mod summary;
 pub mod table;
 pub mod units;
 
+pub use hgrm::hgrm;
 pub use html::html;
 pub use json::{headed, json};
 pub use ladder::ladder;

@@ -66,6 +66,21 @@ impl Table {
         }
     }
 
+    /// The table in Markdown, as GitHub and most others read it: a line each, columns of numbers to the right, no rules between
+    /// groups.
+    pub fn markdown(&self) -> String {
+        let line = |cells: &mut dyn Iterator<Item = String>| format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
+        let head = line(&mut self.columns().map(|(header, _)| in_markdown(header)));
+        let sides =
+            line(&mut self.columns().map(|(_, side)| String::from(if side == Side::Right { "---:" } else { "---" })));
+        let blank = || std::iter::repeat_n(String::new(), self.columns.len());
+        let rows = self.rows().map(|row| {
+            let cells = row.iter().map(|cell| in_markdown(cell));
+            line(&mut cells.chain(blank()).take(self.columns.len()))
+        });
+        [head, sides].into_iter().chain(rows).collect()
+    }
+
     /// Whether there is no row yet.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
@@ -123,6 +138,11 @@ impl fmt::Display for Table {
     }
 }
 
+/// A text that ends no cell and begins no element.
+fn in_markdown(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+}
+
 /// Width of `text` in characters.
 pub fn characters(text: &str) -> usize {
     text.chars().count()
@@ -157,6 +177,18 @@ mod tests {
             Moneta              9       10.1  off
         "#]]
         .assert_eq(&table.to_string());
+    }
+
+    #[test]
+    fn markdown_has_a_line_a_row_and_a_bar_in_a_cell_ends_none() {
+        let mut table = Table::new().left("job").right("IOPS").right("p99");
+        table.row(["a|b", "1.40 M"]);
+        table.group();
+        table.row(["<i>", "2", "3"]);
+        assert_eq!(
+            table.markdown(),
+            "| job | IOPS | p99 |\n| --- | ---: | ---: |\n| a\\|b | 1.40 M |  |\n| &lt;i> | 2 | 3 |\n"
+        );
     }
 
     #[test]

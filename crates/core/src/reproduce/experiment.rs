@@ -1,6 +1,6 @@
 //! The experiments of one paper: drives and jobs ready to run, as they are or with constants moved.
 
-use super::{Facts, Reproduction, Row, RunSpec};
+use super::{Facts, Figure, Reproduction, Row, RunSpec};
 use crate::dma::{Question, SECTIONS};
 use crate::drive::Drive;
 use crate::drive_file::{Described, Override, no_files, shipped};
@@ -115,6 +115,11 @@ impl Experiments {
     /// Judge every published row; `outcomes` are those of the runs, in order.
     pub fn judge(&self, outcomes: &[Outcome]) -> Vec<Row> {
         self.reproduction.judge(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
+    }
+
+    /// The figures of the plan.
+    pub fn figures(&self, outcomes: &[Outcome]) -> Vec<Figure> {
+        self.reproduction.figures(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
 
     /// Whether it is known, for the constants that are in doubt now, which rows they move.

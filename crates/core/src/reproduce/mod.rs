@@ -15,6 +15,7 @@ mod evaluate;
 mod expected;
 pub mod experiment;
 mod expression;
+mod figure;
 mod lexer;
 pub mod papers;
 mod plan;
@@ -41,10 +42,11 @@ use quantity::Quantity;
 
 pub use dependence::{Dependence, MOVED_SHARE};
 pub use expected::Kind;
+pub use figure::Figure;
 pub use plan::RunSpec;
 pub(crate) use plan::option_text;
 use verdict::Remarks;
-pub use verdict::{Row, Verdict};
+pub use verdict::{Row, Verdict, document};
 
 /// A plan and the published results that it answers to.
 #[derive(Clone, Debug)]
@@ -100,6 +102,7 @@ impl Reproduction {
             Reproduction { paper: String::from(paper), plan, expected, dependence: Dependence::default() };
         if problems.0.is_empty() {
             problems.0.extend(reproduction.unmatched_rows());
+            problems.0.extend(reproduction.misdrawn());
             problems.0.extend(reproduction.rows().filter_map(|(row, expected)| reproduction.misfit(row, expected)));
         }
         problems.0.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
@@ -164,6 +167,7 @@ impl Reproduction {
             let faults = self.faults(row, facts);
             problems.0.extend(faults.into_iter().map(|mistake| mistake.at(&row.place)));
         }
+        problems.0.extend(self.faults_of_figures(facts));
         problems.or(())
     }
 

@@ -23,6 +23,12 @@
 //! value = "at(sizes.mean_ns, 512)"           # an expression
 //! unexplained = "why"                        # optional: the paper leaves open what is to be compared
 //! because = "why"                            # optional: what makes the value come out off, told if it does
+//!
+//! [[figure]]                                 # of a report: what is drawn
+//! title = "Figure 4"
+//! x = "bytes"                                # what is swept
+//! y = "ns"                                   # unit
+//! lines = { reads = "sizes.mean_ns" }        # a curve each; or stages = "sizes", those of an experiment in columns
 //! ```
 //!
 //! A sweep makes every quantity of its experiment a series. It varies a key of the drive, or a fio
@@ -74,6 +80,20 @@ pub(super) struct PlanRow {
     pub because: Option<String>,
 }
 
+/// What a report draws.
+#[derive(Clone, Debug)]
+pub(super) struct PlanFigure {
+    pub place: Place,
+    pub title: String,
+    /// What is swept, and the unit of what is drawn.
+    pub x: String,
+    pub y: String,
+    /// Curves by name; none if stages are drawn.
+    pub lines: Vec<(String, Expression)>,
+    /// Place of the experiment whose stages are drawn.
+    pub stages: Option<usize>,
+}
+
 /// A plan, read and resolved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
@@ -83,6 +103,7 @@ pub(super) struct Plan {
     pub places: Vec<Place>,
     pub experiments: Vec<Experiment>,
     pub rows: Vec<PlanRow>,
+    pub figures: Vec<PlanFigure>,
     /// Quantities that have another name by now.
     pub notes: Vec<String>,
 }
@@ -115,13 +136,16 @@ struct Sweep {
 
 impl PlanReader<'_> {
     fn document(&mut self, table: &Table) {
-        self.refuse_others(table, &["seed", "job", "experiment", "row"]);
+        self.refuse_others(table, &["seed", "job", "experiment", "row", "figure"]);
         let defaults = Defaults { seed: self.seed(table).unwrap_or(SEED_DEFAULT), job: self.job(table, "job") };
         for experiment in self.tables(table, "experiment") {
             self.experiment(experiment, &defaults);
         }
         for row in self.tables(table, "row") {
             self.row(row);
+        }
+        for figure in self.tables(table, "figure") {
+            self.figure(figure);
         }
     }
 
@@ -202,7 +226,7 @@ impl PlanReader<'_> {
         let row = PlanRow {
             place: place.clone(),
             id: self.required(place, table, "id"),
-            value: self.expression(table),
+            value: self.expression(table, "value"),
             unexplained: self.string(table, "unexplained").map(|(_, reason)| reason),
             because: self.string(table, "because").map(|(_, reason)| reason),
         };
@@ -215,8 +239,50 @@ impl PlanReader<'_> {
         self.plan.rows.push(row);
     }
 
-    fn expression(&mut self, table: &Table) -> Option<Expression> {
-        let (place, text) = self.string(table, "value")?;
+    fn figure(&mut self, entry: (&Place, &Table)) {
+        let (place, table) = entry;
+        self.refuse_others(table, &["title", "x", "y", "lines", "stages"]);
+        let figure = PlanFigure {
+            place: place.clone(),
+            title: self.required(place, table, "title"),
+            x: self.required(place, table, "x"),
+            y: self.required(place, table, "y"),
+            lines: self.lines(table),
+            stages: self.experiment_of(table),
+        };
+        if figure.lines.is_empty() == figure.stages.is_none() {
+            self.refuse(
+                place,
+                format!("figure `{}`", figure.title),
+                "lines = { NAME = \"…\" } or stages = \"EXPERIMENT\"",
+            );
+        }
+        self.plan.figures.push(figure);
+    }
+
+    fn lines(&mut self, table: &Table) -> Vec<(String, Expression)> {
+        let Some(entry) = document::entry(table, "lines") else { return Vec::new() };
+        let Value::Table(lines) = &entry.node.value else {
+            self.refuse_value(entry, "{ NAME = \"an expression\" }");
+            return Vec::new();
+        };
+        let names = lines.iter().map(|line| &line.key);
+        let names: Vec<String> = names.cloned().collect();
+        names.into_iter().filter_map(|name| Some((name.clone(), self.expression(lines, &name)?))).collect()
+    }
+
+    fn experiment_of(&mut self, table: &Table) -> Option<usize> {
+        let (place, name) = self.string(table, "stages")?;
+        let known = self.plan.experiments.iter().position(|experiment| experiment.name == name);
+        if known.is_none() {
+            let names: Vec<&str> = self.plan.experiments.iter().map(|experiment| experiment.name.as_str()).collect();
+            self.problems.push(Mistake::unknown("experiment", &name, names.into_iter()).at(&place));
+        }
+        known
+    }
+
+    fn expression(&mut self, table: &Table, key: &str) -> Option<Expression> {
+        let (place, text) = self.string(table, key)?;
         self.note_renamed(&place, &text);
         match parse(&text, &self.plan.experiments) {
             Ok(expression) => Some(expression),

@@ -1,6 +1,7 @@
 //! The verdict on one published result.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::dependence::Leaning;
 use super::expected::{Expected, Kind};
@@ -20,7 +21,7 @@ pub enum Verdict {
     Unexplained,
 }
 
-/// A published result beside the simulated one: an element of what `phaselink reproduce --json` prints.
+/// A published result beside the simulated one: one of the `rows` that `phaselink reproduce --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     pub paper: String,
@@ -53,6 +54,11 @@ pub struct Row {
     pub reason: String,
     /// Where the published value is printed.
     pub source: String,
+}
+
+/// The document of results, without its head.
+pub fn document(rows: &[Row]) -> Value {
+    json!({ "rows": rows })
 }
 
 /// What a plan says of a row beside its value.

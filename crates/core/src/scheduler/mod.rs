@@ -89,6 +89,16 @@ impl Scheduler {
         self.later.is_due(until)
     }
 
+    /// Forget all events to come but those of these kinds.
+    #[cold]
+    pub fn retain(&mut self, is_kept: impl Fn(&Event) -> bool) {
+        let mut kept = Vec::new();
+        while self.later.is_due(Time::NEVER) {
+            kept.push(self.later.take());
+        }
+        kept.into_iter().filter(|(_, event)| is_kept(event)).for_each(|(at, event)| self.later.push(at, event));
+    }
+
     /// The next event, which [is due](Self::is_due), and the clock moved to it.
     #[inline]
     pub fn take(&mut self) -> (Time, Event) {

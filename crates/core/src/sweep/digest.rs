@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::drive::Drive;
 use crate::request::Op;
+use crate::time::Span;
 use crate::workload::trace::Requests;
 use crate::workload::{Batch, BlockShare, Distribution, Job, Pattern, RateProcess, Way};
 
@@ -33,6 +34,14 @@ impl Hash {
         digest.number(jobs.len() as u64);
         jobs.iter().for_each(|job| digest.job(job));
         digest.number(seed);
+        Hash(digest.0)
+    }
+
+    /// The hash of the same run where it ends once mean and p99 are known to `share`.
+    pub fn until(self, share: f64) -> Hash {
+        let mut digest = Digest(self.0);
+        digest.text("precision");
+        digest.number(share.to_bits());
         Hash(digest.0)
     }
 
@@ -96,6 +105,8 @@ impl Digest {
             runtime,
             time_based,
             ramp_time,
+            start_delay,
+            waits,
             thinktime,
             thinktime_blocks,
             rate_iops_read,
@@ -133,6 +144,10 @@ impl Digest {
         }
         if *batch != Batch::default() {
             self.batch(*batch);
+        }
+        if (*start_delay, *waits) != (Span::ZERO, false) {
+            self.number(start_delay.as_ps());
+            self.number(u64::from(*waits));
         }
         if (*replay_percent, *replay_no_stall) != (100, false) {
             self.number(u64::from(*replay_percent));

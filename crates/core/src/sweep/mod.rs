@@ -14,6 +14,7 @@
 mod axis;
 mod digest;
 mod files;
+pub mod page;
 mod plan;
 mod refusals;
 mod resolve;
@@ -40,6 +41,8 @@ use plan::{JobText, Text, Word};
 pub struct Plan {
     text: Text,
     points: usize,
+    /// Requests of each thread, where nothing else ends the job; none for the usual number.
+    ios_default: Option<u64>,
 }
 
 /// A file that a plan names.
@@ -71,7 +74,15 @@ impl Plan {
             let found = format!("a sweep of {points} points");
             return Err(Place::whole(file).problem(found, "at most 1,000,000").into());
         }
-        Ok(Plan { text, points })
+        Ok(Plan { text, points, ios_default: None })
+    }
+
+    /// Show in a column how well mean and p99 are known, and where nothing else ends the job, end it after so many requests of
+    /// each thread.
+    pub fn until_known(&mut self, ios: u64) {
+        self.ios_default = Some(ios);
+        self.text.columns.retain(|column| column.name != figures::PRECISION);
+        self.text.columns.extend(figures::find(figures::PRECISION));
     }
 
     /// Points of the sweep, seeds counted; at least one.

@@ -8,9 +8,10 @@ use super::plan::{Given, JobText};
 use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};
 use crate::engine::simulation::Simulation;
+use crate::precision;
 use crate::problem::Problems;
 use crate::uncertainty::Draws;
-use crate::workload::{Job, JobFile, JobPlace, fio, with_defaults};
+use crate::workload::{Job, JobFile, JobPlace, fio, has_end, with_defaults};
 
 /// A plan with its files.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Sweep {
     files: Files,
     /// The job before any axis changes it.
     job: JobFile,
+    /// How well mean and p99 are to be known, if that ends a run.
+    precision: Option<f64>,
 }
 
 impl Sweep {
@@ -45,7 +48,18 @@ impl Sweep {
                 fio::from_lines(place, &lines)?
             }
         };
-        Ok(Sweep { plan, files, job })
+        Ok(Sweep { plan, files, job, precision: None })
+    }
+
+    /// Let runs end once their mean and p99 are known to `share`; they are other runs then, with hashes of their own.
+    pub fn until(mut self, share: Option<f64>) -> Sweep {
+        self.precision = share;
+        self
+    }
+
+    fn hash(&self, drive: &Drive, jobs: &[Job], seed: u64) -> Hash {
+        let hash = Hash::of(drive, jobs, seed);
+        self.precision.map_or(hash, |share| hash.until(share))
     }
 
     /// The plan.
@@ -75,8 +89,10 @@ impl Plan {
                 options.push((option.into(), swept.text(0)));
             }
         }
-        let pairs: Vec<(&str, &str)> = options.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-        with_defaults(&pairs).into_iter().map(|(name, text)| (name.into(), text.into())).collect()
+        if let Some(ios) = self.ios_default.filter(|_| !has_end(&pairs(&options))) {
+            options.push((String::from("number_ios"), ios.to_string()));
+        }
+        with_defaults(&pairs(&options)).into_iter().map(|(name, text)| (name.into(), text.into())).collect()
     }
 }
 
@@ -97,9 +113,12 @@ impl Resolver<'_> {
     /// # Panics
     /// If there is no such point.
     pub fn check(&mut self, point: usize) -> Result<Hash, Problems> {
-        let seed = self.sweep.plan.seed(point);
+        let sweep = self.sweep;
         let (drive, jobs) = self.resolve(point)?;
-        Ok(Hash::of(drive, &jobs, seed))
+        if sweep.precision.is_some() {
+            precision::check(&jobs)?;
+        }
+        Ok(sweep.hash(drive, &jobs, sweep.plan.seed(point)))
     }
 
     /// The run of a point, ready to go.
@@ -133,7 +152,7 @@ impl Resolver<'_> {
         let overrides = draws.overrides(self.resolve(point).ok()?.0, draw);
         let drive = self.drive(point, &overrides).ok()?;
         let jobs = jobs(self.sweep, point, &drive).ok()?;
-        Some((Hash::of(&drive, &jobs, seed), drive, jobs))
+        Some((self.sweep.hash(&drive, &jobs, seed), drive, jobs))
     }
 
     /// The run of a point in one draw.
@@ -187,6 +206,10 @@ impl Resolver<'_> {
         };
         Drive::from_files(file, text, &overrides, self.sweep.files.others)
     }
+}
+
+fn pairs(options: &[(String, String)]) -> Vec<(&str, &str)> {
+    options.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect()
 }
 
 fn jobs(sweep: &Sweep, point: usize, drive: &Drive) -> Result<Vec<Job>, Problems> {

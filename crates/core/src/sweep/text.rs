@@ -30,10 +30,20 @@ impl Row<'_> {
     fn interval(&self, column: usize) -> Option<&Interval> {
         self.intervals?.get(column)?.as_ref()
     }
+
+    /// Between which values a column of the plan lies, if that is known.
+    pub(super) fn ends(&self, column: usize) -> Option<(f64, f64)> {
+        self.interval(column).map(|interval| (interval.low, interval.high))
+    }
 }
 
 /// For a person: what varies, and the columns of the plan. Hashes are for programs, which get them below.
 pub fn table(plan: &Plan, rows: &[Row]) -> String {
+    rows_table(plan, rows).to_string()
+}
+
+/// The same as a table that can be printed in other ways.
+pub fn rows_table(plan: &Plan, rows: &[Row]) -> Table {
     let mut table = Table::new();
     let shown: Vec<&Swept> = plan.swept().filter(|swept| swept.varies()).collect();
     for swept in &shown {
@@ -71,7 +81,7 @@ pub fn table(plan: &Plan, rows: &[Row]) -> String {
         }
         table.row(cells);
     }
-    table.to_string()
+    table
 }
 
 /// A cost as a table shows it.

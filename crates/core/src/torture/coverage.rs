@@ -3,12 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::trial::Reached;
-use crate::config::FaultAction;
-use crate::drive::Interface;
+use crate::config::{FaultAction, FaultSubject};
+use crate::drive::{Drive, Interface};
+use crate::drive_file::shipped;
 use crate::report::Table;
 
 /// Packets of a protocol by name, and in how many runs each was on the wire.
 type Packets = BTreeMap<String, u64>;
+
+/// Whether a fault can happen to some drive of this one's protocol: each can, but for those of interrupts where none of its
+/// messages is one.
+fn can_happen(action: FaultAction, drive: &Drive) -> bool {
+    let has_interrupts = || drive.protocol().messages().iter().any(|name| name.starts_with("interrupt"));
+    action.subject() != FaultSubject::Interrupt || has_interrupts()
+}
+
+/// A packet without its direction.
+fn message(packet: &str) -> &str {
+    packet.rsplit_once(' ').map_or(packet, |(message, _)| message)
+}
 
 /// What has been reached so far.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +74,25 @@ impl Coverage {
             }));
         }
         table.to_string()
+    }
+
+    /// What can be reached, as the protocols and the faults themselves say, and has not been: faults that have happened in no
+    /// run of a protocol, and messages of it that no run has had on the wire.
+    pub fn unreached(&self) -> Vec<String> {
+        let of = |interface: &Interface| {
+            let name = interface.name();
+            let drive = shipped::names().filter_map(Drive::shipped).find(|drive| drive.interface == *interface);
+            let drive = drive.expect("every interface has a drive that is shipped");
+            let no_row = |action: &FaultAction| !self.reached.contains_key(&(name, Some(*action)));
+            let faults = FaultAction::ALL.into_iter().filter(|action| can_happen(*action, &drive)).filter(no_row);
+            let faults = faults.map(|action| format!("{name}: {} has happened in no run", action.name()));
+            let been: BTreeSet<&str> = self.kinds(name).into_iter().map(message).collect();
+            let messages: BTreeSet<&str> = drive.protocol().messages().into_iter().collect();
+            let missing = messages.into_iter().filter(|message| !been.contains(message));
+            let missing = missing.map(|message| format!("{name}: no run has had \"{message}\" on the wire"));
+            faults.chain(missing).collect::<Vec<_>>()
+        };
+        Interface::ALL.iter().flat_map(of).collect()
     }
 
     fn row(&self, title: &str, cell: impl Fn(&'static str) -> String) -> Vec<String> {

@@ -169,7 +169,7 @@ fn value(random: &mut Random, key: &Key) -> String {
 pub(super) fn fault(random: &mut Random) -> String {
     let action = one_of(random, &FaultAction::ALL);
     let mut keys = vec![format!("action = \"{}\"", action.name())];
-    let drawn: [(&str, &[&str]); 14] = [
+    let drawn: [(&str, &[&str]); 16] = [
         ("operation", &["\"any\"", "\"read\"", "\"write\""]),
         ("thread", &["0", "0", "0", "1", "2"]),
         ("first", &["1", "2", "7", "40"]),
@@ -183,6 +183,8 @@ pub(super) fn fault(random: &mut Random) -> String {
         ("bank", &["0", "0", "1", "3"]),
         ("factor", &["1.5", "10", "50"]),
         ("direction", &["\"to-host\"", "\"to-device\""]),
+        ("bits", &["1", "39", "40", "300"]),
+        ("chip", &["0", "5", "8"]),
         ("outage_us", &["0", "5", "200"]),
     ];
     for (key, values) in drawn {

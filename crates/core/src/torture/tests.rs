@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 
 use super::case::Case;
+use super::coverage::Coverage;
 use super::shrink::shrink;
-use super::trial::{Finding, Kind, trial};
+use super::trial::{Finding, Kind, Reached, trial};
 use super::{draw, trial as trials};
 use crate::config::FaultAction;
 use crate::drive::Interface;
@@ -82,9 +83,38 @@ fn a_tag_that_is_not_renewed_is_found() {
 }
 
 #[test]
+fn a_driver_that_looks_at_the_last_chunk_alone_is_found() {
+    let (_, finding) = first_seed(Bug::OnlyTheLastChunk, |case| speaks(case, &[Interface::DcExpress]));
+    assert!(matches!(finding.kind, Kind::WrongByte | Kind::Panic), "{finding}");
+}
+
+#[test]
+fn a_gap_that_moves_unnoticed_is_found() {
+    let levels = |case: &Case| case.drive().is_ok_and(|drive| drive.memory(1).wear().is_some());
+    let (_, finding) = first_seed(Bug::ForgottenGapMove, levels);
+    assert_eq!(finding.kind, Kind::Memory);
+}
+
+#[test]
+fn a_stale_shadow_doorbell_is_found() {
+    let shares = |case: &Case| case.drive().is_ok_and(|drive| drive.nvme.shadow_doorbells);
+    let (_, finding) = first_seed(Bug::StaleShadowDoorbell, |case| shares(case) && speaks(case, &[Interface::Nvme]));
+    assert!(matches!(finding.kind, Kind::NeverAnswered | Kind::Panic), "{finding}");
+}
+
+#[test]
+fn completions_that_change_places_are_found() {
+    let is_deep = |case: &Case| case.number("iodepth") > 1 && case.number("rwmixread") > 1;
+    let (_, finding) = first_seed(Bug::ReorderedCompletion, |case| is_deep(case) && speaks(case, &[Interface::Nvme]));
+    assert!(matches!(finding.kind, Kind::WrongByte | Kind::Panic), "{finding}");
+}
+
+#[test]
 fn a_case_that_fails_gets_small() {
     let bug = Bug::AcknowledgedBeforeData;
-    let is_large = |case: &Case| case.set.len() > 2 && case.number("rwmixread") > 1;
+    // A change to the memory may be what it takes to fail.
+    let of_memory = |case: &Case| case.set.iter().any(|set| set.starts_with("media."));
+    let is_large = |case: &Case| case.set.len() > 2 && case.number("rwmixread") > 1 && !of_memory(case);
     let (case, finding) = first_seed(bug, |case| is_large(case) && speaks(case, &[Interface::Nvme]));
     let (least, found) = run_with(bug, |run| shrink(&case, &finding, run));
     assert_eq!(found.kind, finding.kind);
@@ -107,6 +137,35 @@ fn a_thousand_seeds_find_nothing() {
     for seed in 1..=SEEDS {
         assert_eq!(super::try_seed(seed).err(), None, "seed {seed}");
     }
+}
+
+#[test]
+#[ignore = "minutes: make torture"]
+fn everything_that_can_be_reached_is() {
+    let mut coverage = Coverage::default();
+    for seed in 1..=5000 {
+        coverage.add(&super::try_seed(seed).unwrap_or_else(|finding| panic!("seed {seed}: {finding}")));
+        if seed % 500 == 0 && coverage.unreached().is_empty() {
+            return;
+        }
+    }
+    assert_eq!(coverage.unreached(), [""; 0]);
+}
+
+#[test]
+fn what_has_not_been_reached_is_told() {
+    let unreached = Coverage::default().unreached();
+    let has = |what: &str| unreached.iter().any(|line| line == what);
+    assert!(has("nvme: torn-write has happened in no run") && has("capi: no run has had \"claim lines\" on the wire"));
+    assert!(has("nvme: lose-interrupt has happened in no run") && !has("cxl: lose-interrupt has happened in no run"));
+    let mut coverage = Coverage::default();
+    let packets = ["doorbell down", "status up"].map(String::from).into_iter().collect();
+    coverage.add(&Reached { interface: "capi", packets, faults: vec![FaultAction::TornWrite], ios: 1 });
+    let told = coverage.unreached();
+    assert!(
+        !told.iter().any(|line| line.contains("capi") && (line.contains("doorbell") || line.contains("torn-write")))
+    );
+    assert_eq!(told.len() + 3, unreached.len());
 }
 
 #[test]

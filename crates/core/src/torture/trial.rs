@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::case::Case;
 use crate::config::{Fault, FaultAction};
 use crate::drive::Drive;
+use crate::engine::faults::UNCORRECTABLE;
 use crate::ledger::{Outcome, Step, Trace};
 use crate::simulation::Simulation;
 
@@ -164,10 +165,11 @@ fn check(case: &Case, drive: &Drive, simulation: &Simulation, outcome: &Outcome)
     }
     let fails = |fault: &&Fault| {
         use FaultAction::*;
-        matches!(fault.action, Error | Hang | DropCompletion | TornWrite)
+        matches!(fault.action, Error | Hang | DropCompletion | TornWrite | Remove)
     };
     let failing: BTreeSet<&str> = drive.faults.iter().filter(fails).map(|fault| fault.action.counter()).collect();
-    let expected: u64 = failing.iter().map(|name| counter(outcome, name)).sum();
+    let failing = failing.into_iter().chain([UNCORRECTABLE]);
+    let expected: u64 = failing.map(|name| counter(outcome, name)).sum();
     if failed != expected {
         return wrong(Kind::Count, format!("{failed} requests have failed, and faults have made {expected} fail"));
     }

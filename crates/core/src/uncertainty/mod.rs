@@ -8,6 +8,7 @@
 //!
 //! The caller runs the model for each draw; the same seed gives the same draws on any machine.
 
+mod doubted;
 mod interval;
 
 use crate::config::Doubt;
@@ -15,10 +16,15 @@ use crate::drive::Drive;
 use crate::drive_file::Override;
 use crate::random::Random;
 
+pub use doubted::{Doubted, Figure, Named, of_run};
 pub use interval::{Contribution, Interval};
 
 /// Draws unless more or fewer are asked for: two lie beyond each end of a 90 % interval.
 pub const DRAWS_DEFAULT: usize = 40;
+/// Fewest draws that an interval can be told from.
+pub const DRAWS_MIN: usize = 20;
+/// Seed of the draws, whatever that of the run is.
+pub const SEED: u64 = 1;
 
 /// Where each constant lies in each draw.
 #[derive(Clone, Debug)]

@@ -54,6 +54,8 @@ impl Job {
             runtime: None,
             time_based: false,
             ramp_time: Span::ZERO,
+            start_delay: Span::ZERO,
+            waits: false,
             thinktime: Span::ZERO,
             thinktime_blocks: 1,
             rate_iops_read: None,

@@ -95,8 +95,12 @@ pub struct Job {
     pub ios: Option<u64>,
     pub runtime: Option<Span>,
     pub time_based: bool,
-    /// Requests in the first part of the run are not counted.
+    /// Requests in the first part of the job are not counted.
     pub ramp_time: Span,
+    /// It starts so long after the run (fio `startdelay`), and not before all jobs above it are done if it waits for them
+    /// (fio `stonewall`).
+    pub start_delay: Span,
+    pub waits: bool,
     /// Pause after every `thinktime_blocks` requests.
     pub thinktime: Span,
     pub thinktime_blocks: u32,
@@ -114,6 +118,11 @@ pub struct Job {
     pub replay_percent: u32,
     /// Replay as fast as requests come back, whatever the recorded times (fio `replay_no_stall`).
     pub replay_no_stall: bool,
+}
+
+/// The jobs that run at the same time, in the order in which they do.
+pub fn side_by_side(jobs: &[Job]) -> impl DoubleEndedIterator<Item = &[Job]> {
+    jobs.chunk_by(|_, next| !next.waits)
 }
 
 impl Job {

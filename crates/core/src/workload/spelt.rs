@@ -44,16 +44,18 @@ impl Job {
         [mixed, distribution.map(|it| ("random_distribution", it)), offset, size].into_iter().flatten()
     }
 
-    /// What ends it.
+    /// When it starts, and what ends it.
     fn ends(&self) -> impl Iterator<Item = (&'static str, String)> {
         let io_size = self.io_bytes.filter(|io_bytes| Some(*io_bytes) != self.size);
-        let ramp = (!self.ramp_time.is_zero()).then(|| ("ramp_time", time(self.ramp_time)));
+        let long = |name, span: Span| (!span.is_zero()).then(|| (name, time(span)));
         [
+            self.waits.then(|| ("stonewall", String::from("1"))),
+            long("startdelay", self.start_delay),
             io_size.map(|size| ("io_size", bytes(size))),
             self.ios.map(|ios| ("number_ios", ios.to_string())),
             self.runtime.map(|runtime| ("runtime", time(runtime))),
             self.time_based.then(|| ("time_based", String::from("1"))),
-            ramp,
+            long("ramp_time", self.ramp_time),
         ]
         .into_iter()
         .flatten()
@@ -146,6 +148,8 @@ mod tests {
                 ("runtime", "10ms"),
                 ("time_based", "1"),
                 ("ramp_time", "1ms"),
+                ("startdelay", "3ms"),
+                ("stonewall", "1"),
             ],
             &[
                 ("rw", "randread"),

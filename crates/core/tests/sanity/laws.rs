@@ -182,14 +182,14 @@ fn idle(lab: &Lab, case: &Case, drive: &Drive) -> Option<Finding> {
 /// Settings with which memory alone limits every interface of the set, the job, and by which share throughput may differ.
 /// Where requests meet at several banks by chance, it depends on how many of them an interface keeps there. Early
 /// acknowledgements count writes that are still to be programmed. Loads come in groups of lines, as many as a core has fill
-/// buffers, and each group opens its row anew.
+/// buffers, and a group that finds another request's row open closes it.
 const MEMORY_LIMITS: &[(&str, &[&str], f64)] = &[
     ("randwrite", &[], 0.1),
     ("randwrite", &["media.stripe_bytes=512", "media.program_bytes=512"], 0.1),
     ("randwrite", &["media.banks_per_channel=1"], 0.02),
     ("randwrite", &["media.banks_per_channel=1", "media.acknowledge=early"], 0.06),
     ("randread", &["media.banks_per_channel=1", "media.bus_bytes_per_ns=0.05"], 0.02),
-    ("randread", &["media.banks_per_channel=1", "media.read_ns=50000"], 0.9),
+    ("randread", &["media.banks_per_channel=1", "media.read_ns=50000"], 0.05),
 ];
 
 /// What memory limits is alike for all interfaces: throughput, and what predictions say that each request costs it. The

@@ -20,7 +20,7 @@ use phaselink_core::random::mix;
 /// Cases of random drives, links, memories, hosts and jobs.
 const RANDOM_CASES: u64 = 1000;
 /// How many of all cases `cargo test` tries.
-const SAMPLE: usize = 6;
+const SAMPLE: usize = 12;
 
 /// Every case, in an order in which neighbours have little in common.
 fn all() -> Vec<Case> {

@@ -26,13 +26,9 @@ fn case(drive: &'static str, work: Work, part: Part) -> Case {
     Case { drive, set: Vec::new(), work, part }
 }
 
-/// Laws that a lab breaks with one of these cases.
-fn broken(lab: &Lab, cases: impl IntoIterator<Item = Case>) -> Vec<&'static str> {
-    let mut broken: Vec<_> =
-        cases.into_iter().flat_map(|case| laws::check(lab, &case).1).map(|finding| finding.law).collect();
-    broken.sort_unstable();
-    broken.dedup();
-    broken
+/// Whether a lab breaks a law with one of these cases.
+fn breaks(law: &str, lab: &Lab, cases: impl IntoIterator<Item = Case>) -> bool {
+    cases.into_iter().any(|case| laws::check(lab, &case).1.iter().any(|finding| finding.law == law))
 }
 
 /// The last of the interfaces, over a memory that this changes.
@@ -71,8 +67,8 @@ fn a_bound_that_is_too_low_by_a_fiftieth_is_found() {
     };
     let work = Work { bytes: 131_072, depth: 32, ..Work::READS };
     let cases = || shipped::names().map(|drive| case(drive, work, Part::Key("media.channels")));
-    assert!(!broken(&Lab::default(), cases()).contains(&BOUND));
-    assert!(broken(&Lab { predict, ..Lab::default() }, cases()).contains(&BOUND));
+    assert!(!breaks(BOUND, &Lab::default(), cases()));
+    assert!(breaks(BOUND, &Lab { predict, ..Lab::default() }, cases()));
 }
 
 #[test]
@@ -87,8 +83,8 @@ fn a_device_that_misses_where_its_cells_take_some_time_is_found() {
     };
     let work = Work { bytes: 512, ..Work::READS };
     let cases = || shipped::set("usual").into_iter().map(|drive| case(drive, work, Part::Ladder(parts::READS)));
-    assert!(!broken(&Lab::default(), cases()).contains(&FASTER));
-    assert!(broken(&Lab { simulate, ..Lab::default() }, cases()).contains(&FASTER));
+    assert!(!breaks(FASTER, &Lab::default(), cases()));
+    assert!(breaks(FASTER, &Lab { simulate, ..Lab::default() }, cases()));
 }
 
 #[test]
@@ -97,8 +93,8 @@ fn a_read_that_skips_the_cells_is_found() {
     let work = Work { bytes: 512, ..Work::READS };
     let cases =
         || shipped::set("usual").into_iter().map(|drive| case(drive, work, Part::Key("media.banks_per_channel")));
-    assert!(!broken(&Lab::default(), cases()).contains(&LEAST));
-    assert!(broken(&Lab { simulate, ..Lab::default() }, cases()).contains(&LEAST));
+    assert!(!breaks(LEAST, &Lab::default(), cases()));
+    assert!(breaks(LEAST, &Lab { simulate, ..Lab::default() }, cases()));
 }
 
 #[test]
@@ -111,6 +107,6 @@ fn a_device_that_dozes_between_requests_is_found() {
             }
         })
     };
-    let cases = || shipped::set("usual").into_iter().map(|drive| case(drive, Work::READS, Part::Key("media.read_ns")));
-    assert!(broken(&Lab { simulate, ..Lab::default() }, cases()).contains(&IDLE));
+    let cases = || [case("nvme", Work::READS, Part::Key("media.read_ns"))];
+    assert!(breaks(IDLE, &Lab { simulate, ..Lab::default() }, cases()));
 }

@@ -19,10 +19,11 @@ from ._executors import RayExecutor
 from ._native import VERSION as __version__
 from ._native import InputError
 from ._reproduce import Reproduction, papers, reproduce
-from ._results import Comparison, Prediction, Result, Steps
+from ._results import Comparison, Prediction, Requests, Result, Steps, Transfers
 from ._search import Optimum, optimize
+from ._serve import Served, serve
 from ._sweep import Sweep, figures, sweep
-from ._verbs import compare, connect, predict, run, trace
+from ._verbs import compare, connect, dma, predict, run, trace
 
 __all__ = [
     "Comparison",
@@ -33,12 +34,16 @@ __all__ = [
     "Preset",
     "RayExecutor",
     "Reproduction",
+    "Requests",
     "Result",
+    "Served",
     "Steps",
     "Sweep",
+    "Transfers",
     "__version__",
     "compare",
     "connect",
+    "dma",
     "drives",
     "figures",
     "load",
@@ -48,6 +53,7 @@ __all__ = [
     "presets",
     "reproduce",
     "run",
+    "serve",
     "sweep",
     "trace",
 ]

@@ -14,12 +14,16 @@ class Reproduction(Table):
     def __init__(self, text):
         self._text = text
 
-    def to_list(self):
-        """The array that ``phaselink reproduce --json`` prints."""
+    def to_dict(self):
+        """The document that ``phaselink reproduce --json`` prints."""
         return json.loads(self._text)
 
     def rows(self):
-        return self.to_list()
+        return self.to_dict()["rows"]
+
+    def to_list(self):
+        """The same as :meth:`rows`."""
+        return self.rows()
 
     def __repr__(self):
         verdicts = [row["verdict"] for row in self.rows()]

@@ -14,6 +14,44 @@ def _figure(name, about):
     return property(read)
 
 
+class Requests:
+    """Single requests of a run, in the order in which they were done: a table of Arrow's, which pyarrow, polars and DuckDB take.
+
+    Columns are ``number`` (in the order of issue, from 1), ``job``, ``direction`` (``read`` or ``write``), ``offset`` and ``bytes`` on
+    the device, ``issued_ns`` (simulated time at which the application wanted it), ``latency_ns`` from then on, and
+    ``stage.NAME_ns`` for each stage in which any of them spent time; stages sum to the latency. Requests of a ramp and those
+    that have failed are not there, as they are in no figure.
+    """
+
+    def __init__(self, native):
+        self._native = native
+
+    @property
+    def left_out(self):
+        """How many requests came after the last that was kept."""
+        return self._native.left_out
+
+    def columns(self):
+        """The names of the columns."""
+        return self._native.columns()
+
+    def to_arrow(self):
+        """A ``pyarrow.Table``, a line for each request."""
+        import pyarrow
+
+        return pyarrow.table(self)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """Arrow's PyCapsule interface. Batches of 16,384 requests are made as they are asked for."""
+        return self._native.stream()
+
+    def __len__(self):
+        return len(self._native)
+
+    def __repr__(self):
+        return f"<{len(self):,} requests; {self.left_out:,} left out>"
+
+
 class Result(Table):
     """What one run gave. Figures are those of all its requests together, reads and writes; ``None`` is unknown.
 
@@ -34,6 +72,14 @@ class Result(Table):
     p99_9_ns = _figure("p99_9_ns", "99.9th percentile of latency, in ns; None if no request lies beyond.")
     p99_99_ns = _figure("p99_99_ns", "99.99th percentile of latency, in ns; None if no request lies beyond.")
     max_ns = _figure("max_ns", "Longest latency, in ns.")
+    read_mean_ns = _figure("read_mean_ns", "Mean latency of reads, in ns; None if there are none.")
+    read_p50_ns = _figure("read_p50_ns", "Median latency of reads, in ns; None if there are none.")
+    read_p99_ns = _figure("read_p99_ns", "99th percentile of latency of reads, in ns; None if none lies beyond.")
+    read_p99_9_ns = _figure("read_p99_9_ns", "99.9th percentile of latency of reads, in ns; None if none lies beyond.")
+    write_mean_ns = _figure("write_mean_ns", "Mean latency of writes, in ns; None if there are none.")
+    write_p50_ns = _figure("write_p50_ns", "Median latency of writes, in ns; None if there are none.")
+    write_p99_ns = _figure("write_p99_ns", "99th percentile of latency of writes, in ns; None if none lies beyond.")
+    write_p99_9_ns = _figure("write_p99_9_ns", "99.9th percentile of latency of writes, in ns; None if none lies beyond.")
     busy_cores = _figure("busy_cores", "Cores kept busy, on average over the run.")
     cores_per_gb_per_s = _figure("cores_per_gb_per_s", "Busy cores for each 10^9 bytes a second of user data.")
     link_busy_share = _figure("link_busy_share", "Use of the busier direction of the link, 0 to 1.")
@@ -41,6 +87,7 @@ class Result(Table):
     downstream_busy_share = _figure("downstream_busy_share", "Use of the link to the device, 0 to 1.")
     server_w = _figure("server_w", "Power of the whole server, in watts.")
     joules_per_io = _figure("joules_per_io", "Energy of the whole server for each request, in joules.")
+    precision_share = _figure("precision_share", "How well mean and p99 are known; None of all but points of a sweep with a precision.")
 
     def __init__(self, drive, native):
         self._native = native
@@ -75,6 +122,22 @@ class Result(Table):
         """
         names = ("job", "direction", "stage", "mean_ns")
         return [dict(zip(names, stage)) for stage in self._native.stages()]
+
+    @property
+    def intervals(self):
+        """What the constants that nobody knows leave of each figure, if the run was asked for ``intervals``.
+
+        A dict by figure: ``value``, ``low`` and ``high`` (the ends of the middle 90 % of ``draws``), and ``contributions``, the
+        constants that contribute most.
+        """
+        return self.to_dict()["phaselink"].get("intervals", {})
+
+    def requests(self):
+        """The single requests of a run with ``requests=True``: a :class:`Requests`. Raises ``ValueError`` without."""
+        kept = self._native.requests()
+        if kept is None:
+            raise ValueError("no requests were kept: run(..., requests=True) does, or the number of them that are wanted")
+        return Requests(kept)
 
     def percentile(self, percent, kind="total", direction=None):
         """The latency in ns that ``percent`` of all requests do not exceed, to three digits; ``None`` if no request lies
@@ -166,7 +229,7 @@ class Comparison(Table):
     a line has ``None`` for them. :meth:`to_dict` also has stages, uses of resources and descriptions.
     """
 
-    _NESTED = ("stages", "usage", "precision")
+    _NESTED = ("stages", "usage", "precision", "intervals")
 
     def __init__(self, text):
         self._text = text
@@ -201,7 +264,7 @@ class Prediction:
     def __init__(self, document, text):
         self._document = document
         self._text = text
-        self._job = json.loads(document)["jobs"][0]
+        self._job = self.jobs[0]
 
     @property
     def alone_ns(self):
@@ -229,12 +292,20 @@ class Prediction:
         return self._job["saturation_depth"]
 
     @property
+    def intervals(self):
+        """As :attr:`Result.intervals`, of ``alone_ns``, ``iops_max``, the limit of each resource and so on."""
+        return self._drive().get("intervals", {})
+
+    @property
     def jobs(self):
         """All that is said of each job, as in the program's JSON."""
-        return self.to_dict()["jobs"]
+        return self._drive()["jobs"]
+
+    def _drive(self):
+        return self.to_dict()["drives"][0]
 
     def to_dict(self):
-        """The object that ``phaselink predict --json`` prints of a drive."""
+        """The document that ``phaselink predict --json`` prints of the drive."""
         return json.loads(self._document)
 
     def __str__(self):
@@ -285,3 +356,26 @@ class Steps(Table):
 
     def _repr_html_(self):
         return f"<pre>{escaped(self.ladder)}</pre>"
+
+
+class Transfers(Table):
+    """What it takes a device to read and write host memory: a row for each size and direction.
+
+    Rows have ``bytes``, ``direction``, the latencies ``mean_ns``, ``p50_ns``, ``p99_ns``, ``p99_9_ns`` and ``max_ns`` of
+    transfers one at a time, and ``bytes_per_s`` and ``transfers_per_s`` of many at a time.
+    """
+
+    def __init__(self, text):
+        self._text = text
+        self._document = json.loads(text)
+
+    def to_dict(self):
+        """The document that ``phaselink dma --json`` prints."""
+        return json.loads(self._text)
+
+    def rows(self):
+        """A dict for each size and direction."""
+        return [dict(row) for row in self._document["rows"]]
+
+    def __repr__(self):
+        return f"<transfers of {self._document['device']}: {len(self)} rows>"

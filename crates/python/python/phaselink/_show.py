@@ -1,6 +1,9 @@
 """How results show themselves: in notebooks, and as tables of other libraries."""
 
 import html
+import json
+
+from . import _native
 
 #: Rows that a notebook shows.
 ROWS_MAX = 60
@@ -17,6 +20,11 @@ def number(value):
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _cell(value):
+    """What a column of plain values holds of it: texts stand for lists and dicts."""
+    return value if value is None or isinstance(value, (bool, int, float, str)) else json.dumps(value)
 
 
 class Table:
@@ -50,8 +58,15 @@ class Table:
         """A ``pyarrow.Table``, a line for each row; unknown figures are null."""
         import pyarrow
 
-        columns = {name: [row[name] for row in self.rows()] for name in self.columns()}
-        return pyarrow.table(columns)
+        return pyarrow.table(self)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """Arrow's PyCapsule interface: what takes such tables (pyarrow, polars, DuckDB, ...) takes this one, and has the memory
+        of its columns without a copy. A wish for another schema is not granted, as the interface allows.
+        """
+        rows = self.rows()
+        columns = [(name, [_cell(row[name]) for row in rows]) for name in self.columns()]
+        return _native.Arrow(columns).stream()
 
     def __len__(self):
         return len(self.rows())

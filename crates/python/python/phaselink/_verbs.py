@@ -3,15 +3,19 @@
 import os
 
 from . import _native, _text
+from ._drive import Drive, load, many, read
 from ._drive import drives as shipped_drives
-from ._drive import load, many, read
-from ._results import Comparison, Prediction, Result, Steps
+from ._results import Comparison, Prediction, Result, Steps, Transfers
 
 #: What is compared where no drive is named.
 _COMPARED = "interfaces"
+#: Requests that ``requests=True`` keeps.
+_KEPT = 100_000
+#: Draws that ``intervals=True`` stands for, as ``--intervals`` does.
+_DRAWS = 40
 
 
-def run(drive="nvme", *, jobs=None, seed=1, verify=False, precision=None, **options):
+def run(drive="nvme", *, jobs=None, seed=1, verify=False, precision=None, intervals=None, requests=None, **options):
     """Simulate one drive under one workload.
 
     ``drive`` is whatever :func:`load` takes. The workload is either options of one fio job as keywords (``rw``, ``bs``,
@@ -21,7 +25,10 @@ def run(drive="nvme", *, jobs=None, seed=1, verify=False, precision=None, **opti
 
     ``seed`` is that of everything random. With ``verify`` real bytes move, and a read that returned what it may not
     raises ``RuntimeError``. With ``precision`` (a share: 0.01 for 1 %) the run goes on until mean and p99 are known so
-    well with 95 % confidence, or until the job ends.
+    well with 95 % confidence, or until the job ends. With ``intervals`` (``True`` for 40, or a number of draws) the job also
+    runs with all constants that are assumed or fitted drawn from their ranges, on all processors, and
+    :attr:`Result.intervals` says between which ends nine draws of ten lie. With ``requests`` (``True`` for 100,000, or a
+    number) the first so many requests are kept for :meth:`Result.requests`, with 400 bytes of memory each.
 
     Raises :class:`InputError` with everything that is wrong, and ``KeyboardInterrupt`` soon after Ctrl-C. Other threads
     go on meanwhile.
@@ -30,7 +37,7 @@ def run(drive="nvme", *, jobs=None, seed=1, verify=False, precision=None, **opti
     True
     """
     drive = load(drive)
-    native = _native.run(drive._native, _jobs(jobs, options), seed, verify, _share(precision))
+    native = _native.run(drive._native, _jobs(jobs, options), seed, verify, _share(precision), _draws(intervals), _kept(requests))
     return Result(drive, native)
 
 
@@ -44,6 +51,7 @@ def compare(
     jobs=None,
     seed=1,
     precision=None,
+    intervals=None,
     set=None,
     **options,
 ):
@@ -52,7 +60,8 @@ def compare(
     ``drives`` are whatever :func:`load` takes; without them, one for each interface. ``bs``, ``iodepth`` and ``numjobs``
     are one value or several: there is a line for each combination (512 and 4k by 1 and 8 threads if none is given).
     ``ios`` is the number of requests of each line over all its threads (20,000 if nothing else ends the job). Other
-    keywords are options of fio, as in :func:`run`; ``set`` changes all drives, as in :func:`load`.
+    keywords are options of fio, as in :func:`run`; ``set`` changes all drives, as in :func:`load`. ``precision`` and
+    ``intervals`` are those of :func:`run`, and stand in each cell of :meth:`Comparison.to_dict`.
 
     Raises what :func:`run` raises.
 
@@ -63,17 +72,19 @@ def compare(
     chosen = [load(drive, set=texts) for drive in many(shipped_drives(_COMPARED) if drives is None else drives)]
     sizes = [_text.listed(sizes) for sizes in (bs, iodepth, numjobs)]
     natives = [drive._native for drive in chosen]
-    document = _native.compare(natives, _jobs(jobs, options), *sizes, ios, seed, _share(precision), texts)
+    document = _native.compare(natives, _jobs(jobs, options), *sizes, ios, seed, _share(precision), texts, _draws(intervals))
     return Comparison(document)
 
 
-def predict(drive="nvme", *, jobs=None, **options):
+def predict(drive="nvme", *, jobs=None, intervals=None, **options):
     """What closed forms say of a drive under a workload, given as in :func:`run`; nothing is simulated.
+
+    ``intervals`` are those of :func:`run`, in :attr:`Prediction.intervals`.
 
     >>> predict("nvme", bs="4k", iodepth=32).bottleneck
     'cores'
     """
-    return Prediction(*_native.predict(load(drive)._native, _jobs(jobs, options)))
+    return Prediction(*_native.predict(load(drive)._native, _jobs(jobs, options), _draws(intervals)))
 
 
 def trace(drive="nvme", *, rw="randread", bs="4k", iodepth=1, skip=64, requests=1, seed=1):
@@ -88,6 +99,42 @@ def trace(drive="nvme", *, rw="randread", bs="4k", iodepth=1, skip=64, requests=
     return Steps(_native.trace(load(drive)._native, *sizes, skip, requests, seed))
 
 
+def dma(
+    device="nfp6000-gen3-x8",
+    *,
+    op="read",
+    size="8..2048",
+    window="8k",
+    outstanding=64,
+    transfers=20_000,
+    cache=None,
+    node=None,
+    iommu=None,
+    direct=False,
+    seed=1,
+    set=None,
+):
+    """Let a device read and write host memory and do nothing else (``docs/dma.md``): a :class:`Transfers`.
+
+    ``device`` is one that comes with the package, the path of a file, or a :class:`Drive`. ``op`` is ``"read"``, ``"write"``,
+    ``"both"`` in turns, or ``"write-read"``. ``size`` is one or several sizes in bytes, or a range that doubles
+    (``"8..2048"``); transfers begin at random lines in ``window`` bytes. Latency is measured one transfer at a time, bandwidth
+    with ``outstanding`` of them, over ``transfers`` each. ``cache`` (``"warm"``, ``"cold"``, ``"device-written"``), ``node``
+    (``"local"``, ``"remote"``) and ``iommu`` are as the device says if they are not given. ``direct`` leaves its engine out.
+    ``set`` changes keys of its sections ``link``, ``dma``, ``host`` and ``root_complex``.
+
+    Raises :class:`InputError` with everything that makes no sense.
+
+    >>> round(dma(size=64, transfers=1000).rows()[0]["mean_ns"])
+    599
+    """
+    name, text = _device(device)
+    options = {"op": op, "window": window, "outstanding": outstanding, "transfers": transfers, "cache": cache, "node": node}
+    options |= {"iommu": iommu, "direct": direct}
+    given = [(option, _text.option(value)) for option, value in options.items() if value is not None]
+    return Transfers(_native.transfers(name, text, _text.overrides(set, {}), _text.listed(size), given, seed))
+
+
 def connect(path, *, queues=1, depth=63, writes=True):
     """Connect to a drive that ``phaselink serve DRIVE --shm PATH`` serves; on Linux.
 
@@ -98,6 +145,36 @@ def connect(path, *, queues=1, depth=63, writes=True):
     if not hasattr(_native, "Client"):
         raise NotImplementedError("devices in shared memory need Linux")
     return _native.Client(os.fspath(path), queues, depth, writes)
+
+
+def _device(device):
+    """The name or the file of a device, and its text if it is no shipped one."""
+    if isinstance(device, Drive):
+        return device.name, device.to_toml()
+    word = os.fspath(device)
+    return (word, read(word)) if word.endswith(".toml") or os.sep in word else (word, None)
+
+
+def _draws(intervals):
+    """How many draws are asked for, if any."""
+    if intervals is None or intervals is False:
+        return None
+    if intervals is True:
+        return _DRAWS
+    if not isinstance(intervals, int) or intervals < 1:
+        raise ValueError("intervals is True, or a number of draws")
+    return intervals
+
+
+def _kept(requests):
+    """How many single requests are to be kept, if any."""
+    if requests is None or requests is False:
+        return None
+    if requests is True:
+        return _KEPT
+    if not isinstance(requests, int) or requests < 1:
+        raise ValueError("requests is True, or how many are to be kept")
+    return requests
 
 
 def _jobs(jobs, options):

@@ -186,11 +186,21 @@ pub fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Result<(T, 
         tallies: Arc::default(),
         record: None,
         history: None,
+        faults: Arc::default(),
         stop: Arc::new(Stop::new()?),
     };
     let stop = Arc::clone(&device.stop);
     let shm = vec![ShareSocket::bind(&share, GEOMETRY).map_err(problem)?];
-    let server = Server { device, timing, wait: Wait::Spin, seed: 1, fronts: vec![Box::new(Shm(shm))], metrics: None };
+    let server = Server {
+        device,
+        timing,
+        wait: Wait::Spin,
+        seed: 1,
+        fronts: vec![Box::new(Shm(shm))],
+        metrics: None,
+        device_threads: 1,
+        control: None,
+    };
     thread::scope(|scope| {
         let server = scope.spawn(|| {
             pin(PROCESSORS[0]);

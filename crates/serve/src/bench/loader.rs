@@ -29,19 +29,19 @@ pub struct Loader<C> {
 
 impl<C: Connection> Loader<C> {
     /// Nothing under way yet.
-    pub fn new(connection: C, job: &Job, generator: Generator) -> Loader<C> {
+    pub fn new(connection: C, job: &Job, generator: Generator, starts_at: Time) -> Loader<C> {
         let depth = job.iodepth as usize;
         Loader {
             connection,
-            generator,
-            ramp_end: Time::ZERO + job.ramp_time,
+            generator: generator.starting_at(starts_at),
+            ramp_end: starts_at + job.ramp_time,
             under_way: vec![None; depth],
             free: (0..depth).collect(),
             next: None,
             ended: false,
             data: (0..u64::from(longest_bytes(job))).map(|place| mix(place) as u8).collect(),
             done: Vec::new(),
-            measured: Measured::default(),
+            measured: Measured { starts_at, ..Measured::default() },
         }
     }
 

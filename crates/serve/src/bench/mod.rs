@@ -13,7 +13,7 @@ use std::thread;
 use phaselink_core::ledger::{CpuUse, Energy, JobOutcome, Outcome, WireUse};
 use phaselink_core::request::Io;
 use phaselink_core::time::{Span, Time};
-use phaselink_core::workload::{Generator, Job};
+use phaselink_core::workload::{Generator, Job, side_by_side};
 
 use crate::device::tally::Tally;
 use crate::model::wall::Clock;
@@ -40,6 +40,7 @@ pub trait Connection: Send {
 #[derive(Debug, Default)]
 pub struct Measured {
     tally: Tally,
+    starts_at: Time,
     last: Time,
 }
 
@@ -71,20 +72,39 @@ impl Load<'_> {
         &self,
         connect: impl Fn(&Job) -> io::Result<C>,
     ) -> io::Result<Vec<(usize, Measured)>> {
-        let &Load { jobs, capacity_bytes, seed, stop } = self;
-        let threads = (0..jobs.len()).flat_map(|place| (0..jobs[place].threads).map(move |number| (place, number)));
-        let connected = threads.map(|(place, number)| {
-            let generator = Generator::new(&jobs[place], number, capacity_bytes, seed);
-            Ok((place, Loader::new(connect(&jobs[place])?, &jobs[place], generator)))
-        });
-        let loaders = connected.collect::<io::Result<Vec<_>>>()?;
         let clock = Clock::start();
+        let (mut measured, mut first) = (Vec::new(), 0);
+        for jobs in side_by_side(self.jobs) {
+            let of_group = self.measure_group(jobs, &clock, &connect)?;
+            measured.extend(of_group.into_iter().map(|(place, measured)| (first + place, measured)));
+            first += jobs.len();
+        }
+        Ok(measured)
+    }
+
+    /// The same for jobs that run at the same time.
+    fn measure_group<C: Connection>(
+        &self,
+        jobs: &[Job],
+        clock: &Clock,
+        connect: &impl Fn(&Job) -> io::Result<C>,
+    ) -> io::Result<Vec<(usize, Measured)>> {
+        let &Load { capacity_bytes, seed, stop, .. } = self;
+        let threads = (0..jobs.len()).flat_map(|place| (0..jobs[place].threads).map(move |number| (place, number)));
+        let connected = threads.map(|(place, number)| Ok((place, number, connect(&jobs[place])?)));
+        let connected = connected.collect::<io::Result<Vec<_>>>()?;
+        let now = clock.now();
+        let loaders = connected.into_iter().map(|(place, number, connection)| {
+            let job = &jobs[place];
+            let generator = Generator::new(job, number, capacity_bytes, seed);
+            (place, Loader::new(connection, job, generator, now.max(Time::ZERO + job.start_delay)))
+        });
         thread::scope(|scope| {
             let start = |(place, loader): (usize, Loader<C>)| {
                 let clock = clock.clone();
                 (place, scope.spawn(move || loader.run(&clock, stop)))
             };
-            let running: Vec<_> = loaders.into_iter().map(start).collect();
+            let running: Vec<_> = loaders.map(start).collect();
             let joined = running.into_iter().map(|(place, thread)| {
                 let measured = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread has failed")))?;
                 Ok((place, measured))
@@ -108,7 +128,7 @@ fn outcome(target: &dyn Target, jobs: &[Job], seed: u64, measured: &[(usize, Mea
         drive: target.to_string(),
         seed,
         elapsed: last.since(Time::ZERO),
-        jobs: jobs.iter().enumerate().map(|(place, job)| job_outcome(place, job, measured)).collect(),
+        jobs: job_outcomes(jobs, measured),
         upstream: WireUse::default(),
         downstream: WireUse::default(),
         cpu: CpuUse::default(),
@@ -121,14 +141,22 @@ fn outcome(target: &dyn Target, jobs: &[Job], seed: u64, measured: &[(usize, Mea
     }
 }
 
-fn job_outcome(place: usize, job: &Job, measured: &[(usize, Measured)]) -> JobOutcome {
-    let (mut sum, mut last) = (Tally::default(), Time::ZERO);
+fn job_outcomes(jobs: &[Job], measured: &[(usize, Measured)]) -> Vec<JobOutcome> {
+    let groups = (0..).zip(side_by_side(jobs));
+    let grouped = groups.flat_map(|(group, jobs)| jobs.iter().map(move |job| (group, job)));
+    grouped.enumerate().map(|(place, (group, job))| job_outcome(place, group, job, measured)).collect()
+}
+
+fn job_outcome(place: usize, group: u32, job: &Job, measured: &[(usize, Measured)]) -> JobOutcome {
+    let (mut sum, mut last, mut starts_at) = (Tally::default(), Time::ZERO, Time::NEVER);
     for (_, measured) in measured.iter().filter(|(of, _)| *of == place) {
         sum.merge(&measured.tally);
         last = last.max(measured.last);
+        starts_at = starts_at.min(measured.starts_at);
     }
-    let runtime: Span = last.since(Time::ZERO).saturating_sub(job.ramp_time);
+    let runtime: Span = last.since(starts_at).saturating_sub(job.ramp_time);
     JobOutcome {
+        group,
         name: job.name.clone(),
         iodepth: job.iodepth,
         threads: job.threads,

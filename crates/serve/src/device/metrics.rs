@@ -118,6 +118,12 @@ pub fn text(tally: &Tally) -> String {
     }
     head(&mut text, "errors_total", "counter", "Requests refused or failed.");
     let _ = writeln!(text, "phaselink_errors_total {}", tally.errors);
+    if !tally.undefined.is_empty() {
+        head(&mut text, "undefined_total", "counter", "What hosts did that their specification leaves undefined.");
+    }
+    for (behaviour, count) in &tally.undefined {
+        line(&mut text, "undefined_total", &format!("kind=\"{}\"", behaviour.kind), *count as f64);
+    }
     head(&mut text, "latency_seconds", "summary", "From a request's arrival at the server to its answer.");
     for (op, direction) in both {
         summary(&mut text, "latency_seconds", &format!("op=\"{op}\""), &direction.latency);

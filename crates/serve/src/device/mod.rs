@@ -1,9 +1,11 @@
 //! What every front-end works on: the bytes, the description, the counters, the record, and the sign to stop.
 
+pub mod faults;
 pub mod flusher;
 pub mod history;
 pub mod mailbox;
 pub mod metrics;
+pub mod pipe;
 pub mod record;
 pub mod report;
 pub mod store;
@@ -17,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phaselink_core::drive::Drive;
 use rustix::event::EventfdFlags;
 
+use self::faults::Faults;
 use self::history::History;
 use self::record::Record;
 use self::store::{Geometry, Store};
@@ -32,6 +35,8 @@ pub struct Device {
     pub record: Option<Arc<Record>>,
     /// Where changes are recorded with their bytes, if they are: by NBD with timing off.
     pub history: Option<Arc<History>>,
+    /// What goes wrong with requests.
+    pub faults: Arc<Faults>,
     pub stop: Arc<Stop>,
 }
 

@@ -5,7 +5,7 @@ use phaselink_core::report::{Table, units};
 use phaselink_core::time::Span;
 use serde_json::{Value, json};
 
-use crate::device::tally::Tally;
+use crate::device::tally::{Tally, Undefined};
 
 /// Share of answers whose lag may lie beyond the tolerance: 1 %.
 const LAG_PERCENT: f64 = 99.0;
@@ -76,6 +76,29 @@ pub fn lag_json(lag: &Latency, tolerance: Span) -> Value {
         "tolerance_ns": tolerance.as_ns(),
         "trusted": (lag.count() > 0).then(|| is_trusted(lag, tolerance)),
     })
+}
+
+/// What hosts have done that their standard leaves undefined: each kind once.
+pub fn undefined_text(tally: &Tally) -> String {
+    if tally.undefined.is_empty() {
+        return String::from(
+            "Hosts have done nothing that the specification leaves undefined, as far as is looked for.\n",
+        );
+    }
+    let mut table = Table::new().left("left undefined by the specification").left("section").right("times");
+    for (behaviour, count) in &tally.undefined {
+        table.row([behaviour.what.to_string(), behaviour.section.to_string(), units::grouped(*count)]);
+    }
+    table.to_string()
+}
+
+/// The same for programs.
+pub fn undefined_json(tally: &Tally) -> Value {
+    let row = |(behaviour, count): &(&Undefined, u64)| {
+        let Undefined { kind, what, section } = behaviour;
+        json!({ "kind": kind, "what": what, "section": section, "count": count })
+    };
+    tally.undefined.iter().map(row).collect()
 }
 
 /// Counts beside those of reads and writes.

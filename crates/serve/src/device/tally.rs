@@ -15,8 +15,9 @@ pub struct Direction {
     pub latency: Latency,
 }
 
-/// What one thread has served.
+/// What one thread has served; on lines of its own, since others are beside it.
 #[derive(Clone, Debug, Default)]
+#[repr(align(64))]
 pub struct Tally {
     pub read: Direction,
     pub write: Direction,
@@ -27,6 +28,19 @@ pub struct Tally {
     pub errors: u64,
     /// How much later than modelled answers were given; empty with timing off.
     pub lag: Latency,
+    /// What hosts have done that their standard leaves undefined, and how often; where that is looked for.
+    pub undefined: Vec<(&'static Undefined, u64)>,
+}
+
+/// A behaviour of hosts that a standard leaves undefined.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Undefined {
+    /// Its name, for programs.
+    pub kind: &'static str,
+    /// The same for people.
+    pub what: &'static str,
+    /// Where the standard says so.
+    pub section: &'static str,
 }
 
 /// The tallies of all threads: each has its own, and locks it once for a batch of requests.
@@ -80,6 +94,15 @@ impl Tally {
         self.discards += other.discards;
         self.errors += other.errors;
         self.lag.merge(&other.lag);
+        other.undefined.iter().for_each(|(behaviour, count)| self.note_undefined(behaviour, *count));
+    }
+
+    /// Hosts have done this so often.
+    pub fn note_undefined(&mut self, behaviour: &'static Undefined, count: u64) {
+        match self.undefined.iter_mut().find(|(counted, _)| counted.kind == behaviour.kind) {
+            Some((_, counted)) => *counted += count,
+            None => self.undefined.push((behaviour, count)),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! model fits, and to bind it. [`Front`] is what it has bound, and serves on a thread of its own. [`Target`] is the other
 //! end, for `phaselink bench`. What they have in common is [`Service`], and the pace of their loops ([`pace`]).
 
+pub(crate) mod engine_thread;
 mod guard;
 mod model;
 pub mod nbd;
@@ -23,6 +24,8 @@ use phaselink_core::engine::Engine;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::{Problem, Problems};
 
+pub(crate) use socket::bind_unix;
+
 use crate::bench::Target;
 use crate::device::Device;
 use crate::device::store::Geometry;
@@ -31,6 +34,9 @@ use crate::model::wall::{Clock, Wait, Wall};
 
 /// All front-ends, in the order in which their addresses are announced.
 pub const KINDS: &[Kind] = &[nbd::KIND, shm::KIND, vfio_user::KIND, vhost_user::KIND];
+
+/// The switch of those front-ends that can look for what hosts do and their specification leaves undefined.
+pub const STRICT: &str = "strict";
 
 /// A front-end at its addresses, or what keeps it from them.
 pub type Bound = Result<Box<dyn Front>, Problems>;
@@ -50,6 +56,8 @@ pub struct Kind {
     pub switches: &'static [Switch],
     /// Whether hosts bring their own software, which the model of the others has: with timing on, they share none.
     pub brings_software: bool,
+    /// Whether it sends real interrupts, which faults can be about.
+    pub sends_interrupts: bool,
     /// Whether a drive can be served with timing on: if not, what is found and what is allowed.
     pub check_model: fn(&Drive) -> Result<(), Problem>,
     /// Where the Unix socket of an address is going to be, if it has one.
@@ -94,6 +102,11 @@ pub trait Front: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether its hosts bring their own software, so that its model is its own.
+    fn brings_software(&self) -> bool {
+        false
+    }
+
     /// Serve until the device is told to stop: the model's account, if it has one of its own.
     ///
     /// # Errors
@@ -111,19 +124,21 @@ pub struct Service<'a> {
     pub seed: u64,
     /// Between the front-end that lends its engine and those that ask it.
     pub exchange: &'a Exchange,
-    /// The thread of the one that lends, for the others.
+    /// The thread of the one that lends, for the others; or the engine's own, where there are several device threads.
     pub engine: Option<Thread>,
+    /// Threads that a front-end divides its queues or connections among, if it can.
+    pub device_threads: usize,
 }
 
 impl<'a> Service<'a> {
-    /// The engine that another front-end lends, if one does.
+    /// The engine of another thread, if there is one: each of those who ask it has a lane of its own.
     pub fn remote(&self) -> Option<Remote<'a>> {
         Some(Remote::new(self.exchange, self.engine.clone()?))
     }
 
-    /// An engine of one's own for this drive.
+    /// An engine of one's own for this drive, which follows the rules of faults that are a model's.
     pub fn wall(&self, drive: &Drive, clock: Clock) -> Wall {
-        Wall::new(Engine::new(drive, self.seed), clock)
+        Wall::new(Engine::new(&drive.without_faults(), self.seed), clock).with_faults(self.device, self.seed)
     }
 
     /// What that has measured.

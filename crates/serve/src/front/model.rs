@@ -15,7 +15,7 @@ use crate::model::wall::Wall;
 #[derive(Debug)]
 pub enum Model<'a> {
     Own(Own<'a>),
-    Remote(Remote<'a>),
+    Remote(Box<Remote<'a>>),
 }
 
 /// An engine on this thread, with one modelled thread for each queue pair of the drive.
@@ -31,6 +31,11 @@ impl Model<'_> {
     pub fn own<'a>(wall: &'a mut Wall, drive: &Drive) -> Model<'a> {
         let threads = wall.add_threads(drive);
         Model::Own(Own { wall, threads, turns: 0 })
+    }
+
+    /// The engine of another thread.
+    pub fn remote(remote: Remote<'_>) -> Model<'_> {
+        Model::Remote(Box::new(remote))
     }
 
     /// Whose turn it is among the modelled threads.

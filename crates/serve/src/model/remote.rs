@@ -1,7 +1,7 @@
-//! A model on another thread: the engine stays where it is, and front-ends elsewhere ask through an [`Exchange`].
+//! A model on another thread: the engine stays where it is, and threads elsewhere ask through an [`Exchange`].
 //!
 //! ```text
-//!    asking thread (Remote)                  engine's thread (Callers)
+//!    asking threads (Remote)                 engine's thread (Callers)
 //!  stamp with the clock, call  ──────────>  enters the model as of that instant
 //!                                           the model: done, and how long it has taken
 //!  keep until asked + latency  <──────────  result, as soon as it is known
@@ -15,34 +15,57 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::Thread;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
 use phaselink_core::engine::{Completed, Input};
-use phaselink_core::request::Io;
+use phaselink_core::request::{Io, Op};
+use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 use rustix::event::EventfdFlags;
 
-use crate::device::mailbox::Mailbox;
+use crate::device::pipe::{Pipe, Reader, Record, WORDS, Writer};
 use crate::model::wall::{Clock, IDLE_MAX, Wait, Wall};
 
-/// In a token of the engine: the request has come through the exchange. The other bits are its token there.
+/// In a token of the engine: the request has come through the exchange. The other bits are its place there.
 const CALLED: u32 = 1 << 31;
+/// What the engine runs ahead for at most, for those who want their results before they are due. (Assumed; the limits of two
+/// threads are 0.6 us for there and back with a sector, and 1.4 us with a page.)
+const WAY_AHEAD_MAX: Span = Span::from_us(5);
 
-/// Between the thread of an engine and one that asks it.
+/// Between the thread of an engine and those that ask it: a lane for each of them, on which no cache line is written by both
+/// ends.
 #[derive(Debug)]
 pub struct Exchange {
     clock: Clock,
-    calls: Mailbox<Call>,
-    /// What is done, at the instant of the clock at which it is due.
-    done: Mailbox<Completed>,
-    /// Wakes the asking thread, if that sleeps.
-    bell: Option<OwnedFd>,
+    lanes: Box<[Lane]>,
+    /// Lanes that have somebody who asks.
+    opened: AtomicUsize,
     turns: AtomicUsize,
+    /// Whether the engine's thread may be asleep, so that whoever asks has to wake it.
+    asleep: AtomicBool,
 }
 
+/// The ways of one thread that asks.
 #[derive(Debug)]
+struct Lane {
+    calls: Pipe,
+    /// What is done, at the instant of the clock at which it is due.
+    done: Pipe,
+    /// Wakes the asking thread, if that sleeps.
+    bell: Option<OwnedFd>,
+}
+
+impl Lane {
+    /// The engine's end.
+    fn end(&self) -> End<'_> {
+        End { calls: Reader::new(&self.calls), done: Writer::new(&self.done), expected: false }
+    }
+}
+
+/// What is said on a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     /// Whether requests are to be expected.
     Attention(bool),
@@ -51,26 +74,59 @@ enum Call {
         turn: usize,
         io: Io,
         token: u32,
+        /// Whether the result is wanted as soon as it can be known.
+        early: bool,
     },
 }
 
+impl Call {
+    const ATTENTION: u64 = 1;
+    const WRITE: u64 = 1 << 1;
+    const EARLY: u64 = 1 << 2;
+
+    fn encode(self) -> Record {
+        match self {
+            Call::Attention(expected) => [Call::ATTENTION, expected.into(), 0, 0, 0, 0, 0],
+            Call::Request { asked, turn, io: Io { op, offset, bytes }, token, early } => {
+                let write = if op == Op::Write { Call::WRITE } else { 0 };
+                let flags = write | if early { Call::EARLY } else { 0 };
+                [flags, asked.as_ps(), turn as u64, offset, bytes.into(), token.into(), 0]
+            }
+        }
+    }
+
+    fn decode([flags, asked, turn, offset, bytes, token, _]: Record) -> Call {
+        if flags == Call::ATTENTION {
+            return Call::Attention(asked != 0);
+        }
+        let op = if flags & Call::WRITE != 0 { Op::Write } else { Op::Read };
+        let io = Io { op, offset, bytes: bytes as u32 };
+        let early = flags & Call::EARLY != 0;
+        Call::Request { asked: Time::from_ps(asked), turn: turn as usize, io, token: token as u32, early }
+    }
+}
+
 impl Exchange {
-    /// One for threads that wait like this, with a clock that begins now.
+    /// One for so many threads that wait like this, with a clock that begins now.
     ///
     /// # Errors
     /// If the process has no descriptor left.
-    pub fn new(wait: Wait) -> io::Result<Exchange> {
+    pub fn new(wait: Wait, lanes: usize) -> io::Result<Exchange> {
         let bell = || rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let lane = |_| {
+            let bell = (wait == Wait::Block).then(bell).transpose()?;
+            Ok(Lane { calls: Pipe::default(), done: Pipe::default(), bell })
+        };
         Ok(Exchange {
             clock: Clock::start(),
-            calls: Mailbox::default(),
-            done: Mailbox::default(),
-            bell: (wait == Wait::Block).then(bell).transpose()?,
+            lanes: (0..lanes).map(lane).collect::<io::Result<_>>()?,
+            opened: AtomicUsize::new(0),
             turns: AtomicUsize::new(0),
+            asleep: AtomicBool::new(true),
         })
     }
 
-    /// The clock that both threads follow.
+    /// The clock that all threads follow.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -80,13 +136,20 @@ impl Exchange {
         self.turns.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Hand a result over to the thread that has asked.
-    fn answer(&self, done: Completed) {
-        self.done.put(done);
-        if let Some(bell) = &self.bell {
-            // A counter that is full is readable already.
-            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+    /// The engine's thread is awake, and says so before it is not any more.
+    pub fn wake_up(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Let the engine's thread sleep until somebody asks, or for so long; not if there is `anything` already.
+    pub fn sleep(&self, time: Duration, anything: impl FnOnce() -> bool) {
+        self.asleep.store(true, Ordering::Relaxed);
+        // Either this sees what is asked, or whoever asks sees that it has to wake it.
+        fence(Ordering::SeqCst);
+        if !anything() {
+            thread::park_timeout(time);
         }
+        self.wake_up();
     }
 }
 
@@ -94,14 +157,26 @@ impl Exchange {
 #[derive(Debug)]
 pub struct Callers<'a> {
     exchange: &'a Exchange,
-    /// By their tokens.
-    requests: Vec<Option<Called>>,
+    ends: Vec<End<'a>>,
+    /// By the place in their tokens of the engine.
+    requests: Table<Called>,
+    /// A mean of the latest ways of those who want their results early.
+    usual_way: Span,
+}
+
+/// The engine's end of a lane.
+#[derive(Debug)]
+struct End<'a> {
+    calls: Reader<'a>,
+    done: Writer<'a>,
     expected: bool,
 }
 
 /// A request in the model: when it was asked on the clock, and when it has come in the model.
 #[derive(Clone, Copy, Debug)]
 struct Called {
+    lane: usize,
+    token: u32,
     asked: Time,
     arrived: Time,
 }
@@ -109,40 +184,55 @@ struct Called {
 impl Callers<'_> {
     /// Those who ask through `exchange`; nobody yet.
     pub fn new(exchange: &Exchange) -> Callers<'_> {
-        Callers { exchange, requests: Vec::new(), expected: false }
+        let ends = exchange.lanes.iter().map(Lane::end).collect();
+        Callers { exchange, ends, requests: Table::default(), usual_way: Span::ZERO }
     }
 
     /// Whether requests are to be expected, or are under way: then the engine's thread should be awake.
     pub fn are_there(&self) -> bool {
-        self.expected
+        self.ends.iter().any(|end| end.expected)
+    }
+
+    /// How far behind the clock an idle engine had better stay: what is asked just now is found so much later.
+    pub fn usual_way(&self) -> Span {
+        self.usual_way
     }
 
     /// Let what has been asked enter the model, by one of its `threads`; whether there was anything.
     #[inline]
     pub fn listen(&mut self, wall: &mut Wall, threads: &[u16]) -> bool {
-        let calls = self.exchange.calls.take();
-        if calls.is_empty() {
-            return false;
+        let mut any = false;
+        for lane in 0..self.ends.len() {
+            if self.ends[lane].done.go_on() {
+                self.ring(lane);
+            }
+            while let Some(record) = self.ends[lane].calls.take() {
+                self.on_call(lane, Call::decode(record), wall, threads);
+                any = true;
+            }
         }
-        calls.into_iter().for_each(|call| self.on_call(call, wall, threads));
-        true
+        any
     }
 
-    fn on_call(&mut self, call: Call, wall: &mut Wall, threads: &[u16]) {
-        let (asked, turn, io, token) = match call {
-            Call::Attention(expected) => return self.expected = expected,
-            Call::Request { asked, turn, io, token } => (asked, turn, io, token),
+    fn on_call(&mut self, lane: usize, call: Call, wall: &mut Wall, threads: &[u16]) {
+        let (asked, turn, io, token, early) = match call {
+            Call::Attention(expected) => return self.ends[lane].expected = expected,
+            Call::Request { asked, turn, io, token, early } => (asked, turn, io, token, early),
         };
-        let thread = threads[turn % threads.len()];
-        // Nobody needs the result early: it has a mailbox to go through, and a socket.
-        wall.lead_by(Span::ZERO);
-        let input = Input::Request { thread, io, token: token | CALLED };
-        let arrived = wall.arrive_at(asked, input);
-        let place = token as usize;
-        if place >= self.requests.len() {
-            self.requests.resize(place + 1, None);
+        wall.lead_by(self.lead(asked, early));
+        let place = self.requests.insert(Called { lane, token, asked, arrived: asked });
+        let input = Input::Request { thread: threads[turn % threads.len()], io, token: place | CALLED };
+        self.requests[place as usize].arrived = wall.arrive_at(asked, input);
+    }
+
+    /// What is asked through a socket is not needed early: the result has that to go through as well.
+    fn lead(&mut self, asked: Time, early: bool) -> Span {
+        if !early {
+            return Span::ZERO;
         }
-        self.requests[place] = Some(Called { asked, arrived });
+        let way = self.exchange.clock.now().since(asked).min(WAY_AHEAD_MAX);
+        self.usual_way = self.usual_way - self.usual_way / 8 + way / 8;
+        way
     }
 
     /// Answer what the model has done, if it has come through the exchange; whether it has.
@@ -151,18 +241,35 @@ impl Callers<'_> {
         if done.token & CALLED == 0 {
             return false;
         }
-        let token = done.token & !CALLED;
-        let Called { asked, arrived } = self.requests[token as usize].take().expect("a request completes once");
+        let Called { lane, token, asked, arrived } = self.requests.take(done.token & !CALLED);
         wall.pass_on();
-        self.exchange.answer(Completed { token, at: asked + done.at.since(arrived) });
+        self.hand_over(lane, Completed { token, at: asked + done.at.since(arrived) });
         true
+    }
+
+    /// Hand a result over to the thread that has asked.
+    fn hand_over(&mut self, lane: usize, done: Completed) {
+        let mut record = [0; WORDS];
+        record[..2].copy_from_slice(&[done.token.into(), done.at.as_ps()]);
+        self.ends[lane].done.put(record);
+        self.ring(lane);
+    }
+
+    fn ring(&self, lane: usize) {
+        if let Some(bell) = &self.exchange.lanes[lane].bell {
+            // A counter that is full is readable already.
+            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+        }
     }
 }
 
-/// The model, as seen by the thread that asks.
+/// The model, as seen by a thread that asks.
 #[derive(Debug)]
 pub struct Remote<'a> {
     exchange: &'a Exchange,
+    lane: &'a Lane,
+    calls: Writer<'a>,
+    done: Reader<'a>,
     engine: Thread,
     /// What is done but not due: the next first.
     due: BinaryHeap<Reverse<(Time, u32)>>,
@@ -174,8 +281,19 @@ pub struct Remote<'a> {
 
 impl Remote<'_> {
     /// The model of the thread `engine`, which serves [`Callers`] of the same exchange.
+    ///
+    /// # Panics
+    /// If the exchange has been made for fewer threads than ask through it.
     pub fn new(exchange: &Exchange, engine: Thread) -> Remote<'_> {
-        Remote { exchange, engine, due: BinaryHeap::new(), under_way: 0, last_lag: Span::ZERO, told: false }
+        let lane = &exchange.lanes[exchange.opened.fetch_add(1, Ordering::Relaxed)];
+        let (calls, done) = (Writer::new(&lane.calls), Reader::new(&lane.done));
+        let (due, last_lag) = (BinaryHeap::new(), Span::ZERO);
+        Remote { exchange, lane, calls, done, engine, due, under_way: 0, last_lag, told: false }
+    }
+
+    /// The clock that the engine follows, too.
+    pub fn clock(&self) -> &Clock {
+        &self.exchange.clock
     }
 
     /// Whose turn it is among the modelled threads.
@@ -185,6 +303,7 @@ impl Remote<'_> {
 
     /// Tell the engine's thread, if it does not know, whether clients are there: it may sleep if they are not.
     pub fn expect(&mut self, clients: bool) {
+        self.calls.go_on();
         let expected = clients || self.under_way > 0;
         if self.told != expected {
             self.told = expected;
@@ -193,26 +312,46 @@ impl Remote<'_> {
     }
 
     /// A request is asked now, in the turn of its client; the clock's time of that.
-    ///
-    /// # Panics
-    /// If the token has more than 31 bits.
     pub fn ask(&mut self, turn: usize, io: Io, token: u32) -> Time {
-        assert!(token & CALLED == 0, "tokens are few");
         let asked = self.exchange.clock.now();
         self.under_way += 1;
-        self.call(Call::Request { asked, turn, io, token });
+        self.call(Call::Request { asked, turn, io, token, early: false });
         asked
     }
 
-    fn call(&self, call: Call) {
-        self.exchange.calls.put(call);
-        self.engine.unpark();
+    /// A request was asked when the clock showed `asked`; its result is wanted as soon as it is known, by
+    /// [`Remote::take_known`].
+    pub fn ask_early(&mut self, asked: Time, turn: usize, io: Io, token: u32) {
+        self.under_way += 1;
+        self.call(Call::Request { asked, turn, io, token, early: true });
+    }
+
+    fn call(&mut self, call: Call) {
+        self.calls.put(call.encode());
+        fence(Ordering::SeqCst);
+        if self.exchange.asleep.load(Ordering::Relaxed) {
+            self.engine.unpark();
+        }
+    }
+
+    /// The next result that is known, which may be before it is due. Its instant is the clock's.
+    #[inline]
+    pub fn take_known(&mut self) -> Option<Completed> {
+        let [token, at, ..] = self.done.take()?;
+        self.under_way -= 1;
+        Some(Completed { token: token as u32, at: Time::from_ps(at) })
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.under_way == 0
     }
 
     /// The next result that is due, which is to be handed over at once; its lag ends here. Its instant is the clock's.
     pub fn take_completed(&mut self) -> Option<Completed> {
-        let done = self.exchange.done.take();
-        self.due.extend(done.into_iter().map(|Completed { token, at }| Reverse((at, token))));
+        while let Some([token, at, ..]) = self.done.take() {
+            self.due.push(Reverse((Time::from_ps(at), token as u32)));
+        }
         let Reverse((at, token)) = *self.due.peek()?;
         let now = self.exchange.clock.now();
         if at > now {
@@ -237,12 +376,12 @@ impl Remote<'_> {
 
     /// Becomes readable when results have come, for threads that sleep.
     pub fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.exchange.bell.as_ref().map(AsFd::as_fd)
+        self.lane.bell.as_ref().map(AsFd::as_fd)
     }
 
     /// The bell has been heard, and can be rung again.
     pub fn silence(&self) {
-        if let Some(bell) = &self.exchange.bell {
+        if let Some(bell) = &self.lane.bell {
             // What cannot be read is silent already.
             let _ = rustix::io::read(bell, &mut [0; 8]);
         }
@@ -266,7 +405,7 @@ mod tests {
 
     /// With its clock standing still.
     fn exchange(now: Time) -> Exchange {
-        Exchange { clock: Clock::Set(now), ..Exchange::new(Wait::Block).unwrap() }
+        Exchange { clock: Clock::Set(now), ..Exchange::new(Wait::Block, 2).unwrap() }
     }
 
     fn wall() -> (Wall, Vec<u16>) {
@@ -296,7 +435,7 @@ mod tests {
         assert!(callers.listen(&mut wall, &threads));
         let done = completed(&mut wall);
         assert!(callers.answer(&done, &mut wall));
-        assert_eq!(exchange.done.take(), [Completed { token: 5, at: due }]);
+        assert_eq!(remote.take_known(), Some(Completed { token: 5, at: due }));
         assert!(!callers.answer(&Completed { token: 5, at: due }, &mut wall), "this one does not come from here");
     }
 
@@ -316,6 +455,42 @@ mod tests {
     }
 
     #[test]
+    fn each_thread_that_asks_gets_its_own_results_even_if_their_tokens_are_alike() {
+        let exchange = exchange(NOW);
+        let mut remotes = [0, 1].map(|_| Remote::new(&exchange, thread::current()));
+        let (mut callers, (mut wall, threads)) = (Callers::new(&exchange), wall());
+        for (turn, remote) in remotes.iter_mut().enumerate() {
+            remote.ask_early(NOW, turn, READ, 7);
+            remote.ask_early(NOW, turn, READ, 8);
+        }
+        assert!(callers.listen(&mut wall, &threads));
+        for _ in 0..4 {
+            let done = completed(&mut wall);
+            assert!(callers.answer(&done, &mut wall));
+        }
+        for remote in &mut remotes {
+            let mut tokens = [0, 1].map(|_| remote.take_known().expect("two are done").token);
+            tokens.sort_unstable();
+            assert_eq!((tokens, remote.take_known(), remote.is_idle()), ([7, 8], None, true));
+        }
+    }
+
+    #[test]
+    fn what_is_said_on_a_lane_is_read_there_as_it_was_said() {
+        let request = |op, early| Call::Request {
+            asked: NOW,
+            turn: 5,
+            io: Io { op, offset: 1 << 40, bytes: u32::MAX },
+            token: u32::MAX,
+            early,
+        };
+        for call in [Call::Attention(true), Call::Attention(false), request(Op::Read, true), request(Op::Write, false)]
+        {
+            assert_eq!(Call::decode(call.encode()), call);
+        }
+    }
+
+    #[test]
     fn where_the_engine_is_ahead_a_request_enters_it_there_and_takes_as_long_from_its_asking() {
         let exchange = exchange(NOW);
         let mut remote = Remote::new(&exchange, thread::current());
@@ -330,7 +505,7 @@ mod tests {
         assert!(!callers.answer(&own, &mut wall));
         let done = completed(&mut wall);
         assert!(callers.answer(&done, &mut wall));
-        let [due] = exchange.done.take()[..] else { panic!("one is done") };
+        let due = remote.take_known().expect("one is done");
         assert_eq!(due.at + ahead, done.at);
     }
 
@@ -338,9 +513,10 @@ mod tests {
     fn a_result_is_handed_over_when_it_is_due_and_not_a_picosecond_before() {
         let mut exchange = exchange(NOW);
         let (late, just, early) = (Span::from_ns(70), Span::ZERO, Span::from_ps(1));
-        exchange.done.put(Completed { token: 2, at: NOW + early });
-        exchange.done.put(Completed { token: 1, at: NOW + just });
-        exchange.done.put(Completed { token: 0, at: Time::from_ps(NOW.as_ps() - late.as_ps()) });
+        let mut callers = Callers::new(&exchange);
+        callers.hand_over(0, Completed { token: 2, at: NOW + early });
+        callers.hand_over(0, Completed { token: 1, at: NOW + just });
+        callers.hand_over(0, Completed { token: 0, at: Time::from_ps(NOW.as_ps() - late.as_ps()) });
         let mut remote = Remote { under_way: 3, ..Remote::new(&exchange, thread::current()) };
         for (token, lag) in [(0, late), (1, just)] {
             assert_eq!(remote.take_completed().map(|done| done.token), Some(token));
@@ -369,7 +545,7 @@ mod tests {
         remote.expect(false);
         callers.listen(&mut wall, &threads);
         assert!(callers.are_there(), "a request is under way");
-        exchange.answer(Completed { token: 0, at: NOW });
+        callers.hand_over(0, Completed { token: 0, at: NOW });
         assert!(rings(&remote));
         remote.silence();
         assert!(!rings(&remote) && remote.take_completed().is_some());

@@ -11,12 +11,16 @@
 
 use std::time::Duration;
 
+use phaselink_core::config::Fault;
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::{Completed, Engine, Input};
 use phaselink_core::ledger::Latency;
 use phaselink_core::protocol::real_hosts::HostCommand;
+use phaselink_core::random::mix;
 use phaselink_core::time::{Span, Time};
 use phaselink_ring::shared::clock;
+
+use crate::device::Device;
 
 /// What time it is, counted from the start of the run.
 #[derive(Clone, Debug)]
@@ -82,6 +86,47 @@ pub struct Wall {
     held_under_way: Span,
     /// How far the engine may be ahead of the clock while requests are under way.
     lead: Span,
+    follower: Option<Follower>,
+}
+
+/// The rules of faults that the engine has been told of.
+#[derive(Debug)]
+struct Follower {
+    device: Device,
+    seed: u64,
+    changes: u64,
+    /// By their numbers, as the engine keeps them.
+    told: Vec<(u64, Fault)>,
+}
+
+impl Follower {
+    #[inline]
+    fn follow(&mut self, engine: &mut Engine) {
+        let changes = self.device.faults.changes();
+        if changes != self.changes {
+            self.changes = changes;
+            self.tell(engine);
+        }
+    }
+
+    /// Tell the engine of rules that are new, and of those that are gone.
+    #[cold]
+    fn tell(&mut self, engine: &mut Engine) {
+        let rules = self.device.faults.of_model();
+        self.told.retain(|(number, fault)| {
+            let is_kept = rules.iter().any(|(kept, _)| kept == number);
+            if !is_kept {
+                engine.remove_fault(fault);
+            }
+            is_kept
+        });
+        for (number, fault) in rules {
+            if self.told.iter().all(|(told, _)| *told != number) {
+                let kept = engine.add_fault(&self.device.drive, &fault, mix(self.seed ^ number));
+                self.told.push((number, kept));
+            }
+        }
+    }
 }
 
 /// Events after which a loop looks up from catching up: some ten milliseconds of work.
@@ -111,6 +156,20 @@ impl Wall {
             held: Span::ZERO,
             held_under_way: Span::ZERO,
             lead: Span::ZERO,
+            follower: None,
+        }
+    }
+
+    /// The same whose engine follows the rules of faults that are a model's.
+    pub fn with_faults(self, device: &Device, seed: u64) -> Wall {
+        let follower = Follower { device: device.clone(), seed, changes: 0, told: Vec::new() };
+        Wall { follower: Some(follower), ..self }
+    }
+
+    #[inline]
+    fn follow(&mut self) {
+        if let Some(follower) = &mut self.follower {
+            follower.follow(&mut self.engine);
         }
     }
 
@@ -163,6 +222,7 @@ impl Wall {
 
     /// The model's time for what has arrived when the clock showed `asked`.
     fn catch_up(&mut self, asked: Time) -> Time {
+        self.follow();
         self.idle_until(self.model_time(asked));
         self.model_time(asked).max(self.engine.now())
     }
@@ -177,6 +237,7 @@ impl Wall {
 
     /// Let everything happen that is due by now, or as much of it as can be done in one go.
     pub fn advance(&mut self) {
+        self.follow();
         self.advance_to(self.now());
     }
 
@@ -184,6 +245,7 @@ impl Wall {
     /// early as something may still turn out to have arrived.
     pub fn idle_until(&mut self, now: Time) {
         if self.under_way == 0 {
+            self.follow();
             self.advance_to(now);
         }
     }

@@ -1,7 +1,7 @@
 //! Admin commands (Base Specification 2.0, section 5).
 
 use phaselink_core::protocol::nvme::rules::Shadow;
-use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, NAMESPACE, check_flags};
+use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, check_flags};
 use phaselink_core::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry, admin};
 
 use super::command::{copy_in, copy_out};
@@ -27,6 +27,14 @@ pub enum Answer {
     Done(u32),
     /// It waits for an event, or for the memory.
     Later,
+}
+
+/// A Format NVM that has yet to be done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Formatting {
+    command_id: u16,
+    /// First byte on the drive, and bytes.
+    range: (u64, u64),
 }
 
 impl Controller {
@@ -176,6 +184,7 @@ impl Controller {
         if let Some(completion) = &mut self.completions[usize::from(deleted.completion_queue)] {
             completion.users -= 1;
         }
+        self.watch(|watch| watch.forget(Some(queue as u16)));
         self.count_queues();
         Ok(())
     }
@@ -198,6 +207,7 @@ impl Controller {
     /// Section 5.1: 1 if nothing was aborted. Only what waits for an event can be.
     fn abort(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> u32 {
         let (queue, command_id) = (command.dwords[0] as u16, (command.dwords[0] >> 16) as u16);
+        self.watch(|watch| watch.on_abort(queue, command_id));
         if queue != 0 || !self.events.cancel(command_id) {
             return 1;
         }
@@ -210,9 +220,13 @@ impl Controller {
     fn begin_format(&mut self, command: &SubmissionEntry) -> Result<(), Status> {
         let first = command.dwords[0];
         let (format, protection, erase) = (first & 0xf | first >> 8 & 0x30, first >> 5 & 7, first >> 9 & 7);
-        if !matches!(command.namespace_id, NAMESPACE | ALL_NAMESPACES) {
-            return Err(Status::INVALID_NAMESPACE);
-        }
+        let (limits, namespace) = (&self.identity.limits, command.namespace_id);
+        let (start, count) = match namespace {
+            ALL_NAMESPACES => (0, limits.namespaces),
+            _ if limits.has_namespace(namespace) => (limits.start(namespace), 1),
+            _ => return Err(Status::INVALID_NAMESPACE),
+        };
+        let range = (start, u64::from(count) * limits.capacity_bytes());
         if erase > 1 {
             return Err(Status::INVALID_FIELD);
         }
@@ -222,14 +236,14 @@ impl Controller {
         if self.formatting.is_some() {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
-        self.formatting = Some(command.command_id);
+        self.formatting = Some(Formatting { command_id: command.command_id, range });
         Ok(())
     }
 
-    /// Format the memory, if that has been asked for: all of it reads as zeros then, and will after a power cut.
+    /// Format the memory, if that has been asked for: all of the namespace, or of all of them, reads as zeros then, and will after a power cut.
     pub(super) fn format(&mut self, host: &mut impl Host, store: &Store) {
-        let Some(command_id) = self.formatting.take() else { return };
-        let formatted = store.zero(0, self.identity.limits.capacity_bytes(), false).and_then(|()| store.flush());
+        let Some(Formatting { command_id, range: (start, bytes) }) = self.formatting.take() else { return };
+        let formatted = store.zero(start, bytes, false).and_then(|()| store.flush());
         let status = formatted.map_or(Status::WRITE_FAULT, |()| Status::SUCCESS);
         self.answer(0, command_id, status, 0, host);
     }

@@ -10,6 +10,7 @@ use phaselink_ring::chunk::AHEAD_BYTES;
 
 use super::host::Host;
 use super::logs::Journal;
+use crate::device::faults::Mishap;
 use crate::device::store::{Access, Store};
 
 /// The bytes of a submission queue entry.
@@ -65,9 +66,11 @@ impl Command {
         let list = read_data(&checked.data, host)?;
         lists.extend(&list);
         match checked.action {
-            Action::Copy { .. } => (self.parts, checked.bytes) = command::sources(&list, checked.offset, limits)?,
-            Action::Deallocate { is_hint: true } => drop(command::ranges(&list, limits)?),
-            _ => self.parts = command::ranges(&list, limits)?,
+            Action::Copy { .. } => {
+                (self.parts, checked.bytes) = command::sources(&list, checked.namespace, checked.offset, limits)?;
+            }
+            Action::Deallocate { is_hint: true } => drop(command::ranges(&list, checked.namespace, limits)?),
+            _ => self.parts = command::ranges(&list, checked.namespace, limits)?,
         }
         Ok(())
     }
@@ -82,6 +85,18 @@ impl Command {
     pub fn io(&self) -> Option<Io> {
         let checked = self.checked.as_ref().ok()?;
         Some(Io { op: checked.op()?, offset: checked.offset, bytes: checked.bytes })
+    }
+
+    /// As much of it as reaches the store in a mishap; none if that is nothing. What is copied within the drive is not torn.
+    #[cold]
+    pub fn torn(&self, mishap: Mishap, block_bytes: u32) -> Option<Command> {
+        let mut torn = self.clone();
+        let Ok(checked) = &mut torn.checked else { return Some(torn) };
+        if matches!(checked.action, Action::Write { .. } | Action::Zero { .. }) {
+            checked.bytes = mishap.kept_bytes(checked.bytes, block_bytes);
+            checked.data.truncate(checked.bytes);
+        }
+        (checked.bytes > 0).then_some(torn)
     }
 
     /// fio's word for it, in traces.
@@ -119,7 +134,7 @@ impl Command {
     /// Begin to fetch what executing it will need: the store's bytes, and the host's lines.
     #[inline]
     pub(super) fn prefetch(&self, host: &mut impl Host, store: &Store) {
-        let Ok(rules::Command { action: Action::Read, offset, bytes, data }) = &self.checked else { return };
+        let Ok(rules::Command { action: Action::Read, offset, bytes, data, .. }) = &self.checked else { return };
         let bytes = (*bytes).min(AHEAD_BYTES as u32);
         store.prefetch(*offset, bytes);
         if let [(address, length), ..] = data.runs() {
@@ -139,7 +154,7 @@ impl Command {
         space: &mut [u8],
         journal: &mut Journal,
     ) -> Result<(), Status> {
-        let rules::Command { action, offset, bytes, data } = match &self.checked {
+        let rules::Command { action, offset, bytes, data, .. } = match &self.checked {
             Ok(checked) => checked,
             Err(status) => return Err(*status),
         };

@@ -7,9 +7,10 @@ use std::time::Duration;
 use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::completion::{Done, refusal};
 use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+use phaselink_core::request::Op;
 
 use super::QUEUE_PAIRS_MAX;
-use super::admin::Answer;
+use super::admin::{Answer, Formatting};
 use super::command::{Bytes, Command};
 use super::events::{Event, Events};
 use super::features::Features;
@@ -17,7 +18,10 @@ use super::host::{Host, Unreachable};
 use super::identify::Identity;
 use super::logs::Journal;
 use super::queues::{CompletionQueue, SubmissionQueue};
+use super::strict::{self, Watch};
+use crate::device::faults::Mishap;
 use crate::device::store::Store;
+use crate::device::tally::Undefined;
 
 /// A controller without its registers, which are the [`Host`]'s.
 #[derive(Debug)]
@@ -36,16 +40,22 @@ pub struct Controller {
     /// The host has said that it is there.
     pub(super) heard: bool,
     /// A Format NVM that has yet to be done.
-    pub(super) formatting: Option<u16>,
+    pub(super) formatting: Option<Formatting>,
     /// Submission queues so far.
     pub(super) generations: u32,
     /// One more than the highest number of a queue that is there.
     queues_end: u16,
     /// Commands of each submission queue that have not been answered: no more than it has entries.
     pub(super) under_way: Vec<u32>,
+    /// Looks for what the specification leaves undefined, where that is wanted.
+    pub(super) watch: Option<Box<Watch>>,
 }
 
 /// What a look at a queue has found.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "most looks that find something find a command, and none is to be allocated"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
     Nothing,
@@ -82,6 +92,24 @@ impl Controller {
             generations: 0,
             queues_end: 0,
             under_way: vec![0; QUEUE_PAIRS_MAX + 1],
+            watch: None,
+        }
+    }
+
+    /// The same, looking for what hosts do that the specification leaves undefined.
+    pub fn watched(self) -> Controller {
+        Controller { watch: Some(Box::default()), ..self }
+    }
+
+    /// What has been seen of that since the last time.
+    pub fn take_undefined(&mut self) -> Vec<(&'static Undefined, u64)> {
+        self.watch.as_mut().map_or_else(Vec::new, |watch| watch.take())
+    }
+
+    #[inline]
+    pub(super) fn watch(&mut self, look: impl FnOnce(&mut Watch)) {
+        if let Some(watch) = &mut self.watch {
+            look(watch);
         }
     }
 
@@ -125,6 +153,9 @@ impl Controller {
     /// Do what the registers ask for: reset, enable, shut down, tell of doorbells that are not there.
     #[inline]
     pub fn update(&mut self, host: &mut impl Host, store: &Store) {
+        if let Some(watch) = &mut self.watch {
+            host.registers().take_seen().into_iter().for_each(|seen| watch.note(seen));
+        }
         let registers = host.registers();
         if registers.reset {
             registers.reset = false;
@@ -229,9 +260,12 @@ impl Controller {
     /// If no queue can have this number.
     #[inline]
     pub fn accept(&mut self, queue: u16, generation: u32, bytes: &Bytes, host: &mut impl Host) -> Taken {
+        self.watch(|watch| watch.on_command(queue, &SubmissionEntry::decode(bytes)));
         if queue > 0 {
             self.under_way[usize::from(queue)] += 1;
-            return Taken::Command(Command::check(bytes, queue, generation, &self.identity.limits, host));
+            let command = Command::check(bytes, queue, generation, &self.identity.limits, host);
+            self.watch(|watch| watch.on_checked(&command.entry(), &command.checked));
+            return Taken::Command(command);
         }
         let entry = SubmissionEntry::decode(bytes);
         match self.administer(&entry, host) {
@@ -275,6 +309,48 @@ impl Controller {
             return Err(Status::ABORT_REQUESTED);
         }
         command.execute(host, store, space, &mut self.journal)
+    }
+
+    /// Do as much of a command as its mishap leaves, and do not answer it yet: what the answer will be, if there is one.
+    ///
+    /// # Errors
+    /// As [`Controller::perform`]; and what a host is told of a fault of the memory, if it is to fail.
+    #[cold]
+    pub fn suffer(
+        &mut self,
+        command: &Command,
+        mishap: Mishap,
+        host: &mut impl Host,
+        store: &Store,
+        space: &mut [u8],
+    ) -> Result<(), Status> {
+        let is_write = command.io().is_some_and(|io| io.op == Op::Write);
+        // Data that reaches the host unannounced is data all the same; data of a read that fails does not.
+        if let Some(torn) = command.torn(mishap, store.geometry().block_bytes).filter(|_| is_write || !mishap.fails) {
+            self.perform(&torn, host, store, space)?;
+        }
+        match (mishap.fails, is_write) {
+            (false, _) => Ok(()),
+            (true, true) => Err(Status::WRITE_FAULT),
+            (true, false) => Err(Status::UNRECOVERED_READ_ERROR),
+        }
+    }
+
+    /// The answer to a command comes once more.
+    #[cold]
+    pub fn repeat(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) {
+        if self.is_there(command) {
+            let status = command.posted(done.err().unwrap_or(Status::SUCCESS));
+            self.answer(command.queue, command.entry().command_id, status, 0, host);
+        }
+    }
+
+    /// A command is never answered: its place may be used again, if its host gives it up.
+    #[cold]
+    pub fn forget(&mut self, command: &Command) {
+        if self.is_there(command) {
+            self.under_way[usize::from(command.queue)] -= 1;
+        }
     }
 
     /// Begin to fetch what performing a command will need.
@@ -383,6 +459,7 @@ impl Controller {
         };
         if rung.is_some_and(|tail| submission.ring(tail).is_err()) {
             self.events.raise(Event::InvalidDoorbellValue);
+            self.watch(|watch| watch.note(&strict::DOORBELL_VALUE));
         }
         let submission = self.submissions[usize::from(queue)].as_mut();
         let is_busy = submission.is_some_and(|submission| !submission.ring.is_empty());
@@ -423,6 +500,7 @@ impl Controller {
         };
         if rung.is_some_and(|head| completion.ring(head).is_err()) {
             self.events.raise(Event::InvalidDoorbellValue);
+            self.watch.iter_mut().for_each(|watch| watch.note(&strict::DOORBELL_VALUE));
         }
         let released = completion.release(host);
         self.interrupt_pending |= completion.interrupt_pending;
@@ -452,6 +530,7 @@ impl Controller {
     /// Post the answer to a command of a submission queue.
     #[inline]
     pub(super) fn answer(&mut self, queue: u16, command_id: u16, status: Status, result: u32, host: &mut impl Host) {
+        self.watch(|watch| watch.on_answer(queue, command_id));
         let Some(submission) = &self.submissions[usize::from(queue)] else { return };
         let submission_head = submission.ring.head() as u16;
         let done = Done { command_id, submission_queue: queue, submission_head, result, status };
@@ -474,6 +553,7 @@ impl Controller {
         self.submissions.fill(None);
         self.completions.fill(None);
         self.under_way.fill(0);
+        self.watch(|watch| watch.forget(None));
         self.count_queues();
     }
 }

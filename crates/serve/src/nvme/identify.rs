@@ -2,7 +2,6 @@
 
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::command::COPY_SOURCES_MAX;
-pub use phaselink_core::protocol::nvme::rules::command::NAMESPACE;
 use phaselink_core::protocol::nvme::spec::Status;
 
 use super::{ABORTS_MAX, EVENTS_MAX, LOGGED_ERRORS, VERSION};
@@ -58,18 +57,18 @@ impl Identity {
         match cns {
             cns::CONTROLLER => self.controller(&mut page),
             cns::COMMAND_SETS => page[0] = 1,
-            cns::NAMESPACE => self.namespace(existing(namespace)?, &mut page),
-            cns::NAMESPACE_IDS => self.namespace_ids(existing(namespace)?, &mut page),
-            cns::NAMESPACE_STATUS => namespace_status(existing(namespace)?, &mut page),
-            cns::ACTIVE_NAMESPACES => active_namespaces(namespace, &mut page)?,
+            cns::NAMESPACE => self.namespace(self.existing(namespace)?, &mut page),
+            cns::NAMESPACE_IDS => self.namespace_ids(self.existing(namespace)?, &mut page),
+            cns::NAMESPACE_STATUS => namespace_status(self.existing(namespace)?, &mut page),
+            cns::ACTIVE_NAMESPACES => self.active_namespaces(namespace, &mut page)?,
             cns::NVM_ACTIVE_NAMESPACES | cns::NVM_CONTROLLER | cns::NVM_NAMESPACE if command_set != 0 => {
                 return Err(Status::INVALID_FIELD);
             }
-            cns::NVM_ACTIVE_NAMESPACES => active_namespaces(namespace, &mut page)?,
+            cns::NVM_ACTIVE_NAMESPACES => self.active_namespaces(namespace, &mut page)?,
             // Nothing in it is limited further, or protected.
             cns::NVM_CONTROLLER => {}
             cns::NVM_NAMESPACE => {
-                existing(namespace)?;
+                self.existing(namespace)?;
             }
             _ => return Err(Status::INVALID_FIELD),
         }
@@ -101,12 +100,14 @@ impl Identity {
         // Sizes of entries, least and most (SQES, CQES).
         page[512] = 0x66;
         page[513] = 0x44;
-        put(page, 516, NAMESPACE.to_le_bytes());
+        put(page, 516, self.limits.namespaces.to_le_bytes());
         put(page, 520, OPTIONAL_COMMANDS.to_le_bytes());
         // A volatile write cache; Flush may name all namespaces (VWC).
         page[525] = 1 | 0b11 << 1;
         // Copy takes sources of format 0 (OCFS).
         page[534] = 1;
+        // Scatter-gather lists, at any address and of any length; no bit buckets (SGLS).
+        put(page, 536, u32::from(self.limits.takes_segments).to_le_bytes());
         let name = format!("nqn.2014-08.org.nvmexpress:uuid:{}", self.uuid_text());
         page[768..][..name.len()].copy_from_slice(name.as_bytes());
     }
@@ -126,18 +127,21 @@ impl Identity {
     }
 
     /// A namespace's UUID (figure 277, type 3).
-    fn namespace_ids(&self, _: Existing, page: &mut [u8; BYTES]) {
+    fn namespace_ids(&self, Existing(namespace): Existing, page: &mut [u8; BYTES]) {
         page[..2].copy_from_slice(&[3, 16]);
-        page[4..20].copy_from_slice(&self.uuid());
+        page[4..20].copy_from_slice(&self.uuid(namespace));
         // The command set: NVM (type 4).
         page[20..22].copy_from_slice(&[4, 1]);
     }
 
-    /// RFC 9562, version 8: made from the serial number, so that it stays the same.
-    fn uuid(&self) -> [u8; 16] {
+    /// RFC 9562, version 8: made from the serial number and a namespace's, so that it stays the same; that of the first is
+    /// the controller's as well.
+    fn uuid(&self, namespace: u32) -> [u8; 16] {
         let mut uuid = [0; 16];
+        let further = if namespace == 1 { String::new() } else { format!(" {namespace}") };
         for (place, part) in uuid.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-            *part = crc32fast::hash(format!("{} {} {place}", self.model, self.serial).as_bytes()).to_be_bytes();
+            let name = format!("{} {} {place}{further}", self.model, self.serial);
+            *part = crc32fast::hash(name.as_bytes()).to_be_bytes();
         }
         uuid[6] = uuid[6] & 0x0f | 0x80;
         uuid[8] = uuid[8] & 0x3f | 0x80;
@@ -145,27 +149,27 @@ impl Identity {
     }
 
     fn uuid_text(&self) -> String {
-        let hex: String = self.uuid().iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = self.uuid(1).iter().map(|byte| format!("{byte:02x}")).collect();
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
-}
 
-/// That a namespace is there.
-struct Existing;
-
-fn existing(namespace: u32) -> Result<Existing, Status> {
-    if namespace == NAMESPACE { Ok(Existing) } else { Err(Status::INVALID_NAMESPACE) }
-}
-
-/// Identifiers above the one given; the two highest numbers are none to start from.
-fn active_namespaces(above: u32, page: &mut [u8; BYTES]) -> Result<(), Status> {
-    match above {
-        0xffff_fffe.. => return Err(Status::INVALID_NAMESPACE),
-        0 => put(page, 0, NAMESPACE.to_le_bytes()),
-        _ => {}
+    fn existing(&self, namespace: u32) -> Result<Existing, Status> {
+        if self.limits.has_namespace(namespace) { Ok(Existing(namespace)) } else { Err(Status::INVALID_NAMESPACE) }
     }
-    Ok(())
+
+    /// Identifiers above the one given; the two highest numbers are none to start from.
+    fn active_namespaces(&self, above: u32, page: &mut [u8; BYTES]) -> Result<(), Status> {
+        if above >= 0xffff_fffe {
+            return Err(Status::INVALID_NAMESPACE);
+        }
+        let active = above.saturating_add(1)..=self.limits.namespaces;
+        page.as_chunks_mut::<4>().0.iter_mut().zip(active).for_each(|(entry, id)| *entry = id.to_le_bytes());
+        Ok(())
+    }
 }
+
+/// A namespace that is there.
+struct Existing(u32);
 
 /// Ready (figure 280, NSTAT).
 fn namespace_status(_: Existing, page: &mut [u8; BYTES]) {

@@ -32,6 +32,7 @@ pub mod machine;
 pub mod offer;
 pub mod queues;
 pub mod registers;
+pub mod strict;
 
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::admin as opcode;

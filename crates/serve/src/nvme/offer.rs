@@ -7,7 +7,7 @@ use phaselink_core::protocol::nvme::rules::Limits;
 use super::QUEUE_PAIRS_MAX;
 use crate::device::store::Geometry;
 
-/// The limits of a drive with this geometry. Its data pointers are physical region pages: Identify offers no others (SGLS).
+/// The limits of a drive with this geometry.
 ///
 /// # Errors
 /// What real hosts cannot be told, or do not accept: queue pairs that have no doorbell and no interrupt vector, transfers
@@ -18,11 +18,16 @@ pub fn limits(drive: &Drive, geometry: Geometry) -> Result<Limits, Problem> {
         let found = format!("{} has blocks of {block_bytes} bytes", drive.name);
         return Err(problem(found, "nvme.block_bytes a power of two from 512 to 65536"));
     }
-    let limits = Limits {
+    let whole = Limits {
         blocks: capacity_bytes / u64::from(block_bytes),
         block_shift: block_bytes.trailing_zeros(),
         ..Limits::of_real_hosts(drive)
     };
+    let limits = whole.divided(drive.nvme.namespaces);
+    if limits.blocks == 0 {
+        let found = format!("{} has nvme.namespaces = {} in {capacity_bytes} bytes", drive.name, drive.nvme.namespaces);
+        return Err(problem(found, "as many namespaces as there are blocks, at most"));
+    }
     if limits.queue_pairs as usize > QUEUE_PAIRS_MAX {
         let found = format!("{} has nvme.queue_pairs = {}", drive.name, limits.queue_pairs);
         return Err(problem(found, &format!("nvme.queue_pairs from 1 to {QUEUE_PAIRS_MAX}")));

@@ -6,7 +6,8 @@
 
 use phaselink_core::protocol::nvme::rules::Limits;
 
-use super::VERSION;
+use super::{VERSION, strict};
+use crate::device::tally::Undefined;
 
 /// Bytes before the doorbells.
 pub const REGISTER_BYTES: u64 = 0x1000;
@@ -40,6 +41,9 @@ const ENABLE: u32 = 1;
 /// Bits of CC that a host may set: EN, CSS, MPS, AMS, SHN, IOSQES, IOCQES, CRIME.
 const CONFIGURATION_BITS: u32 = 0x01ff_fff1;
 
+/// Those that are set before the controller is enabled: CSS, MPS, AMS.
+const CONFIGURED_BEFORE: u32 = 0x3ff0;
+
 /// CSTS (figure 47): ready, fatal, and the two bits of shutdown.
 const READY: u32 = 1;
 const FATAL: u32 = 1 << 1;
@@ -63,6 +67,8 @@ pub struct Registers {
     pub recheck: bool,
     /// A doorbell has been rung that no queue can have.
     pub invalid_doorbell: bool,
+    /// What the host has done that is undefined, where that is looked for, until it is counted.
+    seen: Option<Vec<&'static Undefined>>,
 }
 
 impl Registers {
@@ -83,7 +89,32 @@ impl Registers {
             reset: false,
             recheck: false,
             invalid_doorbell: false,
+            seen: None,
         }
+    }
+
+    /// From now on, look for what the specification leaves undefined.
+    pub fn watch(&mut self) {
+        self.seen.get_or_insert_default();
+    }
+
+    /// Whether that is looked for.
+    #[inline]
+    pub fn is_watched(&self) -> bool {
+        self.seen.is_some()
+    }
+
+    /// The host has done this, which counts if it is looked for.
+    pub fn note(&mut self, is_seen: bool, behaviour: &'static Undefined) {
+        if let Some(seen) = self.seen.as_mut().filter(|_| is_seen) {
+            seen.push(behaviour);
+        }
+    }
+
+    /// What has been seen since the last time.
+    #[inline]
+    pub fn take_seen(&mut self) -> Vec<&'static Undefined> {
+        self.seen.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// What a host reads from `offset` on, of any length; beyond the registers, zeros.
@@ -112,12 +143,17 @@ impl Registers {
         }
     }
 
+    /// Whether the registers that mask interrupts by pin begin there.
+    pub fn masks(offset: u64) -> bool {
+        matches!(offset, at::INTMS | at::INTMC)
+    }
+
     /// A host writes from `offset` on. What is no whole number of words has no effect, as the specification leaves it
     /// open (section 3.1).
     pub fn write(&mut self, offset: u64, from: &[u8]) {
         let (words, rest) = from.as_chunks();
         if !rest.is_empty() || !offset.is_multiple_of(4) {
-            return;
+            return self.note(true, &strict::REGISTER_ACCESS);
         }
         for (place, word) in (0..).zip(words) {
             self.write_word(offset.saturating_add(place * 4), u32::from_le_bytes(*word));
@@ -125,6 +161,9 @@ impl Registers {
     }
 
     fn write_word(&mut self, offset: u64, value: u32) {
+        if self.is_watched() {
+            self.look_at_write(offset, value);
+        }
         let low = |whole: u64| whole & !0xffff_ffff | u64::from(value & !0xfff);
         let high = |whole: u64| whole & 0xffff_ffff | u64::from(value) << 32;
         match offset {
@@ -145,6 +184,33 @@ impl Registers {
         }
     }
 
+    /// Whether writing a word is left undefined.
+    fn look_at_write(&mut self, offset: u64, value: u32) {
+        let reserved = match offset {
+            at::CC => {
+                self.look_at_configuration(value);
+                value & !CONFIGURATION_BITS
+            }
+            at::AQA => value & !0x0fff_0fff,
+            at::ASQ | at::ACQ => value & 0xfff,
+            at::INTMS | at::INTMC | at::ASQ_HIGH | at::ACQ_HIGH => 0,
+            // What only the controller writes, or nobody.
+            _ => u32::MAX,
+        };
+        self.note(reserved != 0, &strict::RESERVED_REGISTER_BITS);
+        let is_of_admin_queue = (at::AQA..=at::ACQ_HIGH).contains(&offset);
+        self.note(is_of_admin_queue && self.is_enabled(), &strict::ADMIN_QUEUE_WHILE_ENABLED);
+    }
+
+    fn look_at_configuration(&mut self, value: u32) {
+        let (was_enabled, is_ready) = (self.is_enabled(), self.is_ready());
+        let enables = value & ENABLE != 0;
+        self.note(!was_enabled && enables && is_ready, &strict::ENABLE_BEFORE_DISABLED);
+        self.note(was_enabled && !enables && !is_ready, &strict::DISABLE_BEFORE_READY);
+        let changed = (self.configuration ^ value) & CONFIGURED_BEFORE;
+        self.note(was_enabled && enables && changed != 0, &strict::CONFIGURATION_WHILE_ENABLED);
+    }
+
     fn configure(&mut self, value: u32) {
         let was_enabled = self.is_enabled();
         self.configuration = value & CONFIGURATION_BITS;
@@ -153,7 +219,7 @@ impl Registers {
 
     /// Everything is as after power-on, and the controller is to follow.
     pub fn reset_device(&mut self) {
-        *self = Registers { reset: true, ..Registers::with(self.capabilities) };
+        *self = Registers { reset: true, seen: self.seen.take(), ..Registers::with(self.capabilities) };
     }
 
     /// CC.EN.
@@ -187,6 +253,11 @@ impl Registers {
     /// CSTS.RDY.
     pub fn set_ready(&mut self, ready: bool) {
         self.status = if ready { READY } else { 0 };
+    }
+
+    /// Whether it is set.
+    pub fn is_ready(&self) -> bool {
+        self.status & READY != 0
     }
 
     /// CSTS.CFS: only a reset helps.

@@ -23,6 +23,7 @@ pub fn device(drive: Drive, store: Store) -> Device {
         tallies: Arc::default(),
         record: None,
         history: None,
+        faults: Arc::default(),
         stop: Arc::new(Stop::new().unwrap()),
     }
 }

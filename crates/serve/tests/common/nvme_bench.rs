@@ -9,12 +9,13 @@ use phaselink_serve::nvme::{Command, Controller, Executed, Identity, Taken};
 pub const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 pub const BLOCKS: u64 = 2048;
 pub const LIMITS: Limits = Limits {
+    namespaces: 1,
     blocks: BLOCKS,
     block_shift: 9,
     transfer_bytes_max: 128 << 10,
     queue_pairs: 32,
     queue_entries: 1024,
-    takes_segments: false,
+    takes_segments: true,
 };
 pub const PAGE: u64 = 4096;
 /// Where things are in the host's memory.
@@ -82,9 +83,14 @@ pub fn pair(number: u16, commands: u64, answers: u64) -> Pair {
 impl Bench {
     /// A controller that has not been enabled.
     pub fn off() -> Bench {
+        Bench::off_with(LIMITS)
+    }
+
+    /// The same with other limits.
+    pub fn off_with(limits: Limits) -> Bench {
         Bench {
-            machine: Machine::new(MEMORY, &LIMITS),
-            controller: Controller::new(Identity::new("test", LIMITS, 0)),
+            machine: Machine::new(MEMORY, &limits),
+            controller: Controller::new(Identity::new("test", limits, 0)),
             store: Store::in_memory(GEOMETRY).unwrap(),
             space: vec![0; LIMITS.transfer_bytes_max as usize],
             admin: pair(0, ADMIN_QUEUE, ADMIN_ANSWERS),
@@ -101,7 +107,13 @@ impl Bench {
 
     /// One with a queue pair, too.
     pub fn new() -> Bench {
-        let mut bench = Bench::enabled();
+        Bench::with(LIMITS)
+    }
+
+    /// The same with other limits.
+    pub fn with(limits: Limits) -> Bench {
+        let mut bench = Bench::off_with(limits);
+        bench.enable();
         assert_eq!(bench.administer(create_completion_queue(1, ENTRIES)).status, Status::SUCCESS);
         assert_eq!(bench.administer(create_submission_queue(1, ENTRIES)).status, Status::SUCCESS);
         bench

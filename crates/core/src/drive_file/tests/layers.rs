@@ -39,7 +39,7 @@ fn every_preset_loads_and_has_a_summary() {
 #[test]
 fn the_row_that_shows_how_a_memory_is_added_is_read_as_one() {
     let page = include_str!("../../../../../docs/adding-a-memory.md");
-    let block = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let block = page.split("```toml media\n").nth(1).unwrap().split("```").next().unwrap();
     let keys = block.lines().filter(|line| !["[", "summary", "fitted"].iter().any(|start| line.starts_with(start)));
     let keys: Vec<&str> = keys.collect();
     let fitted = "fitted = [{ key = 'media.read_ns', why = 'no source gives it' }]";

@@ -21,6 +21,14 @@ pub(crate) enum Bug {
     PageListOffByOne,
     /// A read that has met its tag in the data is marked with the same tag again.
     TagNotRenewed,
+    /// A read is taken for complete when its last chunk is there.
+    OnlyTheLastChunk,
+    /// The gap of wear levelling moves, and nobody takes note.
+    ForgottenGapMove,
+    /// The device sees an old tail in a shadow doorbell.
+    StaleShadowDoorbell,
+    /// The answers to two reads are given in each other's place.
+    ReorderedCompletion,
 }
 
 /// What has been planted into a run.
@@ -32,12 +40,14 @@ pub(crate) struct Planted {
     /// A write whose data comes late: its place, from where to where, and when.
     late: VecDeque<(u64, Vec<u8>, Time)>,
     random: Option<Random>,
+    /// What the shadow doorbell holds.
+    tail: u32,
     is_done: bool,
 }
 
 impl Planted {
     pub fn new(bug: Bug) -> Planted {
-        Planted { bug, number: 0, records: 0, late: VecDeque::new(), random: None, is_done: false }
+        Planted { bug, number: 0, records: 0, late: VecDeque::new(), random: None, tail: 0, is_done: false }
     }
 
     /// Something has happened in the run.
@@ -48,6 +58,10 @@ impl Planted {
             Bug::LostMapping => self.lose_mapping(engine),
             Bug::PageListOffByOne => self.shift_page_list(engine),
             Bug::TagNotRenewed => self.keep_tag(engine),
+            Bug::OnlyTheLastChunk => overlook_chunks(engine),
+            Bug::ForgottenGapMove => self.forget_gap_move(engine),
+            Bug::StaleShadowDoorbell => self.keep_tail_back(engine),
+            Bug::ReorderedCompletion => self.reorder(engine),
         }
     }
 
@@ -109,12 +123,74 @@ impl Planted {
         }
     }
 
+    fn forget_gap_move(&mut self, engine: &mut Engine) {
+        if !self.is_done
+            && let Some(wear) = engine.media.wear_mut()
+        {
+            self.is_done = wear.forget_move();
+        }
+    }
+
+    /// Each fourth tail that the driver writes stays what it was.
+    fn keep_tail_back(&mut self, engine: &mut Engine) {
+        let Some(address) = nvme(engine).and_then(|driver| driver.shared_tail_planted()) else { return };
+        let mut tail = [0; 4];
+        engine.shared.memory.read(address, &mut tail);
+        let (old, new) = (self.tail, u32::from_le_bytes(tail));
+        if new != old {
+            self.number += 1;
+            self.tail = new;
+            if self.number.is_multiple_of(4) {
+                engine.shared.memory.write(address, &old.to_le_bytes());
+                self.tail = old;
+            }
+        }
+    }
+
+    /// Two reads of one queue that are under way change places, once.
+    fn reorder(&mut self, engine: &mut Engine) {
+        if self.is_done || engine.shared.requests.issued < 5 {
+            return;
+        }
+        let requests = &engine.shared.requests;
+        let AnyDriver::Nvme(driver) = &mut engine.driver else { return };
+        for slots in driver.requests_planted() {
+            let is_read = |slot: &usize| {
+                let request = slots[*slot].map(|id| &requests[id]);
+                request.is_some_and(|request| request.io.op == Op::Read && request.parent.is_none())
+            };
+            let reads: Vec<usize> = (0..slots.len()).filter(is_read).take(2).collect();
+            if let [first, second] = reads[..] {
+                slots.swap(first, second);
+                self.is_done = true;
+                return;
+            }
+        }
+    }
+
     fn keep_tag(&mut self, engine: &mut Engine) {
         if let AnyDriver::DcExpress(driver) = &mut engine.driver {
             let (tag, random) = driver.tags_planted();
             // What is drawn next is what there is.
             *random = self.random.get_or_insert(random.clone()).clone();
             *tag = random.clone().bits();
+        }
+    }
+}
+
+/// The driver of NVMe, alone or below another.
+fn nvme(engine: &mut Engine) -> Option<&mut crate::protocol::nvme::driver::Driver> {
+    match &mut engine.driver {
+        AnyDriver::Nvme(driver) => Some(driver),
+        AnyDriver::DcExpress(driver) => Some(&mut driver.nvme),
+        _ => None,
+    }
+}
+
+fn overlook_chunks(engine: &mut Engine) {
+    if let AnyDriver::DcExpress(driver) = &engine.driver {
+        for request in driver.reads_planted() {
+            driver.overlook_chunks(request, &mut engine.shared);
         }
     }
 }

@@ -55,6 +55,10 @@ impl Protocol for Capi {
         "CAPI"
     }
 
+    fn messages(&self) -> Vec<&'static str> {
+        Role::messages().collect()
+    }
+
     /// What the AFU has no place for waits for the next element.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {

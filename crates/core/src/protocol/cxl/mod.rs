@@ -60,6 +60,10 @@ impl Protocol for Cxl {
         "CXL.mem"
     }
 
+    fn messages(&self) -> Vec<&'static str> {
+        Role::messages().collect()
+    }
+
     /// Lines beyond the fill buffers wait in the core.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {

@@ -214,8 +214,10 @@ impl Endpoint {
             arrivals: [Time::ZERO; LOAD_WINDOW],
             arrived: 0,
         });
-        self.queues[usize::from(number)].read_at = Some(Time::ZERO);
-        shared.scheduler.at(Time::ZERO, Event::Controller { kind: timer::READ_QUEUE, context: number.into() });
+        // A device that has been reset begins later than with the run.
+        let begin = shared.scheduler.now();
+        self.queues[usize::from(number)].read_at = Some(begin);
+        shared.scheduler.at(begin, Event::Controller { kind: timer::READ_QUEUE, context: number.into() });
     }
 
     /// Where the host looks for what the endpoint tells it, queue by queue.

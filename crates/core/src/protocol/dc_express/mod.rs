@@ -42,6 +42,11 @@ impl Protocol for DcExpress {
         "DC Express"
     }
 
+    /// Its own, and those of the protocol by which it writes.
+    fn messages(&self) -> Vec<&'static str> {
+        Role::messages().chain(nvme::config::Nvme::default().messages()).collect()
+    }
+
     /// Writes are NVMe's; offsets and lengths of reads are counted in double words.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {

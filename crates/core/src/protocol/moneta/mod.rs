@@ -44,6 +44,10 @@ impl Protocol for Moneta {
         "Moneta"
     }
 
+    fn messages(&self) -> Vec<&'static str> {
+        Role::messages().collect()
+    }
+
     /// Requests beyond the tags wait in the driver.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {

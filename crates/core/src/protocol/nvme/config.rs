@@ -32,6 +32,8 @@ section! {
         data_pointer => data_pointer: DataPointer = DataPointer::Prp, any();
         /// Logical block: the specification's are 512 bytes and more (LBADS), smaller ones are for models of byte-addressed memory
         block_bytes => block_bytes: u32 = 512, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
+        /// Namespaces that real hosts find over vfio-user, which divide the capacity; the modelled driver has all of it as one
+        namespaces => namespaces: u32 = 1, 1..=256;
     }
 }
 

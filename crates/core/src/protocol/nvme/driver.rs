@@ -99,6 +99,18 @@ impl Driver {
         }
     }
 
+    /// Requests by command identifier, of each queue.
+    #[cfg(test)]
+    pub(crate) fn requests_planted(&mut self) -> impl Iterator<Item = &mut Vec<Option<RequestId>>> {
+        self.queues.iter_mut().map(|queue| &mut queue.requests)
+    }
+
+    /// Where the first queue's tail is shared with the device, if it is.
+    #[cfg(test)]
+    pub(crate) fn shared_tail_planted(&self) -> Option<u64> {
+        self.shadow.map(|shadow| shadow.tail(1))
+    }
+
     /// Tell the controller of a new tail: through the shadow if there is one, and by the register where that is asked for.
     fn announce(&mut self, number: u16, old: u32, tail: u32, link: &mut Link, shared: &mut Shared) {
         if let Some(shadow) = self.shadow {

@@ -44,6 +44,11 @@ impl Protocol for Nvme {
         if self.shadow_doorbells { "NVMe with shadow doorbells" } else { "NVMe" }
     }
 
+    /// All but what deallocation takes.
+    fn messages(&self) -> Vec<&'static str> {
+        Role::messages().filter(|name| !name.ends_with("ranges")).collect()
+    }
+
     fn foresees_inside(&self) -> bool {
         true
     }

@@ -54,6 +54,8 @@ impl Status {
     pub const ABORT_REQUESTED: Status = Status(0x0007);
     pub const INVALID_NAMESPACE: Status = Status(0x000b);
     pub const COMMAND_SEQUENCE_ERROR: Status = Status(0x000c);
+    pub const INVALID_SGL_SEGMENT: Status = Status(0x000d);
+    pub const INVALID_SGL_COUNT: Status = Status(0x000e);
     pub const INVALID_SGL_LENGTH: Status = Status(0x000f);
     pub const INVALID_SGL_TYPE: Status = Status(0x0011);
     pub const INVALID_PRP_OFFSET: Status = Status(0x0013);
@@ -96,7 +98,7 @@ pub const PSDT_SGL: u8 = 0b01 << 6;
 
 /// A command as it stands in a submission queue (Base Specification 2.0, section 3.3.3.1); every bit pattern is some command.
 ///
-/// Where the data pointer is a data block descriptor (section 4.1.2.1), `prp1` holds its address, the low half of `prp2` its
+/// Where the data pointer is a scatter-gather descriptor (section 4.1.2.1), `prp1` holds its address, the low half of `prp2` its
 /// length, and the highest byte its type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubmissionEntry {

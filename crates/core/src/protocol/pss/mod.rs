@@ -49,6 +49,10 @@ impl Protocol for Pss {
         "PSS"
     }
 
+    fn messages(&self) -> Vec<&'static str> {
+        Role::messages().collect()
+    }
+
     /// Requests beyond the descriptors wait in the driver.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {

@@ -43,6 +43,10 @@ impl Protocol for Ramdisk {
         "one doorbell"
     }
 
+    fn messages(&self) -> Vec<&'static str> {
+        Role::messages().collect()
+    }
+
     /// Requests beyond the slots wait in the driver.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {

@@ -12,8 +12,6 @@ const HEIGHT: f64 = 40.0;
 const GAP: f64 = 2.0;
 /// Width that a character of a label needs.
 const CHARACTER: f64 = 6.8;
-/// Fills light enough for dark text, on light and dark pages alike; neighbours differ.
-const FILLS: [&str; 8] = ["#7fb2e5", "#f0a868", "#86c794", "#dd93b4", "#b5a3e0", "#e3c565", "#70c5c5", "#c4b3a8"];
 
 /// One part of the bar; texts are escaped already.
 pub(super) struct Segment {
@@ -22,6 +20,8 @@ pub(super) struct Segment {
     pub share: f64,
     /// What the legend tells beside the share.
     pub figure: String,
+    /// Light enough for dark text.
+    pub colour: String,
 }
 
 /// The bar, with a label in every segment that has room for its name or number, and a numbered legend.
@@ -44,13 +44,12 @@ pub(super) fn stacked_bar(segments: &[Segment]) -> String {
 }
 
 fn rectangle(place: usize, segment: &Segment, left: f64, width: f64) -> String {
-    let Segment { name, share, figure } = segment;
+    let Segment { name, share, figure, colour } = segment;
     let mut text = format!(
         "<g><title>{name}: {figure}, {}</title><rect x=\"{left:.2}\" width=\"{:.2}\" height=\"{HEIGHT}\" \
-         rx=\"2\" fill=\"{}\"/>",
+         rx=\"2\" fill=\"{colour}\"/>",
         units::percent(*share),
         (width - GAP).max(0.5),
-        fill(place),
     );
     let number = (place + 1).to_string();
     let label = [name, &number].into_iter().find(|label| characters(label) as f64 * CHARACTER + 8.0 <= width);
@@ -70,7 +69,7 @@ fn legend(segments: &[Segment]) -> String {
                 "<tr><td class=\"number\">{}</td><td><span class=\"key\" style=\"background:{}\"></span>{}</td>\
                  <td class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
                 place + 1,
-                fill(place),
+                segment.colour,
                 segment.name,
                 segment.figure,
                 units::percent(segment.share),
@@ -80,16 +79,12 @@ fn legend(segments: &[Segment]) -> String {
     format!("<table>\n<tbody>\n{rows}</tbody>\n</table>\n")
 }
 
-fn fill(place: usize) -> &'static str {
-    FILLS[place % FILLS.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn segment(name: &str, share: f64) -> Segment {
-        Segment { name: name.to_string(), share, figure: "1 ns".to_string() }
+        Segment { name: name.to_string(), share, figure: "1 ns".to_string(), colour: "red".to_string() }
     }
 
     #[test]

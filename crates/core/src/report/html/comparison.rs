@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use super::super::table::{Table, characters};
 use super::super::units;
-use super::{document, escape, section, table};
+use super::columns::Key;
+use super::{document, escape, keys, section, shortened, table};
 use crate::time::Span;
 
 /// Widths in the drawing's own units, about a pixel each.
@@ -27,8 +28,10 @@ pub struct Comparison {
     /// What is compared, and over which memory, link and host: lines of a text.
     pub heading: Vec<String>,
     /// What latencies are spent on, in the order in which bars have them: the same for all drives.
-    pub causes: Vec<&'static str>,
+    pub causes: Vec<Key>,
     pub groups: Vec<Group>,
+    /// Further sections: titles, and what the functions of this folder give.
+    pub sections: Vec<(String, String)>,
     /// What stands out, in sentences.
     pub findings: Vec<String>,
 }
@@ -63,17 +66,15 @@ pub fn comparison(page: &Comparison, all: &Table) -> String {
             section("What stands out", &format!("<ul>\n{findings}</ul>\n"))
         },
         section("Where the time of a request goes", &(legend(page) + &groups)),
+        page.sections.iter().map(|(title, body)| section(&escape(title), body)).collect(),
         section("All figures", &table(all)),
     ];
     document(&escape(&page.title), &body.concat())
 }
 
 fn legend(page: &Comparison) -> String {
-    let key = |(place, cause): (usize, &&str)| {
-        format!("<span><i class=\"key\" style=\"background:{}\"></i>{cause}</span>", fill(place))
-    };
-    let keys: String = page.causes.iter().enumerate().filter(|(place, _)| page.is_seen(*place)).map(key).collect();
-    format!("<p class=\"keys\">{keys}</p>\n")
+    let seen = page.causes.iter().enumerate().filter(|(place, _)| page.is_seen(*place));
+    keys(seen.map(|(_, cause)| (cause.name.as_str(), cause.colour.clone())))
 }
 
 impl Comparison {
@@ -93,8 +94,8 @@ fn drawn(page: &Comparison, group: &Group) -> String {
     let (width, height) = (NAME + BAR + FIGURE, group.rows.len() as f64 * ROW);
     let caption = "Mean latency, and requests a second.";
     format!(
-        "<h3>{}</h3>\n<figure>\n<svg viewBox=\"0 0 {width} {height}\" role=\"img\">\n{drawing}</svg>\n\
-         <figcaption>{caption}</figcaption>\n</figure>\n",
+        "<h3>{}</h3>\n<figure>\n<div class=\"wide\">\n<svg class=\"bars\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
+         aria-label=\"{caption}\">\n{drawing}</svg>\n</div>\n<figcaption>{caption}</figcaption>\n</figure>\n",
         escape(&group.title)
     )
 }
@@ -105,10 +106,10 @@ fn draw_row(drawing: &mut String, page: &Comparison, row: &Row, top: f64, longes
         drawing,
         "<text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{}</text>",
         NAME - 8.0,
-        escape(&shortened(&row.drive))
+        escape(&shortened(&row.drive, NAME_CHARACTERS_MAX))
     );
     let mut left = NAME;
-    for (place, (cause, ns)) in page.causes.iter().zip(&row.causes_ns).enumerate() {
+    for (Key { name: cause, colour }, ns) in page.causes.iter().zip(&row.causes_ns) {
         let width = ns / longest_ns * BAR;
         if width <= 0.0 {
             continue;
@@ -117,9 +118,8 @@ fn draw_row(drawing: &mut String, page: &Comparison, row: &Row, top: f64, longes
         let _ = write!(
             drawing,
             "<g><title>{name}, {cause}: {}</title><rect x=\"{left:.2}\" y=\"{top}\" width=\"{width:.2}\" \
-             height=\"{THICK}\" fill=\"{}\"/>",
+             height=\"{THICK}\" fill=\"{colour}\"/>",
             units::span(Span::from_ns_f64(*ns)),
-            fill(place)
         );
         if characters(cause) as f64 * CHARACTER + 8.0 <= width {
             let _ =
@@ -130,21 +130,6 @@ fn draw_row(drawing: &mut String, page: &Comparison, row: &Row, top: f64, longes
     }
     let figures = format!("{}, {}/s", units::span(Span::from_ns_f64(row.mean_ns)), units::count(row.iops));
     let _ = writeln!(drawing, "<text x=\"{:.2}\" y=\"{base}\">{figures}</text>", left + 8.0);
-}
-
-/// A name that does not fit is cut at its end.
-fn shortened(name: &str) -> String {
-    match characters(name) > NAME_CHARACTERS_MAX {
-        false => String::from(name),
-        true => name.chars().take(NAME_CHARACTERS_MAX - 1).chain(['…']).collect(),
-    }
-}
-
-/// The colour of a cause, light enough for dark text; ten that are told apart.
-fn fill(place: usize) -> &'static str {
-    const FILLS: [&str; 10] =
-        ["#c4b3a8", "#f0a868", "#e3c565", "#b5a3e0", "#7fb2e5", "#70c5c5", "#86c794", "#dd93b4", "#a9b0b8", "#d9d06f"];
-    FILLS[place % FILLS.len()]
 }
 
 #[cfg(test)]
@@ -159,7 +144,7 @@ mod tests {
         let group = Group { title: "4 KiB".into(), rows };
         let page = Comparison {
             title: "two <drives>".into(),
-            causes: vec!["memory", "copy"],
+            causes: ["memory", "copy"].map(|name| Key { name: name.into(), colour: "red".into() }).into(),
             groups: vec![group],
             ..Comparison::default()
         };

@@ -4,11 +4,13 @@
 use std::fmt::Write;
 
 use super::super::units;
+use super::{colour, escape};
 use crate::ledger::Latency;
 use crate::time::Span;
 
-const WIDTH: f64 = 900.0;
-const HEIGHT: f64 = 340.0;
+/// Of a plot that has a page's width to itself, and of one beside another.
+const WIDE: (f64, f64) = (900.0, 340.0);
+const HALF: (f64, f64) = (450.0, 270.0);
 /// Margins of the plotting area.
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
@@ -16,44 +18,42 @@ const TOP: f64 = 10.0;
 const BOTTOM: f64 = 44.0;
 /// Points of one line.
 const POINTS: usize = 240;
-/// Colours that the style sheet defines.
-const COLOURS: usize = 4;
 
-/// A line of the plot; its name is escaped already.
-pub(super) struct Series<'a> {
+/// A line of the plot.
+#[derive(Clone, Debug)]
+pub struct Series<'a> {
     pub name: String,
     pub latency: &'a Latency,
 }
 
 /// The plot of all series with its legend; a line ends where one request is left beyond it.
-pub(super) fn percentiles(series: &[Series]) -> String {
-    let axes = Axes::around(series);
+pub fn percentiles(series: &[Series]) -> String {
+    let told = "<figcaption>Latency that a share of the requests does not exceed.</figcaption>\n";
+    drawn(series, WIDE, ("", told))
+}
+
+/// The same, to stand beside others.
+pub fn percentiles_beside(series: &[Series], caption: &str) -> String {
+    drawn(series, HALF, (&super::caption(caption), ""))
+}
+
+fn drawn(series: &[Series], (width, height): (f64, f64), (above, below): (&str, &str)) -> String {
+    let axes = Axes::around(series, (width, height));
     let mut drawing = axes.grid();
     for (place, line) in series.iter().enumerate() {
         let _ = writeln!(
             drawing,
             "<polyline stroke=\"{}\" points=\"{}\"><title>{}</title></polyline>",
-            colour(place),
+            colour::of_series(place),
             axes.points(line.latency),
-            line.name
+            escape(&line.name)
         );
     }
     format!(
-        "<figure>\n<p class=\"keys\">{}</p>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\n{drawing}</svg>\n\
-         <figcaption>Latency that a share of the requests does not exceed.</figcaption>\n</figure>\n",
-        legend(series)
+        "<figure>\n{above}{}<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Latency by percentile\">\n{drawing}</svg>\n\
+         {below}</figure>\n",
+        super::keys(series.iter().enumerate().map(|(place, line)| (line.name.as_str(), colour::of_series(place))))
     )
-}
-
-fn legend(series: &[Series]) -> String {
-    let key = |(place, line): (usize, &Series)| {
-        format!("<span><i class=\"key\" style=\"background:{}\"></i>{}</span>", colour(place), line.name)
-    };
-    series.iter().enumerate().map(key).collect()
-}
-
-fn colour(place: usize) -> String {
-    format!("var(--series-{})", place % COLOURS + 1)
 }
 
 /// What the axes span: the nines of the largest series, and latencies between two ticks.
@@ -61,25 +61,27 @@ struct Axes {
     nines: f64,
     low_ps: f64,
     high_ps: f64,
+    width: f64,
+    height: f64,
 }
 
 impl Axes {
-    fn around(series: &[Series]) -> Axes {
+    fn around(series: &[Series], (width, height): (f64, f64)) -> Axes {
         let count = series.iter().map(|line| line.latency.count()).max().unwrap_or(1);
         let min_ps = series.iter().map(|line| line.latency.min().as_ps()).min().unwrap_or(1).max(1);
         let max_ps = series.iter().map(|line| line.latency.max().as_ps()).max().unwrap_or(1).max(min_ps);
         let low_ps = ticks().take_while(|tick| *tick <= min_ps as f64).last().unwrap_or(1.0);
         let high_ps = ticks().find(|tick| *tick > max_ps as f64).unwrap_or(max_ps as f64 * 2.0);
-        Axes { nines: nines_of(count).max(1.0), low_ps, high_ps }
+        Axes { nines: nines_of(count).max(1.0), low_ps, high_ps, width, height }
     }
 
     fn x(&self, nines: f64) -> f64 {
-        LEFT + (WIDTH - LEFT - RIGHT) * nines / self.nines
+        LEFT + (self.width - LEFT - RIGHT) * nines / self.nines
     }
 
     fn y(&self, ps: f64) -> f64 {
         let share = libm::log(ps.max(self.low_ps) / self.low_ps) / libm::log(self.high_ps / self.low_ps);
-        TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - share)
+        TOP + (self.height - TOP - BOTTOM) * (1.0 - share)
     }
 
     /// The line of one series in the drawing's coordinates.
@@ -100,11 +102,11 @@ impl Axes {
         for tick in visible {
             let y = self.y(tick);
             let name = units::span(Span::from_ps(tick as u64));
-            let _ = writeln!(text, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{}\"/>", WIDTH - RIGHT);
+            let _ = writeln!(text, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{}\"/>", self.width - RIGHT);
             let _ = writeln!(text, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>", LEFT - 8.0, y + 4.0);
         }
         for (name, nines) in nine_ticks(self.nines) {
-            let (x, foot) = (self.x(nines), HEIGHT - BOTTOM);
+            let (x, foot) = (self.x(nines), self.height - BOTTOM);
             let _ = writeln!(text, "<path class=\"grid\" d=\"M{x:.1} {TOP}V{foot}\"/>");
             let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{name}</text>", foot + 18.0);
         }
@@ -145,7 +147,7 @@ mod tests {
     #[test]
     fn equal_latencies_draw_a_level_line_between_two_ticks() {
         let latency = latency_of([Span::from_ns(2432); 1000]);
-        let axes = Axes::around(&[Series { name: String::new(), latency: &latency }]);
+        let axes = Axes::around(&[Series { name: String::new(), latency: &latency }], WIDE);
         assert_eq!((axes.low_ps, axes.high_ps), (2e6, 5e6));
         let points = axes.points(&latency);
         let heights: Vec<&str> = points.split(' ').map(|point| point.split(',').nth(1).unwrap()).collect();
@@ -162,10 +164,10 @@ mod tests {
     fn no_latency_leaves_the_drawing() {
         for spans in [vec![Span::ZERO], vec![Span::ZERO, Span::MAX], vec![Span::from_ps(1)], vec![]] {
             let latency = latency_of(spans);
-            let axes = Axes::around(&[Series { name: String::new(), latency: &latency }]);
+            let axes = Axes::around(&[Series { name: String::new(), latency: &latency }], WIDE);
             for number in axes.points(&latency).split([' ', ',']) {
                 let number: f64 = number.parse().unwrap();
-                assert!((0.0..=WIDTH).contains(&number), "{number}");
+                assert!((0.0..=WIDE.0).contains(&number), "{number}");
             }
         }
     }

@@ -3,7 +3,7 @@
 //! [`Generator`](super::generator::Generator) and the engine trust a job for which [`Job::problems`]
 //! and, for all jobs of a run, [`problems_together`] are empty.
 
-use super::{BlockShare, Distribution, Job, Pattern, TraceIo};
+use super::{BlockShare, Distribution, Job, Pattern, TraceIo, side_by_side};
 use crate::problem::Problem;
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
@@ -179,31 +179,35 @@ pub fn problems_together(jobs: &[Job], place: &JobPlace, limits: &Limits) -> Vec
         let found = format!("all jobs together have {threads} threads (numjobs)");
         return vec![place.problem("numjobs", found, format!("at most {THREADS_MAX}"))];
     }
-    let parts = jobs.iter().fold(0, |sum: u64, job| sum.saturating_add(job.parts_under_way(limits)));
-    if parts > PARTS_MAX {
-        let part_bytes = limits.transfer_bytes;
-        let found = format!("all jobs together have up to {parts} parts of requests under way (bs, iodepth, numjobs)");
-        let allowed = format!("at most {PARTS_MAX}, and this drive cuts requests into parts of {part_bytes} bytes");
-        return vec![place.problem("bs", found, allowed)];
-    }
     if let Some((option, found, allowed)) = ways::together(jobs, limits) {
         return vec![place.problem(option, found, allowed)];
     }
+    let crowded = side_by_side(jobs).find_map(|jobs| too_many_parts(jobs, limits).or_else(|| full_queue(jobs, limits)));
+    crowded.map(|(option, found, allowed)| place.problem(option, found, allowed)).into_iter().collect()
+}
+
+/// More under way at a time than memory should hold.
+fn too_many_parts(jobs: &[Job], limits: &Limits) -> Option<Finding> {
+    let parts = jobs.iter().fold(0, |sum: u64, job| sum.saturating_add(job.parts_under_way(limits)));
+    let part_bytes = limits.transfer_bytes;
+    let found = format!("all jobs together have up to {parts} parts of requests under way (bs, iodepth, numjobs)");
+    let allowed = format!("at most {PARTS_MAX}, and this drive cuts requests into parts of {part_bytes} bytes");
+    when(parts > PARTS_MAX, "bs", found, allowed)
+}
+
+/// A queue that would overflow.
+fn full_queue(jobs: &[Job], limits: &Limits) -> Option<Finding> {
     let slots = u64::from(limits.queue_slots());
-    match fullest_queue(jobs, limits.queue_pairs) {
-        (queue, requests) if requests > slots => {
-            let found = format!(
-                "the threads that share queue {queue} keep {requests} requests outstanding (iodepth of each, added up)"
-            );
-            let more = match limits.queue_keys {
-                "" => String::new(),
-                keys => format!("; ask for fewer, or raise {keys}"),
-            };
-            let allowed = format!("at most {slots}: a queue of {} entries keeps one empty{more}", limits.queue_entries);
-            vec![place.problem("iodepth", found, allowed)]
-        }
-        _ => Vec::new(),
-    }
+    let (queue, requests) = fullest_queue(jobs, limits.queue_pairs);
+    let found = format!(
+        "the threads that share queue {queue} keep {requests} requests outstanding (iodepth of each, added up)"
+    );
+    let more = match limits.queue_keys {
+        "" => String::new(),
+        keys => format!("; ask for fewer, or raise {keys}"),
+    };
+    let allowed = format!("at most {slots}: a queue of {} entries keeps one empty{more}", limits.queue_entries);
+    when(requests > slots, "iodepth", found, allowed)
 }
 
 /// The queue with the most outstanding requests, and how many; the first of equals.
@@ -311,9 +315,10 @@ fn thinktime_blocks(job: &Job, _: &Limits) -> Option<Finding> {
 }
 
 fn time(job: &Job, _: &Limits) -> Option<Finding> {
-    let (runtime, ramp) = (job.runtime.unwrap_or_default(), job.ramp_time);
-    let wrong = runtime > Span::MAX || ramp > Span::MAX;
-    when(wrong, "runtime", format!("ramp_time and runtime are {ramp} and {runtime}"), "26 days at most")
+    let (runtime, ramp, delay) = (job.runtime.unwrap_or_default(), job.ramp_time, job.start_delay);
+    let wrong = [runtime, ramp, delay].into_iter().any(|span| span > Span::MAX);
+    let found = format!("startdelay, ramp_time and runtime are {delay}, {ramp} and {runtime}");
+    when(wrong, "runtime", found, "26 days at most each")
 }
 
 fn thinktime(job: &Job, _: &Limits) -> Option<Finding> {

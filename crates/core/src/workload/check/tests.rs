@@ -102,7 +102,7 @@ fn rates_of_zero_are_found() {
 #[test]
 fn times_that_do_not_fit_are_found() {
     let too_long = Span::from_ps(Span::MAX.as_ps() + 1);
-    assert_found(|job| job.runtime = Some(too_long), &["runtime are 0 ps and 2305843.009 s"]);
+    assert_found(|job| job.runtime = Some(too_long), &["runtime are 0 ps, 0 ps and 2305843.009 s"]);
     assert_found(|job| job.ramp_time = too_long, &["26 days"]);
     assert_found(|job| job.thinktime = too_long, &["thinktime is 2305843.009 s"]);
     assert_found(|job| (job.thinktime, job.thinktime_blocks) = (Span::from_us(1), 0), &["thinktime_blocks is 0"]);

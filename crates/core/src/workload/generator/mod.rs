@@ -18,6 +18,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// Generates the requests of one thread, one at a time.
 #[derive(Clone, Debug)]
 pub struct Generator {
+    /// When the thread starts: all times of the job count from here.
+    starts_at: Time,
     source: Source,
     pause: Pause,
     budget: Budget,
@@ -38,23 +40,30 @@ impl Generator {
             Some(requests) => Source::Replay(Replay::new(job, requests)),
             None => Source::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
         };
-        Generator { source, pause: Pause::new(job), budget: Budget::new(job) }
+        Generator { starts_at: Time::ZERO, source, pause: Pause::new(job), budget: Budget::new(job) }
+    }
+
+    /// The same for a thread that starts at another time than zero.
+    pub fn starting_at(self, starts_at: Time) -> Generator {
+        Generator { starts_at, ..self }
     }
 
     /// The next request of the thread, which has had a free slot since `now`; none if the thread is
     /// done. Without a rate it is due now, or after the thinking time; with one, on the rate's own
-    /// grid. `now` must not decrease from call to call.
+    /// grid. `now` must not decrease from call to call, nor lie before the thread's start.
     pub fn next(&mut self, now: Time) -> Option<Next> {
         if self.budget.is_spent() {
             return None;
         }
+        let now = Time::ZERO + now.since(self.starts_at);
         let wanted = match &mut self.source {
             Source::Mix(mix) => mix.next(now),
             Source::Replay(replay) => replay.next(now),
         };
         let Next { io, due } = wanted?;
         let due = self.pause.delay(due, now);
-        self.budget.spend(io.bytes, due.max(now)).then_some(Next { io, due })
+        let due_at = self.starts_at + due.since(Time::ZERO);
+        self.budget.spend(io.bytes, due.max(now)).then_some(Next { io, due: due_at })
     }
 }
 

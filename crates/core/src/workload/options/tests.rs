@@ -179,7 +179,6 @@ fn options_with_one_value_are_refused_with_any_other() {
         }
     }
     assert!(refused("direct", Some("0")).contains("no page cache"));
-    assert!(refused("stonewall", None).contains("start together"));
     assert!(with("norandommap", None).is_ok());
 }
 

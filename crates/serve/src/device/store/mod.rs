@@ -13,12 +13,12 @@
 
 mod allocation;
 mod header;
+mod holes;
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -28,6 +28,7 @@ use phaselink_core::problem::Problem;
 use rustix::fs::FallocateFlags;
 
 use allocation::Allocation;
+use holes::Holes;
 
 pub use header::{Geometry, MAGIC};
 
@@ -55,7 +56,7 @@ struct FileBacking {
     allocation: Allocation,
     /// Held for writing while space is given back, so that nobody finds a page of the mapping gone: with the disk full,
     /// that would end the process.
-    holes: RwLock<()>,
+    holes: Holes,
     /// Set once the disk has refused to take what was written: the kernel reports that only once, and forgets the
     /// bytes, so that no later flush may claim to have saved them.
     lost: AtomicBool,
@@ -117,7 +118,7 @@ impl Store {
         match &self.backing {
             Backing::Memory => self.copy_out(offset, into),
             Backing::File(backing) => {
-                let _guard = backing.holes.read().expect("no thread panics with the lock");
+                let _guard = backing.holes.copying();
                 if !backing.allocation.holds(offset, into.len() as u64) {
                     return backing.file.read_exact_at(into, backing.data_start + offset);
                 }
@@ -150,7 +151,7 @@ impl Store {
             return None;
         }
         let Backing::File(backing) = &self.backing else { return Some(copy(self.slice(offset, bytes))) };
-        let _guard = backing.holes.read().expect("no thread panics with the lock");
+        let _guard = backing.holes.copying();
         let is_there = match access {
             Access::Read => backing.allocation.holds(offset, bytes.into()),
             Access::Write => backing.allocation.can_overwrite(offset, bytes.into()),
@@ -188,7 +189,7 @@ impl Store {
         match &self.backing {
             Backing::Memory => self.copy_in(offset, from),
             Backing::File(backing) => {
-                let _guard = backing.holes.read().expect("no thread panics with the lock");
+                let _guard = backing.holes.copying();
                 if !backing.allocation.can_overwrite(offset, from.len() as u64) {
                     backing.file.write_all_at(from, backing.data_start + offset)?;
                     backing.allocation.note(offset, from.len() as u64);
@@ -269,7 +270,7 @@ impl Store {
             return Ok(());
         }
         let punched = {
-            let _guard = backing.holes.write().expect("no thread panics with the lock");
+            let _guard = backing.holes.punching();
             backing.allocation.forget(offset, bytes);
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             rustix::fs::fallocate(&backing.file, flags, backing.data_start + offset, bytes)
@@ -381,7 +382,7 @@ fn open_locked(file: File, geometry: Geometry) -> Result<Store, Refusal> {
     let map = MmapOptions::new().offset(data_start).len(geometry.len()).map_raw(&file)?;
     let backing = FileBacking {
         allocation: Allocation::of(&file, data_start, geometry.capacity_bytes)?,
-        holes: RwLock::new(()),
+        holes: Holes::default(),
         data_start,
         lost: AtomicBool::new(false),
         file,

@@ -11,6 +11,7 @@
 
 pub mod buffer;
 pub mod client;
+mod deal;
 pub mod export;
 pub mod handshake;
 mod load;
@@ -59,6 +60,7 @@ pub const KIND: Kind = Kind {
         help: "Answer NBD clients with simple replies only, which common clients receive with fewer calls",
     }],
     brings_software: false,
+    sends_interrupts: false,
     check_model: |_| Ok(()),
     socket: |text| {
         Uri::parse(text).map(|uri| match uri.place {
@@ -126,8 +128,11 @@ impl Front for Nbd {
         if !service.timing {
             return untimed::serve(device, &self.0, wait).map(|()| None);
         }
+        if service.device_threads > 1 {
+            return modelled::serve_divided(service, &self.0).map(|()| None);
+        }
         if let Some(remote) = service.remote() {
-            return modelled::serve(device, &self.0, Model::Remote(remote), wait).map(|()| None);
+            return modelled::serve(device, &self.0, Model::remote(remote), wait).map(|()| None);
         }
         let mut wall = service.wall(&device.drive, Clock::start());
         modelled::serve(device, &self.0, Model::own(&mut wall, &device.drive), wait)?;

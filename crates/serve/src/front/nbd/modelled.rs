@@ -1,4 +1,5 @@
-//! Timing on: one thread has all connections and, unless another front-end has it, the model.
+//! Timing on: one thread has all connections and, unless another front-end has it, the model. With several device threads,
+//! connections are dealt to them, and the model has a thread of its own.
 //!
 //! A read, a write or a zeroing (which is a write: the drives have no command for it) enters the modelled host's
 //! software when it has come whole, and bytes move when the model has completed it. Flushes and trims cost no modelled
@@ -11,19 +12,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::engine::Completed;
-use phaselink_core::request::{Io, Op};
+use phaselink_core::request::Io;
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use super::deal::{Card, Deal, Hand, Open};
 use super::export::Command;
 use super::session::{Session, Wanted, change, status};
 use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
 use super::{ExportSocket, HANDSHAKE_MAX, count};
 use crate::device::Device;
+use crate::device::faults::{Fate, Held, Mishap};
 use crate::device::flusher::Flusher;
 use crate::device::tally::{Tally, locked};
+use crate::front::Service;
 use crate::front::model::Model;
 use crate::front::pace::{Patience, SLEEP_MAX};
 use crate::model::wall::{IDLE_MAX, Wait};
@@ -32,7 +36,7 @@ use crate::model::wall::{IDLE_MAX, Wait};
 const UNDER_WAY_MAX: usize = 1024;
 
 /// A connection.
-struct Client {
+struct Client<'a> {
     stream: Stream,
     session: Session,
     came: Instant,
@@ -42,6 +46,8 @@ struct Client {
     turn: usize,
     under_way: usize,
     bytes_under_way: u64,
+    /// Counts it, where several threads have some.
+    _open: Option<Open<'a>>,
 }
 
 /// A request in the model.
@@ -51,21 +57,27 @@ struct UnderWay {
     /// Data of a write, until the model says that it has arrived.
     data: Vec<u8>,
     arrived: Time,
+    /// What goes wrong with it then.
+    mishap: Mishap,
 }
 
 /// Everything of a server with timing.
 struct Server<'a> {
     device: &'a Device,
     served: &'a [ExportSocket],
+    /// Where connections come from that are dealt, instead of the sockets.
+    dealt: Option<(&'a Deal, &'a Hand)>,
     model: Model<'a>,
     /// By number; numbers are never used again, so that a request whose client has gone finds nobody.
-    clients: BTreeMap<u64, Client>,
+    clients: BTreeMap<u64, Client<'a>>,
     clients_ever: u64,
     patience: Patience,
     /// When clients that do not choose their export were looked for last.
     looked_for_silent: Instant,
     /// By token.
     requests: Table<Option<UnderWay>>,
+    /// Requests that a fault delays, with their clients and data.
+    held: Held<(u64, Wanted, Vec<u8>)>,
     flusher: Flusher<Saved>,
     tally: std::sync::Arc<std::sync::Mutex<Tally>>,
 }
@@ -81,6 +93,41 @@ struct Saved {
 /// # Errors
 /// If the system cannot wait for sockets.
 pub fn serve(device: &Device, served: &[ExportSocket], model: Model<'_>, wait: Wait) -> io::Result<()> {
+    serve_one(device, served, None, model, wait)
+}
+
+/// The same on several threads, which ask the model of another.
+///
+/// # Errors
+/// If the system gives no thread, or cannot wait for sockets.
+pub fn serve_divided(service: &Service<'_>, served: &[ExportSocket]) -> io::Result<()> {
+    let Service { device, wait, .. } = *service;
+    let deal = Deal::new(service.device_threads)?;
+    thread::scope(|scope| {
+        let _stop = device.stop.at_the_end();
+        let serve = |hand| {
+            let _stop = device.stop.at_the_end();
+            let model = service.remote().ok_or_else(|| io::Error::other("the model has no thread of its own"))?;
+            serve_one(device, served, Some((&deal, hand)), Model::remote(model), wait)
+        };
+        let spawn =
+            |hand| thread::Builder::new().name(String::from("nbd device")).spawn_scoped(scope, move || serve(hand));
+        let threads = deal.hands.iter().map(spawn).collect::<io::Result<Vec<_>>>()?;
+        let dealt = deal.run(served, &device.stop);
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of NBD has failed"))));
+        joined.collect::<Vec<_>>().into_iter().fold(dealt, io::Result::and)
+    })
+}
+
+fn serve_one(
+    device: &Device,
+    served: &[ExportSocket],
+    dealt: Option<(&Deal, &Hand)>,
+    model: Model<'_>,
+    wait: Wait,
+) -> io::Result<()> {
     thread::scope(|scope| {
         // The loop looks for what is done whenever it looks for anything: while clients are there, once a millisecond
         // at least.
@@ -88,12 +135,14 @@ pub fn serve(device: &Device, served: &[ExportSocket], model: Model<'_>, wait: W
         let mut server = Server {
             device,
             served,
+            dealt,
             model,
             clients: BTreeMap::new(),
             clients_ever: 0,
             patience: Patience::default(),
             looked_for_silent: Instant::now(),
             requests: Table::default(),
+            held: Held::default(),
             flusher,
             tally: device.tallies.open(),
         };
@@ -103,7 +152,7 @@ pub fn serve(device: &Device, served: &[ExportSocket], model: Model<'_>, wait: W
     })
 }
 
-impl Server<'_> {
+impl<'a> Server<'a> {
     fn run(&mut self, wait: Wait) -> io::Result<()> {
         while !self.device.stop.is_requested() {
             self.model.advance(!self.clients.is_empty());
@@ -112,6 +161,9 @@ impl Server<'_> {
             }
             while let Some((Saved { client, wanted }, flushed)) = self.flusher.take_done() {
                 self.on_saved(client, &wanted, status(flushed));
+            }
+            while let Some((number, wanted, data)) = self.held.take_due() {
+                self.on_late(number, wanted, data);
             }
             self.look(wait)?;
             if self.looked_for_silent.elapsed() > SLEEP_MAX {
@@ -125,7 +177,13 @@ impl Server<'_> {
     /// See which sockets are ready, and serve these.
     fn look(&mut self, wait: Wait) -> io::Result<()> {
         let idle_for = self.idle_for(wait);
-        let mut polled: Vec<PollFd> = self.served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect();
+        let (sockets, hand) = match self.dealt {
+            None => (self.served, None),
+            Some((_, hand)) => (&[][..], Some(hand)),
+        };
+        let mut polled: Vec<PollFd> = sockets.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect();
+        polled.extend(hand.map(|hand| PollFd::new(hand, PollFlags::IN)));
+        let comings = polled.len();
         polled.push(PollFd::new(&*self.device.stop, PollFlags::IN));
         let bell = polled.len();
         polled.extend(self.model.bell().map(|bell| PollFd::from_borrowed_fd(bell, PollFlags::IN)));
@@ -138,7 +196,7 @@ impl Server<'_> {
         };
         self.patience.renew();
         let any = |fds: &[PollFd]| fds.iter().any(|fd| !fd.revents().is_empty());
-        let (accepts, rung) = (any(&polled[..self.served.len()]), any(&polled[bell..first_client]));
+        let (accepts, rung) = (any(&polled[..comings]), any(&polled[bell..first_client]));
         let ready = polled[first_client..].iter().zip(self.clients.keys()).filter(|(fd, _)| !fd.revents().is_empty());
         let ready: Vec<u64> = ready.map(|(_, number)| *number).collect();
         drop(polled);
@@ -157,12 +215,13 @@ impl Server<'_> {
     /// How long to sleep, unless something comes.
     fn idle_for(&mut self, wait: Wait) -> Duration {
         let is_alone = self.clients.is_empty() && self.requests.is_empty();
-        match wait {
+        let time = match wait {
             _ if is_alone => SLEEP_MAX,
             Wait::Block => self.model.idle_for(),
             Wait::Adaptive if self.requests.is_empty() && self.patience.is_over(wait) => self.nothing_to_do_for(),
             Wait::Adaptive | Wait::Spin => Duration::ZERO,
-        }
+        };
+        self.held.no_longer_than(time)
     }
 
     /// How long to sleep while nobody asks for anything: what waits for the disk is looked at from time to time.
@@ -172,16 +231,23 @@ impl Server<'_> {
     }
 
     fn accept(&mut self) {
+        if let Some((deal, hand)) = self.dealt {
+            return deal.take(hand).into_iter().for_each(|(card, open)| self.let_in(card, Some(open)));
+        }
         for (export, one) in self.served.iter().enumerate() {
             let Some((stream, session)) = one.accept(self.clients.len()) else { continue };
-            let number = self.clients_ever;
-            self.clients_ever += 1;
-            let turn = self.model.next_turn();
-            let came = Instant::now();
-            let client = Client { stream, session, came, export, turn, under_way: 0, bytes_under_way: 0 };
-            self.clients.insert(number, client);
-            self.on_ready(number);
+            self.let_in(Card { stream, session, export }, None);
         }
+    }
+
+    fn let_in(&mut self, card: Card, open: Option<Open<'a>>) {
+        let Card { stream, session, export } = card;
+        let number = self.clients_ever;
+        self.clients_ever += 1;
+        let (turn, came) = (self.model.next_turn(), Instant::now());
+        let client = Client { stream, session, came, export, turn, under_way: 0, bytes_under_way: 0, _open: open };
+        self.clients.insert(number, client);
+        self.on_ready(number);
     }
 
     /// A client has sent something, or can take more.
@@ -210,22 +276,40 @@ impl Server<'_> {
 
     fn submit(&mut self, number: u64, wanted: Wanted, data: Vec<u8>) {
         let Some(client) = self.clients.get_mut(&number) else { return };
-        let op = match wanted.command {
-            Command::Read => Op::Read,
-            Command::Write { .. } | Command::Zero { .. } => Op::Write,
-            Command::Flush | Command::Trim { .. } => {
-                let status = status(change(&wanted, &data, &self.device.store));
-                self.count_untimed(&wanted, status);
-                return self.answer(number, wanted, status);
-            }
+        let Some(io) = wanted.io() else {
+            let status = status(change(&wanted, &data, &self.device.store));
+            self.count_untimed(&wanted, status);
+            return self.answer(number, wanted, status);
         };
+        let fate = self.device.faults.meet(number, || Some(io));
+        if fate == Some(Fate::Never) {
+            return;
+        }
         client.under_way += 1;
         client.bytes_under_way += data.len().max(wanted.payload_back()) as u64;
+        match fate {
+            None => self.ask(number, wanted, io, data, Mishap::default()),
+            Some(Fate::Done(mishap)) => self.ask(number, wanted, io, data, mishap),
+            Some(Fate::Late(time)) => self.held.keep(time, (number, wanted, data)),
+            Some(Fate::Never) => {}
+        }
+    }
+
+    /// A request that a fault has delayed begins.
+    fn on_late(&mut self, number: u64, wanted: Wanted, data: Vec<u8>) {
+        if let Some(io) = wanted.io() {
+            self.ask(number, wanted, io, data, Mishap::default());
+        }
+    }
+
+    /// A request enters the model.
+    fn ask(&mut self, number: u64, wanted: Wanted, io: Io, data: Vec<u8>, mishap: Mishap) {
+        // One whose client has gone meanwhile is nobody's.
+        let Some(client) = self.clients.get(&number) else { return };
         let turn = client.turn;
         let token = self.requests.insert(None);
-        let io = Io { op, offset: wanted.offset, bytes: wanted.bytes };
         let arrived = self.model.ask(turn, io, token);
-        self.requests[token as usize] = Some(UnderWay { client: number, wanted, data, arrived });
+        self.requests[token as usize] = Some(UnderWay { client: number, wanted, data, arrived, mishap });
     }
 
     fn count_untimed(&self, wanted: &Wanted, status: Status) {
@@ -238,9 +322,10 @@ impl Server<'_> {
     fn on_completed(&mut self, done: Completed) {
         let request = self.requests[done.token as usize].take().expect("a request completes once");
         self.requests.vacate(done.token);
-        let UnderWay { client: number, wanted, data, arrived } = request;
+        let UnderWay { client: number, wanted, data, arrived, mishap } = request;
         let store = &self.device.store;
         let fine = match (wanted.command, self.clients.get_mut(&number)) {
+            _ if mishap != Mishap::default() => self.suffer(number, wanted, &data, mishap),
             (Command::Read, None) => true,
             (Command::Read, Some(client)) => {
                 client.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, store)
@@ -257,6 +342,27 @@ impl Server<'_> {
             client.bytes_under_way -= data.len().max(wanted.payload_back()) as u64;
             self.go_on(number);
         }
+    }
+
+    /// A request is done with which something goes wrong; false if it fails.
+    #[cold]
+    fn suffer(&mut self, number: u64, wanted: Wanted, data: &[u8], mishap: Mishap) -> bool {
+        let store = &self.device.store;
+        if wanted.command == Command::Read && mishap.succeeds() {
+            let Some(client) = self.clients.get_mut(&number) else { return true };
+            let mut answer = || client.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, store);
+            return (!mishap.repeats || answer()) && answer();
+        }
+        let torn = wanted.torn(mishap, data, store.geometry().block_bytes);
+        let changed = torn.map_or(Ok(()), |(wanted, data)| change(&wanted, data, store));
+        let status = if mishap.fails { Status::Io } else { status(changed) };
+        if let Some(client) = self.clients.get_mut(&number).filter(|_| mishap.repeats) {
+            client.session.answer(wanted.cookie, status);
+        }
+        if !mishap.is_untold {
+            self.answer(number, wanted, status);
+        }
+        status == Status::Ok
     }
 
     /// Answer a request other than a read; one that is to be durable waits for the disk, while others are served.
@@ -311,7 +417,7 @@ impl Wanted {
     }
 }
 
-impl Client {
+impl Client<'_> {
     /// What to wait for: requests as long as there is room for them, and room for answers while there are any.
     fn polled(&self) -> PollFd<'_> {
         let mut flags = PollFlags::empty();

@@ -1,10 +1,13 @@
 //! One connection, from the greeting to the last reply, without its socket: bytes that have come turn into requests,
 //! and results into bytes to send.
 
+use phaselink_core::request::{Io, Op};
+
 use super::buffer::Buffer;
 use super::export::{self, Command, Export};
 use super::handshake::{Handshake, Progress};
 use super::wire::{self, Parsed, Request, Status};
+use crate::device::faults::Mishap;
 use crate::device::store::Store;
 
 /// Room for what comes in one piece: a batch of small requests, or a share of a large write.
@@ -36,6 +39,25 @@ pub struct Wanted {
     pub cookie: u64,
     pub offset: u64,
     pub bytes: u32,
+}
+
+impl Wanted {
+    /// What it is to a memory, if it moves data or zeros there.
+    pub fn io(&self) -> Option<Io> {
+        let op = match self.command {
+            Command::Read => Op::Read,
+            Command::Write { .. } | Command::Zero { .. } => Op::Write,
+            Command::Flush | Command::Trim { .. } => return None,
+        };
+        Some(Io { op, offset: self.offset, bytes: self.bytes })
+    }
+
+    /// As much of it as reaches the store in a mishap, with as much of its data; none if that is nothing.
+    pub fn torn<'a>(&self, mishap: Mishap, data: &'a [u8], block_bytes: u32) -> Option<(Wanted, &'a [u8])> {
+        let bytes = mishap.kept_bytes(self.bytes, block_bytes);
+        let data = &data[..data.len().min(bytes as usize)];
+        (bytes > 0).then_some((Wanted { bytes, ..*self }, data))
+    }
 }
 
 impl Session {

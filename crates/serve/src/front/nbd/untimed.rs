@@ -13,7 +13,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
@@ -23,8 +23,9 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use super::export::{Command, Export};
 use super::session::{Session, Wanted, apply};
 use super::socket::Stream;
-use super::wire::Status;
+use super::wire::{PAYLOAD_BYTES_MAX, Status};
 use super::{ExportSocket, HANDSHAKE_MAX, count};
+use crate::device::faults::{Fate, Held, Mishap};
 use crate::device::history::Ticket;
 use crate::device::tally::{Tally, locked};
 use crate::device::{Device, Stop};
@@ -40,10 +41,14 @@ const NO_LOOKING: Duration = Duration::from_millis(20);
 const ANSWERS_BYTES_MAX: usize = 256 << 10;
 const ANSWERS_MAX: usize = 8;
 
-/// Connections that are open, and processors that they share.
+/// Requests of one connection that a fault delays, beyond which its next ones wait in its socket.
+const HELD_MAX: usize = 64;
+
+/// Connections that are open, those that have ever been, and processors that they share.
 #[derive(Debug)]
 struct Connections {
     open: AtomicUsize,
+    ever: AtomicU64,
     processors: usize,
 }
 
@@ -60,7 +65,7 @@ impl Connections {
 /// If the system gives no thread or cannot wait for sockets.
 pub fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io::Result<()> {
     let processors = thread::available_parallelism().map_or(1, |number| number.get());
-    let connections = Connections { open: AtomicUsize::new(0), processors };
+    let connections = Connections { open: AtomicUsize::new(0), ever: AtomicU64::new(0), processors };
     thread::scope(|scope| {
         let ended = accept(device, served, wait, &connections, scope);
         // Whatever has ended this, connections end with it.
@@ -81,6 +86,7 @@ fn accept<'scope>(
         for one in served {
             let Some((stream, session)) = one.accept(connections.open.load(Ordering::Relaxed)) else { continue };
             connections.open.fetch_add(1, Ordering::Relaxed);
+            let number = connections.ever.fetch_add(1, Ordering::Relaxed);
             let builder = thread::Builder::new().name(String::from("nbd connection"));
             builder.spawn_scoped(scope, move || {
                 let tally = device.tallies.open();
@@ -93,6 +99,8 @@ fn accept<'scope>(
                     may_look_at,
                     came: Instant::now(),
                     unanswered: RefCell::default(),
+                    number,
+                    held: RefCell::default(),
                 };
                 // A connection that breaks ends, and nothing else does.
                 let _ = connection.run(session, wait, connections);
@@ -124,6 +132,10 @@ struct Connection<'a> {
     came: Instant,
     /// Requests of a history whose answers have not been sent.
     unanswered: RefCell<Vec<Ticket>>,
+    /// Counted from 0 in the order in which they have come.
+    number: u64,
+    /// Requests that a fault delays, with their data.
+    held: RefCell<Held<(Wanted, Vec<u8>)>>,
 }
 
 impl Connection<'_> {
@@ -147,6 +159,9 @@ impl Connection<'_> {
         };
         self.let_client_read(may_look);
         loop {
+            if !self.held.borrow().is_empty() {
+                return self.receive_while_holding(session);
+            }
             if let Some(bytes) = self.stream.read(session.room())? {
                 session.input.filled(bytes);
                 return Ok(bytes > 0);
@@ -162,6 +177,27 @@ impl Connection<'_> {
                 return Ok(false);
             }
         }
+    }
+
+    /// The same while a fault delays requests: wait for bytes, if they may come, or until one of these is due.
+    #[cold]
+    fn receive_while_holding(&self, session: &mut Session) -> io::Result<bool> {
+        let is_full = self.is_full();
+        let due = self.held.borrow().due_in();
+        if !is_full && let Some(bytes) = self.stream.read(session.room())? {
+            session.input.filled(bytes);
+            return Ok(bytes > 0);
+        }
+        let flags = if is_full { PollFlags::empty() } else { PollFlags::IN };
+        sleep(vec![PollFd::from_borrowed_fd(self.stream.as_fd(), flags)], &self.device.stop, due)?;
+        Ok(!self.device.stop.is_requested())
+    }
+
+    /// Whether a fault delays as many requests as may be.
+    fn is_full(&self) -> bool {
+        let held = self.held.borrow();
+        let bytes: usize = held.iter().map(|(_, data)| data.len()).sum();
+        held.len() >= HELD_MAX || bytes >= PAYLOAD_BYTES_MAX as usize
     }
 
     /// Sleep until the socket is ready; false if the client has taken too long to choose its export.
@@ -197,8 +233,13 @@ impl Connection<'_> {
     fn work(&self, session: &mut Session, batch: &mut Vec<Wanted>) -> io::Result<()> {
         let arrived = Instant::now();
         let mut errors = 0;
-        while let Some(wanted) = session.next(self.export, &mut errors) {
-            errors += u64::from(!self.serve(session, &wanted));
+        while let Some((wanted, data)) = self.held.borrow_mut().take_due() {
+            errors += u64::from(!self.finish(session, &wanted, &data, Mishap::default()));
+            batch.push(wanted);
+        }
+        while let Some(wanted) = self.next(session, &mut errors) {
+            let Some(is_fine) = self.serve(session, &wanted) else { continue };
+            errors += u64::from(!is_fine);
             batch.push(wanted);
             if batch.len().is_multiple_of(ANSWERS_MAX) || session.output.data().len() >= ANSWERS_BYTES_MAX {
                 self.send(session)?;
@@ -210,20 +251,68 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Do one request and prepare its answer; false if it has failed.
+    /// The next request, if it has come whole and may be taken.
     #[inline]
-    fn serve(&self, session: &mut Session, wanted: &Wanted) -> bool {
+    fn next(&self, session: &mut Session, errors: &mut u64) -> Option<Wanted> {
+        if !self.held.borrow().is_empty() && self.is_full() {
+            return None;
+        }
+        session.next(self.export, errors)
+    }
+
+    /// Do one request and prepare its answer; false if it has failed, and nothing if a fault keeps it.
+    #[inline]
+    fn serve(&self, session: &mut Session, wanted: &Wanted) -> Option<bool> {
         let Wanted { command, cookie, offset, bytes } = *wanted;
         if let Some(record) = &self.device.record {
             record.note(command.action(), offset, bytes.into());
         }
+        if let Some(fate) = self.device.faults.meet(self.number, || wanted.io()) {
+            return self.suffer(session, wanted, fate);
+        }
         if command == Command::Read {
-            return session.answer_read(cookie, offset, bytes, &self.device.store);
+            return Some(session.answer_read(cookie, offset, bytes, &self.device.store));
         }
         let payload = command.payload_bytes(bytes);
         let status = self.apply(wanted, &session.input.data()[..payload]);
         session.input.consume(payload);
         session.answer(cookie, status);
+        Some(status == Status::Ok)
+    }
+
+    /// The same with a request that has met a fault.
+    #[cold]
+    fn suffer(&self, session: &mut Session, wanted: &Wanted, fate: Fate) -> Option<bool> {
+        let payload = wanted.command.payload_bytes(wanted.bytes);
+        let data = session.input.data()[..payload].to_vec();
+        session.input.consume(payload);
+        match fate {
+            Fate::Never => None,
+            Fate::Late(time) => {
+                self.held.borrow_mut().keep(time, (*wanted, data));
+                None
+            }
+            Fate::Done(mishap) => Some(self.finish(session, wanted, &data, mishap)),
+        }
+    }
+
+    /// Do a request that has been taken, in which something may go wrong; false if it has failed.
+    #[cold]
+    fn finish(&self, session: &mut Session, wanted: &Wanted, data: &[u8], mishap: Mishap) -> bool {
+        let Wanted { command, cookie, offset, bytes } = *wanted;
+        if command == Command::Read && mishap.succeeds() {
+            let mut answer = || session.answer_read(cookie, offset, bytes, &self.device.store);
+            return (!mishap.repeats || answer()) && answer();
+        }
+        let torn = wanted.torn(mishap, data, self.export.geometry.block_bytes);
+        let status = torn.filter(|_| command != Command::Read).map(|(wanted, data)| self.apply(&wanted, data));
+        let status = if mishap.fails { Status::Io } else { status.unwrap_or(Status::Ok) };
+        if !mishap.is_untold {
+            session.answer(cookie, status);
+        }
+        if mishap.repeats {
+            session.answer(cookie, status);
+        }
         status == Status::Ok
     }
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use phaselink_core::request::{Io, Op};
 use phaselink_ring::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
 use phaselink_ring::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{self, Layout, Places, words};
@@ -10,13 +11,15 @@ use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::status::Status;
 
 use super::share::Part;
+use crate::device::faults::Mishap;
 use crate::device::store::Store;
 
 /// Where many commands wait, the entry so far behind the one that is taken is fetched with it.
 const ENTRIES_AHEAD: u32 = 3;
 
-/// One queue, and how far its ring has been read.
+/// One queue, and how far its ring has been read; on lines of its own, as the queue beside it may be another thread's.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Ring {
     places: Places,
     head: u32,
@@ -27,14 +30,19 @@ struct Ring {
     thread: u16,
 }
 
-/// A client.
+/// A ring fills its lines, wherever it is allocated.
+const _: () = assert!(align_of::<Ring>() >= 64 && size_of::<Ring>().is_multiple_of(64));
+
+/// A client, or as much of it as one device thread has: some of its queues, and a mapping of its memory.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Client {
     /// Never used again, so that what completes after its client has gone finds nobody.
     pub number: u64,
     memory: Memory,
     layout: Layout,
     part: Part,
+    /// Those of this thread.
     rings: Vec<Ring>,
 }
 
@@ -52,6 +60,23 @@ pub struct CheckedCommand {
     attempt: u8,
 }
 
+impl CheckedCommand {
+    /// What it is to a memory, if it moves data.
+    pub fn io(&self) -> Option<Io> {
+        let op = match self.operation {
+            Operation::Read => Op::Read,
+            Operation::Write => Op::Write,
+            Operation::Flush => return None,
+        };
+        Some(Io { op, offset: self.offset, bytes: self.bytes })
+    }
+
+    /// The same as if it were asked when it is found.
+    pub fn without_way(self) -> CheckedCommand {
+        CheckedCommand { asked_ns: 0, ..self }
+    }
+}
+
 /// What a look at a ring has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
@@ -62,16 +87,23 @@ pub enum Taken {
 }
 
 impl Client {
-    /// A client with memory of this layout and a part of the drive.
-    pub fn new(number: u64, memory: Memory, layout: Layout, part: Part) -> Client {
+    /// A client with memory of this layout and a part of the drive, as far as it is these of its queues. From here on, they
+    /// are counted from 0.
+    pub fn new(
+        number: u64,
+        memory: Memory,
+        layout: Layout,
+        part: Part,
+        queues: impl IntoIterator<Item = u32>,
+    ) -> Client {
         let ring = |queue| Ring { places: layout.places(queue), head: 0, pass: FIRST_PASS, under_way: 0, thread: 0 };
-        Client { number, memory, layout, part, rings: (0..layout.queues).map(ring).collect() }
+        Client { number, memory, layout, part, rings: queues.into_iter().map(ring).collect() }
     }
 
     /// How many queues it has.
     #[inline]
     pub fn queues(&self) -> u32 {
-        self.layout.queues
+        self.rings.len() as u32
     }
 
     /// The next command of a queue, if there is one and room for it.
@@ -201,6 +233,24 @@ impl Client {
         self.rings[command.queue as usize].under_way -= 1;
     }
 
+    /// A command is never answered: its client may use its slot again, if it gives it up.
+    pub fn forget(&mut self, command: &CheckedCommand) {
+        self.rings[command.queue as usize].under_way -= 1;
+    }
+
+    /// What of a command's data moves if something goes wrong with it, and what its answer will be then. Data of a read is its
+    /// answer, so none of it does if that fails or is not told. An answer that is given twice is the same word again.
+    #[cold]
+    pub fn suffer(&self, command: &CheckedCommand, mishap: Mishap, store: &Store, space: &mut [u8]) -> Status {
+        let bytes = mishap.kept_bytes(command.bytes, self.part.block_bytes);
+        let done = match command.operation {
+            Operation::Read if mishap.succeeds() => self.transfer(command, store, space),
+            Operation::Write if bytes > 0 => self.transfer(&CheckedCommand { bytes, ..*command }, store, space),
+            _ => Status::Fine,
+        };
+        if mishap.fails { Status::Failed } else { done }
+    }
+
     #[inline]
     fn answer(&self, queue: u32, slot: u16, attempt: u8, status: Status) {
         let word = self.memory.word(self.places(queue).status(slot.into()));
@@ -222,6 +272,28 @@ impl Client {
     /// Let a queue's requests be those of this thread of the model.
     pub fn set_thread(&mut self, queue: u32, thread: u16) {
         self.rings[queue as usize].thread = thread;
+    }
+}
+
+#[cfg(test)]
+impl Client {
+    /// Cache lines of this process's memory that serving requests writes.
+    pub fn lines_written(&self) -> impl Iterator<Item = usize> {
+        let lines = |start: usize, bytes: usize| start / 64..(start + bytes).div_ceil(64);
+        let rings = lines(self.rings.as_ptr() as usize, size_of_val(&self.rings[..]));
+        lines(&raw const *self as usize, size_of::<Client>()).chain(rings)
+    }
+
+    /// Cache lines of the client's memory that serving requests writes.
+    pub fn lines_shared(&self) -> impl Iterator<Item = u64> {
+        self.rings.iter().flat_map(|Ring { places, .. }| {
+            let slots = (0..self.layout.slots()).flat_map(|slot| {
+                let (buffer, bytes) = (places.buffer(slot), u64::from(self.layout.transfer_bytes));
+                (buffer / 64..(buffer + bytes).div_ceil(64))
+                    .chain([places.status(slot) / 64, places.latency(slot) / 64])
+            });
+            slots.chain([places.mode_word / 64])
+        })
     }
 }
 

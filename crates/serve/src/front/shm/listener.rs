@@ -5,12 +5,14 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::thread::Thread;
+use std::sync::OnceLock;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use phaselink_ring::greeting::{HELLO_BYTES, Hello, Refusal, VERSION, Welcome};
+use phaselink_ring::layout::Layout;
 use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::shared::socket;
 use phaselink_ring::trailer::TagWidth;
@@ -32,17 +34,19 @@ pub enum Change {
     Gone(u64),
 }
 
-/// Changes that the device thread has not seen yet.
-#[derive(Debug)]
+/// Changes that a device thread has not seen yet.
+#[derive(Debug, Default)]
 pub struct Inbox {
     changes: Mailbox<Change>,
-    device: Thread,
+    /// Once it has begun.
+    device: OnceLock<Thread>,
 }
 
 impl Inbox {
-    /// One for this thread.
-    pub fn new(device: Thread) -> Inbox {
-        Inbox { changes: Mailbox::default(), device }
+    /// The calling thread is the one to wake, from now on.
+    pub fn open(&self) {
+        // It begins once.
+        let _ = self.device.set(thread::current());
     }
 
     /// What has changed since the last look.
@@ -57,8 +61,13 @@ impl Inbox {
     }
 
     fn wake(&self) {
-        self.device.unpark();
+        self.device.get().into_iter().for_each(Thread::unpark);
     }
+}
+
+/// Which of a client's queues are those of a thread, of so many: they take turns, and so do clients with one queue.
+fn share(client: u64, queues: u32, thread: usize, threads: usize) -> impl Iterator<Item = u32> {
+    (0..queues).filter(move |queue| (client + u64::from(*queue)) % threads as u64 == thread as u64)
 }
 
 /// A socket whose client has not said anything yet, and the place of what it came to.
@@ -73,7 +82,8 @@ struct Guest {
 pub struct Listener<'a> {
     pub device: &'a Device,
     pub served: &'a [ShareSocket],
-    pub inbox: &'a Inbox,
+    /// One for each device thread.
+    pub inboxes: &'a [Inbox],
     /// What clients are told: whether to ring, and whether a model says when commands are over.
     pub doorbells: bool,
     pub modelled: bool,
@@ -102,7 +112,7 @@ impl Listener<'_> {
             }
         };
         self.device.stop.request();
-        self.inbox.wake();
+        self.inboxes.iter().for_each(Inbox::wake);
         ended
     }
 
@@ -137,10 +147,10 @@ impl Listener<'_> {
                 Ok((bytes, _)) => bytes > 0,
                 Err(error) => matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
             };
-            match is_there {
-                true => self.inbox.wake(),
-                false => self.inbox.put(Change::Gone(*number)),
-            }
+            self.inboxes.iter().for_each(|inbox| match is_there {
+                true => inbox.wake(),
+                false => inbox.put(Change::Gone(*number)),
+            });
             is_there
         });
     }
@@ -170,9 +180,23 @@ impl Listener<'_> {
         socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
         let number = sockets.clients_ever;
         sockets.clients_ever += 1;
-        let client = Client::new(number, memory, welcome.layout, self.served[place].part);
-        self.inbox.put(Change::Came(Box::new(client)));
+        self.divide(number, &welcome.layout, place, memory, &fd)?;
         sockets.clients.push((number, socket));
+        Ok(())
+    }
+
+    /// Give each device thread its queues of a client, and a mapping of its own of the client's memory.
+    fn divide(&self, number: u64, layout: &Layout, place: usize, memory: Memory, fd: &OwnedFd) -> io::Result<()> {
+        let (part, threads) = (self.served[place].part, self.inboxes.len());
+        let mut mapped = Some(memory);
+        for (thread, inbox) in self.inboxes.iter().enumerate() {
+            let queues: Vec<u32> = share(number, layout.queues, thread, threads).collect();
+            if queues.is_empty() {
+                continue;
+            }
+            let memory = mapped.take().map_or_else(|| Memory::open(fd, layout.memory_bytes()), Ok)?;
+            inbox.put(Change::Came(Box::new(Client::new(number, memory, *layout, part, queues))));
+        }
         Ok(())
     }
 
@@ -211,5 +235,54 @@ impl Listener<'_> {
             }
             sockets.guests.push(Guest { socket, place, since: Instant::now() });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::front::shm::share::Part;
+
+    const LAYOUT: Layout = Layout { queues: 5, entries: 8, transfer_bytes: 512 };
+
+    #[test]
+    fn every_queue_is_one_threads_and_clients_with_one_queue_take_turns() {
+        for (client, threads) in [(0, 1), (0, 3), (7, 3), (2, 16)] {
+            let mut queues: Vec<u32> =
+                (0..threads).flat_map(|thread| share(client, LAYOUT.queues, thread, threads)).collect();
+            queues.sort_unstable();
+            assert!(queues.iter().copied().eq(0..LAYOUT.queues), "{client} {threads}: {queues:?}");
+        }
+        let thread_of = |client| (0..4).find(|thread| share(client, 1, *thread, 4).next().is_some());
+        assert_eq!([0, 1, 2, 3, 4].map(thread_of), [0, 1, 2, 3, 0].map(Some));
+    }
+
+    /// What device threads write for requests, line by line: their own state, and the memory of clients.
+    #[test]
+    fn no_line_is_written_by_two_device_threads() {
+        const THREADS: usize = 3;
+        let layout = Layout { queues: 3, ..LAYOUT };
+        let part = Part { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
+        let mut own: [BTreeSet<usize>; THREADS] = Default::default();
+        let mut kept = Vec::new();
+        for number in 0..16 {
+            let mut shared = BTreeSet::new();
+            let (_, fd) = Memory::create(layout.memory_bytes()).unwrap();
+            // As the listener makes them, on one thread and one behind the other.
+            for (thread, own) in own.iter_mut().enumerate() {
+                let memory = Memory::open(&fd, layout.memory_bytes()).unwrap();
+                let queues = share(number, layout.queues, thread, THREADS);
+                let client = Box::new(Client::new(number, memory, layout, part, queues));
+                own.extend(client.lines_written());
+                let lines: BTreeSet<u64> = client.lines_shared().collect();
+                assert!(lines.len() > 8 && shared.is_disjoint(&lines), "client {number}, thread {thread}");
+                shared.extend(lines);
+                kept.push(client);
+            }
+        }
+        let lines: BTreeSet<&usize> = own.iter().flatten().collect();
+        assert_eq!(lines.len(), own.iter().map(BTreeSet::len).sum::<usize>(), "a line is written by two threads");
     }
 }

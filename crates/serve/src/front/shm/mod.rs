@@ -15,11 +15,13 @@
 //! - [`listener`] talks to sockets, so that the device thread never waits for one: clients come, ring and go.
 //! - [`client`] is a client as the device sees it. Each command is copied once and only the copy is checked and executed;
 //!   data goes nowhere but into the client's own memory, whose size is sealed. A client can harm itself, no one else.
-//! - [`serve`] is the loop of the device thread, over [`clients`]; [`untimed`] and [`modelled`] are what it does with
-//!   commands, without and with the model. [`load`] is the other end, for `phaselink bench`.
+//! - [`serve`] is the loop of a device thread, over [`clients`]; [`untimed`] and [`modelled`] are what it does with
+//!   commands, without and with the model; [`divided`] is the latter for several threads. [`load`] is the other end, for
+//!   `phaselink bench`.
 
 pub mod client;
 pub mod clients;
+pub mod divided;
 pub mod listener;
 mod load;
 pub mod modelled;
@@ -45,6 +47,7 @@ pub const KIND: Kind = Kind {
     help: "Serve in shared memory at the socket PATH[,offset=SIZE][,size=SIZE][,readonly]; may be given more than once",
     switches: &[],
     brings_software: false,
+    sends_interrupts: false,
     check_model: |_| Ok(()),
     socket: |text| Share::parse(text).map(|share| Some(share.path)),
     bind: |Asked { addresses, .. }, _, geometry| {
@@ -54,7 +57,7 @@ pub const KIND: Kind = Kind {
     target: Some(TargetKind { form: "shm:PATH", parse: load::parse }),
 };
 
-/// Sockets of shared memory. Their clients share one device thread, which lends its engine.
+/// Sockets of shared memory. Their clients share the device threads; a single one lends its engine.
 #[derive(Debug)]
 pub struct Shm(pub Vec<ShareSocket>);
 
@@ -70,7 +73,10 @@ impl Front for Shm {
     fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
         let Service { device, wait, exchange, .. } = *service;
         if !service.timing {
-            return untimed::serve(device, &self.0, wait).map(|()| None);
+            return untimed::serve(device, &self.0, wait, service.device_threads).map(|()| None);
+        }
+        if service.device_threads > 1 {
+            return divided::serve(service, &self.0).map(|()| None);
         }
         let mut wall = service.wall(&device.drive, exchange.clock().clone());
         modelled::serve(device, &self.0, &mut wall, exchange, wait)?;

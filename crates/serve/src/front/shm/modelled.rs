@@ -1,4 +1,4 @@
-//! Timing on: the device thread has the model, and tells each client when it has its answer.
+//! Timing on, and one device thread: it has the model, and tells each client when it has its answer.
 //!
 //! The way of a command through real memory is not the model's, and would come on top. So that it does not, a command
 //! says when it was asked, and enters the model as of then; and its status says how much later it is over. Data moves when
@@ -32,15 +32,22 @@ use super::client::{CheckedCommand, Client, Taken, action};
 use super::clients::Clients;
 use super::serve::{self, Execution};
 use crate::device::Device;
+use crate::device::faults::{Fate, Held, Mishap};
 use crate::device::tally::{Tally, locked};
 use crate::model::remote::{Callers, Exchange};
-use crate::model::wall::{Wait, Wall};
+use crate::model::wall::{Clock, Wait, Wall};
 
 /// What the engine runs ahead for at most. (Assumed; the limits of two threads are 0.6 us for there and back with a
 /// sector, and 1.4 us with a page.)
 const WAY_AHEAD_MAX: Span = Span::from_us(5);
 /// A command that says it was asked longer ago than this, or later than now, has another clock, and had no way.
 const WAY_MAX: Span = Span::from_ms(10);
+
+/// When a command that is found now was asked, as far as its client is to be believed.
+pub(super) fn asked(command: &CheckedCommand, clock: &Clock, now: Time) -> Time {
+    let asked = clock.at_ns(command.asked_ns).filter(|asked| now.since(*asked) < WAY_MAX);
+    asked.unwrap_or(now).min(now)
+}
 
 /// A command in the model.
 #[derive(Clone, Copy)]
@@ -55,6 +62,10 @@ struct UnderWay {
     arrived: Time,
     /// From the client's asking to being found.
     way: Span,
+    /// For how long a fault has held it before.
+    held: Span,
+    /// Its client is not to hear of its end.
+    is_untold: bool,
 }
 
 /// What the device thread needs to execute commands.
@@ -67,6 +78,8 @@ struct Modelled<'a> {
     threads: Vec<u16>,
     /// By token.
     under_way: Table<UnderWay>,
+    /// Commands that a fault delays, with the numbers of their clients and when they were found.
+    held: Held<(u64, CheckedCommand, Time)>,
     space: Vec<u8>,
     /// Mean of the latest ways.
     usual_way: Span,
@@ -87,18 +100,20 @@ pub fn serve(
 ) -> io::Result<()> {
     let threads = wall.add_threads(&device.drive);
     let tally = device.tallies.open();
-    let mut modelled = Modelled {
+    let counts = Arc::clone(&tally);
+    let modelled = move || Modelled {
         device,
         wall,
         callers: Callers::new(exchange),
         exchange,
         threads,
         under_way: Table::default(),
+        held: Held::default(),
         space: vec![0; TRANSFER_BYTES_MAX as usize],
         usual_way: Span::ZERO,
-        tally: Arc::clone(&tally),
+        tally: counts,
     };
-    let ended = serve::serve(device, sockets, wait, &mut modelled);
+    let ended = serve::serve(device, sockets, wait, vec![modelled]);
     device.tallies.close(&tally);
     ended
 }
@@ -116,7 +131,7 @@ impl Execution for Modelled<'_> {
     fn round(&mut self, clients: &mut Clients<'_>) -> bool {
         let asked = self.listen(clients);
         let now = self.wall.clock().now();
-        asked | self.look(clients, now) | self.complete(clients, now)
+        asked | self.begin_late(clients, now) | self.look(clients, now) | self.complete(clients, now)
     }
 
     fn flushed(&mut self, status: Status) {
@@ -126,7 +141,7 @@ impl Execution for Modelled<'_> {
     }
 
     fn idle_for(&self, wait: Wait) -> Duration {
-        self.wall.rest_for(wait)
+        self.held.no_longer_than(self.wall.rest_for(wait))
     }
 
     fn rested(&mut self) {}
@@ -160,10 +175,14 @@ impl Modelled<'_> {
     }
 
     fn answer(&mut self, clients: &mut Clients<'_>, completed: Completed) {
-        let UnderWay { client, command, status, asked, arrived, way } = self.under_way.take(completed.token);
+        let UnderWay { client, command, status, asked, arrived, way, held, is_untold } =
+            self.under_way.take(completed.token);
         let latency = completed.at.since(arrived);
         let Some(client) = clients.find(client) else { return self.wall.hand_over(asked, asked) };
-        client.finish(&command, status, latency.as_ps() / 1000);
+        match is_untold {
+            true => client.forget(&command),
+            false => client.finish(&command, status, (held + latency).as_ps() / 1000),
+        }
         // The status takes what the command has taken, unless that was out of the ordinary.
         self.wall.hand_over(asked + latency, self.wall.clock().now() + way);
         let mut tally = locked(&self.tally);
@@ -190,27 +209,72 @@ impl Modelled<'_> {
         if let Some(record) = &self.device.record {
             record.note(action(command.operation), command.offset, command.bytes.into());
         }
-        if command.operation == Operation::Flush {
-            return clients.flush(place, command);
+        let Some(io) = command.io() else { return clients.flush(place, command) };
+        let fate = self.device.faults.meet(command.queue.into(), || Some(io));
+        let client = &mut clients.clients[place];
+        match fate {
+            None => self.enter(client, command, io, now),
+            Some(Fate::Done(mishap)) => self.suffer(client, command, io, mishap, now),
+            Some(Fate::Late(time)) => self.held.keep(time, (client.number, command, now)),
+            Some(Fate::Never) => client.forget(&command),
         }
-        let client = &clients.clients[place];
+    }
+
+    /// Begin what a fault has delayed, now; whether there was anything.
+    #[inline]
+    fn begin_late(&mut self, clients: &mut Clients<'_>, now: Time) -> bool {
+        let mut any = false;
+        while let Some((number, command, found)) = self.held.take_due() {
+            // The command of a client that has gone is nobody's.
+            if let Some((client, io)) = clients.find(number).zip(command.io()) {
+                // It has no way any more, and is as much later as it has been held.
+                let token = self.enter_model(client, command.without_way(), io, now);
+                self.under_way[token as usize].held = now.since(found);
+                self.transfer(client, &command, token);
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// A command enters the model, and something goes wrong with it.
+    #[cold]
+    fn suffer(&mut self, client: &mut Client, command: CheckedCommand, io: Io, mishap: Mishap, now: Time) {
+        let token = self.enter_model(client, command, io, now);
+        let status = client.suffer(&command, mishap, &self.device.store, &mut self.space);
+        let kept = &mut self.under_way[token as usize];
+        (kept.status, kept.is_untold) = (status, mishap.is_untold);
+    }
+
+    /// A command goes into the model, and its data moves.
+    #[inline]
+    fn enter(&mut self, client: &mut Client, command: CheckedCommand, io: Io, now: Time) {
         // While lines of store and client are under way, the model begins.
         client.prefetch(&command, &self.device.store);
-        let clock = self.wall.clock();
-        let asked = clock.at_ns(command.asked_ns).filter(|asked| now.since(*asked) < WAY_MAX).unwrap_or(now);
-        let asked = asked.min(now);
+        let token = self.enter_model(client, command, io, now);
+        self.transfer(client, &command, token);
+    }
+
+    #[inline]
+    fn transfer(&mut self, client: &mut Client, command: &CheckedCommand, token: u32) {
+        let status = client.transfer(command, &self.device.store, &mut self.space);
+        // Nothing is copied here that has just been written: it would wait until the client's lines are.
+        self.under_way[token as usize].status = status;
+    }
+
+    /// Its token there.
+    #[inline]
+    fn enter_model(&mut self, client: &Client, command: CheckedCommand, io: Io, now: Time) -> u32 {
+        let asked = asked(&command, self.wall.clock(), now);
         let way = now.since(asked).min(WAY_AHEAD_MAX);
         self.usual_way = self.usual_way - self.usual_way / 8 + way / 8;
-        let under_way = UnderWay { client: client.number, command, status: Status::Fine, asked, arrived: asked, way };
+        let (status, held, is_untold) = (Status::Fine, Span::ZERO, false);
+        let under_way =
+            UnderWay { client: client.number, command, status, asked, arrived: asked, way, held, is_untold };
         let token = self.under_way.insert(under_way);
-        let CheckedCommand { operation, offset, bytes, queue, .. } = command;
-        let op = if operation == Operation::Write { Op::Write } else { Op::Read };
         self.wall.lead_by(way);
-        let input = Input::Request { thread: client.thread(queue), io: Io { op, offset, bytes }, token };
-        let arrived = self.wall.arrive_at(asked, input);
-        let status = client.transfer(&command, &self.device.store, &mut self.space);
-        // Nothing is copied here that has just been written: it would wait until the client's lines are.
-        let kept = &mut self.under_way[token as usize];
-        (kept.arrived, kept.status) = (arrived, status);
+        let input = Input::Request { thread: client.thread(command.queue), io, token };
+        self.under_way[token as usize].arrived = self.wall.arrive_at(asked, input);
+        token
     }
 }

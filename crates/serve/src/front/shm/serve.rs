@@ -1,4 +1,4 @@
-//! The device thread: one loop over the clients, with the model or without it.
+//! The device threads: one loop over the clients, with the model or without it.
 
 use std::io;
 use std::thread;
@@ -35,27 +35,51 @@ pub(super) trait Execution {
     fn rested(&mut self);
 }
 
-/// Serve those who come to the sockets until the device is told to stop.
+/// Serve those who come to the sockets until the device is told to stop, on as many threads as there are executions, which
+/// are made there. The first of them is the calling one.
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
+///
+/// # Panics
+/// If there is no execution.
 pub(super) fn serve<E: Execution>(
     device: &Device,
     sockets: &[ShareSocket],
     wait: Wait,
-    execution: &mut E,
+    mut executions: Vec<impl FnOnce() -> E + Send>,
 ) -> io::Result<()> {
-    let inbox = Inbox::new(thread::current());
+    let inboxes: Vec<Inbox> = executions.iter().map(|_| Inbox::default()).collect();
     let doorbells = wait != Wait::Spin;
-    let listener = Listener { device, served: sockets, inbox: &inbox, doorbells, modelled: E::IS_MODELLED };
+    let listener = Listener { device, served: sockets, inboxes: &inboxes, doorbells, modelled: E::IS_MODELLED };
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();
         let builder = thread::Builder::new().name(String::from("shm listener"));
         let listener = builder.spawn_scoped(scope, || listener.run())?;
+        let first = executions.swap_remove(0);
+        let others = inboxes[1..].iter().zip(executions).map(|(inbox, execution)| {
+            let builder = thread::Builder::new().name(String::from("shm device"));
+            builder.spawn_scoped(scope, move || serve_one(device, wait, inbox, &mut execution()))
+        });
+        let others = others.collect::<io::Result<Vec<_>>>()?;
+        let served = serve_one(device, wait, &inboxes[0], &mut first());
+        let joined = others.into_iter().chain([listener]).map(|thread| {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of shared memory has failed")))
+        });
+        // All of them, before the first error.
+        joined.collect::<Vec<_>>().into_iter().fold(served, io::Result::and)
+    })
+}
+
+/// One device thread, until the device is told to stop.
+fn serve_one<E: Execution>(device: &Device, wait: Wait, inbox: &Inbox, execution: &mut E) -> io::Result<()> {
+    inbox.open();
+    thread::scope(|scope| {
+        let _stop = device.stop.at_the_end();
         let thread = thread::current();
         let flusher = Flusher::of_store(scope, &device.store, move || thread.unpark())?;
-        run(device, wait, &mut Clients::new(&inbox, flusher, wait), execution);
-        listener.join().unwrap_or_else(|_| Err(io::Error::other("the listener at sockets has failed")))
+        run(device, wait, &mut Clients::new(inbox, flusher, wait), execution);
+        Ok(())
     })
 }
 

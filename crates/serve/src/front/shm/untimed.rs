@@ -1,4 +1,4 @@
-//! Timing off: the device thread polls the rings and does what it finds, straight on the store.
+//! Timing off: each device thread polls the rings and does what it finds, straight on the store.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,6 +14,7 @@ use super::client::{CheckedCommand, Client, Taken, action};
 use super::clients::Clients;
 use super::serve::{self, Execution};
 use crate::device::Device;
+use crate::device::faults::{Fate, Held};
 use crate::front::pace::{BATCH, Counter};
 use crate::model::wall::Wait;
 
@@ -27,17 +28,17 @@ struct Untimed<'a> {
     space: Vec<u8>,
     /// Commands that have been taken, empty between queues.
     ahead: VecDeque<CheckedCommand>,
+    /// Commands that a fault delays, with the numbers of their clients.
+    held: Held<(u64, CheckedCommand)>,
     counter: Counter<'a>,
 }
 
-/// Serve until the device is told to stop.
+/// Serve until the device is told to stop, on so many threads.
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
-pub fn serve(device: &Device, sockets: &[ShareSocket], wait: Wait) -> io::Result<()> {
-    let space = vec![0; TRANSFER_BYTES_MAX as usize];
-    let (ahead, counter) = (VecDeque::with_capacity(AHEAD), Counter::open(device));
-    serve::serve(device, sockets, wait, &mut Untimed { device, space, ahead, counter })
+pub fn serve(device: &Device, sockets: &[ShareSocket], wait: Wait, threads: usize) -> io::Result<()> {
+    serve::serve(device, sockets, wait, (0..threads).map(|_| || Untimed::new(device)).collect())
 }
 
 impl Execution for Untimed<'_> {
@@ -47,7 +48,7 @@ impl Execution for Untimed<'_> {
 
     #[inline]
     fn round(&mut self, clients: &mut Clients<'_>) -> bool {
-        clients.round(|clients, place, queue| self.serve_queue(clients, place, queue))
+        self.begin_late(clients) | clients.round(|clients, place, queue| self.serve_queue(clients, place, queue))
     }
 
     fn flushed(&mut self, status: Status) {
@@ -56,7 +57,7 @@ impl Execution for Untimed<'_> {
     }
 
     fn idle_for(&self, _wait: Wait) -> Duration {
-        Duration::MAX
+        self.held.no_longer_than(Duration::MAX)
     }
 
     fn rested(&mut self) {
@@ -65,6 +66,17 @@ impl Execution for Untimed<'_> {
 }
 
 impl Untimed<'_> {
+    fn new(device: &Device) -> Untimed<'_> {
+        let space = vec![0; TRANSFER_BYTES_MAX as usize];
+        Untimed {
+            device,
+            space,
+            ahead: VecDeque::with_capacity(AHEAD),
+            held: Held::default(),
+            counter: Counter::open(device),
+        }
+    }
+
     #[inline]
     fn serve_queue(&mut self, clients: &mut Clients<'_>, place: usize, queue: u32) -> bool {
         let mut left = BATCH;
@@ -99,11 +111,49 @@ impl Untimed<'_> {
         if command.operation == Operation::Flush {
             return clients.flush(place, *command);
         }
+        if let Some(fate) = self.device.faults.meet(command.queue.into(), || command.io()) {
+            return self.suffer(&mut clients.clients[place], command, fate);
+        }
+        self.finish(&mut clients.clients[place], command);
+    }
+
+    #[inline]
+    fn finish(&mut self, client: &mut Client, command: &CheckedCommand) {
         let started = self.counter.begin();
-        let status = clients.clients[place].execute(command, &self.device.store, &mut self.space);
+        let status = client.execute(command, &self.device.store, &mut self.space);
         self.counter.counts().errors += u64::from(status != Status::Fine);
         let op = if command.operation == Operation::Write { Op::Write } else { Op::Read };
         self.counter.count(op, command.bytes, started);
         self.counter.executed();
+    }
+
+    /// A command has met a fault.
+    #[cold]
+    fn suffer(&mut self, client: &mut Client, command: &CheckedCommand, fate: Fate) {
+        let mishap = match fate {
+            Fate::Never => return client.forget(command),
+            Fate::Late(time) => return self.held.keep(time, (client.number, *command)),
+            Fate::Done(mishap) => mishap,
+        };
+        let status = client.suffer(command, mishap, &self.device.store, &mut self.space);
+        self.counter.counts().errors += u64::from(status != Status::Fine);
+        match mishap.is_untold {
+            true => client.forget(command),
+            false => client.finish(command, status, 0),
+        }
+    }
+
+    /// Begin what a fault has delayed; whether there was anything.
+    #[inline]
+    fn begin_late(&mut self, clients: &mut Clients<'_>) -> bool {
+        let mut any = false;
+        while let Some((number, command)) = self.held.take_due() {
+            // The command of a client that has gone is nobody's.
+            if let Some(client) = clients.find(number) {
+                self.finish(client, &command);
+            }
+            any = true;
+        }
+        any
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use rustix::net::{
 use super::memory::Target;
 use super::session::{Reply, Session};
 use super::wire::{DESCRIPTORS_MAX, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, command};
+use crate::device::faults::{Faults, Held, Signal};
 use crate::nvme::registers::Registers;
 use crate::nvme::{Host, Unreachable};
 
@@ -38,6 +40,9 @@ pub struct Connection {
     /// The next request of the server's own, and the answer to the last one.
     request_id: u16,
     answer: Option<Vec<u8>>,
+    faults: Arc<Faults>,
+    /// Vectors of interrupts that a fault lets come again.
+    again: Held<u16>,
     /// The socket is broken, or what comes from it is no message: nothing more is done with it.
     is_over: bool,
 }
@@ -55,7 +60,7 @@ impl Connection {
     ///
     /// # Errors
     /// If the system has no memory file left.
-    pub fn new(socket: UnixStream, is_mappable: bool, limits: &Limits) -> io::Result<Connection> {
+    pub fn new(socket: UnixStream, is_mappable: bool, limits: &Limits, faults: &Arc<Faults>) -> io::Result<Connection> {
         socket.set_nonblocking(true)?;
         Ok(Connection {
             socket,
@@ -64,6 +69,8 @@ impl Connection {
             incoming: Incoming::default(),
             request_id: 0,
             answer: None,
+            faults: Arc::clone(faults),
+            again: Held::default(),
             is_over: false,
         })
     }
@@ -82,6 +89,15 @@ impl Connection {
             }
         }
         true
+    }
+
+    /// Send interrupts again for which it is time; for how long there will be none, as far as that is known.
+    #[inline]
+    pub fn interrupt_again(&mut self) -> Option<Duration> {
+        while let Some(vector) = self.again.take_due() {
+            self.session.interrupts.raise(vector, self.session.registers.masked);
+        }
+        self.again.due_in()
     }
 
     /// Whether the client has said which version it speaks.
@@ -306,6 +322,11 @@ impl Host for Connection {
     }
 
     fn interrupt(&mut self, vector: u16) {
+        match self.faults.meet_interrupt() {
+            Some(Signal::Lost) => return,
+            Some(Signal::Again(time)) => self.again.keep(time, vector),
+            None => {}
+        }
         self.session.interrupts.raise(vector, self.session.registers.masked);
     }
 

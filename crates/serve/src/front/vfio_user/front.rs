@@ -20,10 +20,11 @@ use super::connection::Connection;
 use crate::device::Device;
 use crate::device::flusher::Flusher;
 use crate::device::store::{Geometry, Store};
+use crate::device::tally::Tally;
 use crate::front::pace::{Patience, ROUNDS_IN_VAIN_MAX};
 use crate::front::socket::bind_unix;
 use crate::model::wall::Wait;
-use crate::nvme::{Command, Controller, Identity, offer};
+use crate::nvme::{Command, Controller, Host, Identity, offer};
 
 /// Name of the socket within a directory, where SPDK's clients look for it.
 const SOCKET_IN_DIRECTORY: &str = "cntrl";
@@ -36,6 +37,8 @@ pub struct ControllerSocket {
     /// It is in a directory, where user-space drivers look for it. These ring by memory alone.
     is_for_drivers: bool,
     identity: Identity,
+    /// Whether what hosts do is looked at for what the specification leaves undefined.
+    is_strict: bool,
 }
 
 impl ControllerSocket {
@@ -52,12 +55,18 @@ impl ControllerSocket {
             Ok(listener)
         });
         match bound {
-            Ok(listener) => Ok(ControllerSocket { listener, path, is_for_drivers, identity }),
+            Ok(listener) => Ok(ControllerSocket { listener, path, is_for_drivers, identity, is_strict: false }),
             Err(error) => {
                 let found = format!("{} cannot be served: {error}", path.display());
                 Err(Problem::new("--vfio-user", None, found, ""))
             }
         }
+    }
+
+    /// The same, whose controller looks for what hosts do that the specification leaves undefined.
+    pub fn strictly(mut self) -> ControllerSocket {
+        self.is_strict = true;
+        self
     }
 
     /// What clients are offered.
@@ -108,9 +117,10 @@ impl Front<'_> {
     /// Nobody has come yet. Clients may ring without telling if the device thread never sleeps while they are there.
     pub fn new(served: &ControllerSocket, wait: Wait) -> Front<'_> {
         let is_mappable = wait == Wait::Spin || wait == Wait::Adaptive && served.is_for_drivers;
+        let controller = Controller::new(served.identity.clone());
         Front {
             served,
-            controller: Controller::new(served.identity.clone()),
+            controller: if served.is_strict { controller.watched() } else { controller },
             client: None,
             clients_ever: 0,
             is_mappable,
@@ -119,10 +129,11 @@ impl Front<'_> {
     }
 
     /// Look after the socket: let a client in, answer what it says, let it go. Whether there was anything.
-    pub fn attend(&mut self, store: &Store) -> bool {
-        let Some(client) = &mut self.client else { return self.accept() };
+    pub fn attend(&mut self, device: &Device) -> bool {
+        let Some(client) = &mut self.client else { return self.accept(device) };
         let any = client.attend();
-        self.controller.update(client, store);
+        client.interrupt_again();
+        self.controller.update(client, &device.store);
         let is_silent = !client.has_agreed() && self.heard_at.elapsed() > GREETING_MAX;
         if let Some((time, heard)) = self.controller.keep_alive() {
             if heard {
@@ -139,10 +150,13 @@ impl Front<'_> {
     }
 
     /// While one client is there, others wait in the socket.
-    fn accept(&mut self) -> bool {
+    fn accept(&mut self, device: &Device) -> bool {
         // A connection that fails before it is made is the client's loss.
         let Ok((socket, _)) = self.served.listener.accept() else { return false };
-        self.client = Connection::new(socket, self.is_mappable, self.served.limits()).ok();
+        self.client = Connection::new(socket, self.is_mappable, self.served.limits(), &device.faults).ok();
+        if self.served.is_strict {
+            self.client.iter_mut().for_each(|client| client.registers().watch());
+        }
         self.clients_ever += 1;
         self.heard_at = Instant::now();
         true
@@ -219,14 +233,14 @@ impl Disk {
 }
 
 /// Room for the largest transfer of any of these.
-pub fn space(served: &[ControllerSocket]) -> Vec<u8> {
-    let bytes = served.iter().map(|served| served.limits().transfer_bytes_max).max();
+pub fn space<'a>(served: impl Iterator<Item = &'a ControllerSocket>) -> Vec<u8> {
+    let bytes = served.map(|served| served.limits().transfer_bytes_max).max();
     vec![0; bytes.unwrap_or(0) as usize]
 }
 
 /// Look after all sockets; whether there was anything.
-pub fn attend(fronts: &mut [Front], store: &Store) -> bool {
-    fronts.iter_mut().fold(false, |any, front| front.attend(store) | any)
+pub fn attend(fronts: &mut [Front], device: &Device) -> bool {
+    fronts.iter_mut().fold(false, |any, front| front.attend(device) | any)
 }
 
 /// There is nothing to do for now: give way for a moment, or sleep for up to `time` once no client can ring unheard;
@@ -251,10 +265,18 @@ pub fn rest(
     if fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
         return Ok(false);
     }
-    sleep(fronts, disk, device, time)?;
+    let again = fronts.iter_mut().filter_map(|front| front.client.as_mut()?.interrupt_again()).min();
+    sleep(fronts, disk, device, again.map_or(time, |again| again.min(time)))?;
     // Whatever has woken the thread has most likely come through a socket.
     rounds.since_attended = ATTENDED_EVERY;
     Ok(true)
+}
+
+/// Let `tally` have what hosts have done that is undefined.
+pub fn count_undefined(fronts: &mut [Front], tally: &mut Tally) {
+    for (behaviour, count) in fronts.iter_mut().flat_map(|front| front.controller.take_undefined()) {
+        tally.note_undefined(behaviour, count);
+    }
 }
 
 /// Whether nobody is there.

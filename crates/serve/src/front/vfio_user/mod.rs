@@ -45,7 +45,7 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
 use phaselink_core::protocol::halves::Attachment;
 
-use super::{Asked, Front, Kind, Service, all};
+use super::{Asked, Front, Kind, STRICT, Service, Switch, all};
 use crate::model::wall::{Clock, Wall};
 
 pub use front::{ControllerSocket, socket_path};
@@ -56,12 +56,21 @@ pub const KIND: Kind = Kind {
     value: "PATH",
     help: "Serve an NVMe device over vfio-user at the socket PATH, or at PATH/cntrl if PATH is a directory; may be given \
            more than once",
-    switches: &[],
+    switches: &[Switch {
+        name: STRICT,
+        alias: "strict-nvme",
+        help: "Tell at the end what hosts over vfio-user have done that the NVMe specification leaves undefined",
+    }],
     brings_software: true,
+    sends_interrupts: true,
     check_model,
     socket: |text| Ok(Some(socket_path(Path::new(text)))),
-    bind: |Asked { addresses, .. }, drive, geometry| {
-        let bind = |(number, path): (usize, &String)| ControllerSocket::bind(Path::new(path), drive, geometry, number);
+    bind: |Asked { addresses, switches }, drive, geometry| {
+        let is_strict = switches.contains(&STRICT);
+        let bind = |(number, path): (usize, &String)| {
+            let bound = ControllerSocket::bind(Path::new(path), drive, geometry, number)?;
+            Ok(if is_strict { bound.strictly() } else { bound })
+        };
         Ok(Box::new(VfioUser(all(addresses.iter().enumerate().map(bind))?)))
     },
     target: None,
@@ -84,15 +93,19 @@ impl Front for VfioUser {
         self.0.iter().map(ControllerSocket::address).collect()
     }
 
+    fn brings_software(&self) -> bool {
+        true
+    }
+
     fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {
         let Service { device, wait, .. } = *service;
         if !service.timing {
-            return untimed::serve(device, &self.0, wait).map(|()| None);
+            return untimed::serve(device, &self.0, wait, service.device_threads).map(|()| None);
         }
         let drive = modelled::behind_the_doorbell(&device.drive, self.0.len());
         let engine = Engine::for_real_hosts(&drive, service.seed);
         let engine = engine.ok_or_else(|| io::Error::other("the drive's protocol is none of real hosts' drivers"))?;
-        let mut wall = Wall::new(engine, Clock::start());
+        let mut wall = Wall::new(engine, Clock::start()).with_faults(device, service.seed);
         modelled::serve(device, &self.0, &mut wall, wait)?;
         Ok(Some(service.outcome(&wall, &drive)))
     }

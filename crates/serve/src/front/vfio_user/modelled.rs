@@ -32,12 +32,16 @@ use phaselink_core::time::{Span, Time};
 
 use super::front::{self, ControllerSocket, Disk, Front};
 use super::serve::{self, Execution};
-use super::untimed::note;
+use super::untimed::{meet, note};
 use crate::device::Device;
+use crate::device::faults::{Fate, Held, Mishap};
 use crate::device::tally::{Tally, locked};
 use crate::front::pace::{BATCH, SLEEP_MAX, exchange_of_words};
 use crate::model::wall::{Wait, Wall};
 use crate::nvme::{Command, Executed, Taken};
+
+/// How long a command waits that a fault has delayed until its queue of the model is full.
+const NO_ROOM: Duration = Duration::from_micros(10);
 
 /// A command in the model.
 struct UnderWay {
@@ -46,6 +50,8 @@ struct UnderWay {
     client: u64,
     command: Command,
     arrived: Time,
+    /// What goes wrong with it.
+    mishap: Mishap,
 }
 
 /// A command of which all is done but its answer, which is due at an instant of the model.
@@ -67,6 +73,8 @@ struct Modelled<'a> {
     commands: Table<Option<UnderWay>>,
     /// In the order of their instants.
     due: VecDeque<Due>,
+    /// Commands that a fault delays, with the places and numbers of their clients and their queues.
+    held: Held<(usize, u64, u16, Command)>,
     /// When the queues were looked at last, on the clock.
     looked: Time,
     /// What a word takes from one processor to another and back.
@@ -75,9 +83,9 @@ struct Modelled<'a> {
     tally: Arc<Mutex<Tally>>,
 }
 
-/// The drive with queues for so many hosts, and nothing of their software.
+/// The drive with queues for so many hosts, and nothing of their software. Its faults come to it otherwise.
 pub fn behind_the_doorbell(drive: &Drive, hosts: usize) -> Drive {
-    let mut drive = drive.clone();
+    let mut drive = drive.without_faults();
     drive.nvme.queue_pairs *= hosts as u32;
     drive.stack.stages.clear();
     drive.stack.copy_bytes_per_ns = 0.0;
@@ -113,9 +121,10 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wall: &mut Wall, wait
             queues: vec![None; served.len() * device.drive.nvme.queue_pairs as usize],
             commands: Table::default(),
             due: VecDeque::new(),
+            held: Held::default(),
             looked: wall_now,
             way: exchange_of_words(),
-            space: front::space(served),
+            space: front::space(served.iter()),
             tally: Arc::clone(&tally),
         };
         serve::run(device, wait, &mut modelled)
@@ -130,7 +139,7 @@ impl<'a> Execution<'a> for Modelled<'a> {
         let (before, looked) = (self.looked, now);
         // What turns out to have been rung since the last look is to be found in the model's future.
         self.wall.idle_until(self.wall.model_time(before));
-        let found = self.look(before, looked) | self.complete() | self.commit();
+        let found = self.look(before, looked) | self.begin_late(looked) | self.complete() | self.commit();
         self.looked = looked;
         found
     }
@@ -146,7 +155,12 @@ impl<'a> Execution<'a> for Modelled<'a> {
             None if front::is_alone(&self.fronts) => SLEEP_MAX,
             None => self.wall.rest_for(wait).min(SLEEP_MAX),
         };
+        let time = self.held.no_longer_than(time);
         if wait == Wait::Block { time.max(Duration::from_micros(1)) } else { time }
+    }
+
+    fn count_undefined(&mut self) {
+        front::count_undefined(&mut self.fronts, &mut locked(&self.tally));
     }
 
     /// What has woken the thread has been rung for just now.
@@ -181,15 +195,26 @@ impl Modelled<'_> {
         let front = &mut self.fronts[under_way.place];
         let is_there = front.clients_ever == under_way.client;
         let Some(connection) = front.client.as_mut().filter(|_| is_there) else { return };
-        let done = front.controller.perform(&under_way.command, connection, &self.device.store, &mut self.space);
+        let (store, space) = (&self.device.store, &mut self.space);
+        let UnderWay { command, mishap, .. } = &under_way;
+        let done = match *mishap == Mishap::default() {
+            true => front.controller.perform(command, connection, store, space),
+            false => front.controller.suffer(command, *mishap, connection, store, space),
+        };
         self.due.push_back(Due { at: completed.at, under_way, done });
     }
 
     fn finish(&mut self, due: Due) {
-        let Due { at, under_way: UnderWay { place, client, command, arrived }, done } = due;
+        let Due { at, under_way: UnderWay { place, client, command, arrived, mishap }, done } = due;
         let front = &mut self.fronts[place];
         let is_there = front.clients_ever == client;
         let Some(connection) = front.client.as_mut().filter(|_| is_there) else { return };
+        if mishap.is_untold {
+            return front.controller.forget(&command);
+        }
+        if mishap.repeats {
+            front.controller.repeat(&command, done, connection);
+        }
         let executed = front.controller.finish(&command, done, connection);
         front.controller.signal(connection);
         let lag = self.wall.now().since(at);
@@ -266,15 +291,41 @@ impl Modelled<'_> {
             self.queues[usize::from(number)] = owner;
         }
         let mut batch = Vec::new();
+        let mut found = false;
         while batch.len() < self.wall.room(number).min(BATCH as usize) {
             let Taken::Command(command) = controller.take(queue, client) else { break };
-            batch.push(command);
+            found = true;
+            match meet(self.device, &command, queue) {
+                None => batch.push((command, Mishap::default())),
+                Some(Fate::Done(mishap)) => batch.push((command, mishap)),
+                Some(Fate::Late(time)) => self.held.keep(time, (place, *clients_ever, queue, command)),
+                Some(Fate::Never) => controller.forget(&command),
+            }
         }
-        let found = !batch.is_empty();
-        if found {
+        if !batch.is_empty() {
             self.submit(place, number, rung, batch);
         }
         found
+    }
+
+    /// Let what a fault has delayed enter the model, now; whether there was anything.
+    #[inline]
+    fn begin_late(&mut self, now: Time) -> bool {
+        let mut any = false;
+        while let Some((place, client, queue, command)) = self.held.take_due() {
+            any = true;
+            let number = self.number(place, queue);
+            // The command of a client that has gone is nobody's.
+            if self.fronts[place].clients_ever != client {
+                continue;
+            }
+            if self.wall.room(number) == 0 {
+                self.held.keep(NO_ROOM, (place, client, queue, command));
+                break;
+            }
+            self.submit(place, number, now, vec![(command, Mishap::default())]);
+        }
+        any
     }
 
     /// The model's number of a front's queue.
@@ -282,9 +333,9 @@ impl Modelled<'_> {
         place as u16 * self.device.drive.nvme.queue_pairs as u16 + queue - 1
     }
 
-    fn submit(&mut self, place: usize, number: u16, rung: Time, batch: Vec<Command>) {
+    fn submit(&mut self, place: usize, number: u16, rung: Time, batch: Vec<(Command, Mishap)>) {
         let tokens: Vec<u32> = batch.iter().map(|_| self.commands.insert(None)).collect();
-        let commands = batch.iter().zip(&tokens).map(|(command, token)| HostCommand {
+        let commands = batch.iter().zip(&tokens).map(|((command, _), token)| HostCommand {
             queue: number,
             entry: &command.bytes,
             lists: command.lists.as_deref(),
@@ -293,9 +344,9 @@ impl Modelled<'_> {
         });
         let arrived = self.wall.ring(rung, number, commands);
         let client = self.fronts[place].clients_ever;
-        for (command, token) in batch.into_iter().zip(tokens) {
+        for ((command, mishap), token) in batch.into_iter().zip(tokens) {
             note(self.device, &command);
-            self.commands[token as usize] = Some(UnderWay { place, client, command, arrived });
+            self.commands[token as usize] = Some(UnderWay { place, client, command, arrived, mishap });
         }
     }
 }

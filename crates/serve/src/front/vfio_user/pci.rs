@@ -121,6 +121,11 @@ impl Configuration {
         self.writable[at..at + bits.len()].copy_from_slice(bits);
     }
 
+    /// Whether the host has enabled interrupts by vector (MSI-X).
+    pub fn has_vectors(&self) -> bool {
+        self.bytes[at::VECTORS + 3] & 1 << 7 != 0
+    }
+
     /// What a host reads from `offset` on.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         for (at, byte) in (offset..).zip(into) {
@@ -190,5 +195,25 @@ mod tests {
         // Beyond the end there is nothing to read, and nothing to break.
         space.write(u64::MAX - 1, &[1]);
         space.read(4090, &mut [0; 16]);
+    }
+
+    #[test]
+    fn a_host_turns_power_vectors_and_express_on_in_their_capabilities_and_changes_nothing_else_there() {
+        let mut space = Configuration::new(5);
+        let before =
+            (at::POWER..HEADER_BYTES).map(|at| word(&space, at & !3).to_le_bytes()[at & 3]).collect::<Vec<_>>();
+        for at in at::POWER..HEADER_BYTES {
+            space.write(at as u64, &[0xff]);
+        }
+        let mut changed = (at::POWER..HEADER_BYTES).zip(before).filter_map(|(at, before)| {
+            let now = word(&space, at & !3).to_le_bytes()[at & 3];
+            (now != before).then_some((at, now ^ before))
+        });
+        // Power Management 1.2, section 3.2.4: the state. PCI Express 4.0, section 7.7.2.2: enable and mask all; section 7.5.3.4:
+        // Device Control, whose last bit asks for a reset and stays zero.
+        assert_eq!(changed.next(), Some((at::POWER + 4, 0b11)));
+        assert_eq!(changed.next(), Some((at::VECTORS + 3, 0xc0)));
+        assert_eq!((changed.next(), changed.next()), (Some((at::EXPRESS + 8, 0xff)), Some((at::EXPRESS + 9, 0x7f))));
+        assert_eq!(changed.next(), None);
     }
 }

@@ -18,6 +18,9 @@ pub(super) trait Execution<'a> {
     /// Nothing has been there for a while: how long a thread that waits like this may sleep, at most.
     fn rest(&mut self, wait: Wait) -> Duration;
 
+    /// What hosts have done is to be counted.
+    fn count_undefined(&mut self);
+
     /// The thread has slept, until just now.
     fn slept(&mut self) {}
 }
@@ -32,8 +35,9 @@ pub(super) fn run<'a>(device: &Device, wait: Wait, execution: &mut impl Executio
     while !device.stop.is_requested() {
         let mut found = execution.round();
         if rounds.is_to_attend() {
-            let any = front::attend(execution.parts().0, &device.store);
+            let any = front::attend(execution.parts().0, device);
             rounds.attended(any);
+            execution.count_undefined();
             found |= any;
         }
         if rounds.is_to_rest(found) {
@@ -44,5 +48,6 @@ pub(super) fn run<'a>(device: &Device, wait: Wait, execution: &mut impl Executio
             }
         }
     }
+    execution.count_undefined();
     Ok(())
 }

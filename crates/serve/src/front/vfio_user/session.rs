@@ -13,7 +13,7 @@ use super::memory::{Memory, REGIONS_MAX, Refusal, Wanted};
 use super::pci::{CONFIGURATION_BYTES, Configuration, REGISTERS_BYTES, VECTORS_BYTES};
 use super::wire::{DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, TRANSFER_BYTES_MAX, command};
 use crate::nvme::registers::{REGISTER_BYTES, Registers};
-use crate::nvme::vectors;
+use crate::nvme::{strict, vectors};
 
 /// The protocol's version: 0.1.
 const MAJOR: u16 = 0;
@@ -290,7 +290,11 @@ impl Session {
     fn write(&mut self, access: &Access, from: &[u8]) {
         let offset = access.offset;
         match access.region {
-            BAR_REGISTERS if offset < REGISTER_BYTES => self.registers.write(offset, from),
+            BAR_REGISTERS if offset < REGISTER_BYTES => {
+                let is_masking = self.configuration.has_vectors() && Registers::masks(offset);
+                self.registers.note(is_masking, &strict::MASK_WITH_VECTORS);
+                self.registers.write(offset, from);
+            }
             BAR_REGISTERS => self.ring(offset - REGISTER_BYTES, from),
             BAR_VECTORS => self.vectors[offset as usize..][..from.len()].copy_from_slice(from),
             CONFIGURATION => self.configure(offset, from),
@@ -309,18 +313,33 @@ impl Session {
     fn ring(&mut self, offset: u64, from: &[u8]) {
         let (words, rest) = from.as_chunks::<4>();
         if !offset.is_multiple_of(4) || !rest.is_empty() {
-            return;
+            return self.registers.note(true, &strict::DOORBELL_ACCESS);
         }
         for (number, word) in (offset / 4..).zip(words) {
             let value = u64::from(u32::from_le_bytes(*word));
             match u16::try_from(number / 2) {
                 Ok(queue) if u32::from(queue) <= self.queue_pairs => {
                     let shift = number % 2 * 32;
+                    if self.registers.is_watched() {
+                        self.look_at_ring(queue, shift, value);
+                    }
                     self.set_doorbells(queue, 0xffff_ffff << shift, value << shift);
                 }
-                _ => self.registers.invalid_doorbell = true,
+                _ => {
+                    self.registers.invalid_doorbell = true;
+                    self.registers.note(true, &strict::DOORBELL_OF_NO_QUEUE);
+                }
             }
         }
+    }
+
+    /// Whether ringing like this is left undefined.
+    fn look_at_ring(&mut self, queue: u16, shift: u64, value: u64) {
+        let (tail, head) = self.doorbells(queue);
+        let known = u64::from(if shift == 0 { tail } else { head });
+        let is_ready = self.registers.is_ready();
+        self.registers.note(!is_ready, &strict::DOORBELL_BEFORE_READY);
+        self.registers.note(is_ready && known == value, &strict::DOORBELL_STALE);
     }
 
     /// As after power-on, but for the client's memory and interrupts.

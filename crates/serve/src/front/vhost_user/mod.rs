@@ -39,6 +39,7 @@ pub const KIND: Kind = Kind {
            more than once",
     switches: &[],
     brings_software: false,
+    sends_interrupts: false,
     check_model: |_| Ok(()),
     socket: |path| if path.is_empty() { Err(no_path()) } else { Ok(Some(path.into())) },
     bind: |Asked { addresses, .. }, _, _| {
@@ -90,7 +91,7 @@ impl Front for VhostUser {
             return serve::serve(device, &self.0, None, wait).map(|()| None);
         }
         if let Some(remote) = service.remote() {
-            return serve::serve(device, &self.0, Some(Model::Remote(remote)), wait).map(|()| None);
+            return serve::serve(device, &self.0, Some(Model::remote(remote)), wait).map(|()| None);
         }
         let mut wall = service.wall(&device.drive, Clock::start());
         serve::serve(device, &self.0, Some(Model::own(&mut wall, &device.drive)), wait)?;

@@ -109,6 +109,11 @@ impl Ring {
         self.has_answers = true;
     }
 
+    /// A request is never answered.
+    pub fn forget(&mut self) {
+        self.under_way -= 1;
+    }
+
     /// Wake the client, if there are answers that it wants to be woken for.
     #[inline]
     pub fn signal(&mut self, memory: &GuestMemoryMmap) {

@@ -21,6 +21,7 @@ use super::control::{self, Bell, Client, Shared, silence};
 use super::ring::Request;
 use super::{Socket, data};
 use crate::device::Device;
+use crate::device::faults::{Fate, Held, Mishap};
 use crate::device::flusher::Flusher;
 use crate::device::tally::locked;
 use crate::front::model::Model;
@@ -42,6 +43,8 @@ struct UnderWay {
     origin: Origin,
     request: Request,
     arrived: Time,
+    /// What goes wrong with it.
+    mishap: Mishap,
 }
 
 /// A request that waits for the disk.
@@ -67,6 +70,8 @@ struct Server<'a> {
     model: Option<Model<'a>>,
     /// By token.
     requests: Table<Option<UnderWay>>,
+    /// Requests that a fault delays.
+    held: Held<(Origin, Request)>,
     flusher: Flusher<Saved>,
     waiting_for_disk: usize,
     space: Vec<u8>,
@@ -100,6 +105,7 @@ pub(super) fn serve(device: &Device, sockets: &[Socket], model: Option<Model<'_>
             bell: &bell,
             model,
             requests: Table::default(),
+            held: Held::default(),
             flusher: Flusher::of_store(scope, &device.store, || bell.ring())?,
             waiting_for_disk: 0,
             space: Vec::new(),
@@ -123,6 +129,9 @@ impl Server<'_> {
             self.advance();
             while let Some((saved, flushed)) = self.flusher.take_done() {
                 self.on_saved(saved, status(flushed));
+            }
+            while let Some((origin, request)) = self.held.take_due() {
+                self.on_late(origin, request);
             }
             if self.look() {
                 self.patience.renew();
@@ -181,19 +190,34 @@ impl Server<'_> {
     /// A request has been found: it is done now, or when the model says.
     fn begin(&mut self, origin: Origin, request: Request, client: &mut Client) {
         self.note(&request);
-        let (op, wanted) = match request.wanted {
-            Ok(wanted @ Wanted { command: Command::Read, .. }) => (Op::Read, wanted),
-            Ok(wanted @ Wanted { command: Command::Write | Command::Zero, .. }) => (Op::Write, wanted),
-            _ => return self.perform(origin, request, client, Took::Measured(None)),
-        };
-        let Some(model) = &mut self.model else {
-            let took = Took::Measured(self.counter.begin());
-            return self.perform(origin, request, client, took);
+        match self.device.faults.meet(origin.ring as u64, || io(&request)) {
+            None => self.ask(origin, request, client, Mishap::default()),
+            Some(Fate::Done(mishap)) => self.ask(origin, request, client, mishap),
+            Some(Fate::Late(time)) => self.held.keep(time, (origin, request)),
+            Some(Fate::Never) => client.rings[origin.ring].forget(),
+        }
+    }
+
+    /// A request that a fault has delayed begins, unless its client has gone.
+    #[cold]
+    fn on_late(&mut self, origin: Origin, request: Request) {
+        let clients = self.clients;
+        let mut client = locked(&clients[origin.socket].client);
+        if client.number == origin.client {
+            self.ask(origin, request, &mut client, Mishap::default());
+        }
+    }
+
+    /// A request is done now, or enters the model.
+    fn ask(&mut self, origin: Origin, request: Request, client: &mut Client, mishap: Mishap) {
+        let io = io(&request);
+        let Some((model, io)) = self.model.as_mut().zip(io) else {
+            let took = Took::Measured(io.and_then(|_| self.counter.begin()));
+            return self.perform(origin, request, client, took, mishap);
         };
         let token = self.requests.insert(None);
-        let io = Io { op, offset: wanted.offset, bytes: wanted.bytes };
         let arrived = model.ask(origin.socket + origin.ring, io, token);
-        self.requests[token as usize] = Some(UnderWay { origin, request, arrived });
+        self.requests[token as usize] = Some(UnderWay { origin, request, arrived, mishap });
     }
 
     fn note(&self, request: &Request) {
@@ -209,10 +233,13 @@ impl Server<'_> {
     }
 
     /// Move the bytes of a request, and answer it, unless its answer waits for the disk.
-    fn perform(&mut self, origin: Origin, request: Request, client: &mut Client, took: Took) {
+    fn perform(&mut self, origin: Origin, request: Request, client: &mut Client, took: Took, mishap: Mishap) {
         let Client { memory, .. } = &*client;
         let name = self.clients[origin.socket].name();
-        let done = data::perform(&request, memory.guest(), &self.device.store, name, &mut self.space);
+        let done = data::perform(&request, mishap, memory.guest(), &self.device.store, name, &mut self.space);
+        if mishap.is_untold {
+            return client.rings[origin.ring].forget();
+        }
         let waits = match request.wanted.map(|wanted| wanted.command) {
             Ok(Command::Flush) => true,
             Ok(Command::Write | Command::Zero | Command::Discard) => !client.flushes(),
@@ -258,13 +285,13 @@ impl Server<'_> {
     fn on_completed(&mut self, done: Completed) {
         let request = self.requests[done.token as usize].take().expect("a request completes once");
         self.requests.vacate(done.token);
-        let UnderWay { origin, request, arrived } = request;
+        let UnderWay { origin, request, arrived, mishap } = request;
         let lag = self.model.as_ref().map(Model::last_lag);
         lag.into_iter().for_each(|lag| self.counter.counts().lag.record(lag));
         let mut client = locked(&self.clients[origin.socket].client);
         // Nobody has asked, if the client has gone since.
         if client.number == origin.client {
-            self.perform(origin, request, &mut client, Took::Modelled(done.at.since(arrived)));
+            self.perform(origin, request, &mut client, Took::Modelled(done.at.since(arrived)), mishap);
         }
     }
 
@@ -315,6 +342,7 @@ impl Server<'_> {
     /// How long to sleep, unless something comes.
     fn idle_for(&mut self, wait: Wait) -> Duration {
         let until_disk = if self.waiting_for_disk > 0 { IDLE_MAX } else { SLEEP_MAX };
+        let until_disk = self.held.no_longer_than(until_disk);
         match wait {
             _ if !self.any_active && self.requests.is_empty() => until_disk,
             Wait::Spin => Duration::ZERO,
@@ -339,6 +367,17 @@ impl Server<'_> {
         }
         Some(kicks)
     }
+}
+
+/// What a request is to a memory, if it moves data or zeros there.
+fn io(request: &Request) -> Option<Io> {
+    let Wanted { command, offset, bytes } = request.wanted.ok()?;
+    let op = match command {
+        Command::Read => Op::Read,
+        Command::Write | Command::Zero => Op::Write,
+        Command::Flush | Command::Discard | Command::Name => return None,
+    };
+    Some(Io { op, offset, bytes })
 }
 
 /// What the client is told of what the disk has said.

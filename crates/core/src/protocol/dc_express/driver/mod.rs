@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 
 use phaselink_ring::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::MODE_DOORBELL;
+#[cfg(test)]
+use phaselink_ring::trailer::{self, Tag, TagWidth};
 
 use super::endpoint::Endpoint;
 use super::{ReadName, Role, doorbell};
@@ -137,6 +139,37 @@ impl Driver {
     #[cfg(test)]
     pub(crate) fn tags_planted(&mut self) -> (&mut u64, &mut Random) {
         (&mut self.tag, &mut self.random)
+    }
+
+    /// Requests of the reads whose data are on their way.
+    #[cfg(test)]
+    pub(crate) fn reads_planted(&self) -> Vec<RequestId> {
+        let reads = self.queues.iter().flat_map(|queue| queue.reads.iter().flatten());
+        reads.filter(|read| !read.abandoned).map(|read| read.request).collect()
+    }
+
+    /// Let every chunk but the last of a read's buffer look complete, if the last one does.
+    #[cfg(test)]
+    pub(crate) fn overlook_chunks(&self, request: RequestId, shared: &mut Shared) {
+        let of = |queue: &Queue| queue.reads.iter().flatten().find(|read| read.request == request).copied();
+        let Some(read) = self.queues.iter().find_map(of) else { return };
+        let tag = Tag { value: read.tag, width: TagWidth::from_bits(self.tag_bits).unwrap() };
+        let (address, bytes) = (shared.requests[request].buffer, shared.requests[request].io.bytes as usize);
+        let chunks = bytes.div_ceil(self.chunk_bytes as usize);
+        let place = |chunk| trailer::place(chunk, bytes, self.chunk_bytes as usize, tag.width);
+        let ends = |chunk, memory: &HostMemory| {
+            let mut found = [0; 8];
+            let found = &mut found[..place(chunk).len()];
+            memory.read(address + place(chunk).start as u64, found);
+            tag.ends(found)
+        };
+        if address == 0 || ends(chunks - 1, &shared.memory) {
+            return;
+        }
+        for chunk in (0..chunks - 1).filter(|chunk| ends(*chunk, &shared.memory)).collect::<Vec<_>>() {
+            let other = (!tag.value).to_le_bytes();
+            shared.memory.write(address + place(chunk).start as u64, &other[..place(chunk).len()]);
+        }
     }
 
     fn chunks(&self, bytes: u32) -> u32 {

@@ -199,7 +199,8 @@ impl Controller {
 
     /// Giving space back is a change to a table of the controller's, not to the memory (assumed to take no time).
     fn deallocate(&mut self, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
-        let ranges = command::ranges(list, &self.limits)?;
+        let Ok(command) = &self.commands[id as usize].command else { return Ok(()) };
+        let ranges = command::ranges(list, command.namespace, &self.limits)?;
         ranges.into_iter().for_each(|(offset, bytes)| ports.media.discard(offset, bytes));
         self.finish(id, ports);
         Ok(())
@@ -209,7 +210,7 @@ impl Controller {
     fn copy(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return Ok(()) };
-        let (sources, bytes) = command::sources(list, command.offset, &self.limits)?;
+        let (sources, bytes) = command::sources(list, command.namespace, command.offset, &self.limits)?;
         command.bytes = bytes;
         let read = |(offset, bytes): (u64, u64)| ports.media.read(now, offset, bytes as u32, bytes as u32).last_at;
         let read_at = sources.into_iter().map(read).max().unwrap_or(now);

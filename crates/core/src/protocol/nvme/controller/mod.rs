@@ -112,6 +112,7 @@ pub struct Controller {
     /// Whether the host reports how far it has read its completion queues.
     completion_doorbells: bool,
     limits: Limits,
+    limits_of_real_hosts: Limits,
     max_payload_bytes: u32,
     pub commands_done: u64,
     pub interrupts_sent: u64,
@@ -136,6 +137,7 @@ impl Controller {
             given: Given::default(),
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Limits::of(drive),
+            limits_of_real_hosts: Limits::of_real_hosts(drive),
             max_payload_bytes: drive.link.max_payload_bytes,
             commands_done: 0,
             interrupts_sent: 0,
@@ -427,7 +429,7 @@ impl halves::Controller for Controller {
 impl ServesHosts for Controller {
     /// Scatter-gather segments are not offered to them, and they mind by themselves how far they have read.
     fn begin(&mut self) {
-        self.limits.takes_segments = false;
+        self.limits = self.limits_of_real_hosts;
         self.completion_doorbells = false;
         self.shadow = None;
     }

@@ -4,7 +4,7 @@ use super::{Data, Limits};
 use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry, opcode};
 use crate::request::Op;
 
-/// The one namespace.
+/// The first namespace, which the modelled driver has.
 pub const NAMESPACE: u32 = 1;
 /// Every namespace, where a command may mean that.
 pub const ALL_NAMESPACES: u32 = u32::MAX;
@@ -51,6 +51,8 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     pub action: Action,
+    /// Its namespace; of a flush it may be all of them.
+    pub namespace: u32,
     /// First byte on the drive, of a copy the first that it writes; of a flush or deallocation, 0.
     pub offset: u64,
     /// Length on the drive in bytes; of a flush or deallocation, 0, and of a copy until its list has been read.
@@ -68,12 +70,13 @@ impl Command {
     pub fn check(entry: &SubmissionEntry, limits: &Limits) -> Result<Command, Status> {
         check_flags(entry, limits.takes_segments)?;
         let action = Action::of(entry)?;
-        check_namespace(entry, action)?;
+        check_namespace(entry, action, limits)?;
+        let namespace = entry.namespace_id;
         match action {
-            Action::Flush => Ok(Command { action, offset: 0, bytes: 0, data: Data::none() }),
+            Action::Flush => Ok(Command { action, namespace, offset: 0, bytes: 0, data: Data::none() }),
             Action::Deallocate { .. } => {
                 let list_bytes = ((entry.dwords[0] & 0xff) + 1) * RANGE_BYTES;
-                Ok(Command { action, offset: 0, bytes: 0, data: Data::of(entry, list_bytes)? })
+                Ok(Command { action, namespace, offset: 0, bytes: 0, data: Data::of(entry, list_bytes)? })
             }
             Action::Copy { .. } => {
                 if entry.dwords[2] & SOURCE_FORMAT != 0 {
@@ -83,19 +86,19 @@ impl Command {
                 if sources > COPY_SOURCES_MAX {
                     return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED);
                 }
-                let offset = limits.place(entry.slba(), 1)?;
-                Ok(Command { action, offset, bytes: 0, data: Data::of(entry, sources * SOURCE_BYTES)? })
+                let offset = limits.place(namespace, entry.slba(), 1)?;
+                Ok(Command { action, namespace, offset, bytes: 0, data: Data::of(entry, sources * SOURCE_BYTES)? })
             }
             Action::Zero { .. } | Action::Verify => {
                 let (offset, bytes) = extent(entry, limits)?;
-                Ok(Command { action, offset, bytes, data: Data::none() })
+                Ok(Command { action, namespace, offset, bytes, data: Data::none() })
             }
             Action::Read | Action::Write { .. } | Action::Compare => {
                 let (offset, bytes) = extent(entry, limits)?;
                 if bytes > limits.transfer_bytes_max {
                     return Err(Status::INVALID_FIELD);
                 }
-                Ok(Command { action, offset, bytes, data: Data::of(entry, bytes)? })
+                Ok(Command { action, namespace, offset, bytes, data: Data::of(entry, bytes)? })
             }
         }
     }
@@ -142,41 +145,41 @@ pub fn check_flags(entry: &SubmissionEntry, takes_segments: bool) -> Result<(), 
 
 /// Only a flush may mean all namespaces (section 7.1 of the Base Specification).
 #[inline]
-fn check_namespace(entry: &SubmissionEntry, action: Action) -> Result<(), Status> {
+fn check_namespace(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<(), Status> {
     let may_be_all = action == Action::Flush && entry.namespace_id == ALL_NAMESPACES;
-    if entry.namespace_id == NAMESPACE || may_be_all { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
+    if limits.has_namespace(entry.namespace_id) || may_be_all { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
 }
 
 /// First byte and length of a command's blocks.
 #[inline]
 fn extent(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Status> {
     let blocks = entry.blocks();
-    let offset = limits.place(entry.slba(), blocks)?;
+    let offset = limits.place(entry.namespace_id, entry.slba(), blocks)?;
     // Up to 65,536 blocks of up to 64 KiB: one byte too many in the extreme.
     let bytes = u32::try_from(u64::from(blocks) << limits.block_shift).map_err(|_| Status::INVALID_FIELD)?;
     Ok((offset, bytes))
 }
 
-/// Offset and bytes of each range in the list of a deallocation (NVM Command Set Specification, section 3.2.3).
+/// Offset and bytes of each range in the list of a deallocation in a namespace (NVM Command Set Specification, section 3.2.3).
 ///
 /// # Errors
 /// LBA Out of Range, if one of them is.
-pub fn ranges(list: &[u8], limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
+pub fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
     let range = |range: &[u8; RANGE_BYTES as usize]| {
         let [_, blocks, low, high] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(range.as_chunks().0[word]));
-        let offset = limits.place(u64::from(low) | u64::from(high) << 32, blocks)?;
+        let offset = limits.place(namespace, u64::from(low) | u64::from(high) << 32, blocks)?;
         Ok((offset, u64::from(blocks) << limits.block_shift))
     };
     list.as_chunks().0.iter().map(range).collect()
 }
 
-/// Offset and bytes of each source in the list of a copy to `offset`, and of all together (NVM Command Set Specification,
-/// section 3.2.2).
+/// Offset and bytes of each source in the list of a copy to `offset`, which is in the same namespace, and of all together (NVM
+/// Command Set Specification, section 3.2.2).
 ///
 /// # Errors
 /// Command Size Limit Exceeded for more than a controller with these limits copies, LBA Out of Range for a source that is,
 /// or if the copy would be.
-pub fn sources(list: &[u8], offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
+pub fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
     let source = |source: &[u8; SOURCE_BYTES as usize]| {
         let [_, slba, blocks, _] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));
         (slba, (blocks as u32 & 0xffff) + 1)
@@ -187,8 +190,8 @@ pub fn sources(list: &[u8], offset: u64, limits: &Limits) -> Result<(Vec<(u64, u
     if is_long || blocks > limits.copy_blocks_max() {
         return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED);
     }
-    limits.place(offset >> limits.block_shift, blocks)?;
-    let place = |&(slba, blocks)| Ok((limits.place(slba, blocks)?, u64::from(blocks) << limits.block_shift));
+    limits.place(namespace, (offset - limits.start(namespace)) >> limits.block_shift, blocks)?;
+    let place = |&(slba, blocks)| Ok((limits.place(namespace, slba, blocks)?, u64::from(blocks) << limits.block_shift));
     Ok((sources.iter().map(place).collect::<Result<_, _>>()?, blocks << limits.block_shift))
 }
 
@@ -197,6 +200,7 @@ mod tests {
     use super::*;
 
     const LIMITS: Limits = Limits {
+        namespaces: 1,
         blocks: 2048,
         block_shift: 9,
         transfer_bytes_max: 64 << 10,
@@ -239,17 +243,43 @@ mod tests {
         let limits = Limits { takes_segments: true, ..LIMITS };
         let entry = SubmissionEntry { flags: 0x40, prp2: 4096, ..entry(opcode::READ, 0, 8) };
         assert!(Command::check(&entry, &limits).is_ok());
-        for (prp2, expected) in [(4095, Status::INVALID_SGL_LENGTH), (4096 | 2 << 60, Status::INVALID_SGL_TYPE)] {
+        for (prp2, expected) in [(4095, Status::INVALID_SGL_LENGTH), (4096 | 4 << 60, Status::INVALID_SGL_TYPE)] {
             assert_eq!(Command::check(&SubmissionEntry { prp2, ..entry }, &limits), Err(expected));
         }
+    }
+
+    /// NVM Command Set Specification 1.0, figure 40: the hints about reads and writes stand beside the order to deallocate.
+    #[test]
+    fn ranges_are_deallocated_where_the_attribute_says_so_and_are_a_hint_elsewhere() {
+        for (attributes, is_hint) in [(0, true), (0b011, true), (0b100, false), (0b111, false)] {
+            let mut entry = entry(opcode::DATASET_MANAGEMENT, 0, 1);
+            (entry.dwords[0], entry.dwords[1]) = (0, attributes);
+            let action = Command::check(&entry, &LIMITS).map(|command| command.action);
+            assert_eq!(action, Ok(Action::Deallocate { is_hint }), "{attributes:b}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_a_part_of_the_drive_for_every_command() {
+        let limits = LIMITS.divided(2);
+        let second = 1024 * 512;
+        let read = |namespace_id, slba| SubmissionEntry { namespace_id, ..entry(opcode::READ, slba, 8) };
+        let offset = |namespace, slba| Command::check(&read(namespace, slba), &limits).map(|command| command.offset);
+        assert_eq!((offset(1, 0), offset(2, 8)), (Ok(0), Ok(second + 4096)));
+        assert_eq!((offset(1, 1017), offset(2, 1017)), (Err(Status::LBA_OUT_OF_RANGE), Err(Status::LBA_OUT_OF_RANGE)));
+        assert_eq!((offset(0, 0), offset(3, 0)), (Err(Status::INVALID_NAMESPACE), Err(Status::INVALID_NAMESPACE)));
+        let range = [[0; 4], 1_u32.to_le_bytes(), 7_u32.to_le_bytes(), [0; 4]].concat();
+        assert_eq!(ranges(&range, 2, &limits), Ok(vec![(second + 7 * 512, 512)]));
+        let source = [[0; 8], 1023_u64.to_le_bytes(), [0; 8], [0; 8]].concat();
+        assert_eq!(sources(&source, 2, second, &limits), Ok((vec![(second + 1023 * 512, 512)], 512)));
     }
 
     #[test]
     fn ranges_lie_within_the_namespace() {
         let range = |blocks: u32, slba: u32| [[0; 4], blocks.to_le_bytes(), slba.to_le_bytes(), [0; 4]].concat();
         let list = [range(1, 10), range(2, 2046)].concat();
-        assert_eq!(ranges(&list, &LIMITS), Ok(vec![(5120, 512), (2046 * 512, 1024)]));
-        assert_eq!(ranges(&range(3, 2046), &LIMITS), Err(Status::LBA_OUT_OF_RANGE));
+        assert_eq!(ranges(&list, 1, &LIMITS), Ok(vec![(5120, 512), (2046 * 512, 1024)]));
+        assert_eq!(ranges(&range(3, 2046), 1, &LIMITS), Err(Status::LBA_OUT_OF_RANGE));
     }
 
     #[test]
@@ -257,11 +287,11 @@ mod tests {
         let source =
             |slba: u64, blocks: u16| [[0; 8], slba.to_le_bytes(), u64::from(blocks - 1).to_le_bytes(), [0; 8]].concat();
         let list = [source(10, 1), source(2046, 2)].concat();
-        assert_eq!(sources(&list, 0, &LIMITS), Ok((vec![(5120, 512), (2046 * 512, 1024)], 1536)));
-        assert_eq!(sources(&list, 2046 * 512, &LIMITS), Err(Status::LBA_OUT_OF_RANGE), "no room behind it");
-        assert_eq!(sources(&source(2047, 2), 0, &LIMITS), Err(Status::LBA_OUT_OF_RANGE));
-        assert_eq!(sources(&source(0, 129), 0, &LIMITS), Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED));
-        assert_eq!(sources(&source(0, 128).repeat(9), 0, &LIMITS), Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED));
+        assert_eq!(sources(&list, 1, 0, &LIMITS), Ok((vec![(5120, 512), (2046 * 512, 1024)], 1536)));
+        assert_eq!(sources(&list, 1, 2046 * 512, &LIMITS), Err(Status::LBA_OUT_OF_RANGE), "no room behind it");
+        assert_eq!(sources(&source(2047, 2), 1, 0, &LIMITS), Err(Status::LBA_OUT_OF_RANGE));
+        assert_eq!(sources(&source(0, 129), 1, 0, &LIMITS), Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED));
+        assert_eq!(sources(&source(0, 128).repeat(9), 1, 0, &LIMITS), Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED));
         let copy = entry(opcode::COPY, 0, 1);
         let with = |twelve| SubmissionEntry { dwords: [0, 0, twelve, 0, 0, 0], ..copy };
         assert_eq!(Command::check(&with(1 << 8), &LIMITS), Err(Status::INVALID_FIELD), "another format");

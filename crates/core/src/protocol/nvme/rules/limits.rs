@@ -7,7 +7,9 @@ use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 /// What commands are checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Logical blocks of the namespace (NSZE), and the power of two of their size (LBADS).
+    /// Namespaces (NN), one behind the other on the drive and all of the same size.
+    pub namespaces: u32,
+    /// Logical blocks of a namespace (NSZE), and the power of two of their size (LBADS).
     pub blocks: u64,
     pub block_shift: u32,
     /// Most bytes that a command moves (MDTS).
@@ -15,15 +17,16 @@ pub struct Limits {
     /// I/O queue pairs, and entries of each queue.
     pub queue_pairs: u32,
     pub queue_entries: u32,
-    /// Whether a data pointer may be a data block descriptor instead of physical region pages.
+    /// Whether a data pointer may be a scatter-gather list instead of physical region pages.
     pub takes_segments: bool,
 }
 
 impl Limits {
-    /// Those of a drive.
+    /// Those of a drive, all of which is one namespace.
     pub fn of(drive: &Drive) -> Limits {
         let nvme = &drive.nvme;
         Limits {
+            namespaces: 1,
             blocks: drive.media.capacity_mib * (1 << 20) / u64::from(nvme.block_bytes),
             block_shift: nvme.block_bytes.trailing_zeros(),
             transfer_bytes_max: nvme.max_transfer_kib * 1024,
@@ -33,15 +36,31 @@ impl Limits {
         }
     }
 
-    /// Those of a drive for real hosts, to which scatter-gather segments are not offered: their lists of segments are not
-    /// supported.
+    /// Those of a drive for real hosts, which describe their data as they like, and find as many namespaces as it says.
     pub fn of_real_hosts(drive: &Drive) -> Limits {
-        Limits { takes_segments: false, ..Limits::of(drive) }
+        Limits { takes_segments: true, ..Limits::of(drive) }.divided(drive.nvme.namespaces)
     }
 
-    /// Bytes of the namespace.
+    /// The same drive as so many namespaces instead of one.
+    pub fn divided(self, namespaces: u32) -> Limits {
+        Limits { namespaces, blocks: self.blocks / u64::from(namespaces), ..self }
+    }
+
+    /// Bytes of a namespace.
     pub fn capacity_bytes(&self) -> u64 {
         self.blocks << self.block_shift
+    }
+
+    /// Whether there is a namespace of this number.
+    #[inline]
+    pub fn has_namespace(&self, namespace: u32) -> bool {
+        namespace.wrapping_sub(1) < self.namespaces
+    }
+
+    /// First byte of a namespace on the drive.
+    #[inline]
+    pub fn start(&self, namespace: u32) -> u64 {
+        u64::from(namespace - 1) * self.capacity_bytes()
     }
 
     /// MDTS: the power of two of pages that a command may move (figure 275). Nothing if this field cannot say it: a single
@@ -83,14 +102,14 @@ impl Limits {
         if (2..=self.queue_entries).contains(&entries) { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
     }
 
-    /// First byte of so many logical blocks.
+    /// First byte on the drive of so many logical blocks of a namespace that [is there](Limits::has_namespace).
     ///
     /// # Errors
     /// LBA Out of Range if the namespace ends before the last of them.
     #[inline]
-    pub fn place(&self, slba: u64, blocks: u32) -> Result<u64, Status> {
+    pub fn place(&self, namespace: u32, slba: u64, blocks: u32) -> Result<u64, Status> {
         match slba.checked_add(blocks.into()) {
-            Some(end) if end <= self.blocks => Ok(slba << self.block_shift),
+            Some(end) if end <= self.blocks => Ok(self.start(namespace) + (slba << self.block_shift)),
             _ => Err(Status::LBA_OUT_OF_RANGE),
         }
     }
@@ -127,9 +146,19 @@ mod tests {
     #[test]
     fn blocks_end_where_the_namespace_does() {
         let limits = Limits { blocks: 100, block_shift: 9, ..limits(|_| ()) };
-        assert_eq!(limits.place(99, 1), Ok(99 * 512));
+        assert_eq!(limits.place(1, 99, 1), Ok(99 * 512));
         for (slba, blocks) in [(99, 2), (100, 1), (u64::MAX, 1), (u64::MAX, 65536)] {
-            assert_eq!(limits.place(slba, blocks), Err(Status::LBA_OUT_OF_RANGE), "{slba} {blocks}");
+            assert_eq!(limits.place(1, slba, blocks), Err(Status::LBA_OUT_OF_RANGE), "{slba} {blocks}");
         }
+    }
+
+    #[test]
+    fn namespaces_lie_one_behind_the_other_and_end_where_the_next_begins() {
+        let limits = Limits { blocks: 100, block_shift: 9, ..limits(|_| ()) }.divided(3);
+        assert_eq!((limits.blocks, limits.place(1, 32, 1), limits.place(3, 32, 1)), (33, Ok(32 * 512), Ok(98 * 512)));
+        assert_eq!(limits.place(2, 33, 1), Err(Status::LBA_OUT_OF_RANGE), "it is the third one's");
+        let there: Vec<u32> =
+            [0, 1, 3, 4, u32::MAX].into_iter().filter(|number| limits.has_namespace(*number)).collect();
+        assert_eq!(there, [1, 3]);
     }
 }

@@ -1,7 +1,8 @@
 //! Which memory of the host a command's data pointer means (section 4.1).
 //!
 //! Two physical region page entries are in the command; beyond two pages, the second points to a list, which may go on in
-//! other pages. Whoever asks reads what [`Data::wanted`] names and hands it to [`Data::on_list`], until nothing more is
+//! other pages. Or a scatter-gather descriptor is, of the data itself or of a segment of descriptors, the last of which may lead
+//! to another segment. Whoever asks reads what [`Data::wanted`] names and hands it to [`Data::on_list`], until nothing more is
 //! wanted; each part of a list is read once.
 
 use smallvec::SmallVec;
@@ -11,8 +12,16 @@ use crate::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry};
 /// Consecutive memory of the host: first address, bytes.
 pub type Run = (u64, u32);
 
-/// Type and subtype of a data block descriptor whose address is one (figure 93 and 94).
-const DATA_BLOCK: u64 = 0;
+/// Bytes of a scatter-gather descriptor, and the types of those that are taken, with the subtype of an address (figures 93 and
+/// 94).
+const DESCRIPTOR_BYTES: u32 = 16;
+const DATA_BLOCK: u64 = 0x00;
+const SEGMENT: u64 = 0x20;
+const LAST_SEGMENT: u64 = 0x30;
+/// Most descriptors of a command, so that a chain ends (assumed: 2 MiB by half kilobytes).
+const DESCRIPTORS_MAX: u32 = 4096;
+/// Most bytes of a list that are wanted at a time.
+const PART_BYTES_MAX: u32 = PAGE_BYTES as u32;
 
 /// The memory of one command's data, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +31,10 @@ pub struct Data {
     /// Where the list goes on, and the bytes that the rest of it describes: 0 if all is known.
     list: u64,
     left: u32,
+    /// Bytes of the segment of descriptors that is there, if it is one; whether it is the last; descriptors so far.
+    segment_bytes: u32,
+    is_last_segment: bool,
+    descriptors: u32,
 }
 
 impl Data {
@@ -33,8 +46,8 @@ impl Data {
     /// The `bytes` that the data pointer of a command describes.
     ///
     /// # Errors
-    /// PRP Offset Invalid where the specification asks for a whole page, or a whole word; SGL Descriptor Type and Data SGL
-    /// Length Invalid for a segment that is not just this data.
+    /// PRP Offset Invalid where the specification asks for a whole page, or a whole word; what is wrong with a descriptor as
+    /// [`Data::on_list`].
     #[inline]
     pub fn of(entry: &SubmissionEntry, bytes: u32) -> Result<Data, Status> {
         match entry.is_sgl() {
@@ -50,7 +63,7 @@ impl Data {
             return Err(Status::INVALID_PRP_OFFSET);
         }
         let in_first = ((PAGE_BYTES - first % PAGE_BYTES) as u32).min(bytes);
-        let mut data = Data { runs: SmallVec::new(), list: second, left: bytes - in_first };
+        let mut data = Data { list: second, left: bytes - in_first, ..Data::default() };
         data.runs.push((first, in_first));
         if data.left == 0 {
             return Ok(data);
@@ -62,15 +75,77 @@ impl Data {
         if second.is_multiple_of(8) { Ok(data) } else { Err(Status::INVALID_PRP_OFFSET) }
     }
 
-    /// A data block descriptor in the command itself (section 4.1.2.1).
-    fn of_segment(address: u64, length: u64, bytes: u32) -> Result<Data, Status> {
-        if length >> 56 != DATA_BLOCK {
-            return Err(Status::INVALID_SGL_TYPE);
+    /// A descriptor in the command itself (section 4.1.2.1).
+    fn of_segment(address: u64, descriptor: u64, bytes: u32) -> Result<Data, Status> {
+        let mut data = Data { left: bytes, ..Data::default() };
+        match descriptor >> 56 {
+            DATA_BLOCK => {
+                data.append_block(address, descriptor as u32)?;
+                data.check_whole()?;
+            }
+            _ => data.begin_segment(address, descriptor)?,
         }
-        if length != u64::from(bytes) || address.checked_add(length).is_none() {
+        Ok(data)
+    }
+
+    /// A segment of descriptors follows.
+    fn begin_segment(&mut self, address: u64, descriptor: u64) -> Result<(), Status> {
+        let bytes = descriptor as u32;
+        self.is_last_segment = match descriptor >> 56 {
+            SEGMENT => false,
+            LAST_SEGMENT => true,
+            _ => return Err(Status::INVALID_SGL_TYPE),
+        };
+        if bytes == 0 || !bytes.is_multiple_of(DESCRIPTOR_BYTES) || address.checked_add(bytes.into()).is_none() {
+            return Err(Status::INVALID_SGL_SEGMENT);
+        }
+        (self.list, self.segment_bytes) = (address, bytes);
+        Ok(())
+    }
+
+    /// A part of a segment, with all that its descriptors describe.
+    fn on_segment(&mut self, part: &[u8]) -> Result<(), Status> {
+        for descriptor in part.as_chunks::<16>().0 {
+            let [address, descriptor] = [0, 1].map(|word| u64::from_le_bytes(descriptor.as_chunks().0[word]));
+            self.descriptors += 1;
+            if self.descriptors > DESCRIPTORS_MAX {
+                return Err(Status::INVALID_SGL_COUNT);
+            }
+            self.list += u64::from(DESCRIPTOR_BYTES);
+            self.segment_bytes -= DESCRIPTOR_BYTES;
+            self.on_descriptor(address, descriptor)?;
+        }
+        if self.segment_bytes == 0 { self.check_whole() } else { Ok(()) }
+    }
+
+    /// Only the last descriptor of a segment leads to another, and it does so if the segment is not the last.
+    fn on_descriptor(&mut self, address: u64, descriptor: u64) -> Result<(), Status> {
+        let has_to_lead_on = self.segment_bytes == 0 && !self.is_last_segment;
+        match descriptor >> 56 {
+            DATA_BLOCK if has_to_lead_on => Err(Status::INVALID_SGL_SEGMENT),
+            DATA_BLOCK => self.append_block(address, descriptor as u32),
+            SEGMENT | LAST_SEGMENT if !has_to_lead_on => Err(Status::INVALID_SGL_SEGMENT),
+            _ => self.begin_segment(address, descriptor),
+        }
+    }
+
+    /// All descriptors are known: they have described as much as the command moves.
+    fn check_whole(&self) -> Result<(), Status> {
+        if self.left == 0 { Ok(()) } else { Err(Status::INVALID_SGL_LENGTH) }
+    }
+
+    /// The next block of the data, which may be none.
+    fn append_block(&mut self, address: u64, bytes: u32) -> Result<(), Status> {
+        if bytes > self.left || address.checked_add(bytes.into()).is_none() {
             return Err(Status::INVALID_SGL_LENGTH);
         }
-        Ok(Data { runs: SmallVec::from_slice(&[(address, bytes)]), list: 0, left: 0 })
+        self.left -= bytes;
+        match self.runs.last_mut() {
+            Some((first, length)) if first.checked_add(u64::from(*length)) == Some(address) => *length += bytes,
+            _ if bytes > 0 => self.runs.push((address, bytes)),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// What has to be read before all is known: address and bytes. Nothing if all is.
@@ -80,19 +155,26 @@ impl Data {
     /// pages and the chain ends.
     #[inline]
     pub fn wanted(&self) -> Option<Run> {
+        if self.segment_bytes > 0 {
+            return Some((self.list, self.segment_bytes.min(PART_BYTES_MAX)));
+        }
         (self.left > 0).then(|| (self.list, self.pages_left().min(self.room()) * 8))
     }
 
     /// The part of the list that was [wanted](Data::wanted) is this.
     ///
     /// # Errors
-    /// PRP Offset Invalid for an entry that is no whole page.
+    /// PRP Offset Invalid for an entry that is no whole page; for descriptors what is wrong with them: Invalid SGL Segment
+    /// Descriptor, Invalid Number of SGL Descriptors, Data SGL Length Invalid, or SGL Descriptor Type Invalid.
     ///
     /// # Panics
     /// If it is not as long.
     pub fn on_list(&mut self, part: &[u8]) -> Result<(), Status> {
         let wanted = self.wanted().map_or(0, |(_, bytes)| bytes);
         assert_eq!(part.len(), wanted as usize, "a list is read as it was asked for");
+        if self.segment_bytes > 0 {
+            return self.on_segment(part);
+        }
         let (entries, _) = part.as_chunks::<8>();
         let (pages, next) = match entries.split_last() {
             Some((next, pages)) if self.pages_left() > self.room() => (pages, Some(next)),
@@ -111,6 +193,16 @@ impl Data {
     #[inline]
     pub fn runs(&self) -> &[Run] {
         &self.runs
+    }
+
+    /// The first `bytes` of the data alone, once nothing more is wanted.
+    pub fn truncate(&mut self, bytes: u32) {
+        let mut left = bytes;
+        for (_, length) in &mut self.runs {
+            *length = left.min(*length);
+            left -= *length;
+        }
+        self.runs.retain(|(_, length)| *length > 0);
     }
 
     fn pages_left(&self) -> u32 {
@@ -185,5 +277,68 @@ mod tests {
             let mut data = Data::of_pages(0x1000, 0x8ff0, 0x4000).unwrap();
             assert_eq!(data.on_list(&list(&entries)), Err(Status::INVALID_PRP_OFFSET));
         }
+    }
+
+    fn descriptor(kind: u64, address: u64, bytes: u32) -> [u64; 2] {
+        [address, kind << 56 | u64::from(bytes)]
+    }
+
+    /// The data that segments describe, each read when it is wanted, or why they describe none.
+    fn described(first: [u64; 2], bytes: u32, segments: &[&[[u64; 2]]]) -> Result<Vec<Run>, Status> {
+        let mut data = Data::of_segment(first[0], first[1], bytes)?;
+        for segment in segments {
+            let (_, wanted) = data.wanted().expect("a segment is wanted");
+            assert_eq!(wanted as usize, segment.len() * 16);
+            data.on_list(&list(&segment.concat()))?;
+        }
+        assert_eq!(data.wanted(), None);
+        Ok(data.runs().to_vec())
+    }
+
+    #[test]
+    fn descriptors_lead_from_segment_to_segment_and_neighbours_are_one_run() {
+        let block = |address, bytes| descriptor(DATA_BLOCK, address, bytes);
+        assert_eq!(described(block(3, 512), 512, &[]), Ok(vec![(3, 512)]), "any address will do");
+        let last = [block(0x1000, 100), block(0x1064, 156), block(7, 0), block(0x9001, 256)];
+        let runs = vec![(0x1000, 256), (0x9001, 256)];
+        assert_eq!(described(descriptor(LAST_SEGMENT, 0x5000, 64), 512, &[&last]), Ok(runs.clone()));
+        let first = [block(0x1000, 100), descriptor(LAST_SEGMENT, 0x77, 48)];
+        assert_eq!(described(descriptor(SEGMENT, 0x5008, 32), 512, &[&first, &last[1..]]), Ok(runs));
+    }
+
+    #[test]
+    fn what_is_wrong_with_descriptors_has_its_status() {
+        let block = |bytes| descriptor(DATA_BLOCK, 0x1000, bytes);
+        let (lead, last) = (descriptor(SEGMENT, 0x5000, 32), descriptor(LAST_SEGMENT, 0x5000, 32));
+        for (first, segment, expected) in [
+            (block(511), None, Status::INVALID_SGL_LENGTH),
+            (descriptor(DATA_BLOCK, u64::MAX - 511, 512), None, Status::INVALID_SGL_LENGTH),
+            (descriptor(0x10, 0, 512), None, Status::INVALID_SGL_TYPE),
+            (descriptor(0x01, 0, 512), None, Status::INVALID_SGL_TYPE),
+            (descriptor(LAST_SEGMENT, 0, 0), None, Status::INVALID_SGL_SEGMENT),
+            (descriptor(LAST_SEGMENT, 0, 24), None, Status::INVALID_SGL_SEGMENT),
+            (last, Some([block(256), block(255)]), Status::INVALID_SGL_LENGTH),
+            (last, Some([block(256), block(257)]), Status::INVALID_SGL_LENGTH),
+            (last, Some([block(256), last]), Status::INVALID_SGL_SEGMENT),
+            (lead, Some([last, block(512)]), Status::INVALID_SGL_SEGMENT),
+            (lead, Some([block(256), block(256)]), Status::INVALID_SGL_SEGMENT),
+            (last, Some([block(256), descriptor(0x40, 0, 256)]), Status::INVALID_SGL_TYPE),
+        ] {
+            let segments: Vec<&[[u64; 2]]> = segment.iter().map(|segment| &segment[..]).collect();
+            assert_eq!(described(first, 512, &segments), Err(expected), "{first:x?} {segment:x?}");
+        }
+    }
+
+    #[test]
+    fn a_chain_of_segments_that_describe_nothing_ends() {
+        let endless = descriptor(SEGMENT, 0x5000, 4096);
+        let mut data = Data::of_segment(endless[0], endless[1], 512).unwrap();
+        let mut segment = vec![descriptor(DATA_BLOCK, 0, 0); 255];
+        segment.push(endless);
+        let part = list(&segment.concat());
+        let ended = (0..100).find_map(|_| data.on_list(&part).err());
+        assert_eq!(ended, Some(Status::INVALID_SGL_COUNT));
+        let long = descriptor(LAST_SEGMENT, 0x5000, 10_000 * 16);
+        assert_eq!(Data::of_segment(long[0], long[1], 512).unwrap().wanted(), Some((0x5000, 4096)), "a page at a time");
     }
 }

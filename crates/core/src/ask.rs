@@ -1,15 +1,16 @@
-//! What may be asked, and what comes back: the documents that the program prints.
+//! Questions of the explorer's page and what comes back: the documents that the program prints. The module for WebAssembly and
+//! the server behind the page both ask here.
 
-use phaselink_core::drive::Drive;
-use phaselink_core::drive_file::{Described, Override, no_files, presets, shipped};
-use phaselink_core::ledger::{Record, Stage, Step};
-use phaselink_core::predict;
-use phaselink_core::problem::{Problem, Problems, all};
-use phaselink_core::report;
-use phaselink_core::simulation::Simulation;
-use phaselink_core::stream::Stream;
-use phaselink_core::workload::trace::Wanted;
-use phaselink_core::workload::{Job, Trace, Written, fio, with_defaults};
+use crate::drive::Drive;
+use crate::drive_file::{Described, Override, no_files, presets, shipped};
+use crate::engine::simulation::Simulation;
+use crate::ledger::{Record, Stage, Step};
+use crate::predict;
+use crate::problem::{Problem, Problems, all};
+use crate::report;
+use crate::stream::Stream;
+use crate::workload::trace::Wanted;
+use crate::workload::{Job, Trace, Written, fio, with_defaults};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -44,11 +45,19 @@ struct DriveWords {
     set: Vec<String>,
 }
 
-/// The answer to a question, or all that is wrong with it.
-pub fn answer(question: &[u8]) -> Value {
+/// The answer to a question as JSON, or all that is wrong with it; `is_over` says of a run that takes long whether it is to be
+/// given up.
+///
+/// ```
+/// use phaselink_core::ask;
+///
+/// let question = br#"{"verb":"predict","drive":{"name":"nvme"},"job":[["rw","randread"]]}"#;
+/// assert!(ask::answer(question, || false)["answer"]["drives"].is_array());
+/// ```
+pub fn answer(question: &[u8], is_over: impl Fn() -> bool) -> Value {
     let read = serde_json::from_slice::<Question>(question);
     let read = read.map_err(|error| Problem::new("question", error.line(), error.to_string(), "").into());
-    match read.and_then(Question::answer) {
+    match read.and_then(|question| question.answer(is_over)) {
         Ok(answer) => json!({ "answer": answer }),
         Err(problems) => {
             json!({ "problems": problems.0.iter().map(told).collect::<Vec<_>>(), "text": problems.to_string() })
@@ -62,7 +71,7 @@ fn told(problem: &Problem) -> Value {
 }
 
 impl Question {
-    fn answer(self) -> Result<Value, Problems> {
+    fn answer(self, is_over: impl Fn() -> bool) -> Result<Value, Problems> {
         match self {
             Question::Catalog => Ok(catalog()),
             Question::Check { drive } => {
@@ -74,13 +83,19 @@ impl Question {
             Question::Run { drive, job, seed } => {
                 let drive = drive.read()?;
                 let mut simulation = Simulation::new(&drive, &jobs(&job, &drive)?, seed)?;
-                while simulation.step(EVENTS) {}
+                while simulation.step(EVENTS) {
+                    if is_over() {
+                        let found = "a run that takes too long";
+                        return Err(Problem::new("question", None, found, "fewer requests, or shorter").into());
+                    }
+                }
                 Ok(report::headed("run", report::json(&simulation.outcome(), drive.resolved())))
             }
             Question::Predict { drive, job } => {
                 let drive = drive.read()?;
                 let prediction = predict::predict(&drive, &jobs(&job, &drive)?);
-                Ok(report::headed("predict", predict::json(&prediction, drive.resolved())))
+                let document = predict::document([predict::json(&prediction, drive.resolved())]);
+                Ok(report::headed("predict", document))
             }
             Question::Trace { drive, rw, bs, iodepth, skip, seed } => {
                 let stream = Stream { rw: &rw, bs: &bs, iodepth: &iodepth, skip, requests: 1, seed };
@@ -147,7 +162,7 @@ mod tests {
     use super::*;
 
     fn asked(question: Value) -> Value {
-        answer(question.to_string().as_bytes())
+        answer(question.to_string().as_bytes(), || false)
     }
 
     #[test]
@@ -174,6 +189,14 @@ mod tests {
             assert!(answer["text"].as_str().is_some_and(|text| !text.is_empty()), "{question}: {answer}");
             assert!(answer["problems"].as_array().is_some_and(|problems| !problems.is_empty()), "{question}: {answer}");
         }
+    }
+
+    #[test]
+    fn a_run_that_takes_too_long_is_given_up() {
+        let job = [["rw", "randread"], ["runtime", "1000s"]];
+        let question = json!({ "verb": "run", "drive": { "name": "nvme" }, "job": job, "seed": 1 });
+        let answer = answer(question.to_string().as_bytes(), || true);
+        assert_eq!(answer["problems"][0]["found"], "a run that takes too long");
     }
 
     #[test]

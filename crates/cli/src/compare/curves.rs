@@ -1,0 +1,140 @@
+//! Curves of a comparison: drives over block size, depth and threads, and the tails of their latencies.
+
+use phaselink_core::compare::Label;
+use phaselink_core::report::html::axis::{Axis, Scale};
+use phaselink_core::report::html::columns::{Column, columns};
+use phaselink_core::report::html::lines::{Line, lines};
+use phaselink_core::report::html::page::{heading, side_by_side};
+use phaselink_core::report::html::{Series, percentiles_beside};
+use phaselink_core::report::units;
+
+use super::{Cell, Comparison, Group, causes};
+use crate::describe;
+
+/// Fewer values of a size make no curve.
+const VALUES_MIN: usize = 3;
+/// Drives in one plot of percentiles: as many as there are colours.
+const DRIVES_MAX: usize = 8;
+
+/// A size of jobs: how it is called, its value in a label, and how a value is shown.
+struct Size {
+    name: &'static str,
+    of: fn(&Label) -> Option<u64>,
+    shown: fn(f64) -> String,
+}
+
+const SIZES: [Size; 3] = [
+    Size {
+        name: "block size",
+        of: |label| label.bytes.map(u64::from),
+        shown: |bytes| describe::size(bytes as u64).replace("iB", "").replace(" B", ""),
+    },
+    Size { name: "depth of a thread", of: |label| label.iodepth.map(u64::from), shown: |depth| format!("{depth:.0}") },
+    Size { name: "threads", of: |label| Some(label.threads.into()), shown: |threads| format!("{threads:.0}") },
+];
+
+/// Groups that differ in one size alone, in its order, and which groups these are.
+struct Curve<'a> {
+    title: String,
+    groups: Vec<(u64, &'a Group)>,
+}
+
+/// Every section that these groups have enough for.
+pub fn sections(compared: &Comparison, groups: &[Group]) -> Vec<(String, String)> {
+    let over = SIZES.iter().enumerate().flat_map(|(place, size)| {
+        let curves = curves(groups, place);
+        let drawn: String = curves.iter().map(|curve| drawn(compared, size, curve)).collect();
+        (!drawn.is_empty()).then(|| (format!("Over {}", size.name), drawn))
+    });
+    over.chain([(String::from("Percentiles"), tails(compared, groups))]).collect()
+}
+
+/// The curves over a size: groups whose other sizes are the same.
+fn curves(groups: &[Group], size: usize) -> Vec<Curve<'_>> {
+    let others = |group: &Group| {
+        let others = SIZES.iter().enumerate().filter(|(place, _)| *place != size);
+        others.map(|(_, other)| (other.of)(&group.label)).collect::<Vec<_>>()
+    };
+    let mut found: Vec<(Vec<Option<u64>>, Curve)> = Vec::new();
+    for group in groups {
+        let Some(value) = (SIZES[size].of)(&group.label) else { continue };
+        let key = others(group);
+        match found.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, curve)) => curve.groups.push((value, group)),
+            None => found.push((key, Curve { title: title(size, &group.label), groups: vec![(value, group)] })),
+        }
+    }
+    let mut curves: Vec<Curve> = found.into_iter().map(|(_, curve)| curve).collect();
+    curves.iter_mut().for_each(|curve| curve.groups.sort_by_key(|(value, _)| *value));
+    curves.retain(|curve| curve.groups.len() >= VALUES_MIN);
+    curves
+}
+
+/// What the groups of a curve have in common: `8 threads, depth 4`.
+fn title(size: usize, label: &Label) -> String {
+    let bytes = label.bytes.map(|bytes| describe::size(bytes.into()));
+    let depth = label.iodepth.map(|depth| format!("depth {depth}"));
+    let threads = Some(describe::counted(label.threads.into(), "thread"));
+    let parts = [bytes, depth, threads].into_iter().enumerate().filter(|(place, _)| *place != size);
+    parts.filter_map(|(_, part)| part).collect::<Vec<_>>().join(", ")
+}
+
+/// Rates and latencies of all drives, and what each drive's latency is spent on.
+fn drawn(compared: &Comparison, size: &Size, curve: &Curve) -> String {
+    let x = Axis { name: size.name, scale: Scale::Logarithmic, shown: &size.shown };
+    let plot = |name: &str, scale, shown: &dyn Fn(f64) -> String, figure: fn(&Cell) -> f64| {
+        lines(&x, &Axis { name, scale, shown }, &of_drives(compared, curve, figure), "")
+    };
+    let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
+    let rate = |bytes: f64| units::quantity(bytes, "B/s");
+    let plots = [
+        plot("bandwidth", Scale::Linear, &rate, |cell| cell.ran.outcome.bytes_per_s()),
+        plot("requests a second", Scale::Linear, &units::count, |cell| cell.ran.outcome.iops()),
+        plot("mean latency", Scale::Logarithmic, &seconds, |cell| cell.ran.figures.total.mean_ns()),
+        plot("99 % latency", Scale::Logarithmic, &seconds, |cell| cell.ran.figures.total.percentile(99.0).as_ns()),
+    ];
+    let cells = curve.groups.iter().flat_map(|(_, group)| group.cells.iter().flatten());
+    let longest_ns = cells.map(|cell| cell.ran.figures.total.mean_ns()).fold(0.0, f64::max);
+    let spent = (0..compared.drives.len()).map(|drive| stacked(compared, size, curve, drive, longest_ns));
+    let spent: Vec<String> = spent.collect();
+    heading(&curve.title) + &side_by_side(&plots) + &heading("Where the time of a request goes") + &side_by_side(&spent)
+}
+
+/// A line for each drive.
+fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> Vec<Line> {
+    let line = |(place, name): (usize, &String)| {
+        let point = |(value, group): &(u64, &Group)| (*value as f64, group.cells[place].as_ref().map(figure));
+        Line::through(name.as_str(), curve.groups.iter().map(point))
+    };
+    compared.drives.iter().map(|drive| &drive.name).enumerate().map(line).collect()
+}
+
+/// The latency of one drive in columns, stacked by what it is spent on; all drives on one scale.
+fn stacked(compared: &Comparison, size: &Size, curve: &Curve, drive: usize, longest_ns: f64) -> String {
+    let column = |(value, group): &(u64, &Group)| {
+        let figures = &group.cells[drive].as_ref()?.ran.figures;
+        let parts = causes::means_ns(figures).into_iter().map(|(_, mean_ns)| mean_ns).collect();
+        Some(Column { name: (size.shown)(*value as f64), parts })
+    };
+    let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
+    let y = Axis { name: "mean latency", scale: Scale::Linear, shown: &seconds };
+    let name = compared.drives[drive].name.as_str();
+    let stacked: Vec<Column> = curve.groups.iter().filter_map(column).collect();
+    columns(size.name, &y, &causes::keys(), &stacked, longest_ns, name)
+}
+
+/// The percentiles of all drives in each group.
+fn tails(compared: &Comparison, groups: &[Group]) -> String {
+    let named = super::named(groups);
+    let of_group = |group: &Group| {
+        let cells = compared.drives.iter().zip(&group.cells).take(DRIVES_MAX);
+        let series = cells.filter_map(|(drive, cell)| {
+            Some(Series { name: drive.name.clone(), latency: &cell.as_ref()?.ran.figures.total })
+        });
+        let series: Vec<Series> = series.collect();
+        let title = named.place(&group.label).replace(describe::UNBROKEN, " ");
+        (!series.is_empty()).then(|| percentiles_beside(&series, &title))
+    };
+    let plots: Vec<String> = groups.iter().filter_map(of_group).collect();
+    side_by_side(&plots)
+}

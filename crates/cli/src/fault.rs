@@ -1,0 +1,129 @@
+//! `phaselink fault`: faults of a drive that is being served, through its control socket.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::report::Table;
+use serde_json::Value;
+
+use crate::ending::{Ending, Failure};
+use crate::output;
+
+const EXAMPLES: &str = include_str!("../help/fault.txt");
+
+/// For how long the server may be silent.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Add, list or clear faults of a drive that is being served.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Where the server has its --control
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+    /// A rule, as a table of [[faults]] in a drive file; may be given more than once
+    #[arg(long, value_name = "RULE")]
+    add: Vec<String>,
+    /// The number of a rule that is to hold no more, or all; may be given more than once
+    #[arg(long, value_name = "NUMBER|all")]
+    clear: Vec<String>,
+    /// Print every rule, as happens if nothing else is asked for
+    #[arg(long)]
+    list: bool,
+    /// Print what the server answers, a line of JSON each
+    #[arg(long)]
+    json: bool,
+}
+
+/// Run the command.
+pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+    let unreachable = |error: io::Error| {
+        let found = format!("no server answers there: {error}");
+        Problem::new(arguments.path.display().to_string(), None, found, "the PATH of phaselink serve --control")
+    };
+    let mut control = Control::connect(&arguments.path).map_err(unreachable)?;
+    let (mut text, mut wrong) = (String::new(), Problems::default());
+    for line in arguments.lines() {
+        let answer = control.ask(&line).map_err(unreachable)?;
+        wrong.0.extend(problems(&answer));
+        text += &if arguments.json { format!("{answer}\n") } else { told(&answer) };
+    }
+    output::print(&text)?;
+    wrong.or(Ending::Fine).map_err(Failure::from)
+}
+
+impl Arguments {
+    /// What is said to the server.
+    fn lines(&self) -> Vec<String> {
+        let clear = |number: &String| if number == "all" { String::from("clear") } else { format!("clear {number}") };
+        let mut lines: Vec<String> = self.clear.iter().map(clear).collect();
+        lines.extend(self.add.iter().map(|rule| format!("add {rule}")));
+        if self.list || lines.is_empty() {
+            lines.push(String::from("list"));
+        }
+        // A rule of several lines is one of a line.
+        lines.iter().map(|line| line.replace(['\n', '\r'], " ")).collect()
+    }
+}
+
+/// A connection to the server.
+struct Control(BufReader<UnixStream>);
+
+impl Control {
+    fn connect(path: &Path) -> io::Result<Control> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Control(BufReader::new(stream)))
+    }
+
+    /// Say a line: the server's answer.
+    fn ask(&mut self, line: &str) -> io::Result<Value> {
+        self.0.get_mut().write_all(format!("{line}\n").as_bytes())?;
+        let mut answer = String::new();
+        if self.0.read_line(&mut answer)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(serde_json::from_str(&answer)?)
+    }
+}
+
+/// What the server says is wrong with a line.
+fn problems(answer: &Value) -> Vec<Problem> {
+    let told = answer["problems"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    told.map(|text| text.split_once(": ").unwrap_or(("control", text)))
+        .map(|(place, found)| Problem::new(place, None, found, ""))
+        .collect()
+}
+
+/// An answer for people.
+fn told(answer: &Value) -> String {
+    if let Some(number) = answer["added"].as_u64() {
+        return format!("rule {number} holds\n");
+    }
+    if let Some(count) = answer["cleared"].as_u64() {
+        return format!("{count} cleared\n");
+    }
+    answer["faults"].as_array().map_or(String::new(), |faults| table(faults))
+}
+
+fn table(faults: &[Value]) -> String {
+    if faults.is_empty() {
+        return String::from("no faults\n");
+    }
+    let mut table = Table::new().right("number").left("rule").right("met").right("happened");
+    for fault in faults {
+        let count = |key: &str| fault[key].as_u64().map_or(String::from("-"), |count| count.to_string());
+        table.row([count("number"), rule(&fault["fault"]), count("met"), count("happened")]);
+    }
+    output::with_bold_head(&table.to_string())
+}
+
+/// A rule as it may be given again.
+fn rule(fault: &Value) -> String {
+    let keys = fault.as_object().into_iter().flatten();
+    keys.map(|(key, value)| format!("{key} = {value}")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,58 @@
+//! Judged results as a page, `--report`.
+
+use phaselink_core::report::html::page::{Page, list, paragraph, side_by_side};
+use phaselink_core::report::html::{Compared, against};
+use phaselink_core::reproduce::{Kind, Row, Verdict};
+
+use super::Judged;
+use super::text::{count, is_statement, table, value};
+
+/// The page.
+pub fn page(papers: &[Judged]) -> String {
+    let rows: Vec<Row> = papers.iter().flat_map(|paper| paper.rows.iter().cloned()).collect();
+    let mut page = Page::new("Published results, and simulated ones", &[count(&rows)]);
+    for paper in papers {
+        let Some(first) = paper.rows.first() else { continue };
+        let title = |of: &str| format!("{}: {of}", first.paper);
+        let figures: Vec<String> = paper.figures.iter().map(|figure| figure.html()).collect();
+        let figures = if figures.is_empty() { String::new() } else { side_by_side(&figures) };
+        page = page
+            .section(&title("figures"), &figures)
+            .section(&title("numbers"), &numbers(&paper.rows))
+            .section(&title("what is not reproduced"), &reasons(&paper.rows))
+            .table(&title("all rows"), &table(&paper.rows));
+    }
+    page.finish()
+}
+
+/// Published numbers, and how far simulated ones are off.
+fn numbers(rows: &[Row]) -> String {
+    let compared: Vec<Compared> = rows.iter().filter_map(compared).collect();
+    if compared.is_empty() {
+        return paragraph("No numbers are published.");
+    }
+    against(&compared)
+}
+
+fn compared(row: &Row) -> Option<Compared> {
+    if row.kind != Kind::Number || is_statement(row) || row.published == 0.0 {
+        return None;
+    }
+    let error_pct = |value: f64| 100.0 * (value - row.published) / row.published.abs();
+    let figures = format!("{} of {} {}", value(row, row.simulated), value(row, Some(row.published)), row.unit);
+    Some(Compared {
+        name: row.id.clone(),
+        error_pct: row.error_pct?,
+        accepted_pct: (error_pct(row.accepted.0), error_pct(row.accepted.1)),
+        interval_pct: row.interval.as_ref().map(|interval| (error_pct(interval.low), error_pct(interval.high))),
+        is_reproduced: row.verdict == Verdict::Reproduced,
+        figures: figures.trim_end_matches(" 1").trim().to_string(),
+    })
+}
+
+fn reasons(rows: &[Row]) -> String {
+    let left = rows.iter().filter(|row| matches!(row.verdict, Verdict::Off | Verdict::Unexplained));
+    let told: Vec<String> =
+        left.map(|row| format!("{}: {} ({}; {})", row.id, row.reason, row.quantity, row.source)).collect();
+    list(told.iter().map(String::as_str))
+}

@@ -1,0 +1,81 @@
+//! One fault by itself, as it is given to a drive that is being served: the table of a drive file's `[[faults]]`, in one line.
+
+use crate::config::document::{Place, Value, parse_value};
+use crate::config::{Fault, list};
+use crate::drive::Drive;
+use crate::drive_file::checks_faults;
+use crate::problem::Problems;
+
+/// What a rule looks like.
+const FORM: &str = "one table of [[faults]] in a line, as in { action = \"error\", operation = \"read\", every = 4 }";
+
+impl Drive {
+    /// Read a fault of this drive, as it stands in `faults=[…]` on the command line; its braces may be left out. `place`
+    /// stands for the file in what is said of problems.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, by itself and on this drive.
+    ///
+    /// ```
+    /// # use phaselink_core::drive::Drive;
+    /// let drive = Drive::shipped("nvme").unwrap();
+    /// let fault = drive.fault_from_line("control", "action = \"delay\", delay_us = 50, every = 3")?;
+    /// assert_eq!((fault.every, fault.delay.as_us()), (3, 50.0));
+    /// let wrong = drive.fault_from_line("control", "{ action = \"delay\" }").unwrap_err();
+    /// assert!(wrong.to_string().contains("delay_us is 0"));
+    /// # Ok::<(), phaselink_core::problem::Problems>(())
+    /// ```
+    pub fn fault_from_line(&self, place: &str, line: &str) -> Result<Fault, Problems> {
+        let (at, line) = (Place::whole(place), line.trim());
+        let braced = if line.starts_with('{') { String::from(line) } else { format!("{{ {line} }}") };
+        let wrong = |found: String| Problems::from(at.problem(found, FORM));
+        let node = parse_value(&at, &braced).map_err(|error| wrong(format!("`{line}` is no rule: {error}")))?;
+        match &node.value {
+            Value::Table(table) if !table.is_empty() => {}
+            _ => return Err(wrong(format!("`{line}` is no rule"))),
+        }
+        let mut problems = Vec::new();
+        let fault: Fault = list::read_item(&node, &mut problems);
+        if problems.is_empty() {
+            let broken = checks_faults::broken_by(self, 1, &fault);
+            problems.extend(broken.map(|broken| at.problem(broken.found, broken.allowed)));
+        }
+        Problems(problems).or(fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{FaultAction, FaultOperation};
+
+    fn read(line: &str) -> Result<Fault, String> {
+        Drive::shipped("nvme").unwrap().fault_from_line("control", line).map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn a_rule_is_read_with_its_braces_and_without() {
+        let rule = r#"action = "error", operation = "read", first = 2"#;
+        let expected = Fault { operation: FaultOperation::Read, first: 2, ..Fault::default() };
+        assert_eq!(read(rule), Ok(expected.clone()));
+        assert_eq!(read(&format!("  {{ {rule} }} ")), Ok(expected));
+        assert_eq!(read(r#"action = "slow-bank", bank = 3, factor = 2"#).unwrap().action, FaultAction::SlowBank);
+    }
+
+    #[test]
+    fn what_is_no_rule_or_none_of_this_drive_is_refused_with_what_is_allowed() {
+        for (line, found) in [
+            ("", "is no rule; allowed: one table"),
+            ("{}", "is no rule"),
+            ("3", "is no rule"),
+            ("{ action = \"error\" }, { action = \"error\" }", "is no rule"),
+            ("action = \"eror\"", "did you mean error?"),
+            ("evry = 2", "unknown key evry in [faults], did you mean every?"),
+            ("action = \"slow-bank\", factor = 2, bank = 4", "bank is 4; allowed: 0 to 3"),
+            ("action = \"error\", delay_us = 3", "delay_us says nothing of it"),
+        ] {
+            let problem = read(line).unwrap_err();
+            assert!(problem.starts_with("control: ") && problem.contains(found), "{line}: {problem}");
+        }
+    }
+}

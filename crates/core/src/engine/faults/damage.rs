@@ -1,0 +1,117 @@
+//! Damage that a read finds in the memory, and what the code of [`crate::media::ecc`] makes of it, over real bytes.
+
+use std::sync::OnceLock;
+
+use crate::config::{Fault, FaultAction};
+use crate::media::ecc::{CHIP_BYTES, SECTOR_BYTES, STORED_BITS, SectorCodec, Verdict};
+use crate::memory::HostMemory;
+use crate::memory::sparse::SparseBytes;
+use crate::protocol::ports::Settled;
+use crate::random::{Random, mix};
+
+const SECTOR: u64 = SECTOR_BYTES as u64;
+/// What a failed chip answers.
+const OF_A_FAILED_CHIP: [u8; CHIP_BYTES] = [0x5a; CHIP_BYTES];
+
+/// What is wrong with every sector that a request reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Damage {
+    /// So many wrong bits, at places that follow from the seed and the sector.
+    Bits { bits: u16, seed: u64 },
+    /// A chip that is known to have failed.
+    Chip(usize),
+}
+
+impl Damage {
+    /// That of a fault, to the request of this number.
+    pub fn of(fault: &Fault, request: u64) -> Damage {
+        match fault.action {
+            FaultAction::FailChip => Damage::Chip(fault.chip.into()),
+            _ => Damage::Bits { bits: fault.bits, seed: request },
+        }
+    }
+
+    /// Whether it is more than the code corrects. That does not depend on the bytes, as the code is linear, so that a run
+    /// without data knows it too.
+    pub fn is_fatal(self) -> bool {
+        self.read(0, &mut [0; SECTOR_BYTES]) == Verdict::Uncorrectable
+    }
+
+    /// A sector is read: its bytes as the code gives them back.
+    fn read(self, sector: u64, bytes: &mut [u8; SECTOR_BYTES]) -> Verdict {
+        static CODEC: OnceLock<SectorCodec> = OnceLock::new();
+        let codec = CODEC.get_or_init(SectorCodec::new);
+        let mut chips = codec.encode(bytes, sector);
+        let failed = match self {
+            Damage::Chip(chip) => {
+                chips[chip] = OF_A_FAILED_CHIP;
+                Some(chip)
+            }
+            Damage::Bits { bits, seed } => {
+                let flat = chips.as_flattened_mut();
+                places(bits, mix(seed) ^ sector).for_each(|place| flat[place / 8] ^= 1 << (place % 8));
+                None
+            }
+        };
+        let verdict = codec.decode(&mut chips, sector, failed);
+        *bytes = *SectorCodec::data(&chips);
+        verdict
+    }
+
+    /// Packets have brought what the device holds: let them bring what is read there instead.
+    pub fn befall(self, settled: &Settled, contents: &SparseBytes, memory: &mut HostMemory) {
+        let Settled { packet, first, count, .. } = settled;
+        let (start, end) = (first * packet.chunk_bytes, packet.bytes.min((first + count) * packet.chunk_bytes));
+        let (from, to) = (packet.device_offset + u64::from(start), packet.device_offset + u64::from(end));
+        for sector in from / SECTOR..to.div_ceil(SECTOR) {
+            let mut bytes = [0; SECTOR_BYTES];
+            contents.read(sector * SECTOR, &mut bytes);
+            self.read(sector, &mut bytes);
+            let (low, high) = (from.max(sector * SECTOR), to.min((sector + 1) * SECTOR));
+            let part = &bytes[(low % SECTOR) as usize..][..(high - low) as usize];
+            memory.write(packet.address + (low - packet.device_offset), part);
+        }
+    }
+}
+
+/// So many different bits of a stored sector.
+fn places(bits: u16, seed: u64) -> impl Iterator<Item = usize> {
+    let mut random = Random::stream(seed, "flipped bits");
+    let mut all: Vec<u16> = (0..STORED_BITS as u16).collect();
+    (0..usize::from(bits)).map(move |place| {
+        let other = place + (random.bits() % (STORED_BITS - place) as u64) as usize;
+        all.swap(place, other);
+        all[place].into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::ecc::CORRECTED_BITS;
+
+    #[test]
+    fn up_to_39_bits_and_any_chip_are_corrected_and_more_bits_are_noticed() {
+        let sector: [u8; SECTOR_BYTES] = std::array::from_fn(|place| (place * 7) as u8);
+        let read = |damage: Damage| {
+            let mut bytes = sector;
+            let verdict = damage.read(77, &mut bytes);
+            (verdict, bytes == sector)
+        };
+        for bits in [1, 2, CORRECTED_BITS as u16] {
+            let damage = Damage::Bits { bits, seed: 3 };
+            assert_eq!(read(damage), (Verdict::Corrected { bits: bits.into() }, true));
+            assert!(!damage.is_fatal());
+        }
+        for bits in [CORRECTED_BITS as u16 + 1, 41, 200, STORED_BITS as u16] {
+            assert!(Damage::Bits { bits, seed: 3 }.is_fatal(), "{bits}");
+        }
+        assert!((0..9).all(|chip| read(Damage::Chip(chip)) == (Verdict::Restored { chip }, true)));
+    }
+
+    #[test]
+    fn flipped_bits_are_as_many_as_are_asked_for() {
+        let different: std::collections::BTreeSet<usize> = places(4608, 1).collect();
+        assert_eq!((different.len(), different.last()), (4608, Some(&4607)));
+    }
+}

@@ -1,0 +1,96 @@
+//! The single requests of a run, if somebody wants to see them: the first so many that were counted.
+
+use crate::ledger::StageTimes;
+use crate::request::Io;
+use crate::time::Time;
+
+/// A request that is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// In the order of issue from 1, those of a ramp included.
+    pub number: u64,
+    /// Of its job, in the order of [`Outcome::jobs`](crate::ledger::Outcome::jobs).
+    pub job: usize,
+    pub io: Io,
+    /// When the application wanted it: its latency counts from here.
+    pub wanted: Time,
+    pub done: Time,
+    /// They sum to the time between both.
+    pub stages: StageTimes,
+}
+
+/// Requests up to a limit, in the order in which they are done.
+#[derive(Clone, Debug, Default)]
+pub struct KeptRequests {
+    kept: Vec<Kept>,
+    limit: usize,
+    left_out: u64,
+}
+
+impl KeptRequests {
+    /// Room for `limit` requests, which is taken as they come.
+    pub fn new(limit: usize) -> KeptRequests {
+        KeptRequests { limit, ..KeptRequests::default() }
+    }
+
+    #[cold]
+    pub(super) fn keep(&mut self, request: Kept) {
+        match self.kept.len() < self.limit {
+            true => self.kept.push(request),
+            false => self.left_out += 1,
+        }
+    }
+
+    /// Those that were kept.
+    pub fn kept(&self) -> &[Kept] {
+        &self.kept
+    }
+
+    /// How many came after the limit.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::Drive;
+    use crate::simulation::Simulation;
+    use crate::time::Span;
+    use crate::workload::fio;
+
+    fn run(limit: usize) -> Simulation {
+        let drive = Drive::shipped("nvme").unwrap();
+        let options = [("rw", "randrw"), ("bs", "4k"), ("iodepth", "4"), ("number_ios", "300"), ("ramp_time", "100us")];
+        let jobs = fio::from_flags(&options).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
+        let mut simulation = Simulation::new(&drive, &jobs, 3).unwrap();
+        simulation.keep_requests(limit);
+        while simulation.step(1000) {}
+        simulation
+    }
+
+    #[test]
+    fn kept_requests_are_those_that_are_counted_and_their_stages_sum_to_their_latency() {
+        let mut simulation = run(1000);
+        let (outcome, kept) = (simulation.outcome(), simulation.take_requests().unwrap());
+        let job = &outcome.jobs[0];
+        assert_eq!((kept.kept().len() as u64, kept.left_out()), (job.read.ios + job.write.ios, 0));
+        let latency = |kept: &Kept| kept.done.since(kept.wanted);
+        assert!(kept.kept().iter().all(|it| it.stages.total() == latency(it) && it.job == 0));
+        let sum: u128 = kept.kept().iter().map(|it| u128::from(latency(it).as_ps())).sum();
+        assert_eq!(sum, simulation.latency().sum_ps());
+        assert!(kept.kept().iter().all(|it| it.wanted >= Time::ZERO + Span::from_us(100)));
+    }
+
+    #[test]
+    fn what_comes_after_the_limit_is_counted_and_changes_nothing() {
+        let (mut whole, mut short) = (run(1000), run(10));
+        let (all, first) = (whole.take_requests().unwrap(), short.take_requests().unwrap());
+        assert_eq!(first.kept(), &all.kept()[..10]);
+        assert_eq!(first.left_out(), all.kept().len() as u64 - 10);
+        assert_eq!(short.outcome(), whole.outcome());
+        // What the Python package and docs/python.md tell.
+        assert_eq!(size_of::<Kept>(), 400);
+    }
+}

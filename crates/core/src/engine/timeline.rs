@@ -1,0 +1,130 @@
+//! How a run goes in time: it is cut into windows of equally many requests, some hundred of them however long it is.
+
+use super::simulation::Simulation;
+use crate::ledger::Latency;
+use crate::time::Time;
+
+/// Windows at which they are put together in pairs.
+const WINDOWS_MAX: usize = 120;
+/// Requests of a window at first.
+const WINDOW_IOS: u64 = 16;
+/// Events between two looks at how many requests are done.
+const EVENTS: u64 = 64;
+
+/// A run that is watched.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    windows: Vec<Window>,
+    window_ios: u64,
+    seen: Latency,
+    from: Option<Time>,
+}
+
+/// Requests that have followed each other.
+#[derive(Clone, Debug)]
+pub struct Window {
+    pub from: Time,
+    pub to: Time,
+    pub latency: Latency,
+}
+
+impl Default for Timeline {
+    fn default() -> Timeline {
+        Timeline { windows: Vec::new(), window_ios: WINDOW_IOS, seen: Latency::default(), from: None }
+    }
+}
+
+impl Timeline {
+    /// Run on for about `events` events, as [`Simulation::step`] does, and watch; false once the jobs are done.
+    pub fn step(&mut self, simulation: &mut Simulation, events: u64) -> bool {
+        let last = simulation.events().saturating_add(events);
+        let mut goes_on = true;
+        while goes_on && simulation.events() < last {
+            goes_on = simulation.step(EVENTS);
+            self.watch(simulation);
+        }
+        goes_on
+    }
+
+    fn watch(&mut self, simulation: &Simulation) {
+        // A ramp counts no requests: time begins with the first that is counted.
+        let from = *self.from.get_or_insert(simulation.now());
+        if simulation.counted() == 0 {
+            self.from = None;
+        }
+        if simulation.counted() < self.seen.count() + self.window_ios {
+            return;
+        }
+        let now = simulation.latency();
+        let latency = now.without(&self.seen);
+        self.windows.push(Window { from, to: simulation.now(), latency });
+        (self.seen, self.from) = (now, Some(simulation.now()));
+        if self.windows.len() >= WINDOWS_MAX {
+            self.pair();
+        }
+    }
+
+    fn pair(&mut self) {
+        self.window_ios *= 2;
+        let pairs = self.windows.chunks(2).map(|pair| match pair {
+            [one, two] => one.with(two),
+            rest => rest[0].clone(),
+        });
+        self.windows = pairs.collect();
+    }
+
+    /// The windows so far; requests after the last are in none.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+}
+
+impl Window {
+    fn with(&self, next: &Window) -> Window {
+        let mut latency = self.latency.clone();
+        latency.merge(&next.latency);
+        Window { from: self.from, to: next.to, latency }
+    }
+
+    /// Requests a second of simulated time.
+    pub fn iops(&self) -> f64 {
+        self.latency.count() as f64 / self.to.since(self.from).as_s().max(f64::MIN_POSITIVE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drive::Drive;
+    use crate::workload::fio;
+
+    fn watched(number_ios: &str) -> (Simulation, Timeline) {
+        let drive = Drive::shipped("dc-express").unwrap();
+        let file = fio::from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", number_ios)]).unwrap();
+        let jobs = file.resolve(&drive.limits(), &Default::default()).unwrap();
+        let (mut simulation, mut timeline) = (Simulation::new(&drive, &jobs, 1).unwrap(), Timeline::default());
+        while timeline.step(&mut simulation, 1000) {}
+        (simulation, timeline)
+    }
+
+    #[test]
+    fn windows_follow_each_other_and_hold_the_requests_of_the_run() {
+        let (simulation, timeline) = watched("10000");
+        let windows = timeline.windows();
+        assert!((WINDOWS_MAX / 2..WINDOWS_MAX).contains(&windows.len()), "{}", windows.len());
+        assert!(windows.windows(2).all(|pair| pair[0].to == pair[1].from && pair[0].from < pair[0].to));
+        let counted: u64 = windows.iter().map(|window| window.latency.count()).sum();
+        assert!((9_800..=10_000).contains(&counted), "{counted}");
+        let rate = simulation.outcome().iops();
+        assert!(windows.iter().all(|window| (window.iops() / rate - 1.0).abs() < 0.2));
+    }
+
+    #[test]
+    fn a_run_that_is_watched_gives_what_it_gives_alone() {
+        let (watched, _) = watched("3000");
+        let drive = Drive::shipped("dc-express").unwrap();
+        let file = fio::from_flags(&[("rw", "randread"), ("bs", "512"), ("number_ios", "3000")]).unwrap();
+        let alone = super::super::simulation::simulate_file(&drive, &file, 1).unwrap();
+        assert_eq!(watched.outcome(), alone);
+    }
+}

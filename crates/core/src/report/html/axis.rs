@@ -1,0 +1,208 @@
+//! Axes of plots: from values to places, and at which values there is a tick.
+
+use std::fmt::Write;
+
+/// Size of a plot, and the margins of its plotting area.
+pub(super) const WIDTH: f64 = 450.0;
+pub(super) const HEIGHT: f64 = 270.0;
+pub(super) const LEFT: f64 = 70.0;
+pub(super) const RIGHT: f64 = 28.0;
+pub(super) const TOP: f64 = 24.0;
+pub(super) const BOTTOM: f64 = 44.0;
+
+/// How an axis grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// From zero, if nothing lies below.
+    Linear,
+    /// Above zero only; what is not stands at the lowest end.
+    Logarithmic,
+}
+
+/// What an axis is of.
+#[derive(Clone, Copy)]
+pub struct Axis<'a> {
+    pub name: &'a str,
+    pub scale: Scale,
+    /// A value as its tick is labelled.
+    pub shown: &'a dyn Fn(f64) -> String,
+}
+
+impl std::fmt::Debug for Axis<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Axis").field("name", &self.name).field("scale", &self.scale).finish_non_exhaustive()
+    }
+}
+
+/// An axis over given values, `room` long in the drawing's units.
+#[derive(Clone, Debug)]
+pub(super) struct Ruler {
+    scale: Scale,
+    low: f64,
+    high: f64,
+    room: f64,
+    ticks: Vec<f64>,
+}
+
+impl Ruler {
+    /// From the lowest to the highest value, rounded to ticks.
+    pub fn around(scale: Scale, values: impl Iterator<Item = f64>, room: f64) -> Ruler {
+        let (low, high) = extremes(scale, values);
+        let ticks = match scale {
+            Scale::Linear => linear_ticks(low.min(0.0), high),
+            Scale::Logarithmic => logarithmic_ticks(low, high),
+        };
+        let (first, last) = (ticks[0], ticks[ticks.len() - 1]);
+        Ruler { scale, low: first, high: if last > first { last } else { first + 1.0 }, room, ticks }
+    }
+
+    /// Exactly from the lowest to the highest value, with ticks at values that there are.
+    pub fn at(scale: Scale, values: impl Iterator<Item = f64>, room: f64) -> Ruler {
+        let mut ticks: Vec<f64> = values.filter(|value| is_drawn(scale, *value)).collect();
+        ticks.sort_by(f64::total_cmp);
+        ticks.dedup();
+        let (low, high) = extremes(scale, ticks.iter().copied());
+        let high = if high > low { high } else { low + low.abs().max(1.0) };
+        Ruler { scale, low, high, room, ticks }
+    }
+
+    /// Distance of a value from the beginning of the axis; what lies beyond an end stands there.
+    pub fn place(&self, value: f64) -> f64 {
+        let share = match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Logarithmic => libm::log(value.max(self.low) / self.low) / libm::log(self.high / self.low),
+        };
+        if share.is_finite() { share.clamp(0.0, 1.0) * self.room } else { 0.0 }
+    }
+
+    /// Ticks that stand at least so far apart, with their places.
+    pub fn ticks(&self, apart: f64) -> Vec<(f64, f64)> {
+        let mut kept: Vec<(f64, f64)> = Vec::new();
+        for tick in &self.ticks {
+            let place = self.place(*tick);
+            if kept.last().is_none_or(|(_, last)| place - last >= apart) {
+                kept.push((*tick, place));
+            }
+        }
+        kept
+    }
+}
+
+fn is_drawn(scale: Scale, value: f64) -> bool {
+    value.is_finite() && (scale == Scale::Linear || value > 0.0)
+}
+
+/// The lowest and the highest value that can be drawn; of none, 1 and 1.
+fn extremes(scale: Scale, values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let drawn = values.filter(|value| is_drawn(scale, *value));
+    let ends = drawn.fold(None, |ends: Option<(f64, f64)>, value| {
+        Some(ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+    });
+    ends.unwrap_or((1.0, 1.0))
+}
+
+/// Round values at equal distances, the first no higher than `low` and the last no lower than `high`.
+fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
+    let reach = if high > low { high - low } else { 1.0 };
+    let power = libm::pow(10.0, libm::floor(libm::log10(reach / 4.0)));
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|step| *step >= reach / 4.0);
+    let step = step.unwrap_or(reach);
+    let (first, last) = (libm::floor(low / step + 1e-9), libm::ceil((low + reach) / step - 1e-9));
+    (0..=(last - first) as usize).map(|place| (first + place as f64) * step).collect()
+}
+
+/// 1, 2 and 5 times the powers of ten around the values.
+fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
+    let all = || (-15..20).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * libm::pow(10.0, f64::from(power))));
+    let first = all().take_while(|tick| *tick <= low * (1.0 + 1e-9)).last().unwrap_or(low);
+    let mut ticks: Vec<f64> = all().filter(|tick| *tick >= first && *tick < high * (1.0 - 1e-9)).collect();
+    ticks.extend(all().find(|tick| *tick >= high * (1.0 - 1e-9)));
+    if ticks.len() < 2 {
+        ticks = vec![first, first * 2.0];
+    }
+    ticks
+}
+
+/// Lines and labels of an axis that runs up, at the left of the drawing.
+pub(super) fn upright(axis: &Axis, ruler: &Ruler, (left, right, foot): (f64, f64, f64)) -> String {
+    let mut text = String::new();
+    for (tick, place) in ruler.ticks(18.0) {
+        let y = foot - place;
+        let _ = writeln!(text, "<path class=\"grid\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>");
+        let label = super::escape(&(axis.shown)(tick));
+        let _ = writeln!(text, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", left - 7.0, y + 4.0);
+    }
+    let name = super::escape(axis.name);
+    let _ = writeln!(text, "<text x=\"4\" y=\"14\">{name}</text>");
+    text
+}
+
+/// Labels of an axis that runs to the right, at the foot of the drawing, with its name below.
+pub(super) fn level(axis: &Axis, ruler: &Ruler, (left, foot, room): (f64, f64, f64)) -> String {
+    let widest = ruler.ticks.iter().map(|tick| (axis.shown)(*tick).chars().count()).max().unwrap_or(1);
+    let mut text = String::new();
+    for (tick, place) in ruler.ticks(widest as f64 * 6.6 + 8.0) {
+        let x = left + place;
+        let label = super::escape(&(axis.shown)(tick));
+        let _ = writeln!(text, "<path class=\"grid\" d=\"M{x:.1} {foot:.1}v5\"/>");
+        let _ = writeln!(text, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>", foot + 19.0);
+    }
+    let (x, y) = (left + room / 2.0, foot + 37.0);
+    let _ =
+        writeln!(text, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>", super::escape(axis.name));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(ruler: &Ruler) -> Vec<f64> {
+        ruler.ticks.clone()
+    }
+
+    #[test]
+    fn linear_axes_begin_at_zero_and_end_at_a_round_value() {
+        assert_eq!(
+            values(&Ruler::around(Scale::Linear, [3.0, 97.0].into_iter(), 100.0)),
+            [0.0, 25.0, 50.0, 75.0, 100.0]
+        );
+        assert_eq!(values(&Ruler::around(Scale::Linear, [-1.0, 1.0].into_iter(), 100.0)), [-1.0, -0.5, 0.0, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn logarithmic_axes_hold_all_values_between_two_ticks() {
+        assert_eq!(
+            values(&Ruler::around(Scale::Logarithmic, [3.0, 70.0].into_iter(), 100.0)),
+            [2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
+        );
+        let ruler = Ruler::around(Scale::Logarithmic, [1.0, 100.0].into_iter(), 100.0);
+        assert_eq!(
+            [1.0, 10.0, 100.0, 1e9, 0.0].map(|value| ruler.place(value).round()),
+            [0.0, 50.0, 100.0, 100.0, 0.0]
+        );
+    }
+
+    #[test]
+    fn whatever_the_values_are_every_place_is_on_the_axis() {
+        for values in
+            [vec![], vec![0.0], vec![f64::NAN, f64::INFINITY], vec![1e-300, 1e300], vec![-5.0], vec![7.0, 7.0]]
+        {
+            for scale in [Scale::Linear, Scale::Logarithmic] {
+                for ruler in
+                    [Ruler::around(scale, values.iter().copied(), 10.0), Ruler::at(scale, values.iter().copied(), 10.0)]
+                {
+                    for value in values.iter().chain(&[0.0, -1.0, 1e9, f64::NAN]) {
+                        assert!((0.0..=10.0).contains(&ruler.place(*value)), "{scale:?} {values:?} {value}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ticks_that_would_touch_are_left_out() {
+        let ruler = Ruler::at(Scale::Linear, [0.0, 1.0, 2.0, 3.0, 4.0].into_iter(), 40.0);
+        assert_eq!(ruler.ticks(15.0).iter().map(|(tick, _)| *tick).collect::<Vec<_>>(), [0.0, 2.0, 4.0]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Columns of stacked parts side by side: what time is spent on, by size.
+
+use std::fmt::Write;
+
+use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, Ruler, Scale, TOP, WIDTH, upright};
+use super::escape;
+
+/// Part of its room that a column takes.
+const THICK: f64 = 0.72;
+/// Width of a character of a label.
+const CHARACTER: f64 = 6.6;
+
+/// A column: its label, and its parts from the foot up.
+#[derive(Clone, Debug)]
+pub struct Column {
+    pub name: String,
+    pub parts: Vec<f64>,
+}
+
+/// What a part of all columns is called, and its colour.
+#[derive(Clone, Debug)]
+pub struct Key {
+    pub name: String,
+    pub colour: String,
+}
+
+/// The columns with a legend of the parts that there are; `x` says what tells them apart, `y` what is stacked. `most` is the
+/// least that the axis reaches, so that several plots may have one scale.
+pub fn columns(x: &str, y: &Axis, keys: &[Key], columns: &[Column], most: f64, caption: &str) -> String {
+    let sums = columns.iter().map(|column| column.parts.iter().sum::<f64>());
+    let up = Ruler::around(Scale::Linear, sums.chain([most]), HEIGHT - TOP - BOTTOM);
+    let foot = HEIGHT - BOTTOM;
+    let mut drawing = upright(y, &up, (LEFT, WIDTH - RIGHT, foot));
+    let room = (WIDTH - LEFT - RIGHT) / columns.len().max(1) as f64;
+    for (place, column) in columns.iter().enumerate() {
+        let left = LEFT + room * (place as f64 + (1.0 - THICK) / 2.0);
+        stack(&mut drawing, y, keys, column, &up, (left, room * THICK, foot));
+    }
+    drawing.push_str(&labels(x, columns, room, foot));
+    let is_seen = |place: usize| columns.iter().any(|column| column.parts[place] > 0.0);
+    let seen = keys.iter().enumerate().filter(|(place, _)| is_seen(*place));
+    let seen = seen.map(|(_, key)| (key.name.as_str(), key.colour.clone()));
+    let label = escape(&format!("{} by {x}", y.name));
+    format!(
+        "<figure>\n{}{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n{drawing}</svg>\n</figure>\n",
+        super::caption(caption),
+        super::keys(seen),
+    )
+}
+
+fn stack(drawing: &mut String, y: &Axis, keys: &[Key], column: &Column, up: &Ruler, place: (f64, f64, f64)) {
+    let (left, width, foot) = place;
+    let mut sum = 0.0;
+    for (key, part) in keys.iter().zip(&column.parts) {
+        let (below, above) = (up.place(sum), up.place(sum + part));
+        sum += part;
+        if *part <= 0.0 {
+            continue;
+        }
+        let told = escape(&format!("{}, {}: {}", column.name, key.name, (y.shown)(*part)));
+        let _ = writeln!(
+            drawing,
+            "<rect x=\"{left:.1}\" y=\"{:.2}\" width=\"{width:.1}\" height=\"{:.2}\" fill=\"{}\"><title>{told}</title></rect>",
+            foot - above,
+            above - below,
+            key.colour
+        );
+    }
+    let total = escape(&(y.shown)(sum));
+    if total.chars().count() as f64 * CHARACTER <= width / THICK {
+        let (x, y) = (left + width / 2.0, foot - up.place(sum) - 5.0);
+        let _ = writeln!(drawing, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{total}</text>");
+    }
+}
+
+/// Labels below the columns, as many as there is room for, and what they are.
+fn labels(x: &str, columns: &[Column], room: f64, foot: f64) -> String {
+    let widest = columns.iter().map(|column| column.name.chars().count()).max().unwrap_or(1) as f64;
+    let every = libm::ceil((widest * CHARACTER + 6.0) / room).max(1.0) as usize;
+    let mut text = String::new();
+    for (place, column) in columns.iter().enumerate().step_by(every) {
+        let (at, y) = (LEFT + room * (place as f64 + 0.5), foot + 19.0);
+        let name = escape(&column.name);
+        let _ = writeln!(text, "<text x=\"{at:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{name}</text>");
+    }
+    let (at, y) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, foot + 37.0);
+    let _ = writeln!(text, "<text x=\"{at:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>", escape(x));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(names: &[&str]) -> Vec<Key> {
+        names.iter().map(|name| Key { name: String::from(*name), colour: String::from("red") }).collect()
+    }
+
+    fn drawn(of: &[Column]) -> String {
+        let y = Axis { name: "ns", scale: Scale::Linear, shown: &|value| format!("{value:.0}") };
+        columns("size", &y, &keys(&["media", "transfer", "never"]), of, 0.0, "")
+    }
+
+    #[test]
+    fn parts_stand_on_each_other_and_what_there_is_none_of_is_no_key() {
+        let drawn = drawn(&[Column { name: "4 KiB".into(), parts: vec![25.0, 75.0, 0.0] }]);
+        assert!(drawn.contains("y=\"175.50\" width=\"253.4\" height=\"50.50\""), "{drawn}");
+        assert!(drawn.contains("y=\"24.00\" width=\"253.4\" height=\"151.50\""), "{drawn}");
+        assert!(drawn.contains("</i>transfer") && !drawn.contains("</i>never"));
+    }
+
+    #[test]
+    fn no_columns_are_no_numbers_that_are_none() {
+        assert!(!drawn(&[]).contains("NaN"));
+        assert!(!drawn(&[Column { name: "a".into(), parts: vec![0.0; 3] }]).contains("NaN"));
+    }
+}

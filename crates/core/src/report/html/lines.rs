@@ -1,0 +1,144 @@
+//! Lines through points, with intervals where they are known.
+
+use std::fmt::Write;
+
+use super::axis::{Axis, BOTTOM, HEIGHT, LEFT, RIGHT, Ruler, TOP, WIDTH, level, upright};
+use super::{colour, escape};
+
+/// Points of a line that get a dot each.
+const DOTS_MAX: usize = 24;
+
+/// A line of a plot.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub name: String,
+    pub points: Vec<Point>,
+}
+
+/// A point; with the ends of its interval, if that is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    pub x: f64,
+    pub y: f64,
+    pub ends: Option<(f64, f64)>,
+}
+
+impl Line {
+    /// A line through points without intervals; those that are unknown are left out.
+    pub fn through(name: impl Into<String>, points: impl IntoIterator<Item = (f64, Option<f64>)>) -> Line {
+        let points = points.into_iter().filter_map(|(x, y)| Some(Point { x, y: y?, ends: None }));
+        Line { name: name.into(), points: points.collect() }
+    }
+}
+
+/// The plot with its legend and a caption; one line needs no legend.
+pub fn lines(x: &Axis, y: &Axis, lines: &[Line], caption: &str) -> String {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let (room_x, room_y) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
+    let foot = HEIGHT - BOTTOM;
+    let over = match lines.iter().all(|line| line.points.len() <= DOTS_MAX) {
+        true => Ruler::at(x.scale, points().map(|point| point.x), room_x),
+        false => Ruler::around(x.scale, points().map(|point| point.x), room_x),
+    };
+    let ends = points().flat_map(|point| point.ends.map(|(low, high)| [low, high])).flatten();
+    let up = Ruler::around(y.scale, points().map(|point| point.y).chain(ends), room_y);
+    let mut drawing = upright(y, &up, (LEFT, WIDTH - RIGHT, foot)) + &level(x, &over, (LEFT, foot, room_x));
+    let plot = Plot { x, y, over: &over, up: &up, foot };
+    lines.iter().enumerate().for_each(|(place, line)| plot.draw(&mut drawing, line, &colour::of_series(place)));
+    let label = escape(&format!("{} over {}", y.name, x.name));
+    format!(
+        "<figure>\n{}{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{label}\">\n{drawing}</svg>\n</figure>\n",
+        super::caption(caption),
+        legend(lines),
+    )
+}
+
+fn legend(lines: &[Line]) -> String {
+    if lines.len() < 2 {
+        return String::new();
+    }
+    super::keys(lines.iter().enumerate().map(|(place, line)| (line.name.as_str(), colour::of_series(place))))
+}
+
+struct Plot<'a> {
+    x: &'a Axis<'a>,
+    y: &'a Axis<'a>,
+    over: &'a Ruler,
+    up: &'a Ruler,
+    foot: f64,
+}
+
+impl Plot<'_> {
+    fn draw(&self, drawing: &mut String, line: &Line, stroke: &str) {
+        self.band(drawing, line, stroke);
+        let places: Vec<String> = line.points.iter().map(|point| self.pair(point.x, point.y)).collect();
+        let name = escape(&line.name);
+        let joined = places.join(" ");
+        let _ = writeln!(drawing, "<polyline stroke=\"{stroke}\" points=\"{joined}\"><title>{name}</title></polyline>");
+        for point in line.points.iter().filter(|_| line.points.len() <= DOTS_MAX) {
+            let (x, y) = self.place(point.x, point.y);
+            let told = format!("{}, {}: {}", line.name, (self.x.shown)(point.x), (self.y.shown)(point.y));
+            let told = escape(&told);
+            let _ = writeln!(
+                drawing,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{stroke}\"><title>{told}</title></circle>"
+            );
+        }
+    }
+
+    /// The area between the ends of intervals.
+    fn band(&self, drawing: &mut String, line: &Line, fill: &str) {
+        let ends = || line.points.iter().filter_map(|point| Some((point.x, point.ends?)));
+        let upper = ends().map(|(x, (_, high))| self.pair(x, high));
+        let lower: Vec<String> = ends().map(|(x, (low, _))| self.pair(x, low)).collect();
+        let around: Vec<String> = upper.chain(lower.into_iter().rev()).collect();
+        if !around.is_empty() {
+            let _ = writeln!(drawing, "<polygon class=\"band\" fill=\"{fill}\" points=\"{}\"/>", around.join(" "));
+        }
+    }
+
+    fn place(&self, x: f64, y: f64) -> (f64, f64) {
+        (LEFT + self.over.place(x), self.foot - self.up.place(y))
+    }
+
+    fn pair(&self, x: f64, y: f64) -> String {
+        let (x, y) = self.place(x, y);
+        format!("{x:.1},{y:.1}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::html::axis::Scale;
+
+    fn axis(name: &'static str, scale: Scale) -> Axis<'static> {
+        Axis { name, scale, shown: &|value| format!("{value}") }
+    }
+
+    #[test]
+    fn a_line_runs_from_corner_to_corner_and_its_interval_is_an_area() {
+        let points = [(1.0, 0.0, None), (4.0, 100.0, Some((50.0, 100.0)))];
+        let points = points.map(|(x, y, ends)| Point { x, y, ends }).to_vec();
+        let drawn = lines(
+            &axis("lanes", Scale::Logarithmic),
+            &axis("%", Scale::Linear),
+            &[Line { name: "<a>".into(), points }],
+            "caption",
+        );
+        assert!(drawn.contains("points=\"70.0,226.0 422.0,24.0\"><title>&lt;a&gt;"), "{drawn}");
+        assert!(
+            drawn.contains("<polygon class=\"band\" fill=\"var(--series-1)\" points=\"422.0,24.0 422.0,125.0\"/>"),
+            "{drawn}"
+        );
+        assert!(!drawn.contains("class=\"keys\""), "one line needs no legend");
+    }
+
+    #[test]
+    fn what_is_unknown_is_no_point() {
+        let line = Line::through("a", [(1.0, None), (2.0, Some(3.0))]);
+        assert_eq!((line.points.len(), line.points[0].x), (1, 2.0));
+        let drawn = lines(&axis("x", Scale::Linear), &axis("y", Scale::Linear), &[line, Line::through("b", [])], "");
+        assert!(drawn.contains("class=\"keys\"") && !drawn.contains("NaN"));
+    }
+}

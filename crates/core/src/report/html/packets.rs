@@ -1,0 +1,142 @@
+//! The packet ladder drawn: time runs down, a row a step, the host at the left and the device at the right.
+
+use std::fmt::Write;
+
+use super::{colour, escape};
+use crate::ledger::stage::Part;
+use crate::ledger::{Record, Step, Trace};
+
+const WIDTH: f64 = 860.0;
+const ROW: f64 = 20.0;
+const TOP: f64 = 32.0;
+/// Where the rails of host and device stand.
+const HOST: f64 = 320.0;
+const DEVICE: f64 = 680.0;
+/// Steps that are drawn; a stream that polls may have many more.
+const STEPS_MAX: usize = 120;
+/// Characters of a name that have room beside its figures.
+const NAME_MAX: usize = 34;
+
+/// The steps of a trace, the first of them.
+pub fn packets(trace: &Trace) -> String {
+    let records = trace.in_order();
+    let Some(first) = records.first() else { return String::new() };
+    let start_ns = first.from.as_ns();
+    let shown = &records[..records.len().min(STEPS_MAX)];
+    let mut drawing = rails(TOP + shown.len() as f64 * ROW + 6.0);
+    for (place, record) in shown.iter().enumerate() {
+        draw(&mut drawing, record, start_ns, TOP + place as f64 * ROW);
+    }
+    let height = TOP + shown.len() as f64 * ROW + 8.0;
+    let label = format!("{} steps of a request and their packets", records.len());
+    let more = match records.len() - shown.len() {
+        0 => String::new(),
+        more => format!("<p class=\"quiet\">{more} more steps follow.</p>\n"),
+    };
+    format!(
+        "<div class=\"wide\">\n<svg class=\"ladder\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{label}\">\n\
+         {drawing}</svg>\n</div>\n{more}"
+    )
+}
+
+fn rails(foot: f64) -> String {
+    let rail = |x: f64, name: &str, anchor: &str| {
+        format!(
+            "<path class=\"rail\" d=\"M{x} {:.1}V{foot:.1}\"/><text x=\"{x}\" y=\"14\" text-anchor=\"{anchor}\">{name}</text>\n",
+            TOP - 8.0
+        )
+    };
+    let middle = (HOST + DEVICE) / 2.0;
+    let of_link = "link: packets, bytes on the wire (ns on the way)";
+    format!(
+        "<text x=\"62\" y=\"14\" text-anchor=\"end\">ns</text>\n{}{}<text x=\"{middle}\" y=\"14\" text-anchor=\"middle\">{of_link}</text>\n",
+        rail(HOST, "host", "end"),
+        rail(DEVICE, "device", "start")
+    )
+}
+
+fn draw(drawing: &mut String, record: &Record, start_ns: f64, top: f64) {
+    let (from_ns, long_ns) = (record.from.as_ns() - start_ns, record.to.since(record.from).as_ns());
+    let base = top + 14.0;
+    let _ = writeln!(drawing, "<text x=\"62\" y=\"{base}\" text-anchor=\"end\">{from_ns:.1}</text>");
+    let name = escape(&shortened(record.step.name()));
+    let step = match &record.step {
+        Step::Host(_) => activity(Part::Host, &format!("{name} ({long_ns:.1})"), top),
+        Step::Device(_) => activity(Part::Device, &format!("{name} ({long_ns:.1})"), top),
+        Step::Media(_) => activity(Part::Media, &format!("{name} ({long_ns:.1})"), top),
+        Step::Up { packets, wire_bytes, .. } => {
+            arrow(record, (DEVICE, HOST), &told(&name, *packets, *wire_bytes, long_ns), top)
+        }
+        Step::Down { packets, wire_bytes, .. } => {
+            arrow(record, (HOST, DEVICE), &told(&name, *packets, *wire_bytes, long_ns), top)
+        }
+    };
+    drawing.push_str(&step);
+}
+
+/// `data ×32, 4864 B (2720.0)`
+fn told(name: &str, packets: u32, wire_bytes: u32, long_ns: f64) -> String {
+    let count = if packets > 1 { format!(" ×{packets}") } else { String::new() };
+    format!("{name}{count}, {wire_bytes} B ({long_ns:.1})")
+}
+
+/// A bar at the rail of host or device, and what is done there.
+fn activity(part: Part, told: &str, top: f64) -> String {
+    let (edge, at, anchor) = match part {
+        Part::Host => (HOST - 5.0, HOST - 13.0, "end"),
+        _ => (DEVICE, DEVICE + 13.0, "start"),
+    };
+    format!(
+        "<rect x=\"{edge}\" y=\"{:.1}\" width=\"5\" height=\"{:.1}\" fill=\"{}\"/><text class=\"main\" x=\"{at}\" y=\"{:.1}\" \
+         text-anchor=\"{anchor}\">{told}</text>\n",
+        top + 2.0,
+        ROW - 4.0,
+        colour::of_part(part, 2),
+        top + 14.0
+    )
+}
+
+/// An arrow between the rails; dotted if the packets bring nothing.
+fn arrow(record: &Record, (from, to): (f64, f64), told: &str, top: f64) -> String {
+    let (y, head) = (top + 17.5, if to > from { to - 7.0 } else { to + 7.0 });
+    let class = if record.step.is_empty_answer() { "packet empty" } else { "packet" };
+    let (above, below) = (y - 3.5, y + 3.5);
+    format!(
+        "<path class=\"{class}\" d=\"M{from} {y}H{head}\"/><path class=\"head\" d=\"M{to} {y}L{head} {above}V{below}Z\"/>\
+         <text class=\"main\" x=\"{}\" y=\"{:.1}\" text-anchor=\"middle\">{told}</text>\n",
+        (from + to) / 2.0,
+        top + 13.0
+    )
+}
+
+fn shortened(name: &str) -> String {
+    super::shortened(name, NAME_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sample::{dc_express_read, nvme_read};
+
+    #[test]
+    fn packets_are_arrows_and_activities_bars_at_their_times() {
+        let drawn = packets(&nvme_read());
+        assert_eq!(drawn.matches("class=\"packet\"").count(), 6);
+        assert!(
+            drawn.contains("y=\"146\" text-anchor=\"end\">898.5</text>") || drawn.contains(">898.5</text>"),
+            "{drawn}"
+        );
+        assert!(drawn.contains("data ×32, 4864 B (2720.0)"));
+    }
+
+    #[test]
+    fn answers_without_news_are_dotted() {
+        let drawn = packets(&dc_express_read());
+        assert_eq!(drawn.matches("class=\"packet empty\"").count(), 2);
+    }
+
+    #[test]
+    fn nothing_recorded_is_nothing_drawn() {
+        assert_eq!(packets(&Trace::default()), "");
+    }
+}

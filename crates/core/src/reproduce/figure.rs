@@ -1,0 +1,190 @@
+//! Figures of a paper, drawn from the runs of its plan: curves of expressions, or the stages of an experiment.
+
+use super::evaluate::{Value, evaluate};
+use super::expression::Mistake;
+use super::plan::{Experiment, PlanFigure};
+use super::quantity::Quantity;
+use super::{Facts, Reproduction};
+use crate::ledger::{DirectionOutcome, Outcome};
+use crate::problem::Problem;
+use crate::report::html::axis::{Axis, Scale};
+use crate::report::html::colour::of_stage;
+use crate::report::html::columns::{Column, Key, columns};
+use crate::report::html::lines::{Line, lines};
+use crate::report::units;
+
+/// Largest over smallest swept value from which an axis is logarithmic.
+const LOGARITHMIC_RATIO: f64 = 8.0;
+
+/// A figure with its values.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    pub title: String,
+    x: String,
+    unit: String,
+    points: Vec<f64>,
+    /// Names, and a value at each point.
+    series: Vec<(String, Vec<f64>)>,
+    is_stacked: bool,
+}
+
+impl Reproduction {
+    /// The figures of the plan; `outcomes` and `facts` are those of [`Reproduction::runs`], in order.
+    ///
+    /// # Panics
+    /// If the numbers of outcomes, facts and runs differ.
+    pub fn figures(&self, outcomes: &[&Outcome], facts: &[Facts]) -> Vec<Figure> {
+        assert_eq!(outcomes.len(), self.plan.runs.len(), "one outcome for each run");
+        let read = |run: usize, quantity: &Quantity| quantity.read(outcomes[run], &facts[run]);
+        self.plan.figures.iter().map(|figure| self.figure(figure, outcomes, &read)).collect()
+    }
+
+    fn figure(&self, figure: &PlanFigure, outcomes: &[&Outcome], read: &impl Fn(usize, &Quantity) -> f64) -> Figure {
+        let (points, series) = match figure.stages {
+            Some(experiment) => stages(&self.plan.experiments[experiment], outcomes),
+            None => self.curves(figure, read),
+        };
+        let PlanFigure { title, x, y, .. } = figure;
+        Figure {
+            title: title.clone(),
+            x: x.clone(),
+            unit: y.clone(),
+            points,
+            series,
+            is_stacked: figure.stages.is_some(),
+        }
+    }
+
+    /// The points of the first curve are those of all.
+    fn curves(
+        &self,
+        figure: &PlanFigure,
+        read: &impl Fn(usize, &Quantity) -> f64,
+    ) -> (Vec<f64>, Vec<(String, Vec<f64>)>) {
+        let mut over = Vec::new();
+        let series = figure.lines.iter().filter_map(|(name, expression)| {
+            match evaluate(expression, &self.plan.experiments, read) {
+                Ok(Value::Series { points, values }) => {
+                    over = points;
+                    Some((name.clone(), values))
+                }
+                _ => None,
+            }
+        });
+        let series = series.collect();
+        (over, series)
+    }
+
+    /// What keeps the figures from being drawn, whatever the results: curves that are none, or of different points.
+    pub(super) fn misdrawn(&self) -> Vec<Problem> {
+        let problem = |figure: &PlanFigure| {
+            let experiments = &self.plan.experiments;
+            let mut over: Option<Vec<f64>> = None;
+            for (name, expression) in &figure.lines {
+                match evaluate(expression, experiments, &|_, _| 1.0) {
+                    Ok(Value::Series { points, .. }) if over.as_ref().is_none_or(|over| *over == points) => {
+                        over = Some(points)
+                    }
+                    Ok(Value::Series { .. }) => {
+                        return Some((
+                            format!("`{name}` has other points than the curve before it"),
+                            "the same swept values",
+                        ));
+                    }
+                    Ok(value) => return Some((format!("`{name}` gives {}", value.kind()), "a series")),
+                    Err(found) => return Some((found, "")),
+                }
+            }
+            let is_swept = figure.stages.is_none_or(|place| experiments[place].swept.is_some());
+            (!is_swept).then(|| (String::from("stages of an experiment that sweeps nothing"), "one with a sweep"))
+        };
+        let problems = self.plan.figures.iter().filter_map(|figure| Some((figure, problem(figure)?)));
+        problems.map(|(figure, (found, allowed))| figure.place.problem(found, allowed)).collect()
+    }
+
+    /// What the curves read that is not there.
+    pub(super) fn faults_of_figures(&self, facts: &[Facts]) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for figure in &self.plan.figures {
+            for (_, expression) in &figure.lines {
+                let mut faults: Vec<Mistake> = Vec::new();
+                expression.visit(&mut |experiment, quantity| {
+                    let runs = &self.plan.experiments[experiment].runs;
+                    faults.extend(
+                        quantity.iter().flat_map(|it| runs.iter().filter_map(|run| it.check(&facts[*run]).err())),
+                    );
+                });
+                faults.dedup();
+                problems.extend(faults.into_iter().map(|mistake| mistake.at(&figure.place)));
+            }
+        }
+        problems
+    }
+}
+
+/// The mean time in each stage that any of the runs has, in ns.
+fn stages(experiment: &Experiment, outcomes: &[&Outcome]) -> (Vec<f64>, Vec<(String, Vec<f64>)>) {
+    let of_runs: Vec<Vec<(String, f64)>> = experiment.runs.iter().map(|run| means_ns(outcomes[*run])).collect();
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in of_runs.iter().flatten() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let value =
+        |run: &Vec<(String, f64)>, name: &str| run.iter().find(|(own, _)| own == name).map_or(0.0, |(_, ns)| *ns);
+    let series = names.iter().map(|name| ((*name).clone(), of_runs.iter().map(|run| value(run, name)).collect()));
+    (experiment.swept.clone().unwrap_or_default(), series.collect())
+}
+
+fn means_ns(outcome: &Outcome) -> Vec<(String, f64)> {
+    let mut all = DirectionOutcome::default();
+    for (_, direction) in outcome.jobs.iter().flat_map(|job| job.directions()) {
+        all.ios += direction.ios;
+        all.stages.add(&direction.stages);
+    }
+    let ios = all.ios.max(1) as f64;
+    all.stages.named(&outcome.stack_stages).map(|(name, span)| (String::from(name), span.as_ns() / ios)).collect()
+}
+
+impl Figure {
+    /// The plot.
+    pub fn html(&self) -> String {
+        if self.is_stacked { self.stacked() } else { self.drawn() }
+    }
+
+    fn shown(&self, value: f64) -> String {
+        match self.unit.as_str() {
+            "ns" => units::quantity(value / 1e9, "s"),
+            "%" => format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_string() + " %",
+            "" | "1" | "1/s" => units::count(value),
+            unit => units::quantity(value, unit),
+        }
+    }
+
+    fn stacked(&self) -> String {
+        let shown = |value: f64| self.shown(value);
+        let keys = self.series.iter().map(|(name, _)| Key { name: name.clone(), colour: of_stage(name) });
+        let column = |(place, point): (usize, &f64)| {
+            let parts = self.series.iter().map(|(_, values)| values[place]).collect();
+            Column { name: point.to_string(), parts }
+        };
+        let stacked: Vec<Column> = self.points.iter().enumerate().map(column).collect();
+        let y = Axis { name: "", scale: Scale::Linear, shown: &shown };
+        columns(&self.x, &y, &keys.collect::<Vec<_>>(), &stacked, 0.0, &self.title)
+    }
+
+    fn drawn(&self) -> String {
+        let shown = |value: f64| self.shown(value);
+        let plain = |value: f64| value.to_string();
+        let line = |(name, values): &(String, Vec<f64>)| {
+            let known = |value: &f64| Some(*value).filter(|value| value.is_finite());
+            Line::through(name.as_str(), self.points.iter().copied().zip(values.iter().map(known)))
+        };
+        let (low, high) = (self.points.first().copied().unwrap_or(1.0), self.points.last().copied().unwrap_or(1.0));
+        let scale = if low > 0.0 && high >= LOGARITHMIC_RATIO * low { Scale::Logarithmic } else { Scale::Linear };
+        let x = Axis { name: &self.x, scale, shown: &plain };
+        let curves: Vec<Line> = self.series.iter().map(line).collect();
+        lines(&x, &Axis { name: "", scale: Scale::Linear, shown: &shown }, &curves, &self.title)
+    }
+}

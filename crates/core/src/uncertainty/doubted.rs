@@ -1,0 +1,62 @@
+//! Figures by name, each with what draws leave of it.
+
+use serde_json::{Map, Value, json};
+
+use super::{Draws, Interval};
+use crate::figures::{FIGURES, Figures};
+
+/// Figures by name, in the same order for every draw.
+pub type Named = Vec<(String, Option<f64>)>;
+
+/// What is known of some figures: each with its value and, where draws know it, its interval.
+#[derive(Clone, Debug)]
+pub struct Doubted(Vec<Figure>);
+
+/// A figure in doubt.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    pub name: String,
+    pub value: Option<f64>,
+    pub interval: Option<Interval>,
+}
+
+/// The figures of a run.
+pub fn of_run(figures: &Figures) -> Named {
+    FIGURES.iter().map(|figure| (String::from(figure.name), figures.get(figure))).collect()
+}
+
+impl Doubted {
+    /// Figures with the constants as they are, and in each draw in order; none of a draw in which the job cannot run.
+    pub fn of(draws: &Draws, central: Named, drawn: &[Option<Named>]) -> Doubted {
+        let figure = |(name, value): (String, Option<f64>)| {
+            let in_draw = |draw: &Option<Named>| draw.as_ref()?.iter().find(|(other, _)| *other == name)?.1;
+            let values: Vec<Option<f64>> = drawn.iter().map(in_draw).collect();
+            let interval = value.and_then(|value| draws.interval(value, &values));
+            Figure { name, value, interval }
+        };
+        Doubted(central.into_iter().map(figure).collect())
+    }
+
+    /// All of them.
+    pub fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.0.iter()
+    }
+
+    /// The one of this name.
+    pub fn find(&self, name: &str) -> Option<&Figure> {
+        self.figures().find(|figure| figure.name == name)
+    }
+
+    /// An object with an object for each figure that is known.
+    pub fn json(&self) -> Value {
+        let known = self.figures().filter_map(|figure| Some((figure, figure.interval.as_ref()?)));
+        let object = known.map(|(figure, interval)| {
+            let mut object = Map::from_iter([(String::from("value"), json!(figure.value))]);
+            if let Ok(Value::Object(rest)) = serde_json::to_value(interval) {
+                object.extend(rest);
+            }
+            (figure.name.clone(), Value::Object(object))
+        });
+        Value::Object(object.collect())
+    }
+}

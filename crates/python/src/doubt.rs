@@ -1,0 +1,41 @@
+//! Intervals of figures: the same work in draws of all constants that nobody knows, on all processors.
+
+use std::sync::atomic::AtomicBool;
+
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::Described;
+use phaselink_core::figures::Figures;
+use phaselink_core::precision;
+use phaselink_core::simulation::Simulation;
+use phaselink_core::uncertainty::{DRAWS_MIN, Doubted, Draws, Named, SEED, of_run};
+use rayon::prelude::*;
+
+use crate::interrupt::outcome;
+
+/// Intervals of some figures: `drawn` gives them for a drawn drive, or none where the job cannot run.
+pub fn doubted(
+    described: &Described,
+    draws: usize,
+    central: Named,
+    drawn: impl Fn(&Drive) -> Option<Named> + Sync,
+) -> Doubted {
+    let draws = Draws::of([described.drive()], draws.max(DRAWS_MIN), SEED);
+    let in_draw = |draw: usize| {
+        let drive = described.with(&draws.overrides(described.drive(), draw)).ok()?.into_drive();
+        drawn(&drive)
+    };
+    let all: Vec<Option<Named>> = (0..draws.count()).into_par_iter().map(in_draw).collect();
+    Doubted::of(&draws, central, &all)
+}
+
+/// The figures of a simulation that is run to its end, or to the precision that is asked for.
+pub fn figures(mut simulation: Simulation, share: Option<f64>, stopped: &AtomicBool) -> Named {
+    let outcome = match share {
+        None => outcome(simulation, stopped),
+        Some(share) => {
+            precision::measure(&mut simulation, share, || stopped.load(std::sync::atomic::Ordering::Relaxed));
+            simulation.outcome()
+        }
+    };
+    of_run(&Figures::of(&outcome))
+}

@@ -1,0 +1,186 @@
+//! A drive served by this process, from threads that hold no interpreter.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use phaselink_core::problem::{Problem, Problems};
+use phaselink_core::report;
+use phaselink_core::time::Span;
+use phaselink_serve::device::faults::{Faults, Reach};
+use phaselink_serve::device::store::Store;
+use phaselink_serve::device::{self, Device, Stop, report as served};
+use phaselink_serve::front::{self, Asked, Front, KINDS, Kind};
+use phaselink_serve::model::wall::Wait;
+use phaselink_serve::server::{self, Summary};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use crate::drive::Drive;
+use crate::input;
+
+/// Ways to wait, by the words that the program takes.
+const WAITS: [(&str, Wait); 3] = [("adaptive", Wait::Adaptive), ("spin", Wait::Spin), ("block", Wait::Block)];
+
+/// A served drive.
+#[pyclass(frozen, module = "phaselink._native")]
+#[derive(Debug)]
+pub struct Server {
+    drive: Py<Drive>,
+    addresses: Vec<String>,
+    stop: Arc<Stop>,
+    /// Until it has been stopped.
+    running: Mutex<Option<Running>>,
+}
+
+/// A server and the thread that runs it. The store and the sockets go with it.
+#[derive(Debug)]
+struct Running {
+    server: Arc<server::Server>,
+    thread: JoinHandle<io::Result<Summary>>,
+}
+
+/// How a drive is served.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+struct Options {
+    /// Addresses by the flag of their front-end.
+    fronts: Vec<(String, Vec<String>)>,
+    timing: bool,
+    wait: String,
+    store: Option<PathBuf>,
+    seed: u64,
+}
+
+#[pymethods]
+impl Server {
+    /// Bind and begin to serve; clients find the drive when this returns.
+    ///
+    /// # Errors
+    /// Everything that keeps the drive from its addresses.
+    #[new]
+    fn new(py: Python<'_>, drive: Py<Drive>, options: Options) -> PyResult<Server> {
+        let described = drive.get();
+        let server = py.detach(|| bound(described, &options)).map_err(|problems| input::error(py, &problems))?;
+        let server = Arc::new(server);
+        let thread = thread::Builder::new().name(String::from("phaselink-serve"));
+        let thread = thread.spawn({
+            let server = Arc::clone(&server);
+            move || server.run()
+        })?;
+        Ok(Server {
+            drive,
+            addresses: server.fronts.iter().flat_map(|front| front.addresses()).collect(),
+            stop: Arc::clone(&server.device.stop),
+            running: Mutex::new(Some(Running { server, thread })),
+        })
+    }
+
+    /// Where clients find the drive.
+    fn addresses(&self) -> Vec<String> {
+        self.addresses.clone()
+    }
+
+    /// Whether clients are served: not after [`Server::stop`], nor where a front-end could not go on.
+    fn is_running(&self) -> bool {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_ref().is_some_and(|running| !running.thread.is_finished())
+    }
+
+    /// Stop, wait until everything acknowledged is in the store, and give the document that `phaselink serve --json` prints,
+    /// without its time of day, and the tables. A lag beyond `tolerance_us` at the 99th percentile is no result.
+    ///
+    /// # Errors
+    /// Of a front-end that could not go on, or of the disk; if it has been stopped before.
+    fn stop(&self, py: Python<'_>, tolerance_us: f64) -> PyResult<(String, String)> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Running { server, thread } =
+            running.ok_or_else(|| PyRuntimeError::new_err("this server has been stopped"))?;
+        self.stop.request();
+        let summary = py.detach(|| thread.join());
+        let summary = summary.map_err(|_| PyRuntimeError::new_err("the server has failed"))??;
+        let tolerance = Span::from_ns_f64(tolerance_us * 1e3);
+        Ok((self.document(&summary, server.timing, tolerance), text(&summary, server.timing, tolerance)))
+    }
+}
+
+impl Server {
+    fn document(&self, summary: &Summary, timing: bool, tolerance: Span) -> String {
+        let document = report::json(&summary.outcome, self.drive.get().resolved());
+        let mut document = report::headed("serve", document);
+        let own = &mut document["phaselink"];
+        own["timing"] = timing.into();
+        own["errors"] = summary.tally.errors.into();
+        if timing {
+            own["lag"] = served::lag_json(&summary.tally.lag, tolerance);
+        }
+        document.to_string()
+    }
+}
+
+fn text(summary: &Summary, timing: bool, tolerance: Span) -> String {
+    let counts = served::counts(&summary.tally);
+    match timing {
+        true => {
+            let lag = served::lag_text(&summary.tally.lag, tolerance);
+            format!("{}\n{counts}\n{lag}", report::summary(&summary.outcome))
+        }
+        false => format!("{}\n{counts}", report::requests(&summary.outcome)),
+    }
+}
+
+impl Drop for Server {
+    /// Nobody can stop it any more.
+    fn drop(&mut self) {
+        self.stop.request();
+    }
+}
+
+/// Everything opened and bound, nothing served yet.
+fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
+    let drive = drive.0.drive();
+    let asked = asked(&options.fronts)?;
+    let wait = WAITS.iter().find(|(word, _)| *word == options.wait).map(|(_, wait)| *wait);
+    let wait = wait.ok_or_else(|| refused(format!("wait is {}", options.wait), "adaptive, spin, block"))?;
+    let kinds: Vec<&Kind> = asked.iter().map(|(kind, _)| *kind).collect();
+    let interrupts = kinds.iter().any(|kind| kind.sends_interrupts);
+    let faults = Faults::new(Reach { model: options.timing, interrupts });
+    drive.faults.iter().try_for_each(|fault| faults.add(&drive.name, fault.clone()).map(drop))?;
+    if options.timing {
+        front::check_models(&kinds, drive)?;
+    }
+    let geometry = device::geometry(drive);
+    let store = match &options.store {
+        Some(path) => Store::open(path, geometry)?,
+        None => Store::in_memory(geometry)?,
+    };
+    let fronts = asked.iter().map(|(kind, asked)| (kind.bind)(asked, drive, geometry));
+    let fronts = fronts.collect::<Result<Vec<Box<dyn Front>>, Problems>>()?;
+    let stop = Stop::new().map_err(|error| refused(error.to_string(), ""))?;
+    let device = Device {
+        drive: Arc::new(drive.clone()),
+        store: Arc::new(store),
+        tallies: Arc::default(),
+        record: None,
+        history: None,
+        faults: Arc::new(faults),
+        stop: Arc::new(stop),
+    };
+    let Options { timing, seed, .. } = *options;
+    Ok(server::Server { device, timing, wait, device_threads: 1, seed, fronts, metrics: None, control: None })
+}
+
+fn asked(fronts: &[(String, Vec<String>)]) -> Result<Vec<(&'static Kind, Asked)>, Problem> {
+    let find = |(flag, addresses): &(String, Vec<String>)| {
+        let kind = KINDS.iter().find(|kind| kind.flag == flag);
+        let flags = || KINDS.iter().map(|kind| kind.flag).collect::<Vec<_>>().join(", ");
+        let kind = kind.ok_or_else(|| Problem::new("serve", None, format!("no front-end {flag}"), flags()))?;
+        Ok((kind, Asked { addresses: addresses.clone(), ..Asked::default() }))
+    };
+    fronts.iter().map(find).collect()
+}
+
+fn refused(found: String, allowed: &str) -> Problem {
+    Problem::new("serve", None, found, allowed)
+}

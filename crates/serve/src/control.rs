@@ -1,0 +1,263 @@
+//! A Unix socket at which faults are added, listed and cleared while a drive is served.
+//!
+//! ```text
+//!   > add action = "error", operation = "read", every = 4     the rule of a drive file's [[faults]], in one line
+//!   < {"added":1}
+//!   > list
+//!   < {"faults":[{"fault":{"action":"error","every":4,"operation":"read"},"happened":3,"met":12,"number":1}]}
+//!   > clear 1                                                  or clear, for all of them
+//!   < {"cleared":1}
+//!   > add action = "eror"
+//!   < {"problems":["control: faults.action is \"eror\", did you mean error?; allowed: …"]}
+//! ```
+//!
+//! Each line is answered by one, in order. [`Conversation`] is that without a socket: any bytes have an answer, and none
+//! takes more memory than a line and an answer.
+
+use std::fs::{self, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use phaselink_core::drive::Drive;
+use phaselink_core::problem::{Problem, Problems};
+use rustix::event::{PollFd, PollFlags};
+use serde_json::{Value, json};
+
+use crate::device::Device;
+use crate::device::faults::Faults;
+use crate::front::bind_unix;
+
+/// Bytes of a line at most.
+pub const LINE_BYTES_MAX: usize = 4096;
+/// Clients at a time; one more takes the place of the one that came first.
+pub const CLIENTS_MAX: usize = 8;
+/// What stands for a file where the problems of a line are told.
+const PLACE: &str = "control";
+const VERBS: &str = "add RULE, list, clear or clear NUMBER";
+
+/// The socket, which goes with its name when this does. Only the account that serves may connect.
+#[derive(Debug)]
+pub struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl ControlSocket {
+    /// Wait for clients at `path`.
+    ///
+    /// # Errors
+    /// If it is taken, or there can be no socket.
+    pub fn bind(path: &Path) -> Result<ControlSocket, Problem> {
+        let bound = bind_unix(path).and_then(|listener| {
+            fs::set_permissions(path, Permissions::from_mode(0o600))?;
+            listener.set_nonblocking(true)?;
+            Ok(ControlSocket { listener, path: path.into() })
+        });
+        bound.map_err(|error| {
+            Problem::new("--control", None, format!("{} cannot be served: {error}", path.display()), "")
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        // A name that somebody has removed already is as good as removed.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Answer every line until the device is told to stop. A client that does not take its answers is let go.
+///
+/// # Errors
+/// If the system cannot wait for sockets.
+pub fn serve(socket: &ControlSocket, device: &Device) -> io::Result<()> {
+    let mut clients: Vec<Client> = Vec::new();
+    while !device.stop.is_requested() {
+        let mut polled = vec![PollFd::new(&socket.listener, PollFlags::IN), PollFd::new(&*device.stop, PollFlags::IN)];
+        polled.extend(clients.iter().map(|client| PollFd::new(&client.stream, PollFlags::IN)));
+        match rustix::event::poll(&mut polled, None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        clients.retain_mut(|client| client.go_on(device).is_ok());
+        if let Ok((stream, _)) = socket.listener.accept()
+            && stream.set_nonblocking(true).is_ok()
+        {
+            if clients.len() == CLIENTS_MAX {
+                clients.remove(0);
+            }
+            clients.push(Client { stream, conversation: Conversation::default() });
+        }
+    }
+    Ok(())
+}
+
+/// A client.
+struct Client {
+    stream: UnixStream,
+    conversation: Conversation,
+}
+
+impl Client {
+    /// Answer what has come.
+    ///
+    /// # Errors
+    /// If the client has gone, or does not take its answers.
+    fn go_on(&mut self, device: &Device) -> io::Result<()> {
+        let mut bytes = [0; LINE_BYTES_MAX];
+        let count = match self.stream.read(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            other => other?,
+        };
+        self.conversation.hear(&bytes[..count]);
+        while let Some(answer) = self.conversation.answer(&device.drive, &device.faults) {
+            self.stream.write_all(format!("{answer}\n").as_bytes())?;
+        }
+        if self.conversation.is_over { Err(io::ErrorKind::InvalidData.into()) } else { Ok(()) }
+    }
+}
+
+/// What a client has said and has not been answered.
+#[derive(Debug, Default)]
+pub struct Conversation {
+    heard: Vec<u8>,
+    /// A line was too long: nobody knows where the next one begins.
+    is_over: bool,
+}
+
+impl Conversation {
+    /// Bytes have come. All lines before have been answered.
+    pub fn hear(&mut self, bytes: &[u8]) {
+        self.heard.extend(bytes);
+    }
+
+    /// The answer to the next line; none until one is whole.
+    pub fn answer(&mut self, drive: &Drive, faults: &Faults) -> Option<Value> {
+        if self.is_over {
+            return None;
+        }
+        let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') else {
+            return (self.heard.len() > LINE_BYTES_MAX).then(|| self.break_off());
+        };
+        let line: Vec<u8> = self.heard.drain(..=end).collect();
+        if line.len() > LINE_BYTES_MAX {
+            return Some(self.break_off());
+        }
+        let answer = std::str::from_utf8(&line).map_err(|_| wrong("the line is no UTF-8"));
+        let answer = answer.and_then(|line| obey(line.trim(), drive, faults));
+        Some(answer.unwrap_or_else(|problems| {
+            let told: Vec<String> = problems.0.iter().map(Problem::to_string).collect();
+            json!({ "problems": told })
+        }))
+    }
+
+    fn break_off(&mut self) -> Value {
+        self.is_over = true;
+        self.heard = Vec::new();
+        json!({ "problems": [format!("{PLACE}: a line has more than {LINE_BYTES_MAX} bytes")] })
+    }
+
+    /// Bytes that are kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.heard.len()
+    }
+}
+
+fn wrong(found: impl Into<String>) -> Problems {
+    Problem::new(PLACE, None, found, VERBS).into()
+}
+
+/// Do what a line asks for.
+fn obey(line: &str, drive: &Drive, faults: &Faults) -> Result<Value, Problems> {
+    let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    match (verb, rest.trim()) {
+        ("add", rule) => add(rule, drive, faults),
+        _ if line.starts_with('{') => add(line, drive, faults),
+        ("list", "") => Ok(json!({ "faults": faults.list() })),
+        ("clear", "") => Ok(json!({ "cleared": faults.clear(None) })),
+        ("clear", number) => {
+            let number = number.parse().map_err(|_| wrong(format!("`{number}` is no number of a rule")))?;
+            match faults.clear(Some(number)) {
+                0 => Err(wrong(format!("no rule has the number {number}"))),
+                cleared => Ok(json!({ "cleared": cleared })),
+            }
+        }
+        _ => Err(wrong(format!("`{line}` is nothing to do"))),
+    }
+}
+
+fn add(rule: &str, drive: &Drive, faults: &Faults) -> Result<Value, Problems> {
+    let fault = drive.fault_from_line(PLACE, rule)?;
+    Ok(json!({ "added": faults.add(PLACE, fault)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use phaselink_core::request::{Io, Op};
+
+    use super::*;
+
+    const READ: Io = Io { op: Op::Read, offset: 0, bytes: 512 };
+
+    fn answers(faults: &Faults, text: &str) -> Vec<Value> {
+        let drive = Drive::shipped("nvme").unwrap();
+        let mut conversation = Conversation::default();
+        conversation.hear(text.as_bytes());
+        std::iter::from_fn(|| conversation.answer(&drive, faults)).collect()
+    }
+
+    #[test]
+    fn rules_are_added_listed_and_cleared_a_line_each() {
+        let faults = Faults::default();
+        let text = "add action = \"error\", every = 2\n{ action = \"hang\", operation = \"write\" }\r\nlist\nclear 1\nclear\nlist\n";
+        let [first, second, list, one, all, none] = <[Value; 6]>::try_from(answers(&faults, text)).unwrap();
+        assert_eq!((first, second), (json!({ "added": 1 }), json!({ "added": 2 })));
+        let fault = json!({ "action": "hang", "operation": "write" });
+        assert_eq!(list["faults"][1], json!({ "number": 2, "fault": fault, "met": 0, "happened": 0 }));
+        assert_eq!((one, all, none), (json!({ "cleared": 1 }), json!({ "cleared": 1 }), json!({ "faults": [] })));
+        assert_eq!(faults.meet(0, || Some(READ)), None);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_and_the_next_line_is_heard() {
+        let faults = Faults::default();
+        for (line, found) in [
+            ("", "`` is nothing to do; allowed: add RULE, list, clear"),
+            ("add", "is no rule"),
+            ("add evry = 2", "did you mean every?"),
+            ("add action = \"slow-bank\", factor = 2", "with timing off there are no banks"),
+            ("clear x", "`x` is no number of a rule"),
+            ("clear 7", "no rule has the number 7"),
+            ("drop", "`drop` is nothing to do"),
+        ] {
+            let answers = answers(&faults, &format!("{line}\nlist\n"));
+            let problem = answers[0]["problems"][0].as_str().unwrap();
+            assert!(problem.starts_with("control: ") && problem.contains(found), "{line}: {problem}");
+            assert_eq!(answers[1], json!({ "faults": [] }));
+        }
+    }
+
+    #[test]
+    fn a_line_is_answered_when_it_is_whole_and_one_that_is_too_long_ends_it() {
+        let (drive, faults) = (Drive::shipped("nvme").unwrap(), Faults::default());
+        let mut conversation = Conversation::default();
+        conversation.hear(b"li");
+        assert_eq!(conversation.answer(&drive, &faults), None);
+        conversation.hear(b"st\n");
+        assert!(conversation.answer(&drive, &faults).is_some());
+        conversation.hear(&[b'x'; LINE_BYTES_MAX]);
+        assert_eq!(conversation.answer(&drive, &faults), None);
+        conversation.hear(b"x\nlist\n");
+        let told = conversation.answer(&drive, &faults).unwrap();
+        assert!(told["problems"][0].as_str().unwrap().contains("more than 4096 bytes"), "{told}");
+        assert_eq!((conversation.answer(&drive, &faults), conversation.kept_bytes()), (None, 0));
+    }
+}

@@ -1,0 +1,37 @@
+//! The explorer's page, with the server that it comes from in the place of the module.
+
+/// The parts of the page, as `@include` names them.
+const PARTS: [(&str, &str); 4] = [
+    ("page.css", include_str!("../../../wasm/page/page.css")),
+    ("simulator.js", include_str!("../../../wasm/page/simulator.js")),
+    ("plot.js", include_str!("../../../wasm/page/plot.js")),
+    ("page.js", include_str!("../../../wasm/page/page.js")),
+];
+const PAGE: &str = include_str!("../../../wasm/page/index.html");
+
+/// One document. A page without a module asks the server that it comes from.
+pub fn page() -> String {
+    PAGE.lines().map(line).collect()
+}
+
+fn line(line: &str) -> String {
+    match line.split_once("@include ") {
+        Some(("", name)) => PARTS.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| *text).into(),
+        _ if line == "@module" => String::new(),
+        _ => format!("{line}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_is_in_the_page_and_no_line_is_left_to_be_replaced() {
+        let page = page();
+        assert!(PARTS.iter().all(|(_, text)| page.contains(*text)));
+        assert!(
+            !page.lines().any(|line| line.starts_with('@') && (line.contains("include") || line.contains("module")))
+        );
+    }
+}

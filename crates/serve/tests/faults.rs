@@ -1,0 +1,414 @@
+//! Faults of a drive that is being served, as hosts see them: through every front-end, with timing on and off.
+
+// Other tests use the rest of it.
+#[allow(dead_code)]
+#[path = "common/vfio_client.rs"]
+mod vfio_client;
+
+#[path = "common/background.rs"]
+mod background;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use background::{Background, alone, device};
+use phaselink_client::{Options, Queue};
+use phaselink_core::drive::Drive;
+use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, opcode};
+use phaselink_serve::device::faults::{Faults, Reach};
+use phaselink_serve::device::store::{Geometry, Store};
+use phaselink_serve::front::Front;
+use phaselink_serve::front::nbd::export::Export;
+use phaselink_serve::front::nbd::socket::Listener;
+use phaselink_serve::front::nbd::uri::Uri;
+use phaselink_serve::front::nbd::wire::{Request, command};
+use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
+use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
+use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
+use phaselink_serve::model::wall::Wait;
+use phaselink_serve::server::{Server, Summary};
+use rustix::event::EventfdFlags;
+use vfio_client::{Client, DATA, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
+
+const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+const KINDS: [Kind; 3] = [Kind::Nbd, Kind::SharedMemory, Kind::VfioUser];
+/// How long an answer is waited for that is not to come: long beside any that is.
+const SILENCE: Duration = Duration::from_millis(60);
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Nbd,
+    SharedMemory,
+    VfioUser,
+}
+
+/// What a host gets for a request.
+#[derive(Debug, PartialEq)]
+enum Got {
+    Data(Vec<u8>),
+    Failed,
+    Nothing,
+}
+
+/// A host with one request under way at a time.
+trait Host {
+    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got;
+    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got;
+    /// Another answer to the last request, a read of so many bytes.
+    fn again(&mut self, bytes: usize) -> Got;
+}
+
+struct Running {
+    kind: Kind,
+    place: PathBuf,
+    uri: Option<Uri>,
+    drive: Arc<Drive>,
+    faults: Arc<Faults>,
+    server: Background,
+}
+
+fn serve(test: &str, kind: Kind, timing: bool, wait: Wait) -> Running {
+    let alone = alone();
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.{kind:?}"));
+    let mut drive = Drive::shipped("nvme").unwrap();
+    (drive.nvme.queue_pairs, drive.nvme.queue_entries) = (4, 64);
+    let mut device = device(drive, Store::in_memory(GEOMETRY).unwrap());
+    device.faults = Arc::new(Faults::new(Reach { model: timing, interrupts: kind == Kind::VfioUser }));
+    let (drive, faults) = (Arc::clone(&device.drive), Arc::clone(&device.faults));
+    let mut uri = None;
+    let front: Box<dyn Front> = match kind {
+        Kind::Nbd => {
+            let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();
+            uri = Some(listener.uri());
+            let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: true };
+            Box::new(Nbd(vec![ExportSocket { listener, export }]))
+        }
+        Kind::SharedMemory => {
+            let share = Share::parse(&place.display().to_string()).unwrap();
+            Box::new(Shm(vec![ShareSocket::bind(&share, GEOMETRY).unwrap()]))
+        }
+        Kind::VfioUser => Box::new(VfioUser(vec![ControllerSocket::bind(&place, &drive, GEOMETRY, 0).unwrap()])),
+    };
+    let server =
+        Server { device, timing, wait, seed: 1, fronts: vec![front], metrics: None, control: None, device_threads: 1 };
+    Running { kind, place, uri, drive, faults, server: Background::start(server, alone) }
+}
+
+impl Running {
+    fn host(&self) -> Box<dyn Host> {
+        match self.kind {
+            Kind::Nbd => {
+                let client = nbd::client::Client::connect(self.uri.as_ref().unwrap()).unwrap();
+                Box::new(NbdHost { client, cookie: 0 })
+            }
+            Kind::SharedMemory => {
+                let client = phaselink_client::Client::connect(&self.place, &Options::default());
+                Box::new(client.unwrap().take_queue().unwrap())
+            }
+            Kind::VfioUser => Box::new(self.guest().0),
+        }
+    }
+
+    /// A host over vfio-user, with the descriptors by which it is interrupted.
+    fn guest(&self) -> (Guest, [OwnedFd; 2]) {
+        let client = Client::connect(&self.place);
+        client.agree("");
+        client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
+        let fd = || rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let fds = [fd(), fd()];
+        client.set_vectors(&[fds[0].as_fd(), fds[1].as_fd()]).unwrap();
+        let mut driver = Driver::start(client, RAM, Rings::Messages);
+        driver.bring_up(1);
+        (Guest(driver), fds)
+    }
+
+    fn add(&self, rule: &str) -> u64 {
+        self.faults.add("test", self.drive.fault_from_line("test", rule).unwrap()).unwrap()
+    }
+
+    fn finish(self) -> Summary {
+        self.server.finish()
+    }
+}
+
+struct NbdHost {
+    client: nbd::client::Client,
+    cookie: u64,
+}
+
+impl NbdHost {
+    /// The answer to the last request, which is to have so many bytes of data.
+    fn answer(&mut self, request: Request, data: &[u8], bytes: usize, patience: Duration) -> Got {
+        self.cookie += 1;
+        self.client.ask(&Request { cookie: self.cookie, ..request }, data);
+        self.client.send().unwrap();
+        self.wait(bytes, patience)
+    }
+
+    fn wait(&mut self, bytes: usize, patience: Duration) -> Got {
+        let cookie = self.cookie;
+        let until = Instant::now() + patience;
+        loop {
+            if let Some((data, answer)) = self.client.answer_with_data(|_| bytes).unwrap() {
+                assert_eq!(answer.cookie, cookie);
+                return if answer.error == 0 { Got::Data(data) } else { Got::Failed };
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Got::Nothing;
+            }
+            self.client.sleep(Some(left)).unwrap();
+            self.client.receive().unwrap();
+        }
+    }
+}
+
+impl Host for NbdHost {
+    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got {
+        let request = Request { flags: 0, command: command::READ, cookie: 0, offset, length: bytes as u32 };
+        self.answer(request, b"", bytes, patience)
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got {
+        let request = Request { flags: 0, command: command::WRITE, cookie: 0, offset, length: data.len() as u32 };
+        self.answer(request, data, 0, patience)
+    }
+
+    fn again(&mut self, bytes: usize) -> Got {
+        self.wait(bytes, PATIENCE)
+    }
+}
+
+impl Host for Queue {
+    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got {
+        let slot = self.submit_read(offset, bytes as u32).unwrap().unwrap();
+        let (mut found, until) = (vec![0; bytes], Instant::now() + patience);
+        complete(|| self.complete(slot, &mut found), until).map_or_else(|got| got, |()| Got::Data(found))
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got {
+        let slot = self.submit_write(offset, data).unwrap().unwrap();
+        let until = Instant::now() + patience;
+        complete(|| self.complete(slot, &mut []), until).map_or_else(|got| got, |()| Got::Data(Vec::new()))
+    }
+
+    fn again(&mut self, _bytes: usize) -> Got {
+        Got::Nothing
+    }
+}
+
+fn complete(mut is_complete: impl FnMut() -> io::Result<bool>, until: Instant) -> Result<(), Got> {
+    while Instant::now() < until {
+        match is_complete() {
+            Ok(true) => return Ok(()),
+            Ok(false) => thread::yield_now(),
+            Err(_) => return Err(Got::Failed),
+        }
+    }
+    Err(Got::Nothing)
+}
+
+struct Guest(Driver);
+
+impl Guest {
+    fn answer(&mut self, id: u16, patience: Duration) -> Result<(), Got> {
+        let driver = &mut self.0;
+        let at = 4 * PAGE + u64::from(driver.heads[1]) * 16;
+        let until = Instant::now() + patience;
+        let entry = loop {
+            let mut bytes = [0; 16];
+            driver.memory().read_exact_at(&mut bytes, at).unwrap();
+            let entry = CompletionEntry::decode(&bytes);
+            if entry.phase == driver.phases[1] {
+                break entry;
+            }
+            if Instant::now() > until {
+                return Err(Got::Nothing);
+            }
+            thread::yield_now();
+        };
+        assert_eq!(entry.command_id, id);
+        driver.heads[1] = (driver.heads[1] + 1) % ENTRIES;
+        driver.phases[1] ^= driver.heads[1] == 0;
+        driver.ring(1);
+        if entry.status == Status::SUCCESS { Ok(()) } else { Err(Got::Failed) }
+    }
+}
+
+impl Host for Guest {
+    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got {
+        self.0.memory().write_all_at(&vec![0xee; bytes], DATA).unwrap();
+        let id = self.0.transfer(opcode::READ, offset / 512, bytes as u32 / 512);
+        let mut found = vec![0; bytes];
+        let got = self.answer(id, patience);
+        self.0.memory().read_exact_at(&mut found, DATA).unwrap();
+        got.map_or_else(|got| got, |()| Got::Data(found))
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got {
+        self.0.memory().write_all_at(data, DATA).unwrap();
+        let id = self.0.transfer(opcode::WRITE, offset / 512, data.len() as u32 / 512);
+        self.answer(id, patience).map_or_else(|got| got, |()| Got::Data(Vec::new()))
+    }
+
+    fn again(&mut self, bytes: usize) -> Got {
+        let mut found = vec![0; bytes];
+        self.0.memory().read_exact_at(&mut found, DATA).unwrap();
+        let id = self.0.next_id - 1;
+        self.answer(id, PATIENCE).map_or_else(|got| got, |()| Got::Data(found))
+    }
+}
+
+const DONE: Got = Got::Data(Vec::new());
+
+/// Everything about requests, through one front-end.
+fn requests_suffer(kind: Kind, timing: bool, wait: Wait) {
+    let server = serve("suffer", kind, timing, wait);
+    let mut host = server.host();
+    let (old, new) = (vec![1; 8192], vec![2; 8192]);
+    let holds = |data: &Vec<u8>| Got::Data(data.clone());
+    assert_eq!(host.write(0, &old, PATIENCE), DONE);
+    assert_eq!(host.read(0, 8192, PATIENCE), holds(&old));
+
+    let rule = server.add(r#"action = "error", operation = "read", times = 1"#);
+    assert_eq!(host.read(0, 8192, PATIENCE), Got::Failed);
+    assert_eq!(host.read(0, 8192, PATIENCE), holds(&old));
+    assert_eq!(server.faults.list()[0]["happened"], 1);
+    assert_eq!(server.faults.clear(Some(rule)), 1);
+
+    let begun = Instant::now();
+    server.add(r#"action = "delay", delay_us = 30000, times = 1"#);
+    server.add(r#"action = "delay", delay_us = 20000, times = 1, operation = "write""#);
+    assert_eq!(host.read(0, 8192, PATIENCE), holds(&old));
+    assert!(begun.elapsed() >= Duration::from_millis(30), "{:?}", begun.elapsed());
+    assert_eq!(host.write(0, &new, PATIENCE), DONE);
+    assert!(begun.elapsed() >= Duration::from_millis(50), "{:?}", begun.elapsed());
+    assert_eq!(host.read(0, 8192, PATIENCE), holds(&new));
+    assert_eq!(server.faults.clear(None), 2);
+
+    server.add(r#"action = "hang", times = 1"#);
+    assert_eq!(host.write(0, &old, SILENCE), Got::Nothing);
+    assert_eq!(host.read(0, 8192, PATIENCE), holds(&new), "it has never begun");
+    server.add(r#"action = "drop-completion", times = 1"#);
+    assert_eq!(host.write(0, &old, SILENCE), Got::Nothing);
+    assert_eq!(host.read(0, 8192, PATIENCE), holds(&old), "it has been done");
+    server.add(r#"action = "torn-write", times = 1"#);
+    assert_eq!(host.write(0, &new, PATIENCE), Got::Failed);
+    assert_eq!(host.read(0, 8192, PATIENCE), holds(&[&new[..4096], &old[4096..]].concat()));
+    assert_eq!(host.write(512, &new[..512], PATIENCE), DONE);
+    server.faults.clear(None);
+    server.add(r#"action = "flip-bits", bits = 39, times = 1"#);
+    server.add(r#"action = "flip-bits", bits = 40, times = 1"#);
+    assert_eq!(host.read(512, 512, PATIENCE), Got::Data(vec![2; 512]), "the code corrects that");
+    assert_eq!(host.read(512, 512, PATIENCE), Got::Failed);
+    server.add(r#"action = "repeat-completion", times = 2"#);
+    for _ in 0..2 {
+        assert_eq!(host.read(512, 512, PATIENCE), Got::Data(vec![2; 512]));
+        // In shared memory it is the same word again.
+        let again = if kind == Kind::SharedMemory { Got::Nothing } else { Got::Data(vec![2; 512]) };
+        assert_eq!(host.again(512), again);
+    }
+    assert_eq!(server.finish().tally.errors, 3);
+}
+
+#[test]
+fn faults_of_requests_happen_over_nbd_in_shared_memory_and_over_vfio_user_with_timing_and_without() {
+    for kind in KINDS {
+        for (timing, wait) in [(false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::Block)] {
+            eprintln!("{kind:?}, timing {timing}, {wait:?}");
+            requests_suffer(kind, timing, wait);
+        }
+    }
+}
+
+#[test]
+fn a_rule_is_about_its_bytes_its_thread_and_its_turn() {
+    for kind in KINDS {
+        let server = serve("about", kind, false, Wait::Adaptive);
+        let mut host = server.host();
+        server.add(r#"action = "error", offset_bytes = 4096, size_bytes = 512, thread = 1, first = 2, every = 2"#);
+        let failed = |host: &mut dyn Host, offset| host.read(offset, 512, PATIENCE) == Got::Failed;
+        let met: Vec<bool> = [4096, 4096, 0, 4608, 4096, 4096].iter().map(|at| failed(&mut *host, *at)).collect();
+        assert_eq!(met, [false, true, false, false, false, true], "{kind:?}");
+        server.faults.clear(None);
+        server.add(r#"action = "error", thread = 2"#);
+        assert!(!failed(&mut *host, 4096), "{kind:?}");
+    }
+}
+
+#[test]
+fn faults_of_banks_packets_and_the_link_slow_the_model_down_for_as_long_as_they_hold() {
+    for kind in KINDS {
+        let server = serve("model", kind, true, Wait::Adaptive);
+        let mut host = server.host();
+        let mut read = || {
+            let asked = Instant::now();
+            assert_eq!(host.read(0, 4096, PATIENCE), Got::Data(vec![0; 4096]));
+            asked.elapsed()
+        };
+        read();
+        // 304 ns are 30.4 ms then.
+        let slow = server.add(r#"action = "slow-bank", bank = 0, factor = 100000"#);
+        assert!(read() > Duration::from_millis(30), "{kind:?}");
+        server.faults.clear(Some(slow));
+        let well = (0..20).map(|_| read()).min().unwrap();
+        assert!(well < Duration::from_millis(10), "{kind:?}: {well:?}");
+        server.add(r#"action = "retrain", lanes = 1, outage_us = 20000"#);
+        assert!(read() > Duration::from_millis(15), "{kind:?}");
+        server.add(r#"action = "corrupt-packet", every = 2"#);
+        read();
+        let outcome = server.finish().outcome;
+        let counted =
+            |name| outcome.counters.iter().find(|(counter, _)| *counter == name).map_or(0, |(_, count)| *count);
+        assert!(counted("fault_retrains") == 1 && counted("fault_corrupted_packets") > 0, "{kind:?}: {outcome:?}");
+    }
+}
+
+#[test]
+fn interrupts_over_vfio_user_get_lost_or_come_again() {
+    for timing in [false, true] {
+        let server = serve("interrupts", Kind::VfioUser, timing, Wait::Adaptive);
+        let (mut guest, fds) = server.guest();
+        let count = || {
+            thread::sleep(Duration::from_millis(10));
+            let mut bytes = [0; 8];
+            rustix::io::read(&fds[1], &mut bytes).map_or(0, |_| u64::from_ne_bytes(bytes))
+        };
+        let read = |guest: &mut Guest| assert_eq!(guest.read(0, 512, PATIENCE), Got::Data(vec![0; 512]));
+        read(&mut guest);
+        assert_eq!(count(), 1);
+        server.add(r#"action = "lose-interrupt", times = 1"#);
+        read(&mut guest);
+        assert_eq!(count(), 0, "timing {timing}");
+        read(&mut guest);
+        assert_eq!(count(), 1);
+        server.add(r#"action = "repeat-interrupt", times = 1, delay_us = 300"#);
+        read(&mut guest);
+        assert_eq!(count() + count(), 2, "timing {timing}");
+    }
+}
+
+#[test]
+fn clients_that_go_while_a_fault_has_their_requests_harm_nobody() {
+    for kind in KINDS {
+        for timing in [false, true] {
+            let server = serve("gone", kind, timing, Wait::Adaptive);
+            let mut host = server.host();
+            let rule = server.add(r#"action = "delay", delay_us = 20000"#);
+            assert_eq!(host.write(0, &[1; 4096], Duration::from_millis(2)), Got::Nothing);
+            drop(host);
+            server.faults.clear(Some(rule));
+            let mut other = server.host();
+            thread::sleep(Duration::from_millis(25));
+            assert_eq!(other.write(4096, &[2; 4096], PATIENCE), DONE);
+            assert_eq!(other.read(4096, 4096, PATIENCE), Got::Data(vec![2; 4096]), "{kind:?} {timing}");
+            server.finish();
+        }
+    }
+}
