@@ -146,7 +146,7 @@ depends:
 
 # Whether `make depends` has been run since presets, drives or plans changed what is in doubt.
 depends-check:
-	cargo test -p phaselink --bin phaselink -- --ignored dependence_is_measured
+	cargo test -p phaselink --lib -- --ignored dependence_is_measured
 
 pss-hour:
 	cargo run --release -- run pss --rw randwrite --bs 4k --runtime 3600s -O ramp_time=1s

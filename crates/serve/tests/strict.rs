@@ -35,8 +35,13 @@ type ByClient = (&'static str, fn(&Client));
 type ByDriver = (&'static str, Box<dyn Fn(&mut Driver)>);
 
 /// What a strict server has counted of what `act` does as a client. If that is to be found, what it rings for last is waited
-/// for.
-fn seen(timing: bool, is_strict: bool, is_found: bool, act: impl FnOnce(Client)) -> Vec<(&'static str, u64)> {
+/// for, with the client connected as long: a doorbell that nobody has looked at goes with its connection.
+fn seen<Connected>(
+    timing: bool,
+    is_strict: bool,
+    is_found: bool,
+    act: impl FnOnce(Client) -> Connected,
+) -> Vec<(&'static str, u64)> {
     let alone = alone();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("strict.vfio");
     let device = device(Drive::shipped("nvme").unwrap(), Store::in_memory(GEOMETRY).unwrap());
@@ -57,11 +62,12 @@ fn seen(timing: bool, is_strict: bool, is_found: bool, act: impl FnOnce(Client))
     let client = Client::connect(&path);
     client.agree("");
     client.map(RAM, 0, RAM_BYTES, Some(client.ram.as_fd())).unwrap();
-    act(client);
+    let connected = act(client);
     let until = Instant::now() + Duration::from_secs(10);
     while is_found && tallies.sum().undefined.is_empty() && Instant::now() < until {
         thread::sleep(Duration::from_millis(1));
     }
+    drop(connected);
     let tally = server.finish().tally;
     for (behaviour, _) in &tally.undefined {
         let line = format!("phaselink_undefined_total{{kind=\"{}\"}}", behaviour.kind);
@@ -79,6 +85,12 @@ fn driver(client: Client) -> Driver {
     driver
 }
 
+/// What a client does, and the client.
+fn done(act: fn(&Client), client: Client) -> Client {
+    act(&client);
+    client
+}
+
 fn well_behaved(driver: &mut Driver) {
     let data = vec![7; 2 * PAGE as usize];
     driver.write(3, &data);
@@ -89,13 +101,18 @@ fn well_behaved(driver: &mut Driver) {
 #[test]
 fn a_host_that_does_what_the_specification_says_is_not_reported() {
     for timing in [false, true] {
-        assert_eq!(seen(timing, true, false, |client| well_behaved(&mut driver(client))), []);
+        let acted = |client| {
+            let mut driver = driver(client);
+            well_behaved(&mut driver);
+            driver
+        };
+        assert_eq!(seen(timing, true, false, acted), []);
     }
 }
 
 #[test]
 fn nothing_is_looked_for_unless_it_is_asked_for() {
-    assert_eq!(seen(false, false, false, |client| client.set_register(0x14, 1 << 31)), []);
+    assert_eq!(seen(false, false, false, |client| done(|client| client.set_register(0x14, 1 << 31), client)), []);
 }
 
 /// Several words of registers, written by one message: the controller has no turn in between.
@@ -119,7 +136,7 @@ fn what_is_done_to_registers_before_there_is_a_queue_is_found() {
         }),
     ];
     for (kind, act) in cases {
-        assert_eq!(seen(false, true, true, |client| act(&client)), [(kind, 1)]);
+        assert_eq!(seen(false, true, true, |client| done(act, client)), [(kind, 1)]);
     }
 }
 
@@ -141,6 +158,7 @@ fn what_is_done_to_a_controller_that_is_enabled_is_found() {
         let acted = |client| {
             let driver = driver(client);
             act(&driver.client);
+            driver
         };
         assert_eq!(seen(false, true, true, acted), [(kind, 1)]);
     }
@@ -194,6 +212,7 @@ fn what_is_wrong_with_commands_is_found_whether_they_are_answered_at_once_or_whe
             let mut driver = driver(client);
             // As often as that, and nothing else.
             (0..2).for_each(|_| act(&mut driver));
+            driver
         };
         let found = seen(place.is_multiple_of(2), true, true, acted);
         let expected = if *kind == strict::COMMAND_IDENTIFIER.kind { found[0].1 } else { 2 };

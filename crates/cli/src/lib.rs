@@ -1,0 +1,152 @@
+//! The program `phaselink`: a thin shell over `phaselink-core`. It reads files and flags, runs what the core
+//! offers on all processors, and prints; whatever is about storage lives in the core.
+//!
+//! It is a library with one function because cargo begins to compile a library as soon as it knows the signatures of what that
+//! depends on, and a program only when all of that is there.
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod bench;
+mod check;
+mod compare;
+mod completions;
+mod crash;
+mod describe;
+mod dma;
+mod docs;
+mod drive_flags;
+mod ecc;
+mod ending;
+mod endurance;
+mod explore;
+mod fault;
+mod fit;
+mod input;
+mod interrupt;
+mod intervals;
+mod notes;
+mod output;
+mod precision;
+mod predict;
+mod progress;
+mod reproduce;
+mod run;
+mod serve;
+mod sweep;
+mod torture;
+mod trace;
+mod trace_info;
+mod traces;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXAMPLES: &str = include_str!("../help/main.txt");
+
+/// Simulate and serve storage devices for fast non-volatile memory over PCI Express, packet by packet.
+#[derive(Debug, Parser)]
+#[command(name = "phaselink", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(arg_required_else_help = true)]
+struct Arguments {
+    /// Neither notes nor progress: results and errors only
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Compare(Box<compare::Arguments>),
+    Run(Box<run::Arguments>),
+    Predict(Box<predict::Arguments>),
+    Sweep(sweep::Arguments),
+    Fit(Box<fit::Arguments>),
+    Trace(trace::Arguments),
+    TraceInfo(trace_info::Arguments),
+    Dma(Box<dma::Arguments>),
+    Check(check::Arguments),
+    Endurance(endurance::Arguments),
+    Reproduce(reproduce::Arguments),
+    Ecc(ecc::Arguments),
+    Torture(torture::Arguments),
+    Serve(serve::Arguments),
+    Fault(fault::Arguments),
+    Bench(Box<bench::Arguments>),
+    Crash(Box<crash::Arguments>),
+    Explore(explore::Arguments),
+    Docs(docs::Arguments),
+    Completions(completions::Arguments),
+}
+
+/// What the command line asks for, and the status that the program ends with.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse_from(with_files(std::env::args_os()));
+    notes::quiet(arguments.quiet);
+    let ending = match arguments.command {
+        Command::Compare(arguments) => compare::command(&arguments),
+        Command::Run(arguments) => run::command(&arguments),
+        Command::Predict(arguments) => predict::command(&arguments),
+        Command::Sweep(arguments) => sweep::command(&arguments),
+        Command::Fit(arguments) => fit::command(&arguments),
+        Command::Trace(arguments) => trace::command(&arguments),
+        Command::TraceInfo(arguments) => trace_info::command(&arguments),
+        Command::Dma(arguments) => dma::command(&arguments),
+        Command::Check(arguments) => check::command(&arguments),
+        Command::Endurance(arguments) => endurance::command(&arguments),
+        Command::Reproduce(arguments) => reproduce::command(&arguments),
+        Command::Ecc(arguments) => ecc::command(&arguments),
+        Command::Torture(arguments) => torture::command(&arguments),
+        Command::Serve(arguments) => serve::command(&arguments),
+        Command::Fault(arguments) => fault::command(&arguments),
+        Command::Bench(arguments) => bench::command(*arguments),
+        Command::Crash(arguments) => crash::command(&arguments),
+        Command::Explore(arguments) => explore::command(&arguments),
+        Command::Docs(arguments) => docs::command(&arguments),
+        Command::Completions(arguments) => completions::command(&arguments),
+    };
+    ending::exit_code(traces::checked(ending))
+}
+
+/// Flags whose file is optional, and what its name ends in where it stands behind a space.
+const FILE_FLAGS: [(&str, &str); 3] = [("--json", ".json"), ("--csv", ".csv"), ("--record", ".json")];
+
+/// The arguments with `--json out.json` as `--json=out.json`: without the ending, the word is a drive or a job.
+fn with_files(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for word in arguments {
+        let ending =
+            joined.last().and_then(|last| FILE_FLAGS.iter().find(|(flag, _)| last == flag)).map(|(_, end)| end);
+        match (ending, joined.last_mut()) {
+            (Some(ending), Some(last)) if word.to_string_lossy().ends_with(ending) => {
+                last.push("=");
+                last.push(word);
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_stand_behind_its_flag() {
+        let words = |line: &str| -> Vec<String> {
+            let words = with_files(line.split(' ').map(OsString::from));
+            words.into_iter().map(|word| word.into_string().unwrap()).collect()
+        };
+        assert_eq!(words("run --json out.json nvme"), ["run", "--json=out.json", "nvme"]);
+        assert_eq!(words("sweep p.toml --csv t.csv"), ["sweep", "p.toml", "--csv=t.csv"]);
+        assert_eq!(words("run --json nvme out.json"), ["run", "--json", "nvme", "out.json"]);
+    }
+
+    #[test]
+    fn all_arguments_go_together() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}
