@@ -75,9 +75,7 @@ impl Execution for Divided<'_> {
     }
 
     fn flushed(&mut self, status: Status) {
-        let mut tally = locked(&self.tally);
-        tally.flushes += 1;
-        tally.errors += u64::from(status != Status::Fine);
+        locked(&self.tally).count_flush(status == Status::Fine);
     }
 
     fn idle_for(&self, wait: Wait) -> Duration {
