@@ -127,7 +127,7 @@ impl<'a> Divided<'a> {
         let client = &clients.clients[place];
         client.prefetch(&command, &self.device.store);
         let clock = self.model.clock();
-        let asked = asked(&command, clock, clock.now());
+        let asked = asked(command.asked_ns, clock, clock.now());
         let CheckedCommand { offset, bytes, queue, .. } = command;
         let under_way = UnderWay { client: client.number, command, status: Status::Fine, asked };
         let token = self.under_way.insert(under_way);
