@@ -106,43 +106,67 @@ fn processor_ticks(process: u32) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-#[test]
+/// A server, and a client of it that has been served.
 #[cfg(target_os = "linux")]
-fn a_server_whose_clients_want_nothing_takes_hardly_any_processor_time_and_wakes_for_the_next_request() {
-    use std::os::unix::net::UnixStream;
-    for (address, timing) in [("nbd", "off"), ("nbd", "on"), ("shm", "off"), ("shm", "on"), ("vfio-user", "off")] {
-        let here = directory(&format!("idle-{address}-{timing}"));
+struct Idle {
+    name: String,
+    server: Running,
+    shm: Option<(phaselink_client::Queue, phaselink_client::Client)>,
+    nbd: Option<Client>,
+    _vfio: Option<std::os::unix::net::UnixStream>,
+}
+
+#[cfg(target_os = "linux")]
+impl Idle {
+    fn start(address: &str, timing: &str) -> Idle {
+        let name = format!("idle-{address}-{timing}");
+        let here = directory(&name);
         let place = if address == "nbd" { "nbd+unix:///?socket=a.sock" } else { "a.sock" };
         let mut server = Running::start(&here, &[&format!("--{address}"), place, "--timing", timing]);
         server.told("serving ");
         let socket = here.join("a.sock");
-        let options = phaselink_client::Options::default();
-        let mut shm = (address == "shm").then(|| {
-            let mut client = phaselink_client::Client::connect(&socket, &options).unwrap();
+        let shm = (address == "shm").then(|| {
+            let mut client = phaselink_client::Client::connect(&socket, &Default::default()).unwrap();
             (client.take_queue().unwrap(), client)
         });
-        let mut nbd = (address == "nbd").then(|| {
+        let nbd = (address == "nbd").then(|| {
             Client::connect(&Uri::parse(&format!("nbd+unix:///?socket={}", socket.display())).unwrap()).unwrap()
         });
-        let mut ask = || {
-            nbd.iter_mut().for_each(|client| assert_eq!(read_once(client, 0), 0));
-            shm.iter_mut().for_each(|(queue, _)| queue.read(0, &mut [0; 512]).unwrap());
-        };
         // A client of vfio-user that says its version and nothing more.
         let mut version = vec![1, 0, 1, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
-        let vfio = (address == "vfio-user").then(|| UnixStream::connect(&socket).unwrap());
+        let vfio = (address == "vfio-user").then(|| std::os::unix::net::UnixStream::connect(&socket).unwrap());
         vfio.iter().for_each(|mut socket| {
             socket.write_all(&version).unwrap();
             socket.read_exact(&mut version).unwrap();
         });
-        ask();
-        thread::sleep(Duration::from_millis(50));
-        let before = processor_ticks(server.child.id());
-        thread::sleep(Duration::from_secs(3));
-        let ticks = processor_ticks(server.child.id()) - before;
-        assert!(ticks <= 4, "{address}, timing {timing}: {ticks} hundredths of a second in 3 s");
-        ask();
-        assert!(server.terminate().code.is_some());
+        let mut idle = Idle { name, server, shm, nbd, _vfio: vfio };
+        idle.ask();
+        idle
+    }
+
+    fn ask(&mut self) {
+        self.nbd.iter_mut().for_each(|client| assert_eq!(read_once(client, 0), 0));
+        self.shm.iter_mut().for_each(|(queue, _)| queue.read(0, &mut [0; 512]).unwrap());
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_whose_clients_want_nothing_takes_hardly_any_processor_time_and_wakes_for_the_next_request() {
+    let kinds = [("nbd", "off"), ("nbd", "on"), ("shm", "off"), ("shm", "on"), ("vfio-user", "off")];
+    let mut idle = kinds.map(|(address, timing)| Idle::start(address, timing));
+    thread::sleep(Duration::from_millis(50));
+    let ticks = |idle: &[Idle; 5]| idle.each_ref().map(|idle| processor_ticks(idle.server.child.id()));
+    let before = ticks(&idle);
+    thread::sleep(Duration::from_secs(3));
+    let after = ticks(&idle);
+    for (place, idle) in idle.iter_mut().enumerate() {
+        let ticks = after[place] - before[place];
+        assert!(ticks <= 4, "{}: {ticks} hundredths of a second in 3 s", idle.name);
+        idle.ask();
+    }
+    for idle in idle {
+        assert!(idle.server.terminate().code.is_some());
     }
 }
 

@@ -108,6 +108,22 @@ fn stores_of_whole_units_write_each_once_and_others_read_what_they_lack() {
 }
 
 #[test]
+fn a_store_asks_of_the_memory_its_share_of_a_unit_and_less_where_units_are_still_in_the_buffer() {
+    let drive = calm("cxl-pcm-next", &["cxl.unit_bytes=256", "cxl.buffer_units=8"]);
+    let busy_ns = |job: &str| {
+        let demands = predict(&drive, &jobs(&drive, &format!("rw=randwrite {job}"))).jobs.remove(0).demands;
+        demands.iter().find(|demand| demand.resource == "media banks").expect("a store goes there").busy_ns
+    };
+    let (whole, parts) = (busy_ns("bs=256"), busy_ns("bs=64"));
+    assert!(close(parts, whole / 4.0, 1e-3), "{parts} of {whole}");
+    // The buffer holds 2 of 4 KiB, and of 16.
+    for (size, reach) in [("4k", 0.5), ("16k", 0.875)] {
+        let found = busy_ns(&format!("bs=64 size={size}"));
+        assert!(close(found, reach * whole / 4.0, 1e-3), "{size}: {found} of {whole}");
+    }
+}
+
+#[test]
 fn stores_are_as_fast_as_the_memory_once_the_buffer_is_full() {
     let drive = calm("cxl-pcm-legacy", &[]);
     let outcome = run(&drive, "rw=randwrite bs=128 iodepth=16 number_ios=3000");

@@ -4,7 +4,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::workload::fio;
+use phaselink_core::workload::{JobFile, fio};
 use proptest::prelude::*;
 
 /// A drive with a small memory and these changes.
@@ -46,7 +46,14 @@ impl Run {
 }
 
 fn run(drive: &Drive, flags: &[(&str, &str)]) -> Run {
-    let file = fio::from_flags(flags).unwrap_or_else(|problems| panic!("{problems}"));
+    run_jobs(drive, &fio::from_flags(flags).unwrap_or_else(|problems| panic!("{problems}")))
+}
+
+fn run_file(drive: &Drive, text: &str) -> Run {
+    run_jobs(drive, &fio::parse("jobs.fio", text).unwrap_or_else(|problems| panic!("{problems}")))
+}
+
+fn run_jobs(drive: &Drive, file: &JobFile) -> Run {
     let jobs = file.resolve(&drive.limits(), &Default::default()).unwrap_or_else(|problems| panic!("{problems}"));
     let mut simulation = Simulation::with_data(drive, &jobs, 1).unwrap_or_else(|problems| panic!("{problems}"));
     let mut turns = 0;
@@ -164,6 +171,20 @@ fn a_tag_in_which_no_chunk_ends_never_collides_but_in_reads_that_meet_the_write_
 }
 
 #[test]
+fn a_host_reads_with_the_tag_that_the_device_has_changed_to() {
+    for choice in ["compare", "intervals"] {
+        let choice = format!("dc_express.tag_choice={choice}");
+        let drive = drive("dc-express", &[&choice, "dc_express.tag_bits=8", "dc_express.max_latency_us=1"]);
+        let file = "[global]\nbs=4k\nsize=64k\nio_size=1g\n[fill]\nrw=randwrite\nnumber_ios=200\n\
+                    [read]\nrw=randread\niodepth=4\nnumber_ios=500\nstonewall\n";
+        let run = run_file(&drive, file);
+        run.assert_clean(700);
+        assert!(run.count("tag_changes") > 0, "{choice}");
+        assert_eq!(run.count("tag_collisions"), 0, "{choice}");
+    }
+}
+
+#[test]
 fn without_an_unused_value_tags_are_drawn_blindly_and_reads_are_still_right() {
     let changes = ["dc_express.tag_choice=intervals", "dc_express.tag_bits=8", "dc_express.max_latency_us=1"];
     let flags =
@@ -178,11 +199,7 @@ fn reads_that_end_within_a_chunk_are_saved_by_the_time_out() {
     let file = "[fill]\nrw=write\nbs=4k\nsize=8k\nnumber_ios=2\n\
                 [short]\nrw=randread\nbs=4\nsize=8k\nio_size=1g\nnumber_ios=2000\nnumjobs=2";
     let drive = drive("dc-express", &changes);
-    let jobs = fio::parse("jobs.fio", file).unwrap().resolve(&drive.limits(), &Default::default()).unwrap();
-    let mut simulation = Simulation::with_data(&drive, &jobs, 1).unwrap();
-    while simulation.step(1 << 16) {}
-    let run = Run { outcome: simulation.outcome(), problems: simulation.data_problems().to_vec() };
-    assert!(run.assert_clean(4002).count("tag_collisions") > 0);
+    assert!(run_file(&drive, file).assert_clean(4002).count("tag_collisions") > 0);
 }
 
 #[test]

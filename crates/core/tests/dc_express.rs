@@ -260,6 +260,14 @@ fn a_time_out_that_comes_too_early_reads_twice_and_completes_once() {
 }
 
 #[test]
+fn a_read_of_the_largest_size_is_not_given_up_while_its_data_is_on_the_wire() {
+    // The wire takes longer than all the rest together: this memory programs in no time.
+    let drive = drive("dc-express", &["media.preset=dram", "dc_express.queue_entries=8"]);
+    let outcome = run(&drive, "bs=128k iodepth=7 number_ios=100");
+    assert_eq!((outcome.ios(), counter(&outcome, "tag_timeouts"), counter(&outcome, "late_packets")), (100, 0, 0));
+}
+
+#[test]
 fn reads_that_are_tried_again_do_not_overrun_the_ring() {
     let set = ["dc_express.max_latency_us=1", "dc_express.queue_entries=64", "media.read_ns=40000"];
     let outcome = run(&drive("dc-express", &set), "bs=4k iodepth=2 number_ios=100");

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{drive, jobs, run};
+use common::{counter, drive, jobs, run};
 use phaselink_core::dma::{Cache, Node, Op, Question};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Override;
@@ -105,6 +105,14 @@ fn translation_costs_what_was_measured_within_and_beyond_its_reach() {
     for bytes in [512, 1024, 2048] {
         let lost = 1.0 - millions(translated(bytes, 64 << 20)) / millions(of(Op::Read, bytes));
         assert!(lost < 0.02, "reads of {bytes} B lose {lost}");
+    }
+}
+
+#[test]
+fn each_page_that_is_read_or_written_is_walked_for_once_and_no_other() {
+    for op in [Op::Read, Op::Write] {
+        let outcome = ask(Question { iommu: Some(true), window_bytes: 64 << 10, ..of(op, 64) });
+        assert_eq!(counter(&outcome, "iommu_walks"), 16, "{op:?}");
     }
 }
 

@@ -166,6 +166,32 @@ fn writes_whose_pieces_share_program_units_take_no_less_than_told() {
     }
 }
 
+/// With one transfer buffer pieces take turns, so that what takes the last of them to its turn is known however the others
+/// are held up.
+#[test]
+fn pieces_that_share_a_transfer_buffer_wait_for_all_before_them() {
+    let drive = drive("moneta", &["moneta.transfer_buffers=1", "link.granularity=packet"]);
+    let job = "rw=randwrite bs=64k number_ios=1";
+    let latency = latency(&drive, job).expect("a closed form");
+    assert!(matches!(latency.certainty, Certainty::AtLeast(_)), "{:?}", latency.certainty);
+    let (told, found) = (latency.stages.total(), figures(&run(&drive, job)).total.min());
+    assert!(told <= found && told.as_ns() > 0.9 * found.as_ns(), "{told} of {found}");
+}
+
+#[test]
+fn what_the_cards_memory_holds_of_a_region_asks_nothing_of_the_chips() {
+    let drive = drive("pss", &[]);
+    let cached_bytes = u64::from(drive.pss.cache_pages) * 4096;
+    let busy_ns = |times: u64| {
+        let demands =
+            predict(&drive, &jobs(&drive, &format!("bs=4k size={}", times * cached_bytes))).jobs.remove(0).demands;
+        demands.iter().find(|demand| demand.resource == "media buses").map_or(0.0, |demand| demand.busy_ns)
+    };
+    assert_eq!(busy_ns(1), 0.0);
+    let (half, quarter) = (busy_ns(2), busy_ns(4));
+    assert!(common::close(quarter, half * 0.75 / 0.5, 1e-9), "{half} {quarter}");
+}
+
 #[test]
 fn requests_that_the_driver_splits_have_bounds_and_no_latency() {
     for (name, bytes) in [("moneta", 2 << 20), ("pss", 256 << 10)] {

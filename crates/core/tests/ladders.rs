@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::{drive, traced};
 use expect_test::{Expect, expect};
 use phaselink_core::drive::Drive;
@@ -451,4 +453,13 @@ fn a_pss_write_is_a_doorbell_a_descriptor_the_page_read_and_its_record() {
             14412999.3     +253.0                        |                                  | end
         "#]],
     );
+}
+
+#[test]
+fn fetches_of_several_requests_at_a_time_are_each_one_requests_in_steady_state() {
+    let simulation = traced(&drive("nvme-polled", &[]), "bs=512 iodepth=4 number_ios=100");
+    let records = simulation.trace().records();
+    let fetches: Vec<_> = records.iter().filter(|record| record.step.name() == "fetch command").skip(10).collect();
+    let requests: BTreeSet<u64> = fetches.iter().filter_map(|fetch| fetch.request).collect();
+    assert_eq!((fetches.len(), requests.len()), (90, 90));
 }

@@ -415,3 +415,31 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_receiver_that_holds_a_packet_back_gives_the_credits_of_those_before_it_back_in_time() {
+    let few = config::Link { posted_header_credits: 2, ..plain() };
+    // It takes 100 ns for each packet, and the update 204 to come back.
+    let mut bench = Bench::with_accept(&few, Span::from_ns(100));
+    bench.send(0, data(1, 1));
+    bench.send(150, data(2, 1));
+    bench.run_until(ns(430));
+    bench.link.hold_posted(Direction::Up, ns(426), ns(5_000));
+    bench.send(430, data(3, 1));
+    bench.send(430, data(4, 1));
+    // Arrival of the first packet at 276, its credit at 580; the other credit once the receiver lets go.
+    assert_eq!(bench.finish(), [(276, 1), (426, 2), (580 + 276, 3), (5_304 + 276, 4)]);
+}
+
+#[test]
+fn a_train_longer_than_its_credits_is_foretold_as_its_packets_go() {
+    for accept in [0, 50] {
+        let few = packets(config::Link { posted_header_credits: 4, ..plain() });
+        let mut bench = Bench::with_accept(&few, Span::from_ns(accept));
+        let foretold: Vec<u64> =
+            (0..10).map(|packet| bench.link.stream_until(packet, 128).as_ps() / 1000 + 276).collect();
+        bench.send(0, data(1, 10));
+        bench.finish();
+        assert_eq!(foretold, bench.instants(1), "{accept}");
+    }
+}

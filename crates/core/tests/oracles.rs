@@ -186,3 +186,17 @@ fn what_an_unloaded_device_counts_follows_from_its_conversation() {
         }
     }
 }
+
+/// The six per cent of the DC Express paper, section 4.1: an endpoint that reads all the time lets no package sleep.
+#[test]
+fn a_package_is_awake_while_a_device_reads_and_for_as_long_as_it_takes_to_fall_asleep() {
+    let awake_w = |name: &str, sleep: &str, job: &str| {
+        let server_w = |awake: &str| run(&drive(name, &[awake, sleep]), job).energy.server_w;
+        server_w("power.package_awake_w=6") - server_w("power.package_awake_w=0")
+    };
+    let polling = awake_w("dc-express", "power.package_sleep_us=100", "bs=4k number_ios=200");
+    assert!(close(polling, 6.0, 1e-3), "{polling}");
+    // One command in a millisecond, and an NVMe device reads for no other reason.
+    let seldom = awake_w("nvme-polled", "power.package_sleep_us=100", "bs=4k number_ios=200 thinktime=990us");
+    assert!(close(seldom, 0.6, 0.03), "{seldom}");
+}

@@ -126,6 +126,13 @@ fn descriptors_are_exchanged_by_the_number_that_is_pending() {
 }
 
 #[test]
+fn a_card_says_where_a_write_is_that_it_has_acknowledged() {
+    let promise = |acknowledge: &str| phaselink_core::compare::promise(&drive("pss", &[acknowledge]));
+    assert_eq!(promise("media.acknowledge=late"), "an acknowledged write is in the cells");
+    assert!(promise("media.acknowledge=early").starts_with("an acknowledged write is in the card's memory"));
+}
+
+#[test]
 fn registers_that_make_no_sense_are_ignored() {
     let drive = drive("pss", &[]);
     let mut engine = Engine::new(&drive, 1);

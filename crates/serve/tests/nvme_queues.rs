@@ -36,6 +36,17 @@ fn a_full_completion_queue_holds_commands_back_until_the_host_has_read() {
 }
 
 #[test]
+fn commands_that_are_never_answered_keep_no_place_in_their_queue() {
+    let mut bench = Bench::new();
+    let mut pair = bench.io;
+    for _ in 0..3 * ENTRIES {
+        pair = bench.submit(pair, transfer(opcode::READ, 0, 1, [DATA, 0]));
+        let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+        bench.controller.forget(&command);
+    }
+}
+
+#[test]
 fn doorbells_that_make_no_sense_are_told_once_until_the_log_has_been_read() {
     let mut bench = Bench::new();
     let wait = Fields { opcode: admin::ASYNC_EVENT_REQUEST, id: 77, ..Fields::default() };

@@ -183,6 +183,15 @@ fn memory_that_goes_away_harms_nobody_but_its_client() {
 }
 
 #[test]
+fn a_client_is_offered_rings_configuration_memory_by_the_region_and_resets() {
+    let running = Running::in_memory("offered", false, Wait::Block);
+    let mut guest = Guest::connect(&running.path, FEATURES);
+    // Bits of the vhost-user protocol: several queues, replies on demand, configuration, reset, slots of memory.
+    let expected = 1 | 1 << 3 | 1 << 9 | 1 << 13 | 1 << 15;
+    assert_eq!(guest.frontend.get_protocol_features().unwrap().bits(), expected);
+}
+
+#[test]
 fn a_client_that_says_nothing_whole_does_not_keep_a_server_from_ending() {
     use std::io::Write;
     let running = Running::in_memory("silent", false, Wait::Block);

@@ -269,7 +269,6 @@ impl DmaEngine {
     /// What a request asked for is stored; with the last of them the transfer has arrived.
     fn on_stored(&mut self, now: Time, id: PacketId, ends: &mut Ends) -> Option<Arrival> {
         let Known { transfer, .. } = std::mem::take(&mut self.known[id as usize]);
-        let Packet { chunk_bytes, sampled_at, .. } = ends.bursts[id].packet;
         self.requests_free += 1;
         self.take_in(now, ends);
         let Transfer { packet, left } = &mut self.transfers[transfer as usize];
@@ -279,7 +278,7 @@ impl DmaEngine {
             return None;
         }
         let (kind, direction) = (Kind::Completion, Direction::Down);
-        ends.bursts[id].packet = Packet { kind, direction, chunk_bytes, sampled_at, ..*packet };
+        ends.bursts[id].packet = Packet { kind, direction, ..*packet };
         ends.shared.requests.charge_late(packet.request, Stage::Dma, now);
         self.transfers.vacate(transfer);
         Some(Arrival { packet: id, first: 0, count: ends.bursts[id].count() })

@@ -88,6 +88,7 @@ impl Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{FaultAction, FaultSubject};
 
     const BITS: u64 = 100;
 
@@ -132,6 +133,18 @@ mod tests {
             wavering.give_back(1, BITS);
         }
         assert_eq!(hit(&mut wavering, 1_000, 1), hit(&mut steady, 1_000, 1));
+    }
+
+    #[test]
+    fn faults_corrupt_packets_of_their_direction_until_they_are_over() {
+        let fault = Fault { action: FaultAction::CorruptPacket, every: 4, ..Fault::default() };
+        let rules = Rule::about(FaultSubject::Packet, std::slice::from_ref(&fault), 1);
+        let mut errors = Errors::new(0.0, Random::stream(7, "errors"));
+        assert!(!errors.add_faults(Direction::Down, &rules), "they are about packets to the host");
+        assert!(errors.add_faults(Direction::Up, &rules));
+        assert_eq!(hit(&mut errors, 12, 64), [0, 4, 8]);
+        errors.remove_fault(&fault);
+        assert_eq!(hit(&mut errors, 12, 64), [0; 0]);
     }
 
     #[test]

@@ -216,6 +216,7 @@ fn a_hammered_line_is_written_in_ever_new_slots() {
     let (lines, moves) = (16, 16 * 17 * 5);
     (0..moves * 4).for_each(|_| {
         memory.write(Time::ZERO, 0, 8);
+        assert_eq!(memory.wear().unwrap().inconsistency(), None);
     });
     let writes = &memory.wear().unwrap().line_writes;
     assert_eq!(writes.len(), lines + 1);

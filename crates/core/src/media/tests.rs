@@ -1,6 +1,7 @@
 //! Gates at t-1 and t, closed forms, and properties of the memory as a whole.
 
 use super::*;
+use crate::config::{Fault, FaultAction};
 use proptest::prelude::*;
 
 const fn at(ns: u64) -> Time {
@@ -290,6 +291,16 @@ fn activity_counts_requests_bytes_and_the_time_of_banks_and_buses() {
         buses_busy: ns(64 + 64 + 256),
     };
     assert_eq!(media.activity(), expected);
+}
+
+#[test]
+fn what_a_fault_costs_is_time_before_the_bank_and_not_in_the_drives_processors() {
+    let own = Timing::default().command + Timing::default().read;
+    let slow = Fault { action: FaultAction::SlowBank, factor: 10.0, ..Fault::default() };
+    let mut media = pcm(1, 4096).with_faults(&[slow], 1);
+    let read = media.read(at(100), 0, 128, 128);
+    assert_eq!((read.admitted, read.started), (at(100), at(100) + own * 9));
+    assert_eq!(read.last_at, read.started + ns(368));
 }
 
 fn assert_disjoint(mut spans: Vec<(u32, Time, Time)>) -> Result<(), TestCaseError> {

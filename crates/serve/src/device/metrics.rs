@@ -151,3 +151,62 @@ fn summary(text: &mut String, name: &str, labels: &str, latency: &Latency) {
     line(text, &format!("{name}_sum"), labels, latency.mean_ns() * latency.count() as f64 / 1e9);
     line(text, &format!("{name}_count"), labels, latency.count() as f64);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use phaselink_core::drive::Drive;
+
+    use super::*;
+    use crate::device::Stop;
+    use crate::device::store::{Geometry, Store};
+
+    fn device() -> Device {
+        Device {
+            drive: Arc::new(Drive::shipped("nvme").unwrap()),
+            store: Arc::new(Store::in_memory(Geometry { capacity_bytes: 4096, block_bytes: 512 }).unwrap()),
+            tallies: Arc::default(),
+            record: None,
+            history: None,
+            faults: Arc::default(),
+            stop: Arc::new(Stop::new().unwrap()),
+        }
+    }
+
+    /// Both ends of a connection.
+    fn connection() -> (TcpStream, Asking) {
+        let listener = bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        rustix::event::poll(&mut [PollFd::new(&listener, PollFlags::IN)], None).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (client, Asking { stream, head: Vec::new(), since: Instant::now() })
+    }
+
+    /// What the client says arrives: whether more is to come.
+    fn says(client: &mut TcpStream, words: &[u8], asking: &mut Asking, device: &Device) -> bool {
+        client.write_all(words).unwrap();
+        rustix::event::poll(&mut [PollFd::new(&asking.stream, PollFlags::IN)], None).unwrap();
+        asking.go_on(device).unwrap()
+    }
+
+    #[test]
+    fn a_question_that_comes_in_parts_is_answered_when_it_is_whole() {
+        let (device, (mut client, mut asking)) = (device(), connection());
+        assert!(says(&mut client, b"GET /metrics HTT", &mut asking, &device));
+        assert!(!says(&mut client, b"P/1.1\r\n\r\n", &mut asking, &device));
+        drop(asking);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("phaselink_requests_total"), "{answer}");
+    }
+
+    #[test]
+    fn a_question_without_an_end_is_let_go_once_it_is_too_long() {
+        let (device, (mut client, mut asking)) = (device(), connection());
+        let lines = REQUEST_BYTES_MAX / 64;
+        let until = (0..lines).position(|_| !says(&mut client, &[b'x'; 64], &mut asking, &device));
+        assert_eq!(until, Some(lines - 1));
+    }
+}

@@ -86,6 +86,12 @@ impl Tally {
         }
     }
 
+    /// Count a flush that has been answered.
+    pub fn count_flush(&mut self, is_fine: bool) {
+        self.flushes += 1;
+        self.errors += u64::from(!is_fine);
+    }
+
     /// Count everything that `other` has counted.
     pub fn merge(&mut self, other: &Tally) {
         self.read.merge(&other.read);
@@ -133,4 +139,16 @@ impl Tallies {
 /// A lock on counts, which are right whatever has become of the thread that had it.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flushes_are_counted_and_those_that_fail_are_errors_as_well() {
+        let mut tally = Tally::default();
+        [true, false, true].into_iter().for_each(|is_fine| tally.count_flush(is_fine));
+        assert_eq!((tally.flushes, tally.errors), (3, 1));
+    }
 }

@@ -49,6 +49,28 @@ impl Patience {
     }
 }
 
+/// When a loop last did what it does now and then, however fast it goes round: no sooner again than an idle loop wakes.
+#[derive(Clone, Copy, Debug)]
+pub struct Chores {
+    done_at: Instant,
+}
+
+impl Chores {
+    /// Done at this instant.
+    pub fn new(done_at: Instant) -> Chores {
+        Chores { done_at }
+    }
+
+    /// Whether they are due at `now`; they count as done then.
+    pub fn are_due(&mut self, now: Instant) -> bool {
+        let are_due = now.duration_since(self.done_at) > SLEEP_MAX;
+        if are_due {
+            self.done_at = now;
+        }
+        are_due
+    }
+}
+
 /// Exchanges that are measured, and the most that one may take: more is another thread's turn on the processor.
 const EXCHANGES: usize = 1000;
 const EXCHANGE_MAX: Duration = Duration::from_micros(10);
@@ -182,5 +204,15 @@ mod tests {
         assert!(patience.is_over(Wait::Adaptive));
         patience.renew();
         assert!(!patience.is_over(Wait::Adaptive));
+    }
+
+    #[test]
+    fn chores_are_due_whenever_longer_than_a_sleep_has_gone_by() {
+        let start = Instant::now();
+        let mut chores = Chores::new(start);
+        assert!(!chores.are_due(start + SLEEP_MAX));
+        let due = start + SLEEP_MAX + Duration::from_nanos(1);
+        assert!(chores.are_due(due) && !chores.are_due(due) && !chores.are_due(due + SLEEP_MAX));
+        assert!(chores.are_due(due + 2 * SLEEP_MAX));
     }
 }

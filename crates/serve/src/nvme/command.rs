@@ -323,3 +323,14 @@ fn written(error: &io::Error) -> Status {
         _ => Status::WRITE_FAULT,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_told_whether_the_disk_has_no_room_or_has_failed() {
+        let told = [libc::ENOSPC, libc::EDQUOT, libc::EIO].map(|number| written(&io::Error::from_raw_os_error(number)));
+        assert_eq!(told, [Status::CAPACITY_EXCEEDED, Status::CAPACITY_EXCEEDED, Status::WRITE_FAULT]);
+    }
+}

@@ -326,6 +326,22 @@ mod tests {
         assert!(registers.reset && registers.is_enabled());
     }
 
+    /// Base Specification 2.0, sections 3.1.3.5 and 3.1.3.8 to 3.1.3.10.
+    #[test]
+    fn only_reserved_bits_of_what_a_host_may_write_are_reported() {
+        for (offset, value) in
+            [(at::CC, CONFIGURATION_BITS), (at::AQA, 0x0fff_0fff), (at::ASQ, !0xfff), (at::ACQ, !0xfff)]
+        {
+            let reserved = |value: u32| {
+                let mut registers = Registers::with(CAPABILITIES);
+                registers.watch();
+                registers.write(offset, &value.to_le_bytes());
+                registers.take_seen().contains(&&strict::RESERVED_REGISTER_BITS)
+            };
+            assert!(!reserved(value) && reserved(!value), "register {offset:x}");
+        }
+    }
+
     #[test]
     fn what_is_no_whole_word_changes_nothing() {
         let mut registers = Registers::with(CAPABILITIES);

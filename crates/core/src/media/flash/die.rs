@@ -167,6 +167,16 @@ mod tests {
     }
 
     #[test]
+    fn a_read_that_comes_as_one_operation_ends_finds_the_next_begun_and_a_picosecond_earlier_not() {
+        let mut die = Die::default();
+        die.work(at(0), at(0), US(500));
+        die.work(at(0), at(0), US(500));
+        let earlier = at(500) - Span::from_ps(1);
+        assert_eq!(die.clone().read(earlier, earlier, ONE, US(50), None), at(500));
+        assert_eq!(die.read(at(500), at(500), ONE, US(50), None), at(1000));
+    }
+
+    #[test]
     fn reads_hold_an_operation_up_for_as_long_as_it_takes_at_most() {
         let mut die = Die::default();
         die.work(at(0), at(0), US(100));

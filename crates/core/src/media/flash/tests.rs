@@ -115,6 +115,31 @@ fn parts_of_a_unit_come_together_and_only_those_that_do_not_read_the_rest() {
 }
 
 #[test]
+fn counters_say_what_was_written_to_cells_and_what_there_is_beside_the_users_units_in_hundredths() {
+    let mut flash = flash(Precondition::None);
+    let count =
+        |flash: &Flash, name| flash.counters().iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
+    assert_eq!([count(&flash, "spare_percent"), count(&flash, "write_amplification_percent")], [Some(50), None]);
+    let now = write_units(&mut flash, at(0), 0..16);
+    assert_eq!(count(&flash, "write_amplification_percent"), Some(100));
+    // Half a unit takes a whole one of the cells.
+    flash.write(now, now, 20 * UNIT, 2048);
+    assert_eq!(count(&flash, "write_amplification_percent"), Some(100 * 17 * 2 / 33));
+}
+
+#[test]
+fn units_that_move_are_read_row_by_row() {
+    // Rows of four units; the second is on the other channel, and the third is the next page of the word lines.
+    for (position, positions, array_us) in [(4, 4, &[20][..]), (4, 5, &[20, 30]), (7, 1, &[20]), (7, 2, &[20, 30])] {
+        let mut flash = flash(Precondition::Sequential);
+        let (from, to) = (Place { block: 0, position }, Place { block: 40, position: 0 });
+        flash.relocate(at(0), Move { from, positions, units: positions, to });
+        let expected: u64 = array_us.iter().map(|array_us| 1 + array_us).sum();
+        assert_eq!(flash.activity.banks_busy, Span::from_us(expected), "{positions} from {position}");
+    }
+}
+
+#[test]
 fn without_protection_against_loss_of_power_a_flush_waits_for_the_cells() {
     let (mut safe, keys) = (flash(Precondition::Sequential), buffer());
     safe.write(at(0), at(0), 0, 4096);

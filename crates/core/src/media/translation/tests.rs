@@ -156,6 +156,38 @@ fn every_unit_stays_somewhere_while_others_are_written_moved_and_given_back() {
 }
 
 #[test]
+fn a_drive_that_was_written_once_is_full_of_valid_units() {
+    let written = Translation::written_in_order(shape(Choice::Emptiest, 20, 32, 0.25), 1);
+    assert_eq!(written.valid_units(), [32; 16]);
+}
+
+#[test]
+fn the_room_of_an_open_block_is_what_has_not_been_written_of_it() {
+    let mut drive = Translation::new(shape(Choice::Emptiest, 20, 32, 0.25), 1);
+    assert_eq!(drive.room(Stream::User), 0);
+    let rooms: Vec<u32> = (0..33)
+        .map(|unit| {
+            drive.write(unit);
+            drive.room(Stream::User)
+        })
+        .collect();
+    assert_eq!((rooms[0], rooms[4], rooms[30], rooms[31], rooms[32]), (31, 27, 1, 0, 31));
+}
+
+#[test]
+fn neighbours_that_move_together_move_at_once() {
+    let shape = Shape { units: 16, block_units: 8, blocks: 6, line_units: 1, choice: Choice::Oldest, wear_gap: 0 };
+    let mut drive = Translation::new(shape, 1);
+    // Of the first block, units 3 to 7 stay.
+    let again = [0, 1, 2, 8, 9, 10, 11, 12];
+    (0..16).chain(again).chain(again).for_each(|unit| _ = drive.write(unit));
+    let (from, mut moved) = (drive.place(3), Vec::new());
+    drive.make_room(8, &mut moved, &mut Vec::new());
+    assert_eq!(moved, [Move { from, positions: 5, units: 5, to: drive.place(3) }]);
+    assert_eq!(drive.place(7), Place { position: 4, ..drive.place(3) });
+}
+
+#[test]
 fn what_is_given_back_needs_no_cleaning() {
     let mut writer = steady(Choice::Emptiest, 200, 64, 0.1);
     let half = writer.drive.shape.units as u32 / 2;

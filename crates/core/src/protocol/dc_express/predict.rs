@@ -403,6 +403,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_learnt_of_reads_of_one_size_says_nothing_of_others() {
+        let mut predictor = Predictor::default();
+        tight_loop(&mut predictor, |_| 333, 700, 100);
+        let is_expected = [1, 4, 7, 8, 64, u32::MAX].map(|packets| predictor.target(packets, at(0)).is_some());
+        assert_eq!(is_expected, [false, true, true, false, false, false]);
+    }
+
+    #[test]
+    fn trials_in_vain_become_rarer_whichever_way_they_look() {
+        // Half of the commands are late, so that looking later can pay as well as looking earlier.
+        let tally = Tally { late: TRIAL, all: 2 * TRIAL };
+        let mut aim = Aim { penalty: 700_000, tally, ..Aim::at(333_000) };
+        let mut looked_later = 0;
+        let pauses: Vec<u16> = (0..8)
+            .map(|_| {
+                aim.begin();
+                looked_later += u32::from(aim.target() > aim.at);
+                aim.end(None);
+                aim.pause
+            })
+            .collect();
+        assert_eq!(pauses, [32, 64, 128, 256, 512, 1024, 1024, 1024]);
+        assert_eq!(looked_later, 4);
+    }
+
+    #[test]
     fn commands_that_do_not_come_any_more_are_not_expected_however_often_they_are_doubted() {
         let mut predictor = Predictor::default();
         tight_loop(&mut predictor, |_| 333, 700, 100);

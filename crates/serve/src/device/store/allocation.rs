@@ -83,3 +83,25 @@ impl Allocation {
 fn pages(offset: u64, bytes: u64) -> std::ops::Range<u64> {
     offset / PAGE_BYTES..(offset + bytes).div_ceil(PAGE_BYTES)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use rustix::fs::MemfdFlags;
+
+    use super::*;
+
+    #[test]
+    fn pages_of_a_file_that_hold_data_are_known_when_it_is_opened_and_its_holes_are_none() {
+        const START: u64 = 3 * PAGE_BYTES;
+        let file = File::from(rustix::fs::memfd_create("store", MemfdFlags::CLOEXEC).unwrap());
+        file.set_len(START + 200 * PAGE_BYTES).unwrap();
+        file.write_all_at(&[1; 512], 0).unwrap();
+        file.write_all_at(&[1; 2 * PAGE_BYTES as usize], START + 70 * PAGE_BYTES).unwrap();
+        let allocation = Allocation::of(&file, START, 200 * PAGE_BYTES).unwrap();
+        let held: Vec<u64> = (0..200).filter(|page| allocation.holds(page * PAGE_BYTES, PAGE_BYTES)).collect();
+        assert_eq!(held, [70, 71]);
+        assert!(allocation.holds(71 * PAGE_BYTES + 4000, 96) && !allocation.holds(71 * PAGE_BYTES + 4000, 97));
+    }
+}

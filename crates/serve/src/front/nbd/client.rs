@@ -205,3 +205,32 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn what_finds_no_room_in_the_socket_is_sent_as_the_server_reads() {
+        let (own, mut server) = UnixStream::pair().unwrap();
+        own.set_nonblocking(true).unwrap();
+        let (input, output) = (Buffer::default(), Buffer::default());
+        let mut client = Client { stream: Stream::Unix(own), input, output, capacity_bytes: 1 << 30 };
+        let data = vec![7; 4 << 20];
+        let length = data.len() as u32;
+        client.ask(&Request { flags: 0, command: command::WRITE, cookie: 1, offset: 0, length }, &data);
+        // Whoever sends nothing more is left, so that the client hears of it.
+        server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut heard = vec![0; wire::REQUEST_BYTES + data.len()];
+        let reading = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            server.read_exact(&mut heard).map(|()| heard)
+        });
+        client.send().unwrap();
+        assert!(reading.join().unwrap().unwrap()[wire::REQUEST_BYTES..] == data);
+    }
+}

@@ -29,7 +29,7 @@ use crate::device::flusher::Flusher;
 use crate::device::tally::{Tally, locked};
 use crate::front::Service;
 use crate::front::model::Model;
-use crate::front::pace::{Patience, SLEEP_MAX};
+use crate::front::pace::{Chores, Patience, SLEEP_MAX};
 use crate::model::wall::{IDLE_MAX, Wait};
 
 /// Requests of one client under way; further ones wait in its socket.
@@ -72,8 +72,8 @@ struct Server<'a> {
     clients: BTreeMap<u64, Client<'a>>,
     clients_ever: u64,
     patience: Patience,
-    /// When clients that do not choose their export were looked for last.
-    looked_for_silent: Instant,
+    /// Looking for clients that do not choose their export.
+    chores: Chores,
     /// By token.
     requests: Table<Option<UnderWay>>,
     /// Requests that a fault delays, with their clients and data.
@@ -140,7 +140,7 @@ fn serve_one(
             clients: BTreeMap::new(),
             clients_ever: 0,
             patience: Patience::default(),
-            looked_for_silent: Instant::now(),
+            chores: Chores::new(Instant::now()),
             requests: Table::default(),
             held: Held::default(),
             flusher,
@@ -166,8 +166,7 @@ impl<'a> Server<'a> {
                 self.on_late(number, wanted, data);
             }
             self.look(wait)?;
-            if self.looked_for_silent.elapsed() > SLEEP_MAX {
-                self.looked_for_silent = Instant::now();
+            if self.chores.are_due(Instant::now()) {
                 self.clients.retain(|_, client| !client.is_silent());
             }
         }

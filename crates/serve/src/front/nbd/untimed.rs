@@ -355,3 +355,63 @@ impl Connection<'_> {
         batch.iter().for_each(|wanted| count(&mut tally, wanted, latency));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crash::Promise;
+    use crate::crash::recording::{Event, Rules};
+    use crate::device::history::History;
+    use crate::device::store::{Geometry, Store};
+    use crate::front::nbd::client::Client;
+    use crate::front::nbd::socket::Listener;
+    use crate::front::nbd::uri::Uri;
+    use crate::front::nbd::wire::{Request, command};
+
+    const GEOMETRY: Geometry = Geometry { capacity_bytes: 4096, block_bytes: 512 };
+
+    /// A device that keeps a history.
+    fn device() -> Device {
+        let stop = Arc::new(Stop::new().unwrap());
+        let rules = Rules { block_bytes: 512, atomic_bytes: 512, promise: Promise::Flushed };
+        Device {
+            drive: Arc::new(phaselink_core::drive::Drive::shipped("nvme").unwrap()),
+            store: Arc::new(Store::in_memory(GEOMETRY).unwrap()),
+            tallies: Arc::default(),
+            record: None,
+            history: Some(Arc::new(History::new(GEOMETRY.capacity_bytes, rules, 1 << 20, Arc::clone(&stop)))),
+            faults: Arc::default(),
+            stop,
+        }
+    }
+
+    /// A host that has not seen the answer of a write does not know that a flush covers it.
+    #[test]
+    fn what_came_in_one_piece_is_answered_in_one_piece_and_so_a_history_has_it() {
+        let listener = Listener::bind(&Uri::parse("nbd://127.0.0.1:0/").unwrap()).unwrap();
+        let uri = listener.uri();
+        let export = Export { name: String::new(), geometry: GEOMETRY, structured_replies: false };
+        let (device, served) = (device(), [ExportSocket { listener, export }]);
+        thread::scope(|scope| {
+            let server = scope.spawn(|| serve(&device, &served, Wait::Block));
+            let _stop = device.stop.at_the_end();
+            let mut client = Client::connect(&uri).unwrap();
+            let write = Request { flags: 0, command: command::WRITE, cookie: 1, offset: 0, length: 512 };
+            client.ask(&write, &[7; 512]);
+            client.ask(&Request { command: command::FLUSH, cookie: 2, length: 0, ..write }, b"");
+            client.send().unwrap();
+            let mut answers = 0;
+            while answers < 2 {
+                client.sleep(None).unwrap();
+                client.receive().unwrap();
+                while client.answer(|_| 0).unwrap().is_some() {
+                    answers += 1;
+                }
+            }
+            device.stop.request();
+            server.join().unwrap().unwrap();
+        });
+        let events = device.history.as_ref().unwrap().finish().unwrap().events;
+        assert_eq!(events, [Event::Arrived(0), Event::Arrived(1), Event::Completed(0), Event::Completed(1)]);
+    }
+}

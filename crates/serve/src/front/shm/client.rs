@@ -310,3 +310,18 @@ pub fn action(operation: Operation) -> &'static str {
         Operation::Flush => "datasync",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_queue_has_the_thread_of_the_model_that_it_was_given() {
+        let layout = Layout { queues: 3, entries: 8, transfer_bytes: 512 };
+        let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
+        let part = Part { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
+        let mut client = Client::new(1, memory, layout, part, 0..3);
+        (0..3).for_each(|queue| client.set_thread(queue, 10 + queue as u16));
+        assert_eq!([0, 1, 2].map(|queue| client.thread(queue)), [10, 11, 12]);
+    }
+}

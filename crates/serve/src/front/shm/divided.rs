@@ -75,9 +75,7 @@ impl Execution for Divided<'_> {
     }
 
     fn flushed(&mut self, status: Status) {
-        let mut tally = locked(&self.tally);
-        tally.flushes += 1;
-        tally.errors += u64::from(status != Status::Fine);
+        locked(&self.tally).count_flush(status == Status::Fine);
     }
 
     fn idle_for(&self, wait: Wait) -> Duration {
@@ -129,7 +127,7 @@ impl<'a> Divided<'a> {
         let client = &clients.clients[place];
         client.prefetch(&command, &self.device.store);
         let clock = self.model.clock();
-        let asked = asked(&command, clock, clock.now());
+        let asked = asked(command.asked_ns, clock, clock.now());
         let CheckedCommand { offset, bytes, queue, .. } = command;
         let under_way = UnderWay { client: client.number, command, status: Status::Fine, asked };
         let token = self.under_way.insert(under_way);

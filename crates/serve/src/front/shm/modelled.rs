@@ -43,9 +43,9 @@ const WAY_AHEAD_MAX: Span = Span::from_us(5);
 /// A command that says it was asked longer ago than this, or later than now, has another clock, and had no way.
 const WAY_MAX: Span = Span::from_ms(10);
 
-/// When a command that is found now was asked, as far as its client is to be believed.
-pub(super) fn asked(command: &CheckedCommand, clock: &Clock, now: Time) -> Time {
-    let asked = clock.at_ns(command.asked_ns).filter(|asked| now.since(*asked) < WAY_MAX);
+/// When a command that is found now was asked, as far as its client, which says so, is to be believed.
+pub(super) fn asked(asked_ns: u64, clock: &Clock, now: Time) -> Time {
+    let asked = clock.at_ns(asked_ns).filter(|asked| now.since(*asked) < WAY_MAX);
     asked.unwrap_or(now).min(now)
 }
 
@@ -135,9 +135,7 @@ impl Execution for Modelled<'_> {
     }
 
     fn flushed(&mut self, status: Status) {
-        let mut tally = locked(&self.tally);
-        tally.flushes += 1;
-        tally.errors += u64::from(status != Status::Fine);
+        locked(&self.tally).count_flush(status == Status::Fine);
     }
 
     fn idle_for(&self, wait: Wait) -> Duration {
@@ -265,7 +263,7 @@ impl Modelled<'_> {
     /// Its token there.
     #[inline]
     fn enter_model(&mut self, client: &Client, command: CheckedCommand, io: Io, now: Time) -> u32 {
-        let asked = asked(&command, self.wall.clock(), now);
+        let asked = asked(command.asked_ns, self.wall.clock(), now);
         let way = now.since(asked).min(WAY_AHEAD_MAX);
         self.usual_way = self.usual_way - self.usual_way / 8 + way / 8;
         let (status, held, is_untold) = (Status::Fine, Span::ZERO, false);
@@ -276,5 +274,21 @@ impl Modelled<'_> {
         let input = Input::Request { thread: client.thread(command.queue), io, token };
         self.under_way[token as usize].arrived = self.wall.arrive_at(asked, input);
         token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_believed_that_says_it_asked_a_moment_ago_and_no_other() {
+        let (clock, now) = (Clock::Steady { start_ns: 5_000 }, Time::ZERO + Span::from_ms(50));
+        let found = |asked_ns| now.since(asked(asked_ns, &clock, now));
+        let (now_ns, most_ns) = (50_005_000, WAY_MAX.as_ps() / 1000);
+        assert_eq!([now_ns - 700, now_ns].map(found), [Span::from_ns(700), Span::ZERO]);
+        assert_eq!(found(now_ns - most_ns + 1), WAY_MAX - Span::from_ns(1));
+        // Too long ago, before there was a clock, never, and in the future.
+        assert_eq!([now_ns - most_ns, 4_999, 0, now_ns + 700].map(found), [Span::ZERO; 4]);
     }
 }

@@ -52,8 +52,7 @@ impl Execution for Untimed<'_> {
     }
 
     fn flushed(&mut self, status: Status) {
-        self.counter.counts().flushes += 1;
-        self.counter.counts().errors += u64::from(status != Status::Fine);
+        self.counter.counts().count_flush(status == Status::Fine);
     }
 
     fn idle_for(&self, _wait: Wait) -> Duration {

@@ -404,3 +404,18 @@ fn place(
     ring.queue.try_set_used_ring_address(used)?;
     ring.queue.try_set_avail_ring_address(available)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_may_stay_in_the_device_where_the_driver_can_flush_and_nowhere_else() {
+        let mut client = Client::new(0);
+        assert!(!client.flushes(), "nothing has been agreed on");
+        for (features, flushes) in [(FEATURES, true), (FEATURES & !feature::FLUSH, false), (feature::FLUSH, true)] {
+            client.features = features;
+            assert_eq!(client.flushes(), flushes, "{features:x}");
+        }
+    }
+}

@@ -25,7 +25,7 @@ use crate::device::faults::{Fate, Held, Mishap};
 use crate::device::flusher::Flusher;
 use crate::device::tally::locked;
 use crate::front::model::Model;
-use crate::front::pace::{BATCH, Counter, Patience, SLEEP_MAX};
+use crate::front::pace::{BATCH, Chores, Counter, Patience, SLEEP_MAX};
 use crate::model::wall::{IDLE_MAX, Wait};
 
 /// Where a request came from.
@@ -79,8 +79,8 @@ struct Server<'a> {
     patience: Patience,
     /// Whether any ring may have requests.
     any_active: bool,
-    /// When clients that do not end what they say were looked for last.
-    watched: Instant,
+    /// Looking for clients that do not end what they say.
+    chores: Chores,
 }
 
 /// Serve until the device is told to stop.
@@ -112,7 +112,7 @@ pub(super) fn serve(device: &Device, sockets: &[Socket], model: Option<Model<'_>
             counter: Counter::open(device),
             patience: Patience::default(),
             any_active: false,
-            watched: Instant::now(),
+            chores: Chores::new(Instant::now()),
         };
         let ended = server.run(wait);
         for shared in &clients {
@@ -138,8 +138,7 @@ impl Server<'_> {
             } else {
                 self.rest(wait)?;
             }
-            if self.watched.elapsed() > SLEEP_MAX {
-                self.watched = Instant::now();
+            if self.chores.are_due(Instant::now()) {
                 self.clients.iter().for_each(|shared| shared.watch(false));
             }
         }

@@ -35,6 +35,13 @@ fn further_damage_beside_a_restored_chip_is_silent_and_is_counted() {
 }
 
 #[test]
+fn what_was_counted_apart_adds_up() {
+    let counts = |corrected, reported, miscorrected| Counts { corrected, reported, miscorrected };
+    let all: Counts = [counts(1, 2, 3), counts(40, 50, 60)].into_iter().sum();
+    assert_eq!((all, all.total()), (counts(41, 52, 63), 156));
+}
+
+#[test]
 fn the_same_seed_damages_the_same_sectors() {
     let rate = |seed| rates::sample(codec(), 2e-3, 200, seed);
     assert_eq!(rate(7), rate(7));

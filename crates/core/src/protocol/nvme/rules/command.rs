@@ -238,6 +238,18 @@ mod tests {
         assert_eq!((zeroes.bytes, &zeroes.data, zeroes.op()), (1 << 20, &Data::none(), Some(Op::Write)));
     }
 
+    /// NVM Command Set Specification 1.0, section 3.2.8.
+    #[test]
+    fn zeroes_give_their_space_back_where_they_are_told_to_and_are_durable_where_they_must_be() {
+        let (deallocate, force) = (1 << 25, 1 << 30);
+        for (bits, keep_space, is_forced) in [(0, true, false), (deallocate, false, false), (force, true, true)] {
+            let mut entry = entry(opcode::WRITE_ZEROES, 0, 8);
+            entry.dwords[2] |= bits;
+            let action = Command::check(&entry, &LIMITS).map(|command| command.action);
+            assert_eq!(action, Ok(Action::Zero { keep_space, force: is_forced }), "{bits:x}");
+        }
+    }
+
     #[test]
     fn segments_are_taken_where_they_are_offered() {
         let limits = Limits { takes_segments: true, ..LIMITS };

@@ -502,3 +502,32 @@ pub fn pages(offset: u64, bytes: u32) -> impl Iterator<Item = (u64, Range<u32>)>
         (page, from as u32..to as u32)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_asks_for_nothing_for_too_much_or_for_what_does_not_exist_is_not_in_order() {
+        let drive = Drive::shipped("pss").unwrap();
+        let controller = Controller::new(&drive, Area { descriptors: 0x1000, records: 0x2000, entries: 16 });
+        let last = (drive.media.capacity_mib << 20) / u64::from(SECTOR_BYTES) - 1;
+        let most = drive.pss.max_transfer_kib * 1024 / SECTOR_BYTES;
+        let one = Descriptor { write: false, id: 0, sectors: 1, sector: last, buffer: 0x10_0000, metadata: 0x20_0000 };
+        let whole = Descriptor { sectors: most, sector: 0, ..one };
+        for good in [one, whole] {
+            assert!(controller.is_in_order(&good), "{good:?}");
+        }
+        let nowhere = u64::MAX - 511;
+        for wrong in [
+            Descriptor { sectors: 0, ..one },
+            Descriptor { sectors: most + 1, ..whole },
+            Descriptor { sectors: 2, ..one },
+            Descriptor { sector: u64::MAX, ..one },
+            Descriptor { buffer: nowhere, ..one },
+            Descriptor { metadata: nowhere, ..one },
+        ] {
+            assert!(!controller.is_in_order(&wrong), "{wrong:?}");
+        }
+    }
+}
