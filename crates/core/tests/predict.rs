@@ -290,7 +290,7 @@ proptest! {
     fn no_lone_request_is_faster_than_predicted_nor_an_exact_one_slower(
         any in any_drive(),
         rw in prop::sample::select(&["randread", "randwrite", "read"][..]),
-        bytes in prop::sample::select(&[512u32, 1024, 4096, 6144, 12_288, 65_536, 262_144][..]),
+        bytes in prop::sample::select(&[512u32, 1024, 4096, 6144, 12_288, 65_536, 135_168, 262_144][..]),
     ) {
         let (drive, job) = (described(&any), format!("rw={rw} bs={bytes} number_ios=12"));
         let latency = predicted(&drive, &job).latencies[0].clone().expect("a closed form");
@@ -307,7 +307,7 @@ proptest! {
         any in any_drive(),
         rw in prop::sample::select(&["randread", "randwrite", "randrw rwmixread=100", "read", "write"][..]),
         bytes in prop::sample::select(&[512u32, 4096, 16_384, 262_144][..]),
-        depth in 1..33u32,
+        depth in 1..32u32,
         threads in 1..3u32,
     ) {
         let drive = described(&any);

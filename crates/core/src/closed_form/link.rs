@@ -7,6 +7,9 @@ use crate::link::credits::data_credits;
 use crate::time::Span;
 use crate::tlp::{Direction, Kind, Packet, Token};
 
+/// The shortest packet with data: a register.
+const REGISTER_BYTES: u32 = 4;
+
 /// Closed forms do not ask what a packet is for.
 const NO_TOKEN: Token = Token { role: 0, context: 0 };
 
@@ -82,9 +85,12 @@ impl Parts<'_> {
         let link = &self.drive.link;
         let (each, packets) = (self.each(packet), packet.count() + behind);
         let in_time = |credits: u32| {
-            let every = each.max(self.link.accept(packet.direction));
-            packets <= credits
-                || every == each && every * credits.into() >= self.link.credits_away(packet.direction, each)
+            let accepted = self.link.accept(packet.direction) <= each;
+            // The last packet needs a credit that was spent so many packets ago, of which all that follow the burst are short.
+            let short = credits.min(behind.saturating_sub(1));
+            let shortest = self.each(&self.write(packet.direction, REGISTER_BYTES));
+            let since = each * u64::from(credits - short) + shortest * u64::from(short);
+            packets <= credits || accepted && since >= self.link.credits_away(packet.direction, each)
         };
         let data = data_credits(packet.chunk_payload_bytes());
         match packet.kind {

@@ -109,6 +109,11 @@ impl Parts<'_> {
         }
     }
 
+    /// How long all buses together carry `bytes`, if each has its share.
+    pub fn on_buses(&self, op: Op, bytes: u32) -> Span {
+        self.spread(op, bytes).bus_time / u64::from(self.buses())
+    }
+
     /// Whether chance, pauses or gap moves make equal requests take different times.
     fn is_interrupted(&self, op: Op) -> bool {
         let media = &self.drive.media;

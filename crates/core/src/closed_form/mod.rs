@@ -11,6 +11,7 @@ pub(crate) mod form;
 pub(crate) mod host;
 pub(crate) mod link;
 pub(crate) mod media;
+pub(crate) mod split;
 pub(crate) mod workload;
 
 pub use demand::{Demand, Demands};

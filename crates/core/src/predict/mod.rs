@@ -8,8 +8,7 @@
 //!
 //! A protocol adds one file with its [`Form`] and one line in [`form`]; [`Form::of_data`] gives the bounds that hold for
 //! any protocol. Where the pieces or pages of a request meet each other, its form is a recurrence over them, as each
-//! wire, buffer and bank serves in order. CAPI, Moneta and the PSS card have no latency of requests that their drivers
-//! split.
+//! wire, buffer and bank serves in order.
 
 mod json;
 mod text;

@@ -3,6 +3,7 @@
 use crate::closed_form::Parts;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
+use crate::closed_form::split::{OVERLAP, Split};
 use crate::closed_form::workload::{Class, Workload};
 use crate::config::Acknowledge;
 use crate::ledger::Stage;
@@ -16,21 +17,21 @@ use crate::tlp::{Direction, Packet};
 /// A doorbell is a register of four bytes.
 const DOORBELL_BYTES: u32 = 4;
 
-/// A request over CAPI: its bounds, and its latency if one command carries it.
+/// A request over CAPI.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
-    let one_command = class.bytes <= parts.drive.capi.max_transfer_kib * 1024;
     let mut form = Form::of_data(parts, workload, class);
     let capi = &parts.drive.capi;
-    let commands = u64::from(class.bytes.div_ceil(capi.max_transfer_kib * 1024).max(1));
+    let commands = Split::new(class.bytes, capi.max_transfer_kib).commands;
     let cores = workload.threads.min(parts.drive.host.cores.into());
-    let software = parts.at_clock(capi.fill) + parts.at_clock(capi.command) * commands;
+    let software = parts.at_clock(capi.fill) + parts.at_clock(capi.command) * u64::from(commands);
     form.demands.add("cores", f64::from(cores), software, 1.0);
-    Form { latency: one_command.then(|| latency(parts, workload, class)), ..form }
+    Form { latency: Some(latency(parts, workload, class)), ..form }
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let capi = &parts.drive.capi;
-    let access = access(parts, workload, class);
+    let split = Split::new(class.bytes, capi.max_transfer_kib);
+    let access = access(parts, workload, class, split);
     let ring = parts.at_clock(parts.drive.host.mmio_write);
     let mut ledger = parts.descend(class.op, class.bytes);
     ledger.spend(Stage::Driver, parts.at_clock(capi.fill) + ring);
@@ -39,26 +40,31 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     ledger.spend(Stage::Fetch, parts.round_trip(LINE_BYTES));
     ledger.spend(Stage::Parse, capi.parse);
     match class.op {
-        Op::Read => read(parts, &mut ledger, class.bytes, access),
-        Op::Write => write(parts, &mut ledger, class.bytes, access),
+        Op::Read => read(parts, &mut ledger, split, access),
+        Op::Write => write(parts, &mut ledger, split, access),
     }
     parts.see(&mut ledger);
     parts.ascend(&mut ledger, class.op, class.bytes);
-    let certainty = doubt(parts, class, access).map_or(Certainty::Exact, Certainty::AtLeast);
+    let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
     let latency = Latency::new(&ledger, access, certainty);
     // Commands that gather for an element share its doorbell.
     Latency { least: latency.least.saturating_sub(ring), ..latency }
 }
 
 /// The media, from which lines go out as they are, whatever the link's largest payload. A write waits for it if only the
-/// cells count.
-fn access(parts: &Parts, workload: &Workload, class: &Class) -> Access {
+/// cells count. Of a split request, no more is known than what its shortest command takes.
+fn access(parts: &Parts, workload: &Workload, class: &Class, split: Split) -> Access {
     let access = parts.access(workload, class);
-    if class.op == Op::Write && parts.drive.media.acknowledge == Acknowledge::Late {
-        return access;
+    if class.op == Op::Write && parts.drive.media.acknowledge == Acknowledge::Early {
+        return Access { idle: Span::ZERO, waited: Span::ZERO, least: Span::ZERO, ..access };
+    }
+    if split.is_split() {
+        let (op, in_all) = (class.op, parts.on_buses(class.op, class.bytes));
+        let least = split.media_least(in_all, |bytes| parts.least(op, bytes), |bytes| on_wire(parts, op, bytes));
+        return Access { idle: least, waited: Span::ZERO, least, ..access };
     }
     if class.op == Op::Write {
-        return Access { idle: Span::ZERO, waited: Span::ZERO, least: Span::ZERO, ..access };
+        return access;
     }
     if !access.regular {
         return Access { idle: access.least, ..access };
@@ -67,6 +73,14 @@ fn access(parts: &Parts, workload: &Workload, class: &Class) -> Access {
     let start = parts.link.stream_start(class.bytes, LINE_BYTES, timing.first_at, timing.last_at);
     let (idle, waited) = (start.since(Time::ZERO), timing.started.since(Time::ZERO));
     Access { idle, waited, least: access.least.min(idle), ..access }
+}
+
+/// How long the lines of so many bytes are on the wire.
+fn on_wire(parts: &Parts, op: Op, bytes: u32) -> Span {
+    match op {
+        Op::Read => parts.on_wire(&Packet { chunk_bytes: LINE_BYTES, ..parts.data(bytes) }),
+        Op::Write => parts.on_wire(&parts.answer(bytes)),
+    }
 }
 
 /// Requests for so many bytes, each for as many of them, and what answers them.
@@ -84,18 +98,21 @@ fn host_memory(parts: &Parts, requests: &Packet) -> Span {
     latency.saturating_sub(parts.on_wire(requests) - each)
 }
 
-/// Media, claim, lines, and the status behind them.
-fn read(parts: &Parts, ledger: &mut Ledger, bytes: u32, access: Access) {
+/// Media, claim, lines, and the status behind them. The lines of a split request follow those of its shortest command, which
+/// may be the first.
+fn read(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     let capi = &parts.drive.capi;
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
     ledger.spend(Stage::Psl, capi.psl);
     if capi.claim_lines {
-        let (claim, claimed) = exchange(parts, bytes / LINE_BYTES * CLAIM_BYTES, CLAIM_BYTES);
+        let (claim, claimed) = exchange(parts, split.last_bytes / LINE_BYTES * CLAIM_BYTES, CLAIM_BYTES);
         ledger.spend(Stage::Claim, parts.sent(&claim) + host_memory(parts, &claim) + parts.sent(&claimed));
         ledger.spend(Stage::Psl, capi.psl);
     }
-    let lines = parts.on_wire(&Packet { chunk_bytes: LINE_BYTES, ..parts.data(bytes) });
+    let lines = on_wire(parts, Op::Read, split.last_bytes);
+    let all: Span = split.sizes().map(|bytes| on_wire(parts, Op::Read, bytes)).sum();
+    ledger.spend(Stage::LinkWait, all - lines);
     ledger.spend(Stage::Transfer, lines);
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
@@ -103,15 +120,17 @@ fn read(parts: &Parts, ledger: &mut Ledger, bytes: u32, access: Access) {
     ledger.spend(Stage::CompletionEntry, capi.psl.max(lines) - lines + parts.on_wire(&status(parts)));
 }
 
-/// Lines from the host, the memory if it is waited for, then the status.
-fn write(parts: &Parts, ledger: &mut Ledger, bytes: u32, access: Access) {
+/// Lines from the host, the memory if it is waited for, then the status. The lines of a split request come while other
+/// commands still ask for theirs.
+fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     let psl = parts.drive.capi.psl;
-    let (requests, lines) = exchange(parts, bytes, LINE_BYTES);
+    let (requests, _) = exchange(parts, split.last_bytes, LINE_BYTES);
+    let lines = split.sizes().map(|bytes| on_wire(parts, Op::Write, bytes)).sum();
     ledger.spend(Stage::Psl, psl);
     ledger.spend(Stage::Transfer, parts.on_wire(&requests));
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::HostRead, host_memory(parts, &requests.user_data(0, None)));
-    ledger.spend(Stage::Transfer, parts.on_wire(&lines));
+    ledger.spend(Stage::Transfer, lines);
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
@@ -123,10 +142,11 @@ fn status(parts: &Parts) -> Packet {
     parts.write(Direction::Up, STATUS_BYTES as u32)
 }
 
-fn doubt(parts: &Parts, class: &Class, access: Access) -> Option<&'static str> {
+fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&'static str> {
     let capi = &parts.drive.capi;
     let requests = Packet { chunk_bytes: LINE_BYTES, ..parts.read(class.bytes) };
     let doubts = [
+        (split.is_split(), OVERLAP),
         (capi.translation_miss_ratio > 0.0, "addresses that the PSL cannot translate come by chance"),
         (parts.refreshes(), "reads of host memory wait for its refresh"),
         (class.op == Op::Write, "writes wait for room in the AFU's buffer once the memory falls behind"),

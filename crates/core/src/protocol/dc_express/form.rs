@@ -4,10 +4,11 @@ use crate::closed_form::Parts;
 use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
+use crate::closed_form::split::{OVERLAP, Split};
 use crate::closed_form::workload::{Arrivals, Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::protocol::nvme::form::{self, Split};
+use crate::protocol::nvme::form;
 use crate::request::Op;
 use crate::time::{Span, Time};
 use phaselink_ring::command::COMMAND_BYTES;
@@ -38,7 +39,7 @@ fn tags(parts: &Parts, bytes: u32) -> Span {
 
 /// While commands overlap, a queue read brings as many as it asks for at best.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
-    let split = Split::new(parts, class.bytes);
+    let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let commands_written = parts.at_clock(parts.drive.dc_express.command) * u64::from(split.commands);
     let software = tags(parts, class.bytes) * 2 + commands_written;
     let mut demands = Form::shared(parts, workload, class, software, false);
@@ -56,7 +57,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
-    let split = Split::new(parts, class.bytes);
+    let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let mut ledger = parts.descend(class.op, class.bytes);
     parts.hand_over(&mut ledger);
     ledger.spend(Stage::Mark, tags(parts, class.bytes));
@@ -85,9 +86,10 @@ fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access:
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
     let lead = ledger.cursor().since(fetched);
-    let each = parts.on_wire(&parts.data(split.each_bytes));
-    ledger.spend(Stage::LinkWait, each * u64::from(split.commands - 1) + cut(parts, lead, each));
-    ledger.spend(Stage::Transfer, parts.on_wire(&parts.data(split.last_bytes)));
+    let on_wire = |bytes| parts.on_wire(&parts.data(bytes));
+    let (each, last) = (on_wire(split.each_bytes), on_wire(split.last_bytes));
+    ledger.spend(Stage::LinkWait, each * u64::from(split.commands - 1) + cut(parts, lead, last));
+    ledger.spend(Stage::Transfer, last);
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
 }
@@ -103,7 +105,7 @@ fn cut(parts: &Parts, lead: Span, service: Span) -> Span {
 fn certainty(parts: &Parts, workload: &Workload, split: Split, access: Access) -> Certainty {
     let config = &parts.drive.dc_express;
     let doubts = [
-        (split.commands > 1, "the commands of a large request overlap"),
+        (split.is_split(), OVERLAP),
         (config.doorbell_below_iops > 0, "at low load commands wait for a doorbell"),
         (config.tag_bits < 32, "short tags collide"),
     ];

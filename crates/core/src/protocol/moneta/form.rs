@@ -7,6 +7,7 @@ use crate::closed_form::Parts;
 use crate::closed_form::data_reads::DataReads;
 use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
+use crate::closed_form::split::{OVERLAP, Split};
 use crate::closed_form::workload::{Class, Workload};
 use crate::config::Granularity;
 use crate::ledger::Stage;
@@ -22,20 +23,28 @@ const REGISTER_BYTES: u32 = WORD_BYTES as u32;
 /// An interrupt message (PCI Express Base Specification 6.0, section 6.1.4).
 const MESSAGE_BYTES: u32 = 4;
 
-/// A request over Moneta: its latency unless the driver splits it.
+/// A request over Moneta.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
-    let is_whole = class.bytes <= parts.drive.moneta.max_transfer_kib * 1024;
-    Form { latency: is_whole.then(|| latency(parts, workload, class)), demands: demands(parts, workload, class) }
+    Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
-/// The sizes of a request's pieces.
+fn split(parts: &Parts, bytes: u32) -> Split {
+    Split::new(bytes, parts.drive.moneta.max_transfer_kib)
+}
+
+/// The largest piece: no command's is larger than the command.
+fn chunk_bytes(parts: &Parts) -> u32 {
+    parts.drive.moneta.chunk_bytes.min(parts.drive.moneta.max_transfer_kib * 1024)
+}
+
+/// The sizes of a request's pieces. Both they and commands are powers of two, so that only the last may be shorter.
 fn pieces(parts: &Parts, bytes: u32) -> impl Iterator<Item = u32> + use<> {
-    let chunk_bytes = parts.drive.moneta.chunk_bytes;
+    let chunk_bytes = chunk_bytes(parts);
     (0..bytes.div_ceil(chunk_bytes)).map(move |piece| chunk_bytes.min(bytes - piece * chunk_bytes))
 }
 
 fn first_bytes(parts: &Parts, bytes: u32) -> u32 {
-    bytes.min(parts.drive.moneta.chunk_bytes)
+    bytes.min(chunk_bytes(parts))
 }
 
 fn last_bytes(parts: &Parts, bytes: u32) -> u32 {
@@ -75,8 +84,7 @@ fn sleeps(parts: &Parts, bytes: u32) -> bool {
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let slept = if class.bytes > parts.drive.moneta.spin_up_to_bytes { parts.drive.moneta.sleep } else { Span::ZERO };
     let mut demands = Form::shared(parts, workload, class, parts.at_clock(slept), false);
-    let parts_of_it = class.bytes.div_ceil(parts.drive.moneta.max_transfer_kib * 1024);
-    let words = f64::from(parts.drive.moneta.request_words) * f64::from(parts_of_it);
+    let words = f64::from(parts.drive.moneta.request_words) * f64::from(split(parts, class.bytes).commands);
     parts.demand_burst(&mut demands, &word(parts), words);
     for bytes in pieces(parts, class.bytes) {
         demands.add("ring", 1.0, over_ring(parts, bytes), 1.0);
@@ -114,7 +122,8 @@ fn demand_buffers(parts: &Parts, demands: &mut Demands, op: Op, bytes: u32) {
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let held_up = held_up(parts, class).filter(|_| class.bytes > parts.drive.moneta.chunk_bytes);
     // Pieces that are held up meet differently in the memory, and may be the sooner for it.
-    let offsets = parts.places(workload, class).filter(|_| held_up.is_none()).map(|offsets| offsets.collect());
+    let is_told = held_up.is_none() && !split(parts, class.bytes).is_split();
+    let offsets = parts.places(workload, class).filter(|_| is_told).map(|offsets| offsets.collect());
     let doubt = held_up.or_else(|| doubt(parts, workload, class));
     let certainty = doubt.map_or(Certainty::Exact, Certainty::AtLeast);
     parts.latency_at(offsets, certainty, |offset| {
@@ -207,7 +216,8 @@ fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
 }
 
 /// The least that a request takes in the device, wherever it lies and whatever holds up its pieces: its data follows
-/// itself on the wire, or its last piece waits for a buffer that others have held in turn.
+/// itself on the wire, or its last piece waits for a buffer that others have held in turn. Of a split request, the last piece
+/// may be the first that gets one.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     let (first_bytes, last_bytes) = (first_bytes(parts, class.bytes), last_bytes(parts, class.bytes));
     let before_last = pieces(parts, class.bytes).count().saturating_sub(1);
@@ -221,6 +231,7 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     let data: Span = pieces(parts, class.bytes).map(on_wire).sum();
     let waited = if before_last > 0 { in_turn - lead - behind } else { Span::ZERO };
     ledger.spend(Stage::RequestQueue, waited);
+    let first_bytes = if split(parts, class.bytes).is_split() { last_bytes } else { first_bytes };
     if class.op == Op::Write {
         parts.spend_data_reads_least(first_bytes, data, ledger);
         ledger.spend(Stage::Ring, over_ring(parts, last_bytes));
@@ -235,8 +246,14 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     left
 }
 
-/// From the interrupt message, which leaves at `done`, to the thread being done with its request.
+/// From the interrupt message, which leaves at `done`, to the thread being done with its request. The status that the handler
+/// reads for an earlier command of the request may tell of the last, too.
 fn complete(parts: &Parts, workload: &Workload, bytes: u32, submitted: Time, done: Time, ledger: &mut Ledger) {
+    if split(parts, bytes).is_split() {
+        let found = done + parts.sent(&status_read(parts).1);
+        ledger.until(Stage::Interrupt, found.max(ledger.cursor()));
+        return parts.see(ledger);
+    }
     let arrived = done + parts.sent(&message(parts)) + parts.root_complex.write_latency();
     let handled = parts.handled(arrived, sleeps(parts, bytes).then_some(submitted));
     let (read, answer) = status_read(parts);
@@ -275,8 +292,11 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<&'static s
     let idle = !own_idles && !parts.drive.host.idle_exit.is_zero();
     let strays = strays(parts, workload) && (idle || !parts.drive.link.command_payload);
     let words = parts.flows(&word(parts), u32::from(moneta.request_words) - 1);
-    let doubts =
-        [(strays, "interrupts go to cores that may idle"), (!words, "request words wait for flow-control credits")];
+    let doubts = [
+        (split(parts, class.bytes).is_split(), OVERLAP),
+        (strays, "interrupts go to cores that may idle"),
+        (!words, "request words wait for flow-control credits"),
+    ];
     let found = first_reason(&doubts);
     found.or_else(|| held_up(parts, class))
 }

@@ -4,6 +4,7 @@ use crate::closed_form::Parts;
 use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
 use crate::closed_form::media::Access;
+use crate::closed_form::split::{OVERLAP, Split};
 use crate::closed_form::workload::{Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
@@ -19,30 +20,6 @@ use crate::tlp::{Direction, Packet};
 const REGISTER_BYTES: u32 = 4;
 const COMMAND_BYTES: u32 = SUBMISSION_ENTRY_BYTES as u32;
 const ENTRY_BYTES: u32 = COMPLETION_ENTRY_BYTES as u32;
-
-/// The commands of one request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Split {
-    pub commands: u32,
-    /// Bytes of each command but the last, and of the last.
-    pub each_bytes: u32,
-    pub last_bytes: u32,
-}
-
-impl Split {
-    /// Commands of at most the largest transfer.
-    pub fn new(parts: &Parts, bytes: u32) -> Split {
-        let each_bytes = bytes.min(parts.drive.nvme.max_transfer_kib * 1024);
-        let commands = bytes.div_ceil(each_bytes);
-        Split { commands, each_bytes, last_bytes: bytes - each_bytes * (commands - 1) }
-    }
-
-    /// The size of every command.
-    pub fn sizes(&self) -> impl Iterator<Item = u32> {
-        let before_last = (1..self.commands).map(|_| self.each_bytes);
-        before_last.chain([self.last_bytes])
-    }
-}
 
 /// A request over NVMe.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
@@ -94,7 +71,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let (submitted, collected) = parts.sharing(workload);
     let driver = register_write(parts).scale(1.0 / submitted) + completion_write(parts).scale(1.0 / collected);
     let mut demands = Form::shared(parts, workload, class, driver, nvme.interrupts);
-    let split = Split::new(parts, class.bytes);
+    let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let commands = f64::from(split.commands);
     demands.add("command parser", 1.0, nvme.parse, commands);
     demand_commands(parts, workload, &mut demands, commands);
@@ -135,7 +112,7 @@ fn demand_data(parts: &Parts, demands: &mut Demands, op: Op, bytes: u32) {
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
-    let split = Split::new(parts, class.bytes);
+    let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let mut ledger = parts.descend(class.op, class.bytes);
     parts.hand_over(&mut ledger);
     ledger.spend(Stage::Driver, register_write(parts));
@@ -152,7 +129,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
         }
         Op::Write => write(parts, &mut ledger, split, access),
     }
-    complete(parts, &mut ledger, submitted);
+    complete(parts, &mut ledger, submitted, class.op, split);
     parts.ascend(&mut ledger, class.op, class.bytes);
     let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
     let mut latency = Latency::new(&ledger, access, certainty);
@@ -179,12 +156,18 @@ fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access:
     ledger.spend(Stage::CompletionEntry, parts.on_wire(&entry(parts)));
 }
 
+/// How long the data of a write takes on the wire.
+fn answers(parts: &Parts, bytes: u32) -> Span {
+    payload_pieces(bytes).map(|piece| parts.on_wire(&parts.data_answer(piece))).sum()
+}
+
 /// The list of pages, then the data, one piece behind the other, then the media.
 fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
-    if page_list_bytes(parts, split.each_bytes) > 0 {
-        ledger.spend(Stage::HostRead, parts.round_trip(page_list_bytes(parts, split.each_bytes)));
+    // The last command may be the first to have its list, or need none.
+    if page_list_bytes(parts, split.last_bytes) > 0 {
+        ledger.spend(Stage::HostRead, parts.round_trip(page_list_bytes(parts, split.last_bytes)));
     }
-    let answers = |bytes| payload_pieces(bytes).map(|piece| parts.on_wire(&parts.data_answer(piece))).sum::<Span>();
+    let answers = |bytes| answers(parts, bytes);
     let all_bytes = split.each_bytes * (split.commands - 1) + split.last_bytes;
     let first = parts.data_read(PAYLOAD_READ_BYTES.min(all_bytes));
     let last_bytes = payload_pieces(split.last_bytes).last().unwrap_or(0);
@@ -196,19 +179,29 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Firmware, parts.firmware(Op::Write));
     ledger.spend(Stage::MediaWait, access.waited);
-    // The memory has begun with the first command's data while that of the others was still to come.
-    let others = answers(all_bytes) - answers(split.each_bytes);
-    let program = parts.least(Op::Write, split.last_bytes);
-    let media = (access.idle - access.waited - others).max(if split.commands > 1 { program } else { Span::ZERO });
+    let least = |bytes| parts.least(Op::Write, bytes);
+    let media = match split.is_split() {
+        false => access.idle - access.waited,
+        // The memory has begun with the shortest command's data while that of the others was still to come.
+        true => {
+            let others = answers(all_bytes) - answers(split.last_bytes);
+            split.media_least(Span::ZERO, least, answers).max(access.idle.saturating_sub(others))
+        }
+    };
     ledger.spend(Stage::Media, media);
     ledger.spend(Stage::CompletionEntry, parts.sent(&entry(parts)) + parts.root_complex.write_latency());
 }
 
 /// From the completion entry in host memory to the driver being done with it.
-fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time) {
+fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, op: Op, split: Split) {
     if !parts.sleeps() {
         parts.see_since(ledger, submitted);
         return ledger.spend(Stage::Driver, completion_write(parts));
+    }
+    if split.is_split() {
+        let found = found_among_others(parts, ledger.cursor(), submitted, op, split);
+        ledger.until(Stage::Interrupt, found);
+        return parts.rouse(ledger, found);
     }
     ledger.spend(Stage::Interrupt, parts.on_wire(&message(parts)));
     match parts.engaged {
@@ -226,13 +219,33 @@ fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time) {
     }
 }
 
+/// When the last entry of a split request is found at the earliest, which is in host memory at `now`: by a handler of its own
+/// if the entry before it came early enough, else perhaps by the handler that was called for that.
+fn found_among_others(parts: &Parts, now: Time, submitted: Time, op: Op, split: Split) -> Time {
+    let handled = parts.handled(now + parts.on_wire(&message(parts)), Some(submitted));
+    let data = |bytes| match op {
+        Op::Read => parts.on_wire(&parts.data(bytes)),
+        Op::Write => answers(parts, bytes),
+    };
+    // Data follow each other, and a memory that keeps up is done with one command's before it has those of the next.
+    let lag = match op {
+        Op::Read => Span::ZERO,
+        Op::Write => parts.least(op, split.each_bytes) - parts.least(op, split.last_bytes),
+    };
+    if data(split.last_bytes).saturating_sub(lag) >= handled.since(now) {
+        return handled;
+    }
+    let of_entry_before = handled - data(split.each_bytes) - lag;
+    of_entry_before.max(now)
+}
+
 fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&'static str> {
     let read_ahead = class.op == Op::Write && class.bytes > PAYLOAD_READ_BYTES;
     let data_bytes = if class.op == Op::Read { split.each_bytes } else { ENTRY_BYTES };
     let payload = parts.data_read(class.bytes.min(PAYLOAD_READ_BYTES));
     let starved = class.op == Op::Write && !parts.flows(&payload, 0);
     let doubts = [
-        (split.commands > 1, "the commands of a large request overlap"),
+        (split.is_split(), OVERLAP),
         (read_ahead, "the reads of a write's data overlap"),
         (starved, "reads of a write's data wait for flow-control credits"),
         (parts.drive.nvme.coalescing_entries > 1, "an interrupt waits for other completions"),

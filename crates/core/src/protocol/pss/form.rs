@@ -9,6 +9,7 @@ use crate::closed_form::Parts;
 use crate::closed_form::data_reads::DataReads;
 use crate::closed_form::demand::Demands;
 use crate::closed_form::form::{Certainty, Form, Latency, first_reason};
+use crate::closed_form::split::{OVERLAP, Split};
 use crate::closed_form::workload::{Class, Workload};
 use crate::config::{Acknowledge, Granularity, Wait};
 use crate::ledger::Stage;
@@ -26,10 +27,13 @@ use crate::tlp::{Direction, Packet};
 /// The register and an interrupt message.
 const REGISTER_BYTES: u32 = 4;
 
-/// A request to the card: its latency unless the driver splits it.
+/// A request to the card.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
-    let is_whole = class.bytes <= parts.drive.pss.max_transfer_kib * 1024;
-    Form { latency: is_whole.then(|| latency(parts, workload, class)), demands: demands(parts, workload, class) }
+    Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
+}
+
+fn split(parts: &Parts, class: &Class) -> Split {
+    Split::new(class.bytes, parts.drive.pss.max_transfer_kib)
 }
 
 fn record(parts: &Parts) -> Packet {
@@ -72,7 +76,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
         let pages = f64::from(class.bytes.div_ceil(PAGE_BYTES));
         demands.add("lanes of pages", lanes, parts.program_least(), pages * uncached);
     }
-    let commands = f64::from(class.bytes.div_ceil(pss.max_transfer_kib * 1024));
+    let commands = f64::from(split(parts, class).commands);
     demands.add("firmware", pss.firmware_cores.into(), pss.firmware, commands);
     for packet in [parts.write(Direction::Down, REGISTER_BYTES), record(parts), message(parts)] {
         parts.demand_burst(&mut demands, &packet, commands);
@@ -101,7 +105,8 @@ fn cached_share(parts: &Parts, workload: &Workload) -> f64 {
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let (certainty, by_chips) = certainty(parts, workload, class);
-    let offsets = parts.places(workload, class).filter(|_| by_chips && fits_pages(workload, class));
+    let is_told = by_chips && fits_pages(workload, class) && !split(parts, class).is_split();
+    let offsets = parts.places(workload, class).filter(|_| is_told);
     parts.latency_at(offsets.map(|offsets| offsets.collect()), certainty, |offset| {
         let mut ledger = parts.descend(class.op, class.bytes);
         if offset.is_some() {
@@ -123,7 +128,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
             let sent = parts.sent(&record(parts));
             ledger.spend(Stage::CompletionEntry, sent + parts.root_complex.write_latency());
         }
-        complete(parts, submitted, &mut ledger);
+        complete(parts, class, submitted, &mut ledger);
         parts.ascend(&mut ledger, class.op, class.bytes);
         ledger
     })
@@ -217,7 +222,8 @@ impl Chips {
     }
 }
 
-/// The least that a request takes between firmware and link: nothing in the chips where the cache may spare them.
+/// The least that a request takes between firmware and link: nothing in the chips where the cache may spare them, and as much
+/// as its shortest command where it is split.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
     if class.op == Op::Write {
         let answers = pieces(class.bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum();
@@ -228,16 +234,24 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
         _ => Span::ZERO,
     };
     let is_spared = parts.drive.pss.cache_pages > 0 && (class.op == Op::Read || acknowledges_early(parts));
-    ledger.spend(Stage::Media, if is_spared { Span::ZERO } else { parts.least(class.op, class.bytes) - decode });
+    let on_wire = |bytes| match class.op {
+        Op::Read => parts.on_wire(&parts.data(bytes)),
+        Op::Write => pieces(bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum(),
+    };
+    let in_all = parts.on_buses(class.op, class.bytes);
+    let media = || split(parts, class).media_least(in_all, |bytes| parts.least(class.op, bytes) - decode, on_wire);
+    ledger.spend(Stage::Media, if is_spared { Span::ZERO } else { media() });
 }
 
 fn acknowledges_early(parts: &Parts) -> bool {
     parts.drive.media.acknowledge == Acknowledge::Early
 }
 
-/// From the record in host memory to the thread being told.
-fn complete(parts: &Parts, submitted: Time, ledger: &mut Ledger) {
+/// From the record in host memory to the thread being told. The handler that an earlier command of the request has called may
+/// find the record of the last, too.
+fn complete(parts: &Parts, class: &Class, submitted: Time, ledger: &mut Ledger) {
     match parts.drive.host.wait {
+        Wait::Sleep if split(parts, class).is_split() => parts.rouse(ledger, ledger.cursor()),
         Wait::Sleep => {
             ledger.spend(Stage::Interrupt, parts.on_wire(&message(parts)));
             parts.wake(ledger, submitted);
@@ -300,6 +314,7 @@ fn doubt(parts: &Parts, class: &Class) -> Option<&'static str> {
     let link = &parts.drive.link;
     let in_gaps = link.dllps && link.granularity == Granularity::Packet && class.bytes > PAGE_BYTES;
     let doubts = [
+        (split(parts, class).is_split(), OVERLAP),
         (!flows(parts, class), "packets wait for flow-control credits"),
         (class.op == Op::Write && in_gaps, "acknowledgements share the wires"),
         (parts.refreshes(), "reads of host memory wait for its refresh"),
