@@ -43,6 +43,7 @@ impl Payload {
     }
 
     /// Its first four bytes as a number.
+    #[inline]
     pub fn u32(&self) -> u32 {
         u32::from_le_bytes([self.inline[0], self.inline[1], self.inline[2], self.inline[3]])
     }

@@ -408,7 +408,7 @@ impl Engine {
     }
 
     /// The architecture: every event, and who hears of it.
-    #[inline]
+    #[inline(always)]
     fn route(&mut self, now: Time, event: Event) {
         let Engine { shared, host, driver, link, root_complex, controller, media, .. } = self;
         match event {
@@ -430,11 +430,7 @@ impl Engine {
                     self.on_arrival(now, arrival);
                 }
             }
-            Event::Dma(packet) => {
-                if let Some(arrival) = link.on_dma(now, packet, shared) {
-                    self.on_arrival(now, arrival);
-                }
-            }
+            Event::Dma(packet) => self.on_dma(now, packet),
             Event::Look(packet) => root_complex.on_look(now, packet, link, shared),
             Event::Answer(packet) => root_complex.on_answer(now, packet, link, shared),
             Event::Controller { kind, context } => {
@@ -528,12 +524,20 @@ impl Engine {
         requests.vacate(request);
     }
 
+    /// The device's DMA engine is done with a step of a burst.
+    #[inline(never)] // So that what arrives without such an engine is handled where it is routed.
+    fn on_dma(&mut self, now: Time, packet: PacketId) {
+        if let Some(arrival) = self.link.on_dma(now, packet, &mut self.shared) {
+            self.on_arrival(now, arrival);
+        }
+    }
+
     /// Packets have crossed the link: up to the root complex, down to the controller.
-    #[inline]
+    #[inline(always)]
     fn on_arrival(&mut self, now: Time, arrival: Arrival) {
         let flight = &self.link.bursts[arrival.packet];
         let last = arrival.first + arrival.count == flight.count();
-        let recording = (last && self.shared.trace.is_on()).then(|| self.burst(now, arrival.packet));
+        let recording = if last && self.shared.trace.is_on() { Some(self.burst(now, arrival.packet)) } else { None };
         if flight.packet.direction == Direction::Up {
             if let Some(burst) = recording {
                 let number = flight.packet.request.map(|request| self.shared.requests[request].number);
@@ -554,11 +558,11 @@ impl Engine {
             let packet = flight.packet;
             self.link.bursts.vacate(arrival.packet);
             let payload = self.link.bursts.take_payload(arrival.packet);
-            let Engine { controller, link, media, shared, .. } = self;
-            shared.requests.accepted = None;
-            if shared.data.is_some() && packet.user_data && !faults::tears(&self.faults, &packet, shared) {
-                controller.store(&packet, &mut Ports { link, media, shared });
+            self.shared.requests.accepted = None;
+            if self.shared.data.is_some() && packet.user_data {
+                self.store(&packet);
             }
+            let Engine { controller, link, media, shared, .. } = self;
             controller.on_packet(now, &packet, &payload, &mut Ports { link, media, shared });
             if let Some(burst) = recording {
                 self.keep_answer(burst, &packet);
@@ -566,7 +570,17 @@ impl Engine {
         }
     }
 
+    /// Real bytes have come down: the device holds them from now on, unless a fault tears them.
+    #[cold]
+    fn store(&mut self, packet: &Packet) {
+        let Engine { controller, link, media, shared, .. } = self;
+        if !faults::tears(&self.faults, packet, shared) {
+            controller.store(packet, &mut Ports { link, media, shared });
+        }
+    }
+
     /// A burst as a trace keeps it.
+    #[cold]
     fn burst(&self, now: Time, id: PacketId) -> Burst {
         let flight = &self.link.bursts[id];
         let (packets, wire_bytes) = (flight.count(), flight.wire_bytes());
@@ -578,6 +592,7 @@ impl Engine {
     }
 
     /// Keep packets that have come down. Only now is it known whose command a queue read has brought, if any.
+    #[cold]
     fn keep_answer(&mut self, mut burst: Burst, packet: &Packet) {
         let owner = self.shared.requests.accepted.or(packet.request);
         let number = owner.map(|request| self.shared.requests[request].number);

@@ -54,6 +54,7 @@ impl Bursts {
     }
 
     /// The same at the end of the burst's journey.
+    #[inline(always)]
     pub fn take_payload(&mut self, id: PacketId) -> Payload {
         std::mem::take(self.payload(id))
     }

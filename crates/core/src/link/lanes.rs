@@ -183,6 +183,7 @@ impl Lanes {
     /// could, be it data, the wire or credits that it waits for: `first_at` is when the data of the first packet is there,
     /// `last_at` when all of it is. A wire that is faster than the credits carries packets in between a little too early,
     /// by no more than a round of credits.
+    #[inline]
     pub fn stream_start(&self, bytes: u32, chunk_bytes: u32, first_at: Time, last_at: Time) -> Time {
         if bytes <= chunk_bytes {
             return first_at.max(last_at);
@@ -221,16 +222,28 @@ impl Lanes {
         let flight = &mut bursts[id];
         self.register(flight);
         let wire = self.wire_of(flight.packet.direction);
-        if self.wires[wire].idle(now) {
-            if self.launch(now, wire, id, bursts, scheduler) {
-                return;
-            }
-            let granted = self.granted(now, &bursts[id]);
-            if granted > 0 {
-                return self.start(now, wire, id, granted, bursts, scheduler);
-            }
+        if !self.wires[wire].idle(now) {
+            return self.queue_up(now, wire, id, bursts, scheduler);
         }
-        self.queue_up(now, wire, id, bursts, scheduler);
+        if !self.launch(now, wire, id, bursts, scheduler) {
+            self.start_or_queue_up(now, wire, id, bursts, scheduler);
+        }
+    }
+
+    /// Start as many packets of a burst as credits allow on a wire that is free.
+    #[inline(never)] // Credits seldom run short, and packets are looked at one by one in few runs.
+    fn start_or_queue_up(
+        &mut self,
+        now: Time,
+        wire: usize,
+        id: PacketId,
+        bursts: &mut Bursts,
+        scheduler: &mut Scheduler,
+    ) {
+        match self.granted(now, &bursts[id]) {
+            0 => self.queue_up(now, wire, id, bursts, scheduler),
+            granted => self.start(now, wire, id, granted, bursts, scheduler),
+        }
     }
 
     /// Wait for the wire or for credits.

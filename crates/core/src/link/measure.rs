@@ -114,13 +114,17 @@ impl Measures {
         let mixed = (packet.bytes >> 2).wrapping_add(packet.bytes >> 8).wrapping_add(sort * 11);
         let place = mixed as usize % REMEMBERED;
         if self.remembered[place].0 != key {
-            self.remembered[place] = (key, self.measure(packet));
+            self.remember(place, key, packet);
         }
         self.remembered[place].1
     }
 
+    #[cold]
+    fn remember(&mut self, place: usize, key: Key, packet: &Packet) {
+        self.remembered[place] = (key, self.measure(packet));
+    }
+
     /// The same, measured anew.
-    #[inline(never)]
     pub fn measure(&self, packet: &Packet) -> Measure {
         let header = self.overhead.of(packet.direction, packet.kind);
         let (count, payload_each) = (packet.count(), packet.chunk_payload_bytes());

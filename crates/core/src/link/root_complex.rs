@@ -172,6 +172,7 @@ impl RootComplex {
     }
 
     /// Packets of a write have settled: its bytes are in memory. True if they were the last of their burst.
+    #[inline(always)]
     pub fn on_settle(
         &mut self,
         packet: PacketId,

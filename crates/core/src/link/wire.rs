@@ -19,6 +19,18 @@ pub enum Class {
 
 pub const CLASSES: usize = 3;
 
+impl Class {
+    /// The class whose turn is after this one's.
+    #[inline]
+    fn next(self) -> Class {
+        match self {
+            Class::Posted => Class::NonPosted,
+            Class::NonPosted => Class::Completion,
+            Class::Completion => Class::Posted,
+        }
+    }
+}
+
 /// A segment on the wire.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
@@ -72,12 +84,13 @@ impl Wire {
     }
 
     /// The classes, those first that have waited longest for their turn.
-    pub fn turns(&self) -> [Class; CLASSES] {
-        match self.last {
-            Class::Posted => [Class::NonPosted, Class::Completion, Class::Posted],
-            Class::NonPosted => [Class::Completion, Class::Posted, Class::NonPosted],
-            Class::Completion => [Class::Posted, Class::NonPosted, Class::Completion],
-        }
+    #[inline]
+    pub fn turns(&self) -> impl Iterator<Item = Class> + use<> {
+        let mut class = self.last;
+        (0..CLASSES).map(move |_| {
+            class = class.next();
+            class
+        })
     }
 
     /// The first burst of `class` that waits.

@@ -72,12 +72,14 @@ macro_rules! halves_of {
                 }
             }
 
+            #[inline(always)]
             fn work_beside(&self, io: &Io) -> Span {
                 match self {
                     $(AnyDriver::$Protocol(half) => half.work_beside(io),)+
                 }
             }
 
+            #[inline(always)]
             fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
                 match self {
                     $(AnyDriver::$Protocol(half) => half.complete_work(io, ledger),)+
@@ -108,6 +110,7 @@ macro_rules! halves_of {
                 }
             }
 
+            #[inline(always)]
             fn max_transfer_bytes(&self) -> u32 {
                 match self {
                     $(AnyDriver::$Protocol(half) => half.max_transfer_bytes(),)+
@@ -121,6 +124,7 @@ macro_rules! halves_of {
                 }
             }
 
+            #[inline(always)]
             fn on_settled(
                 &mut self,
                 now: Time,
@@ -166,6 +170,7 @@ macro_rules! halves_of {
         }
 
         impl Controller for AnyController {
+            #[inline(always)]
             fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
                 match self {
                     $(AnyController::$Protocol(half) => half.on_packet(now, packet, payload, ports),)+
@@ -184,13 +189,14 @@ macro_rules! halves_of {
                 }
             }
 
+            #[inline(always)]
             fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
                 match self {
                     $(AnyController::$Protocol(half) => half.on_timer(now, timer, ports),)+
                 }
             }
 
-            #[inline]
+            #[inline(always)]
             fn on_delivered(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
                 match self {
                     $(AnyController::$Protocol(half) => half.on_delivered(now, packet, ports),)+

@@ -175,6 +175,7 @@ pub trait Driver {
 /// The device's half.
 pub trait Controller {
     /// Packets from the host have arrived: a register write, or the answer to a read.
+    #[inline(always)] // Every packet comes this way.
     fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         match packet.kind {
             Kind::Completion => self.on_answer(now, packet, payload, ports),

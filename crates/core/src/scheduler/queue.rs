@@ -43,8 +43,8 @@ impl<E: Copy> Queue<E> {
     /// Add an event.
     #[inline]
     pub fn push(&mut self, at: Time, event: E) {
-        if self.near_count == NEAR_MAX {
-            self.spill();
+        if self.near_count >= NEAR_MAX {
+            return self.push_beyond(at, event);
         }
         if at >= self.far_from {
             return self.push_far(at, event);
@@ -60,6 +60,13 @@ impl<E: Copy> Queue<E> {
             place = later;
         }
         *place = (at, event);
+    }
+
+    /// The same with a full list. By itself, so that the usual push knows of its place that it is there.
+    #[cold]
+    fn push_beyond(&mut self, at: Time, event: E) {
+        self.spill();
+        self.push(at, event);
     }
 
     #[cold]

@@ -214,6 +214,7 @@ impl Driver {
 }
 
 impl halves::Driver for Driver {
+    #[inline]
     fn submit_work(&self, _: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
         let number = queue_of(thread, self.queues.len());
         let tail = self.queues[number].tail;
@@ -267,6 +268,7 @@ impl halves::Driver for Driver {
         if self.shadow.is_none() && self.completion_doorbells { self.mmio_write } else { Span::ZERO }
     }
 
+    #[inline(always)] // Every read's data and every completion entry come this way.
     fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared) {
         match Role::of(&settled.packet) {
             Role::DATA => settled.charge_data(now, shared),

@@ -49,7 +49,7 @@ impl Given {
     }
 
     /// A command is over.
-    #[inline]
+    #[inline(always)]
     pub fn forget(&mut self, command: u32) {
         if !self.fetched.is_empty() {
             self.fetched.remove(&command);

@@ -394,6 +394,7 @@ impl halves::Controller for Controller {
         }
     }
 
+    #[inline(always)]
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
         match timer.kind {
             timer::DATA_READY => self.on_ready(now, timer.context, ports),
