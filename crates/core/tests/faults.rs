@@ -349,6 +349,29 @@ fn a_device_that_is_reset_is_handed_again_what_it_had_and_nothing_is_lost() {
     }
 }
 
+/// Whatever it reserved is free again, or addresses run out.
+#[test]
+fn a_device_may_be_reset_as_often_as_one_likes() {
+    let resets = (1..40).map(|time| format!(r#"{{ action = "reset", from_us = {}, outage_us = 4 }}"#, time * 8));
+    let resets = resets.collect::<Vec<_>>().join(", ");
+    for name in ["nvme", "cxl-memory-gen5", "pss"] {
+        let outcome = verified(&with(name, &resets), "rw=randrw bs=4k size=256k io_size=1g number_ios=400 iodepth=4");
+        assert!(counter(&outcome, "fault_resets") > 16, "{name}: {}", counter(&outcome, "fault_resets"));
+    }
+}
+
+/// A tag in which none of its chunks ends.
+#[test]
+fn a_device_that_is_reset_chooses_tags_by_what_it_holds() {
+    let reset = r#"{ action = "reset", from_us = 3000, outage_us = 100 }"#;
+    for choice in ["compare", "intervals"] {
+        let faults = format!("faults=[{reset}]");
+        let set = ["dc_express.tag_bits=8", &format!("dc_express.tag_choice={choice}"), &faults];
+        let outcome = verified(&drive("dc-express", &set), "rw=randrw bs=512 size=64k io_size=1g number_ios=600");
+        assert_eq!(counter(&outcome, "fault_resets"), 1, "{choice}");
+    }
+}
+
 #[test]
 fn a_device_that_is_removed_fails_what_it_had_and_everything_after_that() {
     for name in shipped::names() {

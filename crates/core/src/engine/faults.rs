@@ -461,6 +461,7 @@ impl Engine {
     /// Both halves of the protocol, and the link between them, as they are at the beginning.
     fn connect_again(&mut self, now: Time, drive: &Drive, seed: u64) {
         self.link.clear(now, &drive.dma, &drive.link);
+        self.shared.memory.release_reserved();
         (self.driver, self.controller) = connect(drive, seed, &mut self.shared);
         if self.shared.data.is_some() {
             self.controller.keep_data(drive, seed, &mut self.shared);

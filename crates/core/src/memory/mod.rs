@@ -66,6 +66,14 @@ impl HostMemory {
         self.buffers = Some(SparseBytes::default());
     }
 
+    /// Nobody uses the ranges any more that were reserved: they are free again, and hold nothing.
+    pub fn release_reserved(&mut self) {
+        self.next_unbacked = BUFFERS;
+        if let Some(buffers) = &mut self.buffers {
+            *buffers = SparseBytes::default();
+        }
+    }
+
     /// An address range that holds nothing unless [buffers are kept](Self::keep_buffers), page-aligned.
     pub fn reserve(&mut self, bytes: u64) -> u64 {
         let start = self.next_unbacked;

@@ -23,6 +23,11 @@ impl<const PAGE_BYTES: usize> SparseBytes<PAGE_BYTES> {
         }
     }
 
+    /// What has been written to, page by page.
+    pub fn pages(&self) -> impl Iterator<Item = &[u8; PAGE_BYTES]> {
+        self.pages.values().map(|bytes| &**bytes)
+    }
+
     /// Let the bytes from `offset` on be `from`.
     pub fn write(&mut self, offset: u64, from: &[u8]) {
         for (page, start, range) in spans::<PAGE_BYTES>(offset, from.len()) {

@@ -11,6 +11,7 @@ use super::endpoint::Endpoint;
 use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::memory::HostMemory;
+use crate::memory::sparse::SparseBytes;
 use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::ports::Ports;
 use crate::random::Random;
@@ -47,6 +48,17 @@ impl Trailers {
         Some(Trailers { source, width, chunk_bytes, changes: 0 })
     }
 
+    /// Take over what a device holds that begins anew after others have written; pages that nobody wrote to are zeros.
+    fn take_over(&mut self, contents: &SparseBytes) {
+        for page in contents.pages() {
+            for place in trailer::places(page.len(), self.chunk_bytes as usize, self.width) {
+                let mut found = [0; 8];
+                found[..place.len()].copy_from_slice(&page[place]);
+                self.source.on_write(0, u64::from_le_bytes(found));
+            }
+        }
+    }
+
     /// Record what a write changes; true if the tag is another one now.
     fn learn(&mut self, packet: &Packet, shared: &Shared) -> bool {
         let data = shared.data.as_ref().expect("trailers are kept in runs with data");
@@ -74,7 +86,10 @@ impl Endpoint {
     /// Keep what chunks end in from now on, if the choice of tags needs it. The host learns the first tag when it
     /// sets up its queues.
     pub(super) fn keep_trailers(&mut self, drive: &Drive, seed: u64, shared: &mut Shared) {
-        let Some(trailers) = Trailers::new(drive, seed) else { return };
+        let Some(mut trailers) = Trailers::new(drive, seed) else { return };
+        if let Some(data) = &shared.data {
+            trailers.take_over(&data.contents);
+        }
         for word in self.mode_words() {
             shared.memory.write(word + TAG_WORD, &trailers.announcement());
         }
