@@ -88,15 +88,18 @@ fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access:
     let lead = ledger.cursor().since(fetched);
     let on_wire = |bytes| parts.on_wire(&parts.data(bytes));
     let (each, last) = (on_wire(split.each_bytes), on_wire(split.last_bytes));
-    ledger.spend(Stage::LinkWait, each * u64::from(split.commands - 1) + cut(parts, lead, last));
+    ledger.spend(Stage::LinkWait, each * u64::from(split.commands - 1) + cut(parts, lead, split.last_bytes));
     ledger.spend(Stage::Transfer, last);
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
 }
 
-/// Data that takes longer than a round trip lets the anticipatory queue read for the next command pass (figure 1c).
-fn cut(parts: &Parts, lead: Span, service: Span) -> Span {
-    match service > parts.round_trip(ENTRY_BYTES) + lead {
+/// Data that takes longer than a round trip lets the anticipatory queue read for the next command pass (figure 1c), unless the
+/// last of its packets is on the wire by then.
+fn cut(parts: &Parts, lead: Span, bytes: u32) -> Span {
+    let data = parts.data(bytes);
+    let (_, last) = parts.link.packet_times(&data);
+    match parts.on_wire(&data) - last > parts.round_trip(ENTRY_BYTES) + lead {
         true => parts.on_wire(&parts.read(ENTRY_BYTES)),
         false => Span::ZERO,
     }

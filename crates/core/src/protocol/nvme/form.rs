@@ -230,7 +230,7 @@ fn found_among_others(parts: &Parts, now: Time, submitted: Time, op: Op, split: 
     // Data follow each other, and a memory that keeps up is done with one command's before it has those of the next.
     let lag = match op {
         Op::Read => Span::ZERO,
-        Op::Write => parts.least(op, split.each_bytes) - parts.least(op, split.last_bytes),
+        Op::Write => parts.least(op, split.each_bytes).saturating_sub(parts.least(op, split.last_bytes)),
     };
     if data(split.last_bytes).saturating_sub(lag) >= handled.since(now) {
         return handled;
