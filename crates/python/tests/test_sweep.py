@@ -2,7 +2,7 @@ import os
 import signal
 import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,15 @@ JOB = {"number_ios": 200}
 def table():
     """The table by threads of this process."""
     return phaselink.sweep("dc-express", AXES, **JOB).to_json()
+
+
+@pytest.fixture(autouse=True)
+def no_worker_is_left():
+    """A pool that breaks while it starts a worker never ends that one, and an interpreter waits for its children."""
+    yield
+    for child in active_children():
+        child.terminate()
+        child.join()
 
 
 def spawned(workers=2):

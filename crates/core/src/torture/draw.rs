@@ -152,6 +152,11 @@ fn value(random: &mut Random, key: &Key) -> String {
     match &key.default {
         Json::Number(_) if listed.len() > 1 => String::from(one_of(random, &listed)),
         Json::Bool(_) => String::from(one_of(random, &["true", "false"])),
+        // What is off unless it is asked for.
+        Json::Number(usual) if usual.as_f64() == Some(0.0) => {
+            let values: &[&str] = if usual.is_f64() { &["0", "0.02", "0.25", "1"] } else { &["0", "1", "2", "1000", "100000"] };
+            String::from(one_of(random, values))
+        }
         Json::Number(usual) => {
             let factor = one_of(random, &[0.0, 0.125, 0.5, 2.0, 16.0]);
             let number = usual.as_f64().unwrap_or(0.0) * factor;
