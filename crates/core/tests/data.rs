@@ -106,6 +106,22 @@ fn single_packets_bit_errors_large_packets_and_shadow_doorbells_change_no_byte()
 }
 
 #[test]
+fn short_queues_with_shadow_doorbells_lose_no_command() {
+    for (entries, doorbells) in [(2, true), (2, false), (3, true), (3, false), (5, false)] {
+        let changes = [
+            format!("nvme.queue_entries={entries}"),
+            format!("nvme.completion_doorbells={doorbells}"),
+            String::from("nvme.fetch_entries=1"),
+            String::from("nvme.shadow_doorbells=true"),
+        ];
+        for name in ["nvme", "nvme-polled", "nvm-model-dram"] {
+            let drive = drive(name, &changes.each_ref().map(String::as_str));
+            run_mix(&drive, "1", "60").assert_clean(60);
+        }
+    }
+}
+
+#[test]
 fn lines_that_cross_one_by_one_change_no_byte_however_large_packets_may_be() {
     let drive = drive("capi", &["link.max_payload_bytes=512", "link.granularity=packet"]);
     let flags = [("rw", "randrw"), ("bs", "16k"), ("size", "32k"), ("io_size", "1g"), ("iodepth", "16")];
