@@ -21,6 +21,21 @@ struct Run {
     data_each: u32,
 }
 
+impl Run {
+    /// The packets whose credits return before `at`, and the others.
+    fn split(self, at: Time) -> (Run, Run) {
+        let before = match self {
+            _ if self.last_at < at => self.packets,
+            _ if self.first_at >= at => 0,
+            _ => at.since(self.first_at).as_ps().div_ceil(self.every.as_ps()) as u32,
+        };
+        let first_behind = self.first_at + self.every * u64::from(before);
+        let last_before = self.first_at + self.every * u64::from(before.saturating_sub(1));
+        let behind = self.packets - before;
+        (Run { packets: before, last_at: last_before, ..self }, Run { packets: behind, first_at: first_behind, ..self })
+    }
+}
+
 /// Runs in the order in which they return.
 #[derive(Clone, Debug)]
 struct Runs {
@@ -46,6 +61,12 @@ impl Runs {
 
     fn back(&mut self) -> Option<&mut Run> {
         (self.taken != self.put).then(|| &mut self.places[(self.put - 1) % RUNS])
+    }
+
+    fn pop(&mut self) -> Option<Run> {
+        let run = self.front().copied();
+        self.taken += usize::from(run.is_some());
+        run
     }
 
     #[inline]
@@ -236,13 +257,18 @@ impl Credits {
 
     /// Undo the tail of the last [`spend`](Self::spend): its train was cut short after all but `packets` of its packets.
     pub fn unspend(&mut self, packets: u32, each: Span) {
-        let run = self.returning.back().expect("a train in flight has a run of returns");
-        run.packets -= packets;
-        run.last_at = run.last_at - run.every * u64::from(packets);
-        self.headers_free += packets;
-        self.data_free += packets * run.data_each;
-        if run.packets == 0 {
-            self.returning.put -= 1;
+        let mut left = packets;
+        while left > 0 {
+            let run = self.returning.back().expect("a train in flight has a run of returns, or several if it was held");
+            let cut = left.min(run.packets);
+            run.packets -= cut;
+            run.last_at = run.last_at - run.every * u64::from(cut);
+            self.headers_free += cut;
+            self.data_free += cut * run.data_each;
+            if run.packets == 0 {
+                self.returning.put -= 1;
+            }
+            left -= cut;
         }
         if self.returns.in_turn {
             self.next_turn = self.next_turn - each.max(self.returns.accept) * u64::from(packets);
@@ -250,14 +276,16 @@ impl Credits {
     }
 
     /// The receiver holds everything that arrived from the packet whose credit was due at `from` on; nothing of it
-    /// returns before `until` (strict ordering behind a delayed write, DC Express section 3).
+    /// returns before `until` (strict ordering behind a delayed write, DC Express section 3). What was due earlier or later
+    /// stays so.
     pub fn hold(&mut self, from: Time, until: Time) {
         self.refresh(self.asked_at);
-        for run in self.returning.iter_mut() {
-            if run.last_at >= from && run.first_at < until {
-                (run.first_at, run.last_at) = (until, until);
-                run.every = Span::ZERO;
-            }
+        let mut returning = std::mem::replace(&mut self.returning, Runs::new());
+        while let Some(run) = returning.pop() {
+            let (before, rest) = run.split(from);
+            let (held, after) = rest.split(until);
+            let held = Run { first_at: until, last_at: until, every: Span::ZERO, ..held };
+            [before, held, after].into_iter().filter(|run| run.packets > 0).for_each(|run| self.returning.push(run));
         }
     }
 }
@@ -317,7 +345,7 @@ mod tests {
     fn a_held_receiver_returns_nothing_before_it_lets_go() {
         let mut credits = credits(4, 32, 424);
         credits.spend(4, 8, at(0), Span::from_ns(76));
-        credits.hold(at(600), at(2_000));
+        credits.hold(at(500), at(2_000));
         assert_eq!(credits.sendable(at(1_999), 4, 8, Span::from_ns(76)), 0);
         assert_eq!(credits.sendable(at(2_000), 4, 8, Span::from_ns(76)), 4);
     }
@@ -350,5 +378,132 @@ mod tests {
         credits.hold(at(0), at(500));
         assert_eq!(credits.sendable(at(575), 2, 8, Span::ZERO), 1);
         assert_eq!(credits.sendable(at(576), 2, 8, Span::ZERO), 2);
+    }
+
+    #[test]
+    fn what_returns_before_a_receiver_holds_back_or_after_it_has_let_go_stays_as_it_was() {
+        let mut credits = credits(4, 32, 424);
+        credits.spend(4, 8, at(0), Span::from_ns(76));
+        // Due at 500, 576, 652 and 728.
+        credits.hold(at(576), at(700));
+        for (now, there) in [(500, 1), (576, 1), (652, 1), (699, 1), (700, 3), (727, 3), (728, 4)] {
+            assert_eq!(credits.clone().sendable(at(now), 4, 8, Span::ZERO), there, "at {now} ns");
+        }
+    }
+
+    /// The same receiver, each packet by itself.
+    #[derive(Clone, Debug)]
+    struct OneByOne {
+        headers: u32,
+        data: u32,
+        /// When each credit returns, and how much data it stands for.
+        returning: Vec<(Time, u32)>,
+        returns: Returns,
+        next_turn: Time,
+    }
+
+    impl OneByOne {
+        fn new(headers: u32, data: u32, returns: Returns) -> OneByOne {
+            OneByOne { headers, data, returning: Vec::new(), returns, next_turn: Time::ZERO }
+        }
+
+        /// Headers and data that are there: a receiver gives them back in turn.
+        fn free(&self, now: Time) -> (u32, u32) {
+            let missing = self.returning.iter().skip_while(|(at, _)| *at <= now);
+            let data = missing.clone().map(|(_, data)| data).sum::<u32>();
+            (self.headers - missing.count() as u32, self.data - data)
+        }
+
+        fn sendable(&self, now: Time, packets: u32, data_each: u32) -> u32 {
+            let (headers, data) = self.free(now);
+            packets.min(headers).min(data / data_each)
+        }
+
+        fn spend(&mut self, packets: u32, data_each: u32, started: Time, each: Span) {
+            let Returns { accept, round_trip, .. } = self.returns;
+            for packet in 0..u64::from(packets) {
+                let drained = started + each * (packet + 1) + accept;
+                let at = (drained + round_trip).max(self.next_turn);
+                self.next_turn = at + each.max(accept);
+                self.returning.push((at, data_each));
+            }
+            // The receiver is free again once it has drained the last.
+            self.next_turn = self.next_turn - each.max(accept) + accept;
+        }
+
+        fn unspend(&mut self, packets: u32, each: Span) {
+            self.returning.truncate(self.returning.len() - packets as usize);
+            self.next_turn = self.next_turn - each.max(self.returns.accept) * u64::from(packets);
+        }
+
+        /// What had returned when the sender asked last is its own.
+        fn hold(&mut self, asked_at: Time, from: Time, until: Time) {
+            for (at, _) in self.returning.iter_mut().filter(|(at, _)| *at > asked_at && *at >= from) {
+                *at = until.max(*at);
+            }
+        }
+    }
+
+    /// What may happen to credits, at a time that has gone on by so many nanoseconds.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Spend { packets: u32, data_each: u32, after_ns: u64 },
+        Hold { from_ns: u64, until_ns: u64 },
+        /// The last train loses all but one of its packets, unless it has lost them already.
+        Cut,
+    }
+
+    #[test]
+    fn all_short_runs_grant_what_each_packet_by_itself_would() {
+        const STEPS: [Step; 8] = [
+            Step::Spend { packets: 1, data_each: 8, after_ns: 0 },
+            Step::Spend { packets: 1, data_each: 1, after_ns: 90 },
+            Step::Spend { packets: 2, data_each: 8, after_ns: 30 },
+            Step::Spend { packets: 3, data_each: 4, after_ns: 400 },
+            Step::Hold { from_ns: 0, until_ns: 120 },
+            Step::Hold { from_ns: 90, until_ns: 500 },
+            Step::Hold { from_ns: 200, until_ns: 230 },
+            Step::Cut,
+        ];
+        const LENGTH: u32 = 5;
+        let each = Span::from_ns(40);
+        for accept in [0, 25, 60] {
+            let returns = Returns { accept: Span::from_ns(accept), round_trip: Span::from_ns(150), in_turn: true };
+            for history in 0..STEPS.len().pow(LENGTH) {
+                let steps = (0..LENGTH).map(|place| STEPS[history / STEPS.len().pow(place) % STEPS.len()]);
+                let (mut credits, mut model) = (Credits::new(4, 24, returns), OneByOne::new(4, 24, returns));
+                let (mut now, mut asked_at, mut train) = (Time::ZERO, Time::ZERO, 1);
+                for step in steps {
+                    match step {
+                        Step::Spend { packets, data_each, after_ns } => {
+                            now += Span::from_ns(after_ns);
+                            (asked_at, train) = (now, 1);
+                            let granted = model.sendable(now, packets, data_each);
+                            assert_eq!(credits.allow(now, packets, data_each), granted == packets, "{history} at {now}");
+                            if granted == packets {
+                                credits.spend(packets, data_each, now, each);
+                                model.spend(packets, data_each, now, each);
+                                now += each * u64::from(packets);
+                                train = packets;
+                            }
+                        }
+                        Step::Cut => {
+                            credits.unspend(train - 1, each);
+                            model.unspend(train - 1, each);
+                            train = 1;
+                        }
+                        Step::Hold { from_ns, until_ns } => {
+                            credits.hold(now + Span::from_ns(from_ns), now + Span::from_ns(until_ns));
+                            model.hold(asked_at, now + Span::from_ns(from_ns), now + Span::from_ns(until_ns));
+                        }
+                    }
+                }
+                for later in 0..12 {
+                    let now = now + Span::from_ns(later * 60);
+                    assert_eq!(credits.allow(now, 4, 6), model.sendable(now, 4, 6) == 4, "{history} at {now}");
+                    assert_eq!(credits.allow(now, 1, 1), model.sendable(now, 1, 1) == 1, "{history} at {now}");
+                }
+            }
+        }
     }
 }
