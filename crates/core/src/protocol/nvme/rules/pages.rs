@@ -279,6 +279,52 @@ mod tests {
         }
     }
 
+    /// Pages of the data, none of them beside another, and of its list.
+    const PAGES: [u64; 6] = [0x10_0000, 0x30_0000, 0x50_0000, 0x20_0000, 0x70_0000, 0x60_0000];
+    const LIST: [u64; 2] = [0xa0_0000, 0xc0_0000];
+
+    /// The parts of a list of `pages` that begins so many entries before the end of its page, each with its address.
+    fn parts(pages: &[u64], room: usize) -> Vec<(u64, Vec<u64>)> {
+        let first = LIST[0] + PAGE_BYTES - 8 * room as u64;
+        if pages.len() <= room {
+            return vec![(first, pages.to_vec())];
+        }
+        let (here, rest) = pages.split_at(room - 1);
+        vec![(first, [here, &[LIST[1]]].concat()), (LIST[1], rest.to_vec())]
+    }
+
+    #[test]
+    fn every_offset_length_and_place_of_a_short_list_gives_the_pages_that_a_host_meant() {
+        for offset in (0..PAGE_BYTES).step_by(4) {
+            for bytes in (512..=5 * PAGE_BYTES as u32).step_by(512) {
+                let count = (offset as u32 + bytes).div_ceil(PAGE_BYTES as u32) as usize;
+                let mut left = bytes;
+                let meant: Vec<Run> = (0..count)
+                    .map(|page| {
+                        let address = if page == 0 { PAGES[0] + offset } else { PAGES[page] };
+                        let here = left.min((PAGE_BYTES - address % PAGE_BYTES) as u32);
+                        left -= here;
+                        (address, here)
+                    })
+                    .collect();
+                for room in 1..PAGES.len() {
+                    let parts = parts(&PAGES[1..count], room);
+                    let second = match count {
+                        1 => 0,
+                        2 => PAGES[1],
+                        _ => parts[0].0,
+                    };
+                    let mut data = Data::of_pages(PAGES[0] + offset, second, bytes).unwrap();
+                    for (address, entries) in parts.iter().filter(|_| count > 2) {
+                        assert_eq!(data.wanted(), Some((*address, 8 * entries.len() as u32)));
+                        data.on_list(&list(entries)).unwrap();
+                    }
+                    assert_eq!((data.wanted(), data.runs()), (None, &meant[..]), "{offset} {bytes} {room}");
+                }
+            }
+        }
+    }
+
     fn descriptor(kind: u64, address: u64, bytes: u32) -> [u64; 2] {
         [address, kind << 56 | u64::from(bytes)]
     }
