@@ -18,6 +18,8 @@ section! {
         interface => interface: Interface = Interface::ALL[0], any();
         /// Faults that are injected into a run; of those that meet a request, the first that happens counts
         faults => faults: Vec<Fault> = Vec::new(), any();
+        /// So many equal drives in one host, each on a root port of its own; the requests of a thread go to them in turn
+        drives => drives: u16 = 1, 1..=64;
     }
 }
 
@@ -46,6 +48,7 @@ macro_rules! drive_with {
             pub summary: String,
             pub interface: Interface,
             pub faults: Vec<Fault>,
+            pub drives: u16,
             pub link: Link,
             pub dma: Dma,
             pub host: Host,
@@ -67,12 +70,13 @@ macro_rules! drive_with {
         impl Drive {
             /// The defaults of all keys.
             pub(crate) fn blank() -> Drive {
-                let Header { name, summary, interface, faults } = Header::default();
+                let Header { name, summary, interface, faults, drives } = Header::default();
                 Drive {
                     name,
                     summary,
                     interface,
                     faults,
+                    drives,
                     link: Link::default(),
                     dma: Dma::default(),
                     host: Host::default(),
@@ -140,6 +144,11 @@ impl Drive {
         Drive { faults: Vec::new(), ..self.clone() }
     }
 
+    /// One of several.
+    pub fn alone(&self) -> Drive {
+        Drive { drives: 1, ..self.clone() }
+    }
+
     /// Take a section that can have a preset over from another drive.
     pub(crate) fn take_section(&mut self, path: &str, other: Drive) {
         match path {
@@ -156,7 +165,7 @@ impl Drive {
     /// Every key with its value, in the key's unit and the schema's order.
     pub fn resolved(&self) -> Json {
         let mut resolved = section::values(&self.header());
-        let faults = resolved.remove("faults");
+        let (faults, drives) = (resolved.remove("faults"), resolved.remove("drives"));
         for section in self.sections() {
             let values = section.values().into_iter().map(|(key, value)| (String::from(key), value));
             resolved.insert(String::from(section.path()), Json::Object(values.collect::<Map<_, _>>()));
@@ -165,9 +174,12 @@ impl Drive {
             let doubts = doubts.iter().map(|doubt| Json::Object(section::values(doubt)));
             resolved.insert(String::from(list), doubts.collect());
         }
-        // Nearly all drives have none, and are what they were before there were any.
+        // Nearly all drives have no faults and stand alone, and are what they were before there was anything else.
         if let Some(faults) = faults.filter(|_| !self.faults.is_empty()) {
             resolved.insert(String::from("faults"), faults);
+        }
+        if let Some(drives) = drives.filter(|_| self.drives > 1) {
+            resolved.insert(String::from("drives"), drives);
         }
         Json::Object(resolved)
     }
@@ -191,6 +203,7 @@ impl Drive {
             summary: self.summary.clone(),
             interface: self.interface,
             faults: self.faults.clone(),
+            drives: self.drives,
         }
     }
 }

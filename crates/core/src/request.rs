@@ -35,6 +35,8 @@ pub struct Next {
     /// When the application wants it. Later than the asking: issue it then. Earlier (an open loop that has
     /// fallen behind): issue it at once, but its latency counts from here.
     pub due: Time,
+    /// The drive that it is for, where there are several.
+    pub drive: u16,
 }
 
 /// One request of the application.
@@ -42,6 +44,8 @@ pub struct Next {
 pub struct Request {
     pub io: Io,
     pub thread: u16,
+    /// The drive that it is for, where there are several.
+    pub drive: u16,
     /// What its sender calls it, if it came from outside.
     pub token: Option<u32>,
     /// Bus address of its data buffer.
@@ -65,6 +69,7 @@ impl Default for Request {
         Request {
             io: Io { op: Op::Read, offset: 0, bytes: 0 },
             thread: 0,
+            drive: 0,
             token: None,
             buffer: 0,
             issued: Time::ZERO,
@@ -81,7 +86,7 @@ impl Default for Request {
 impl Request {
     /// A new request in the place of one that is done: number `number`, wanted at `due`, issued at `now`.
     pub fn open(&mut self, number: u64, next: Next, now: Time, thread: u16, token: Option<u32>) {
-        (self.number, self.io, self.thread, self.token) = (number, next.io, thread, token);
+        (self.number, self.io, self.thread, self.drive, self.token) = (number, next.io, thread, next.drive, token);
         (self.issued, self.submitted, self.visible) = (now, now, Time::NEVER);
         (self.buffer, self.parent, self.parts_left) = (0, None, 0);
         self.ledger.open(next.due);

@@ -31,6 +31,10 @@ section! {
         poll_ns => poll: Span = ns(20), ZERO..=LONGEST;
         /// Processor time of one posted write to a device register
         mmio_write_ns => mmio_write: Span = ns(50), ZERO..=LONGEST;
+        /// From one posted register write leaving a core to the next, on stacks with engines: a core that rings more often waits; 0: they leave at once
+        mmio_drain_ns => mmio_drain: Span = ZERO, ZERO..=LONGEST;
+        /// Register writes that a core has room for while they have not left
+        mmio_room => mmio_room: u16 = 16, 1..=1024;
         /// One context switch between threads of a core
         context_switch_ns => context_switch: Span = ns(550), ZERO..=LONGEST;
         /// Taking a thread that goes to sleep off its core; 0: as long as `context_switch_ns`

@@ -42,7 +42,8 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
     let between_sections = checks.iter().filter_map(|check| check(drive));
     let inside = super::checks_inside::broken(drive);
     let faults = super::checks_faults::broken(drive);
-    between_sections.chain(inside).chain(faults).chain(drive.broken_protocols()).collect()
+    let several = super::checks_several::broken(drive);
+    between_sections.chain(inside).chain(faults).chain(several).chain(drive.broken_protocols()).collect()
 }
 
 /// A thread that sleeps is woken by an interrupt, which some protocols never send.

@@ -3,6 +3,7 @@
 mod checks;
 mod checks_faults;
 mod checks_inside;
+mod checks_several;
 mod described;
 mod doubts;
 mod engines;

@@ -340,6 +340,7 @@ impl DriveReader {
     fn check_together(&mut self, file: &str) {
         self.drive.interface = self.header.interface;
         self.drive.faults = self.header.faults.clone();
+        self.drive.drives = self.header.drives;
         for rule in checks::broken(&self.drive) {
             if !rule.keys.iter().any(|key| self.faulty.contains(*key)) {
                 let settings = rule.keys.iter().filter_map(|key| self.settings.get(*key));
@@ -362,6 +363,7 @@ impl DriveReader {
         drive.summary = self.header.summary;
         drive.interface = self.header.interface;
         drive.faults = self.header.faults;
+        drive.drives = self.header.drives;
         let (fitted, assumed): (Vec<Mark>, Vec<Mark>) = marks.into_iter().partition(|mark| mark.cause == Cause::Fitted);
         drive.fitted = fitted.into_iter().map(|mark| mark.doubt).collect();
         drive.assumed = assumed.into_iter().map(|mark| mark.doubt).collect();

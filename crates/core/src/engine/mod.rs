@@ -29,6 +29,7 @@ pub(crate) mod faults;
 pub mod power;
 mod recorder;
 pub mod requests;
+mod several;
 pub mod simulation;
 pub mod timeline;
 
@@ -60,6 +61,7 @@ use crate::workload::generator::Generator;
 use crate::workload::{Job, side_by_side};
 use faults::Faults;
 use recorder::Recorder;
+use several::{Others, Relay};
 
 /// Units of a drive of which all are looked at.
 const UNITS_CHECKED_MAX: u64 = 1 << 16;
@@ -108,6 +110,9 @@ pub struct Engine {
     recorder: Recorder,
     /// Injected faults, if there are any.
     faults: Option<Box<Faults>>,
+    /// The drives beside this one, if there are any; and what this one has for the host, if it is such a one.
+    others: Option<Box<Others>>,
+    relay: Option<Box<Relay>>,
     /// Whether every posted write is in memory a fixed time after its arrival.
     settles_alike: bool,
     /// Whether the driver looks for completions by itself, without an interrupt.
@@ -153,6 +158,8 @@ impl Engine {
             controller,
             media: drive.memory(seed).with_faults(&drive.faults, seed),
             faults,
+            others: Others::of(drive, seed),
+            relay: None,
             recorder: Recorder::default(),
             polling: drive.host.wait != Wait::Sleep && !drive.stack.has_engines(),
             stack_names: drive.stage_names(),
@@ -167,10 +174,15 @@ impl Engine {
     /// may return. The counters `verified_reads` and `data_errors` join the outcome's.
     pub fn with_data(drive: &Drive, seed: u64) -> Engine {
         let mut engine = Engine::new(drive, seed);
-        engine.shared.memory.keep_buffers();
-        engine.shared.data = Some(Box::new(Data::new(seed, drive.protocol().packet_bytes(drive))));
-        engine.controller.keep_data(drive, seed, &mut engine.shared);
+        engine.keep_data(drive, seed);
+        engine.others.iter_mut().flat_map(|others| &mut others.drives).for_each(|other| other.keep_data(drive, seed));
         engine
+    }
+
+    fn keep_data(&mut self, drive: &Drive, seed: u64) {
+        self.shared.memory.keep_buffers();
+        self.shared.data = Some(Box::new(Data::new(seed, drive.protocol().packet_bytes(drive))));
+        self.controller.keep_data(drive, seed, &mut self.shared);
     }
 
     /// The drive with queues that the drivers of real hosts write into: nothing of a host's software is simulated. Nothing
@@ -220,7 +232,8 @@ impl Engine {
 
     /// The first reads that returned what they may not, described.
     pub fn data_problems(&self) -> &[String] {
-        self.shared.data.as_ref().map_or(&[], |data| data.problems())
+        let mut problems = self.all_drives().filter_map(|drive| drive.shared.data.as_ref()).map(|data| data.problems());
+        problems.find(|problems| !problems.is_empty()).unwrap_or_default()
     }
 
     /// Number of the first request whose read was one of them.
@@ -231,6 +244,10 @@ impl Engine {
     /// What is wrong with the account that wear levelling keeps of its lines, or a small flash drive of its units, if anything
     /// is.
     pub fn memory_problem(&self) -> Option<String> {
+        self.all_drives().find_map(Engine::own_memory_problem)
+    }
+
+    fn own_memory_problem(&self) -> Option<String> {
         if let Some(found) = self.media.wear().and_then(Wear::inconsistency) {
             return Some(found);
         }
@@ -261,6 +278,7 @@ impl Engine {
         let place = self.recorder.add_job(job, begun, start);
         for number in 0..job.threads {
             let generator = Generator::new(job, number, capacity_bytes, seed).starting_at(start);
+            let generator = generator.over(self.drives(), number);
             let thread = self.host.add_thread(job.iodepth, Some(generator), Some(job));
             self.let_look(thread);
             self.recorder.add_thread(thread, place);
@@ -288,6 +306,7 @@ impl Engine {
         if self.host.looks(thread) {
             let queue = self.driver.look_for(thread);
             self.controller.spare_interrupts(queue);
+            self.let_look_at_others(thread);
         }
     }
 
@@ -318,7 +337,10 @@ impl Engine {
 
     /// When something happens next.
     pub fn next_at(&self) -> Option<Time> {
-        self.shared.scheduler.next_at()
+        match self.others {
+            None => self.shared.scheduler.next_at(),
+            Some(_) => self.earliest(),
+        }
     }
 
     /// Handle every event up to and at `until`.
@@ -344,22 +366,34 @@ impl Engine {
     }
 
     /// Handle up to `events` events that come no later than `until`; false if there are no more, or if the goal has been
-    /// reached. The only loop, so that it and the routing are one piece of code.
+    /// reached. The only loop of a single drive, so that it and the routing are one piece of code.
     fn handle(&mut self, events: u64, until: Time, goal: Goal) -> bool {
+        if self.others.is_some() {
+            return self.handle_several(events, until, goal);
+        }
         let last = self.shared.scheduler.events.saturating_add(events);
         while self.shared.scheduler.events < last {
-            let is_reached = match goal {
-                Goal::Time => false,
-                Goal::Threads => self.host.finished() && !self.begin_group(),
-                Goal::Completion => !self.client_completed.is_empty(),
-            };
-            if is_reached || !self.shared.scheduler.is_due(until) {
+            if self.is_reached(goal) || !self.shared.scheduler.is_due(until) {
                 return false;
             }
             let (now, event) = self.shared.scheduler.take();
             self.route(now, event);
         }
-        !self.host.finished() || !self.plan.groups.is_empty()
+        !self.is_over()
+    }
+
+    #[inline(always)]
+    fn is_reached(&mut self, goal: Goal) -> bool {
+        match goal {
+            Goal::Time => false,
+            Goal::Threads => self.host.finished() && !self.begin_group(),
+            Goal::Completion => !self.client_completed.is_empty(),
+        }
+    }
+
+    /// Whether all threads are done, and none are still to begin.
+    fn is_over(&self) -> bool {
+        self.host.finished() && self.plan.groups.is_empty()
     }
 
     /// Record up to `limit` steps.
@@ -389,7 +423,7 @@ impl Engine {
 
     /// Events handled so far.
     pub fn events(&self) -> u64 {
-        self.shared.scheduler.events
+        self.all_drives().map(|drive| drive.shared.scheduler.events).sum()
     }
 
     /// Requests completed so far.
@@ -418,9 +452,10 @@ impl Engine {
             Event::WorkDone(thread) => self.on_work_done(now, thread),
             Event::Poller(thread) => {
                 let taken = host.on_poller(now, thread, driver, shared);
-                match self.faults.is_some() {
-                    true => self.submit_faulty_together(now, &taken),
-                    false => splitting::submit_together(now, taken.into_iter(), driver, link, shared),
+                match (self.faults.is_some(), self.others.is_some()) {
+                    (true, _) => self.submit_faulty_together(now, &taken),
+                    (false, true) => self.submit_to_drives(now, &taken),
+                    (false, false) => splitting::submit_together(now, taken.into_iter(), driver, link, shared),
                 }
             }
             Event::Driver => driver.on_timer(now, link, shared),
@@ -445,6 +480,10 @@ impl Engine {
             Event::Fault(number) => self.on_fault(now, number),
             Event::Handled { vector } => {
                 host.on_handled(vector);
+                if self.others.is_some() && self.on_other_handled(now, vector) {
+                    return;
+                }
+                let Engine { shared, host, driver, link, .. } = self;
                 if let Some(until) = driver.on_handled(now, vector, link, shared) {
                     host.stall(now, vector, until, shared);
                 }
@@ -466,7 +505,7 @@ impl Engine {
             }
             Done::SubmittedTogether => self.submit_together(now, thread),
             Done::LeftToPoller => self.host.leave_to_poller(now, thread, &self.driver, &mut self.shared),
-            Done::CompletedTogether => self.complete_together(thread),
+            Done::CompletedTogether => self.complete_together(now, thread),
         }
         self.host.step(now, thread, &self.driver, &mut self.shared);
     }
@@ -476,6 +515,9 @@ impl Engine {
     fn submit(&mut self, now: Time, request: RequestId) {
         if self.faults.is_some() {
             return self.submit_faulty(now, request);
+        }
+        if self.others.is_some() {
+            return self.submit_to_drives(now, &[request]);
         }
         splitting::submit(now, request, &mut self.driver, &mut self.link, &mut self.shared);
     }
@@ -488,18 +530,23 @@ impl Engine {
             self.submit_faulty_together(now, &requests.collect::<Vec<_>>());
             return self.host.give_members(thread, members);
         }
+        if self.others.is_some() {
+            self.submit_to_drives(now, &requests.collect::<Vec<_>>());
+            return self.host.give_members(thread, members);
+        }
         splitting::submit_together(now, requests, &mut self.driver, &mut self.link, &mut self.shared);
         self.host.give_members(thread, members);
     }
 
     /// It has collected a batch.
-    fn complete_together(&mut self, thread: u16) {
+    fn complete_together(&mut self, now: Time, thread: u16) {
         let members = self.host.take_members(thread);
         for member in &members {
             self.on_done(member.end, member.request);
         }
         self.host.give_members(thread, members);
         self.driver.acknowledge(thread, &mut self.link, &mut self.shared);
+        self.acknowledge_to_others(now, thread);
     }
 
     #[inline(always)]
@@ -614,6 +661,9 @@ impl Engine {
             if self.faults.is_some() && !self.hears_interrupt(now, vector) {
                 return;
             }
+            if let Some(relay) = &mut self.relay {
+                return relay.messages.push(vector);
+            }
             return self.host.on_message(now, vector, &mut self.shared);
         }
         let settled = Settled { packet: flight.packet, first, count, burst_count: flight.count() };
@@ -654,6 +704,10 @@ impl Engine {
     fn hand_over(&mut self, now: Time) {
         while let Some(part) = self.shared.requests.completed.pop_front() {
             if let Some(request) = splitting::completed(part, &mut self.shared) {
+                if let Some(relay) = &mut self.relay {
+                    relay.completed.push(request);
+                    continue;
+                }
                 if self.faults.is_some() && !self.hears_completion(now, request) {
                     continue;
                 }
@@ -673,9 +727,8 @@ impl Engine {
         }
     }
 
-    /// What has been measured so far.
-    pub fn outcome(&self, drive: &Drive, seed: u64) -> crate::ledger::Outcome {
-        let now = self.recorder.last();
+    /// What the parts of this drive have counted.
+    fn own_counters(&self) -> Vec<(&'static str, u64)> {
         let mut counters = self.driver.counters();
         counters.extend(self.controller.counters());
         counters.extend(self.media.counters());
@@ -683,19 +736,25 @@ impl Engine {
         if let Some(data) = &self.shared.data {
             counters.extend([("verified_reads", data.verified_reads), ("data_errors", data.data_errors)]);
         }
+        counters
+    }
+
+    /// What has been measured so far.
+    pub fn outcome(&self, drive: &Drive, seed: u64) -> crate::ledger::Outcome {
+        let now = self.recorder.last();
         let cpu = self.host.used(now);
         self.recorder.outcome(
             drive,
             seed,
             recorder::Parts {
                 now,
-                upstream: self.link.used(Direction::Up),
-                downstream: self.link.used(Direction::Down),
+                upstream: self.used(Direction::Up),
+                downstream: self.used(Direction::Down),
                 cpu,
                 awake_share: self.root_complex.awake_share(now),
-                memory_j: self.media.joules(&drive.media),
-                counters,
-                events: self.shared.scheduler.events,
+                memory_j: self.memory_joules(drive),
+                counters: self.counters(),
+                events: self.events(),
                 finished: self.host.finished(),
             },
         )

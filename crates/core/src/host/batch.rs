@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use super::locks::Spinner;
 use super::poller::Poller;
+use super::posted::Posted;
 use super::software::{Cost, Software};
 use super::{Host, State, Thread, Way, Work};
 use crate::config::{Engine, Stack, Switches, Wait};
 use crate::drive::Drive;
 use crate::ledger::Stage;
+use crate::memory::HostMemory;
 use crate::protocol::dispatch::AnyDriver;
 use crate::protocol::halves::Driver as _;
-use crate::request::RequestId;
+use crate::request::{Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -178,6 +180,26 @@ impl Batcher {
     }
 }
 
+/// Tell so many drives of a batch that ends with `last`: a word to each.
+pub(super) fn ring(
+    posted: &mut Option<Posted>,
+    core: usize,
+    drives: u32,
+    driver: &AnyDriver,
+    last: &mut Request,
+    memory: &HostMemory,
+) {
+    for _ in 0..drives {
+        let from = last.ledger.cursor();
+        driver.submit_work(&last.io, last.thread, memory, &mut last.ledger);
+        let to = last.ledger.cursor();
+        // A driver that does without the word takes no time for it.
+        if let Some(posted) = posted.as_mut().filter(|_| to > from) {
+            last.ledger.until(Stage::Driver, to + posted.write(to, core));
+        }
+    }
+}
+
 impl Thread {
     fn batcher(&mut self) -> &mut Batcher {
         self.batcher.as_mut().expect("the thread has an engine")
@@ -276,8 +298,11 @@ impl Host {
         let latest = batcher.members.iter().map(|member| shared.requests[member.request].ledger.cursor()).max();
         let begin = begin.max(latest.unwrap_or(begin));
         (batcher.way, batcher.place, batcher.from, batcher.cursor) = (Way::Up, 0, begin, begin);
-        let acknowledge =
-            if software.polls() && batcher.poller.is_none() { driver.acknowledge_work() } else { Span::ZERO };
+        let acknowledge = match software.polls() && batcher.poller.is_none() {
+            true => self.acknowledge(begin, core, self.drives_of(thread, shared), driver),
+            false => Span::ZERO,
+        };
+        let batcher = self.threads[usize::from(thread)].batcher();
         batcher.plan_up(&software, acknowledge, shared);
         batcher.has_waited = false;
         let members = batcher.members.len();
@@ -363,6 +388,7 @@ impl Host {
 
     /// All legs are planned: down to the driver, or up to the application.
     fn finish_legs(&mut self, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
+        let drives = self.drives_of(thread, shared);
         let this = &mut self.threads[usize::from(thread)];
         let core = this.core;
         let batcher = this.batcher.as_mut().expect("the thread has an engine");
@@ -370,7 +396,7 @@ impl Host {
             let request = &mut shared.requests[last.request];
             request.ledger.until(Stage::Batch, batcher.cursor);
             if batcher.poller.is_none() {
-                driver.submit_work(&request.io, request.thread, &shared.memory, &mut request.ledger);
+                ring(&mut self.posted, core, drives, driver, request, &shared.memory);
             }
             batcher.cursor = request.ledger.cursor();
             for member in &mut batcher.members {
@@ -386,6 +412,23 @@ impl Host {
         (this.work, this.work_end) = (Work::Together, end);
         self.occupy(core, from, end);
         shared.scheduler.at(end, Event::WorkDone(thread));
+    }
+
+    /// How many drives the requests of a thread's batch are for, each of which has to be told.
+    pub(super) fn drives_of(&self, thread: u16, shared: &Shared) -> u32 {
+        let Some(batcher) = self.threads[usize::from(thread)].batcher.as_ref().filter(|_| self.drives > 1) else {
+            return 1;
+        };
+        let drives = batcher.members.iter().map(|member| shared.requests[member.request].drive);
+        drives.fold(0_u64, |told, drive| told | 1 << drive).count_ones()
+    }
+
+    /// Processor time of telling so many drives how far their completions have been read, from `now` on.
+    pub(super) fn acknowledge(&mut self, now: Time, core: usize, drives: u32, driver: &AnyDriver) -> Span {
+        let each = driver.acknowledge_work();
+        let Some(posted) = self.posted.as_mut().filter(|_| !each.is_zero()) else { return each * u64::from(drives) };
+        let tell = |at: Time, _| at + each + posted.write(at + each, core);
+        (0..drives).fold(now, tell).since(now)
     }
 
     /// A piece of work on a batch is over: whether its requests go down.

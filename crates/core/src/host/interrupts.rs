@@ -8,7 +8,6 @@
 use super::{Core, Host, Thread, Work};
 use crate::config::Wait;
 use crate::protocol::dispatch::AnyDriver;
-use crate::protocol::halves::Driver as _;
 use crate::protocol::ports::queue_of;
 use crate::scheduler::Event;
 use crate::shared::Shared;
@@ -25,7 +24,7 @@ impl Host {
     /// The core that handles a vector: on hosts where engines differ that of the thread which submits, as Linux has a
     /// queue for each core; else the vectors are spread.
     fn core_of(&self, vector: u16) -> usize {
-        let own = self.vector_cores.get(usize::from(vector));
+        let own = self.vector_cores.get(usize::from(vector) % self.vectors);
         own.copied().unwrap_or(usize::from(vector) % self.interrupt_cores)
     }
 
@@ -64,8 +63,9 @@ impl Host {
     #[inline(always)]
     pub fn on_interrupt(&mut self, now: Time, vector: u16, driver: &AnyDriver, shared: &mut Shared) {
         // Where requests are collected together, the handler itself tells the device how far it has read.
-        let acknowledge = if self.ways.is_some() { driver.acknowledge_work() } else { Span::ZERO };
-        let end = self.run_handler(now, self.core_of(vector), self.interrupt_handler + acknowledge, shared);
+        let core = self.core_of(vector);
+        let acknowledge = if self.ways.is_some() { self.acknowledge(now, core, 1, driver) } else { Span::ZERO };
+        let end = self.run_handler(now, core, self.interrupt_handler + acknowledge, shared);
         self.used.interrupts += 1;
         shared.scheduler.at(end, Event::Handled { vector });
     }

@@ -11,6 +11,7 @@ pub mod locks;
 mod pace;
 mod path;
 mod poller;
+mod posted;
 pub mod software;
 pub mod stack;
 mod waiting;
@@ -37,6 +38,7 @@ use locks::Distances;
 use pace::Pace;
 use path::Contention;
 use poller::Polled;
+use posted::Posted;
 use stack::{Path, Stack, Way};
 
 /// What a thread is doing.
@@ -192,7 +194,12 @@ pub struct Host {
     handler_core: Option<usize>,
     /// The drive, if its threads choose among engines.
     ways: Option<Arc<Drive>>,
-    /// The core that handles each vector, where that is the core of its thread.
+    /// How many drives there are, and the vectors of each.
+    drives: u16,
+    vectors: usize,
+    /// Register writes that can fill up, where engines differ.
+    posted: Option<Posted>,
+    /// The core that handles each vector of a drive, where that is the core of its thread.
     vector_cores: Vec<usize>,
     /// Vectors whose handler has yet to run.
     pending: Vec<bool>,
@@ -221,6 +228,9 @@ impl Host {
             contention: Contention::new(&stack, software::locks(&drive.stack).len()),
             ways: drive.stack.has_engines().then(|| Arc::new(drive.clone())),
             vector_cores: Vec::new(),
+            drives: drive.drives,
+            vectors: drive.limits().queue_pairs.max(1) as usize,
+            posted: Posted::of(config).filter(|_| drive.stack.has_engines()),
             distances: Distances::new(config),
             stack,
             workers: Vec::new(),
@@ -296,7 +306,7 @@ impl Host {
     /// A request from outside, for a thread without a generator.
     pub fn inject(&mut self, now: Time, thread: u16, io: Io, token: u32, driver: &AnyDriver, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
-        this.external.push_back(Next { io, due: now });
+        this.external.push_back(Next { io, due: now, drive: 0 });
         this.tokens.push_back(token);
         if this.state == State::Finished {
             this.state = State::Away;

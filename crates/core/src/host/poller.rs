@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use super::batch::ring;
 use super::software::Cost;
 use super::{Batcher, Core, Host};
 use crate::ledger::Stage;
@@ -64,7 +65,7 @@ impl Host {
 
     /// A thread has put its batch into the ring: the poll thread takes it down to the driver.
     pub fn leave_to_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
-        let poll = self.poll;
+        let (poll, drives) = (self.poll, self.drives_of(thread, shared));
         let batcher = self.threads[usize::from(thread)].batcher.as_mut().expect("the thread has an engine");
         let Batcher { software, poller, members, .. } = &mut **batcher;
         let poller = poller.as_mut().expect("it has a poll thread");
@@ -83,9 +84,9 @@ impl Host {
             ledger.until(Stage::Batch, cursor);
             spend(ledger, &software.down(request.io.op).kernel, &request.io);
             if place == last {
-                driver.submit_work(&request.io, request.thread, &shared.memory, ledger);
+                ring(&mut self.posted, poller.core, drives, driver, request, &shared.memory);
             }
-            cursor = ledger.cursor();
+            cursor = request.ledger.cursor();
         }
         for member in members.iter() {
             shared.requests[member.request].ledger.until(Stage::Batch, cursor);
@@ -121,8 +122,11 @@ impl Host {
         let ledger = &mut request.ledger;
         ledger.until(Stage::Poll, seen.max(ledger.cursor()));
         ledger.until(Stage::CoreWait, begin.max(ledger.cursor()));
-        if software.polls() {
-            ledger.spend(Stage::Driver, driver.acknowledge_work());
+        let each = if software.polls() { driver.acknowledge_work() } else { Span::ZERO };
+        ledger.spend(Stage::Driver, each);
+        if let Some(posted) = self.posted.as_mut().filter(|_| !each.is_zero()) {
+            let at = ledger.cursor();
+            ledger.until(Stage::Driver, at + posted.write(at, poller.core));
         }
         spend(ledger, &software.up.kernel, &request.io);
         let end = ledger.cursor();

@@ -131,6 +131,18 @@ impl WireUse {
         self.data_bytes + self.command_bytes + self.header_bytes + self.dllp_bytes
     }
 
+    /// Add another wire's: its rate, its bytes and its time.
+    pub fn add(&mut self, other: &WireUse) {
+        self.bytes_per_ns += other.bytes_per_ns;
+        self.data_bytes += other.data_bytes;
+        self.command_bytes += other.command_bytes;
+        self.header_bytes += other.header_bytes;
+        self.dllp_bytes += other.dllp_bytes;
+        self.packets += other.packets;
+        self.replays += other.replays;
+        self.busy += other.busy;
+    }
+
     /// Share of the wire's bytes that is user data, 0 to 1; zero for an unused wire.
     pub fn payload_efficiency(&self) -> f64 {
         per(self.data_bytes as f64, self.bytes() as f64)

@@ -240,6 +240,20 @@ impl Ledger {
         self.note(stage);
     }
 
+    /// Go on with what another ledger says, which begins where this one ends: the part of a request's way that is kept
+    /// elsewhere.
+    ///
+    /// # Panics
+    /// If it begins elsewhere.
+    pub fn go_on(&mut self, other: &Ledger) {
+        assert_eq!(other.start, self.cursor, "a way goes on where it has led to");
+        self.times.add(&other.times);
+        self.cursor = other.cursor;
+        if self.keeps_steps {
+            self.steps.extend_from_slice(&other.steps);
+        }
+    }
+
     /// Let what is spent from now on take longer by a factor in units of 2^-16; 0 stands for 1.
     #[inline]
     pub fn set_pace(&mut self, pace: u32) {

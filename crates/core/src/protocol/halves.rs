@@ -63,6 +63,11 @@ pub trait Protocol {
         false
     }
 
+    /// Whether several of its drives can stand in one host: its driver keeps nothing that all of them would share.
+    fn stands_beside_others(&self, _drive: &Drive) -> bool {
+        false
+    }
+
     /// How its threads wait, where `host.wait` does not say it all.
     fn waiting(&self, _drive: &Drive) -> Option<String> {
         None

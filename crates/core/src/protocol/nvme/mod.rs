@@ -81,6 +81,11 @@ impl Protocol for Nvme {
         true
     }
 
+    /// What a doorbell costs depends on the shadow of its own drive, which the host does not ask for.
+    fn stands_beside_others(&self, _drive: &Drive) -> bool {
+        !self.shadow_doorbells
+    }
+
     fn attaches(&self, attachment: Attachment) -> bool {
         attachment == Attachment::PciFunction
     }

@@ -65,7 +65,7 @@ impl RealHost {
         let request = command.io.map(|io| {
             shared.requests.issued += 1;
             let (id, number) = (shared.requests.occupy(), shared.requests.issued);
-            shared.requests[id].open(number, Next { io, due: now }, now, thread, Some(command.token));
+            shared.requests[id].open(number, Next { io, due: now, drive: 0 }, now, thread, Some(command.token));
             id
         });
         shared.requests.bind_maybe(command.queue.into(), slot as usize, request);

@@ -48,6 +48,18 @@ impl Generator {
         Generator { starts_at, ..self }
     }
 
+    /// The same over several equal drives, to which reads and writes go in turn, each a round of its own that begins at
+    /// drive `first`. A sequence goes on when every drive has had its piece, so that each sees one of its own, as fio's
+    /// jobs on several files do. A replay stays on the first drive, which its trace was taken from.
+    pub fn over(mut self, drives: u16, first: u32) -> Generator {
+        if let Source::Mix(mix) = &mut self.source {
+            for direction in [&mut mix.read, &mut mix.write].into_iter().flatten() {
+                direction.turns = Turns::over(drives, first);
+            }
+        }
+        self
+    }
+
     /// The next request of the thread, which has had a free slot since `now`; none if the thread is
     /// done. Without a rate it is due now, or after the thinking time; with one, on the rate's own
     /// grid. `now` must not decrease from call to call, nor lie before the thread's start.
@@ -60,10 +72,10 @@ impl Generator {
             Source::Mix(mix) => mix.next(now),
             Source::Replay(replay) => replay.next(now),
         };
-        let Next { io, due } = wanted?;
+        let Next { io, due, drive } = wanted?;
         let due = self.pause.delay(due, now);
         let due_at = self.starts_at + due.since(Time::ZERO);
-        self.budget.spend(io.bytes, due.max(now)).then_some(Next { io, due: due_at })
+        self.budget.spend(io.bytes, due.max(now)).then_some(Next { io, due: due_at, drive })
     }
 }
 
@@ -97,8 +109,8 @@ impl Mix {
             Op::Write => self.write.as_mut(),
         }?;
         let due = direction.take_due(now, &mut self.random);
-        let (offset, bytes) = direction.draw(&mut self.random);
-        Some(Next { io: Io { op, offset: self.first_byte + offset, bytes }, due })
+        let (offset, bytes, drive) = direction.draw(&mut self.random);
+        Some(Next { io: Io { op, offset: self.first_byte + offset, bytes }, due, drive })
     }
 
     /// Reads or writes, by their shares; but a direction that is ahead of its rate gives way to one
@@ -127,7 +139,16 @@ struct Direction {
     region_bytes: u64,
     /// Where the next sequential request starts, from the first byte of the region.
     position: u64,
+    turns: Turns,
     pace: Option<Pace>,
+}
+
+/// The drives to which requests go in turn.
+#[derive(Clone, Copy, Debug)]
+struct Turns {
+    drives: u16,
+    first: u16,
+    next: u16,
 }
 
 /// One block size of a direction.
@@ -154,7 +175,7 @@ impl Direction {
             })
             .collect();
         assert!(!sizes.is_empty(), "job {} has no block size", job.name);
-        Direction { sizes, pattern: job.pattern, region_bytes, position: 0, pace }
+        Direction { sizes, pattern: job.pattern, region_bytes, position: 0, turns: Turns::over(1, 0), pace }
     }
 
     /// When the next request is due if there is a slot since `now`.
@@ -170,8 +191,8 @@ impl Direction {
         due
     }
 
-    /// First byte, counted from that of the region, and length of the next request.
-    fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> (u64, u32) {
+    /// First byte, counted from that of the region, length and drive of the next request.
+    fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> (u64, u32, u16) {
         let size = pick(&self.sizes, random);
         let length = u64::from(size.bytes);
         let offset = match self.pattern {
@@ -180,8 +201,30 @@ impl Direction {
             Pattern::Sequential if self.region_bytes - self.position < length => 0,
             Pattern::Sequential => self.position,
         };
-        self.position = offset + length;
-        (offset, size.bytes)
+        let drive = self.turns.take();
+        if self.turns.is_round() {
+            self.position = offset + length;
+        }
+        (offset, size.bytes, drive)
+    }
+}
+
+impl Turns {
+    fn over(drives: u16, first: u32) -> Turns {
+        let first = (first % u32::from(drives)) as u16;
+        Turns { drives, first, next: first }
+    }
+
+    /// Whose turn it is.
+    fn take(&mut self) -> u16 {
+        let drive = self.next;
+        self.next = if drive + 1 == self.drives { 0 } else { drive + 1 };
+        drive
+    }
+
+    /// Whether every drive has had its turn.
+    fn is_round(self) -> bool {
+        self.next == self.first
     }
 }
 
@@ -233,7 +276,7 @@ impl Replay {
 
     fn next(&mut self, now: Time) -> Option<Next> {
         let TraceIo { at, io } = self.requests.next()?;
-        Some(Next { io, due: if self.has_times { scaled(at, self.percent) } else { now } })
+        Some(Next { io, due: if self.has_times { scaled(at, self.percent) } else { now }, drive: 0 })
     }
 }
 

@@ -1,0 +1,91 @@
+//! Register writes that cores have posted.
+//!
+//! A write to a device's register is posted: the core goes on once it has left the store buffer. On their way to the
+//! root port such writes leave a core one every so often, and there is room for so many. A driver that rings seldom never
+//! notices; one that rings for every command soon finds no room, and its core waits for the oldest to leave (SPDK blog,
+//! May 2019: "the CPU's queue of posted MMIO fills").
+
+use std::collections::VecDeque;
+
+use crate::config;
+use crate::time::{Span, Time};
+
+/// The register writes of all cores that have not left yet.
+#[derive(Clone, Debug)]
+pub(super) struct Posted {
+    /// From one write leaving a core to the next, and how many a core has room for.
+    drain: Span,
+    room: usize,
+    /// When each of them will have left, by core.
+    cores: Vec<VecDeque<Time>>,
+}
+
+impl Posted {
+    /// Those of this host, if they can fill up. What is beyond the core does not run at its clock.
+    pub fn of(host: &config::Host) -> Option<Posted> {
+        let cores = vec![VecDeque::new(); host.processors().into()];
+        (!host.mmio_drain.is_zero()).then(|| Posted { drain: host.mmio_drain, room: host.mmio_room.into(), cores })
+    }
+
+    /// A core posts a write at `now`: how long it waits for room.
+    pub fn write(&mut self, now: Time, core: usize) -> Span {
+        let leaving = &mut self.cores[core];
+        let gone = leaving.iter().take_while(|left| **left <= now).count();
+        leaving.drain(..gone);
+        let at = match leaving.len() < self.room {
+            true => now,
+            false => leaving.pop_front().unwrap_or(now),
+        };
+        let last = leaving.back().copied().unwrap_or(at);
+        leaving.push_back(last.max(at) + self.drain);
+        at.since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn posted(drain_ns: u64, room: u16) -> Posted {
+        let host = config::Host { mmio_drain: Span::from_ns(drain_ns), mmio_room: room, ..config::Host::default() };
+        Posted::of(&host).expect("it can fill up")
+    }
+
+    fn at(ns: u64) -> Time {
+        Time::ZERO + Span::from_ns(ns)
+    }
+
+    #[test]
+    fn writes_wait_for_nothing_until_the_room_is_taken_and_then_for_the_oldest_to_leave() {
+        let mut posted = posted(300, 2);
+        assert_eq!(posted.write(at(0), 0), Span::ZERO);
+        assert_eq!(posted.write(at(10), 0), Span::ZERO);
+        // The first leaves at 300, the second at 600, this one at 900.
+        assert_eq!(posted.write(at(20), 0), Span::from_ns(280));
+        assert_eq!(posted.write(at(599), 0), Span::from_ns(1));
+        assert_eq!(posted.write(at(900), 0), Span::ZERO, "it left at that instant");
+    }
+
+    #[test]
+    fn a_steady_stream_runs_at_the_rate_at_which_writes_leave_whatever_the_room() {
+        for room in [1, 4, 16] {
+            let mut posted = posted(300, room);
+            let mut now = at(0);
+            for _ in 0..1000 {
+                now += Span::from_ns(50);
+                now += posted.write(now, 0);
+            }
+            let ahead = Span::from_ns(300) * u64::from(room);
+            assert!(now + ahead >= at(300_000) && now <= at(300_050), "{room}: {now}");
+        }
+    }
+
+    #[test]
+    fn cores_have_room_of_their_own_and_writes_that_take_no_time_to_leave_are_not_kept() {
+        let host = config::Host { cores: 2, mmio_drain: Span::from_ns(300), mmio_room: 1, ..config::Host::default() };
+        let mut posted = Posted::of(&host).expect("it can fill up");
+        posted.write(at(0), 0);
+        assert_eq!(posted.write(at(0), 1), Span::ZERO);
+        assert!(Posted::of(&config::Host::default()).is_none());
+    }
+}
