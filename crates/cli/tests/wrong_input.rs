@@ -284,6 +284,14 @@ fn with_timing_on_hosts_over_vfio_user_are_alone_and_speak_nvme() {
 }
 
 #[test]
+fn one_of_several_drives_is_served_with_and_without_timing() {
+    for flags in ["--nbd nbd://127.0.0.1:0/", "--vfio-user y.sock", "--shm x.sock --timing off"] {
+        let lines = errors(&format!("serve nvme --set drives=4 {flags}"));
+        assert!(lines[0].contains("drives is 4: what hosts attach to is one drive"), "{flags}: {lines:?}");
+    }
+}
+
+#[test]
 fn what_hosts_over_vfio_user_cannot_be_told_is_refused_by_its_key() {
     for (setting, word) in [
         ("nvme.queue_pairs=33", "nvme.queue_pairs from 1 to 32"),

@@ -149,6 +149,14 @@ impl Drive {
         Drive { drives: 1, ..self.clone() }
     }
 
+    /// Its name, and how many of it there are if there are several.
+    pub fn title(&self) -> String {
+        match self.drives {
+            1 => self.name.clone(),
+            drives => format!("{drives} x {}", self.name),
+        }
+    }
+
     /// Take a section that can have a preset over from another drive.
     pub(crate) fn take_section(&mut self, path: &str, other: Drive) {
         match path {

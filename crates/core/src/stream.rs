@@ -38,12 +38,13 @@ pub struct Steps {
 }
 
 impl Stream<'_> {
-    /// Run it on `drive`, whose software takes its mean time: one request stands for all.
+    /// Run it on `drive`, whose software takes its mean time: one request stands for all, on one of several drives too.
     ///
     /// # Errors
     /// Everything that keeps the requests from the drive, and a request that has left no steps.
     pub fn record(&self, drive: &Drive) -> Result<Steps, Problems> {
-        let mut drive = drive.clone();
+        let drives = drive.drives;
+        let mut drive = drive.alone();
         drive.host.variation = 0.0;
         let mut simulation = self.simulation(&drive)?;
         simulation.record(STEPS_MAX);
@@ -55,7 +56,7 @@ impl Stream<'_> {
             let found = format!("request {} left no steps", self.skip + 1);
             return Err(Problem::new(drive.name, None, found, "a smaller --skip or --bs").into());
         }
-        Ok(Steps { all, wanted, title: self.title(&drive) })
+        Ok(Steps { all, wanted, title: self.title(&drive, drives) })
     }
 
     fn simulation(&self, drive: &Drive) -> Result<Simulation, Problems> {
@@ -66,10 +67,11 @@ impl Stream<'_> {
         Simulation::new(drive, &jobs, self.seed)
     }
 
-    fn title(&self, drive: &Drive) -> String {
+    fn title(&self, drive: &Drive, drives: u16) -> String {
         format!(
-            "{}: request {} of {}, bs={}, iodepth={}",
+            "{}{}: request {} of {}, bs={}, iodepth={}",
             drive.name,
+            if drives > 1 { format!(", one of {drives} drives, alone") } else { String::new() },
             self.skip + 1,
             names::requests(self.rw),
             self.bs,

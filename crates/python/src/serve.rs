@@ -147,9 +147,7 @@ fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
     let interrupts = kinds.iter().any(|kind| kind.sends_interrupts);
     let faults = Faults::new(Reach { model: options.timing, interrupts });
     drive.faults.iter().try_for_each(|fault| faults.add(&drive.name, fault.clone()).map(drop))?;
-    if options.timing {
-        front::check_models(&kinds, drive)?;
-    }
+    front::check(&kinds, drive, options.timing)?;
     let geometry = device::geometry(drive);
     let store = match &options.store {
         Some(path) => Store::open(path, geometry)?,

@@ -15,10 +15,10 @@ use crate::input;
 pub struct FrontFlags(Vec<(&'static Kind, Asked)>);
 
 impl FrontFlags {
-    /// Whether the model can serve this drive through all of them.
-    pub fn check_models(&self, drive: &Drive) -> Result<(), Problem> {
+    /// Whether this drive can be served through all of them, with its timing or without.
+    pub fn check(&self, drive: &Drive, timing: bool) -> Result<(), Problem> {
         let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).collect();
-        front::check_models(&kinds, drive)
+        front::check(&kinds, drive, timing)
     }
 
     /// Whether what hosts do is looked at for what their specification leaves undefined.

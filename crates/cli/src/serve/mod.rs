@@ -149,9 +149,7 @@ impl Arguments {
     /// Everything opened and bound, nothing served yet; and the file of the record, if there is one.
     fn server(&self, drive: Drive, record: Option<Target>) -> Result<(Server, Option<Unfinished>), Problems> {
         let geometry = device::geometry(&drive);
-        if self.timing == Timing::On {
-            self.fronts.check_models(&drive)?;
-        }
+        self.fronts.check(&drive, self.timing == Timing::On)?;
         let faults = self.faults(&drive)?;
         let store = match &self.store {
             Some(path) => Store::open(path, geometry)?,

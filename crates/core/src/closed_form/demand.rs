@@ -7,10 +7,19 @@ use crate::time::Span;
 pub struct Demand {
     /// In the words of the reader: `wire to host`, `media banks`, `cores`.
     pub resource: String,
-    /// How many of it there are.
+    /// How many of it there are, in all drives.
     pub servers: f64,
     /// Time for which a request keeps one of them busy, over all its uses.
     pub busy_ns: f64,
+    owner: Owner,
+}
+
+/// Whose a resource is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// There are as many again in each drive of a host.
+    Drive,
+    Host,
 }
 
 /// Demands on several resources, each named once.
@@ -25,16 +34,28 @@ impl Demand {
 }
 
 impl Demands {
-    /// Add `times` uses of one of `servers` equal resources for `busy`.
+    /// Add `times` uses of one of `servers` equal resources of a drive for `busy`.
     pub fn add(&mut self, resource: &str, servers: f64, busy: Span, times: f64) {
-        self.add_ns(resource, servers, busy.as_ns() * times);
+        self.add_ns(resource, servers, busy.as_ns() * times, Owner::Drive);
+    }
+
+    /// The same of the host's resources, which all its drives share.
+    pub fn add_of_host(&mut self, resource: &str, servers: f64, busy: Span, times: f64) {
+        self.add_ns(resource, servers, busy.as_ns() * times, Owner::Host);
     }
 
     /// Add a whole request's demands, as so large a share of the requests.
     pub fn add_share(&mut self, other: &Demands, share: f64) {
         for demand in &other.0 {
-            self.add_ns(&demand.resource, demand.servers, demand.busy_ns * share);
+            self.add_ns(&demand.resource, demand.servers, demand.busy_ns * share, demand.owner);
         }
+    }
+
+    /// The demands on so many drives together, to which requests go in turn.
+    pub fn over(mut self, drives: u32) -> Demands {
+        let of_drives = self.0.iter_mut().filter(|demand| demand.owner == Owner::Drive);
+        of_drives.for_each(|demand| demand.servers *= f64::from(drives));
+        self
     }
 
     /// The demands on everything but this resource.
@@ -43,10 +64,10 @@ impl Demands {
         self
     }
 
-    fn add_ns(&mut self, resource: &str, servers: f64, busy_ns: f64) {
+    fn add_ns(&mut self, resource: &str, servers: f64, busy_ns: f64, owner: Owner) {
         match self.0.iter_mut().find(|demand| demand.resource == resource) {
             Some(demand) => demand.busy_ns += busy_ns,
-            None if busy_ns > 0.0 => self.0.push(Demand { resource: String::from(resource), servers, busy_ns }),
+            None if busy_ns > 0.0 => self.0.push(Demand { resource: String::from(resource), servers, busy_ns, owner }),
             None => {}
         }
     }

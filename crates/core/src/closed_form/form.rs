@@ -132,6 +132,7 @@ impl Parts<'_> {
             (self.root_complex.settle().is_none(), "rings and data lie on different sockets"),
             (link.duplex == Duplex::Shared, "both directions share the wire"),
             (self.drive.host.wait == Wait::Hybrid && !self.sleeps(), "a hybrid wait oversleeps"),
+            (!self.drive.host.mmio_drain.is_zero(), "a register write may wait for those before it"),
         ];
         first_reason(&doubts)
     }

@@ -111,12 +111,14 @@ impl Parts<'_> {
         ledger.cursor().since(ledger.start()) + shares
     }
 
-    /// How many requests at most share a word to the device, and how many completions one back.
+    /// How many requests at most share a word to a device, and how many completions one back. Completions that are collected
+    /// together may be those of one drive.
     pub fn sharing(&self, workload: &Workload) -> (f64, f64) {
-        match &self.engaged {
-            None => (1.0, 1.0),
-            Some(Engaged { together, .. }) if !self.sleeps() => (together.submit.into(), together.complete_max.into()),
-            Some(Engaged { together, .. }) => (together.submit.into(), workload.outstanding.max(1) as f64),
+        let Some(Engaged { together, .. }) = &self.engaged else { return (1.0, 1.0) };
+        let submitted = f64::from(together.submit) / workload.told(together.submit);
+        match self.sleeps() {
+            false => (submitted, together.complete_max.into()),
+            true => (submitted, workload.outstanding.max(1) as f64),
         }
     }
 
@@ -194,18 +196,25 @@ impl Parts<'_> {
     /// requests outstanding on a queue.
     pub fn demand_cores(&self, demands: &mut Demands, workload: &Workload, software: Span, interrupts: bool) {
         let cores = self.cores_used(workload.threads);
-        demands.add("cores", cores, software, 1.0);
+        demands.add_of_host("cores", cores, software, 1.0);
         if interrupts && self.sleeps() {
             let handler = self.at_clock(self.drive.host.interrupt_handler);
-            demands.add("cores", cores, handler, 1.0 / workload.outstanding.max(1) as f64);
+            demands.add_of_host("cores", cores, handler, 1.0 / workload.outstanding.max(1) as f64);
         }
         self.demand_engine_locks(demands, workload);
         let stages = self.drive.stages().into_iter();
         for stage in stages.filter(|stage| !stage.lock.is_empty() && stage.lock_held == LockHeld::Stage) {
             let submit_held = if stage.submit_held.is_zero() { stage.submit } else { stage.submit_held };
             let held = self.at_clock(submit_held) + self.at_clock(stage.complete_held);
-            demands.add(&format!("lock {}", stage.lock), 1.0, held, 1.0);
+            demands.add_of_host(&format!("lock {}", stage.lock), 1.0, held, 1.0);
         }
+    }
+
+    /// What so many register writes of a request cost the processors that post them, where they take their time to leave.
+    pub fn demand_posted(&self, demands: &mut Demands, workload: &Workload, writes: f64) {
+        let host = &self.drive.host;
+        let posting = f64::from(workload.threads.min(host.processors().into()));
+        demands.add_of_host("register writes", posting, host.mmio_drain, writes);
     }
 
     /// What a request costs the poll thread of its ring, which rings for it and its batch.
@@ -215,7 +224,7 @@ impl Parts<'_> {
         spend(&mut ledger, &software.down(class.op).kernel, class.op, class.bytes);
         spend(&mut ledger, &software.up.kernel, class.op, class.bytes);
         let each = ledger.cursor().since(ledger.start()) + driver;
-        demands.add("poll threads", workload.threads.into(), each, 1.0);
+        demands.add_of_host("poll threads", workload.threads.into(), each, 1.0);
     }
 
     /// The locks that the stages of an engine hold for every request.
@@ -225,7 +234,7 @@ impl Parts<'_> {
         for class in &workload.classes {
             let costs = software.down(class.op).kernel.iter().chain(&software.up.kernel);
             for (lock, held) in costs.filter_map(|cost| cost.lock) {
-                demands.add(&format!("lock {}", names[lock]), 1.0, held, class.share);
+                demands.add_of_host(&format!("lock {}", names[lock]), 1.0, held, class.share);
             }
         }
     }

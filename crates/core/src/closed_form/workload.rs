@@ -40,19 +40,29 @@ pub struct Workload {
     /// Region: first byte, and length.
     pub offset: u64,
     pub region_bytes: u64,
-    /// Bytes that are written in all, where the job says.
+    /// Bytes that are written in all to a drive, where the job says.
     pub written_bytes: Option<u64>,
+    /// Drives among which the requests are divided, and those to which the requests of one thread go in turn.
+    pub drives: u32,
+    in_turn: u32,
 }
 
 impl Workload {
-    /// What `job` asks of a drive of this capacity.
-    pub fn new(job: &Job, capacity_bytes: u64) -> Workload {
+    /// What `job` asks of so many drives of this capacity, to which the requests of a thread go in turn; a replay stays on
+    /// one that is its thread's.
+    pub fn new(job: &Job, capacity_bytes: u64, drives: u16) -> Workload {
+        let (drives, in_turn) = match job.trace.is_some() {
+            true => (job.threads.min(drives.into()), 1),
+            false => (drives.into(), drives.into()),
+        };
         let classes = match &job.trace {
             Some(trace) => replayed(trace.summary()),
             None => generated(job),
         };
         Workload {
-            written_bytes: written_bytes(job, &classes),
+            written_bytes: written_bytes(job, &classes).map(|bytes| bytes / u64::from(drives)),
+            drives,
+            in_turn,
             classes,
             sequential: job.pattern == Pattern::Sequential,
             threads: job.threads,
@@ -77,6 +87,13 @@ impl Workload {
             true => f64::from(self.threads) * if has(Op::Read) && has(Op::Write) { 2.0 } else { 1.0 },
             false => 1.0,
         }
+    }
+
+    /// Drives at least for which so many requests of a thread are that follow each other: reads and writes have a round each.
+    pub fn told(&self, together: u32) -> f64 {
+        let mixed = self.classes.iter().any(|class| class.op != self.classes[0].op);
+        let of_one_round = f64::from(together) / if mixed { 2.0 } else { 1.0 };
+        of_one_round.min(self.in_turn.into()).max(1.0)
     }
 
     /// Mean size of a request.

@@ -22,6 +22,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         engines::alike,
         engines::apart,
         engines::idle,
+        engines::posted,
         clocks,
         volts,
         stripe,

@@ -1,7 +1,7 @@
 //! Conditions on stacks: those whose engines differ, and those that are alike for any engine.
 
 use crate::config::engine::{Engine, WORDS};
-use crate::config::{Filesystem, IdleState, IoScheduler, LockHeld, Stack, Stage};
+use crate::config::{Filesystem, Host, IdleState, IoScheduler, LockHeld, Stack, Stage};
 use crate::drive::Drive;
 use crate::problem::Broken;
 
@@ -82,6 +82,29 @@ pub(super) fn alike(drive: &Drive) -> Option<Broken> {
     let (stage, key) = drive.stack.stages.iter().find_map(|stage| Some((stage, beyond(stage)?)))?;
     let found = format!("stack.stages \"{}\" has {key} in a stack without stack.engines", stage.name);
     Broken::when(true, &["stack.stages", "stack.engines"], found, String::from("stack.engines, as in docs/hosts.md"))
+}
+
+/// Register writes fill the room of a core where they take its time and their own to leave, and requests go together.
+pub(super) fn posted(drive: &Drive) -> Option<Broken> {
+    let (host, usual) = (&drive.host, Host::default());
+    let keys: &[&str] = &["host.mmio_drain_ns", "host.mmio_room", "host.mmio_write_ns", "stack.engines"];
+    let drain = host.mmio_drain.as_ns();
+    if host.mmio_drain.is_zero() {
+        let found = format!("host.mmio_room is {} with host.mmio_drain_ns 0", host.mmio_room);
+        return Broken::when(
+            host.mmio_room != usual.mmio_room,
+            keys,
+            found,
+            String::from("host.mmio_drain_ns above 0"),
+        );
+    }
+    if host.mmio_write.is_zero() {
+        let found = format!("host.mmio_drain_ns is {drain} with host.mmio_write_ns 0");
+        return Broken::when(true, keys, found, String::from("host.mmio_write_ns above 0"));
+    }
+    let found = format!("host.mmio_drain_ns is {drain} with a stack without stack.engines");
+    let allowed = String::from("0, or a stack with engines, such as stack.preset = \"spdk\"");
+    Broken::when(!drive.stack.has_engines(), keys, found, allowed)
 }
 
 /// What stages of engines do not have: requests that leave their thread, or stop one by one.

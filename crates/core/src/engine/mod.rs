@@ -452,11 +452,7 @@ impl Engine {
             Event::WorkDone(thread) => self.on_work_done(now, thread),
             Event::Poller(thread) => {
                 let taken = host.on_poller(now, thread, driver, shared);
-                match (self.faults.is_some(), self.others.is_some()) {
-                    (true, _) => self.submit_faulty_together(now, &taken),
-                    (false, true) => self.submit_to_drives(now, &taken),
-                    (false, false) => splitting::submit_together(now, taken.into_iter(), driver, link, shared),
-                }
+                self.submit_all(now, taken.into_iter());
             }
             Event::Driver => driver.on_timer(now, link, shared),
             Event::Wire(wire) => link.on_wire(now, wire.into(), shared),
@@ -525,17 +521,19 @@ impl Engine {
     /// A thread has taken a batch down to the driver.
     fn submit_together(&mut self, now: Time, thread: u16) {
         let members = self.host.take_members(thread);
-        let requests = members.iter().map(|member| member.request);
-        if self.faults.is_some() {
-            self.submit_faulty_together(now, &requests.collect::<Vec<_>>());
-            return self.host.give_members(thread, members);
-        }
-        if self.others.is_some() {
-            self.submit_to_drives(now, &requests.collect::<Vec<_>>());
-            return self.host.give_members(thread, members);
-        }
-        splitting::submit_together(now, requests, &mut self.driver, &mut self.link, &mut self.shared);
+        self.submit_all(now, members.iter().map(|member| member.request));
         self.host.give_members(thread, members);
+    }
+
+    /// Requests of one thread go down to the driver together.
+    fn submit_all(&mut self, now: Time, requests: impl Iterator<Item = RequestId>) {
+        match (self.faults.is_some(), self.others.is_some()) {
+            (true, _) => self.submit_faulty_together(now, &requests.collect::<Vec<_>>()),
+            (false, true) => self.submit_to_drives(now, &requests.collect::<Vec<_>>()),
+            (false, false) => {
+                splitting::submit_together(now, requests, &mut self.driver, &mut self.link, &mut self.shared);
+            }
+        }
     }
 
     /// It has collected a batch.
@@ -751,7 +749,7 @@ impl Engine {
                 upstream: self.used(Direction::Up),
                 downstream: self.used(Direction::Down),
                 cpu,
-                awake_share: self.root_complex.awake_share(now),
+                awake_share: self.awake_share(now),
                 memory_j: self.memory_joules(drive),
                 counters: self.counters(),
                 events: self.events(),

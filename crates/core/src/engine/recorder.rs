@@ -157,7 +157,7 @@ impl Recorder {
     pub fn outcome(&self, drive: &Drive, seed: u64, parts: Parts) -> Outcome {
         let elapsed = parts.now.since(Time::ZERO);
         Outcome {
-            drive: drive.name.clone(),
+            drive: drive.title(),
             seed,
             elapsed,
             jobs: self.jobs.iter().map(Counted::outcome).collect(),

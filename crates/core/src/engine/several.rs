@@ -203,6 +203,12 @@ impl Engine {
         counters
     }
 
+    /// Share of the time up to `now` for which the reads of some drive kept the package awake, at least: that of the drive
+    /// which did so for longest.
+    pub(super) fn awake_share(&self, now: Time) -> f64 {
+        self.all_drives().map(|drive| drive.root_complex.awake_share(now)).fold(0.0, f64::max)
+    }
+
     /// Joules of all memories, if they are known.
     pub(super) fn memory_joules(&self, drive: &Drive) -> Option<f64> {
         self.all_drives().map(|one| one.media.joules(&drive.media)).sum()

@@ -7,7 +7,7 @@ use crate::time::{Span, Time};
 /// Everything measured in one run. Deterministic: it depends on the description, the jobs and the seed alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Name of the drive.
+    /// Name of the drive, and how many of it there are if there are several.
     pub drive: String,
     pub seed: u64,
     /// From the start of the run to its last completion, ramp time included.

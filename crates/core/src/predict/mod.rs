@@ -63,7 +63,7 @@ pub struct Loaded {
 pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
     let parts = Parts::new(drive);
     Prediction {
-        drive: drive.name.clone(),
+        drive: drive.title(),
         jobs: jobs.iter().map(|job| predict_job(&parts, job, form)).collect(),
         stack_stages: drive.stage_names(),
     }
@@ -72,7 +72,7 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
 /// Predict one job with the closed form of the drive's protocol.
 fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> Form) -> JobPrediction {
     let parts = &parts.of_job(job);
-    let workload = Workload::new(job, parts.drive.media.capacity_mib << 20);
+    let workload = Workload::new(job, parts.drive.media.capacity_mib << 20, parts.drive.drives);
     let mut demands = Demands::default();
     let mut latencies = Vec::new();
     for class in &workload.classes {
@@ -80,7 +80,8 @@ fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> 
         demands.add_share(&form.demands, class.share);
         latencies.push(form.latency.map(|latency| vary(latency, parts.drive.host.variation)));
     }
-    JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands: demands.by_bound() }
+    let demands = demands.over(workload.drives).by_bound();
+    JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands }
 }
 
 /// Closed forms have software that takes its mean time: where it varies, what they know exactly is a mean.

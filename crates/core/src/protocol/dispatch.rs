@@ -252,10 +252,7 @@ protocols!(halves_of);
 impl Drive {
     /// What this drive's queues and memory can take.
     pub fn limits(&self) -> Limits {
-        let one = self.protocol().limits(self);
-        // Threads keep as many requests outstanding as the queues of all drives hold.
-        let queue_entries = one.queue_slots().saturating_mul(self.drives.into()).saturating_add(1);
-        Limits { ways_in: self.ways_in(), queue_entries, ..one }
+        Limits { ways_in: self.ways_in(), drives: self.drives.into(), ..self.protocol().limits(self) }
     }
 
     /// The ways into its host's software, where jobs choose among them.

@@ -147,12 +147,20 @@ impl<'a> Service<'a> {
     }
 }
 
-/// Whether the model can serve a drive through these front-ends: with timing on, hosts that bring the software that the
-/// model of the others has are served alone.
+/// Whether a drive can be served through these front-ends, with its timing or without.
 ///
 /// # Errors
 /// What does not go together, or a front-end that does not fit the drive.
-pub fn check_models(kinds: &[&Kind], drive: &Drive) -> Result<(), Problem> {
+pub fn check(kinds: &[&Kind], drive: &Drive, timing: bool) -> Result<(), Problem> {
+    if drive.drives > 1 {
+        let found = format!("drives is {}: what hosts attach to is one drive", drive.drives);
+        return Err(Problem::new("serve", None, found, "--set drives=1, and a server for each"));
+    }
+    if timing { check_models(kinds, drive) } else { Ok(()) }
+}
+
+/// Whether the model can serve it: hosts that bring the software that the model of the others has are served alone.
+fn check_models(kinds: &[&Kind], drive: &Drive) -> Result<(), Problem> {
     let Some(own) = kinds.iter().find(|kind| kind.brings_software) else {
         return kinds.iter().try_for_each(|kind| (kind.check_model)(drive));
     };

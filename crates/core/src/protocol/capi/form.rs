@@ -24,7 +24,7 @@ pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     let commands = Split::new(class.bytes, capi.max_transfer_kib).commands;
     let cores = workload.threads.min(parts.drive.host.cores.into());
     let software = parts.at_clock(capi.fill) + parts.at_clock(capi.command) * u64::from(commands);
-    form.demands.add("cores", f64::from(cores), software, 1.0);
+    form.demands.add_of_host("cores", f64::from(cores), software, 1.0);
     Form { latency: Some(latency(parts, workload, class)), ..form }
 }
 

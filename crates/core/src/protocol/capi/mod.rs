@@ -70,6 +70,7 @@ impl Protocol for Capi {
             transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "",
             ways_in: None,
+            drives: 1,
         }
     }
 

@@ -63,7 +63,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     parts.demand_burst(&mut demands, &answer(parts, class.op), times);
     let at_once = parts.drive.cxl.lines_at_once(class.op, lines(class.bytes));
     let cores = workload.threads.min(parts.drive.host.cores.into()) * at_once;
-    demands.add("fill buffers", f64::from(cores), line_least(parts, class.op), times);
+    demands.add_of_host("fill buffers", f64::from(cores), line_least(parts, class.op), times);
     demands.add_share(&demand_media(parts, workload, class), 1.0);
     demands
 }

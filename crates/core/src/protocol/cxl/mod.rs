@@ -75,6 +75,7 @@ impl Protocol for Cxl {
             transfer_bytes: LINE_BYTES,
             queue_keys: "",
             ways_in: None,
+            drives: 1,
         }
     }
 

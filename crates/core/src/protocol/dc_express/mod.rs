@@ -58,6 +58,7 @@ impl Protocol for DcExpress {
             transfer_bytes: drive.nvme.max_transfer_kib * 1024,
             queue_keys: "queue_pairs or queue_entries, both of [nvme] and [dc_express]",
             ways_in: None,
+            drives: 1,
         }
     }
 

@@ -66,11 +66,22 @@ fn payload_pieces(bytes: u32) -> impl Iterator<Item = u32> {
     (0..bytes.div_ceil(PAYLOAD_READ_BYTES)).map(move |piece| PAYLOAD_READ_BYTES.min(bytes - piece * PAYLOAD_READ_BYTES))
 }
 
+/// Register writes of a request: its share of its batch's, and of those that say how far completions have been read.
+fn register_writes(parts: &Parts, workload: &Workload) -> f64 {
+    let (submitted, collected) = parts.sharing(workload);
+    match (parts.drive.nvme.shadow_doorbells, parts.drive.nvme.completion_doorbells) {
+        (true, _) => 0.0,
+        (false, true) => 1.0 / submitted + 1.0 / collected,
+        (false, false) => 1.0 / submitted,
+    }
+}
+
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let nvme = &parts.drive.nvme;
     let (submitted, collected) = parts.sharing(workload);
     let driver = register_write(parts).scale(1.0 / submitted) + completion_write(parts).scale(1.0 / collected);
     let mut demands = Form::shared(parts, workload, class, driver, nvme.interrupts);
+    parts.demand_posted(&mut demands, workload, register_writes(parts, workload));
     let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let commands = f64::from(split.commands);
     demands.add("command parser", 1.0, nvme.parse, commands);
@@ -88,15 +99,12 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
 /// Without shadow doorbells, each batch of commands (mostly of one) has its own, and is fetched for itself; with them,
 /// one read of a shadow may find as many as a fetch can bring.
 fn demand_commands(parts: &Parts, workload: &Workload, demands: &mut Demands, commands: f64) {
-    let (submitted, collected) = parts.sharing(workload);
+    let (submitted, _) = parts.sharing(workload);
     let fetched = u32::from(parts.drive.nvme.fetch_entries);
-    if !parts.drive.nvme.shadow_doorbells {
-        let heads = if parts.drive.nvme.completion_doorbells { 1.0 / collected } else { 0.0 };
-        parts.demand_burst(demands, &doorbell(parts), (1.0 / submitted + heads) * commands);
-    }
+    parts.demand_burst(demands, &doorbell(parts), register_writes(parts, workload) * commands);
     let together = match parts.drive.nvme.shadow_doorbells {
         true => fetched,
-        false => fetched.min(submitted as u32 * commands as u32),
+        false => fetched.min(submitted.ceil() as u32 * commands as u32),
     };
     parts.demand_read(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
 }

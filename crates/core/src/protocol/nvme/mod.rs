@@ -63,6 +63,7 @@ impl Protocol for Nvme {
             transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "nvme.queue_pairs or nvme.queue_entries",
             ways_in: None,
+            drives: 1,
         }
     }
 

@@ -41,12 +41,23 @@ pub struct Limits {
     pub queue_keys: &'static str,
     /// The ways into its host's software, where jobs choose among them.
     pub ways_in: Option<WaysIn>,
+    /// Equal drives among which its threads divide their requests, each with such queues.
+    pub drives: u32,
 }
 
 impl Limits {
-    /// Requests that one queue can hold.
+    /// Requests that the queues of one thread can hold, one on each drive.
     pub fn queue_slots(&self) -> u32 {
-        self.queue_entries.saturating_sub(1)
+        self.queue_entries.saturating_sub(1).saturating_mul(self.drives)
+    }
+
+    /// Why there are no more slots.
+    fn slots_because(&self) -> String {
+        let entries = self.queue_entries;
+        match self.drives {
+            1 => format!("a queue of {entries} entries keeps one empty"),
+            drives => format!("a queue of {entries} entries on each of {drives} drives keeps one empty"),
+        }
     }
 }
 
@@ -206,7 +217,7 @@ fn full_queue(jobs: &[Job], limits: &Limits) -> Option<Finding> {
         "" => String::new(),
         keys => format!("; ask for fewer, or raise {keys}"),
     };
-    let allowed = format!("at most {slots}: a queue of {} entries keeps one empty{more}", limits.queue_entries);
+    let allowed = format!("at most {slots}: {}{more}", limits.slots_because());
     when(requests > slots, "iodepth", found, allowed)
 }
 
@@ -231,7 +242,7 @@ fn threads(job: &Job, _: &Limits) -> Option<Finding> {
 
 fn iodepth(job: &Job, limits: &Limits) -> Option<Finding> {
     let slots = limits.queue_slots();
-    let allowed = format!("1 to {slots}, since a queue of {} entries keeps one empty", limits.queue_entries);
+    let allowed = format!("1 to {slots}, since {}", limits.slots_because());
     when(job.iodepth == 0 || job.iodepth > slots, "iodepth", format!("iodepth is {}", job.iodepth), allowed)
 }
 

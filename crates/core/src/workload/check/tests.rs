@@ -14,6 +14,7 @@ const LIMITS: Limits = Limits {
     transfer_bytes: 4096,
     queue_keys: "",
     ways_in: None,
+    drives: 1,
 };
 
 fn right() -> Job {

@@ -16,6 +16,7 @@ const LIMITS: Limits = Limits {
     transfer_bytes: 4096,
     queue_keys: "",
     ways_in: None,
+    drives: 1,
 };
 
 fn resolve(text: &str) -> Vec<Job> {
@@ -170,6 +171,7 @@ fn the_examples_are_right() {
         transfer_bytes: 4096,
         queue_keys: "",
         ways_in: None,
+        drives: 1,
     };
     for (text, jobs) in [
         (include_str!("../../../../../examples/randread-qd32.fio"), 1),

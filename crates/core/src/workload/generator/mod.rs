@@ -49,13 +49,16 @@ impl Generator {
     }
 
     /// The same over several equal drives, to which reads and writes go in turn, each a round of its own that begins at
-    /// drive `first`. A sequence goes on when every drive has had its piece, so that each sees one of its own, as fio's
-    /// jobs on several files do. A replay stays on the first drive, which its trace was taken from.
+    /// drive `first`, counted round. A sequence goes on when every drive has had its piece, so that each sees one of its
+    /// own, as fio's jobs on several files do. A replay stays on drive `first`: its trace is one drive's.
     pub fn over(mut self, drives: u16, first: u32) -> Generator {
-        if let Source::Mix(mix) = &mut self.source {
-            for direction in [&mut mix.read, &mut mix.write].into_iter().flatten() {
-                direction.turns = Turns::over(drives, first);
+        let turns = Turns::over(drives, first);
+        match &mut self.source {
+            Source::Mix(mix) => {
+                let directions = [&mut mix.read, &mut mix.write].into_iter().flatten();
+                directions.for_each(|direction| direction.turns = turns);
             }
+            Source::Replay(replay) => replay.drive = turns.first,
         }
         self
     }
@@ -266,17 +269,20 @@ struct Replay {
     has_times: bool,
     /// Rate in per cent of the recorded one.
     percent: u32,
+    /// The drive that it is for, where there are several.
+    drive: u16,
 }
 
 impl Replay {
     fn new(job: &Job, requests: &trace::Requests) -> Replay {
         let has_times = requests.summary().ends_at > Time::ZERO && !job.replay_no_stall;
-        Replay { requests: requests.iter(), has_times, percent: job.replay_percent }
+        Replay { requests: requests.iter(), has_times, percent: job.replay_percent, drive: 0 }
     }
 
     fn next(&mut self, now: Time) -> Option<Next> {
         let TraceIo { at, io } = self.requests.next()?;
-        Some(Next { io, due: if self.has_times { scaled(at, self.percent) } else { now }, drive: 0 })
+        let due = if self.has_times { scaled(at, self.percent) } else { now };
+        Some(Next { io, due, drive: self.drive })
     }
 }
 

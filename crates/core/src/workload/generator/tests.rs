@@ -276,7 +276,7 @@ proptest! {
     fn requests_of_any_job_are_inside_its_region_and_random_ones_aligned(job in any_job(), seed in any::<u64>()) {
         let (block_bytes, write_block_bytes) = (1, 1);
         let limits =
-            Limits { capacity_bytes: CAPACITY, queue_pairs: 1, queue_entries: 64, block_bytes, write_block_bytes, transfer_bytes: 4096, queue_keys: "", ways_in: None };
+            Limits { capacity_bytes: CAPACITY, queue_pairs: 1, queue_entries: 64, block_bytes, write_block_bytes, transfer_bytes: 4096, queue_keys: "", ways_in: None, drives: 1 };
         prop_assert_eq!(job.problems(&JobPlace::default(), &limits), vec![]);
         let end = job.offset + job.region_bytes(CAPACITY);
         for Next { io, .. } in take(&job, 0, seed, 200) {
@@ -302,4 +302,29 @@ fn cost_of_a_call() {
         let ns = start.elapsed().as_secs_f64() * 1e9 / calls as f64;
         println!("{}: {ns:.1} ns a call (checksum {sum:x})", job.name);
     }
+}
+
+/// The drives of the next requests of each kind, on three drives from the second on.
+fn turns(job: &Job, count: usize) -> Vec<(Op, u16, u64)> {
+    let mut generator = Generator::new(job, 0, CAPACITY, 1).over(3, 4);
+    let mut next = || generator.next(Time::ZERO).map(|next| (next.io.op, next.drive, next.io.offset));
+    std::iter::from_fn(&mut next).take(count).collect()
+}
+
+#[test]
+fn reads_and_writes_each_go_to_drives_in_turn_and_a_sequence_goes_on_after_a_round() {
+    let mixed = Job { pattern: Pattern::Sequential, read_percent: 50.0, ..job() };
+    for op in [Op::Read, Op::Write] {
+        let own: Vec<(u16, u64)> =
+            turns(&mixed, 100).into_iter().filter(|(it, ..)| *it == op).map(|(_, drive, at)| (drive, at)).collect();
+        assert_eq!(own[..5], [(1, 0), (2, 0), (0, 0), (1, 4096), (2, 4096)], "{op:?}");
+    }
+    let drives: Vec<u16> = turns(&job(), 4).into_iter().map(|(_, drive, _)| drive).collect();
+    assert_eq!(drives, [1, 2, 0, 1]);
+}
+
+#[test]
+fn a_replay_stays_on_the_drive_of_its_thread() {
+    let job = Job { trace: trace(&[0, 3, 8]), ..Job::named("j") };
+    assert!(turns(&job, 3).iter().all(|(_, drive, _)| *drive == 1));
 }

@@ -251,6 +251,7 @@ fn flags_and_job_files_read_the_same_job() {
             transfer_bytes: 4096,
             queue_keys: "",
             ways_in: None,
+            drives: 1,
         };
         file.resolve(&limits, &Default::default()).expect("fits")
     };

@@ -38,6 +38,7 @@ impl Target for Uri {
             transfer_bytes: u32::MAX,
             queue_keys: "",
             ways_in: None,
+            drives: 1,
         })
     }
 

@@ -53,6 +53,7 @@ impl Target for Socket {
             transfer_bytes: u32::MAX,
             queue_keys: "",
             ways_in: None,
+            drives: 1,
         })
     }
 
