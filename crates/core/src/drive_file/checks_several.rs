@@ -16,7 +16,7 @@ fn interface(drive: &Drive) -> Option<Broken> {
         !drive.protocol().stands_beside_others(drive),
         &["drives", "interface"],
         format!("drives is {} with {}, whose driver serves one", drive.drives, drive.protocol().title()),
-        String::from("drives = 1, or NVMe without shadow doorbells"),
+        String::from("drives = 1, or an interface whose driver serves several, without what they would share"),
     )
 }
 
@@ -30,7 +30,7 @@ fn vectors(drive: &Drive) -> Option<Broken> {
     let pairs = drive.limits().queue_pairs;
     Broken::when(
         u64::from(pairs) * u64::from(drive.drives) > u64::from(u16::MAX),
-        &["drives", "nvme.queue_pairs"],
+        &["drives"],
         format!("drives is {} with {pairs} queue pairs each", drive.drives),
         format!("at most {} queue pairs in all", u16::MAX),
     )
