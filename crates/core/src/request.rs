@@ -24,8 +24,20 @@ pub struct Io {
     pub op: Op,
     /// First byte on the device. For random requests a multiple of `bytes` from the job's first byte.
     pub offset: u64,
-    /// Length in bytes, at least 1.
+    /// Length in bytes, at least 1 but for a flush.
     pub bytes: u32,
+}
+
+impl Io {
+    /// A flush is a write without data, as in Linux's block layer (`REQ_PREFLUSH` of an empty request): software treats it
+    /// as such, and protocols that have a command for it write that.
+    pub const FLUSH: Io = Io { op: Op::Write, offset: 0, bytes: 0 };
+
+    /// Whether it is one.
+    #[inline(always)]
+    pub fn is_flush(&self) -> bool {
+        self.bytes == 0
+    }
 }
 
 /// The next request of a thread.

@@ -231,7 +231,7 @@ fn job_of_run() -> Value {
         ("read", direction()),
         ("write", direction()),
     ];
-    object("A job", &keys, &[])
+    object("A job", &keys, &[("flush", direction())])
 }
 
 fn direction() -> Value {
@@ -384,7 +384,7 @@ fn predicted_job() -> Value {
         ("alone_ns", number_or_null("Mean latency of requests alone")),
         ("loaded", object("At the depth of the job", &loaded, &[])),
     ];
-    object("A job", &keys, &[])
+    object("A job", &keys, &[("flush", direction())])
 }
 
 /// A point: values of axes by their keys, the seed, figures by their names, and its hash.

@@ -66,6 +66,9 @@ impl Data {
 
     /// A request is about to be submitted, its buffer chosen: fill a write's, and let a read's be full of [`STALE`].
     pub fn on_submit(&mut self, id: RequestId, request: &Request, memory: &mut HostMemory) {
+        if request.io.is_flush() {
+            return;
+        }
         self.moving.clear();
         self.moving.resize(request.io.bytes as usize, STALE);
         match request.io.op {
@@ -92,6 +95,9 @@ impl Data {
 
     /// The driver has found a request complete: check what a read has found.
     pub fn on_complete(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
+        if request.io.is_flush() {
+            return;
+        }
         if self.doubted.contains(&request.number) {
             return match request.io.op {
                 Op::Write => self.checker.on_write_failed(&request.io),

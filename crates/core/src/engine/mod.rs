@@ -58,7 +58,7 @@ use crate::time::Time;
 use crate::tlp::PacketId;
 use crate::tlp::{Direction, Kind, Packet};
 use crate::workload::generator::Generator;
-use crate::workload::{Job, side_by_side};
+use crate::workload::{Flushes, Job, Limits, side_by_side};
 use faults::Faults;
 use recorder::Recorder;
 use several::{Others, Relay};
@@ -133,6 +133,8 @@ struct Plan {
     /// Groups that have begun.
     begun: u32,
     capacity_bytes: u64,
+    /// Whether the drive needs flushes.
+    is_volatile: bool,
     seed: u64,
 }
 
@@ -256,9 +258,10 @@ impl Engine {
     }
 
     /// Add jobs, of which those start at once that wait for no others.
-    pub fn add_jobs(&mut self, jobs: &[Job], capacity_bytes: u64, seed: u64) {
+    pub fn add_jobs(&mut self, jobs: &[Job], limits: &Limits, seed: u64) {
         let groups = side_by_side(jobs).map(<[Job]>::to_vec).collect();
-        self.plan = Plan { groups, begun: 0, capacity_bytes, seed };
+        let Limits { capacity_bytes, is_volatile, .. } = *limits;
+        self.plan = Plan { groups, begun: 0, capacity_bytes, is_volatile, seed };
         self.begin_group();
     }
 
@@ -273,12 +276,13 @@ impl Engine {
 
     /// Add the threads of a job, which start at once, or after its delay.
     fn add_job(&mut self, job: &Job) {
-        let Plan { begun, capacity_bytes, seed, .. } = self.plan;
+        let Plan { begun, capacity_bytes, is_volatile, seed, .. } = self.plan;
+        let flushes = if is_volatile { job.flushes } else { Flushes::default() };
         let start = self.now().max(Time::ZERO + job.start_delay);
         let place = self.recorder.add_job(job, begun, start);
         for number in 0..job.threads {
             let generator = Generator::new(job, number, capacity_bytes, seed).starting_at(start);
-            let generator = generator.over(self.drives(), number);
+            let generator = generator.over(self.drives(), number).flushing(flushes);
             let thread = self.host.add_thread(job.iodepth, Some(generator), Some(job));
             self.let_look(thread);
             self.recorder.add_thread(thread, place);

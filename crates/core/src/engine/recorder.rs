@@ -117,7 +117,7 @@ impl Recorder {
         if request.ledger.start() < job.ramp_end {
             return;
         }
-        if let Some(kept) = &mut self.kept {
+        if let Some(kept) = self.kept.as_mut().filter(|_| !request.io.is_flush()) {
             kept.keep(Kept {
                 number: request.number,
                 job: number,
@@ -129,6 +129,7 @@ impl Recorder {
         }
         let direction = match request.io.op {
             Op::Read => &mut job.outcome.read,
+            Op::Write if request.io.is_flush() => &mut job.outcome.flush,
             Op::Write => &mut job.outcome.write,
         };
         direction.ios += 1;
@@ -178,7 +179,8 @@ impl Counted {
     fn outcome(&self) -> JobOutcome {
         let runtime = self.last.since(self.ramp_end);
         let over = |direction: &DirectionOutcome| DirectionOutcome { runtime, ..direction.clone() };
-        JobOutcome { read: over(&self.outcome.read), write: over(&self.outcome.write), ..self.outcome.clone() }
+        let JobOutcome { read, write, flush, .. } = &self.outcome;
+        JobOutcome { read: over(read), write: over(write), flush: over(flush), ..self.outcome.clone() }
     }
 }
 

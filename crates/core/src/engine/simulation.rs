@@ -70,7 +70,7 @@ impl Simulation {
 
     fn set_up(drive: &Drive, jobs: &[Job], seed: u64, engine: fn(&Drive, u64) -> Engine) -> Simulation {
         let mut engine = engine(drive, seed);
-        engine.add_jobs(jobs, drive.limits().capacity_bytes, seed);
+        engine.add_jobs(jobs, &drive.limits(), seed);
         // Too many to count is as good as unknown.
         let of_thread = |job: &Job| job.ios.or_else(|| job.trace.as_ref().map(Requests::count));
         let ios =

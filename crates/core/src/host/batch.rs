@@ -96,6 +96,11 @@ impl Batcher {
         Batcher { poller, poller_cpu, ..Batcher::new(Arc::new(Software::new(drive, engine, switches)), together) }
     }
 
+    /// Whether a flush is one of the requests under way, and not a system call: rings take it, and drivers in user space.
+    pub fn flushes_beside(&self) -> bool {
+        self.software.engine.has_rings() || self.software.engine == Engine::Spdk
+    }
+
     /// Completions without which a thread with so many requests outstanding does not go on.
     fn wanted(&self, outstanding: u32) -> usize {
         self.together.complete_min.min(outstanding).max(1) as usize
@@ -285,6 +290,8 @@ impl Host {
         let core = this.core;
         let batcher = this.batcher.as_mut().expect("the thread has an engine");
         let count = this.done.len().min(batcher.together.complete_max as usize);
+        let is_flushed = this.is_flushing && this.done.iter().take(count).any(|it| shared.requests[*it].io.is_flush());
+        this.is_flushing &= !is_flushed;
         batcher.members.clear();
         batcher.members.extend(this.done.drain(..count).map(|request| Member { request, end: Time::NEVER }));
         let software = batcher.software.clone();

@@ -109,6 +109,8 @@ struct Thread {
     /// What their senders call them: those of `external`, and before them that of `next`.
     tokens: VecDeque<u32>,
     outstanding: u32,
+    /// It waits for a flush, as a system call does.
+    is_flushing: bool,
     /// Requests that have waited for a lock or for this thread, and can go on.
     resumed: VecDeque<Path>,
     /// Its engine, on a stack whose engines differ, and the batch under way.
@@ -154,7 +156,18 @@ struct Core {
 impl Thread {
     /// Whether it spins for a request, on a host where others sleep.
     fn spins_in_driver(&self) -> bool {
-        self.issued_bytes <= self.spin_up_to_bytes && self.outstanding > 0
+        (1..=self.spin_up_to_bytes).contains(&self.issued_bytes) && self.outstanding > 0
+    }
+
+    /// It issues a request: a flush is a system call, for which the thread waits, except into a ring.
+    fn on_issue(&mut self, io: &Io) {
+        self.outstanding += 1;
+        self.is_flushing = io.is_flush() && self.batcher.as_ref().is_none_or(|batcher| !batcher.flushes_beside());
+    }
+
+    /// It takes up the completion of a request.
+    fn on_taken(&mut self, io: &Io) {
+        self.is_flushing &= !io.is_flush();
     }
 }
 
@@ -432,12 +445,16 @@ impl Host {
     #[inline(always)]
     fn next_request(&mut self, now: Time, thread: u16, completing: u32) -> Option<Next> {
         let this = &mut self.threads[usize::from(thread)];
-        if this.outstanding - completing >= this.iodepth {
+        if this.outstanding - completing >= this.iodepth || this.is_flushing {
             return None;
         }
         let next = match (this.next.take(), &mut this.generator) {
             (Some(next), _) => next,
-            (None, Some(generator)) => generator.next(now)?,
+            (None, Some(generator)) => match generator.next(now) {
+                Some(next) => next,
+                None if this.outstanding == completing => generator.end(now)?,
+                None => return None,
+            },
             (None, None) => this.external.pop_front()?,
         };
         if next.due > now {
@@ -487,7 +504,7 @@ impl Host {
         shared.requests.issued += 1;
         let this = &mut self.threads[usize::from(thread)];
         this.issued_bytes = u32::MAX;
-        this.outstanding += 1;
+        this.on_issue(&next.io);
         let id = shared.requests.occupy();
         let number = shared.requests.issued;
         let request = &mut shared.requests[id];
@@ -505,6 +522,7 @@ impl Host {
     /// Take up a completion: from the driver, and up the stack.
     fn complete(&mut self, now: Time, thread: u16, id: RequestId, driver: &AnyDriver, shared: &mut Shared) {
         let request = &mut shared.requests[id];
+        self.threads[usize::from(thread)].on_taken(&request.io);
         // A thread that was looking for it takes a moment to see it; one that comes to it later finds it there, but not
         // before its waker has done with it.
         let seen = if request.visible == now { now + self.poll } else { now };

@@ -43,6 +43,8 @@ pub struct JobOutcome {
     pub options: Vec<(&'static str, String)>,
     pub read: DirectionOutcome,
     pub write: DirectionOutcome,
+    /// Flushes, which are no requests of the job's number.
+    pub flush: DirectionOutcome,
     /// Requests that have failed, which count nowhere else, and the error of the first: a number of Linux (`EIO` is 5).
     pub failed: u64,
     pub first_error: Option<u32>,
@@ -122,6 +124,11 @@ impl JobOutcome {
     /// The directions in which anything was counted, with their names.
     pub fn directions(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome)> {
         [("read", &self.read), ("write", &self.write)].into_iter().filter(|(_, direction)| direction.ios > 0)
+    }
+
+    /// The same with flushes.
+    pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome)> {
+        self.directions().chain(Some(("flush", &self.flush)).filter(|(_, flush)| flush.ios > 0))
     }
 }
 

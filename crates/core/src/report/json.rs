@@ -76,13 +76,17 @@ fn phaselink(outcome: &Outcome, description: Value) -> Value {
 }
 
 fn ledger_job(job: &JobOutcome, stack: &[String]) -> Value {
-    json!({
+    let mut document = json!({
         "name": job.name,
         "iodepth": job.iodepth,
         "threads": job.threads,
         "read": ledger(&job.read, stack),
         "write": ledger(&job.write, stack),
-    })
+    });
+    if job.flush.ios > 0 {
+        document["flush"] = ledger(&job.flush, stack);
+    }
+    document
 }
 
 /// Exact latency figures, and the stages in their order; an array, since a description may name two alike.

@@ -17,7 +17,7 @@ pub fn summary(outcome: &Outcome) -> String {
     let mut text = heading(outcome);
     write_block(&mut text, &requests(outcome).to_string());
     for job in &outcome.jobs {
-        for (direction, figures) in job.directions() {
+        for (direction, figures) in job.kinds() {
             write_block(&mut text, &ledger(job, direction, figures, &outcome.stack_stages));
         }
     }
@@ -61,7 +61,7 @@ pub fn requests(outcome: &Outcome) -> Table {
     }
     let mut table = table.right("max");
     for job in &outcome.jobs {
-        for (direction, figures) in job.directions() {
+        for (direction, figures) in job.kinds() {
             table.row(request_row(job, direction, figures));
         }
     }

@@ -115,6 +115,7 @@ impl Digest {
             distribution,
             way,
             batch,
+            flushes,
             trace,
             replay_percent,
             replay_no_stall,
@@ -144,6 +145,10 @@ impl Digest {
         }
         if *batch != Batch::default() {
             self.batch(*batch);
+        }
+        for (name, value) in flushes.named() {
+            self.text(name);
+            self.number(value.into());
         }
         if (*start_delay, *waits) != (Span::ZERO, false) {
             self.number(start_delay.as_ps());

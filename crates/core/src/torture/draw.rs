@@ -154,7 +154,8 @@ fn value(random: &mut Random, key: &Key) -> String {
         Json::Bool(_) => String::from(one_of(random, &["true", "false"])),
         // What is off unless it is asked for.
         Json::Number(usual) if usual.as_f64() == Some(0.0) => {
-            let values: &[&str] = if usual.is_f64() { &["0", "0.02", "0.25", "1"] } else { &["0", "1", "2", "1000", "100000"] };
+            let values: &[&str] =
+                if usual.is_f64() { &["0", "0.02", "0.25", "1"] } else { &["0", "1", "2", "1000", "100000"] };
             String::from(one_of(random, values))
         }
         Json::Number(usual) => {

@@ -3,7 +3,7 @@
 use super::check::{JobPlace, Limits};
 use super::trace::{Selection, Trace, Wanted};
 use super::values::Amount;
-use super::{Batch, BlockShare, Distribution, Job, Pattern, RateProcess, Way};
+use super::{Batch, BlockShare, Distribution, Flushes, Job, Pattern, RateProcess, Way};
 use crate::problem::Problem;
 use crate::time::Span;
 use std::collections::BTreeMap;
@@ -64,6 +64,7 @@ impl Job {
             distribution: Distribution::Uniform,
             way: Way::default(),
             batch: Batch::default(),
+            flushes: Flushes::default(),
             trace: None,
             replay_percent: 100,
             replay_no_stall: false,

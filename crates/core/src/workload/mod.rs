@@ -14,6 +14,7 @@ pub mod check;
 mod defaults;
 mod draft;
 pub mod fio;
+mod flushes;
 pub mod generator;
 mod job_file;
 pub mod options;
@@ -26,6 +27,7 @@ mod written;
 pub use batch::{Batch, Together, Way};
 pub use check::{JobPlace, Limits, WaysIn, problems_together};
 pub use defaults::{has_end, with_defaults};
+pub use flushes::Flushes;
 pub use generator::Generator;
 pub use job_file::JobFile;
 pub use trace::{Trace, TraceIo};
@@ -112,6 +114,8 @@ pub struct Job {
     /// The way that its requests take into the host's software, and how many take it together.
     pub way: Way,
     pub batch: Batch,
+    /// When what it has written is flushed.
+    pub flushes: Flushes,
     /// Replay these requests at their own times instead of generating any (fio `read_iolog`).
     pub trace: Option<trace::Requests>,
     /// Rate of a replay in per cent of the recorded one (fio `replay_time_scale`).

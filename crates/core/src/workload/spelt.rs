@@ -15,6 +15,7 @@ impl Job {
         options.extend(self.ends());
         options.extend(self.pace());
         options.extend(self.way());
+        options.extend(self.flushes.named().map(|(name, value)| (name, value.to_string())));
         options
     }
 

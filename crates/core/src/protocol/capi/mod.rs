@@ -71,6 +71,8 @@ impl Protocol for Capi {
             queue_keys: "",
             ways_in: None,
             drives: 1,
+            is_volatile: false,
+            flushes: false,
         }
     }
 

@@ -76,6 +76,8 @@ impl Protocol for Cxl {
             queue_keys: "",
             ways_in: None,
             drives: 1,
+            is_volatile: false,
+            flushes: false,
         }
     }
 

@@ -59,6 +59,8 @@ impl Protocol for DcExpress {
             queue_keys: "queue_pairs or queue_entries, both of [nvme] and [dc_express]",
             ways_in: None,
             drives: 1,
+            is_volatile: false,
+            flushes: false,
         }
     }
 

@@ -60,6 +60,8 @@ impl Protocol for Moneta {
             queue_keys: "",
             ways_in: None,
             drives: 1,
+            is_volatile: false,
+            flushes: false,
         }
     }
 

@@ -190,16 +190,19 @@ impl Driver {
             true => (buffer, io.bytes.into()),
             false => queue.pages(id, buffer, io.bytes, shared),
         };
-        let entry = SubmissionEntry {
-            opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
-            flags: if sgl { PSDT_SGL } else { 0 },
-            command_id: id,
-            namespace_id: NAMESPACE,
-            prp1,
-            prp2,
-            dwords: [0; 6],
-        }
-        .of_blocks(io.offset >> self.block_shift, io.bytes >> self.block_shift);
+        let entry = match io.is_flush() {
+            true => flush(id),
+            false => SubmissionEntry {
+                opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
+                flags: if sgl { PSDT_SGL } else { 0 },
+                command_id: id,
+                namespace_id: NAMESPACE,
+                prp1,
+                prp2,
+                dwords: [0; 6],
+            }
+            .of_blocks(io.offset >> self.block_shift, io.bytes >> self.block_shift),
+        };
         let slot = queue.tail;
         shared.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, &entry.encode());
         shared.requests.bind(number, slot as usize, request);
@@ -384,6 +387,13 @@ impl Queue {
         self.phase ^= self.completion_head == 0;
         Some(entry)
     }
+}
+
+/// A flush has neither data nor blocks (NVM Express Base Specification 2.0, section 7.1).
+#[cold]
+fn flush(command_id: u16) -> SubmissionEntry {
+    let (opcode, namespace_id) = (opcode::FLUSH, NAMESPACE);
+    SubmissionEntry { opcode, flags: 0, command_id, namespace_id, prp1: 0, prp2: 0, dwords: [0; 6] }
 }
 
 /// Pages in host memory for the doorbells of so many I/O queue pairs.

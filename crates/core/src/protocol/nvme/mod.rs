@@ -64,6 +64,8 @@ impl Protocol for Nvme {
             queue_keys: "nvme.queue_pairs or nvme.queue_entries",
             ways_in: None,
             drives: 1,
+            is_volatile: false,
+            flushes: true,
         }
     }
 

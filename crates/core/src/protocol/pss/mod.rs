@@ -65,6 +65,8 @@ impl Protocol for Pss {
             queue_keys: "",
             ways_in: None,
             drives: 1,
+            is_volatile: false,
+            flushes: false,
         }
     }
 }

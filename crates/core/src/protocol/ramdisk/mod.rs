@@ -59,6 +59,8 @@ impl Protocol for Ramdisk {
             queue_keys: "",
             ways_in: None,
             drives: 1,
+            is_volatile: false,
+            flushes: false,
         }
     }
 

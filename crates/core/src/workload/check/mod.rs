@@ -3,7 +3,7 @@
 //! [`Generator`](super::generator::Generator) and the engine trust a job for which [`Job::problems`]
 //! and, for all jobs of a run, [`problems_together`] are empty.
 
-use super::{BlockShare, Distribution, Job, Pattern, TraceIo, side_by_side};
+use super::{BlockShare, Distribution, Job, Pattern, TraceIo, flushes, side_by_side};
 use crate::problem::Problem;
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
@@ -43,6 +43,9 @@ pub struct Limits {
     pub ways_in: Option<WaysIn>,
     /// Equal drives among which its threads divide their requests, each with such queues.
     pub drives: u32,
+    /// Whether what it has acknowledged may lie in a buffer that does not outlive power, and whether hosts can flush that.
+    pub is_volatile: bool,
+    pub flushes: bool,
 }
 
 impl Limits {
@@ -92,11 +95,11 @@ impl JobPlace {
 }
 
 /// One finding: the option at fault, what was found, what is allowed.
-type Finding = (&'static str, String, String);
+pub(super) type Finding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<Finding>;
 
 /// Every check of one job, in the order in which the problems are reported.
-const CHECKS: [Check; 25] = [
+const CHECKS: [Check; 26] = [
     threads,
     iodepth,
     mix,
@@ -117,6 +120,7 @@ const CHECKS: [Check; 25] = [
     trace_beyond,
     trace_threads,
     replay,
+    flushes::problem,
     ways::engine,
     ways::switches,
     ways::poller,

@@ -15,6 +15,8 @@ const LIMITS: Limits = Limits {
     queue_keys: "",
     ways_in: None,
     drives: 1,
+    is_volatile: false,
+    flushes: false,
 };
 
 fn right() -> Job {

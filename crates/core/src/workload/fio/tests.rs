@@ -17,6 +17,8 @@ const LIMITS: Limits = Limits {
     queue_keys: "",
     ways_in: None,
     drives: 1,
+    is_volatile: false,
+    flushes: false,
 };
 
 fn resolve(text: &str) -> Vec<Job> {
@@ -172,6 +174,8 @@ fn the_examples_are_right() {
         queue_keys: "",
         ways_in: None,
         drives: 1,
+        is_volatile: false,
+        flushes: false,
     };
     for (text, jobs) in [
         (include_str!("../../../../../examples/randread-qd32.fio"), 1),

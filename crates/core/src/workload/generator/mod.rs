@@ -7,9 +7,10 @@
 //! No call allocates, unless a trace is read from its files.
 
 use super::addresses::Addresses;
+use super::flushes::Flushing;
 use super::pace::Pace;
 use super::trace::{self, TraceIo};
-use super::{BlockShare, Distribution, Job, Pattern};
+use super::{BlockShare, Distribution, Flushes, Job, Pattern};
 use crate::request::{Io, Next, Op};
 use crate::time::{Span, Time};
 use rand::{Rng, SeedableRng};
@@ -23,6 +24,7 @@ pub struct Generator {
     source: Source,
     pause: Pause,
     budget: Budget,
+    flushing: Flushing,
 }
 
 #[derive(Clone, Debug)]
@@ -40,12 +42,18 @@ impl Generator {
             Some(requests) => Source::Replay(Replay::new(job, requests)),
             None => Source::Mix(Box::new(Mix::new(job, thread, capacity_bytes, seed))),
         };
-        Generator { starts_at: Time::ZERO, source, pause: Pause::new(job), budget: Budget::new(job) }
+        let (pause, budget) = (Pause::new(job), Budget::new(job));
+        Generator { starts_at: Time::ZERO, source, pause, budget, flushing: Flushing::default() }
     }
 
     /// The same for a thread that starts at another time than zero.
     pub fn starting_at(self, starts_at: Time) -> Generator {
         Generator { starts_at, ..self }
+    }
+
+    /// The same on a drive that has to be flushed, which others need not.
+    pub fn flushing(self, flushes: Flushes) -> Generator {
+        Generator { flushing: Flushing::new(flushes), ..self }
     }
 
     /// The same over several equal drives, to which reads and writes go in turn, each a round of its own that begins at
@@ -70,6 +78,9 @@ impl Generator {
         if self.budget.is_spent() {
             return None;
         }
+        if self.flushing.take_due() {
+            return Some(flush(now));
+        }
         let now = Time::ZERO + now.since(self.starts_at);
         let wanted = match &mut self.source {
             Source::Mix(mix) => mix.next(now),
@@ -78,8 +89,22 @@ impl Generator {
         let Next { io, due, drive } = wanted?;
         let due = self.pause.delay(due, now);
         let due_at = self.starts_at + due.since(Time::ZERO);
-        self.budget.spend(io.bytes, due.max(now)).then_some(Next { io, due: due_at, drive })
+        let is_in_time = self.budget.spend(io.bytes, due.max(now));
+        if is_in_time {
+            self.flushing.on_request(io.op);
+        }
+        is_in_time.then_some(Next { io, due: due_at, drive })
     }
+
+    /// What follows once all requests of a thread that is done have completed: a flush of what it has written, if the job
+    /// ends with one.
+    pub fn end(&mut self, now: Time) -> Option<Next> {
+        self.flushing.take_last().then(|| flush(now))
+    }
+}
+
+fn flush(now: Time) -> Next {
+    Next { io: Io::FLUSH, due: now, drive: 0 }
 }
 
 /// Reads and writes of a job that is not a replay.

@@ -252,6 +252,8 @@ fn flags_and_job_files_read_the_same_job() {
             queue_keys: "",
             ways_in: None,
             drives: 1,
+            is_volatile: false,
+            flushes: false,
         };
         file.resolve(&limits, &Default::default()).expect("fits")
     };

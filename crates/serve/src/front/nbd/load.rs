@@ -39,6 +39,8 @@ impl Target for Uri {
             queue_keys: "",
             ways_in: None,
             drives: 1,
+            is_volatile: false,
+            flushes: false,
         })
     }
 

@@ -54,6 +54,8 @@ impl Target for Socket {
             queue_keys: "",
             ways_in: None,
             drives: 1,
+            is_volatile: false,
+            flushes: false,
         })
     }
 
