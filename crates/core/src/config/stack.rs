@@ -8,7 +8,7 @@ use crate::time::Span;
 section! {
     /// The software between the application's call and the protocol driver.
     pub struct Stack ("stack") {
-        /// Stages in the order in which a request meets them, application first
+        /// Stages in the order in which a request meets them, application first; stages with `before` or `after`, the name of another, join those of the preset
         stages => stages: Vec<Stage> = Vec::new(), any();
         /// Rate of the memory-to-memory copy of the data, or 0 for none
         copy_bytes_per_ns => copy_bytes_per_ns: f64 = 0.0, 0.0..=1000.0;

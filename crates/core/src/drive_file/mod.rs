@@ -15,6 +15,7 @@ pub mod presets;
 mod reader;
 mod schema;
 pub mod shipped;
+mod stages;
 
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,7 @@ use super::layers::{FILES_DEEP_MAX, Layer, ReadFile};
 use super::overrides::Override;
 use super::presets;
 use super::shipped::{self, Shipped};
+use super::stages;
 use crate::config::document::{self, Entry, Place, Table, Value};
 use crate::config::origin::{Origin, Replaced};
 use crate::config::section::{Section, full_name};
@@ -249,6 +250,7 @@ impl DriveReader {
         let name = full_name(path, &entry.key);
         let result = match path {
             "" => self.header.set(&entry.key, &entry.node),
+            _ if name == "stack.stages" => stages::take(&mut self.drive.stack, &entry.node),
             _ => match self.drive.sections_mut().into_iter().find(|section| section.path() == path) {
                 Some(section) => section.set(&entry.key, &entry.node),
                 None => Err(KeyFault::UnknownKey),

@@ -4,7 +4,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{presets, shipped};
+use super::{presets, shipped, stages};
 use crate::config::Doubt;
 use crate::config::section::{self, Section};
 use crate::drive::Drive;
@@ -20,6 +20,10 @@ pub fn schema() -> Json {
     properties["preset"] = preset("The drive from which this one starts", shipped::names().collect());
     for section in blank.sections() {
         properties[section.path()] = of_section(section);
+    }
+    for (key, about) in stages::PLACES {
+        let stage = &mut properties["stack"]["properties"]["stages"]["items"]["properties"];
+        stage[key] = json!({ "type": "string", "description": about });
     }
     for (list, about) in
         [("fitted", "Constants chosen so that a published result comes out"), ("assumed", "Constants without a source")]

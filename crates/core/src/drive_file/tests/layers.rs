@@ -245,3 +245,45 @@ fn a_description_must_say_which_interface_it_means() {
     assert!(messages("").contains("drive.toml: the interface is missing"));
     assert!(messages("interface = 3").starts_with("drive.toml:1: interface is 3; allowed: nvme, dc-express"));
 }
+
+fn stages(text: &str, given: &[&str]) -> Vec<String> {
+    drive(text, given).stack.stages.into_iter().map(|stage| stage.name).collect()
+}
+
+#[test]
+fn stages_join_those_of_a_preset_where_they_say_and_a_list_that_says_nothing_replaces_them() {
+    let base = "preset = 'nvme'\n[stack]\npreset = 'linux-3.5-read-fio'\n";
+    let own = stages(base, &[]);
+    let [first, last] = [own.first().unwrap(), own.last().unwrap()];
+    let added = format!(
+        "stages = [{{ name = 'a', after = '{last}', submit_ns = 5 }}, {{ name = 'b', before = '{first}' }}, {{ name = 'c', before = 'a' }}]"
+    );
+    let joined = [vec![String::from("b")], own.clone(), vec![String::from("c"), String::from("a")]].concat();
+    assert_eq!(stages(&format!("{base}{added}\n"), &[]), joined);
+    assert_eq!(drive(&format!("{base}{added}\n"), &[]).stack.stages.last().unwrap().submit, Span::from_ns(5));
+    // Of the command line too, on top of what the file has joined.
+    let set = "stack.stages=[{ name = \"d\", after = \"a\" }]";
+    assert_eq!(stages(&format!("{base}{added}\n"), &[set]), [joined, vec![String::from("d")]].concat());
+    assert_eq!(stages(&format!("{base}stages = [{{ name = 'alone' }}]\n"), &[]), ["alone"]);
+    assert_eq!(stages(&format!("{base}stages = []\n"), &[]), [""; 0]);
+}
+
+#[test]
+fn a_stage_that_joins_none_or_says_so_only_sometimes_is_refused() {
+    let of = |list: &str| messages(&format!("preset = 'nvme'\n[stack]\npreset = 'linux-6'\nstages = [{list}]\n"));
+    let unknown = of("{ name = 'a', after = 'block laier' }");
+    assert!(
+        unknown.contains(
+            "drive.toml:4: stack.stages \"a\" goes after \"block laier\", which is none, did you mean block layer?"
+        ),
+        "{unknown}"
+    );
+    let some = of("{ name = 'a', after = 'block layer' }, { name = 'b' }");
+    assert!(some.contains("stack.stages \"b\" says nowhere what it goes before or after"), "{some}");
+    let both = of("{ name = 'a', after = 'block layer', before = 'block layer' }");
+    assert!(both.contains("stack.stages \"a\" says twice what it goes before or after"), "{both}");
+    assert!(
+        of("{ name = 'a', after = 3 }").contains("stack.stages.after is 3; allowed: the name of a stage in quotes")
+    );
+    assert!(of("{ name = 'a', after = 'block layer', submit_us = 3 }").contains("unknown key submit_us"));
+}
