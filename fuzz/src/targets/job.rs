@@ -21,6 +21,9 @@ const LIMITS: Limits = Limits {
     transfer_bytes: 4096,
     queue_keys: "",
     ways_in: None,
+    drives: 2,
+    is_volatile: false,
+    flushes: true,
 };
 const IOLOG: &str = "fio version 3 iolog\n0 d add\n0 d open\n5 d read 0 4096\n9 d write 4096 8192\n9 d close\n";
 /// Requests that are looked at of each job.
@@ -36,12 +39,15 @@ fn file(input: &[u8]) {
     let traces: BTreeMap<_, _> = file.wanted_traces().map(|name| (name.to_owned(), replayed.clone())).collect();
     let Ok(jobs) = file.resolve(&LIMITS, &traces) else { return };
     for job in &jobs {
-        let mut generator = Generator::new(job, job.threads - 1, LIMITS.capacity_bytes, 1);
+        let generator = Generator::new(job, job.threads - 1, LIMITS.capacity_bytes, 1).over(LIMITS.drives as u16, 1);
+        let mut generator = generator.flushing(job.flushes);
         let mut now = Time::ZERO;
         for _ in 0..REQUESTS {
             let Some(next) = generator.next(now) else { break };
             let end = next.io.offset.checked_add(u64::from(next.io.bytes));
-            assert!(end.is_some_and(|end| end <= LIMITS.capacity_bytes) && next.io.bytes > 0, "{next:?}");
+            assert!(end.is_some_and(|end| end <= LIMITS.capacity_bytes), "{next:?}");
+            assert!(next.io.bytes > 0 || next.io.is_flush(), "{next:?}");
+            assert!(u32::from(next.drive) < LIMITS.drives, "{next:?}");
             now = now.max(next.due);
         }
     }
@@ -53,6 +59,7 @@ fn seeds() -> Vec<Vec<u8>> {
         include_str!("../../../examples/open-loop.fio"),
         include_str!("../../../examples/randread-qd32.fio"),
         "[replay]\nread_iolog=log\n",
+        "[synced]\nrw=randrw\nbs=4k\nfsync=2\nfdatasync=3\nend_fsync=1\nnumber_ios=9\n",
         "[a]\nrw=randwrite\nrandom_distribution=zipf:1.2\nsize=50%\noffset=25%\nbs=4k\nnumber_ios=9\n",
         "[b]\nrw=randrw\nrwmixread=70\nrandom_distribution=pareto:0.3\nbssplit=4k/60:8k/40,4k/100\nruntime=1\n",
         "[c]\nrw=read\nrandom_distribution=normal:20\nrate_iops=1000\nrate_process=poisson\nthinktime=5us\nio_size=1m\n",
