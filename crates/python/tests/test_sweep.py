@@ -1,7 +1,8 @@
 import os
 import signal
 import time
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing import active_children, get_context
 from pathlib import Path
 
@@ -32,6 +33,17 @@ def no_worker_is_left():
 
 def spawned(workers=2):
     return ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+
+
+def broken():
+    """A pool that has noticed that one of its workers was killed."""
+    executor = spawned()
+    killed = executor.submit(os.getpid).result()
+    with suppress(BrokenExecutor):
+        executor.submit(os.kill, killed, signal.SIGKILL)
+        while True:
+            executor.submit(int).result()
+    return executor
 
 
 def test_the_first_axis_varies_slowest_and_figures_are_those_of_runs():
@@ -80,10 +92,7 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(table):
     made = []
 
     def make():
-        made.append(spawned())
-        if len(made) == 1:
-            # Gone before the first batch: the pool is broken as soon as it notices.
-            made[0].submit(os.kill, made[0].submit(os.getpid).result(), signal.SIGKILL)
+        made.append(spawned() if made else broken())
         return made[-1]
 
     assert phaselink.sweep("dc-express", AXES, executor=make, batch=1, **JOB).to_json() == table
@@ -91,10 +100,8 @@ def test_a_worker_that_is_killed_costs_nothing_but_time(table):
 
 
 def test_what_a_broken_executor_leaves_runs_here(table):
-    executor = spawned()
-    executor.submit(os.kill, executor.submit(os.getpid).result(), signal.SIGKILL)
     with pytest.warns(RuntimeWarning, match="the executor is broken"):
-        assert phaselink.sweep("dc-express", AXES, executor=executor, batch=1, **JOB).to_json() == table
+        assert phaselink.sweep("dc-express", AXES, executor=broken(), batch=1, **JOB).to_json() == table
 
 
 class Failing:

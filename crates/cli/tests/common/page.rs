@@ -25,6 +25,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use super::programs::are_here;
 use super::{ROOT, Ran, directory};
@@ -226,15 +227,33 @@ pub fn run(page: &str) {
     let text = fs::read_to_string(&path).unwrap();
     let here = Folder::new(&format!("page-{}", path.file_stem().unwrap().display()));
     let lines: Vec<String> = text.lines().map(String::from).collect();
+    let blocks = blocks(&text);
     let (mut renewed, mut from) = (Vec::new(), 0);
-    for block in blocks(&text) {
+    for (block, ran) in blocks.iter().zip(run_all(&here, page, &blocks)) {
         let first = block.number - 1;
         renewed.extend_from_slice(&lines[from..first]);
-        renewed.extend(here.run(page, &block));
+        renewed.extend(ran);
         from = first + block.lines.len();
     }
     renewed.extend_from_slice(&lines[from..]);
     compare(page, &text, &(renewed.join("\n") + "\n"));
+}
+
+/// The lines that blocks ought to have. A guest takes as long to start as everything else: what needs one runs beside what
+/// follows.
+fn run_all(here: &Folder, page: &str, blocks: &[Block]) -> Vec<Vec<String>> {
+    thread::scope(|scope| {
+        let run = |block| move || here.run(page, block);
+        let started: Vec<_> = blocks
+            .iter()
+            .map(|block| match block.value("needs") {
+                Some("guest") => Err(scope.spawn(run(block))),
+                _ => Ok(run(block)()),
+            })
+            .collect();
+        let finished = started.into_iter().map(|ran| ran.or_else(thread::ScopedJoinHandle::join));
+        finished.map(|ran| ran.expect("what is wrong has been printed")).collect()
+    })
 }
 
 /// # Panics
