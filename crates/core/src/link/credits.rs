@@ -447,8 +447,15 @@ mod tests {
     /// What may happen to credits, at a time that has gone on by so many nanoseconds.
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        Spend { packets: u32, data_each: u32, after_ns: u64 },
-        Hold { from_ns: u64, until_ns: u64 },
+        Spend {
+            packets: u32,
+            data_each: u32,
+            after_ns: u64,
+        },
+        Hold {
+            from_ns: u64,
+            until_ns: u64,
+        },
         /// The last train loses all but one of its packets, unless it has lost them already.
         Cut,
     }
@@ -479,7 +486,11 @@ mod tests {
                             now += Span::from_ns(after_ns);
                             (asked_at, train) = (now, 1);
                             let granted = model.sendable(now, packets, data_each);
-                            assert_eq!(credits.allow(now, packets, data_each), granted == packets, "{history} at {now}");
+                            assert_eq!(
+                                credits.allow(now, packets, data_each),
+                                granted == packets,
+                                "{history} at {now}"
+                            );
                             if granted == packets {
                                 credits.spend(packets, data_each, now, each);
                                 model.spend(packets, data_each, now, each);

@@ -1,7 +1,5 @@
 //! Flushes between the writes of a thread, as fio asks for them.
 
-use super::Job;
-use super::check::{Finding, Limits};
 use crate::request::Op;
 
 /// When a job has the drive bring what it has acknowledged to where it outlives power. On a raw device all of them are the
@@ -59,32 +57,5 @@ impl Flushing {
         let is_due = self.flushes.at_end && self.is_dirty;
         self.is_dirty &= !is_due;
         is_due
-    }
-}
-
-/// Flushes go where it is known what they do.
-pub(super) fn problem(job: &Job, limits: &Limits) -> Option<Finding> {
-    let refused = |option: &'static str, found: &str, allowed: &str| {
-        Some((option, format!("{option} {found}"), String::from(allowed)))
-    };
-    let (option, _) = job.flushes.named().next()?;
-    if job.trace.is_some() {
-        return refused(option, "with a trace", "leave it out: a trace is replayed as it is");
-    }
-    let of_files = job.flushes.named().map(|(name, _)| name).find(|name| *name != "fdatasync");
-    if let Some(option) = of_files.filter(|_| limits.ways_in.is_some_and(|ways| ways.has_files)) {
-        let allowed = "fdatasync alone, or stack.filesystem = \"raw\"";
-        return refused(option, "over a file system, whose journal is not modelled", allowed);
-    }
-    if !limits.is_volatile {
-        return None;
-    }
-    if !limits.flushes {
-        let allowed = "an interface with a flush command, or buffer.power_loss_protection = true";
-        return refused(option, "of a volatile buffer behind an interface without flushes", allowed);
-    }
-    match limits.drives {
-        1 => None,
-        _ => refused(option, "with several drives, of which it names none", "drives = 1, or leave it out"),
     }
 }

@@ -3,12 +3,13 @@
 //! [`Generator`](super::generator::Generator) and the engine trust a job for which [`Job::problems`]
 //! and, for all jobs of a run, [`problems_together`] are empty.
 
-use super::{BlockShare, Distribution, Job, Pattern, TraceIo, flushes, side_by_side};
+use super::{BlockShare, Distribution, Job, Pattern, TraceIo, side_by_side};
 use crate::problem::Problem;
 use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 
+mod flushes;
 mod ways;
 pub use ways::WaysIn;
 
@@ -95,7 +96,7 @@ impl JobPlace {
 }
 
 /// One finding: the option at fault, what was found, what is allowed.
-pub(super) type Finding = (&'static str, String, String);
+type Finding = (&'static str, String, String);
 type Check = fn(&Job, &Limits) -> Option<Finding>;
 
 /// Every check of one job, in the order in which the problems are reported.
@@ -120,7 +121,7 @@ const CHECKS: [Check; 26] = [
     trace_beyond,
     trace_threads,
     replay,
-    flushes::problem,
+    flushes::known,
     ways::engine,
     ways::switches,
     ways::poller,

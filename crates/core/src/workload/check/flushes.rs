@@ -1,0 +1,31 @@
+//! Whether a job's flushes do what a drive and its host are known to do for them.
+
+use super::{Finding, Limits};
+use crate::workload::Job;
+
+/// Flushes go where it is known what comes of them.
+pub(super) fn known(job: &Job, limits: &Limits) -> Option<Finding> {
+    let refused = |option: &'static str, found: &str, allowed: &str| {
+        Some((option, format!("{option} {found}"), String::from(allowed)))
+    };
+    let (option, _) = job.flushes.named().next()?;
+    if job.trace.is_some() {
+        return refused(option, "with a trace", "leave it out: a trace is replayed as it is");
+    }
+    let of_files = job.flushes.named().map(|(name, _)| name).find(|name| *name != "fdatasync");
+    if let Some(option) = of_files.filter(|_| limits.ways_in.is_some_and(|ways| ways.has_files)) {
+        let allowed = "fdatasync alone, or stack.filesystem = \"raw\"";
+        return refused(option, "over a file system, whose journal is not modelled", allowed);
+    }
+    if !limits.is_volatile {
+        return None;
+    }
+    if !limits.flushes {
+        let allowed = "an interface with a flush command, or buffer.power_loss_protection = true";
+        return refused(option, "of a volatile buffer behind an interface without flushes", allowed);
+    }
+    match limits.drives {
+        1 => None,
+        _ => refused(option, "with several drives, of which it names none", "drives = 1, or leave it out"),
+    }
+}
