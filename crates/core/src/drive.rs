@@ -4,7 +4,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Buffer, Controller, Dma, Doubt, Fault, Host, Link, Media, Power, RootComplex, Stack, Translation};
+use crate::config::{Acknowledge, Buffer, Controller, Dma, Doubt, Fault, FaultAction, Host, Link, Media, Power};
+use crate::config::{RootComplex, Stack, Translation};
 use crate::media;
 
 section! {
@@ -197,6 +198,16 @@ impl Drive {
     pub fn software_ratio(&self) -> f64 {
         let clock_ghz = if self.stack.clock_ghz > 0.0 { self.stack.clock_ghz } else { self.host.nominal_ghz };
         clock_ghz / self.host.core_ghz
+    }
+
+    /// Whether a write that it has acknowledged outlives power: it is in the cells, or in buffers that are protected.
+    pub fn keeps_acknowledged(&self) -> bool {
+        self.media.acknowledge == Acknowledge::Late || self.buffer.power_loss_protection
+    }
+
+    /// Whether power is going to fail in its runs.
+    pub fn loses_power(&self) -> bool {
+        self.faults.iter().any(|fault| fault.action == FaultAction::PowerCut)
     }
 
     /// Its memory with what lies in front of it, idle; chance comes from `seed`.

@@ -17,7 +17,7 @@ pub struct Rule {
 impl Rule {
     /// The rules about `subject`, each with a stream of chance of its own.
     pub fn about(subject: FaultSubject, faults: &[Fault], seed: u64) -> Vec<Rule> {
-        let numbered = faults.iter().enumerate().filter(|(_, fault)| fault.action.subject() == subject);
+        let numbered = faults.iter().enumerate().filter(|(_, fault)| fault.subject() == subject);
         numbered
             .map(|(number, fault)| Rule {
                 fault: fault.clone(),
@@ -68,6 +68,13 @@ impl Rule {
     /// So many of those that it has met did not come about after all.
     pub fn forget(&mut self, count: u32) {
         self.met = self.met.saturating_sub(count.into());
+    }
+
+    /// The number of the next event after which it happens; none if it will not any more.
+    pub fn next_event(&self) -> Option<u64> {
+        let Fault { first, every, times, .. } = self.fault;
+        let is_left = times == 0 || self.happened < times;
+        is_left.then(|| first.saturating_add(every.saturating_mul(self.happened)))
     }
 
     /// Count that it has happened, where nothing else decides.

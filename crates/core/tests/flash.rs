@@ -5,6 +5,8 @@ mod common;
 
 use common::{close, counter, drive, jobs, reads, run};
 use phaselink_core::closed_form::Certainty;
+use phaselink_core::drive::Drive;
+use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::ledger::Stage;
 use phaselink_core::predict::predict;
 use phaselink_core::simulation::Simulation;
@@ -141,4 +143,19 @@ fn any_interface_may_have_a_flash_drive_behind_it() {
             assert!(mean_us(&outcome) > 10.0, "{name} {rw}: {}", mean_us(&outcome));
         }
     }
+}
+
+#[test]
+fn keys_of_an_inside_that_a_drive_has_not_are_refused() {
+    let nvme = shipped::find("nvme").expect("a shipped drive");
+    for (set, found) in [
+        ("buffer.capacity_kib=1024", "buffer.capacity_kib is given with translation.mapping \"none\""),
+        ("translation.over_provisioning=0.2", "translation.over_provisioning is given"),
+        ("controller.cores=2", "no command takes any time of theirs"),
+    ] {
+        let problems = Drive::from_toml(nvme.file, nvme.text, &[Override::parse(set).unwrap()]).map(drop).unwrap_err();
+        assert!(problems.to_string().contains(found), "{set}: {problems}");
+    }
+    let printed = drive("nvme", &[]).to_toml();
+    assert!(Drive::from_toml("printed.toml", &printed, &[]).is_ok(), "a drive that is printed whole has all keys");
 }

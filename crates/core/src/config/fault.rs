@@ -9,8 +9,10 @@ use crate::time::Span;
 section! {
     /// A fault that is injected into a run: what it meets, and what happens then.
     pub struct Fault ("faults") {
-        /// What happens: to a request `error`, `delay`, `hang`, `drop-completion`, `repeat-completion` or `torn-write`; to what a read finds `flip-bits` or `fail-chip`; to a bank `slow-bank` or `stuck-bank`; to a packet `corrupt-packet`; to an interrupt `lose-interrupt` or `repeat-interrupt`; at an instant to the link `retrain` or `starve-credits`, and to the device `reset` or `remove`
+        /// What happens: to a request `error`, `delay`, `hang`, `drop-completion`, `repeat-completion` or `torn-write`; to what a read finds `flip-bits` or `fail-chip`; to a bank `slow-bank` or `stuck-bank`; to a packet `corrupt-packet`; to an interrupt `lose-interrupt` or `repeat-interrupt`; at an instant to the link `retrain` or `starve-credits`, and to the device `reset` or `remove`; at any moment `power-cut`
         action => action: FaultAction = FaultAction::Error, any();
+        /// When a `power-cut` comes: at a `time`, after an `event` of the run, or when a `request` goes to the device
+        at => at: FaultMoment = FaultMoment::Time, any();
         /// Requests that it meets: `read`, `write` or `any`
         operation => operation: FaultOperation = FaultOperation::Any, any();
         /// First byte of the device that it is about
@@ -19,7 +21,7 @@ section! {
         size_bytes => size_bytes: u64 = 0, any();
         /// Thread whose requests it meets, counted from 1, or 0 for any
         thread => thread: u16 = 0, any();
-        /// The first of those it meets that it happens to, counted from 1
+        /// The first of those it meets that it happens to, counted from 1; of a `power-cut` after an event, the number of that
         first => first: u64 = 1, 1..=1 << 40;
         /// It happens to every so manyth from there on
         every => every: u64 = 1, 1..=1 << 40;
@@ -31,7 +33,7 @@ section! {
         from_us => from: Span = ZERO, ZERO..=LONGEST;
         /// End of that time, or 0 for none
         until_us => until: Span = ZERO, ZERO..=LONGEST;
-        /// For how long a `delay` keeps a request in the device, or after what time a `repeat-completion` or `repeat-interrupt` comes again
+        /// For how long a `delay` keeps a request in the device, after what time a `repeat-completion` or `repeat-interrupt` comes again, or how long after its request a `power-cut` comes
         delay_us => delay: Span = ZERO, ZERO..=LONGEST;
         /// When the host gives a request up, or looks for completions of which no interrupt has told (nvme_core.io_timeout of Linux: 30 s)
         timeout_us => timeout: Span = us(30_000_000), ZERO..=LONGEST;
@@ -49,7 +51,7 @@ section! {
         lanes => lanes: u8 = 0, [0, 1, 2, 4, 8, 12, 16, 32];
         /// Generation, and so rate, after a `retrain`, or 0 for that before
         generation => generation: u8 = 0, 0..=6;
-        /// For how long the link is away for a `retrain`, no credits come back, or the device is away for a `reset`
+        /// For how long the link is away for a `retrain`, no credits come back, or the device is away for a `reset` or, until it has begun again, for a `power-cut`
         outage_us => outage: Span = us(100), ZERO..=LONGEST;
     }
 }
@@ -74,6 +76,7 @@ pub enum FaultAction {
     StarveCredits,
     Reset,
     Remove,
+    PowerCut,
 }
 
 names! {
@@ -95,6 +98,7 @@ names! {
         "starve-credits" => StarveCredits,
         "reset" => Reset,
         "remove" => Remove,
+        "power-cut" => PowerCut,
     }
 }
 
@@ -117,6 +121,16 @@ pub enum FaultDirection {
 
 names! { FaultDirection { "to-host" => ToHost, "to-device" => ToDevice } }
 
+/// When power fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultMoment {
+    Time,
+    Event,
+    Request,
+}
+
+names! { FaultMoment { "time" => Time, "event" => Event, "request" => Request } }
+
 /// What a fault is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultSubject {
@@ -126,6 +140,8 @@ pub enum FaultSubject {
     Interrupt,
     /// It happens at an instant.
     Instant,
+    /// It happens after an event of the run.
+    Event,
 }
 
 impl Fault {
@@ -141,11 +157,53 @@ impl Fault {
         let said = said.filter(|((key, value), (_, usual))| *key == "action" || value != usual);
         said.map(|(said, _)| said).collect()
     }
+
+    /// What it is about.
+    pub fn subject(&self) -> FaultSubject {
+        match (self.action, self.at) {
+            (FaultAction::PowerCut, FaultMoment::Event) => FaultSubject::Event,
+            (FaultAction::PowerCut, FaultMoment::Request) => FaultSubject::Request,
+            (action, _) => action.subject(),
+        }
+    }
+
+    /// Whether a key says something of it.
+    pub fn takes(&self, key: &str) -> bool {
+        use FaultAction::*;
+        let (action, subject) = (self.action, self.subject());
+        match key {
+            "at" => action == PowerCut,
+            "operation" => subject == FaultSubject::Request && action.operation().is_none(),
+            "offset_bytes" | "size_bytes" | "thread" => subject == FaultSubject::Request,
+            "first" | "every" | "times" => matches!(
+                subject,
+                FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt | FaultSubject::Event
+            ),
+            "probability" => {
+                matches!(subject, FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt)
+            }
+            "from_us" => subject != FaultSubject::Event,
+            "until_us" => !matches!(subject, FaultSubject::Instant | FaultSubject::Event),
+            "outage_us" => matches!(action, Retrain | StarveCredits | Reset | PowerCut),
+            "bank" => subject == FaultSubject::Bank,
+            "direction" => subject == FaultSubject::Packet || action == StarveCredits,
+            "delay_us" => match action {
+                PowerCut => subject == FaultSubject::Request,
+                _ => matches!(action, Delay | RepeatCompletion | RepeatInterrupt),
+            },
+            "bits" => action == FlipBits,
+            "chip" => action == FailChip,
+            "timeout_us" => matches!(action, Hang | DropCompletion | LoseInterrupt),
+            "factor" => action == SlowBank,
+            "lanes" | "generation" => action == Retrain,
+            _ => true,
+        }
+    }
 }
 
 impl FaultAction {
     /// All of them, in the order of their description.
-    pub const ALL: [FaultAction; 17] = [
+    pub const ALL: [FaultAction; 18] = [
         FaultAction::Error,
         FaultAction::Delay,
         FaultAction::Hang,
@@ -163,10 +221,11 @@ impl FaultAction {
         FaultAction::StarveCredits,
         FaultAction::Reset,
         FaultAction::Remove,
+        FaultAction::PowerCut,
     ];
 
-    /// What it happens to.
-    pub fn subject(self) -> FaultSubject {
+    /// What it happens to; a power cut to what [the fault](Fault::subject) says.
+    fn subject(self) -> FaultSubject {
         use FaultAction::*;
         match self {
             Error | Delay | Hang | DropCompletion | RepeatCompletion | TornWrite | FlipBits | FailChip => {
@@ -175,7 +234,7 @@ impl FaultAction {
             SlowBank | StuckBank => FaultSubject::Bank,
             CorruptPacket => FaultSubject::Packet,
             LoseInterrupt | RepeatInterrupt => FaultSubject::Interrupt,
-            Retrain | StarveCredits | Reset | Remove => FaultSubject::Instant,
+            Retrain | StarveCredits | Reset | Remove | PowerCut => FaultSubject::Instant,
         }
     }
 
@@ -209,33 +268,7 @@ impl FaultAction {
             StarveCredits => "fault_starvations",
             Reset => "fault_resets",
             Remove => "fault_removed_requests",
-        }
-    }
-
-    /// Whether a key says something of it.
-    pub fn takes(self, key: &str) -> bool {
-        let subject = self.subject();
-        match key {
-            "operation" => subject == FaultSubject::Request && self.operation().is_none(),
-            "offset_bytes" | "size_bytes" | "thread" => subject == FaultSubject::Request,
-            "first" | "every" | "times" | "probability" => {
-                matches!(subject, FaultSubject::Request | FaultSubject::Packet | FaultSubject::Interrupt)
-            }
-            "until_us" => subject != FaultSubject::Instant,
-            "outage_us" => matches!(self, FaultAction::Retrain | FaultAction::StarveCredits | FaultAction::Reset),
-            "bank" => subject == FaultSubject::Bank,
-            "direction" => subject == FaultSubject::Packet || self == FaultAction::StarveCredits,
-            "delay_us" => {
-                matches!(self, FaultAction::Delay | FaultAction::RepeatCompletion | FaultAction::RepeatInterrupt)
-            }
-            "bits" => self == FaultAction::FlipBits,
-            "chip" => self == FaultAction::FailChip,
-            "timeout_us" => {
-                matches!(self, FaultAction::Hang | FaultAction::DropCompletion | FaultAction::LoseInterrupt)
-            }
-            "factor" => self == FaultAction::SlowBank,
-            "lanes" | "generation" => self == FaultAction::Retrain,
-            _ => true,
+            PowerCut => "fault_power_cuts",
         }
     }
 }

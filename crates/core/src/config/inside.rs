@@ -22,7 +22,7 @@ section! {
 }
 
 section! {
-    /// The buffer in front of flash: writes until they are in the cells, and reads ahead.
+    /// Buffers: that in front of flash, for writes until they are in the cells and for reads ahead; and whether those of any memory outlive power.
     pub struct Buffer ("buffer") {
         /// What of it writes may take; a write that finds no room waits for a program to end
         capacity_kib => capacity_kib: u64 = 0, 0..=1 << 32;
@@ -30,7 +30,7 @@ section! {
         command_ns => command: Span = ZERO, ZERO..=LONGEST;
         /// What each 4 KiB of it take of the buffer's memory
         page_ns => page: Span = ZERO, ZERO..=LONGEST;
-        /// Whether it outlives power, so that a flush need not wait for the cells
+        /// Whether what is acknowledged from buffers outlives power, so that a flush need not wait for the cells
         power_loss_protection => power_loss_protection: bool = true, any();
         /// How far reads are fetched ahead that follow each other's addresses, or 0 for not at all
         read_ahead_kib => read_ahead_kib: u32 = 0, 0..=1 << 20;

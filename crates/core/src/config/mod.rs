@@ -26,7 +26,7 @@ pub(crate) mod value;
 pub use dma::Dma;
 pub use doubt::{Cause, Doubt};
 pub use engine::{Engine, Switches};
-pub use fault::{Fault, FaultAction, FaultDirection, FaultOperation, FaultSubject};
+pub use fault::{Fault, FaultAction, FaultDirection, FaultMoment, FaultOperation, FaultSubject};
 pub use host::{Host, IdleState, Wait};
 pub use inside::{Buffer, Cleaning, Controller, Mapping, Precondition, Translation};
 pub use link::{Duplex, Granularity, Link, LinkAcknowledge};

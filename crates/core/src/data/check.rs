@@ -9,6 +9,11 @@
 //!
 //! Versions are judged packet by packet: a read that races with a write may get some packets of a block from before it
 //! and some from after it, as nothing in the protocols orders the two.
+//!
+//! Power that fails takes what the drive does not owe. Of a drive that owes what it has acknowledged, the floor stays where
+//! it is, and all that came later may be there or not; of another, it falls to what was acknowledged before the last flush,
+//! or found to be there after the last cut. Until a block is written again, all of an atomic unit has one version then, and a
+//! read that finds it settles that for good: what was found is in the cells, and later versions are lost.
 
 use std::collections::BTreeMap;
 
@@ -29,6 +34,12 @@ struct Block {
     group_first: u32,
     /// Whether any write of the group is known to have reached the device.
     is_written: bool,
+    /// The version that was flushed, or was there after a power cut, and which no other may take away.
+    kept: u32,
+    /// The latest version when power failed last, as long as it is not known which one is there.
+    cut_at: u32,
+    /// First and last version, without it, that were lost.
+    lost: (u32, u32),
 }
 
 /// A part of a block that lies in one packet: where in the request, and the block it belongs to.
@@ -47,16 +58,29 @@ pub struct Checker {
     seed: u64,
     /// Payload of one packet, the unit in which data arrives.
     packet_bytes: usize,
+    /// Bytes of a block that power cuts leave old or new as a whole.
+    atomic_bytes: usize,
     blocks: BTreeMap<u64, Block>,
     /// Floors of the blocks of each read under way, at its submission.
     floors: BTreeMap<RequestId, Vec<u32>>,
+    /// Floors of all blocks at the submission of each flush under way.
+    flushes: BTreeMap<RequestId, Vec<(u64, u32)>>,
 }
 
 impl Checker {
     /// All blocks as on a fresh device, whose version 0 is zeros.
     pub fn new(seed: u64, packet_bytes: u32) -> Checker {
         let packet_bytes = packet_bytes as usize;
-        Checker { seed, packet_bytes, blocks: BTreeMap::new(), floors: BTreeMap::new() }
+        let atomic_bytes = BLOCK_BYTES as usize;
+        let (blocks, floors, flushes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Checker { seed, packet_bytes, atomic_bytes, blocks, floors, flushes }
+    }
+
+    /// Power may fail, which leaves so many bytes whole. What is more than a block is judged block by block, and what is less
+    /// than a packet by itself.
+    pub fn follow_power(&mut self, atomic_bytes: u32) {
+        self.atomic_bytes = (atomic_bytes as usize).min(BLOCK_BYTES as usize);
+        self.packet_bytes = self.packet_bytes.min(self.atomic_bytes);
     }
 
     /// A write is submitted: fill its buffer.
@@ -91,9 +115,41 @@ impl Checker {
             let block = self.blocks.get_mut(&number).expect("a write under way has a version");
             block.writes -= 1;
             block.is_written |= is_written;
-            if block.writes == 0 && block.is_written {
-                block.floor = block.group_first;
-            }
+            block.end_group();
+        }
+    }
+
+    /// The device forgets what it was doing. Writes that were under way may be there or not, and reads end in nothing; both
+    /// may be submitted again, which makes other writes of them.
+    pub fn on_reset(&mut self) {
+        self.floors.clear();
+        self.flushes.clear();
+        for block in self.blocks.values_mut().filter(|block| block.writes > 0) {
+            block.writes = 0;
+            block.end_group();
+        }
+    }
+
+    /// Power has failed; `keeps_acknowledged` if all has to be there that was acknowledged.
+    pub fn on_power_cut(&mut self, keeps_acknowledged: bool) {
+        self.on_reset();
+        for block in self.blocks.values_mut() {
+            block.floor = if keeps_acknowledged { block.floor } else { block.kept };
+            block.cut_at = block.latest;
+        }
+    }
+
+    /// A flush is submitted.
+    pub fn on_flush(&mut self, request: RequestId) {
+        let floors = self.blocks.iter().map(|(number, block)| (*number, block.floor));
+        self.flushes.insert(request, floors.collect());
+    }
+
+    /// A flush is complete: what had been acknowledged when it was submitted outlives power.
+    pub fn on_flushed(&mut self, request: RequestId) {
+        for (number, floor) in self.flushes.remove(&request).unwrap_or_default() {
+            let block = self.blocks.entry(number).or_default();
+            block.kept = block.kept.max(floor);
         }
     }
 
@@ -115,6 +171,9 @@ impl Checker {
         if let Some(floors) = self.floors.remove(&from) {
             self.floors.insert(to, floors);
         }
+        if let Some(floors) = self.flushes.remove(&from) {
+            self.flushes.insert(to, floors);
+        }
     }
 
     /// A read is complete.
@@ -123,12 +182,18 @@ impl Checker {
     /// The first byte that it cannot have found on the device.
     pub fn on_read_complete(&mut self, request: RequestId, io: &Io, found: &[u8]) -> Result<(), String> {
         let floors = self.floors.remove(&request).expect("a read under way has floors");
+        for number in blocks(io) {
+            if self.block(number).is_unsettled() {
+                self.settle(number, io, found)?;
+            }
+        }
         let first = io.offset / BLOCK_BYTES;
         let mut expected = [0; BLOCK_BYTES as usize];
         for piece in pieces(io, self.packet_bytes) {
             let (found, expected) = (&found[piece.start..piece.end], &mut expected[..piece.end - piece.start]);
-            let (floor, latest) = (floors[(piece.block - first) as usize], self.block(piece.block).latest);
-            let mut allowed = (floor..=latest).rev();
+            let block = self.block(piece.block);
+            let (floor, latest) = (floors[(piece.block - first) as usize], block.latest);
+            let mut allowed = (floor..=latest).rev().filter(|version| !block.has_lost(*version));
             let is_allowed = allowed.any(|version| {
                 generate(self.seed, piece.block, version, piece.within, expected);
                 found == expected
@@ -148,8 +213,72 @@ impl Checker {
         Ok(())
     }
 
+    /// A read has found a block that has not been written since power failed: each of its atomic units has one version.
+    /// What is there stays there, and what came later is lost.
+    ///
+    /// # Errors
+    /// The first unit in which that is not so.
+    fn settle(&mut self, number: u64, io: &Io, found: &[u8]) -> Result<(), String> {
+        let start = number * BLOCK_BYTES;
+        let (from, to) = (start.max(io.offset), (start + BLOCK_BYTES).min(io.offset + u64::from(io.bytes)));
+        let found = &found[(from - io.offset) as usize..(to - io.offset) as usize];
+        let Block { floor, latest, .. } = self.block(number);
+        let (mut oldest, mut newest) = (latest, floor);
+        let mut rest = found;
+        while !rest.is_empty() {
+            let at = to - rest.len() as u64;
+            let within = (at - start) as usize;
+            let (unit, behind) = rest.split_at(rest.len().min(self.atomic_bytes - within % self.atomic_bytes));
+            let version = self.version_of(number, within, unit).ok_or_else(|| {
+                let last = at + unit.len() as u64 - 1;
+                format!(
+                    "bytes {at} to {last} are of no one version from {floor} to {latest} that a power cut may leave"
+                )
+            })?;
+            (oldest, newest) = (oldest.min(version), newest.max(version));
+            rest = behind;
+        }
+        // Only all of the block tells which versions are gone.
+        if let Some(block) = self.blocks.get_mut(&number).filter(|_| found.len() as u64 == BLOCK_BYTES) {
+            (block.floor, block.kept) = (oldest, oldest);
+            (block.lost, block.cut_at) = ((newest + 1, latest + 1), 0);
+        }
+        Ok(())
+    }
+
+    /// The latest version, of those that a block may have, that is found from its byte `within` on.
+    fn version_of(&self, number: u64, within: usize, found: &[u8]) -> Option<u32> {
+        let block = self.block(number);
+        let mut expected = [0; BLOCK_BYTES as usize];
+        let expected = &mut expected[..found.len()];
+        let mut allowed = (block.floor..=block.latest).rev().filter(|version| !block.has_lost(*version));
+        allowed.find(|version| {
+            generate(self.seed, number, *version, within, expected);
+            found == expected
+        })
+    }
+
     fn block(&self, number: u64) -> Block {
         self.blocks.get(&number).copied().unwrap_or_default()
+    }
+}
+
+impl Block {
+    /// If no write is under way any more, those that were have covered what was there before.
+    fn end_group(&mut self) {
+        if self.writes == 0 && self.is_written {
+            self.floor = self.group_first;
+        }
+    }
+
+    /// Whether nobody knows which version has survived the last power cut. One that has been written since need not be known.
+    fn is_unsettled(&self) -> bool {
+        self.cut_at > 0 && self.cut_at == self.latest
+    }
+
+    /// Whether a version can never come back.
+    fn has_lost(&self, version: u32) -> bool {
+        (self.lost.0..self.lost.1).contains(&version)
     }
 }
 
@@ -269,6 +398,111 @@ mod tests {
         checker.on_written(&WRITE);
         assert!(read(&mut checker, &other) && read(&mut checker, &together));
         assert!(!read(&mut checker, &first) && !read(&mut checker, &failed), "one of the two has covered them");
+    }
+
+    /// Versions 1 to 3 are complete, and 4 is under way, when power fails.
+    fn cut(keeps_acknowledged: bool) -> (Checker, [Vec<u8>; 5]) {
+        let mut checker = checker();
+        let versions = [(); 3].map(|()| {
+            let buffer = write(&mut checker);
+            checker.on_written(&WRITE);
+            buffer
+        });
+        let under_way = write(&mut checker);
+        checker.on_power_cut(keeps_acknowledged);
+        let [one, two, three] = versions;
+        (checker, [vec![0; 1024], one, two, three, under_way])
+    }
+
+    #[test]
+    fn what_was_acknowledged_is_there_after_a_power_cut_if_the_drive_owes_it() {
+        for (keeps, first) in [(true, 3), (false, 0)] {
+            let (checker, versions) = cut(keeps);
+            let found = versions.each_ref().map(|version| read(&mut checker.clone(), version));
+            assert_eq!(found, std::array::from_fn(|version| version >= first), "{keeps}");
+        }
+    }
+
+    #[test]
+    fn what_was_acknowledged_before_a_flush_is_there_after_it_and_what_came_later_need_not_be() {
+        let mut checker = checker();
+        let mut acknowledged = || {
+            let buffer = write(&mut checker);
+            checker.on_written(&WRITE);
+            buffer
+        };
+        let [first, second] = [acknowledged(), acknowledged()];
+        checker.on_flush(1);
+        let third = write(&mut checker);
+        checker.on_written(&WRITE);
+        let mut cut_before = checker.clone();
+        cut_before.on_power_cut(false);
+        assert!(read(&mut cut_before, &first), "a flush that has not ended has promised nothing");
+        checker.on_flushed(1);
+        checker.on_power_cut(false);
+        assert!(!read(&mut checker.clone(), &first));
+        assert!(read(&mut checker.clone(), &second) && read(&mut checker, &third));
+    }
+
+    #[test]
+    fn an_atomic_unit_is_whole_after_a_power_cut_and_units_may_differ() {
+        for (atomic_bytes, parts, is_right) in
+            [(512, 512, true), (128, 512, true), (128, 128, true), (512, 128, false), (64, 64, true), (128, 64, false)]
+        {
+            let (mut checker, versions) = cut(false);
+            checker.follow_power(atomic_bytes);
+            let mut found = versions[3].clone();
+            found[parts..2 * parts].copy_from_slice(&versions[2][parts..2 * parts]);
+            assert_eq!(read(&mut checker, &found), is_right, "{atomic_bytes} {parts}");
+        }
+        let (mut checker, versions) = cut(false);
+        checker.on_read(7, &READ);
+        let mut found = versions[2].clone();
+        found[256..512].fill(0x55);
+        let problem = checker.on_read_complete(7, &READ, &found).unwrap_err();
+        assert_eq!(problem, "bytes 1024 to 1535 are of no one version from 0 to 4 that a power cut may leave");
+    }
+
+    #[test]
+    fn what_was_found_after_a_power_cut_stays_and_what_was_lost_never_comes_back() {
+        let (mut checker, versions) = cut(false);
+        assert!(read(&mut checker, &versions[2]));
+        for again in 0..2 {
+            let found = versions.each_ref().map(|version| read(&mut checker.clone(), version));
+            assert_eq!(found, [false, false, true, false, false]);
+            if again == 0 {
+                checker.on_power_cut(false);
+            }
+        }
+        let newer = write(&mut checker);
+        checker.on_written(&WRITE);
+        assert!(read(&mut checker, &newer) && !read(&mut checker, &versions[2]));
+        checker.on_power_cut(false);
+        assert!(!read(&mut checker.clone(), &versions[3]), "it was lost, and is not found behind the next cut");
+        assert!(read(&mut checker.clone(), &newer) && read(&mut checker, &versions[2]));
+    }
+
+    #[test]
+    fn a_block_that_is_written_again_after_a_power_cut_has_any_version_until_that_is_complete() {
+        let (mut checker, versions) = cut(false);
+        let newer = write(&mut checker);
+        assert!(versions.iter().chain([&newer]).all(|version| read(&mut checker, version)));
+        checker.on_written(&WRITE);
+        assert!(read(&mut checker, &newer) && versions.iter().all(|version| !read(&mut checker, version)));
+    }
+
+    #[test]
+    fn a_write_that_a_reset_has_met_may_be_there_or_not_and_is_covered_by_the_next() {
+        let mut checker = checker();
+        let [first, second] = [(); 2].map(|()| {
+            let buffer = write(&mut checker);
+            checker.on_reset();
+            buffer
+        });
+        assert!([&first, &second, &vec![0; 1024]].iter().all(|version| read(&mut checker, version)));
+        let third = write(&mut checker);
+        checker.on_written(&WRITE);
+        assert!(read(&mut checker, &third) && !read(&mut checker, &second));
     }
 
     #[test]

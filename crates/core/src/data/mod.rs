@@ -6,6 +6,8 @@
 //! panic.
 
 pub mod check;
+pub mod durable;
+pub mod persistence;
 
 use std::collections::BTreeSet;
 
@@ -13,8 +15,11 @@ use crate::memory::HostMemory;
 use crate::memory::sparse::SparseBytes;
 use crate::request::Op;
 use crate::request::{Request, RequestId};
+use crate::time::Time;
 use crate::tlp::Packet;
 use check::Checker;
+use durable::Durable;
+use persistence::Step;
 
 /// What a receive buffer holds before its data comes, so that data that never comes is missed.
 pub const STALE: u8 = 0xdb;
@@ -28,6 +33,9 @@ pub struct Data {
     /// What the device holds; a fresh one holds zeros.
     pub contents: SparseBytes,
     checker: Checker,
+    /// What outlives power, where that is followed, and whether what was acknowledged has to.
+    durable: Option<Durable>,
+    keeps_acknowledged: bool,
     /// Bytes on their way from one memory to the other.
     moving: Vec<u8>,
     /// Reads that returned what they may, and reads that did not; parts of a large request count by themselves.
@@ -45,6 +53,8 @@ impl Data {
         Data {
             contents: SparseBytes::default(),
             checker: Checker::new(seed, packet_bytes),
+            durable: None,
+            keeps_acknowledged: true,
             moving: Vec::new(),
             verified_reads: 0,
             data_errors: 0,
@@ -52,6 +62,37 @@ impl Data {
             first_wrong: None,
             doubted: BTreeSet::new(),
         }
+    }
+
+    /// Power may fail from now on, which leaves units of so many bytes whole; whether the device owes the host what it has
+    /// acknowledged.
+    pub fn follow_power(&mut self, seed: u64, atomic_bytes: u32, keeps_acknowledged: bool) {
+        self.checker.follow_power(atomic_bytes);
+        self.durable = Some(Durable::new(atomic_bytes, seed));
+        self.keeps_acknowledged = keeps_acknowledged;
+    }
+
+    /// What outlives power, where that is followed.
+    pub fn durable_mut(&mut self) -> Option<&mut Durable> {
+        self.durable.as_mut()
+    }
+
+    /// Units whose newest bytes were lost in power cuts, if there may be any.
+    pub fn lost_units(&self) -> Option<u64> {
+        self.durable.as_ref().map(|durable| durable.lost_units)
+    }
+
+    /// The device forgets what it was doing: what it was handed is handed to it again, if ever.
+    pub fn on_reset(&mut self) {
+        self.checker.on_reset();
+    }
+
+    /// Its power fails, after the memory has gone these last steps.
+    pub fn cut_power(&mut self, now: Time, steps: Vec<Step>) {
+        let Some(durable) = &mut self.durable else { return };
+        durable.follow(now, steps);
+        durable.cut_power(now, &mut self.contents);
+        self.checker.on_power_cut(self.keeps_acknowledged);
     }
 
     /// The first wrong reads, described.
@@ -67,7 +108,7 @@ impl Data {
     /// A request is about to be submitted, its buffer chosen: fill a write's, and let a read's be full of [`STALE`].
     pub fn on_submit(&mut self, id: RequestId, request: &Request, memory: &mut HostMemory) {
         if request.io.is_flush() {
-            return;
+            return self.on_flush(id);
         }
         self.moving.clear();
         self.moving.resize(request.io.bytes as usize, STALE);
@@ -76,6 +117,13 @@ impl Data {
             Op::Write => self.checker.on_write(&request.io, &mut self.moving),
         }
         memory.write(request.buffer, &self.moving);
+    }
+
+    /// A flush is about to be submitted, which is nothing to runs in which power never fails.
+    fn on_flush(&mut self, id: RequestId) {
+        if self.durable.is_some() {
+            self.checker.on_flush(id);
+        }
     }
 
     /// A request goes on under another number.
@@ -96,7 +144,7 @@ impl Data {
     /// The driver has found a request complete: check what a read has found.
     pub fn on_complete(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
         if request.io.is_flush() {
-            return;
+            return self.checker.on_flushed(id);
         }
         if self.doubted.contains(&request.number) {
             return match request.io.op {
@@ -138,5 +186,8 @@ impl Data {
         self.moving.resize(packet.bytes as usize, 0);
         memory.read(packet.address, &mut self.moving);
         self.contents.write(packet.device_offset, &self.moving);
+        if let Some(durable) = &mut self.durable {
+            durable.on_arrival(packet, &self.moving);
+        }
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
 
 /// The first condition that the fault of this number breaks.
 pub(super) fn broken_by(drive: &Drive, number: usize, fault: &Fault) -> Option<Broken> {
-    let checks = [idle_key, what_it_takes, bank, link, endless];
+    let checks = [idle_key, what_it_takes, bank, link, endless, powerless];
     let (found, allowed) = checks.iter().find_map(|check| check(drive, fault))?;
     let found = format!("fault {number}, \"{}\": {found}", fault.action.name());
     Broken::when(true, &["faults"], found, allowed)
@@ -29,8 +29,8 @@ type Found = Option<(String, String)>;
 fn idle_key(_: &Drive, fault: &Fault) -> Found {
     let usual = Fault::default().values();
     let changed = fault.values().into_iter().zip(usual).filter(|(value, usual)| value != usual);
-    let key = changed.map(|((key, _), _)| key).find(|key| !fault.action.takes(key))?;
-    let keys = fault.keys().into_iter().map(|key| key.name).filter(|key| fault.action.takes(key));
+    let key = changed.map(|((key, _), _)| key).find(|key| !fault.takes(key))?;
+    let keys = fault.keys().into_iter().map(|key| key.name).filter(|key| fault.takes(key));
     Some((format!("{key} says nothing of it"), keys.collect::<Vec<_>>().join(", ")))
 }
 
@@ -50,7 +50,7 @@ fn what_it_takes(_: &Drive, fault: &Fault) -> Found {
 }
 
 fn bank(drive: &Drive, fault: &Fault) -> Found {
-    if fault.action.subject() != FaultSubject::Bank {
+    if fault.subject() != FaultSubject::Bank {
         return None;
     }
     if drive.translation.mapping == Mapping::Page {
@@ -90,4 +90,10 @@ fn endless(_: &Drive, fault: &Fault) -> Found {
         let allowed = format!("every above 1, times or until_us above 0, or probability up to {CORRUPTED_MAX}");
         (String::from("no packet would ever arrive"), allowed)
     })
+}
+
+/// A drive whose power fails again and again gets nothing done.
+fn powerless(_: &Drive, fault: &Fault) -> Found {
+    let is_endless = fault.subject() == FaultSubject::Event && fault.times == 0;
+    is_endless.then(|| (String::from("power would fail for ever"), String::from("times above 0")))
 }

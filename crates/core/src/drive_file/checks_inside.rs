@@ -2,7 +2,7 @@
 //! and are refused where the user has written them.
 
 use crate::config::origin::Origin;
-use crate::config::{Cleaning, DataPattern, Mapping, Technology, WearLevelling};
+use crate::config::{Acknowledge, Cleaning, DataPattern, Mapping, Technology, WearLevelling};
 use crate::drive::Drive;
 use crate::media::flash::{layout::Layout, shape};
 use crate::media::translation::Shape;
@@ -23,7 +23,6 @@ const TRANSLATION_KEYS: &[&str] = &[
     "buffer.capacity_kib",
     "buffer.command_ns",
     "buffer.page_ns",
-    "buffer.power_loss_protection",
     "buffer.read_ahead_kib",
     "media.planes",
     "media.plane_reads",
@@ -36,7 +35,7 @@ const TRANSLATION_KEYS: &[&str] = &[
 
 /// All conditions that `drive` breaks.
 pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
-    let general = [processors(drive), nothing_mapped(drive)];
+    let general = [processors(drive), nothing_mapped(drive), nothing_buffered(drive)];
     let is_mapped = drive.translation.mapping == Mapping::Page;
     let of_flash = [technology, banks_alone, rows, planes, block, choices, pages_of_a_cell, units, spare, room];
     // Later conditions are about what earlier ones have found to be there.
@@ -71,6 +70,17 @@ fn nothing_mapped(drive: &Drive) -> Option<Broken> {
         TRANSLATION_KEYS,
         format!("{key} is given with translation.mapping \"none\", where it changes nothing"),
         String::from("translation.mapping = \"page\""),
+    )
+}
+
+/// What is acknowledged in the cells needs no protection.
+fn nothing_buffered(drive: &Drive) -> Option<Broken> {
+    let is_inert = drive.translation.mapping == Mapping::None && drive.media.acknowledge == Acknowledge::Late;
+    Broken::when(
+        is_inert && is_written(drive, "buffer.power_loss_protection"),
+        &["buffer.power_loss_protection", "media.acknowledge"],
+        String::from("buffer.power_loss_protection is given with media.acknowledge \"late\", where it changes nothing"),
+        String::from("media.acknowledge = \"early\", or translation.mapping = \"page\""),
     )
 }
 

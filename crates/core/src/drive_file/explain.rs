@@ -78,6 +78,10 @@ fn explain_faults(text: &mut String, drive: &Drive) {
         let what = if keys.is_empty() { String::from("all that it can meet") } else { keys.join(", ") };
         let _ = writeln!(text, "      fault {}, {}: {what}", place + 1, fault.action.name());
     }
+    if drive.loses_power() {
+        let kept = if drive.keeps_acknowledged() { "and outlives power" } else { "and may be lost with power" };
+        let _ = writeln!(text, "      an acknowledged write is {}, {kept}", drive.protocol().promise(drive));
+    }
 }
 
 fn explain_section(text: &mut String, drive: &Drive, section: &dyn Section) {

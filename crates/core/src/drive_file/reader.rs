@@ -343,6 +343,8 @@ impl DriveReader {
         self.drive.interface = self.header.interface;
         self.drive.faults = self.header.faults.clone();
         self.drive.drives = self.header.drives;
+        let origins = self.settings.iter().map(|(key, setting)| (key.clone(), setting.origin));
+        self.drive.sources.origins = origins.collect();
         for rule in checks::broken(&self.drive) {
             if !rule.keys.iter().any(|key| self.faulty.contains(*key)) {
                 let settings = rule.keys.iter().filter_map(|key| self.settings.get(*key));
@@ -376,7 +378,6 @@ impl DriveReader {
         let mut replaced = drive.sources.replaced.clone();
         replaced.retain(|of| now(of).is_some_and(|value| value != of.value));
         drive.sources.replaced = replaced;
-        drive.sources.origins = settings.into_iter().map(|(key, setting)| (key, setting.origin)).collect();
         drive
     }
 

@@ -1,4 +1,5 @@
-//! What injected faults do to requests, interrupts and the whole device. Those of banks and packets are their parts' own.
+//! What injected faults do to requests, interrupts and the whole device. Those of banks and packets are their parts' own;
+//! those of its power are in [`power`].
 //!
 //! A run without faults asks at each place only whether there are any. Every request that a rule meets is decided when it
 //! goes down to the driver; what comes of that is an event, or happens on its way back.
@@ -6,6 +7,9 @@
 mod damage;
 #[cfg(test)]
 pub(crate) mod planted;
+mod power;
+
+pub(super) use power::keep_up_with_power;
 
 use std::collections::BTreeMap;
 
@@ -46,6 +50,8 @@ pub(super) struct Faults {
     seed: u64,
     interrupts: Vec<Rule>,
     instants: Vec<Rule>,
+    /// Power cuts after events.
+    events: Vec<Rule>,
     /// Requests that a rule has met, until they are over, by their numbers: a driver may go on with one in another place.
     met: BTreeMap<u64, Met>,
     /// Whether the device goes away at some time, so that what it has is kept here as well.
@@ -84,7 +90,10 @@ struct Met {
 enum Away {
     #[default]
     No,
+    /// It is being reset until then, and looks for commands already, of which none comes.
     Until(Time),
+    /// It has no power, or begins after that, until then.
+    Off(Time),
     ForGood,
 }
 
@@ -101,6 +110,10 @@ enum Due {
     Repeat(RequestId, u64),
     /// The rule of this number happens.
     Instant(usize),
+    /// The device's power fails for so long.
+    PowerCut(Span),
+    /// The device takes commands again.
+    PowerOn,
 }
 
 /// What becomes of a request on its way down.
@@ -119,7 +132,7 @@ impl Faults {
         let rules = |subject| Rule::about(subject, &drive.faults, seed);
         let is_there = |action: &FaultAction| drive.faults.iter().any(|fault| fault.action == *action);
         Faults {
-            keeps_flying: is_there(&FaultAction::Reset) || is_there(&FaultAction::Remove),
+            keeps_flying: [FaultAction::Reset, FaultAction::Remove, FaultAction::PowerCut].iter().any(is_there),
             actions: FaultAction::ALL.into_iter().filter(is_there).collect(),
             link: drive.link.clone(),
             drive: Box::new(drive.clone()),
@@ -127,6 +140,7 @@ impl Faults {
             requests: rules(FaultSubject::Request),
             interrupts: rules(FaultSubject::Interrupt),
             instants: rules(FaultSubject::Instant),
+            events: rules(FaultSubject::Event),
             uncorrectable: 0,
             met: BTreeMap::new(),
             flying: BTreeMap::new(),
@@ -161,7 +175,7 @@ impl Faults {
         }
         let happens = self.requests.iter_mut().position(|rule| rule.meets_request(now, &io, thread));
         let Some(place) = happens else { return self.hand_down(now, id, shared) };
-        let Fault { action, delay, timeout, .. } = self.requests[place].fault;
+        let Fault { action, delay, timeout, outage, .. } = self.requests[place].fault;
         let mut met = Met::default();
         match action {
             FaultAction::RepeatCompletion => met.repeats_after = Some(delay),
@@ -174,6 +188,10 @@ impl Faults {
             FaultAction::Delay => {
                 self.at(now + delay, Due::Submit(id), shared);
                 return Down::Keep;
+            }
+            FaultAction::PowerCut => {
+                self.at(now + delay, Due::PowerCut(outage), shared);
+                return self.hand_down(now, id, shared);
             }
             FaultAction::Error => met.error = Some(EIO),
             FaultAction::TornWrite => (met.error, met.is_torn) = (Some(EIO), true),
@@ -196,6 +214,11 @@ impl Faults {
     /// A request goes to the device, if that is there.
     fn hand_down(&mut self, now: Time, id: RequestId, shared: &mut Shared) -> Down {
         match self.away {
+            // At the very instant of its return, the device may still come behind this request.
+            Away::Off(until) => {
+                self.at(until, Due::Submit(id), shared);
+                return Down::Keep;
+            }
             Away::Until(until) if until > now => {
                 self.at(until, Due::Submit(id), shared);
                 return Down::Keep;
@@ -204,7 +227,7 @@ impl Faults {
                 self.lose(now, id, shared.requests[id].number, shared);
                 return Down::Keep;
             }
-            _ => {}
+            Away::No | Away::Until(_) => {}
         }
         if self.keeps_flying {
             let request = &shared.requests[id];
@@ -227,6 +250,14 @@ impl Faults {
             (met.is_lost, met.is_given_up) = (true, true);
             self.at(now, Due::GiveUp(number), shared);
         }
+    }
+
+    /// The same for those that were to be handed to it later.
+    fn lose_kept(&mut self, now: Time, shared: &mut Shared) {
+        let kept = |due: &Due| if let Due::Submit(id) = due { Some(*id) } else { None };
+        let lost: Vec<RequestId> = self.due.values().filter_map(kept).collect();
+        self.due.retain(|_, due| kept(due).is_none());
+        lost.into_iter().for_each(|id| self.lose(now, id, shared.requests[id].number, shared));
     }
 
     /// The device has completed a request: whether the host hears of it.
@@ -280,7 +311,7 @@ impl Faults {
     }
 
     fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        [&self.requests, &self.interrupts, &self.instants].into_iter().flatten().map(Rule::count)
+        [&self.requests, &self.interrupts, &self.instants, &self.events].into_iter().flatten().map(Rule::count)
     }
 }
 
@@ -303,7 +334,8 @@ impl Engine {
         if !faults.actions.contains(&fault.action) {
             faults.actions.push(fault.action);
         }
-        match fault.action.subject() {
+        match fault.subject() {
+            FaultSubject::Event => faults.events.push(rule),
             FaultSubject::Request => faults.requests.push(rule),
             FaultSubject::Bank => self.media.add_faults(vec![rule]),
             FaultSubject::Packet => self.link.add_faults(&[rule]),
@@ -388,6 +420,8 @@ impl Engine {
             Due::GiveUp(number) => self.give_up(now, number),
             Due::Look { vector } => self.host.on_message(now, vector, &mut self.shared),
             Due::Instant(place) => self.on_instant(now, place),
+            Due::PowerCut(outage) => self.cut_power(now, outage),
+            Due::PowerOn => self.on_power(now),
         }
     }
 
@@ -420,6 +454,7 @@ impl Engine {
         }
         let Fault { action, lanes, generation, outage, direction, .. } = rule.fault;
         match action {
+            FaultAction::PowerCut => self.cut_power(now, outage),
             FaultAction::Reset => self.reset(now, Away::Until(now + outage)),
             FaultAction::Remove => self.reset(now, Away::ForGood),
             FaultAction::StarveCredits => {
@@ -437,13 +472,17 @@ impl Engine {
     /// Requests that it had are handed to it again when it is back, or have failed if it never is. The memory is what it was.
     fn reset(&mut self, now: Time, away: Away) {
         let Some(mut faults) = self.faults.take() else { return };
-        if faults.away == Away::ForGood {
+        // A device without power can be taken away, but has nothing to reset.
+        if matches!((faults.away, away), (Away::ForGood, _) | (Away::Off(_), Away::Until(_))) {
             self.faults = Some(faults);
             return;
         }
         faults.away = away;
         self.shared.scheduler.retain(is_of_host);
         self.shared.requests.completed.clear();
+        if let Some(data) = &mut self.shared.data {
+            data.on_reset();
+        }
         self.connect_again(now, &faults.drive, faults.seed);
         for request in std::mem::take(&mut faults.flying).into_values() {
             let number = request.number;
@@ -451,9 +490,12 @@ impl Engine {
             self.shared.requests.charge_late(Some(id), Stage::Timeout, now);
             match faults.away {
                 Away::ForGood => faults.lose(now, id, number, &mut self.shared),
-                Away::Until(until) => faults.at(until, Due::Submit(id), &mut self.shared),
+                Away::Until(until) | Away::Off(until) => faults.at(until, Due::Submit(id), &mut self.shared),
                 Away::No => {}
             }
+        }
+        if away == Away::ForGood {
+            faults.lose_kept(now, &mut self.shared);
         }
         self.faults = Some(faults);
     }

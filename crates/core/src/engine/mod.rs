@@ -185,6 +185,7 @@ impl Engine {
         self.shared.memory.keep_buffers();
         self.shared.data = Some(Box::new(Data::new(seed, drive.protocol().packet_bytes(drive))));
         self.controller.keep_data(drive, seed, &mut self.shared);
+        self.follow_power(drive, seed);
     }
 
     /// The drive with queues that the drivers of real hosts write into: nothing of a host's software is simulated. Nothing
@@ -370,12 +371,24 @@ impl Engine {
     }
 
     /// Handle up to `events` events that come no later than `until`; false if there are no more, or if the goal has been
-    /// reached. The only loop of a single drive, so that it and the routing are one piece of code.
+    /// reached.
     fn handle(&mut self, events: u64, until: Time, goal: Goal) -> bool {
         if self.others.is_some() {
             return self.handle_several(events, until, goal);
         }
         let last = self.shared.scheduler.events.saturating_add(events);
+        while self.shared.scheduler.events < last {
+            if !self.handle_up_to(last.min(self.next_cut()), until, goal) {
+                return false;
+            }
+            self.cut_if_due();
+        }
+        !self.is_over()
+    }
+
+    /// Handle events up to the one of number `last`; false if there are no more, or if the goal has been reached. The only
+    /// loop over events, so that it and the routing are one piece of code.
+    fn handle_up_to(&mut self, last: u64, until: Time, goal: Goal) -> bool {
         while self.shared.scheduler.events < last {
             if self.is_reached(goal) || !self.shared.scheduler.is_due(until) {
                 return false;
@@ -383,7 +396,7 @@ impl Engine {
             let (now, event) = self.shared.scheduler.take();
             self.route(now, event);
         }
-        !self.is_over()
+        true
     }
 
     #[inline(always)]
@@ -609,7 +622,7 @@ impl Engine {
             let payload = self.link.bursts.take_payload(arrival.packet);
             self.shared.requests.accepted = None;
             if self.shared.data.is_some() && packet.user_data {
-                self.store(&packet);
+                self.store(now, &packet);
             }
             let Engine { controller, link, media, shared, .. } = self;
             controller.on_packet(now, &packet, &payload, &mut Ports { link, media, shared });
@@ -621,9 +634,10 @@ impl Engine {
 
     /// Real bytes have come down: the device holds them from now on, unless a fault tears them.
     #[cold]
-    fn store(&mut self, packet: &Packet) {
+    fn store(&mut self, now: Time, packet: &Packet) {
         let Engine { controller, link, media, shared, .. } = self;
         if !faults::tears(&self.faults, packet, shared) {
+            faults::keep_up_with_power(now, media, shared);
             controller.store(packet, &mut Ports { link, media, shared });
         }
     }
@@ -737,6 +751,7 @@ impl Engine {
         counters.extend(self.fault_counts());
         if let Some(data) = &self.shared.data {
             counters.extend([("verified_reads", data.verified_reads), ("data_errors", data.data_errors)]);
+            counters.extend(data.lost_units().map(|units| ("lost_units", units)));
         }
         counters
     }

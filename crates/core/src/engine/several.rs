@@ -62,29 +62,27 @@ impl Engine {
             let own = self.shared.scheduler.next_at();
             let other = self.others.as_ref().and_then(|others| others.next());
             match (own, other) {
-                (own, Some((at, place))) if own.is_none_or(|own| at < own) && at <= until => self.handle_other(place),
-                (Some(own), _) if own <= until && self.shared.scheduler.is_due(until) => {
-                    let (now, event) = self.shared.scheduler.take();
-                    self.route(now, event);
+                (own, Some((at, place))) if own.is_none_or(|own| at < own) && at <= until => {
+                    self.handle_other(at, place)
                 }
+                (Some(own), _) if own <= until => self.handle_next(),
                 _ => return false,
             }
         }
         !self.is_over()
     }
 
-    /// The next event of another drive.
-    fn handle_other(&mut self, place: usize) {
-        let other = self.other(place);
-        if other.shared.scheduler.is_due(Time::NEVER) {
-            let (now, event) = other.shared.scheduler.take();
-            other.route(now, event);
-            self.hear(now, place);
-        }
+    /// The next event of this drive.
+    fn handle_next(&mut self) {
+        self.handle_up_to(self.shared.scheduler.events + 1, Time::NEVER, Goal::Time);
     }
 
-    fn other(&mut self, place: usize) -> &mut Engine {
-        &mut self.others.as_mut().expect("there are other drives").drives[place]
+    /// The next event of another drive, at `now`.
+    fn handle_other(&mut self, now: Time, place: usize) {
+        if let Some(others) = &mut self.others {
+            others.drives[place].handle_next();
+            self.hear(now, place);
+        }
     }
 
     /// The host hears what another drive's driver has.

@@ -28,6 +28,11 @@ impl Firmware {
         takes_time.then(|| Firmware { free_at: vec![Time::ZERO; controller.cores.into()], read, write })
     }
 
+    /// No processor has anything to do any more.
+    pub fn cut_power(&mut self) {
+        self.free_at.fill(Time::ZERO);
+    }
+
     /// When a command that comes now has passed.
     pub fn admit(&mut self, now: Time, op: Op) -> Time {
         let Cost { core, pipeline } = if op == Op::Read { self.read } else { self.write };

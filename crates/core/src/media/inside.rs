@@ -1,11 +1,13 @@
 //! What lies in front of a memory: the drive's processors, and for flash its write buffer and translation layer.
 
-use super::bank::Patience;
+use super::bank::{Bank, Patience};
 use super::firmware::Firmware;
 use super::flash::Flash;
+use super::timing::Bus;
 use super::trouble::Trouble;
 use super::{Media, ReadTiming, WriteTiming};
-use crate::config::{self, Fault, FaultSubject, Mapping};
+use crate::config::{self, Acknowledge, Fault, FaultSubject, Mapping};
+use crate::data::persistence::{Notes, Step};
 use crate::faults::Rule;
 use crate::request::Op;
 use crate::time::Time;
@@ -17,6 +19,17 @@ pub(super) struct Inside {
     flash: Option<Flash>,
     /// Banks with injected faults.
     trouble: Option<Trouble>,
+    /// Whether writes are acknowledged from buffers of the banks that do not outlive power.
+    is_volatile: bool,
+    /// What outlives power, where that is followed.
+    notes: Option<Notes>,
+}
+
+impl Inside {
+    /// Whether it takes any time.
+    pub fn delays(&self) -> bool {
+        self.firmware.is_some() || self.flash.is_some() || self.trouble.is_some()
+    }
 }
 
 impl Media {
@@ -32,8 +45,10 @@ impl Media {
         let is_mapped = translation.mapping == Mapping::Page;
         let flash = is_mapped.then(|| Flash::new(media, buffer, translation, seed));
         let firmware = Firmware::of(controller);
-        if firmware.is_some() || flash.is_some() {
-            self.inside = Some(Box::new(Inside { firmware, flash, trouble: None }));
+        let is_early = media.acknowledge == Acknowledge::Early;
+        let is_volatile = !is_mapped && is_early && !buffer.power_loss_protection;
+        if firmware.is_some() || flash.is_some() || is_volatile {
+            self.inside = Some(Box::new(Inside { firmware, flash, is_volatile, ..Inside::default() }));
         }
         self
     }
@@ -67,6 +82,54 @@ impl Media {
         trouble.map_or(Vec::new(), |trouble| trouble.counts().collect())
     }
 
+    /// Note from now on what outlives power, as buffers do if they are protected.
+    pub fn follow_power(&mut self, is_protected: bool) {
+        let inside = self.inside.get_or_insert_default();
+        match &mut inside.flash {
+            Some(flash) => flash.follow_power(is_protected),
+            None => inside.notes = Some(Notes::new(is_protected)),
+        }
+    }
+
+    /// What has been noted since this was asked last.
+    pub fn take_steps(&mut self) -> Vec<Step> {
+        self.notes().map_or(Vec::new(), Notes::take)
+    }
+
+    /// A buffer of the device, in front of this memory, has taken bytes at `at`, which it will hand over later.
+    pub fn hold(&mut self, at: Time, offset: u64, bytes: u32) {
+        if let Some(notes) = self.notes() {
+            notes.hold(at, offset, bytes);
+        }
+    }
+
+    /// Power fails: nothing is under way any more, and all buffers are empty. What is in the cells stays there.
+    pub fn cut_power(&mut self) {
+        self.banks.fill(Bank::default());
+        self.buses.fill(Bus::default());
+        self.admitted = Time::ZERO;
+        if let Some(inside) = &mut self.inside {
+            inside.firmware.iter_mut().for_each(Firmware::cut_power);
+            inside.flash.iter_mut().for_each(Flash::cut_power);
+            inside.trouble.iter_mut().for_each(Trouble::cut_power);
+        }
+    }
+
+    pub(crate) fn notes(&mut self) -> Option<&mut Notes> {
+        let inside = self.inside.as_mut()?;
+        match &mut inside.flash {
+            Some(flash) => flash.notes(),
+            None => inside.notes.as_mut(),
+        }
+    }
+
+    /// What write buffers held of these bytes is in the cells at `until`.
+    pub(super) fn note_flush(&mut self, now: Time, offset: u64, bytes: u64, until: Time) {
+        if let Some(notes) = self.notes() {
+            notes.program(offset, bytes, now, until);
+        }
+    }
+
     /// Whether nothing lies in front of the banks.
     pub fn is_bare(&self) -> bool {
         self.inside.is_none()
@@ -83,7 +146,11 @@ impl Media {
 
     /// When all that has been written outlives power, if anything of it does not at `now`.
     pub fn flush_all(&mut self, now: Time) -> Time {
-        self.flash_mut().map_or(now, |flash| flash.flush(now))
+        match &mut self.inside {
+            Some(inside) if inside.is_volatile => self.flush_banks(now),
+            Some(inside) => inside.flash.as_mut().map_or(now, |flash| flash.flush(now)),
+            None => now,
+        }
     }
 
     /// The user no longer needs these bytes.
@@ -114,7 +181,13 @@ impl Media {
         self.admitted = self.pass_trouble(at, Op::Write, offset, bytes);
         let timing = match self.flash_mut() {
             Some(flash) => flash.write(now, at, offset, bytes),
-            None => WriteTiming { admitted: at, ..self.write_pieces(now, offset, bytes, patience) },
+            None => {
+                let timing = self.write_pieces(now, offset, bytes, patience);
+                if let Some(notes) = self.notes() {
+                    notes.hand(now, offset, bytes, timing.buffered_at, timing.programmed_at);
+                }
+                WriteTiming { admitted: at, ..timing }
+            }
         };
         self.admitted = at;
         timing

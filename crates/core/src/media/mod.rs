@@ -195,7 +195,7 @@ impl Media {
 
     /// The same for one part after the other of what lies in a row: while its bank does nothing else, the row stays open.
     pub fn read_along(&mut self, now: Time, offset: u64, bytes: u32) -> ReadTiming {
-        if self.inside.is_some() {
+        if self.inside.as_ref().is_some_and(|inside| inside.delays()) {
             return self.read_inside(now, offset, bytes, bytes);
         }
         let mut timing = self.read_pieces(now, offset, bytes, bytes, true);
@@ -272,6 +272,18 @@ impl Media {
             self.activity.banks_busy += bank.advance(now) + bank.program(now);
             done = done.max(bank.programmed_at());
         }
+        self.note_flush(now, offset, bytes.into(), done);
+        done
+    }
+
+    /// The same for all banks.
+    fn flush_banks(&mut self, now: Time) -> Time {
+        let mut done = now;
+        for bank in &mut self.banks {
+            self.activity.banks_busy += bank.advance(now) + bank.program(now);
+            done = done.max(bank.programmed_at());
+        }
+        self.note_flush(now, 0, u64::MAX, done);
         done
     }
 

@@ -57,6 +57,11 @@ impl Trouble {
         until
     }
 
+    /// No access waits any more.
+    pub(super) fn cut_power(&mut self) {
+        self.banks.iter_mut().for_each(|bank| bank.free_at = Time::ZERO);
+    }
+
     /// How often each fault has happened.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.banks.iter().map(|bank| bank.rule.count())

@@ -3,7 +3,7 @@
 use super::halves::{Controller, Driver, Looking, Protocol};
 use super::ports::{Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
-use crate::config::{Engine, Filesystem, Mapping, Stage};
+use crate::config::{Engine, Filesystem, Stage};
 use crate::drive::{Drive, Interface};
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
@@ -252,7 +252,7 @@ protocols!(halves_of);
 impl Drive {
     /// What this drive's queues and memory can take.
     pub fn limits(&self) -> Limits {
-        let is_volatile = self.translation.mapping == Mapping::Page && !self.buffer.power_loss_protection;
+        let is_volatile = !self.keeps_acknowledged();
         Limits { ways_in: self.ways_in(), drives: self.drives.into(), is_volatile, ..self.protocol().limits(self) }
     }
 

@@ -93,6 +93,13 @@ pub trait Protocol {
         drive.link.max_payload_bytes
     }
 
+    /// Bytes of a write of which a power cut leaves all as they were or all as they shall be: a logical block, which is the
+    /// least that NVMe allows (NVM Command Set Specification 1.0, section 2.1.4.2: AWUPF), and no less than a line of 64 bytes
+    /// (assumed).
+    fn atomic_bytes(&self, drive: &Drive) -> u32 {
+        self.limits(drive).write_block_bytes.max(64)
+    }
+
     /// The section of another protocol that takes part, if there is one.
     fn builds_on(&self) -> Option<&'static str> {
         None

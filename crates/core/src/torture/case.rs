@@ -39,7 +39,9 @@ impl Case {
         let mut random = Random::stream(seed, "torture");
         let own = draw::drive(&mut random);
         let mut case = Case { seed, drive: &own.name, set: Vec::new(), job: Vec::new(), faults: Vec::new() };
-        let set = changes(&mut random, own);
+        // Power fails by a chance of its own, so that the other parts of a case are the same without.
+        let (cuts, for_cuts) = draw::power(&mut Random::stream(seed, "torture power"));
+        let set = changes(&mut random, own).into_iter().chain(for_cuts).collect();
         case.take_all(without_doubles(set), |case, set| case.set = set);
         if case.has_narrow_tags() {
             case.set.retain(|set| !set.contains(".queue_pairs="));
@@ -47,7 +49,7 @@ impl Case {
         let bytes_max = if case.has_narrow_tags() { 4 << 10 } else { 1 << 20 };
         case.job = job(&mut random, case.drive().as_ref().ok(), bytes_max);
         let faults = random.bits() % 4;
-        let faults = (0..faults).map(|_| draw::fault(&mut random)).collect();
+        let faults = (0..faults).map(|_| draw::fault(&mut random)).chain(cuts).collect();
         case.take_all(faults, |case, faults| case.faults = faults);
         case
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::trial::Reached;
-use crate::config::{FaultAction, FaultSubject};
+use crate::config::{Fault, FaultAction, FaultSubject};
 use crate::drive::{Drive, Interface};
 use crate::drive_file::shipped;
 use crate::report::Table;
@@ -15,7 +15,8 @@ type Packets = BTreeMap<String, u64>;
 /// messages is one.
 fn can_happen(action: FaultAction, drive: &Drive) -> bool {
     let has_interrupts = || drive.protocol().messages().iter().any(|name| name.starts_with("interrupt"));
-    action.subject() != FaultSubject::Interrupt || has_interrupts()
+    let fault = Fault { action, ..Fault::default() };
+    fault.subject() != FaultSubject::Interrupt || has_interrupts()
 }
 
 /// A packet without its direction.

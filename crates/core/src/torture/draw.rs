@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value as Json;
 
-use crate::config::FaultAction;
 use crate::config::section::{Key, full_name};
+use crate::config::{Fault, FaultAction, FaultMoment};
 use crate::drive::{Drive, Interface};
 use crate::drive_file::{presets, shipped};
 use crate::random::Random;
@@ -85,6 +85,17 @@ pub(super) const HOST_DETAILS: &[&str] = &[
     "stack.preset=spdk",
     "stack.copy_bytes_per_ns=4",
 ];
+/// What makes it matter that power fails.
+const POWER_DETAILS: &[&str] = &[
+    "media.acknowledge=early",
+    "media.acknowledge=early",
+    "media.acknowledge=late",
+    "buffer.power_loss_protection=false",
+    "buffer.power_loss_protection=false",
+    "buffer.power_loss_protection=true",
+];
+/// Faults that are drawn as any other: all but the last, [power cuts](power).
+const ACTIONS: &[FaultAction] = FaultAction::ALL.split_last().expect("there are faults").1;
 /// What makes a flash drive so small that a run has to clean.
 pub(super) const SMALL_FLASH: &[&str] = &[
     "media.channels=2",
@@ -171,10 +182,42 @@ fn value(random: &mut Random, key: &Key) -> String {
     }
 }
 
+/// Power cuts, as they stand in a drive file, and changes to the drive for them; in two cases of three neither.
+pub(super) fn power(random: &mut Random) -> (Vec<String>, Vec<String>) {
+    if !random.bits().is_multiple_of(3) {
+        return (Vec::new(), Vec::new());
+    }
+    let cuts = (0..1 + random.bits() % 2).map(|_| power_cut(random)).collect();
+    let details = some_of(random, 4, POWER_DETAILS).into_iter().map(String::from).collect();
+    (cuts, details)
+}
+
+fn power_cut(random: &mut Random) -> String {
+    let moment = one_of(random, &[FaultMoment::Time, FaultMoment::Event, FaultMoment::Request]);
+    let fault = Fault { action: FaultAction::PowerCut, at: moment, ..Fault::default() };
+    let first: &[&str] = match moment {
+        FaultMoment::Event => &["40", "400", "2500", "15000"],
+        _ => &["1", "7", "40", "150"],
+    };
+    let drawn: [(&str, &[&str]); 8] = [
+        ("operation", &["\"write\"", "\"write\"", "\"any\""]),
+        ("thread", &["0", "0", "1"]),
+        ("first", first),
+        ("every", &["3", "50", "900"]),
+        ("times", &["1", "1", "3"]),
+        ("from_us", if moment == FaultMoment::Time { &["10", "60", "300", "1500"] } else { &["0", "0", "100"] }),
+        ("delay_us", &["0", "0.2", "1.5", "6", "40"]),
+        ("outage_us", &["0", "5", "200", "2000"]),
+    ];
+    let taken = drawn.into_iter().filter(|(key, _)| fault.takes(key));
+    let keys: String = taken.map(|(key, values)| format!(", {key} = {}", one_of(random, values))).collect();
+    format!("{{ action = \"power-cut\", at = \"{}\"{keys} }}", moment.name())
+}
+
 /// A fault, as it stands in a drive file.
 pub(super) fn fault(random: &mut Random) -> String {
-    let action = one_of(random, &FaultAction::ALL);
-    let mut keys = vec![format!("action = \"{}\"", action.name())];
+    let fault = Fault { action: one_of(random, ACTIONS), ..Fault::default() };
+    let mut keys = vec![format!("action = \"{}\"", fault.action.name())];
     let drawn: [(&str, &[&str]); 16] = [
         ("operation", &["\"any\"", "\"read\"", "\"write\""]),
         ("thread", &["0", "0", "0", "1", "2"]),
@@ -194,11 +237,11 @@ pub(super) fn fault(random: &mut Random) -> String {
         ("outage_us", &["0", "5", "200"]),
     ];
     for (key, values) in drawn {
-        if action.takes(key) {
+        if fault.takes(key) {
             keys.push(format!("{key} = {}", one_of(random, values)));
         }
     }
-    if action.takes("lanes") {
+    if fault.takes("lanes") {
         keys.push(one_of(random, &["lanes = 1", "generation = 1", "lanes = 2", "lanes = 1, generation = 2"]).into());
     }
     format!("{{ {} }}", keys.join(", "))

@@ -7,9 +7,9 @@ use super::coverage::Coverage;
 use super::shrink::shrink;
 use super::trial::{Finding, Kind, Reached, trial};
 use super::{draw, trial as trials};
-use crate::config::FaultAction;
-use crate::drive::Interface;
-use crate::engine::faults::planted::{Bug, Planted};
+use crate::config::{Acknowledge, FaultAction};
+use crate::drive::{Drive, Interface};
+use crate::engine::faults::planted::{self, Bug, Planted};
 use crate::random::Random;
 use crate::simulation::Simulation;
 
@@ -109,6 +109,61 @@ fn completions_that_change_places_are_found() {
     assert!(matches!(finding.kind, Kind::WrongByte | Kind::Panic), "{finding}");
 }
 
+/// Whether power fails in a case, on a drive that keeps what it has acknowledged in such a way.
+fn cuts_power(case: &Case, keeps: impl Fn(&Drive) -> bool) -> bool {
+    case.drive().is_ok_and(|drive| drive.loses_power() && keeps(&drive))
+}
+
+#[test]
+fn protection_that_is_only_claimed_is_found() {
+    let is_protected = |drive: &Drive| drive.media.acknowledge == Acknowledge::Early && drive.keeps_acknowledged();
+    let (_, finding) = first_seed(Bug::ProtectionOnlyClaimed, |case| cuts_power(case, is_protected));
+    assert_eq!(finding.kind, Kind::WrongByte);
+}
+
+#[test]
+fn a_flush_that_brings_nothing_to_the_cells_is_found() {
+    let set = ["media.acknowledge=early", "buffer.power_loss_protection=false"].map(String::from).to_vec();
+    let cut = r#"{ action = "power-cut", at = "request", operation = "write", first = 30, times = 1 }"#;
+    let job = ["rw=randrw", "bs=4096", "size=65536", "io_size=1g", "number_ios=100", "fsync=1"];
+    let job = job.into_iter().filter_map(|option| option.split_once('='));
+    let job = job.map(|(name, value)| (name, String::from(value))).collect();
+    let case = Case { seed: 1, drive: "nvme", set, job, faults: vec![String::from(cut)] };
+    let reached = trial(&case, &trials::plainly).unwrap();
+    assert_eq!((reached.ios, reached.faults), (100, vec![FaultAction::PowerCut]));
+    assert_eq!(tried_with(Bug::IgnoredFlush, &case).map_err(|finding| finding.kind), Err(Kind::WrongByte));
+}
+
+#[test]
+fn a_block_that_a_power_cut_leaves_half_written_is_found() {
+    let (_, finding) = first_seed(Bug::TornUnit, |case| cuts_power(case, |_| true));
+    assert_eq!(finding.kind, Kind::WrongByte);
+}
+
+#[test]
+fn data_that_was_lost_with_power_and_comes_back_is_found() {
+    let (_, finding) = first_seed(Bug::ResurrectedData, |case| cuts_power(case, |_| true));
+    // An endpoint that looks at what it holds finds it first.
+    assert!(matches!(finding.kind, Kind::WrongByte | Kind::Panic), "{finding}");
+}
+
+#[test]
+fn what_a_reset_has_met_is_judged_as_strictly_once_it_is_over() {
+    let faults = vec![String::from(r#"{ action = "reset", from_us = 200 }"#)];
+    let job = ["rw=randrw", "bs=4096", "size=4096", "io_size=1g", "number_ios=60", "iodepth=4"];
+    let job = job.into_iter().filter_map(|option| option.split_once('='));
+    let job = job.map(|(name, value)| (name, String::from(value))).collect();
+    let case = Case { seed: 1, drive: "nvme", set: Vec::new(), job, faults };
+    let drive = case.drive().unwrap();
+    let mut simulation = Simulation::with_data(&drive, &case.jobs(&drive).unwrap(), 1).unwrap();
+    while simulation.step(1) {
+        if simulation.completed() > 50 {
+            planted::overwrite(simulation.engine_mut(), 0, &[0; 4096]);
+        }
+    }
+    assert!(!simulation.data_problems().is_empty(), "what is there was overwritten long ago");
+}
+
 #[test]
 fn a_case_that_fails_gets_small() {
     let bug = Bug::AcknowledgedBeforeData;
@@ -181,7 +236,8 @@ fn every_fault_that_can_be_drawn_is_one_that_some_drive_takes() {
     let mut random = Random::stream(1, "faults");
     let mut taken = std::collections::BTreeSet::new();
     for seed in 0..400 {
-        let faults = vec![draw::fault(&mut random)];
+        let (cuts, _) = draw::power(&mut random);
+        let faults = vec![cuts.into_iter().next().unwrap_or_else(|| draw::fault(&mut random))];
         let case = Case { seed, drive: "nvme", set: Vec::new(), job: Vec::new(), faults };
         taken.extend(case.drive().into_iter().map(|drive| drive.faults[0].action));
     }

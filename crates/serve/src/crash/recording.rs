@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use phaselink_core::config::Acknowledge;
 use phaselink_core::drive::Drive;
 
 /// What a drive promises when it has answered a write.
@@ -17,8 +16,7 @@ pub enum Promise {
 impl Promise {
     /// What this drive promises.
     pub fn of(drive: &Drive) -> Promise {
-        let is_kept = drive.media.acknowledge == Acknowledge::Late || drive.buffer.power_loss_protection;
-        if is_kept { Promise::Acknowledged } else { Promise::Flushed }
+        if drive.keeps_acknowledged() { Promise::Acknowledged } else { Promise::Flushed }
     }
 }
 

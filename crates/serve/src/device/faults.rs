@@ -122,7 +122,11 @@ impl Faults {
     /// If it is not.
     pub fn check(&self, place: &str, fault: &Fault) -> Result<(), Problem> {
         let Reach { model, interrupts } = self.reach;
-        let (found, allowed) = match fault.action.subject() {
+        let (found, allowed) = match fault.subject() {
+            _ if fault.action == FaultAction::PowerCut => (
+                "a device that is served loses its power with its server",
+                "another action, or phaselink crash for what is left then",
+            ),
             FaultSubject::Bank | FaultSubject::Packet | FaultSubject::Instant if !model => {
                 ("with timing off there are no banks, packets and lanes", "--timing on")
             }
@@ -165,7 +169,7 @@ impl Faults {
 
     /// Let those who look see what there is.
     fn show(&self, kept: &Kept) {
-        let any = |subject| kept.rules.iter().any(|active| active.rule.fault.action.subject() == subject);
+        let any = |subject| kept.rules.iter().any(|active| active.rule.fault.subject() == subject);
         self.of_requests.store(any(FaultSubject::Request), Ordering::Relaxed);
         self.of_interrupts.store(self.reach.interrupts && any(FaultSubject::Interrupt), Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Release);
@@ -173,10 +177,10 @@ impl Faults {
 
     /// Whether a rule is left to the model.
     fn is_of_model(&self, fault: &Fault) -> bool {
-        match fault.action.subject() {
+        match fault.subject() {
             FaultSubject::Request => false,
             FaultSubject::Interrupt => !self.reach.interrupts,
-            FaultSubject::Bank | FaultSubject::Packet | FaultSubject::Instant => true,
+            FaultSubject::Bank | FaultSubject::Packet | FaultSubject::Instant | FaultSubject::Event => true,
         }
     }
 
@@ -226,7 +230,7 @@ impl Faults {
     /// The first rule about `subject` that happens. Those behind it do not see what it has met.
     fn first(&self, subject: FaultSubject, mut happens: impl FnMut(&mut Rule, Time) -> bool) -> Option<Fault> {
         let mut kept = locked(&self.kept);
-        let mut own = kept.rules.iter_mut().filter(|active| active.rule.fault.action.subject() == subject);
+        let mut own = kept.rules.iter_mut().filter(|active| active.rule.fault.subject() == subject);
         let met = own.find_map(|active| happens(&mut active.rule, time_since(active.since)).then_some(&active.rule));
         met.map(|rule| rule.fault.clone())
     }
@@ -408,6 +412,9 @@ mod tests {
         assert!(
             refused(&Faults::new(Reach { model: true, interrupts: true }), FaultAction::Reset).contains("by its hosts")
         );
+        for faults in [&untimed, &Faults::new(Reach { model: true, interrupts: true })] {
+            assert!(refused(faults, FaultAction::PowerCut).contains("loses its power with its server"));
+        }
         assert!(refused(&untimed, FaultAction::LoseInterrupt).contains("no interrupts are sent"));
         let modelled = Faults::new(Reach { model: true, interrupts: true });
         assert_eq!(modelled.add("control", of(FaultAction::SlowBank)), Ok(1));

@@ -29,6 +29,14 @@ pub(crate) enum Bug {
     StaleShadowDoorbell,
     /// The answers to two reads are given in each other's place.
     ReorderedCompletion,
+    /// Buffers that are said to outlive power do not.
+    ProtectionOnlyClaimed,
+    /// Nothing ever reaches the cells, flushed or not.
+    IgnoredFlush,
+    /// A unit that power fails with is half there.
+    TornUnit,
+    /// What was lost with power is there again a while later.
+    ResurrectedData,
 }
 
 /// What has been planted into a run.
@@ -37,8 +45,10 @@ pub(crate) struct Planted {
     bug: Bug,
     number: u64,
     records: usize,
-    /// A write whose data comes late: its place, from where to where, and when.
+    /// Data that comes late: its place, its bytes, and when.
     late: VecDeque<(u64, Vec<u8>, Time)>,
+    /// A unit that a power cut may take.
+    volatile: Option<(u64, Vec<u8>)>,
     random: Option<Random>,
     /// What the shadow doorbell holds.
     tail: u32,
@@ -47,7 +57,16 @@ pub(crate) struct Planted {
 
 impl Planted {
     pub fn new(bug: Bug) -> Planted {
-        Planted { bug, number: 0, records: 0, late: VecDeque::new(), random: None, tail: 0, is_done: false }
+        Planted {
+            bug,
+            number: 0,
+            records: 0,
+            late: VecDeque::new(),
+            volatile: None,
+            random: None,
+            tail: 0,
+            is_done: false,
+        }
     }
 
     /// Something has happened in the run.
@@ -62,6 +81,10 @@ impl Planted {
             Bug::ForgottenGapMove => self.forget_gap_move(engine),
             Bug::StaleShadowDoorbell => self.keep_tail_back(engine),
             Bug::ReorderedCompletion => self.reorder(engine),
+            Bug::ProtectionOnlyClaimed => lose_protection(engine),
+            Bug::IgnoredFlush => drop(engine.media.take_steps()),
+            Bug::TornUnit => tear_unit(engine),
+            Bug::ResurrectedData => self.bring_back(engine),
         }
     }
 
@@ -168,6 +191,26 @@ impl Planted {
         }
     }
 
+    /// The unit that was the last on its way when power failed comes back 30 us later.
+    fn bring_back(&mut self, engine: &mut Engine) {
+        let now = engine.now();
+        let Some(data) = &mut engine.shared.data else { return };
+        let Some(durable) = data.durable_mut() else { return };
+        let lost_units = durable.lost_units;
+        if std::mem::replace(&mut self.number, lost_units) < lost_units
+            && let Some((unit, bytes)) = self.volatile.take()
+        {
+            self.late.push_back((unit, bytes, now + Span::from_us(30)));
+        }
+        self.volatile = durable.volatile().next_back().map(|(unit, bytes)| (unit, bytes.to_vec()));
+        while self.late.front().is_some_and(|(.., at)| *at <= now) {
+            if let Some(((unit, bytes, _), durable)) = self.late.pop_front().zip(data.durable_mut()) {
+                let offset = durable.replace(unit, &bytes);
+                data.contents.write(offset, &bytes);
+            }
+        }
+    }
+
     fn keep_tag(&mut self, engine: &mut Engine) {
         if let AnyDriver::DcExpress(driver) = &mut engine.driver {
             let (tag, random) = driver.tags_planted();
@@ -185,6 +228,29 @@ fn nvme(engine: &mut Engine) -> Option<&mut crate::protocol::nvme::driver::Drive
         AnyDriver::DcExpress(driver) => Some(&mut driver.nvme),
         _ => None,
     }
+}
+
+/// The device holds other bytes from now on.
+pub(crate) fn overwrite(engine: &mut Engine, offset: u64, bytes: &[u8]) {
+    if let Some(data) = &mut engine.shared.data {
+        data.contents.write(offset, bytes);
+    }
+}
+
+fn lose_protection(engine: &mut Engine) {
+    if let Some(notes) = engine.media.notes() {
+        notes.lose_protection();
+    }
+}
+
+/// Of a unit that is on its way into the cells, the first half is there.
+fn tear_unit(engine: &mut Engine) {
+    let Some(durable) = engine.shared.data.as_mut().and_then(|data| data.durable_mut()) else { return };
+    let Some((unit, new)) = durable.volatile().next_back() else { return };
+    let mut bytes = durable.cells(unit);
+    let half = new.len() / 2;
+    bytes[..half].copy_from_slice(&new[..half]);
+    durable.replace(unit, &bytes);
 }
 
 fn overlook_chunks(engine: &mut Engine) {

@@ -13,6 +13,7 @@ const PAGE_BYTES: u64 = 4096;
 /// Room and memory of the buffer.
 #[derive(Clone, Debug)]
 pub struct Buffer {
+    capacity_bytes: u64,
     free_bytes: u64,
     /// Room that comes back, and when.
     releases: BinaryHeap<Reverse<(Time, u64)>>,
@@ -25,6 +26,7 @@ impl Buffer {
     /// The empty buffer of a description.
     pub fn new(buffer: &config::Buffer) -> Buffer {
         Buffer {
+            capacity_bytes: buffer.capacity_kib << 10,
             free_bytes: buffer.capacity_kib << 10,
             releases: BinaryHeap::new(),
             memory_free_at: Time::ZERO,
@@ -45,6 +47,13 @@ impl Buffer {
         }
         self.free_bytes = self.free_bytes.saturating_sub(bytes);
         from
+    }
+
+    /// Nothing is in it any more.
+    pub fn empty(&mut self) {
+        self.free_bytes = self.capacity_bytes;
+        self.releases.clear();
+        self.memory_free_at = Time::ZERO;
     }
 
     /// `bytes` are in the cells at `until`.

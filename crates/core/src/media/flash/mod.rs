@@ -25,6 +25,7 @@ use super::translation::stationary::Choice;
 use super::translation::{Move, Place, Shape, Stream, Translation};
 use super::{Activity, WriteTiming};
 use crate::config::{self, Acknowledge, Cleaning, PlaneReads, Precondition};
+use crate::data::persistence::Notes;
 use crate::time::{Span, Time};
 use buffer::Buffer;
 use die::Die;
@@ -52,6 +53,8 @@ pub struct Flash {
     programmed_at: Time,
     moves: Vec<Move>,
     erased: Vec<u32>,
+    /// What outlives power, where that is followed.
+    notes: Option<Notes>,
     pub activity: Activity,
 }
 
@@ -119,6 +122,7 @@ impl Flash {
             programmed_at: Time::ZERO,
             moves: Vec::new(),
             erased: Vec::new(),
+            notes: None,
             activity: Activity::default(),
         }
     }
@@ -127,12 +131,17 @@ impl Flash {
     pub fn write(&mut self, now: Time, at: Time, offset: u64, bytes: u32) -> WriteTiming {
         self.activity.writes += 1;
         self.activity.written_bytes += u64::from(bytes);
-        let (mut from, mut last_at) = (at, at);
+        let (mut from, mut last_at, mut first) = (at, at, offset);
         for (unit, part) in units(&self.layout, offset, bytes) {
             if !self.is_in_line(unit) {
                 from = self.buffer.take(from, self.layout.unit_bytes.into());
             }
             last_at = self.buffer.store(from, part.into());
+            if let Some(notes) = &mut self.notes {
+                // When it reaches the cells is known once its line leaves the buffer.
+                notes.hand(now, first, part, Time::NEVER, Time::NEVER);
+            }
+            first += u64::from(part);
             self.put(now, last_at, unit, part);
         }
         let stored_at = last_at + self.buffer.command();
@@ -143,6 +152,31 @@ impl Flash {
         };
         let acknowledged_at = if self.waits_for_cells { programmed_at } else { stored_at };
         WriteTiming { admitted: at, started, buffered_at: stored_at, programmed_at, acknowledged_at }
+    }
+
+    /// Note from now on what outlives power.
+    pub fn follow_power(&mut self, is_protected: bool) {
+        self.notes = Some(Notes::new(is_protected));
+    }
+
+    pub(super) fn notes(&mut self) -> Option<&mut Notes> {
+        self.notes.as_mut()
+    }
+
+    /// Power fails: nothing is under way, and the buffer is empty. What was in it has its room in the open block all the
+    /// same: either it was programmed with what power was left, or the translation layer, which finds units by what is
+    /// written beside them, writes anew what it then finds of these (assumed; drives do not say).
+    pub fn cut_power(&mut self) {
+        if self.line.units > 0 {
+            self.translation.skip(Stream::User, self.layout.line_units() - self.line.units);
+        }
+        self.line = Line::default();
+        self.programming.clear();
+        self.programmed_at = Time::ZERO;
+        self.buffer.empty();
+        self.ahead.forget();
+        self.dies.fill(Die::default());
+        self.buses.fill(Bus::default());
     }
 
     /// When all that has been written outlives power.
@@ -253,6 +287,9 @@ impl Flash {
             self.programming.pop_front();
         }
         self.programming.push_back(Programming { block, line, until: self.programmed_at });
+        if let Some(notes) = &mut self.notes {
+            notes.program(0, u64::MAX, whole_at, self.programmed_at);
+        }
     }
 
     /// Program a word line of all planes of a die with data that is there at `at`: when that is over.

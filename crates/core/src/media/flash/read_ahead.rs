@@ -29,6 +29,11 @@ impl ReadAhead {
         ReadAhead { bytes, streams: VecDeque::new() }
     }
 
+    /// Nothing has been fetched.
+    pub fn forget(&mut self) {
+        self.streams.clear();
+    }
+
     /// The stream that a read goes on with; a read that goes on with none may be the first of one.
     pub fn stream(&mut self, offset: u64, bytes: u64) -> Option<Stream> {
         if self.bytes == 0 {

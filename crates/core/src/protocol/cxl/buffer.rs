@@ -127,6 +127,7 @@ impl Buffer {
         let written = self.writes.get_mut(&unit).expect("it has just been looked up");
         written.lines |= line;
         let admitted_at = written.admitted_at.max(now);
+        media.hold(admitted_at, offset, LINE_BYTES);
         if written.lines == whole {
             self.send(admitted_at, unit, media);
         }

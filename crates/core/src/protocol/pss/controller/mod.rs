@@ -362,8 +362,9 @@ impl Controller {
         }
         let (offset, bytes) = command.descriptor.extent();
         let cached = self.cache.is_on() && !self.late;
-        if !cached {
-            command.pages_missing = pages(offset, bytes).count() as u32;
+        match cached {
+            true => ports.media.hold(now, offset, bytes),
+            false => command.pages_missing = pages(offset, bytes).count() as u32,
         }
         for (page, range) in pages(offset, bytes) {
             self.store(now, page, range, (!cached).then_some(id), ports);

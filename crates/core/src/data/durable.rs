@@ -1,0 +1,312 @@
+//! What a device holds when its power fails: what is in its cells, as far as that is known for sure, and of what is being
+//! programmed some units as they were and some as they shall be.
+//!
+//! Data comes in packets. A unit that a power cut leaves whole goes to the memory only when all of it is there, so that
+//! those of commands that are under way together do not mix. What the memory then says of it are [`Step`]s.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::persistence::Step;
+use crate::memory::sparse::SparseBytes;
+use crate::random::Random;
+use crate::time::Time;
+use crate::tlp::{Packet, Token};
+
+/// Pieces of a unit whose arrival is followed, a bit each.
+const PIECES: u32 = u64::BITS;
+
+/// Bytes of one unit.
+type Unit = Box<[u8]>;
+
+/// The cells of a device, and what is on its way there.
+#[derive(Clone, Debug)]
+pub struct Durable {
+    /// Bytes that a power cut leaves old or new as a whole.
+    unit_bytes: u32,
+    cells: SparseBytes,
+    /// Units of which parts have come, by the command that brings them and their number.
+    arriving: BTreeMap<(u8, u32, u64), Arriving>,
+    /// Units that have come and that the memory has not been handed.
+    arrived: BTreeMap<u64, Unit>,
+    /// Units that it has been handed, in this order.
+    handed: VecDeque<Handed>,
+    random: Random,
+    /// Units whose newest bytes were lost.
+    pub lost_units: u64,
+}
+
+/// A unit of which a part has come.
+#[derive(Clone, Debug)]
+struct Arriving {
+    bytes: Unit,
+    pieces: u64,
+}
+
+/// A unit that is on its way into the cells, which it is to change between two instants.
+#[derive(Clone, Debug)]
+struct Handed {
+    unit: u64,
+    bytes: Unit,
+    from: Time,
+    until: Time,
+}
+
+impl Durable {
+    /// A fresh device of zeros whose power cuts leave so many bytes whole; what they interrupt follows from `seed`.
+    pub fn new(unit_bytes: u32, seed: u64) -> Durable {
+        Durable {
+            unit_bytes,
+            cells: SparseBytes::default(),
+            arriving: BTreeMap::new(),
+            arrived: BTreeMap::new(),
+            handed: VecDeque::new(),
+            random: Random::stream(seed, "interrupted programs"),
+            lost_units: 0,
+        }
+    }
+
+    /// Data of a write has come.
+    pub fn on_arrival(&mut self, packet: &Packet, bytes: &[u8]) {
+        let unit_bytes = u64::from(self.unit_bytes);
+        let mut at = 0;
+        while at < bytes.len() {
+            let offset = packet.device_offset + at as u64;
+            let within = (offset % unit_bytes) as usize;
+            let part = bytes.len().min(at + self.unit_bytes as usize - within) - at;
+            self.on_part(packet.token, offset / unit_bytes, within, &bytes[at..at + part]);
+            at += part;
+        }
+    }
+
+    fn on_part(&mut self, token: Token, unit: u64, within: usize, bytes: &[u8]) {
+        let unit_bytes = self.unit_bytes as usize;
+        let pieces = pieces(unit_bytes, within, bytes.len());
+        let key = (token.role, token.context, unit);
+        let blank = || Arriving { bytes: vec![0; unit_bytes].into(), pieces: 0 };
+        let arriving = self.arriving.entry(key).or_insert_with(blank);
+        if arriving.pieces & pieces != 0 {
+            // Another command of the same name; the rest of the one before was lost.
+            arriving.pieces = 0;
+        }
+        arriving.pieces |= pieces;
+        arriving.bytes[within..within + bytes.len()].copy_from_slice(bytes);
+        if arriving.pieces == self::pieces(unit_bytes, 0, unit_bytes)
+            && let Some(whole) = self.arriving.remove(&key)
+        {
+            self.arrived.insert(unit, whole.bytes);
+        }
+    }
+
+    /// The memory has gone on, up to `now`.
+    pub fn follow(&mut self, now: Time, steps: Vec<Step>) {
+        for step in steps {
+            match step {
+                Step::Handed { offset, bytes, from, until } => self.on_handed(offset, bytes, from, until),
+                Step::Programmed { offset, bytes, from, until } => self.on_programmed(offset, bytes, from, until),
+            }
+        }
+        while self.handed.front().is_some_and(|handed| handed.until <= now)
+            && let Some(handed) = self.handed.pop_front()
+        {
+            self.program(handed.unit, &handed.bytes);
+        }
+    }
+
+    fn on_handed(&mut self, offset: u64, bytes: u32, from: Time, until: Time) {
+        let unit_bytes = u64::from(self.unit_bytes);
+        let last = (offset + u64::from(bytes)).div_ceil(unit_bytes);
+        for unit in offset / unit_bytes..last {
+            let arrived = self.arrived.remove(&unit);
+            self.handed.extend(arrived.map(|bytes| Handed { unit, bytes, from, until }));
+        }
+    }
+
+    fn on_programmed(&mut self, offset: u64, bytes: u64, from: Time, until: Time) {
+        let unit_bytes = u64::from(self.unit_bytes);
+        let units = offset / unit_bytes..offset.saturating_add(bytes).div_ceil(unit_bytes);
+        let is_later = |handed: &&mut Handed| units.contains(&handed.unit) && handed.until > until;
+        for handed in self.handed.iter_mut().filter(is_later) {
+            (handed.from, handed.until) = (from, until);
+        }
+    }
+
+    fn program(&mut self, unit: u64, bytes: &[u8]) {
+        self.cells.write(unit * u64::from(self.unit_bytes), bytes);
+    }
+
+    /// Power fails at `now`: the device holds what is in its cells, whatever it held before. Programs that it interrupts
+    /// have changed some of their units.
+    pub fn cut_power(&mut self, now: Time, contents: &mut SparseBytes) {
+        self.lost_units += self.arrived.len() as u64;
+        for Handed { unit, bytes, from, until } in std::mem::take(&mut self.handed) {
+            let is_programmed = until <= now || (from < now && self.random.unit() < 0.5);
+            match is_programmed {
+                true => self.program(unit, &bytes),
+                false => self.lost_units += 1,
+            }
+        }
+        self.arriving.clear();
+        self.arrived.clear();
+        contents.clone_from(&self.cells);
+    }
+}
+
+/// Which pieces of a unit some of its bytes are.
+fn pieces(unit_bytes: usize, within: usize, bytes: usize) -> u64 {
+    let piece_bytes = unit_bytes.div_ceil(PIECES as usize);
+    let (first, end) = (within / piece_bytes, (within + bytes).div_ceil(piece_bytes));
+    (first..end).fold(0, |pieces, piece| pieces | 1 << piece)
+}
+
+#[cfg(test)]
+impl Durable {
+    /// Units whose newest bytes are not in the cells, and these bytes.
+    pub(crate) fn volatile(&self) -> impl DoubleEndedIterator<Item = (u64, &[u8])> {
+        let handed = self.handed.iter().map(|handed| (handed.unit, &handed.bytes[..]));
+        handed.chain(self.arrived.iter().map(|(unit, bytes)| (*unit, &bytes[..])))
+    }
+
+    /// What is in the cells of a unit.
+    pub(crate) fn cells(&self, unit: u64) -> Unit {
+        let mut bytes = vec![0; self.unit_bytes as usize];
+        self.cells.read(unit * u64::from(self.unit_bytes), &mut bytes);
+        bytes.into()
+    }
+
+    /// Plant a fault: other bytes in the cells of a unit. Its first byte.
+    pub(crate) fn replace(&mut self, unit: u64, bytes: &[u8]) -> u64 {
+        self.program(unit, bytes);
+        unit * u64::from(self.unit_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Span;
+    use crate::tlp::Direction;
+
+    const UNIT: u32 = 512;
+
+    fn at(us: u64) -> Time {
+        Time::ZERO + Span::from_us(us)
+    }
+
+    /// A device, and what it holds by its own account.
+    struct Bench {
+        durable: Durable,
+        contents: SparseBytes,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            Bench { durable: Durable::new(UNIT, 1), contents: SparseBytes::default() }
+        }
+
+        /// Bytes of a command come.
+        fn bring(&mut self, command: u32, offset: u64, bytes: &[u8]) {
+            let token = Token { role: 0, context: command };
+            let packet = Packet::write(Direction::Down, 0, bytes.len() as u32, 128, token).user_data(offset, None);
+            self.durable.on_arrival(&packet, bytes);
+            self.contents.write(offset, bytes);
+        }
+
+        fn hand(&mut self, offset: u64, bytes: u32, from: Time, until: Time) {
+            self.durable.follow(Time::ZERO, vec![Step::Handed { offset, bytes, from, until }]);
+        }
+
+        /// What is there after a power cut, which has to be the same throughout.
+        fn after_cut(&mut self, now: Time, offset: u64) -> u8 {
+            self.durable.cut_power(now, &mut self.contents);
+            let mut bytes = [0; UNIT as usize];
+            self.contents.read(offset, &mut bytes);
+            assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a unit is whole");
+            bytes[0]
+        }
+    }
+
+    #[test]
+    fn what_the_memory_was_not_handed_or_has_not_begun_to_program_is_lost() {
+        let mut bench = Bench::new();
+        bench.bring(1, 0, &[7; 512]);
+        assert_eq!((bench.after_cut(at(1), 0), bench.durable.lost_units), (0, 1));
+        bench.bring(1, 0, &[8; 512]);
+        bench.hand(0, 512, at(5), at(9));
+        assert_eq!(bench.after_cut(at(5), 0), 0);
+        bench.bring(1, 0, &[9; 512]);
+        bench.hand(0, 512, at(5), at(9));
+        assert_eq!((bench.after_cut(at(9), 0), bench.durable.lost_units), (9, 2));
+    }
+
+    #[test]
+    fn a_program_that_is_interrupted_has_changed_some_units_and_others_not() {
+        let mut bench = Bench::new();
+        bench.bring(1, 0, &[7; 512 * 64]);
+        bench.hand(0, 512 * 64, at(5), at(9));
+        bench.durable.cut_power(at(7), &mut bench.contents);
+        let found: Vec<u8> = (0..64).map(|unit| bench.after_cut(at(8), unit * 512)).collect();
+        let changed = found.iter().filter(|byte| **byte == 7).count();
+        assert!((16..48).contains(&changed), "{changed}");
+        assert!(found.iter().all(|byte| [0, 7].contains(byte)));
+    }
+
+    #[test]
+    fn commands_that_are_under_way_together_do_not_mix_in_a_unit() {
+        let mut bench = Bench::new();
+        for part in 0..4 {
+            bench.bring(1, part * 128, &[1; 128]);
+            bench.hand(0, 512, at(1), at(2));
+            if part < 3 {
+                bench.bring(2, part * 128, &[2; 128]);
+            }
+        }
+        assert_eq!(bench.after_cut(at(3), 0), 1);
+    }
+
+    #[test]
+    fn a_command_whose_end_was_lost_leaves_nothing_to_the_next_of_its_name() {
+        let mut bench = Bench::new();
+        bench.bring(1, 0, &[1; 384]);
+        bench.bring(1, 0, &[2; 384]);
+        bench.hand(0, 512, at(1), at(2));
+        assert_eq!(bench.after_cut(at(3), 0), 0);
+        bench.bring(1, 0, &[3; 512]);
+        bench.hand(0, 512, at(4), at(5));
+        assert_eq!(bench.after_cut(at(6), 0), 3);
+    }
+
+    #[test]
+    fn the_newest_that_is_in_the_cells_counts_whatever_ends_first() {
+        let mut bench = Bench::new();
+        for (value, until) in [(1, 20), (2, 10)] {
+            bench.bring(value, 0, &[value as u8; 512]);
+            bench.hand(0, 512, at(5), at(until));
+        }
+        bench.durable.follow(at(12), Vec::new());
+        assert_eq!(bench.after_cut(at(15), 0), 2);
+    }
+
+    #[test]
+    fn a_line_that_is_programmed_takes_all_that_was_put_into_it() {
+        let mut bench = Bench::new();
+        bench.bring(1, 0, &[1; 1024]);
+        bench.hand(0, 512, Time::NEVER, Time::NEVER);
+        let all = Step::Programmed { offset: 0, bytes: u64::MAX, from: at(2), until: at(4) };
+        bench.durable.follow(at(1), vec![all]);
+        bench.hand(512, 512, Time::NEVER, Time::NEVER);
+        assert_eq!((bench.after_cut(at(4), 0), bench.after_cut(at(4), 512)), (1, 0));
+    }
+
+    #[test]
+    fn units_of_every_length_come_in_pieces() {
+        for unit_bytes in [64, 128, 512, 4096, 65_536] {
+            let mut durable = Durable::new(unit_bytes, 1);
+            let bytes = vec![5; unit_bytes as usize];
+            for (place, part) in bytes.chunks(unit_bytes as usize / 4).enumerate() {
+                assert!(durable.arrived.is_empty());
+                durable.on_part(Token::default(), 3, place * part.len(), part);
+            }
+            assert_eq!(durable.volatile().collect::<Vec<_>>(), [(3, &bytes[..])]);
+        }
+    }
+}
