@@ -16,6 +16,7 @@
 //! |---|---|
 //! | `file=NAME` | later commands find the block as this file |
 //! | `needs=PROGRAM,...` | left out where one of these is missing and cannot be installed, but never where `CI` is in the environment; `guest` stands for what `guest/rig.sh` fetches |
+//! | `beside` | run beside the blocks that follow, none of which needs what it does: a guest takes as long to start as all of these |
 //! | `slow` | run by `make docs-test` alone |
 //! | `not-run="WHY"` | not run at all, for this reason |
 //!
@@ -239,16 +240,15 @@ pub fn run(page: &str) {
     compare(page, &text, &(renewed.join("\n") + "\n"));
 }
 
-/// The lines that blocks ought to have. A guest takes as long to start as everything else: what needs one runs beside what
-/// follows.
+/// The lines that blocks ought to have.
 fn run_all(here: &Folder, page: &str, blocks: &[Block]) -> Vec<Vec<String>> {
     thread::scope(|scope| {
         let run = |block| move || here.run(page, block);
         let started: Vec<_> = blocks
             .iter()
-            .map(|block| match block.value("needs") {
-                Some("guest") => Err(scope.spawn(run(block))),
-                _ => Ok(run(block)()),
+            .map(|block| match block.has("beside") {
+                true => Err(scope.spawn(run(block))),
+                false => Ok(run(block)()),
             })
             .collect();
         let finished = started.into_iter().map(|ran| ran.or_else(thread::ScopedJoinHandle::join));

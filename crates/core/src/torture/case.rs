@@ -51,7 +51,21 @@ impl Case {
         let faults = random.bits() % 4;
         let faults = (0..faults).map(|_| draw::fault(&mut random)).chain(cuts).collect();
         case.take_all(faults, |case, faults| case.faults = faults);
+        case.take_flushes(&mut Random::stream(seed, "torture flushes"));
         case
+    }
+
+    /// Have writes flushed, where the drive and the way to it allow that.
+    fn take_flushes(&mut self, random: &mut Random) {
+        let every = one_of(random, &["0", "0", "1", "2", "8"]);
+        let option = one_of(random, &["fsync", "fdatasync"]);
+        if every == "0" {
+            return;
+        }
+        self.job.push((option, String::from(every)));
+        if !self.drive().is_ok_and(|drive| self.jobs(&drive).is_ok()) {
+            self.job.pop();
+        }
     }
 
     /// Whether tags have eight bits: nearly all that is large meets them, by one attempt after the other, each of which waits

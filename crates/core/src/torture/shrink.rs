@@ -63,7 +63,7 @@ fn smaller(case: &Case) -> Vec<Case> {
     cases.extend(
         [512, 4096, bytes / 2].iter().filter(|n| **n >= 512 && **n < bytes).map(|n| case.with("bs", n.to_string())),
     );
-    for option in ["thinktime", "rwmixread"] {
+    for option in ["thinktime", "rwmixread", "fsync", "fdatasync"] {
         let mut fewer = case.clone();
         fewer.job.retain(|(name, _)| *name != option);
         if fewer != *case {

@@ -123,15 +123,10 @@ fn protection_that_is_only_claimed_is_found() {
 
 #[test]
 fn a_flush_that_brings_nothing_to_the_cells_is_found() {
-    let set = ["media.acknowledge=early", "buffer.power_loss_protection=false"].map(String::from).to_vec();
-    let cut = r#"{ action = "power-cut", at = "request", operation = "write", first = 30, times = 1 }"#;
-    let job = ["rw=randrw", "bs=4096", "size=65536", "io_size=1g", "number_ios=100", "fsync=1"];
-    let job = job.into_iter().filter_map(|option| option.split_once('='));
-    let job = job.map(|(name, value)| (name, String::from(value))).collect();
-    let case = Case { seed: 1, drive: "nvme", set, job, faults: vec![String::from(cut)] };
-    let reached = trial(&case, &trials::plainly).unwrap();
-    assert_eq!((reached.ios, reached.faults), (100, vec![FaultAction::PowerCut]));
-    assert_eq!(tried_with(Bug::IgnoredFlush, &case).map_err(|finding| finding.kind), Err(Kind::WrongByte));
+    let flushes = |case: &Case| case.job.iter().any(|(option, _)| option.ends_with("sync"));
+    let may_lose = |case: &Case| cuts_power(case, |drive| !drive.keeps_acknowledged());
+    let (_, finding) = first_seed(Bug::IgnoredFlush, |case| flushes(case) && may_lose(case));
+    assert_eq!(finding.kind, Kind::WrongByte);
 }
 
 #[test]
