@@ -55,9 +55,10 @@ impl Case {
         case
     }
 
-    /// Have writes flushed, where the drive and the way to it allow that.
+    /// Have writes flushed, where the drive and the way to it allow that; mostly where power may take what was acknowledged.
     fn take_flushes(&mut self, random: &mut Random) {
-        let every = one_of(random, &["0", "0", "1", "2", "8"]);
+        let loses = self.drive().is_ok_and(|drive| drive.loses_power() && !drive.keeps_acknowledged());
+        let every = one_of(random, if loses { &["0", "1", "1", "2", "8"] } else { &["0", "0", "1", "2", "8"] });
         let option = one_of(random, &["fsync", "fdatasync"]);
         if every == "0" {
             return;
