@@ -56,8 +56,22 @@ fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = String> {
 fn any_drive() -> impl Strategy<Value = Drive> {
     let names = select(
         &[
-            "nvme", "nvme-polled", "dc-express", "dc-express-block", "capi", "cxl", "moneta", "moneta-block", "pss-block",
-            "ramdisk", "capi-pcm-next", "pcie-pcm-next", "nvme-ssd-gen3", "fusion-io", "optane-p5800x", "tlc-gen4",
+            "nvme",
+            "nvme-polled",
+            "dc-express",
+            "dc-express-block",
+            "capi",
+            "cxl",
+            "moneta",
+            "moneta-block",
+            "pss-block",
+            "ramdisk",
+            "capi-pcm-next",
+            "pcie-pcm-next",
+            "nvme-ssd-gen3",
+            "fusion-io",
+            "optane-p5800x",
+            "tlc-gen4",
         ][..],
     );
     let parts = (
@@ -88,13 +102,14 @@ proptest! {
         mix in any_mix(),
         depth in select(&[1u32, 2, 4, 8, 16, 32, 60][..]),
     ) {
-        let ios = 60 * depth.max(16);
+        let ios = 120 * depth.max(16);
         let (loaded, outcome) = predicted_and_run(&drive, &format!("{mix} iodepth={depth} number_ios={ios}"));
         let found = format!("{}: {} IOPS, {} ns of {loaded:?}", drive.name, outcome.iops(), mean_ns(&outcome));
         // What is under way at the start and the end of a run has used, or will use, its share at another time.
         let allowed = loaded.most_iops * outcome.elapsed.as_s() * 1.001 + f64::from(depth);
         prop_assert!(outcome.ios() as f64 <= allowed, "{found}");
-        let ends = f64::from(depth) / outcome.ios() as f64;
+        // The first requests meet fewer others, and so do the last; a slot is empty until its thread comes to it.
+        let ends = 4.0 * f64::from(depth) / outcome.ios() as f64;
         prop_assert!(loaded.least_ns.is_none_or(|least_ns| mean_ns(&outcome) >= least_ns * (1.0 - ends)), "{found}");
         prop_assert!(loaded.balanced_iops.is_none_or(|iops| outcome.iops() >= EXPECTED_SHARE * iops), "{found}");
     }
