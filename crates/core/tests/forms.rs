@@ -172,6 +172,18 @@ fn writes_whose_pieces_share_program_units_take_no_less_than_told() {
     }
 }
 
+/// The memory then takes longer than the wire would, and has longer.
+#[test]
+fn nothing_takes_less_than_its_least_where_data_waits_for_credits() {
+    let set = "link.generation=3 link.lanes=16 link.max_payload_bytes=128 media.preset=dram media.stripe_bytes=512 \
+               media.wear_levelling=none media.banks_per_channel=4 pss.read_mode=passthrough pss.cache_pages=0 \
+               root_complex.write_ns=0 host.wait=spin";
+    let drive = drive("pss", &set.split_whitespace().collect::<Vec<_>>());
+    let job = "bs=64k number_ios=1";
+    let latency = latency(&drive, job).expect("a closed form");
+    held_to(&drive, job, &latency).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// With one transfer buffer pieces take turns, so that what takes the last of them to its turn is known however the others
 /// are held up.
 #[test]

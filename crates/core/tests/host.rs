@@ -171,3 +171,19 @@ fn a_thread_that_thinks_spins_no_longer_than_its_thought() {
     assert!(outcome.elapsed > Span::from_us(50) * 99);
     assert!(outcome.iops() < 20_000.0, "{}", outcome.iops());
 }
+
+/// What `--depends` relies on: experiments whose power nobody reads are not run again for it.
+#[test]
+fn what_servers_draw_has_no_part_in_what_happens() {
+    let job = "bs=4k iodepth=4 thinktime=50us number_ios=200";
+    for name in ["dc-express", "nvme", "moneta"] {
+        let plain = drive(name, &[]);
+        let found = run(&plain, job);
+        let resolved = plain.resolved();
+        for (key, value) in resolved["power"].as_object().expect("a section") {
+            let value = 0.9 * value.as_f64().expect("a number");
+            let moved = run(&drive(name, &[&format!("power.{key}={value}")]), job);
+            assert_eq!(Outcome { energy: found.energy, ..moved }, found, "{name}: {key}");
+        }
+    }
+}

@@ -22,21 +22,34 @@ const ENDS: usize = 2;
 pub fn measure(experiments: &Experiments, outcomes: &[Outcome]) -> Result<Dependence, Problems> {
     let constants = constants(experiments.runs.iter().map(|run| &run.drive));
     check(experiments)?;
-    let before = experiments.values(outcomes);
-    let moves: Vec<(&(Cause, String), usize)> =
-        constants.iter().flat_map(|constant| (0..ENDS).map(move |end| (constant, end))).collect();
-    let progress = Progress::of(moves.len() * experiments.runs.len());
-    let after = moves.par_iter().map(|((cause, key), end)| {
-        let overrides = |drive: &Drive| to_end(drive, *cause, key, *end);
-        experiments.values_moved(outcomes, overrides, |simulation| progress.outcome(simulation))
-    });
-    let after = input::all(after.collect::<Vec<_>>())?;
+    let progress = Progress::of(ENDS * constants.len() * experiments.runs.len());
+    let moved = constants.par_iter().map(|constant| moved_by(experiments, outcomes, constant, &progress));
+    let moved = input::all(moved.collect::<Vec<_>>())?;
     progress.finish();
     let mut dependence = Dependence::default();
-    for (((cause, key), _), after) in moves.iter().zip(&after) {
-        dependence.note(*cause, key, experiments.reproduction.moved(&before, after));
+    for ((cause, key), rows) in constants.iter().zip(moved) {
+        dependence.note(*cause, key, rows);
     }
     Ok(dependence)
+}
+
+/// The rows that move with a constant. Those that one end moves need no run at the other.
+fn moved_by<'a>(
+    experiments: &'a Experiments,
+    outcomes: &[Outcome],
+    (cause, key): &(Cause, String),
+    progress: &Progress,
+) -> Result<BTreeSet<&'a str>, Problems> {
+    let (reproduction, before) = (&experiments.reproduction, experiments.values(outcomes));
+    let mut moved = BTreeSet::new();
+    for end in 0..ENDS {
+        let needed = reproduction.needed(|id, kind| kind != Kind::Input && !moved.contains(id), Some(key));
+        let overrides = |drive: &Drive| to_end(drive, *cause, key, end);
+        let finish = |simulation| progress.outcome(simulation);
+        let after = experiments.values_moved(outcomes, &needed, overrides, finish)?;
+        moved.extend(reproduction.moved(&before, &after));
+    }
+    Ok(moved)
 }
 
 /// Tell at once, before anything runs, which constants cannot be moved.
@@ -70,10 +83,11 @@ pub fn intervals(
     draws: usize,
 ) -> Result<Vec<Row>, Problems> {
     let draws = Draws::of(experiments.runs.iter().map(|run| &run.drive), draws, intervals::SEED);
-    let progress = Progress::of(draws.count() * experiments.runs.len());
+    let needed = experiments.reproduction.needed(|_, kind| kind == Kind::Number, None);
+    let progress = Progress::of(draws.count() * needed.iter().filter(|needed| **needed).count());
     let drawn = (0..draws.count()).into_par_iter().map(|draw| {
         let overrides = |drive: &Drive| draws.overrides(drive, draw);
-        experiments.values_moved(outcomes, overrides, |simulation| progress.outcome(simulation))
+        experiments.values_moved(outcomes, &needed, overrides, |simulation| progress.outcome(simulation))
     });
     let drawn = input::all(drawn.collect::<Vec<_>>())?;
     progress.finish();

@@ -11,6 +11,9 @@ pub struct Demand {
     pub servers: f64,
     /// Time for which a request keeps one of them busy, over all its uses.
     pub busy_ns: f64,
+    /// Squares of the times of its uses, summed up, and how many uses of equal times would have these sums.
+    squares_ns2: f64,
+    uses: f64,
     owner: Owner,
 }
 
@@ -31,23 +34,39 @@ impl Demand {
     pub fn bound_iops(&self) -> f64 {
         self.servers / self.busy_ns * 1e9
     }
+
+    /// How much longer than for uses of mean length a request waits for those that it finds under way, if it always finds
+    /// one: a long use is met more often than a short one (Kleinrock, Queueing Systems, volume 1, 1975, section 5.2).
+    pub(crate) fn uneven_ns(&self) -> f64 {
+        let (found, mean) = (self.use_ns() / 2.0, self.busy_ns / self.uses);
+        (found - mean).max(0.0)
+    }
+
+    /// How long a use is under way at an instant at which one is.
+    pub(crate) fn use_ns(&self) -> f64 {
+        self.squares_ns2 / self.busy_ns
+    }
 }
 
 impl Demands {
     /// Add `times` uses of one of `servers` equal resources of a drive for `busy`.
     pub fn add(&mut self, resource: &str, servers: f64, busy: Span, times: f64) {
-        self.add_ns(resource, servers, busy.as_ns() * times, Owner::Drive);
+        self.add_uses(resource, servers, busy, times, Owner::Drive);
     }
 
     /// The same of the host's resources, which all its drives share.
     pub fn add_of_host(&mut self, resource: &str, servers: f64, busy: Span, times: f64) {
-        self.add_ns(resource, servers, busy.as_ns() * times, Owner::Host);
+        self.add_uses(resource, servers, busy, times, Owner::Host);
     }
 
     /// Add a whole request's demands, as so large a share of the requests.
     pub fn add_share(&mut self, other: &Demands, share: f64) {
-        for demand in &other.0 {
-            self.add_ns(&demand.resource, demand.servers, demand.busy_ns * share, demand.owner);
+        for demand in other.0.iter().filter(|demand| demand.busy_ns * share > 0.0) {
+            let (busy_ns, squares_ns2) = (demand.busy_ns * share, demand.squares_ns2 * share);
+            let found = self.entry(Demand { busy_ns: 0.0, squares_ns2: 0.0, uses: 0.0, ..demand.clone() });
+            found.busy_ns += busy_ns;
+            found.squares_ns2 += squares_ns2;
+            found.uses += demand.uses * share;
         }
     }
 
@@ -64,12 +83,31 @@ impl Demands {
         self
     }
 
-    fn add_ns(&mut self, resource: &str, servers: f64, busy_ns: f64, owner: Owner) {
-        match self.0.iter_mut().find(|demand| demand.resource == resource) {
-            Some(demand) => demand.busy_ns += busy_ns,
-            None if busy_ns > 0.0 => self.0.push(Demand { resource: String::from(resource), servers, busy_ns, owner }),
-            None => {}
+    fn add_uses(&mut self, resource: &str, servers: f64, busy: Span, times: f64, owner: Owner) {
+        let ns = busy.as_ns();
+        if ns * times <= 0.0 {
+            return;
         }
+        let resource = String::from(resource);
+        let found = self.entry(Demand { resource, servers, busy_ns: 0.0, squares_ns2: 0.0, uses: 0.0, owner });
+        found.busy_ns += ns * times;
+        found.squares_ns2 += ns * ns * times;
+        found.uses = found.busy_ns * found.busy_ns / found.squares_ns2;
+    }
+
+    /// The demand on the resource of `empty`, which is that itself if there is none yet.
+    fn entry(&mut self, empty: Demand) -> &mut Demand {
+        let found = self.0.iter().position(|demand| demand.resource == empty.resource);
+        let place = found.unwrap_or_else(|| {
+            self.0.push(empty);
+            self.0.len() - 1
+        });
+        &mut self.0[place]
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Demand> {
+        self.0.iter()
     }
 
     /// The demands, the one that limits throughput most first.

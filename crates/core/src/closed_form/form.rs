@@ -164,14 +164,16 @@ impl Parts<'_> {
             Certainty::Exact => LIE_DIFFERENTLY,
             Certainty::Mean(why) | Certainty::AtLeast(why) => why,
         };
-        match (alike, certainty) {
-            (true, _) => Latency { least, stages: each.into_iter().next().unwrap_or_default(), certainty },
+        let (stages, certainty) = match (alike, certainty) {
+            (true, _) => (each.into_iter().next().unwrap_or_default(), certainty),
             // What may be shorter than on average has no other bound.
-            (false, Certainty::Mean(_)) => Latency { least, stages: bound, certainty: Certainty::AtLeast(unlike) },
+            (false, Certainty::Mean(_)) => (bound, Certainty::AtLeast(unlike)),
             (false, _) => {
                 let shortest = each.into_iter().min_by_key(StageTimes::total).unwrap_or(bound);
-                Latency { least, stages: shortest, certainty: Certainty::AtLeast(unlike) }
+                (shortest, Certainty::AtLeast(unlike))
             }
-        }
+        };
+        // Where packets wait for credits, the memory alone may take longer than what is known of the request.
+        Latency { least: least.min(stages.total()), stages, certainty }
     }
 }

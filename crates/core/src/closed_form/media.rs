@@ -279,8 +279,11 @@ impl Parts<'_> {
         let held = (self.before(class.op) * spread.pieces + program).scale(alone) + spread.transfer;
         let buses_per_channel = self.chips.map_or(1, |chips| chips.buses()) as f64;
         let awake = 1.0 - self.pause_share(workload);
-        demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held, 1.0);
-        demands.add("media buses", (stripes * buses_per_channel).min(f64::from(self.buses())), spread.bus_time, 1.0);
+        // Pieces that meet at a bank, or on a bus, are one use of it.
+        let (banks, buses) = (spread.pieces.min(self.banks().into()), spread.pieces.min(self.buses().into()));
+        demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held / banks, banks as f64);
+        let in_region = (stripes * buses_per_channel).min(f64::from(self.buses()));
+        demands.add("media buses", in_region, spread.bus_time / buses, buses as f64);
         if class.op == Op::Write {
             self.demand_gap_moves(demands, stripes, class.bytes);
         }

@@ -45,6 +45,8 @@ pub struct JobPrediction {
     pub latencies: Vec<Option<Latency>>,
     /// The mean request's demands, the bottleneck first; never empty.
     pub demands: Vec<Demand>,
+    /// Mean time until a lone request is over and no resource still at work for it, where that tells how requests queue.
+    round_ns: Option<f64>,
 }
 
 /// Throughput and latency with a job's requests outstanding.
@@ -52,8 +54,8 @@ pub struct JobPrediction {
 pub struct Loaded {
     /// No more requests per second than this.
     pub most_iops: f64,
-    /// About as many at least, if requests meet at the bottleneck as at a queue with random service. Unknown for mixes:
-    /// short requests that wait behind long ones wait longer than that says.
+    /// About as many, if requests meet at the bottleneck as at a queue with random service, and short ones wait behind long
+    /// ones. Unknown for some mixes: see [`foresees_mixes`].
     pub balanced_iops: Option<f64>,
     /// Mean latency, at least.
     pub least_ns: Option<f64>,
@@ -74,14 +76,25 @@ fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> 
     let parts = &parts.of_job(job);
     let workload = Workload::new(job, parts.drive.media.capacity_mib << 20, parts.drive.drives);
     let mut demands = Demands::default();
-    let mut latencies = Vec::new();
+    let (mut latencies, mut rounds) = (Vec::new(), Vec::new());
     for class in &workload.classes {
         let form = parts.with_engine(form(parts, &workload, class), class);
         demands.add_share(&form.demands, class.share);
+        let longest_ns = form.demands.iter().map(Demand::use_ns).fold(0.0, f64::max);
+        let round = form.latency.as_ref().map(|latency| class.share * latency.stages.total().as_ns().max(longest_ns));
+        rounds.push(round);
         latencies.push(form.latency.map(|latency| vary(latency, parts.drive.host.variation)));
     }
     let demands = demands.over(workload.drives).by_bound();
-    JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands }
+    let is_foreseen = workload.classes.len() == 1 || foresees_mixes(parts);
+    let round_ns = rounds.into_iter().sum::<Option<f64>>().filter(|_| is_foreseen);
+    JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands, round_ns }
+}
+
+/// Whether queues tell how requests of a mix meet: not at the dies of flash, where reads pass what others program, and do
+/// so or not as the buffer fills.
+fn foresees_mixes(parts: &Parts) -> bool {
+    parts.drive.protocol().foresees_mixes() && !parts.is_mapped()
 }
 
 /// Closed forms have software that takes its mean time: where it varies, what they know exactly is a mean.
@@ -159,14 +172,23 @@ impl JobPrediction {
         let by_latency = least_ns.map_or(f64::INFINITY, |ns| outstanding / ns * 1e9);
         let most_iops = bound.min(by_latency).min(offered);
         let busiest_ns = 1e9 / bound;
-        let alone_ns = self.alone_ns().filter(|_| self.workload.classes.len() == 1);
-        let balanced = alone_ns.map(|alone| outstanding / (alone + (outstanding - 1.0) * busiest_ns) * 1e9);
+        let balanced = self.round_ns.map(|round| self.balanced_iops(round + (outstanding - 1.0) * busiest_ns));
         let in_line_ns = if offered < bound { 0.0 } else { outstanding * busiest_ns };
         Loaded {
             most_iops,
             balanced_iops: balanced.map(|iops| iops.min(most_iops)),
             least_ns: least_ns.map(|ns| ns.max(in_line_ns)),
         }
+    }
+
+    /// Throughput by Little's law if each request takes `latency_ns`, and what it waits longer for uses of uneven lengths the
+    /// more, the busier their resource is: so that what it takes rises with the throughput.
+    fn balanced_iops(&self, latency_ns: f64) -> f64 {
+        let outstanding = self.workload.outstanding as f64;
+        let uneven: f64 = self.demands.iter().map(|demand| demand.uneven_ns() / demand.bound_iops() * 1e9).sum();
+        // The root of uneven x² + latency x = outstanding, in requests a nanosecond.
+        let root = libm::sqrt(latency_ns * latency_ns + 4.0 * uneven * outstanding);
+        2.0 * outstanding / (latency_ns + root) * 1e9
     }
 
     fn mean_ns(&self, figure: impl Fn(&Latency) -> f64) -> Option<f64> {

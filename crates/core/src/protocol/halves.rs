@@ -110,6 +110,11 @@ pub trait Protocol {
         false
     }
 
+    /// Whether requests of a mix keep nothing else while they wait at a resource, so that its queues tell their throughput.
+    fn foresees_mixes(&self) -> bool {
+        true
+    }
+
     /// Whether real hosts can attach to it in this way.
     fn attaches(&self, _attachment: Attachment) -> bool {
         false

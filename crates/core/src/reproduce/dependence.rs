@@ -1,7 +1,8 @@
 //! On which constants in doubt each row depends, as found by moving them: `depends_on.csv`.
 //!
 //! Each constant that is assumed or fitted is moved to both ends of its range (or to its other choice), one at a time and
-//! with nothing else adjusted, and all experiments whose drives have it run again. A row depends on the constant if its
+//! with nothing else adjusted, and the experiments whose drives have it run again, as far as rows read them in which it can
+//! have a part and which have not moved yet. A row depends on the constant if its
 //! value moves by more than [`MOVED_SHARE`] of itself, or by half of what its printed digits allow if that is less; a
 //! statement if it ceases to hold or begins to. As this takes minutes, its result is kept in a file.
 //!

@@ -132,20 +132,21 @@ impl Experiments {
         self.reproduction.values(&outcomes.iter().collect::<Vec<_>>(), &self.facts)
     }
 
-    /// The value of each row with constants moved: `moved` gives the overrides for a drive, and where it gives none the
-    /// outcome in `outcomes` stands; `finish` runs a simulation to its end.
+    /// The value of each row with constants moved in the runs that are `needed`: `moved` gives the overrides for a drive.
+    /// Of all other runs, and where it gives none, the outcome in `outcomes` stands; `finish` runs a simulation to its end.
     ///
     /// # Errors
     /// Constants that cannot be moved so.
     pub fn values_moved(
         &self,
         outcomes: &[Outcome],
+        needed: &[bool],
         moved: impl Fn(&Drive) -> Vec<Override>,
         finish: impl Fn(Simulation) -> Outcome,
     ) -> Result<Vec<Option<f64>>, Problems> {
         let mut fresh: Vec<Option<(Outcome, Facts)>> = Vec::new();
-        for run in &self.runs {
-            let overrides = moved(&run.drive);
+        for (run, needed) in self.runs.iter().zip(needed) {
+            let overrides = if *needed { moved(&run.drive) } else { Vec::new() };
             fresh.push(match overrides.is_empty() {
                 true => None,
                 false => {

@@ -203,6 +203,17 @@ impl Reproduction {
         moved.map(|((row, _), _)| row.id.as_str()).collect()
     }
 
+    /// For each run, whether one of the rows that are `wanted`, by id and kind, reads anything of it in which a constant can
+    /// have a part: any, or the one of this key. Those of the section `power` have none in what happens.
+    pub fn needed(&self, wanted: impl Fn(&str, Kind) -> bool, key: Option<&str>) -> Vec<bool> {
+        let is_of_power = key.is_some_and(|key| key.starts_with("power."));
+        let mut needed = vec![false; self.plan.runs.len()];
+        for (row, _) in self.rows().filter(|(row, expected)| wanted(&row.id, expected.kind)) {
+            self.visit(row, &mut |run, quantity| needed[run] |= !is_of_power || quantity.may_be_of_power());
+        }
+        needed
+    }
+
     /// On what a row depends: as it was measured for all constants that are in doubt now, or, before that, on everything
     /// in doubt in the drives that it reads. So a row never seems to depend on less than it does.
     fn leaning(&self, row: &PlanRow, facts: &[Facts]) -> Leaning {

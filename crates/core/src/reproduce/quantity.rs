@@ -148,6 +148,11 @@ impl Quantity {
         }
     }
 
+    /// Whether what servers draw can have a part in it.
+    pub fn may_be_of_power(&self) -> bool {
+        matches!(self, Quantity::Run(_) | Quantity::Swept(_) | Quantity::Parameter(_))
+    }
+
     /// The quantity of one run.
     pub fn read(&self, outcome: &Outcome, facts: &Facts) -> f64 {
         match self {

@@ -134,6 +134,19 @@ fn a_row_moves_if_its_value_does_by_more_than_half_of_the_smallest_tolerance() {
 }
 
 #[test]
+fn runs_are_needed_that_wanted_rows_read_and_for_constants_of_power_those_of_which_they_read_power() {
+    let rows = row("A", "a.mean_ns") + &row("B", "s.mean_ns > 1") + &row("C", "first(s.joules_per_io)");
+    let expected = "A,number,q,ns,2.0e3,,s,\nB,shape,q,,,,s,\nC,number,q,J,1,,s,\n";
+    let reproduction = load(&rows, expected).unwrap();
+    let needed = |ids: &[&str], key| reproduction.needed(|id, _| ids.contains(&id), key);
+    assert_eq!(needed(&["A"], None), [true, false, false]);
+    assert_eq!(needed(&["A", "B"], Some("media.read_ns")), [true, true, true]);
+    assert_eq!(needed(&["A", "B"], Some("power.core_w")), [false, false, false]);
+    assert_eq!(needed(&["A", "C"], Some("power.core_w")), [false, true, true]);
+    assert_eq!(reproduction.needed(|_, kind| kind == Kind::Shape, None), [false, true, true]);
+}
+
+#[test]
 fn a_row_serialises_to_the_documented_object() {
     let judged = judged(&row("A", "a.mean_ns"), "A,number,mean,ns,2e3,just over,Table 5,\n");
     let json = serde_json::to_value(&judged[0]).unwrap();

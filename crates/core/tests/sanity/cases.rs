@@ -92,8 +92,8 @@ pub fn describe<'a>(name: &str, set: impl Iterator<Item = &'a String>) -> Result
     Drive::from_toml(shipped.file, shipped.text, &overrides)
 }
 
-/// Shipped drives with nothing in front of their banks. What others do, and flash behind a buffer and a translation layer
-/// above all, depends on what was done before; tests/flash.rs tries them.
+/// Shipped drives with nothing in front of their banks. What others do of writes, and flash behind a buffer and a translation
+/// layer above all, depends on what was done before; tests/flash.rs tries them.
 fn drives() -> &'static [&'static str] {
     static DRIVES: OnceLock<Vec<&'static str>> = OnceLock::new();
     DRIVES.get_or_init(|| {
@@ -102,10 +102,10 @@ fn drives() -> &'static [&'static str] {
     })
 }
 
-/// All of them over all generations and ever faster cells, at all depths.
+/// All that are shipped over all generations and ever faster cells, at all depths.
 pub fn ladders() -> Vec<Case> {
     let mut cases = Vec::new();
-    for &drive in drives() {
+    for drive in shipped::names() {
         for part in [Part::Ladder(parts::GENERATIONS), Part::Ladder(parts::READS)] {
             for depth in (0..=8).map(|power| 1 << power) {
                 cases.push(Case { drive, set: Vec::new(), work: Work { depth, ..Work::READS }, part });

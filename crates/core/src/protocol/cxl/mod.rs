@@ -64,6 +64,11 @@ impl Protocol for Cxl {
         Role::messages().collect()
     }
 
+    /// Loads keep a core's fill buffers while their lines wait for banks that stores have.
+    fn foresees_mixes(&self) -> bool {
+        false
+    }
+
     /// Lines beyond the fill buffers wait in the core.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {

@@ -94,12 +94,13 @@ fn data(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access:
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
 }
 
-/// Data that takes longer than a round trip lets the anticipatory queue read for the next command pass (figure 1c), unless the
-/// last of its packets is on the wire by then.
+/// The anticipatory queue read for the next command goes out in time to be back, and its command at the media, when all data
+/// has left. If some of the data is on its way by then, it passes between two packets (figure 1c), unless it falls into the last.
 fn cut(parts: &Parts, lead: Span, bytes: u32) -> Span {
     let data = parts.data(bytes);
     let (_, last) = parts.link.packet_times(&data);
-    match parts.on_wire(&data) - last > parts.round_trip(ENTRY_BYTES) + lead {
+    let before_end = parts.round_trip(ENTRY_BYTES) + lead;
+    match (last..parts.on_wire(&data) - last).contains(&before_end) {
         true => parts.on_wire(&parts.read(ENTRY_BYTES)),
         false => Span::ZERO,
     }
