@@ -22,6 +22,13 @@ enum Owner {
     Host,
 }
 
+/// Resources of a link, and what they are called where the link is the uplink of a switch.
+const UPLINK: [(&str, &str); 3] = [
+    ("wire to host", "uplinks to host"),
+    ("wire to device", "uplinks to drives"),
+    ("root complex", "root ports of uplinks"),
+];
+
 /// Demands on several resources, each named once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demands(Vec<Demand>);
@@ -49,6 +56,16 @@ impl Demands {
         for demand in &other.0 {
             self.add_ns(&demand.resource, demand.servers, demand.busy_ns * share, demand.owner);
         }
+    }
+
+    /// What a request takes of an uplink that some drives share, of which there are so many: the demands on its wires and
+    /// its root port, of all that are made of a link.
+    pub fn of_uplinks(self, uplinks: f64) -> Demands {
+        let shared = self.0.into_iter().filter_map(|demand| {
+            let (_, resource) = UPLINK.iter().find(|(of_link, _)| *of_link == demand.resource)?;
+            Some(Demand { resource: String::from(*resource), servers: uplinks, owner: Owner::Host, ..demand })
+        });
+        Demands(shared.collect())
     }
 
     /// The demands on so many drives together, to which requests go in turn.

@@ -54,13 +54,27 @@ impl Parts<'_> {
     pub fn new(drive: &Drive) -> Parts<'_> {
         Parts {
             drive,
-            link: Link::new(&drive.link, drive.root_complex.write_accept, Span::ZERO, 0),
+            link: Link::new(&drive.link, drive.write_accept(), Span::ZERO, 0).farther(drive.through_switch()),
             root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0),
             geometry: Geometry::from(&drive.media),
             media: Media::of(&drive.media, 0),
             chips: Chips::of(&drive.media),
             engaged: None,
         }
+    }
+
+    /// The same with the uplink of a switch as the link, if there is one: what its wires carry of a request.
+    pub fn uplink(&self) -> Option<Self> {
+        let config = self.drive.switch.is_there().then(|| self.drive.switch.uplink(&self.drive.link))?;
+        let link = Link::new(&config, self.drive.root_complex.write_accept, Span::ZERO, 0);
+        Some(Self { link, ..self.clone() })
+    }
+
+    /// How many uplinks there are, in those of which most drives share one: they have as large a share of the requests as of
+    /// the drives.
+    pub fn uplinks(&self, workload: &Workload) -> f64 {
+        let drives = workload.drives.max(1);
+        f64::from(drives) / f64::from(self.drive.switch.sharing(drives as u16).max(1))
     }
 
     /// The same for the requests of a job.

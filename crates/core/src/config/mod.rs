@@ -21,6 +21,7 @@ mod root_complex;
 pub(crate) mod section;
 pub(crate) mod spans;
 mod stack;
+mod switch;
 pub(crate) mod value;
 
 pub use dma::Dma;
@@ -34,3 +35,4 @@ pub use media::{Acknowledge, DataPattern, Media, PlaneReads, Technology, WearLev
 pub use power::Power;
 pub use root_complex::{Placement, RootComplex};
 pub use stack::{Filesystem, IoScheduler, LockHeld, Stack, Stage};
+pub use switch::Switch;

@@ -73,12 +73,17 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
 fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> Form) -> JobPrediction {
     let parts = &parts.of_job(job);
     let workload = Workload::new(job, parts.drive.media.capacity_mib << 20, parts.drive.drives);
+    let (uplink, uplinks) = (parts.uplink(), parts.uplinks(&workload));
     let mut demands = Demands::default();
     let mut latencies = Vec::new();
     for class in &workload.classes {
         let form = parts.with_engine(form(parts, &workload, class), class);
         demands.add_share(&form.demands, class.share);
         latencies.push(form.latency.map(|latency| vary(latency, parts.drive.host.variation)));
+        if let Some(uplink) = &uplink {
+            let shared = self::form(uplink, &workload, class).demands;
+            demands.add_share(&shared.of_uplinks(uplinks), class.share);
+        }
     }
     let demands = demands.over(workload.drives).by_bound();
     JobPrediction { name: job.name.clone(), iodepth: job.iodepth, workload, latencies, demands }

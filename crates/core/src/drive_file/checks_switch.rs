@@ -1,0 +1,64 @@
+//! Conditions on switches between root ports and drives.
+
+use crate::config::{Duplex, Switch};
+use crate::drive::Drive;
+use crate::link::rate::Rate;
+use crate::problem::Broken;
+
+/// All conditions that switches break.
+pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
+    match drive.switch.is_there() {
+        false => without_effect(drive).into_iter().collect(),
+        true => [interface, faults, duplex, late, width].iter().filter_map(|check| check(drive)).collect(),
+    }
+}
+
+/// What switches are like matters where there are any.
+fn without_effect(drive: &Drive) -> Option<Broken> {
+    Broken::when(
+        drive.switch != Switch::default(),
+        &["switch.drives", "switch.generation", "switch.lanes", "switch.pass_ns"],
+        String::from("switch.drives is 0, with other keys of [switch]"),
+        String::from("switch.drives above 0, or none of them"),
+    )
+}
+
+fn interface(drive: &Drive) -> Option<Broken> {
+    let found = format!("switch.drives is {} with {}", drive.switch.drives, drive.protocol().title());
+    let allowed = String::from("switch.drives = 0, or an interface of which several drives can stand in one host");
+    Broken::when(!drive.protocol().stands_beside_others(drive), &["switch.drives", "interface"], found, allowed)
+}
+
+fn faults(drive: &Drive) -> Option<Broken> {
+    let found = format!("switch.drives is {} with faults, whose packets meet one link", drive.switch.drives);
+    Broken::when(!drive.faults.is_empty(), &["switch.drives", "faults"], found, String::from("one of them"))
+}
+
+fn duplex(drive: &Drive) -> Option<Broken> {
+    let found = format!("link.duplex is \"shared\" with switch.drives {}", drive.switch.drives);
+    let allowed = String::from("link.duplex = \"full\", or switch.drives = 0");
+    Broken::when(drive.link.duplex == Duplex::Shared, &["link.duplex", "switch.drives"], found, allowed)
+}
+
+/// A write that is late holds the credits of the root port that it came by back, which is all drives' here.
+fn late(drive: &Drive) -> Option<Broken> {
+    let ratio = drive.root_complex.late_write_ratio;
+    Broken::when(
+        ratio > 0.0,
+        &["root_complex.late_write_ratio", "switch.drives"],
+        format!("root_complex.late_write_ratio is {ratio} with switch.drives {}", drive.switch.drives),
+        String::from("root_complex.late_write_ratio = 0, or switch.drives = 0"),
+    )
+}
+
+/// Packets pass a switch without waiting for their end only where the uplink keeps up with the link by which they come.
+fn width(drive: &Drive) -> Option<Broken> {
+    let rates = [drive.switch.uplink(&drive.link), drive.link.clone()].map(|link| Rate::new(&link).bytes_per_ns());
+    let [uplink, link] = rates;
+    Broken::when(
+        uplink < link,
+        &["switch.generation", "switch.lanes", "link.generation", "link.lanes"],
+        format!("the uplink of a switch carries {uplink:.1} GB/s, the link of one drive {link:.1}"),
+        String::from("an uplink no slower than the link of a drive"),
+    )
+}
