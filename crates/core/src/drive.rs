@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
 use crate::config::{Acknowledge, Buffer, Controller, Dma, Doubt, Fault, FaultAction, Host, Link, Media, Power};
-use crate::config::{RootComplex, Stack, Switch, Translation};
+use crate::config::{Peer, RootComplex, Stack, Switch, Translation};
 use crate::media;
 use crate::time::Span;
 
@@ -53,6 +53,7 @@ macro_rules! drive_with {
             pub drives: u16,
             pub link: Link,
             pub switch: Switch,
+            pub peer: Peer,
             pub dma: Dma,
             pub host: Host,
             pub root_complex: RootComplex,
@@ -82,6 +83,7 @@ macro_rules! drive_with {
                     drives,
                     link: Link::default(),
                     switch: Switch::default(),
+                    peer: Peer::default(),
                     dma: Dma::default(),
                     host: Host::default(),
                     root_complex: RootComplex::default(),
@@ -101,10 +103,13 @@ macro_rules! drive_with {
             /// All sections, in the order in which they are explained.
             pub(crate) fn sections(&self) -> Vec<&dyn Section> {
                 let Drive {
-                    link, switch, dma, host, root_complex, stack, power, media, controller, buffer, translation, ..
+                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
+                    translation, ..
                 } = self;
-                let shared: [&dyn Section; 11] =
-                    [link, switch, dma, host, root_complex, stack, power, media, controller, buffer, translation];
+                let shared: [&dyn Section; 12] = [
+                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
+                    translation,
+                ];
                 let mut sections = shared.to_vec();
                 sections.extend([$(&self.$protocol as &dyn Section,)+]);
                 sections
@@ -112,10 +117,13 @@ macro_rules! drive_with {
 
             pub(crate) fn sections_mut(&mut self) -> Vec<&mut dyn Section> {
                 let Drive {
-                    link, switch, dma, host, root_complex, stack, power, media, controller, buffer, translation, ..
+                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
+                    translation, ..
                 } = self;
-                let shared: [&mut dyn Section; 11] =
-                    [link, switch, dma, host, root_complex, stack, power, media, controller, buffer, translation];
+                let shared: [&mut dyn Section; 12] = [
+                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
+                    translation,
+                ];
                 shared.into_iter().chain([$(&mut self.$protocol as &mut dyn Section,)+]).collect()
             }
         }
@@ -125,6 +133,7 @@ macro_rules! drive_with {
                 self.header() == other.header()
                     && self.link == other.link
                     && self.switch == other.switch
+                    && self.peer == other.peer
                     && self.dma == other.dma
                     && self.host == other.host
                     && self.root_complex == other.root_complex
@@ -168,6 +177,14 @@ impl Drive {
         if self.switch.is_there() { Span::ZERO } else { self.root_complex.write_accept }
     }
 
+    /// Payload of the packets that carry a read's data from the drive.
+    pub fn data_payload_bytes(&self) -> u32 {
+        match (self.peer.is_there(), self.peer.payload_bytes) {
+            (false, _) | (true, 0) => self.link.max_payload_bytes,
+            (true, bytes) => bytes,
+        }
+    }
+
     /// What a switch adds to the way of a packet that finds its uplink free.
     pub fn through_switch(&self) -> Span {
         if self.switch.is_there() { self.switch.pass } else { Span::ZERO }
@@ -207,6 +224,9 @@ impl Drive {
         }
         if !self.switch.is_there() {
             resolved.remove(self.switch.path());
+        }
+        if !self.peer.is_there() {
+            resolved.remove(self.peer.path());
         }
         Json::Object(resolved)
     }

@@ -60,7 +60,7 @@ fn the_closed_form_of_a_lone_request_is_exact_behind_a_switch() {
 
 /// As many requests as saturate the uplink of four drives.
 fn saturating(rw: &'static str, bytes: &'static str) -> [(&'static str, &'static str); 5] {
-    [("rw", rw), ("bs", bytes), ("iodepth", "128"), ("numjobs", "4"), ("number_ios", "4000")]
+    [("rw", rw), ("bs", bytes), ("iodepth", "128"), ("numjobs", "4"), ("number_ios", "2000")]
 }
 
 #[test]
@@ -116,4 +116,91 @@ fn what_makes_no_sense_behind_a_switch_is_refused() {
         let problems = described(settings).unwrap_err();
         assert!(problems.contains(found), "{problems}");
     }
+}
+
+/// Four drives and a peer at one switch.
+const PEER: [&str; 4] = ["drives=4", "switch.drives=4", "peer.holds=data", "media.channels=64"];
+
+#[test]
+fn a_lone_request_takes_as_long_to_a_peer_as_to_a_host_whose_memory_is_as_fast() {
+    let memory = ["root_complex.write_ns=50", "root_complex.cache_read_ns=150"];
+    let peer = ["peer.write_ns=50", "peer.read_ns=150"];
+    for rw in ["randread", "randwrite"] {
+        let host = lone_ps(&[&PEER[..2], &memory].concat(), rw);
+        let to_peer = lone_ps(&[&PEER[..], &memory, &peer].concat(), rw);
+        assert_eq!(host, to_peer, "{rw}");
+    }
+}
+
+#[test]
+fn what_goes_to_a_peer_leaves_the_uplink_alone_and_is_limited_by_the_peers_link_with_a_header_for_each_packet() {
+    for (granularity, payload) in [("train", "64"), ("train", "0"), ("packet", "64")] {
+        let granularity = format!("link.granularity={granularity}");
+        let payload = format!("peer.payload_bytes={payload}");
+        let narrow = ["peer.generation=4", "peer.lanes=4", &granularity, &payload];
+        let settings = [&PEER[..], &narrow].concat();
+        let drive = drive(&settings);
+        let job = saturating("randread", "4k");
+        let prediction = predict(&drive, &jobs(&drive, &job));
+        let limit = prediction.jobs[0].bottleneck();
+        assert_eq!(limit.resource, "wire to peer", "{payload}");
+        let outcome = run(&settings, &job);
+        let share = outcome.iops() / limit.bound_iops();
+        assert!((0.97..=1.0).contains(&share), "{payload}, {granularity}: {share}");
+        let (_, busy) = outcome.counters.iter().find(|(name, _)| *name == "uplinks_to_host_percent").unwrap();
+        assert!(*busy < 10, "{busy} % of the uplink");
+    }
+}
+
+#[test]
+fn writes_fetch_their_data_from_a_peer() {
+    let drive = drive(&PEER);
+    let job = [("rw", "randrw"), ("bs", "4k"), ("size", "1m"), ("iodepth", "16"), ("number_ios", "2000")];
+    let mut simulation = Simulation::with_data(&drive, &jobs(&drive, &job), 1).unwrap();
+    while simulation.step(1 << 20) {}
+    assert_eq!(simulation.data_problems(), [""; 0]);
+}
+
+#[test]
+fn a_peer_that_not_all_drives_reach_is_refused() {
+    for (settings, found) in [
+        (&["peer.lanes=8"][..], "peer.holds is \"nothing\", with other keys of [peer]"),
+        (&["peer.holds=data", "switch.drives=2", "drives=4"], "switch.drives is 2 with 4 drives and a peer"),
+        (&["peer.holds=data", "switch.drives=1", "root_complex.iommu=true"], "root_complex.iommu is true with a peer"),
+    ] {
+        let problems = described(settings).unwrap_err();
+        assert!(problems.contains(found), "{problems}");
+    }
+}
+
+/// Drives that a peer asks by itself.
+const ASKING: [&str; 4] = ["peer.holds=all", "host.preset=gpu-h100", "stack.preset=gpu-queues", "media.channels=64"];
+
+#[test]
+fn a_peer_that_asks_has_nothing_of_the_host_and_reaches_what_its_drives_can_do() {
+    let settings = [&ASKING[..], &["drives=2", "switch.drives=2", "controller.read_core_ns=1000"]].concat();
+    let job = [("rw", "randread"), ("bs", "512"), ("numjobs", "32"), ("iodepth", "64"), ("number_ios", "500")];
+    let outcome = run(&settings, &job);
+    let counter = |wanted: &str| outcome.counters.iter().find(|(name, _)| *name == wanted).unwrap().1;
+    assert_eq!((counter("uplinks_to_host_percent"), counter("uplinks_to_drives_percent")), (0, 0));
+    let share = outcome.iops() / 2e6;
+    assert!((0.95..=1.0).contains(&share), "{share}");
+}
+
+#[test]
+fn one_that_rings_for_all_outdoes_each_ringing_for_itself() {
+    let settings = [&ASKING[..], &["switch.drives=1"]].concat();
+    let job = [("rw", "randread"), ("bs", "512"), ("iodepth", "128"), ("number_ios", "4000")];
+    let together = run(&settings, &job).iops();
+    let each = run(&settings, &[&job[..], &[("iodepth_batch", "1")]].concat()).iops();
+    // A turn at the lock, a ticket and a doorbell: 450 + 4 + 20 ns.
+    let turns = each / (1e9 / 474.0);
+    assert!((0.9..=1.0).contains(&turns), "{turns}");
+    assert!(together > 2.0 * each, "{together} and {each}");
+}
+
+#[test]
+fn a_peer_that_asks_takes_no_interrupts() {
+    let problems = described(&["peer.holds=all", "switch.drives=1", "nvme.interrupts=true"]).unwrap_err();
+    assert!(problems.contains("peer.holds is \"all\" with interrupts"), "{problems}");
 }

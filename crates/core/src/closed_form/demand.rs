@@ -29,6 +29,9 @@ const UPLINK: [(&str, &str); 3] = [
     ("root complex", "root ports of uplinks"),
 ];
 
+/// The same where it is that of a peer.
+const PEER: [(&str, &str); 2] = [("wire to host", "wire to peer"), ("wire to device", "wire from peer")];
+
 /// Demands on several resources, each named once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demands(Vec<Demand>);
@@ -61,9 +64,18 @@ impl Demands {
     /// What a request takes of an uplink that some drives share, of which there are so many: the demands on its wires and
     /// its root port, of all that are made of a link.
     pub fn of_uplinks(self, uplinks: f64) -> Demands {
+        self.of_shared(&UPLINK, uplinks)
+    }
+
+    /// The same of the link of a peer, which all drives share.
+    pub fn of_peer(self) -> Demands {
+        self.of_shared(&PEER, 1.0)
+    }
+
+    fn of_shared(self, names: &[(&str, &str)], servers: f64) -> Demands {
         let shared = self.0.into_iter().filter_map(|demand| {
-            let (_, resource) = UPLINK.iter().find(|(of_link, _)| *of_link == demand.resource)?;
-            Some(Demand { resource: String::from(*resource), servers: uplinks, owner: Owner::Host, ..demand })
+            let (_, resource) = names.iter().find(|(of_link, _)| *of_link == demand.resource)?;
+            Some(Demand { resource: String::from(*resource), servers, owner: Owner::Host, ..demand })
         });
         Demands(shared.collect())
     }

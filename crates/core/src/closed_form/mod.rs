@@ -18,7 +18,7 @@ pub use demand::{Demand, Demands};
 pub use form::{Certainty, Form, Latency};
 pub use workload::{Arrivals, Class, Workload};
 
-use crate::config::Engine;
+use crate::config::{self, Engine};
 use crate::drive::Drive;
 use crate::host::software::Software;
 use crate::link::Link;
@@ -55,7 +55,8 @@ impl Parts<'_> {
         Parts {
             drive,
             link: Link::new(&drive.link, drive.write_accept(), Span::ZERO, 0).farther(drive.through_switch()),
-            root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0),
+            root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0)
+                .with_peer(&drive.peer),
             geometry: Geometry::from(&drive.media),
             media: Media::of(&drive.media, 0),
             chips: Chips::of(&drive.media),
@@ -66,8 +67,17 @@ impl Parts<'_> {
     /// The same with the uplink of a switch as the link, if there is one: what its wires carry of a request.
     pub fn uplink(&self) -> Option<Self> {
         let config = self.drive.switch.is_there().then(|| self.drive.switch.uplink(&self.drive.link))?;
-        let link = Link::new(&config, self.drive.root_complex.write_accept, Span::ZERO, 0);
-        Some(Self { link, ..self.clone() })
+        Some(self.with_link(&config, self.drive.root_complex.write_accept))
+    }
+
+    /// The same with the link of a peer, if there is one.
+    pub fn peer(&self) -> Option<Self> {
+        let config = self.drive.peer.is_there().then(|| self.drive.peer.port(&self.drive.link))?;
+        Some(self.with_link(&config, Span::ZERO))
+    }
+
+    fn with_link(&self, config: &config::Link, accept: Span) -> Self {
+        Self { link: Link::new(config, accept, Span::ZERO, 0), ..self.clone() }
     }
 
     /// How many uplinks there are, in those of which most drives share one: they have as large a share of the requests as of

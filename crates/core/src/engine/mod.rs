@@ -145,7 +145,8 @@ impl Engine {
     pub fn new(drive: &Drive, seed: u64) -> Engine {
         let mut shared = Shared::default();
         let (driver, controller) = connect(drive, seed, &mut shared);
-        let root_complex = RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed);
+        let root_complex =
+            RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed).with_peer(&drive.peer);
         // Behind a switch, packets that have arrived at the other end of the link are not in memory yet.
         let settle = root_complex.settle().filter(|_| !drive.switch.is_there());
         let mut faults = Faults::of(drive, seed);

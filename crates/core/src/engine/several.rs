@@ -44,7 +44,8 @@ impl Others {
             Engine { relay: Some(Box::default()), others: None, ..engine }
         };
         let vectors = drive.limits().queue_pairs as u16;
-        let switches = Switches::of(&drive.switch, &drive.link, drive.root_complex.write_accept, drive.drives);
+        let Drive { switch, peer, link, root_complex, drives, .. } = drive;
+        let switches = Switches::of(switch, peer, link, root_complex.write_accept, *drives);
         let is_needed = drive.drives > 1 || switches.is_some();
         is_needed.then(|| Box::new(Others { drives: (1..drive.drives).map(other).collect(), switches, vectors }))
     }

@@ -1,5 +1,7 @@
 //! Switches between the links of several drives and the root ports: what goes onto an uplink that drives share, and when.
 //!
+//! Where a peer of the drives stands at the switch, what is in its memory goes by its port instead, which all drives share too.
+//!
 //! Owes its callers: every packet on the uplink with its header, each drive's packets in their order, turns between drives
 //! that have something to send, and a packet passed on without waiting for its end where that is possible (cut-through): one
 //! that comes by a slower wire than it leaves by ends as it came, one that comes by a faster wire starts as it came.
@@ -56,7 +58,7 @@ pub struct Passed {
     pub left_at: Time,
 }
 
-/// One direction of an uplink.
+/// One direction of an uplink, or of a peer's link.
 #[derive(Clone, Debug)]
 struct Way {
     direction: Direction,
@@ -90,34 +92,62 @@ struct Train {
 #[derive(Clone, Debug)]
 pub struct Switches {
     scheduler: Scheduler,
-    /// Of each switch, the way up and the way down.
+    /// Of each switch, the way up and the way down, and of a peer likewise.
     ways: Vec<Way>,
     passing: Table<Passing>,
-    measures: Measures,
+    uplink: Port,
+    /// What is in the memory of a peer, and its port.
+    holds: config::Peer,
+    peer: Port,
+    /// By drive, where its packets go different ways.
+    in_order: Vec<InOrder>,
     /// Drives behind each switch.
     sharing: u16,
     pass: Span,
     per_packet: bool,
-    /// Time for which a root port is busy with a posted packet.
+}
+
+/// What has come from a drive and is on its way up.
+#[derive(Clone, Debug, Default)]
+struct InOrder {
+    /// Those that may not have left yet.
+    passing: Vec<u32>,
+    /// Those that wait for others before them, which leave by the other way.
+    held: VecDeque<(Coming, Packet)>,
+}
+
+/// What packets take of a link at a switch.
+#[derive(Clone, Debug)]
+struct Port {
+    measures: Measures,
+    /// Time for which its other end is busy with a posted packet.
     accept: Span,
 }
 
 impl Switches {
-    /// The switches of a description with so many drives, if it has any. A root port accepts posted packets at one every
-    /// `accept`.
-    pub fn of(config: &config::Switch, link: &config::Link, accept: Span, drives: u16) -> Option<Switches> {
-        let uplink = config.uplink(link);
+    /// The switches of a description with so many drives, if it has any, and the peer at them. A root port accepts posted
+    /// packets at one every `accept`, a peer as they come.
+    pub fn of(
+        config: &config::Switch,
+        peer: &config::Peer,
+        link: &config::Link,
+        accept: Span,
+        drives: u16,
+    ) -> Option<Switches> {
         let sharing = config.sharing(drives);
-        config.is_there().then(|| Switches {
+        let switches = || Switches {
             scheduler: Scheduler::default(),
-            ways: (0..2 * drives.div_ceil(sharing)).map(|place| Way::new(place, sharing)).collect(),
+            ways: (0..2 * (drives.div_ceil(sharing) + 1)).map(|place| Way::new(place, sharing)).collect(),
             passing: Table::default(),
-            measures: Measures::new(&uplink, &Rate::new(&uplink)),
+            uplink: Port::new(&config.uplink(link), accept),
+            holds: peer.clone(),
+            peer: Port::new(&peer.port(link), Span::ZERO),
+            in_order: vec![InOrder::default(); drives.into()],
             sharing,
             pass: config.pass,
             per_packet: link.granularity == Granularity::Packet,
-            accept,
-        })
+        };
+        config.is_there().then(switches)
     }
 
     /// When something happens here next.
@@ -130,6 +160,15 @@ impl Switches {
     /// drives take turns.
     pub fn enter(&mut self, now: Time, coming: Coming, packet: &Packet) -> Option<Time> {
         self.scheduler.advance(now);
+        if self.waits_for_others(now, coming, packet) {
+            self.in_order[usize::from(coming.drive)].held.push_back((coming, *packet));
+            return None;
+        }
+        self.start(now, coming, packet)
+    }
+
+    /// They go to the wire, or into its queue.
+    fn start(&mut self, now: Time, coming: Coming, packet: &Packet) -> Option<Time> {
         let id = self.take_in(coming, packet);
         let way = self.passing[id as usize].way;
         if self.ways[way].is_free(now) {
@@ -148,6 +187,7 @@ impl Switches {
         let (now, event) = self.scheduler.take();
         match event {
             Event::Wire(way) => self.on_wire(now, way.into()),
+            Event::Look(drive) => self.release(now, drive as u16),
             Event::Arrive(id) => return self.on_there(now, id),
             other => unreachable!("{other:?} happens elsewhere"),
         }
@@ -156,30 +196,67 @@ impl Switches {
 
     /// Mean share of the time up to `now` for which the uplinks have been busy in one direction.
     pub fn busy_share(&self, now: Time, direction: Direction) -> f64 {
-        let ways = self.ways.iter().filter(|way| way.direction == direction);
+        let uplinks = self.ways.len() - 2;
+        let ways = self.ways[..uplinks].iter().filter(|way| way.direction == direction);
         let busy: Span = ways.clone().map(|way| way.busy).sum();
         let all = now.since(Time::ZERO) * ways.count() as u64;
         if all.is_zero() { 0.0 } else { busy.as_ps() as f64 / all.as_ps() as f64 }
     }
 
-    /// The way that a drive's packets take.
-    fn way_of(&self, drive: u16, direction: Direction) -> usize {
-        usize::from(drive / self.sharing) * 2 + direction as usize
+    /// Whether the packets of a drive go different ways.
+    fn divides(&self) -> bool {
+        self.holds.has(true) != self.holds.has(false)
+    }
+
+    /// Whether packets for one way have to wait until those of the same drive before them have left by another: a completion
+    /// does not overtake its data.
+    fn waits_for_others(&mut self, now: Time, coming: Coming, packet: &Packet) -> bool {
+        if coming.direction == Direction::Down || !self.divides() {
+            return false;
+        }
+        let [way, _] = self.ways_of(coming.drive, self.holds.has(packet.user_data));
+        let InOrder { passing, held } = &mut self.in_order[usize::from(coming.drive)];
+        passing.retain(|id| self.passing[*id as usize].left_at > now);
+        let others = passing.iter().map(|id| self.passing[*id as usize]).filter(|other| other.way != way);
+        let left_at = others.map(|other| other.left_at).max();
+        if let Some(at) = left_at.filter(|at| *at != Time::NEVER) {
+            self.scheduler.at(at, Event::Look(coming.drive.into()));
+        }
+        left_at.is_some() || !held.is_empty()
+    }
+
+    /// Packets of a drive have left: those that waited for them go on.
+    fn release(&mut self, now: Time, drive: u16) {
+        let mut held = std::mem::take(&mut self.in_order[usize::from(drive)].held);
+        while let Some((coming, packet)) = held.front().copied()
+            && !self.waits_for_others(now, coming, &packet)
+        {
+            held.pop_front();
+            self.start(now, coming, &packet);
+        }
+        self.in_order[usize::from(drive)].held = held;
+    }
+
+    /// The ways up and down that a drive's packets take: the peer's, or those of its uplink.
+    fn ways_of(&self, drive: u16, to_peer: bool) -> [usize; 2] {
+        let up = if to_peer { self.ways.len() - 2 } else { usize::from(drive / self.sharing) * 2 };
+        [up, up + 1]
     }
 
     fn take_in(&mut self, coming: Coming, packet: &Packet) -> u32 {
-        let measure = self.measures.of(packet);
+        let to_peer = self.holds.has(packet.user_data);
+        let ways = self.ways_of(coming.drive, to_peer);
+        let port = if to_peer { &mut self.peer } else { &mut self.uplink };
+        let measure = port.measures.of(packet);
         let Arrival { first, count, .. } = coming.packets;
         let has_last = first + count == measure.count;
-        let way = self.way_of(coming.drive, coming.direction);
-        let opposite = self.way_of(coming.drive, coming.direction.opposite());
-        self.ways[opposite].owed += measure.whole.owed / u64::from(measure.count) * u64::from(count);
-        let each = self.kept(packet, measure.each);
         let last_on_wire = if has_last { measure.last } else { measure.each };
-        let last = self.kept(packet, last_on_wire);
-        self.passing.insert(Passing {
+        let (each, last) = (port.kept(packet, measure.each), port.kept(packet, last_on_wire));
+        self.ways[ways[coming.direction.opposite() as usize]].owed +=
+            measure.whole.owed / u64::from(measure.count) * u64::from(count);
+        let id = self.passing.insert(Passing {
             coming,
-            way,
+            way: ways[coming.direction as usize],
             left: count,
             each,
             last,
@@ -187,13 +264,11 @@ impl Switches {
             left_at: Time::NEVER,
             there_at: Time::NEVER,
             watched: false,
-        })
-    }
-
-    /// For how long a packet keeps the uplink: where a root port takes longer to accept it than the wire to carry it, credits
-    /// hold back what follows.
-    fn kept(&self, packet: &Packet, on_wire: Span) -> Span {
-        if is_posted_up(packet) { on_wire.max(self.accept) } else { on_wire }
+        });
+        if coming.direction == Direction::Up && self.divides() {
+            self.in_order[usize::from(coming.drive)].passing.push(id);
+        }
+        id
     }
 
     /// Packets find the uplink free: those that came before the last have left in the time that nobody else used.
@@ -212,22 +287,22 @@ impl Switches {
 
     /// Wait for the uplink.
     fn queue_up(&mut self, now: Time, id: u32) {
-        let Passing { way, coming, .. } = self.passing[id as usize];
-        let place = usize::from(coming.drive % self.sharing);
-        self.cut_in(now, way, place);
-        let way = &mut self.ways[way];
+        let passing = self.passing[id as usize];
+        let place = self.ways[passing.way].place_of(&passing);
+        self.cut_in(now, passing.way, place);
+        let way = &mut self.ways[passing.way];
         way.queues[place].push_back(id);
         way.waiting += 1;
-        way.queued += self.passing[id as usize].time_left();
+        way.queued += passing.time_left();
         let at = way.used_until.max(now);
-        self.wake(self.passing[id as usize].way, at);
+        self.wake(passing.way, at);
     }
 
     /// Cut the train on an uplink for another drive at the next packet boundary.
     fn cut_in(&mut self, now: Time, way: usize, place: usize) {
         let Some(train) = self.ways[way].sending.filter(|train| train.end > now) else { return };
         let passing = &mut self.passing[train.passing as usize];
-        let own_place = usize::from(passing.coming.drive % self.sharing);
+        let own_place = self.ways[way].place_of(passing);
         let gone = now.since(train.started).as_ps() / train.each.as_ps().max(1) + 1;
         if own_place == place || gone >= u64::from(train.count) {
             return;
@@ -294,8 +369,12 @@ impl Switches {
             Direction::Down => started.max(end - passing.coming.beside).max(now),
         };
         (passing.left_at, passing.there_at) = (passed, passed + self.pass);
+        let (drive, there_at) = (passing.coming.drive, passing.there_at);
         if !std::mem::replace(&mut passing.watched, true) {
-            self.scheduler.at(passing.there_at, Event::Arrive(id));
+            self.scheduler.at(there_at, Event::Arrive(id));
+        }
+        if !self.in_order[usize::from(drive)].held.is_empty() {
+            self.scheduler.at(passed, Event::Look(drive.into()));
         }
     }
 
@@ -310,6 +389,9 @@ impl Switches {
         }
         let Passing { coming, left_at, way, .. } = *passing;
         self.passing.vacate(id);
+        if self.divides() {
+            self.in_order[usize::from(coming.drive)].passing.retain(|passing| *passing != id);
+        }
         // What its drive has taken over goes on without a pause: it can be cut no more.
         self.ways[way].sending = self.ways[way].sending.filter(|train| train.passing != id);
         Some(Passed { coming, left_at })
@@ -324,7 +406,19 @@ impl Switches {
     }
 }
 
-/// Whether root ports give credits back for it that its drive may run short of.
+impl Port {
+    fn new(link: &config::Link, accept: Span) -> Port {
+        Port { measures: Measures::new(link, &Rate::new(link)), accept }
+    }
+
+    /// For how long a packet keeps the wire: where the other end takes longer to accept it than the wire to carry it, credits
+    /// hold back what follows.
+    fn kept(&self, packet: &Packet, on_wire: Span) -> Span {
+        if is_posted_up(packet) { on_wire.max(self.accept) } else { on_wire }
+    }
+}
+
+/// Whether ports give credits back for it that its drive may run short of.
 fn is_posted_up(packet: &Packet) -> bool {
     packet.direction == Direction::Up && packet.kind == Kind::MemoryWrite
 }
@@ -401,11 +495,21 @@ mod tests {
 
     /// Switches for two drives, with links of 4 B/ns and uplinks of so many lanes at 1 B/ns, skip sets and DLLPs left out.
     fn switches(lanes: u8, per_packet: bool, accept: Span) -> Switches {
+        switches_with(&config::Peer::default(), lanes, per_packet, accept)
+    }
+
+    fn switches_with(peer: &config::Peer, lanes: u8, per_packet: bool, accept: Span) -> Switches {
         let granularity = if per_packet { Granularity::Packet } else { Granularity::Train };
-        let link =
-            config::Link { generation: 1, lanes, skip_ordered_sets: false, dllps: false, granularity, ..config::Link::default() };
+        let link = config::Link {
+            generation: 1,
+            lanes,
+            skip_ordered_sets: false,
+            dllps: false,
+            granularity,
+            ..config::Link::default()
+        };
         let config = config::Switch { drives: 2, generation: 1, lanes, pass: Span::from_ns(PASS_NS) };
-        Switches::of(&config, &link, accept, 2).expect("there is one")
+        Switches::of(&config, peer, &link, accept, 2).expect("there is one")
     }
 
     fn at(ns: u64) -> Time {
@@ -436,7 +540,8 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_by_a_slower_wire_has_passed_when_its_end_has_and_what_comes_by_a_faster_one_when_the_uplink_is_done() {
+    fn what_comes_by_a_slower_wire_has_passed_when_its_end_has_and_what_comes_by_a_faster_one_when_the_uplink_is_done()
+    {
         // Eight lanes at a quarter of a byte per nanosecond: 76 ns a packet.
         for (beside, left_at) in [(800, 1000), (608, 1000), (200, 1000 - 200 + 608)] {
             let mut switches = switches(8, false, Span::ZERO);
@@ -486,6 +591,22 @@ mod tests {
         come(&mut switches, 1000, 0, 1, 76);
         come(&mut switches, 1000, 1, 1, 76);
         assert_eq!(passed(&mut switches), [(0, 1000), (1, 1024 + 76)]);
+    }
+
+    #[test]
+    fn what_goes_another_way_leaves_no_sooner_than_what_came_before_it_from_the_same_drive() {
+        let peer = config::Peer { holds: config::PeerHolds::Data, lanes: 8, generation: 1, ..config::Peer::default() };
+        let mut switches = switches_with(&peer, 8, false, Span::ZERO);
+        let data = write(8).user_data(0, None);
+        for (drive, packet, count) in [(0, data, 8), (1, data, 8), (1, write(1), 1), (0, write(1), 1)] {
+            let packets = Arrival { packet: count, first: 0, count };
+            let coming = Coming { drive, packets, direction: Direction::Up, beside: Span::ZERO };
+            switches.enter(at(0), coming, &packet);
+        }
+        let left = passed(&mut switches);
+        let of = |drive| left.iter().filter(|(of, _)| *of == drive).map(|(_, at)| *at).collect::<Vec<_>>();
+        // The data take turns, so that those of drive 0 are the fifteenth packet; the uplink is free all the time.
+        assert_eq!((of(0), of(1)), (vec![76 * 15, 76 * 16], vec![76 * 16, 76 * 17]));
     }
 
     #[test]
