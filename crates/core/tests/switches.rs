@@ -124,7 +124,7 @@ const PEER: [&str; 4] = ["drives=4", "switch.drives=4", "peer.holds=data", "medi
 #[test]
 fn a_lone_request_takes_as_long_to_a_peer_as_to_a_host_whose_memory_is_as_fast() {
     let memory = ["root_complex.write_ns=50", "root_complex.cache_read_ns=150"];
-    let peer = ["peer.write_ns=50", "peer.read_ns=150"];
+    let peer = ["peer.memory_write_ns=50", "peer.memory_read_ns=150"];
     for rw in ["randread", "randwrite"] {
         let host = lone_ps(&[&PEER[..2], &memory].concat(), rw);
         let to_peer = lone_ps(&[&PEER[..], &memory, &peer].concat(), rw);

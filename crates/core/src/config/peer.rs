@@ -17,9 +17,9 @@ section! {
         /// Payload of the packets that a drive writes to it, or 0 for link.max_payload_bytes
         payload_bytes => payload_bytes: u32 = 0, [0, 64, 128, 256, 512, 1024, 2048, 4096];
         /// Read of its memory (assumed: most of what a load of its own takes)
-        read_ns => read: Span = ns(400), ZERO..=LONGEST;
+        memory_read_ns => read: Span = ns(400), ZERO..=LONGEST;
         /// Time from a write's arrival to its data being in its memory (assumed: as the host's)
-        write_ns => write: Span = ns(20), ZERO..=LONGEST;
+        memory_write_ns => write: Span = ns(20), ZERO..=LONGEST;
     }
 }
 
