@@ -312,7 +312,7 @@ impl Switches {
         let way = &mut self.ways[way];
         way.sending = None;
         let until = train.started + train.each * gone;
-        way.busy = way.busy - way.used_until.since(until);
+        way.busy -= way.used_until.since(until);
         way.used_until = until;
         way.queues[own_place].push_front(train.passing);
         way.waiting += 1;
