@@ -75,7 +75,14 @@ fn width(drive: &Drive) -> Option<Broken> {
 fn peer_without_effect(drive: &Drive) -> Option<Broken> {
     Broken::when(
         drive.peer != Peer::default(),
-        &["peer.holds", "peer.generation", "peer.lanes", "peer.payload_bytes", "peer.memory_read_ns", "peer.memory_write_ns"],
+        &[
+            "peer.holds",
+            "peer.generation",
+            "peer.lanes",
+            "peer.payload_bytes",
+            "peer.memory_read_ns",
+            "peer.memory_write_ns",
+        ],
         String::from("peer.holds is \"nothing\", with other keys of [peer]"),
         String::from("peer.holds = \"data\" or \"all\", or none of them"),
     )
