@@ -289,6 +289,8 @@ fn one_of_several_drives_is_served_with_and_without_timing() {
         let lines = errors(&format!("serve nvme --set drives=4 {flags}"));
         assert!(lines[0].contains("drives is 4: what hosts attach to is one drive"), "{flags}: {lines:?}");
     }
+    let lines = errors("serve nvme --set switch.drives=4 --nbd nbd://127.0.0.1:0/");
+    assert!(lines[0].contains("switch.drives is 4: the model of a served drive has no switch"), "{lines:?}");
 }
 
 #[test]

@@ -5,8 +5,9 @@ use serde_json::{Map, Value as Json};
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
 use crate::config::{Acknowledge, Buffer, Controller, Dma, Doubt, Fault, FaultAction, Host, Link, Media, Power};
-use crate::config::{RootComplex, Stack, Translation};
+use crate::config::{Peer, RootComplex, Stack, Switch, Translation};
 use crate::media;
+use crate::time::Span;
 
 section! {
     /// Keys above all sections.
@@ -19,7 +20,7 @@ section! {
         interface => interface: Interface = Interface::ALL[0], any();
         /// Faults that are injected into a run; of those that meet a request, the first that happens counts
         faults => faults: Vec<Fault> = Vec::new(), any();
-        /// So many equal drives in one host, each on a root port of its own; the requests of a thread go to them in turn
+        /// So many equal drives in one host, each on a root port of its own or behind a switch; the requests of a thread go to them in turn
         drives => drives: u16 = 1, 1..=64;
     }
 }
@@ -51,6 +52,8 @@ macro_rules! drive_with {
             pub faults: Vec<Fault>,
             pub drives: u16,
             pub link: Link,
+            pub switch: Switch,
+            pub peer: Peer,
             pub dma: Dma,
             pub host: Host,
             pub root_complex: RootComplex,
@@ -79,6 +82,8 @@ macro_rules! drive_with {
                     faults,
                     drives,
                     link: Link::default(),
+                    switch: Switch::default(),
+                    peer: Peer::default(),
                     dma: Dma::default(),
                     host: Host::default(),
                     root_complex: RootComplex::default(),
@@ -98,10 +103,13 @@ macro_rules! drive_with {
             /// All sections, in the order in which they are explained.
             pub(crate) fn sections(&self) -> Vec<&dyn Section> {
                 let Drive {
-                    link, dma, host, root_complex, stack, power, media, controller, buffer, translation, ..
+                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
+                    translation, ..
                 } = self;
-                let shared: [&dyn Section; 10] =
-                    [link, dma, host, root_complex, stack, power, media, controller, buffer, translation];
+                let shared: [&dyn Section; 12] = [
+                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
+                    translation,
+                ];
                 let mut sections = shared.to_vec();
                 sections.extend([$(&self.$protocol as &dyn Section,)+]);
                 sections
@@ -109,10 +117,13 @@ macro_rules! drive_with {
 
             pub(crate) fn sections_mut(&mut self) -> Vec<&mut dyn Section> {
                 let Drive {
-                    link, dma, host, root_complex, stack, power, media, controller, buffer, translation, ..
+                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
+                    translation, ..
                 } = self;
-                let shared: [&mut dyn Section; 10] =
-                    [link, dma, host, root_complex, stack, power, media, controller, buffer, translation];
+                let shared: [&mut dyn Section; 12] = [
+                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
+                    translation,
+                ];
                 shared.into_iter().chain([$(&mut self.$protocol as &mut dyn Section,)+]).collect()
             }
         }
@@ -121,6 +132,8 @@ macro_rules! drive_with {
             fn eq(&self, other: &Drive) -> bool {
                 self.header() == other.header()
                     && self.link == other.link
+                    && self.switch == other.switch
+                    && self.peer == other.peer
                     && self.dma == other.dma
                     && self.host == other.host
                     && self.root_complex == other.root_complex
@@ -158,6 +171,25 @@ impl Drive {
         }
     }
 
+    /// Time for which the port at the upper end of a drive's link is busy with a posted packet: a root port accepts them in
+    /// its own time, a switch as they come.
+    pub fn write_accept(&self) -> Span {
+        if self.switch.is_there() { Span::ZERO } else { self.root_complex.write_accept }
+    }
+
+    /// Payload of the packets that carry a read's data from the drive.
+    pub fn data_payload_bytes(&self) -> u32 {
+        match (self.peer.is_there(), self.peer.payload_bytes) {
+            (false, _) | (true, 0) => self.link.max_payload_bytes,
+            (true, bytes) => bytes,
+        }
+    }
+
+    /// What a switch adds to the way of a packet that finds its uplink free.
+    pub fn through_switch(&self) -> Span {
+        if self.switch.is_there() { self.switch.pass } else { Span::ZERO }
+    }
+
     /// Take a section that can have a preset over from another drive.
     pub(crate) fn take_section(&mut self, path: &str, other: Drive) {
         match path {
@@ -183,12 +215,18 @@ impl Drive {
             let doubts = doubts.iter().map(|doubt| Json::Object(section::values(doubt)));
             resolved.insert(String::from(list), doubts.collect());
         }
-        // Nearly all drives have no faults and stand alone, and are what they were before there was anything else.
+        // Nearly all drives have no faults, stand alone and on a root port, and are what they were before there was anything else.
         if let Some(faults) = faults.filter(|_| !self.faults.is_empty()) {
             resolved.insert(String::from("faults"), faults);
         }
         if let Some(drives) = drives.filter(|_| self.drives > 1) {
             resolved.insert(String::from("drives"), drives);
+        }
+        if !self.switch.is_there() {
+            resolved.remove(self.switch.path());
+        }
+        if !self.peer.is_there() {
+            resolved.remove(self.peer.path());
         }
         Json::Object(resolved)
     }

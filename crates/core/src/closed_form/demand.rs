@@ -25,6 +25,16 @@ enum Owner {
     Host,
 }
 
+/// Resources of a link, and what they are called where the link is the uplink of a switch.
+const UPLINK: [(&str, &str); 3] = [
+    ("wire to host", "uplinks to host"),
+    ("wire to device", "uplinks to drives"),
+    ("root complex", "root ports of uplinks"),
+];
+
+/// The same where it is that of a peer.
+const PEER: [(&str, &str); 2] = [("wire to host", "wire to peer"), ("wire to device", "wire from peer")];
+
 /// Demands on several resources, each named once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demands(Vec<Demand>);
@@ -68,6 +78,25 @@ impl Demands {
             found.squares_ns2 += squares_ns2;
             found.uses += demand.uses * share;
         }
+    }
+
+    /// What a request takes of an uplink that some drives share, of which there are so many: the demands on its wires and
+    /// its root port, of all that are made of a link.
+    pub fn of_uplinks(self, uplinks: f64) -> Demands {
+        self.of_shared(&UPLINK, uplinks)
+    }
+
+    /// The same of the link of a peer, which all drives share.
+    pub fn of_peer(self) -> Demands {
+        self.of_shared(&PEER, 1.0)
+    }
+
+    fn of_shared(self, names: &[(&str, &str)], servers: f64) -> Demands {
+        let shared = self.0.into_iter().filter_map(|demand| {
+            let (_, resource) = names.iter().find(|(of_link, _)| *of_link == demand.resource)?;
+            Some(Demand { resource: String::from(*resource), servers, owner: Owner::Host, ..demand })
+        });
+        Demands(shared.collect())
     }
 
     /// The demands on so many drives together, to which requests go in turn.

@@ -61,7 +61,7 @@ impl Parts<'_> {
 
     /// From the array to the start of the data's way to the host.
     fn flash_read_alone(&self, array: Span, bytes: u32) -> Span {
-        let (costs, chunk) = (Costs::of(&self.drive.media), self.drive.link.max_payload_bytes);
+        let (costs, chunk) = (Costs::of(&self.drive.media), self.drive.data_payload_bytes());
         let there = |bytes| Time::ZERO + costs.command + array + costs.bus.transfer(bytes) + costs.ecc_decode;
         self.link.stream_start(bytes, chunk, there(bytes.min(chunk)), there(bytes)).since(Time::ZERO)
     }

@@ -16,7 +16,7 @@ const NO_TOKEN: Token = Token { role: 0, context: 0 };
 impl Parts<'_> {
     /// Data of a read on its way to the host.
     pub fn data(&self, bytes: u32) -> Packet {
-        self.write(Direction::Up, bytes).user_data(0, None)
+        Packet { chunk_bytes: self.drive.data_payload_bytes(), ..self.write(Direction::Up, bytes) }.user_data(0, None)
     }
 
     /// The device's requests for data of a write.

@@ -124,7 +124,7 @@ impl Parts<'_> {
 
     /// How long a read waits in an idle memory, and when its data can start to flow.
     fn read_idle(&self, offset: u64, bytes: u32) -> (Span, Span) {
-        let chunk_bytes = self.drive.link.max_payload_bytes;
+        let chunk_bytes = self.drive.data_payload_bytes();
         let timing = self.media.clone().read(Time::ZERO, offset, bytes, bytes.min(chunk_bytes));
         let start = self.link.stream_start(bytes, chunk_bytes, timing.first_at, timing.last_at);
         (timing.started.since(Time::ZERO), start.since(Time::ZERO))
@@ -140,7 +140,7 @@ impl Parts<'_> {
     /// has had the buses and banks that it needs.
     fn read_least(&self, bytes: u32) -> Span {
         let (before, spread) = (self.before(Op::Read), self.spread(Op::Read, bytes));
-        let chunk_bytes = bytes.min(self.drive.link.max_payload_bytes);
+        let chunk_bytes = bytes.min(self.drive.data_payload_bytes());
         let first = before + self.first_transfer(chunk_bytes);
         let over_buses = before + self.bus_share(Op::Read, bytes);
         let over_banks = (before * spread.pieces + spread.transfer) / u64::from(self.banks());

@@ -18,7 +18,7 @@ pub use demand::{Demand, Demands};
 pub use form::{Certainty, Form, Latency};
 pub use workload::{Arrivals, Class, Workload};
 
-use crate::config::Engine;
+use crate::config::{self, Engine};
 use crate::drive::Drive;
 use crate::host::software::Software;
 use crate::link::Link;
@@ -54,13 +54,37 @@ impl Parts<'_> {
     pub fn new(drive: &Drive) -> Parts<'_> {
         Parts {
             drive,
-            link: Link::new(&drive.link, drive.root_complex.write_accept, Span::ZERO, 0),
-            root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0),
+            link: Link::new(&drive.link, drive.write_accept(), Span::ZERO, 0).farther(drive.through_switch()),
+            root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0)
+                .with_peer(&drive.peer),
             geometry: Geometry::from(&drive.media),
             media: Media::of(&drive.media, 0),
             chips: Chips::of(&drive.media),
             engaged: None,
         }
+    }
+
+    /// The same with the uplink of a switch as the link, if there is one: what its wires carry of a request.
+    pub fn uplink(&self) -> Option<Self> {
+        let config = self.drive.switch.is_there().then(|| self.drive.switch.uplink(&self.drive.link))?;
+        Some(self.with_link(&config, self.drive.root_complex.write_accept))
+    }
+
+    /// The same with the link of a peer, if there is one.
+    pub fn peer(&self) -> Option<Self> {
+        let config = self.drive.peer.is_there().then(|| self.drive.peer.port(&self.drive.link))?;
+        Some(self.with_link(&config, Span::ZERO))
+    }
+
+    fn with_link(&self, config: &config::Link, accept: Span) -> Self {
+        Self { link: Link::new(config, accept, Span::ZERO, 0), ..self.clone() }
+    }
+
+    /// How many uplinks there are, in those of which most drives share one: they have as large a share of the requests as of
+    /// the drives.
+    pub fn uplinks(&self, workload: &Workload) -> f64 {
+        let drives = workload.drives.max(1);
+        f64::from(drives) / f64::from(self.drive.switch.sharing(drives as u16).max(1))
     }
 
     /// The same for the requests of a job.

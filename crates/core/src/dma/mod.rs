@@ -160,6 +160,7 @@ impl Question {
         let written = self.op == Op::WriteRead && !matches!(self.cache, None | Some(Cache::DeviceWritten));
         let written_by = self.op == Op::Write && self.cache.is_some();
         let direct = self.direct && !device.dma.is_there();
+        let shares = device.drives > 1 || device.switch.is_there();
         let problems = [
             within("a transfer's size in bytes", self.bytes.into(), BYTES_MAX.into()),
             within("the window in bytes", self.window_bytes, WINDOW_BYTES_MAX),
@@ -180,6 +181,10 @@ impl Question {
             direct.then(|| {
                 let found = format!("{} has no DMA engine to do without", device.name);
                 problem(found, String::from("a device with a section [dma], or transfers that are not direct"))
+            }),
+            shares.then(|| {
+                let found = format!("{} stands beside others, or behind a switch", device.name);
+                problem(found, String::from("one device on a root port: drives = 1 and switch.drives = 0"))
             }),
         ];
         Problems(problems.into_iter().flatten().collect()).or(())

@@ -44,7 +44,9 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
     let inside = super::checks_inside::broken(drive);
     let faults = super::checks_faults::broken(drive);
     let several = super::checks_several::broken(drive);
-    between_sections.chain(inside).chain(faults).chain(several).chain(drive.broken_protocols()).collect()
+    let switches = super::checks_switch::broken(drive);
+    let around = faults.into_iter().chain(several).chain(switches);
+    between_sections.chain(inside).chain(around).chain(drive.broken_protocols()).collect()
 }
 
 /// A thread that sleeps is woken by an interrupt, which some protocols never send.

@@ -4,6 +4,7 @@ mod checks;
 mod checks_faults;
 mod checks_inside;
 mod checks_several;
+mod checks_switch;
 mod described;
 mod doubts;
 mod engines;

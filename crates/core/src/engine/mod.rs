@@ -31,6 +31,7 @@ mod recorder;
 pub mod requests;
 mod several;
 pub mod simulation;
+mod switched;
 pub mod timeline;
 
 use std::collections::VecDeque;
@@ -110,7 +111,8 @@ pub struct Engine {
     recorder: Recorder,
     /// Injected faults, if there are any.
     faults: Option<Box<Faults>>,
-    /// The drives beside this one, if there are any; and what this one has for the host, if it is such a one.
+    /// The drives beside this one and the switches of all, if there are any; and what this one has for the host, if it is
+    /// such a one.
     others: Option<Box<Others>>,
     relay: Option<Box<Relay>>,
     /// Whether every posted write is in memory a fixed time after its arrival.
@@ -143,8 +145,10 @@ impl Engine {
     pub fn new(drive: &Drive, seed: u64) -> Engine {
         let mut shared = Shared::default();
         let (driver, controller) = connect(drive, seed, &mut shared);
-        let root_complex = RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed);
-        let settle = root_complex.settle();
+        let root_complex =
+            RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, seed).with_peer(&drive.peer);
+        // Behind a switch, packets that have arrived at the other end of the link are not in memory yet.
+        let settle = root_complex.settle().filter(|_| !drive.switch.is_there());
         let mut faults = Faults::of(drive, seed);
         if let Some(faults) = &mut faults {
             faults.begin(&mut shared);
@@ -152,8 +156,9 @@ impl Engine {
         Engine {
             host: Host::new(drive, seed),
             driver,
-            link: Link::new(&drive.link, drive.root_complex.write_accept, settle.unwrap_or_default(), seed)
+            link: Link::new(&drive.link, drive.write_accept(), settle.unwrap_or_default(), seed)
                 .with_dma(&drive.dma, &drive.link)
+                .with_switch(&drive.switch)
                 .with_faults(&drive.faults, seed),
             root_complex,
             settles_alike: settle.is_some(),

@@ -3,11 +3,13 @@
 //! The engine has the host and the first drive. Every other drive is an engine too, with a link, root port, controller and
 //! memory of its own, whose host runs nothing: it relays what its driver hears of. A request for such a drive is kept twice,
 //! by the host and, while it is under way there, by the drive, with whose account of that time the host's then goes on.
-//! There is one clock: of all that is to come anywhere, the earliest happens next.
+//! There is one clock: of all that is to come anywhere, the earliest happens next. Where drives stand behind switches, packets
+//! go through those between the links and the root complexes (switched.rs); one drive behind a switch counts as several.
 
 use super::{Engine, Goal};
 use crate::drive::Drive;
 use crate::ledger::WireUse;
+use crate::link::switch::Switches;
 use crate::protocol::halves::{Controller as _, Driver as _};
 use crate::protocol::splitting;
 use crate::random::mix;
@@ -24,24 +26,28 @@ pub(super) struct Relay {
     pub completed: Vec<RequestId>,
 }
 
-/// The drives beside the first.
+/// The drives beside the first, and the switches of all.
 #[derive(Clone, Debug)]
 pub(super) struct Others {
     pub drives: Vec<Engine>,
+    pub switches: Option<Switches>,
     /// Interrupt vectors of each drive; those of one follow those of the other.
     vectors: u16,
 }
 
 impl Others {
-    /// Those of a description with several drives; each has chances of its own.
+    /// Those of a description with several drives, or with switches; each drive has chances of its own.
     pub fn of(drive: &Drive, seed: u64) -> Option<Box<Others>> {
         let one = drive.alone();
         let other = |number: u16| {
             let engine = Engine::new(&one, mix(seed.wrapping_add(number.into())));
-            Engine { relay: Some(Box::default()), ..engine }
+            Engine { relay: Some(Box::default()), others: None, ..engine }
         };
         let vectors = drive.limits().queue_pairs as u16;
-        (drive.drives > 1).then(|| Box::new(Others { drives: (1..drive.drives).map(other).collect(), vectors }))
+        let Drive { switch, peer, link, root_complex, drives, .. } = drive;
+        let switches = Switches::of(switch, peer, link, root_complex.write_accept, *drives);
+        let is_needed = drive.drives > 1 || switches.is_some();
+        is_needed.then(|| Box::new(Others { drives: (1..drive.drives).map(other).collect(), switches, vectors }))
     }
 
     /// The one with the earliest event, and when that is.
@@ -61,11 +67,19 @@ impl Engine {
             }
             let own = self.shared.scheduler.next_at();
             let other = self.others.as_ref().and_then(|others| others.next());
+            let passing = self.next_at_switches();
+            let first = own.into_iter().chain(other.map(|(at, _)| at)).min();
             match (own, other) {
+                _ if passing.is_some_and(|at| at <= until && first.is_none_or(|first| at < first)) => {
+                    self.handle_switches()
+                }
                 (own, Some((at, place))) if own.is_none_or(|own| at < own) && at <= until => {
                     self.handle_other(at, place)
                 }
-                (Some(own), _) if own <= until => self.handle_next(),
+                (Some(own), _) if own <= until => {
+                    self.handle_next();
+                    self.pass_all_on(own);
+                }
                 _ => return false,
             }
         }
@@ -81,12 +95,13 @@ impl Engine {
     fn handle_other(&mut self, now: Time, place: usize) {
         if let Some(others) = &mut self.others {
             others.drives[place].handle_next();
+            self.pass_on(now, place + 1);
             self.hear(now, place);
         }
     }
 
     /// The host hears what another drive's driver has.
-    fn hear(&mut self, now: Time, place: usize) {
+    pub(super) fn hear(&mut self, now: Time, place: usize) {
         let Engine { others, host, driver, shared, .. } = self;
         let Some(others) = others else { return };
         let vectors = others.vectors;
@@ -198,6 +213,7 @@ impl Engine {
         }
         let drives = u64::from(self.drives());
         counters.iter_mut().filter(|(name, _)| name.ends_with("_percent")).for_each(|(_, sum)| *sum /= drives);
+        counters.extend(self.switch_counters());
         counters
     }
 
@@ -215,7 +231,7 @@ impl Engine {
     /// An event of this engine, for those who look at what is to come.
     pub(super) fn earliest(&self) -> Option<Time> {
         let other = self.others.as_ref().and_then(|others| others.next()).map(|(at, _)| at);
-        [self.shared.scheduler.next_at(), other].into_iter().flatten().min()
+        [self.shared.scheduler.next_at(), other, self.next_at_switches()].into_iter().flatten().min()
     }
 }
 

@@ -93,7 +93,7 @@ impl Ends<'_> {
 
 impl DmaEngine {
     /// That of a description, if it has one.
-    pub(super) fn of(config: &config::Dma, link: &config::Link) -> Option<Box<DmaEngine>> {
+    pub(super) fn of(config: &config::Dma, link: &config::Link) -> Option<DmaEngine> {
         let engine = || DmaEngine {
             config: config.clone(),
             request_bytes: match config.request_bytes {
@@ -107,7 +107,7 @@ impl DmaEngine {
             wanted: VecDeque::new(),
             posted: VecDeque::new(),
         };
-        config.is_there().then(|| Box::new(engine()))
+        config.is_there().then(engine)
     }
 
     /// The controller sends a burst.

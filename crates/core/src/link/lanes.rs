@@ -92,6 +92,12 @@ impl Lanes {
         self
     }
 
+    /// The same with memory so much farther away than the port that gives credits back.
+    pub fn farther(mut self, way: Span) -> Lanes {
+        self.arrivals.one_way += way;
+        self
+    }
+
     /// Faults corrupt packets from now on.
     pub fn add_faults(&mut self, rules: &[Rule]) {
         for direction in [Direction::Up, Direction::Down] {
@@ -177,6 +183,13 @@ impl Lanes {
     pub fn packet_times(&self, packet: &Packet) -> (Span, Span) {
         let measure = self.measures.measure(packet);
         (measure.each, measure.last)
+    }
+
+    /// Wire time of so many packets of a burst, from the one of number `first` on.
+    pub fn time_of(&self, packet: &Packet, first: u32, count: u32) -> Span {
+        let (each, last) = self.packet_times(packet);
+        let has_last = first + count == packet.count();
+        each * u64::from(count - 1) + if has_last { last } else { each }
     }
 
     /// When a train of posted data may start, so that its last packet leaves as early as if each packet left as soon as it

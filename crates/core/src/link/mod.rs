@@ -6,6 +6,7 @@
 //! root complex.
 
 mod arrivals;
+mod beyond;
 mod bursts;
 pub mod credits;
 mod dma;
@@ -17,6 +18,7 @@ mod measure;
 pub mod overhead;
 pub mod rate;
 pub mod root_complex;
+pub mod switch;
 pub mod wire;
 
 use std::ops::Deref;
@@ -27,8 +29,9 @@ use crate::memory::{MSI_BASE, copy};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet, PacketId, Token};
+use beyond::Beyond;
 pub use bursts::Bursts;
-use dma::{DmaEngine, Ends};
+use dma::Ends;
 pub use flight::InFlight;
 use lanes::Lanes;
 
@@ -46,8 +49,8 @@ pub struct Arrival {
 pub struct Link {
     pub bursts: Bursts,
     lanes: Lanes,
-    /// What the device's user data go through before the lanes, if there is anything.
-    dma: Option<Box<DmaEngine>>,
+    /// What packets meet before and behind the lanes, if there is anything.
+    beyond: Option<Box<Beyond>>,
 }
 
 /// Times and rates are asked of the lanes.
@@ -62,12 +65,25 @@ impl Link {
     /// A link whose root complex accepts posted writes at one every `root_accept`, and has each in memory `settle` after
     /// its arrival.
     pub fn new(config: &config::Link, root_accept: Span, settle: Span, seed: u64) -> Link {
-        Link { bursts: Bursts::default(), lanes: Lanes::new(config, root_accept, settle, seed), dma: None }
+        Link { bursts: Bursts::default(), lanes: Lanes::new(config, root_accept, settle, seed), beyond: None }
     }
 
     /// The same with a device whose user data go through this engine.
     pub fn with_dma(self, dma: &config::Dma, config: &config::Link) -> Link {
-        Link { dma: DmaEngine::of(dma, config), ..self }
+        Link { beyond: self.beyond.unwrap_or_default().dma(dma, config), ..self }
+    }
+
+    /// The same with a switch at its upper end, if there are any, which takes [what comes](Self::take_coming) to it.
+    pub fn with_switch(self, config: &config::Switch) -> Link {
+        if !config.is_there() {
+            return self;
+        }
+        Link { beyond: Some(self.beyond.unwrap_or_default().switch()), ..self }
+    }
+
+    /// The same with memory so much farther away than the port at its upper end, which gives credits back.
+    pub fn farther(self, way: Span) -> Link {
+        Link { lanes: self.lanes.farther(way), ..self }
     }
 
     /// The same with packets that faults corrupt.
@@ -94,7 +110,7 @@ impl Link {
     pub fn clear(&mut self, now: Time, dma: &config::Dma, config: &config::Link) {
         self.bursts = Bursts::default();
         self.lanes.clear(now);
-        self.dma = DmaEngine::of(dma, config);
+        self.beyond = self.beyond.take().and_then(|beyond| beyond.dma(dma, config));
     }
 
     /// The link is trained anew: see [`Lanes::retrain`].
@@ -141,14 +157,25 @@ impl Link {
     }
 
     /// Send a burst that is in the table already.
-    #[inline(always)] // Most devices have no engine, and a look is all that it takes.
+    #[inline(always)] // Most links have nothing beside the lanes, and a look is all that it takes.
     pub fn send_on(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
-        let Link { bursts, lanes, dma } = self;
-        if let Some(dma) = dma
-            && bursts[id].packet.direction == Direction::Up
+        let Link { bursts, lanes, beyond } = self;
+        if let Some(beyond) = beyond
+            && beyond.takes_sent(now, id, &mut Ends { bursts, lanes, shared })
         {
-            return dma.on_send(now, id, &mut Ends { bursts, lanes, shared });
+            return;
         }
+        self.lanes.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
+    }
+
+    /// Packets that have come to the switch from the device or are about to leave the root port for it, since they were last
+    /// asked for.
+    pub fn take_coming(&mut self) -> Vec<Arrival> {
+        self.beyond.as_mut().map(|beyond| beyond.take_coming()).unwrap_or_default()
+    }
+
+    /// A burst for the device is at the switch.
+    pub fn go_on(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
         self.lanes.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
     }
 
@@ -160,13 +187,12 @@ impl Link {
     /// A burst, or a packet of it, may have arrived; nothing if it was cut and arrives later.
     #[inline]
     pub fn on_arrival(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
-        let Link { bursts, lanes, dma } = self;
+        let Link { bursts, lanes, beyond } = self;
         let Shared { scheduler, requests, .. } = shared;
         let arrival = lanes.on_arrival(now, id, bursts, scheduler, requests)?;
-        if let Some(dma) = dma
-            && dma.takes(arrival, bursts)
+        if let Some(beyond) = beyond
+            && beyond.takes_arrived(now, arrival, &mut Ends { bursts, lanes, shared })
         {
-            dma.on_answer(now, id, &mut Ends { bursts, lanes, shared });
             return None;
         }
         Some(arrival)
@@ -174,8 +200,8 @@ impl Link {
 
     /// The device's DMA engine is done with a step of a burst: what has arrived at the device by that, if anything.
     pub fn on_dma(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
-        let Link { bursts, lanes, dma } = self;
-        dma.as_mut()?.on_step(now, id, &mut Ends { bursts, lanes, shared })
+        let Link { bursts, lanes, beyond } = self;
+        beyond.as_mut()?.dma.as_mut()?.on_step(now, id, &mut Ends { bursts, lanes, shared })
     }
 
     /// The receiver of `direction` holds the posted packets that arrived from `arrived` on, and with them their credits,

@@ -1,4 +1,4 @@
-//! The root complex and the memory behind it: answers the device's reads, lets its writes settle.
+//! The root complex and the memory behind it, or a peer's memory in its place: answers the device's reads, lets its writes settle.
 //!
 //! Owes the device: writes settle in order unless they carry the relaxed ordering attribute, and a read sees every
 //! strictly ordered write before it (PCI Express Base Specification 6.0, section 2.4.1).
@@ -79,6 +79,16 @@ impl RootComplex {
             awake: Span::ZERO,
             awake_until: Time::ZERO,
         }
+    }
+
+    /// The same with what the memory of a peer holds there. What a drive has written first is taken to be in memory first,
+    /// wherever each lies.
+    pub fn with_peer(mut self, config: &config::Peer) -> RootComplex {
+        let memory = Region { read: config.read, write: config.write, refresh: Span::ZERO };
+        for user_data in [false, true].into_iter().filter(|user_data| config.has(*user_data)) {
+            self.regions[usize::from(user_data)] = memory;
+        }
+        self
     }
 
     /// From the arrival of every posted write to its being in memory; nothing if that differs from write to write.

@@ -75,6 +75,7 @@ pub fn predict(drive: &Drive, jobs: &[Job]) -> Prediction {
 fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> Form) -> JobPrediction {
     let parts = &parts.of_job(job);
     let workload = Workload::new(job, parts.drive.media.capacity_mib << 20, parts.drive.drives);
+    let (uplink, uplinks, peer) = (parts.uplink(), parts.uplinks(&workload), parts.peer());
     let mut demands = Demands::default();
     let (mut latencies, mut rounds) = (Vec::new(), Vec::new());
     for class in &workload.classes {
@@ -84,6 +85,20 @@ fn predict_job(parts: &Parts, job: &Job, form: fn(&Parts, &Workload, &Class) -> 
         let round = form.latency.as_ref().map(|latency| class.share * latency.stages.total().as_ns().max(longest_ns));
         rounds.push(round);
         latencies.push(form.latency.map(|latency| vary(latency, parts.drive.host.variation)));
+        match (&peer, &uplink) {
+            // Commands alone are left to the uplinks then, if anything, and no bound is stated.
+            (Some(peer), _) => {
+                let whole = peer.drive.peer.has(false);
+                let shared =
+                    if whole { self::form(peer, &workload, class) } else { Form::of_data(peer, &workload, class) };
+                demands.add_share(&shared.demands.of_peer(), class.share);
+            }
+            (None, Some(uplink)) => {
+                let shared = self::form(uplink, &workload, class).demands;
+                demands.add_share(&shared.of_uplinks(uplinks), class.share);
+            }
+            (None, None) => {}
+        }
     }
     let demands = demands.over(workload.drives).by_bound();
     let is_foreseen = workload.classes.len() == 1 || foresees_mixes(parts);

@@ -156,6 +156,10 @@ pub fn check(kinds: &[&Kind], drive: &Drive, timing: bool) -> Result<(), Problem
         let found = format!("drives is {}: what hosts attach to is one drive", drive.drives);
         return Err(Problem::new("serve", None, found, "--set drives=1, and a server for each"));
     }
+    if timing && drive.switch.is_there() {
+        let found = format!("switch.drives is {}: the model of a served drive has no switch", drive.switch.drives);
+        return Err(Problem::new("serve", None, found, "--set switch.drives=0, or --timing off"));
+    }
     if timing { check_models(kinds, drive) } else { Ok(()) }
 }
 

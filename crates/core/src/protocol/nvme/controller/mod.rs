@@ -138,7 +138,7 @@ impl Controller {
             completion_doorbells: drive.nvme.completion_doorbells,
             limits: Limits::of(drive),
             limits_of_real_hosts: Limits::of_real_hosts(drive),
-            max_payload_bytes: drive.link.max_payload_bytes,
+            max_payload_bytes: drive.data_payload_bytes(),
             commands_done: 0,
             interrupts_sent: 0,
         }

@@ -1,0 +1,618 @@
+//! Switches between the links of several drives and the root ports: what goes onto an uplink that drives share, and when.
+//!
+//! Where a peer of the drives stands at the switch, what is in its memory goes by its port instead, which all drives share too.
+//!
+//! Owes its callers: every packet on the uplink with its header, each drive's packets in their order, turns between drives
+//! that have something to send, and a packet passed on without waiting for its end where that is possible (cut-through): one
+//! that comes by a slower wire than it leaves by ends as it came, one that comes by a faster wire starts as it came.
+//!
+//! A burst is known here when its last packet has come. What came before may have left by then, so that an uplink has an
+//! instant up to which its time is used, which may have passed: time that was not used since the burst began to come is its
+//! own. What finds the uplink taken waits in a queue of its drive; queues take turns packet by packet, and a train that
+//! has the uplink to itself is cut when another drive has something for it. Nothing of a queue is reserved in advance.
+
+use std::collections::VecDeque;
+
+use super::Arrival;
+use super::measure::Measures;
+use super::rate::Rate;
+use crate::config::{self, Granularity};
+use crate::scheduler::{Event, Scheduler};
+use crate::table::Table;
+use crate::time::{Span, Time};
+use crate::tlp::{Direction, Kind, Packet};
+
+/// Packets of a drive that have come to its switch, or are about to leave the root port for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Coming {
+    pub drive: u16,
+    pub packets: Arrival,
+    pub direction: Direction,
+    /// Their time on the wire between switch and drive.
+    pub beside: Span,
+}
+
+/// Packets on their way through a switch.
+#[derive(Clone, Copy, Debug)]
+struct Passing {
+    coming: Coming,
+    way: usize,
+    /// Packets that have not left yet; how long each but the last keeps the uplink, and the last.
+    left: u32,
+    each: Span,
+    last: Span,
+    /// How much longer that is for the last than its wire time.
+    beyond_wire: Span,
+    /// When the switch is about to pass the last of them on, and when they are at the other end, once that is known; whether
+    /// an event will look.
+    left_at: Time,
+    there_at: Time,
+    watched: bool,
+}
+
+/// Packets at the other end: at the root port, or at the port of their drive.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    pub coming: Coming,
+    /// When the last of them had waited for the uplink.
+    pub left_at: Time,
+}
+
+/// One direction of an uplink, or of a peer's link.
+#[derive(Clone, Debug)]
+struct Way {
+    direction: Direction,
+    /// What waits, by drive; how many bursts, and their wire time.
+    queues: Vec<VecDeque<u32>>,
+    waiting: usize,
+    queued: Span,
+    /// The train on the wire, as long as it might be cut.
+    sending: Option<Train>,
+    /// Up to when the time of the wire is used.
+    used_until: Time,
+    wake_at: Option<Time>,
+    /// The drive that was served last.
+    last: usize,
+    /// Wire time of ACK and flow-control packets that have not found a gap yet.
+    owed: Span,
+    busy: Span,
+}
+
+/// Packets that go one behind the other.
+#[derive(Clone, Copy, Debug)]
+struct Train {
+    passing: u32,
+    count: u32,
+    each: Span,
+    started: Time,
+    end: Time,
+}
+
+/// All switches, on the clock of those whose packets pass them.
+#[derive(Clone, Debug)]
+pub struct Switches {
+    scheduler: Scheduler,
+    /// Of each switch, the way up and the way down, and of a peer likewise.
+    ways: Vec<Way>,
+    passing: Table<Passing>,
+    uplink: Port,
+    /// What is in the memory of a peer, and its port.
+    holds: config::Peer,
+    peer: Port,
+    /// By drive, where its packets go different ways.
+    in_order: Vec<InOrder>,
+    /// Drives behind each switch.
+    sharing: u16,
+    pass: Span,
+    per_packet: bool,
+}
+
+/// What has come from a drive and is on its way up.
+#[derive(Clone, Debug, Default)]
+struct InOrder {
+    /// Those that may not have left yet.
+    passing: Vec<u32>,
+    /// Those that wait for others before them, which leave by the other way.
+    held: VecDeque<(Coming, Packet)>,
+}
+
+/// What packets take of a link at a switch.
+#[derive(Clone, Debug)]
+struct Port {
+    measures: Measures,
+    /// Time for which its other end is busy with a posted packet.
+    accept: Span,
+}
+
+impl Switches {
+    /// The switches of a description with so many drives, if it has any, and the peer at them. A root port accepts posted
+    /// packets at one every `accept`, a peer as they come.
+    pub fn of(
+        config: &config::Switch,
+        peer: &config::Peer,
+        link: &config::Link,
+        accept: Span,
+        drives: u16,
+    ) -> Option<Switches> {
+        let sharing = config.sharing(drives);
+        let switches = || Switches {
+            scheduler: Scheduler::default(),
+            ways: (0..2 * (drives.div_ceil(sharing) + 1)).map(|place| Way::new(place, sharing)).collect(),
+            passing: Table::default(),
+            uplink: Port::new(&config.uplink(link), accept),
+            holds: peer.clone(),
+            peer: Port::new(&peer.port(link), Span::ZERO),
+            in_order: vec![InOrder::default(); drives.into()],
+            sharing,
+            pass: config.pass,
+            per_packet: link.granularity == Granularity::Packet,
+        };
+        config.is_there().then(switches)
+    }
+
+    /// When something happens here next.
+    pub fn next_at(&self) -> Option<Time> {
+        self.scheduler.next_at()
+    }
+
+    /// Packets of a burst come. If they are posted, until when their drive misses the credits for them, unless it gets them
+    /// back as they come: a switch has them for other packets once everything before them has left, and they themselves, as
+    /// drives take turns.
+    pub fn enter(&mut self, now: Time, coming: Coming, packet: &Packet) -> Option<Time> {
+        self.scheduler.advance(now);
+        if self.waits_for_others(now, coming, packet) {
+            self.in_order[usize::from(coming.drive)].held.push_back((coming, *packet));
+            return None;
+        }
+        self.start(now, coming, packet)
+    }
+
+    /// They go to the wire, or into its queue.
+    fn start(&mut self, now: Time, coming: Coming, packet: &Packet) -> Option<Time> {
+        let id = self.take_in(coming, packet);
+        let way = self.passing[id as usize].way;
+        if self.ways[way].is_free(now) {
+            self.pass_through(now, id);
+            return None;
+        }
+        self.queue_up(now, id);
+        is_posted_up(packet).then(|| self.ways[way].drained_at(now))
+    }
+
+    /// The next thing that happens: packets at the other end, if it is that.
+    pub fn handle_next(&mut self) -> Option<Passed> {
+        if !self.scheduler.is_due(Time::NEVER) {
+            return None;
+        }
+        let (now, event) = self.scheduler.take();
+        match event {
+            Event::Wire(way) => self.on_wire(now, way.into()),
+            Event::Look(drive) => self.release(now, drive as u16),
+            Event::Arrive(id) => return self.on_there(now, id),
+            other => unreachable!("{other:?} happens elsewhere"),
+        }
+        None
+    }
+
+    /// Mean share of the time up to `now` for which the uplinks have been busy in one direction.
+    pub fn busy_share(&self, now: Time, direction: Direction) -> f64 {
+        let uplinks = self.ways.len() - 2;
+        let ways = self.ways[..uplinks].iter().filter(|way| way.direction == direction);
+        let busy: Span = ways.clone().map(|way| way.busy).sum();
+        let all = now.since(Time::ZERO) * ways.count() as u64;
+        if all.is_zero() { 0.0 } else { busy.as_ps() as f64 / all.as_ps() as f64 }
+    }
+
+    /// Whether the packets of a drive go different ways.
+    fn divides(&self) -> bool {
+        self.holds.has(true) != self.holds.has(false)
+    }
+
+    /// Whether packets for one way have to wait until those of the same drive before them have left by another: a completion
+    /// does not overtake its data.
+    fn waits_for_others(&mut self, now: Time, coming: Coming, packet: &Packet) -> bool {
+        if coming.direction == Direction::Down || !self.divides() {
+            return false;
+        }
+        let [way, _] = self.ways_of(coming.drive, self.holds.has(packet.user_data));
+        let InOrder { passing, held } = &mut self.in_order[usize::from(coming.drive)];
+        passing.retain(|id| self.passing[*id as usize].left_at > now);
+        let others = passing.iter().map(|id| self.passing[*id as usize]).filter(|other| other.way != way);
+        let left_at = others.map(|other| other.left_at).max();
+        if let Some(at) = left_at.filter(|at| *at != Time::NEVER) {
+            self.scheduler.at(at, Event::Look(coming.drive.into()));
+        }
+        left_at.is_some() || !held.is_empty()
+    }
+
+    /// Packets of a drive have left: those that waited for them go on.
+    fn release(&mut self, now: Time, drive: u16) {
+        let mut held = std::mem::take(&mut self.in_order[usize::from(drive)].held);
+        while let Some((coming, packet)) = held.front().copied()
+            && !self.waits_for_others(now, coming, &packet)
+        {
+            held.pop_front();
+            self.start(now, coming, &packet);
+        }
+        self.in_order[usize::from(drive)].held = held;
+    }
+
+    /// The ways up and down that a drive's packets take: the peer's, or those of its uplink.
+    fn ways_of(&self, drive: u16, to_peer: bool) -> [usize; 2] {
+        let up = if to_peer { self.ways.len() - 2 } else { usize::from(drive / self.sharing) * 2 };
+        [up, up + 1]
+    }
+
+    fn take_in(&mut self, coming: Coming, packet: &Packet) -> u32 {
+        let to_peer = self.holds.has(packet.user_data);
+        let ways = self.ways_of(coming.drive, to_peer);
+        let port = if to_peer { &mut self.peer } else { &mut self.uplink };
+        let measure = port.measures.of(packet);
+        let Arrival { first, count, .. } = coming.packets;
+        let has_last = first + count == measure.count;
+        let last_on_wire = if has_last { measure.last } else { measure.each };
+        let (each, last) = (port.kept(packet, measure.each), port.kept(packet, last_on_wire));
+        self.ways[ways[coming.direction.opposite() as usize]].owed +=
+            measure.whole.owed / u64::from(measure.count) * u64::from(count);
+        let id = self.passing.insert(Passing {
+            coming,
+            way: ways[coming.direction as usize],
+            left: count,
+            each,
+            last,
+            beyond_wire: last - last_on_wire,
+            left_at: Time::NEVER,
+            there_at: Time::NEVER,
+            watched: false,
+        });
+        if coming.direction == Direction::Up && self.divides() {
+            self.in_order[usize::from(coming.drive)].passing.push(id);
+        }
+        id
+    }
+
+    /// Packets find the uplink free: those that came before the last have left in the time that nobody else used.
+    fn pass_through(&mut self, now: Time, id: u32) {
+        let passing = &mut self.passing[id as usize];
+        let way = &mut self.ways[passing.way];
+        let came_from = match passing.coming.direction {
+            Direction::Up => now - passing.coming.beside,
+            Direction::Down => now,
+        };
+        let started = way.start_at(came_from);
+        let count = std::mem::take(&mut passing.left);
+        way.send(id, count, passing, started, now);
+        self.leave(now, id, started);
+    }
+
+    /// Wait for the uplink.
+    fn queue_up(&mut self, now: Time, id: u32) {
+        let passing = self.passing[id as usize];
+        let place = self.ways[passing.way].place_of(&passing);
+        self.cut_in(now, passing.way, place);
+        let way = &mut self.ways[passing.way];
+        way.queues[place].push_back(id);
+        way.waiting += 1;
+        way.queued += passing.time_left();
+        let at = way.used_until.max(now);
+        self.wake(passing.way, at);
+    }
+
+    /// Cut the train on an uplink for another drive at the next packet boundary.
+    fn cut_in(&mut self, now: Time, way: usize, place: usize) {
+        let Some(train) = self.ways[way].sending.filter(|train| train.end > now) else { return };
+        let passing = &mut self.passing[train.passing as usize];
+        let own_place = self.ways[way].place_of(passing);
+        let gone = now.since(train.started).as_ps() / train.each.as_ps().max(1) + 1;
+        if own_place == place || gone >= u64::from(train.count) {
+            return;
+        }
+        let behind = train.count - gone as u32;
+        (passing.left, passing.left_at, passing.there_at) = (behind, Time::NEVER, Time::NEVER);
+        let way = &mut self.ways[way];
+        way.sending = None;
+        let until = train.started + train.each * gone;
+        way.busy -= way.used_until.since(until);
+        way.used_until = until;
+        way.queues[own_place].push_front(train.passing);
+        way.waiting += 1;
+        way.queued += passing.time_left();
+    }
+
+    /// The timer of an uplink has fired.
+    fn on_wire(&mut self, now: Time, place: usize) {
+        let way = &mut self.ways[place];
+        if way.wake_at != Some(now) {
+            return;
+        }
+        way.wake_at = None;
+        match way.used_until {
+            until if until > now => self.wake(place, until),
+            _ => self.serve(now, place),
+        }
+    }
+
+    /// The drive whose turn it is sends a packet, or all that it has in a burst if no other drive waits.
+    fn serve(&mut self, now: Time, place: usize) {
+        let way = &mut self.ways[place];
+        let Some(drive) = way.turn() else { return };
+        let id = way.queues[drive].pop_front().expect("it has something to send");
+        let is_alone = way.queues[drive].len() + 1 == way.waiting;
+        let passing = &mut self.passing[id as usize];
+        way.waiting -= 1;
+        way.queued -= passing.time_left();
+        let count = if is_alone && !self.per_packet { passing.left } else { 1 };
+        passing.left -= count;
+        let started = way.start_at(now);
+        way.send(id, count, passing, started, now);
+        match passing.left {
+            0 => self.leave(now, id, started),
+            _ => {
+                way.queues[drive].push_front(id);
+                way.waiting += 1;
+                way.queued += passing.time_left();
+            }
+        }
+        let way = &self.ways[place];
+        if way.waiting > 0 {
+            self.wake(place, way.used_until);
+        }
+    }
+
+    /// The last packets of a burst are on the uplink: when they are at its other end.
+    fn leave(&mut self, now: Time, id: u32, started: Time) {
+        let passing = &mut self.passing[id as usize];
+        let end = (self.ways[passing.way].used_until - passing.beyond_wire).max(now);
+        let passed = match passing.coming.direction {
+            Direction::Up => end,
+            // The wire to the drive takes them as they come, from when on it does not run out of them.
+            Direction::Down => started.max(end - passing.coming.beside).max(now),
+        };
+        (passing.left_at, passing.there_at) = (passed, passed + self.pass);
+        let (drive, there_at) = (passing.coming.drive, passing.there_at);
+        if !std::mem::replace(&mut passing.watched, true) {
+            self.scheduler.at(there_at, Event::Arrive(id));
+        }
+        if !self.in_order[usize::from(drive)].held.is_empty() {
+            self.scheduler.at(passed, Event::Look(drive.into()));
+        }
+    }
+
+    fn on_there(&mut self, now: Time, id: u32) -> Option<Passed> {
+        let passing = &mut self.passing[id as usize];
+        if passing.there_at != now {
+            passing.watched = passing.there_at != Time::NEVER;
+            if passing.watched {
+                self.scheduler.at(passing.there_at, Event::Arrive(id));
+            }
+            return None;
+        }
+        let Passing { coming, left_at, way, .. } = *passing;
+        self.passing.vacate(id);
+        if self.divides() {
+            self.in_order[usize::from(coming.drive)].passing.retain(|passing| *passing != id);
+        }
+        // What its drive has taken over goes on without a pause: it can be cut no more.
+        self.ways[way].sending = self.ways[way].sending.filter(|train| train.passing != id);
+        Some(Passed { coming, left_at })
+    }
+
+    fn wake(&mut self, place: usize, at: Time) {
+        let way = &mut self.ways[place];
+        if way.wake_at.is_none_or(|set| set > at) {
+            way.wake_at = Some(at);
+            self.scheduler.at(at, Event::Wire(place as u8));
+        }
+    }
+}
+
+impl Port {
+    fn new(link: &config::Link, accept: Span) -> Port {
+        Port { measures: Measures::new(link, &Rate::new(link)), accept }
+    }
+
+    /// For how long a packet keeps the wire: where the other end takes longer to accept it than the wire to carry it, credits
+    /// hold back what follows.
+    fn kept(&self, packet: &Packet, on_wire: Span) -> Span {
+        if is_posted_up(packet) { on_wire.max(self.accept) } else { on_wire }
+    }
+}
+
+/// Whether ports give credits back for it that its drive may run short of.
+fn is_posted_up(packet: &Packet) -> bool {
+    packet.direction == Direction::Up && packet.kind == Kind::MemoryWrite
+}
+
+impl Passing {
+    fn time_left(&self) -> Span {
+        match self.left {
+            0 => Span::ZERO,
+            left => self.each * u64::from(left - 1) + self.last,
+        }
+    }
+}
+
+impl Way {
+    fn new(place: u16, sharing: u16) -> Way {
+        Way {
+            direction: if place.is_multiple_of(2) { Direction::Up } else { Direction::Down },
+            queues: vec![VecDeque::new(); sharing.into()],
+            waiting: 0,
+            queued: Span::ZERO,
+            sending: None,
+            used_until: Time::ZERO,
+            wake_at: None,
+            last: 0,
+            owed: Span::ZERO,
+            busy: Span::ZERO,
+        }
+    }
+
+    fn is_free(&self, now: Time) -> bool {
+        self.waiting == 0 && self.used_until <= now
+    }
+
+    /// When everything that waits has left, if nothing else comes.
+    fn drained_at(&self, now: Time) -> Time {
+        self.used_until.max(now) + self.queued
+    }
+
+    /// When packets that are ready at `ready` can start: ACK and flow-control packets that found no gap go first.
+    fn start_at(&mut self, ready: Time) -> Time {
+        let gap = ready.since(self.used_until);
+        let owed = std::mem::take(&mut self.owed).saturating_sub(gap);
+        self.used_until.max(ready) + owed
+    }
+
+    /// Put packets on the wire that have been taken off those `left` of a burst.
+    fn send(&mut self, id: u32, count: u32, of: &Passing, started: Time, now: Time) {
+        let last = if of.left == 0 { of.last } else { of.each };
+        let end = started + of.each * u64::from(count - 1) + last;
+        let train = Train { passing: id, count, each: of.each, started, end };
+        self.sending = (count > 1 && end > now).then_some(train);
+        self.busy += end.since(started);
+        self.used_until = end;
+        self.last = self.place_of(of);
+    }
+
+    fn place_of(&self, of: &Passing) -> usize {
+        usize::from(of.coming.drive) % self.queues.len()
+    }
+
+    /// The next drive after the one served last that has something to send.
+    fn turn(&self) -> Option<usize> {
+        let drives = self.queues.len();
+        (1..=drives).map(|step| (self.last + step) % drives).find(|drive| !self.queues[*drive].is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tlp::Token;
+
+    const PASS_NS: u64 = 100;
+
+    /// Switches for two drives, with links of 4 B/ns and uplinks of so many lanes at 1 B/ns, skip sets and DLLPs left out.
+    fn switches(lanes: u8, per_packet: bool, accept: Span) -> Switches {
+        switches_with(&config::Peer::default(), lanes, per_packet, accept)
+    }
+
+    fn switches_with(peer: &config::Peer, lanes: u8, per_packet: bool, accept: Span) -> Switches {
+        let granularity = if per_packet { Granularity::Packet } else { Granularity::Train };
+        let link = config::Link {
+            generation: 1,
+            lanes,
+            skip_ordered_sets: false,
+            dllps: false,
+            granularity,
+            ..config::Link::default()
+        };
+        let config = config::Switch { drives: 2, generation: 1, lanes, pass: Span::from_ns(PASS_NS) };
+        Switches::of(&config, peer, &link, accept, 2).expect("there is one")
+    }
+
+    fn at(ns: u64) -> Time {
+        Time::ZERO + Span::from_ns(ns)
+    }
+
+    /// A write of so many packets of 128 bytes, 152 on the wire.
+    fn write(packets: u32) -> Packet {
+        Packet::write(Direction::Up, 0, 128 * packets, 128, Token::default())
+    }
+
+    /// It comes from a drive, having taken so long.
+    fn come(switches: &mut Switches, now: u64, drive: u16, packets: u32, beside: u64) -> Option<Time> {
+        let arrival = Arrival { packet: drive.into(), first: 0, count: packets };
+        let coming = Coming { drive, packets: arrival, direction: Direction::Up, beside: Span::from_ns(beside) };
+        switches.enter(at(now), coming, &write(packets))
+    }
+
+    /// All that passes, in its order: which drive's, and when it is there.
+    fn passed(switches: &mut Switches) -> Vec<(u16, u64)> {
+        let mut all = Vec::new();
+        while let Some(now) = switches.next_at() {
+            if let Some(passed) = switches.handle_next() {
+                all.push((passed.coming.drive, now.since(Time::ZERO).as_ps() / 1000 - PASS_NS));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn what_comes_by_a_slower_wire_has_passed_when_its_end_has_and_what_comes_by_a_faster_one_when_the_uplink_is_done()
+    {
+        // Eight lanes at a quarter of a byte per nanosecond: 76 ns a packet.
+        for (beside, left_at) in [(800, 1000), (608, 1000), (200, 1000 - 200 + 608)] {
+            let mut switches = switches(8, false, Span::ZERO);
+            assert_eq!(come(&mut switches, 1000, 0, 8, beside), None);
+            assert_eq!(passed(&mut switches), [(0, left_at)], "{beside} ns on the link");
+        }
+    }
+
+    #[test]
+    fn trains_that_come_at_the_same_time_share_the_uplink_and_it_is_never_used_twice() {
+        let mut switches = switches(8, false, Span::ZERO);
+        // Both have come from 392 to 1000, and take 608 of the uplink each: the second is queued behind what is left.
+        come(&mut switches, 1000, 0, 8, 608);
+        come(&mut switches, 1000, 1, 8, 608);
+        assert_eq!(passed(&mut switches), [(0, 1000), (1, 1608)]);
+        assert_eq!(switches.busy_share(at(1216), Direction::Up), 1.0);
+    }
+
+    #[test]
+    fn drives_take_turns_packet_by_packet_and_a_lone_packet_waits_for_one_of_the_other_drives() {
+        let mut switches = switches(8, false, Span::ZERO);
+        // Just sent by a link that takes no time: all 608 are still to come.
+        come(&mut switches, 0, 0, 8, 0);
+        come(&mut switches, 0, 0, 8, 0);
+        come(&mut switches, 100, 1, 1, 0);
+        // At 100 the second packet is on the uplink, up to 152.
+        assert_eq!(passed(&mut switches), [(1, 228), (0, 684), (0, 1292)]);
+    }
+
+    #[test]
+    fn packet_by_packet_the_turns_are_the_same() {
+        let [trains, packets] = [false, true].map(|per_packet| {
+            let mut switches = switches(8, per_packet, Span::ZERO);
+            come(&mut switches, 0, 1, 1, 0);
+            come(&mut switches, 10, 0, 8, 0);
+            come(&mut switches, 20, 1, 4, 0);
+            passed(&mut switches)
+        });
+        assert_eq!(trains, packets);
+        // One; then in turns, 0, 1, 0, 1 and so on: the fourth of drive 1 is the eighth of them.
+        assert_eq!(trains, [(1, 76), (1, 76 * 9), (0, 76 * 13)]);
+    }
+
+    #[test]
+    fn a_root_port_that_accepts_slowly_holds_back_what_follows_and_not_the_packet_itself() {
+        let mut switches = switches(8, false, Span::from_ns(100));
+        come(&mut switches, 1000, 0, 1, 76);
+        come(&mut switches, 1000, 1, 1, 76);
+        assert_eq!(passed(&mut switches), [(0, 1000), (1, 1024 + 76)]);
+    }
+
+    #[test]
+    fn what_goes_another_way_leaves_no_sooner_than_what_came_before_it_from_the_same_drive() {
+        let peer = config::Peer { holds: config::PeerHolds::Data, lanes: 8, generation: 1, ..config::Peer::default() };
+        let mut switches = switches_with(&peer, 8, false, Span::ZERO);
+        let data = write(8).user_data(0, None);
+        for (drive, packet, count) in [(0, data, 8), (1, data, 8), (1, write(1), 1), (0, write(1), 1)] {
+            let packets = Arrival { packet: count, first: 0, count };
+            let coming = Coming { drive, packets, direction: Direction::Up, beside: Span::ZERO };
+            switches.enter(at(0), coming, &packet);
+        }
+        let left = passed(&mut switches);
+        let of = |drive| left.iter().filter(|(of, _)| *of == drive).map(|(_, at)| *at).collect::<Vec<_>>();
+        // The data take turns, so that those of drive 0 are the fifteenth packet; the uplink is free all the time.
+        assert_eq!((of(0), of(1)), (vec![76 * 15, 76 * 16], vec![76 * 16, 76 * 17]));
+    }
+
+    #[test]
+    fn a_drive_misses_credits_for_what_waits_until_all_that_waits_has_left() {
+        let mut switches = switches(8, false, Span::ZERO);
+        assert_eq!(come(&mut switches, 0, 0, 8, 0), None);
+        assert_eq!(come(&mut switches, 50, 1, 2, 0), Some(at(608 + 152)));
+    }
+}
