@@ -226,7 +226,8 @@ impl Arguments {
         }
         document["phaselink"]["faults"] = server.device.faults.list();
         if server.timing {
-            document["phaselink"]["lag"] = served::lag_json(&summary.tally.lag, self.lag_tolerance());
+            document["phaselink"]["lag"] =
+                served::lag_json(&summary.tally.lag, self.lag_tolerance(), &summary.exchanges);
         }
         document
     }
@@ -238,7 +239,7 @@ impl Arguments {
             counts += &format!("\n{}", served::undefined_text(tally));
         }
         if server.timing {
-            let lag = served::lag_text(&tally.lag, self.lag_tolerance());
+            let lag = served::lag_text(&tally.lag, self.lag_tolerance(), &summary.exchanges);
             return format!("{}\n{counts}\n{lag}", report::summary(outcome));
         }
         let (ios, elapsed) = (units::grouped(outcome.ios()), units::span(outcome.elapsed));
