@@ -9,6 +9,7 @@ mod background;
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -312,12 +313,12 @@ fn data_that_has_to_be_asked_for_comes_and_goes_through_the_socket() {
                 queue.ring(&Bells(&driver));
                 assert_eq!(answer.status, Status::SUCCESS);
             };
-            std::os::unix::fs::FileExt::write_all_at(&client.island, &data, 0).unwrap();
+            client.island.write_all_at(&data, 0).unwrap();
             ask(opcode::WRITE);
-            std::os::unix::fs::FileExt::write_all_at(&client.island, &[0; 4096], 0).unwrap();
+            client.island.write_all_at(&[0; 4096], 0).unwrap();
             ask(opcode::READ);
             let mut found = vec![0; 4096];
-            std::os::unix::fs::FileExt::read_exact_at(&client.island, &mut found, 0).unwrap();
+            client.island.read_exact_at(&mut found, 0).unwrap();
             assert!(found == data, "queue {number}");
         }
     }
@@ -429,7 +430,7 @@ fn converse(driver: &mut Driver, coming: Vec<Queue>, seed: u64) -> u64 {
         let draw = mix(seed << 32 | step);
         let place = (draw >> 8) as usize % there.len();
         let number = QUEUES - there.len() as u16 + 1 + place as u16;
-        if draw % 5 == 0 {
+        if draw.is_multiple_of(5) {
             match is_mapped {
                 true => driver.client.unmap(ISLAND, RAM_BYTES).unwrap(),
                 false => driver.client.map(ISLAND, 0, RAM_BYTES, Some(driver.client.island.as_fd())).unwrap(),

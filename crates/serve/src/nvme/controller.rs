@@ -27,6 +27,7 @@ pub struct Controller {
     pub(super) identity: Identity,
     is_enabled: bool,
     /// The first has the admin queue, and is never lent.
+    #[expect(clippy::vec_box, reason = "sets change places, and keep their lines")]
     sets: Vec<Box<QueueSet>>,
     pub(super) features: Features,
     pub(super) events: Events,

@@ -122,6 +122,7 @@ pub struct Front<'a> {
     /// Those who serve some of its queues.
     crew: &'a Crew<'a>,
     /// Sets that stand in the place of those that are lent.
+    #[expect(clippy::vec_box, reason = "sets change places, and keep their lines")]
     empty: Vec<Box<QueueSet>>,
     is_lent: bool,
 }
