@@ -447,8 +447,9 @@ impl Posts<'_> {
         for seat in &self.seats {
             let Some(mut entered) = seat.slot.enter() else { continue };
             let Some(lane) = &mut *entered else { continue };
-            let Lane { set, host, .. } = &mut **lane;
-            is_busy |= set.ask_to_ring(host) || set.has_work(host);
+            let Lane { set, host, rings_unheard, .. } = &mut **lane;
+            // It may have come since it was seen whether any can be rung unheard.
+            is_busy |= *rings_unheard || set.ask_to_ring(host) || set.has_work(host);
             note(host.interrupt_again());
         }
         if is_busy { Asked::Busy } else { Asked::Again(again) }
