@@ -113,7 +113,7 @@ impl Server {
         own["timing"] = timing.into();
         own["errors"] = summary.tally.errors.into();
         if timing {
-            own["lag"] = served::lag_json(&summary.tally.lag, tolerance);
+            own["lag"] = served::lag_json(&summary.tally.lag, tolerance, &summary.exchanges);
         }
         document.to_string()
     }
@@ -123,7 +123,7 @@ fn text(summary: &Summary, timing: bool, tolerance: Span) -> String {
     let counts = served::counts(&summary.tally);
     match timing {
         true => {
-            let lag = served::lag_text(&summary.tally.lag, tolerance);
+            let lag = served::lag_text(&summary.tally.lag, tolerance, &summary.exchanges);
             format!("{}\n{counts}\n{lag}", report::summary(&summary.outcome))
         }
         false => format!("{}\n{counts}", report::requests(&summary.outcome)),

@@ -10,6 +10,7 @@ use phaselink_core::engine::Engine;
 use phaselink_core::ledger::Outcome;
 
 use crate::control::{self, ControlSocket};
+use crate::device::report::EmptyExchange;
 use crate::device::tally::Tally;
 use crate::device::{Device, metrics, report};
 use crate::front::{Front, Service, engine_thread};
@@ -42,6 +43,8 @@ pub struct Summary {
     /// With timing on, the model's account; with timing off, what was measured at the server.
     pub outcome: Outcome,
     pub tally: Tally,
+    /// With timing on, what clients see of their own ways at least.
+    pub exchanges: Vec<EmptyExchange>,
 }
 
 impl Server {
@@ -50,6 +53,7 @@ impl Server {
     /// # Errors
     /// The first of a front-end that cannot go on, or of the disk. All of them have stopped by then.
     pub fn run(&self) -> io::Result<Summary> {
+        let exchanges = self.exchanges()?;
         let started = Instant::now();
         // Front-ends whose host is modelled have one host, and so one model.
         let exchange = Exchange::new(self.wait, self.lanes())?;
@@ -79,7 +83,12 @@ impl Server {
         self.device.store.flush()?;
         let tally = self.device.tallies.sum();
         let measured = || report::outcome(&self.device.drive.name, &tally, span(started.elapsed()));
-        Ok(Summary { outcome: modelled.unwrap_or_else(measured), tally })
+        Ok(Summary { outcome: modelled.unwrap_or_else(measured), tally, exchanges })
+    }
+
+    /// Measured before anything else takes the machine's time.
+    fn exchanges(&self) -> io::Result<Vec<EmptyExchange>> {
+        self.fronts.iter().filter(|_| self.timing).map(|front| front.empty_exchange()).collect()
     }
 
     /// The front-ends: those that lend their engine are there before those that ask for it.
@@ -97,7 +106,8 @@ impl Server {
     fn run_engine(&self, exchange: &Exchange) -> io::Result<Option<Outcome>> {
         let drive = &self.device.drive;
         let mut wall = Wall::new(Engine::new(drive, self.seed), exchange.clock().clone());
-        engine_thread::run(&self.device, &mut wall, exchange, self.wait);
+        let threads = wall.add_threads(drive);
+        engine_thread::run(&self.device, &mut wall, threads, exchange, self.wait);
         Ok(Some(wall.engine().outcome(drive, self.seed)))
     }
 

@@ -42,7 +42,7 @@ fn commands_that_are_never_answered_keep_no_place_in_their_queue() {
     for _ in 0..3 * ENTRIES {
         pair = bench.submit(pair, transfer(opcode::READ, 0, 1, [DATA, 0]));
         let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
-        bench.controller.forget(&command);
+        bench.controller.set_of(1).forget(&command);
     }
 }
 
@@ -207,8 +207,85 @@ fn queues_whose_memory_has_gone_are_fatal_and_a_reset_helps() {
     assert_eq!(bench.identify(1, 0).0, Status::SUCCESS);
 }
 
+/// Where the tests below have the queues of a number: pages that nothing else is in.
+fn commands_of(queue: u64) -> u64 {
+    (16 + queue) * PAGE
+}
+
+fn answers_of(queue: u64) -> u64 {
+    (32 + queue) * PAGE
+}
+
+/// One step of a host that creates, uses and deletes queues as it likes.
+fn host_step(bench: &mut Bench, kind: u8, [queue, other, noise]: [u8; 3]) {
+    let (number, answers) = (u32::from(queue), u32::from(other));
+    let size = (ENTRIES - 1) << 16;
+    let fields = |opcode, prp, dwords| Fields { opcode, prp: [prp, 0], dwords, ..Fields::default() };
+    let administer = |bench: &mut Bench, fields| bench.admin = bench.submit(bench.admin, fields);
+    match kind {
+        0 => {
+            let dwords = [number | size, 0b11 | number << 16, 0, 0, 0, 0];
+            administer(bench, fields(admin::CREATE_COMPLETION_QUEUE, answers_of(queue.into()), dwords));
+        }
+        1 => {
+            let dwords = [number | size, 1 | answers << 16, 0, 0, 0, 0];
+            administer(bench, fields(admin::CREATE_SUBMISSION_QUEUE, commands_of(queue.into()), dwords));
+        }
+        2 => administer(bench, fields(admin::DELETE_SUBMISSION_QUEUE, 0, [number, 0, 0, 0, 0, 0])),
+        3 => administer(bench, fields(admin::DELETE_COMPLETION_QUEUE, 0, [number, 0, 0, 0, 0, 0])),
+        // The driver of the admin queue is not to lose its place.
+        4.. if queue == 0 => {}
+        4 => bench.machine.doorbells[usize::from(queue)].1 = u32::from(noise) % (ENTRIES + 1),
+        5 if noise < 16 => {
+            bench.set(0x14, 0);
+            bench.enable();
+        }
+        _ => {
+            // A command, or a tail that is anywhere.
+            let tail = bench.machine.doorbells[usize::from(queue)].0;
+            let opcode = if noise % 2 == 0 { opcode::READ } else { opcode::WRITE };
+            let at = (commands_of(queue.into()) + u64::from(tail % ENTRIES) * 64) as usize;
+            let command =
+                Fields { id: noise.into(), ..transfer(opcode, other.into(), 1, [DATA + PAGE * u64::from(queue), 0]) };
+            bench.machine.memory[at..at + 64].copy_from_slice(&command.bytes());
+            let next = if noise % 32 == 31 { u32::from(noise) } else { (tail + 1) % ENTRIES };
+            bench.machine.doorbells[usize::from(queue)].0 = next;
+        }
+    }
+    bench.step();
+    // The host reads its admin queue, so that this never fills.
+    let mut pair = bench.admin;
+    while bench.reap(&mut pair).is_some() {}
+    bench.admin = pair;
+    bench.step();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever a host does, it cannot tell how its queues are divided.
+    #[test]
+    fn a_division_of_queues_changes_nothing_that_a_host_sees(
+        sets in 2_usize..5,
+        steps in prop::collection::vec((0_u8..12, (0_u8..6, 0_u8..6, any::<u8>())), 1..200)
+    ) {
+        let mut benches = [Bench::divided(1), Bench::divided(sets)];
+        for (kind, numbers) in steps {
+            benches.iter_mut().for_each(|bench| host_step(bench, kind, numbers.into()));
+            let [one, other] = &mut benches;
+            one.machine.interrupts.sort_unstable();
+            other.machine.interrupts.sort_unstable();
+            prop_assert_eq!(&one.machine.interrupts, &other.machine.interrupts);
+            prop_assert_eq!(&one.machine.registers, &other.machine.registers);
+            prop_assert!(one.machine.memory == other.machine.memory, "after {} {:?}", kind, numbers);
+        }
+        // The health log counts for all sets.
+        let dwords = [2 | 127 << 16, 0, 0, 0, 0, 0];
+        let health = Fields { opcode: admin::GET_LOG_PAGE, prp: [DATA, 0], dwords, ..Fields::default() };
+        let [one, other] = &mut benches;
+        prop_assert_eq!(one.administer(health).status, other.administer(health).status);
+        prop_assert!(one.machine.memory == other.machine.memory);
+    }
 
     /// Whatever a host writes: an answer or none, and never a panic.
     #[test]

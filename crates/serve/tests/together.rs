@@ -3,6 +3,7 @@
 #[path = "common/background.rs"]
 mod background;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -130,9 +131,13 @@ fn what_either_kind_of_client_writes_the_other_reads_and_one_model_has_seen_it_a
         drop(queue);
         thread::sleep(Duration::from_millis(5));
         connection.read(0, 512);
-        let Summary { outcome, tally } = server.finish();
+        let Summary { outcome, tally, exchanges } = server.finish();
         assert_eq!((tally.read.ios, tally.write.ios, tally.errors), (41, 40, 0));
         assert_eq!((outcome.ios(), tally.lag.count()), (81, 81));
+        // What clients see of their own way is known for both.
+        let fronts: BTreeSet<&str> = exchanges.iter().map(|exchange| exchange.front).collect();
+        assert_eq!(fronts, BTreeSet::from(["nbd", "shm"]));
+        assert!(exchanges.iter().any(|exchange| exchange.takes.is_some()));
     }
 }
 

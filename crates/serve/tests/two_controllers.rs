@@ -19,7 +19,7 @@ use phaselink_core::random::Random;
 use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::registers::Registers;
-use phaselink_serve::nvme::{Command, Controller, Executed, Host, Identity, Taken, Unreachable};
+use phaselink_serve::nvme::{AdminHost, Command, Controller, Executed, Host, Identity, Taken, Unreachable};
 
 const CONVERSATIONS: u64 = 420;
 const COMMANDS: usize = 250;
@@ -120,21 +120,23 @@ impl Host for Machine {
 
     fn poke(&mut self, _: u64, _: u32) {}
 
-    fn now_ms(&self) -> u64 {
-        0
-    }
-
     fn doorbells(&self, queue: u16) -> (u32, u32) {
         self.doorbells[usize::from(queue)]
     }
 
+    fn interrupt(&mut self, _: u16) {}
+}
+
+impl AdminHost for Machine {
     fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool) {
         if let Some(pair) = self.doorbells.get_mut(usize::from(queue)) {
             *pair = (if tail { 0 } else { pair.0 }, if head { 0 } else { pair.1 });
         }
     }
 
-    fn interrupt(&mut self, _: u16) {}
+    fn now_ms(&self) -> u64 {
+        0
+    }
 
     fn registers(&mut self) -> &mut Registers {
         &mut self.registers

@@ -11,6 +11,7 @@ mod background;
 use std::fs;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,7 @@ use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 use proptest::prelude::*;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use vfio_client::{Client, Driver, ISLAND, PAGE, RAM, RAM_BYTES, Rings, u32_at, words};
+use vfio_client::{Client, DATA, Driver, ISLAND, PAGE, RAM, RAM_BYTES, Rings, u32_at, words};
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 
@@ -338,6 +339,43 @@ fn memory_is_mapped_and_taken_away_as_often_as_firmware_likes() {
     let all = [&words(&[24, 2])[..], &[0; 16]].concat();
     client.ask(command::DMA_UNMAP, &all, &[]).unwrap();
     assert_eq!(client.unmap(RAM, RAM_BYTES), Err(2));
+}
+
+/// As user-space drivers do, which map each of their pages by itself.
+#[test]
+fn fifty_thousand_regions_are_mapped_used_and_taken_away() {
+    const REGIONS: u64 = 50_000;
+    let server = serve("regions", false, Wait::Spin);
+    let mut driver = Driver::start(attach(&server.path), RAM, Rings::Messages);
+    driver.bring_up(0);
+    let address = |region: u64| ISLAND + region * PAGE;
+    let pages = RAM_BYTES / PAGE;
+    // None of them is answered, so that nobody waits 50,000 times.
+    let posted = 1 << 4;
+    for region in 0..REGIONS {
+        let mut payload = words(&[32, 3]);
+        payload.extend([region % pages * PAGE, address(region), PAGE].into_iter().flat_map(u64::to_le_bytes));
+        driver.client.send(7, command::DMA_MAP, posted, &payload, &[driver.client.ram.as_fd()]);
+    }
+    assert_eq!(driver.client.map(address(REGIONS - 1), 0, PAGE, None), Err(17), "the last one is there");
+    driver.write(9, &pattern(4096, 5));
+    // The page of the driver's data, in a region at the beginning, in the middle and at the end.
+    for turn in [0, REGIONS / pages / 2, REGIONS / pages - 1] {
+        driver.memory().write_all_at(&[0; 4096], DATA).unwrap();
+        let data = address(turn * pages + DATA / PAGE);
+        driver.submit(1, opcode::READ, 1, [data, 0], [9, 0, 7, 0, 0, 0]);
+        assert_eq!(driver.answer(1).status, Status::SUCCESS);
+        let mut found = vec![0; 4096];
+        driver.memory().read_exact_at(&mut found, DATA).unwrap();
+        assert!(found == pattern(4096, 5), "turn {turn}");
+    }
+    for region in 0..REGIONS {
+        let mut payload = words(&[24, 0]);
+        payload.extend([address(region), PAGE].into_iter().flat_map(u64::to_le_bytes));
+        driver.client.send(7, command::DMA_UNMAP, posted, &payload, &[]);
+    }
+    assert_eq!(driver.client.unmap(address(REGIONS - 1), PAGE), Err(2));
+    assert_eq!(driver.read(9, 4096), pattern(4096, 5));
 }
 
 #[test]

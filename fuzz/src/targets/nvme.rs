@@ -83,7 +83,7 @@ impl Bench {
     fn new() -> Bench {
         let mut bench = Bench {
             machine: Machine::new(MEMORY_BYTES, &LIMITS),
-            controller: Controller::new(Identity::new("fuzz", LIMITS, 0)).watched(),
+            controller: Controller::new(Identity::new("fuzz", LIMITS, 0)).divided(2).watched(),
             store: Store::in_memory(GEOMETRY).expect("64 KiB"),
             space: vec![0; LIMITS.transfer_bytes_max as usize],
             commands: VecDeque::new(),

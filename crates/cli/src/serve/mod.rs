@@ -226,19 +226,20 @@ impl Arguments {
         }
         document["phaselink"]["faults"] = server.device.faults.list();
         if server.timing {
-            document["phaselink"]["lag"] = served::lag_json(&summary.tally.lag, self.lag_tolerance());
+            document["phaselink"]["lag"] =
+                served::lag_json(&summary.tally.lag, self.lag_tolerance(), &summary.exchanges);
         }
         document
     }
 
     fn text(&self, server: &Server, summary: &Summary) -> String {
-        let Summary { outcome, tally } = summary;
+        let Summary { outcome, tally, exchanges } = summary;
         let mut counts = served::counts(tally).to_string();
         if self.fronts.is_strict() {
             counts += &format!("\n{}", served::undefined_text(tally));
         }
         if server.timing {
-            let lag = served::lag_text(&tally.lag, self.lag_tolerance());
+            let lag = served::lag_text(&tally.lag, self.lag_tolerance(), exchanges);
             return format!("{}\n{counts}\n{lag}", report::summary(outcome));
         }
         let (ios, elapsed) = (units::grouped(outcome.ios()), units::span(outcome.elapsed));

@@ -289,6 +289,11 @@ impl<T> Held<T> {
         self.0.push((Instant::now() + time, thing));
     }
 
+    /// Keep what another has kept, for as long as that would have.
+    pub fn extend(&mut self, other: Held<T>) {
+        self.0.extend(other.0);
+    }
+
     /// Something whose time is over, the first of what has come first.
     #[inline]
     pub fn take_due(&mut self) -> Option<T> {

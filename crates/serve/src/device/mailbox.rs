@@ -28,6 +28,11 @@ impl<T> Mailbox<T> {
         self.any.store(true, Ordering::Release);
     }
 
+    /// Whether anything has come.
+    pub fn has_any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
     /// Everything that has come since the last look.
     #[inline]
     pub fn take(&self) -> Vec<T> {

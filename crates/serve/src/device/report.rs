@@ -10,6 +10,17 @@ use crate::device::tally::{Tally, Undefined};
 /// Share of answers whose lag may lie beyond the tolerance: 1 %.
 const LAG_PERCENT: f64 = 99.0;
 
+/// What a front-end's clients see of their own way at least: an exchange in which nothing is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmptyExchange {
+    /// The flag of the front-end.
+    pub front: &'static str,
+    /// What it goes over.
+    pub over: &'static str,
+    /// The median; none if the machine never lets two threads run at once.
+    pub takes: Option<Span>,
+}
+
 /// The outcome of serving with timing off: what came, and how long the server took for it. Nothing is modelled.
 pub fn outcome(name: &str, tally: &Tally, elapsed: Span) -> Outcome {
     let (read, write) = (tally.read.outcome(elapsed), tally.write.outcome(elapsed));
@@ -35,8 +46,20 @@ pub fn is_trusted(lag: &Latency, tolerance: Span) -> bool {
     lag.percentile(LAG_PERCENT) <= tolerance
 }
 
-/// The lag as a table, with the verdict.
-pub fn lag_text(lag: &Latency, tolerance: Span) -> String {
+/// The lag as a table, with the verdict, and what comes on top of it for clients.
+pub fn lag_text(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> String {
+    format!("{}\n{}", verdict(lag, tolerance), exchanges_text(exchanges))
+}
+
+fn exchanges_text(exchanges: &[EmptyExchange]) -> String {
+    let mut table = Table::new().left("clients' own way, on top").left("over").right("at least");
+    for EmptyExchange { front, over, takes } in exchanges {
+        table.row([front.to_string(), over.to_string(), takes.map_or(String::from("unknown"), units::span)]);
+    }
+    table.to_string()
+}
+
+fn verdict(lag: &Latency, tolerance: Span) -> String {
     if lag.count() == 0 {
         return String::from("No request has been timed: whether the clock keeps up is not known.\n");
     }
@@ -63,8 +86,10 @@ pub fn lag_text(lag: &Latency, tolerance: Span) -> String {
     format!("{table}{verdict}\n")
 }
 
-/// The lag for programs, in nanoseconds.
-pub fn lag_json(lag: &Latency, tolerance: Span) -> Value {
+/// The lag for programs, in nanoseconds, and what comes on top of it for clients.
+pub fn lag_json(lag: &Latency, tolerance: Span, exchanges: &[EmptyExchange]) -> Value {
+    let exchange = |EmptyExchange { front, over, takes }: &EmptyExchange| json!({ "front": front, "over": over, "least_ns": takes.map(Span::as_ns) });
+    let own_ways: Value = exchanges.iter().map(exchange).collect();
     let known = |percent| lag.known_percentile(percent).map(Span::as_ns);
     json!({
         "count": lag.count(),
@@ -74,6 +99,7 @@ pub fn lag_json(lag: &Latency, tolerance: Span) -> Value {
         "p99_9_ns": known(99.9),
         "max_ns": lag.max().as_ns(),
         "tolerance_ns": tolerance.as_ns(),
+        "clients_own_way": own_ways,
         "trusted": (lag.count() > 0).then(|| is_trusted(lag, tolerance)),
     })
 }

@@ -10,9 +10,9 @@ use crate::device::Device;
 use crate::model::remote::{Callers, Exchange};
 use crate::model::wall::{Wait, Wall};
 
-/// Answer those who ask through `exchange`, whose clock is the wall's, until the device is told to stop.
-pub(crate) fn run(device: &Device, wall: &mut Wall, exchange: &Exchange, wait: Wait) {
-    let threads = wall.add_threads(&device.drive);
+/// Answer those who ask through `exchange`, whose clock is the wall's, until the device is told to stop; `threads` are those of
+/// the modelled host, if there is one.
+pub(crate) fn run(device: &Device, wall: &mut Wall, threads: Vec<u16>, exchange: &Exchange, wait: Wait) {
     let mut model = Model { wall, callers: Callers::new(exchange), threads, exchange };
     exchange.wake_up();
     let (mut patience, mut in_vain) = (Patience::default(), 0);

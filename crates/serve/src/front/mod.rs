@@ -4,6 +4,7 @@
 //! model fits, and to bind it. [`Front`] is what it has bound, and serves on a thread of its own. [`Target`] is the other
 //! end, for `phaselink bench`. What they have in common is [`Service`], and the pace of their loops ([`pace`]).
 
+pub mod empty_exchange;
 pub(crate) mod engine_thread;
 mod guard;
 mod model;
@@ -28,6 +29,7 @@ pub(crate) use socket::bind_unix;
 
 use crate::bench::Target;
 use crate::device::Device;
+use crate::device::report::EmptyExchange;
 use crate::device::store::Geometry;
 use crate::model::remote::{Exchange, Remote};
 use crate::model::wall::{Clock, Wait, Wall};
@@ -96,6 +98,12 @@ pub struct TargetKind {
 pub trait Front: fmt::Debug + Send + Sync {
     /// Where clients find the drive, as it is announced.
     fn addresses(&self) -> Vec<String>;
+
+    /// What an exchange with a client takes in which nothing is done.
+    ///
+    /// # Errors
+    /// If the system does not let it be measured.
+    fn empty_exchange(&self) -> io::Result<EmptyExchange>;
 
     /// Whether it has a modelled host whose engine others may ask, if timing is on.
     fn lends_engine(&self) -> bool {

@@ -26,6 +26,7 @@ use phaselink_core::time::{Span, Time};
 use rustix::event::EventfdFlags;
 
 use crate::device::pipe::{Pipe, Reader, Record, WORDS, Writer};
+use crate::model::commands::{self, HostQueues, Incoming, SentCommand};
 use crate::model::wall::{Clock, IDLE_MAX, Wait, Wall};
 
 /// In a token of the engine: the request has come through the exchange. The other bits are its place there.
@@ -60,7 +61,7 @@ struct Lane {
 impl Lane {
     /// The engine's end.
     fn end(&self) -> End<'_> {
-        End { calls: Reader::new(&self.calls), done: Writer::new(&self.done), expected: false }
+        End { calls: Reader::new(&self.calls), done: Writer::new(&self.done), expected: false, incoming: None }
     }
 }
 
@@ -160,6 +161,8 @@ pub struct Callers<'a> {
     ends: Vec<End<'a>>,
     /// By the place in their tokens of the engine.
     requests: Table<Called>,
+    /// Those of real hosts.
+    queues: HostQueues,
     /// A mean of the latest ways of those who want their results early.
     usual_way: Span,
 }
@@ -170,6 +173,8 @@ struct End<'a> {
     calls: Reader<'a>,
     done: Writer<'a>,
     expected: bool,
+    /// A command that has come in part.
+    incoming: Option<Incoming>,
 }
 
 /// A request in the model: when it was asked on the clock, and when it has come in the model.
@@ -185,7 +190,7 @@ impl Callers<'_> {
     /// Those who ask through `exchange`; nobody yet.
     pub fn new(exchange: &Exchange) -> Callers<'_> {
         let ends = exchange.lanes.iter().map(Lane::end).collect();
-        Callers { exchange, ends, requests: Table::default(), usual_way: Span::ZERO }
+        Callers { exchange, ends, requests: Table::default(), queues: HostQueues::default(), usual_way: Span::ZERO }
     }
 
     /// Whether requests are to be expected, or are under way: then the engine's thread should be awake.
@@ -207,11 +212,41 @@ impl Callers<'_> {
                 self.ring(lane);
             }
             while let Some(record) = self.ends[lane].calls.take() {
-                self.on_call(lane, Call::decode(record), wall, threads);
+                self.on_record(lane, record, wall, threads);
                 any = true;
             }
         }
+        self.let_enter(wall);
         any
+    }
+
+    #[inline]
+    fn on_record(&mut self, lane: usize, record: Record, wall: &mut Wall, threads: &[u16]) {
+        match self.ends[lane].incoming.take() {
+            Some(incoming) => match incoming.push(record) {
+                Ok(command) => self.queues.push(lane, command),
+                Err(incoming) => self.ends[lane].incoming = Some(incoming),
+            },
+            None if record[0] & commands::COMMAND != 0 => self.ends[lane].incoming = Some(Incoming::new(record)),
+            None => self.on_call(lane, Call::decode(record), wall, threads),
+        }
+    }
+
+    /// Commands of real hosts enter their queues of the model, as far as these have room.
+    fn let_enter(&mut self, wall: &mut Wall) {
+        let Callers { exchange, queues, requests, usual_way, .. } = self;
+        let take = |(requests, usual_way): &mut (&mut Table<Called>, &mut Span),
+                    wall: &mut Wall,
+                    lane,
+                    command: &SentCommand| {
+            let SentCommand { token, rung, .. } = *command;
+            wall.lead_by(way(exchange, usual_way, rung));
+            requests.insert(Called { lane, token, asked: rung, arrived: rung }) | CALLED
+        };
+        let entered = |(requests, _): &mut (&mut Table<Called>, &mut Span), token: u32, arrived| {
+            requests[(token & !CALLED) as usize].arrived = arrived;
+        };
+        queues.enter(wall, &mut (requests, usual_way), take, entered);
     }
 
     fn on_call(&mut self, lane: usize, call: Call, wall: &mut Wall, threads: &[u16]) {
@@ -227,12 +262,7 @@ impl Callers<'_> {
 
     /// What is asked through a socket is not needed early: the result has that to go through as well.
     fn lead(&mut self, asked: Time, early: bool) -> Span {
-        if !early {
-            return Span::ZERO;
-        }
-        let way = self.exchange.clock.now().since(asked).min(WAY_AHEAD_MAX);
-        self.usual_way = self.usual_way - self.usual_way / 8 + way / 8;
-        way
+        if early { way(self.exchange, &mut self.usual_way, asked) } else { Span::ZERO }
     }
 
     /// Answer what the model has done, if it has come through the exchange; whether it has.
@@ -261,6 +291,13 @@ impl Callers<'_> {
             let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
         }
     }
+}
+
+/// What the way here has taken of something that was asked then, which counts for the mean.
+fn way(exchange: &Exchange, usual_way: &mut Span, asked: Time) -> Span {
+    let way = exchange.clock.now().since(asked).min(WAY_AHEAD_MAX);
+    *usual_way = *usual_way - *usual_way / 8 + way / 8;
+    way
 }
 
 /// The model, as seen by a thread that asks.
@@ -326,8 +363,20 @@ impl Remote<'_> {
         self.call(Call::Request { asked, turn, io, token, early: true });
     }
 
+    /// A real host has rung for a command; its result is wanted as soon as it is known.
+    pub fn send(&mut self, command: &SentCommand) {
+        self.under_way += 1;
+        command.encode(|record| self.calls.put(record));
+        self.wake_engine();
+    }
+
     fn call(&mut self, call: Call) {
         self.calls.put(call.encode());
+        self.wake_engine();
+    }
+
+    #[inline]
+    fn wake_engine(&self) {
         fence(Ordering::SeqCst);
         if self.exchange.asleep.load(Ordering::Relaxed) {
             self.engine.unpark();

@@ -8,7 +8,7 @@ use super::command::{copy_in, copy_out};
 use super::controller::Controller;
 use super::events::Event;
 use super::features;
-use super::host::Host;
+use super::host::AdminHost;
 use super::queues::{CompletionQueue, SubmissionQueue};
 use super::{identify, vectors};
 use crate::device::store::Store;
@@ -39,7 +39,11 @@ pub(super) struct Formatting {
 
 impl Controller {
     /// Do an admin command.
-    pub(super) fn administer(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<Answer, Status> {
+    pub(super) fn administer(
+        &mut self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<Answer, Status> {
         check_flags(command, false)?;
         let done = |()| Answer::Done(0);
         match command.opcode {
@@ -63,16 +67,17 @@ impl Controller {
         }
     }
 
-    fn identify(&self, command: &SubmissionEntry, host: &mut impl Host) -> Result<(), Status> {
+    fn identify(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<(), Status> {
         let [first, second, ..] = command.dwords;
         let page = self.identity.answer(first as u8, (second >> 24) as u8, command.namespace_id)?;
         copy_out(command, host, &page[..])
     }
 
     /// Any part of a page from any word on; what is asked beyond its end is zeros.
-    fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<(), Status> {
+    fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<(), Status> {
         let [first, second, low, high, ..] = command.dwords;
         let log = first as u8;
+        self.collect_journals();
         let page = self.journal.page(log)?;
         let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
         let offset = u64::from(low) | u64::from(high) << 32;
@@ -89,7 +94,7 @@ impl Controller {
         Ok(())
     }
 
-    fn get_feature(&self, command: &SubmissionEntry, host: &mut impl Host) -> Result<u32, Status> {
+    fn get_feature(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<u32, Status> {
         let [first, select, ..] = command.dwords;
         // Only current values: ONCS offers no others.
         if first >> 8 & 7 != 0 {
@@ -102,7 +107,7 @@ impl Controller {
         Ok(value)
     }
 
-    fn set_feature(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<u32, Status> {
+    fn set_feature(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<u32, Status> {
         let [first, value, ..] = command.dwords;
         let feature = first as u8;
         if !features::ALL.contains(&feature) {
@@ -122,6 +127,7 @@ impl Controller {
         }
         let has_queues = self.has_io_queues();
         let result = self.features.set(feature, value, has_queues)?;
+        self.share();
         // A new time begins with its being set, too.
         self.heard = true;
         self.look_at_temperature();
@@ -136,10 +142,11 @@ impl Controller {
     }
 
     /// Section 5.4.
-    fn create_completion_queue(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<(), Status> {
+    fn create_completion_queue(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<(), Status> {
         let [first, second, ..] = command.dwords;
         let (_, completion_queues) = self.features.queue_pairs();
-        let queue = new_queue_id(first, completion_queues, |queue| self.completions[queue].is_some())?;
+        let queue =
+            new_queue_id(first, completion_queues, |queue| self.set_of_answers(queue).completion(queue).is_some())?;
         let (_, entry_size) = host.registers().entry_sizes();
         let entries = self.queue_entries_of(first, entry_size == ENTRY_SIZES.1)?;
         check_queue_memory(command)?;
@@ -148,16 +155,15 @@ impl Controller {
             return Err(Status::INVALID_INTERRUPT_VECTOR);
         }
         host.clear_doorbells(queue, false, true);
-        self.completions[usize::from(queue)] = Some(CompletionQueue::new(command.prp1, entries, vector));
-        self.count_queues();
+        self.set_of_answers(queue).add_completion(queue, CompletionQueue::new(command.prp1, entries, vector));
         Ok(())
     }
 
     /// Section 5.5.
-    fn create_submission_queue(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<(), Status> {
+    fn create_submission_queue(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<(), Status> {
         let [first, second, ..] = command.dwords;
         let (submission_queues, completion_queues) = self.features.queue_pairs();
-        let queue = new_queue_id(first, submission_queues, |queue| self.submissions[queue].is_some())?;
+        let queue = new_queue_id(first, submission_queues, |queue| self.set_of(queue).submission(queue).is_some())?;
         let (entry_size, _) = host.registers().entry_sizes();
         let entries = self.queue_entries_of(first, entry_size == ENTRY_SIZES.0)?;
         check_queue_memory(command)?;
@@ -165,53 +171,48 @@ impl Controller {
         if answers == 0 || u32::from(answers) > completion_queues {
             return Err(Status::INVALID_QUEUE_ID);
         }
-        let completion = self.completions[usize::from(answers)].as_mut().ok_or(Status::COMPLETION_QUEUE_INVALID)?;
-        completion.users += 1;
+        if self.set_of_answers(answers).completion(answers).is_none() {
+            return Err(Status::COMPLETION_QUEUE_INVALID);
+        }
         host.clear_doorbells(queue, true, false);
-        self.generations = self.generations.wrapping_add(1);
-        self.submissions[usize::from(queue)] =
-            Some(SubmissionQueue::new(command.prp1, entries, answers, self.generations));
-        self.under_way[usize::from(queue)] = 0;
-        self.count_queues();
+        let submission = SubmissionQueue::new(command.prp1, entries, answers, self.next_generation());
+        self.set_of_answers(answers).add_submission(queue, submission);
         Ok(())
     }
 
     /// Section 5.7. What is under way is answered to nobody.
     fn delete_submission_queue(&mut self, command: &SubmissionEntry) -> Result<(), Status> {
-        let queue = (command.dwords[0] & 0xffff) as usize;
-        let deleted = self.submissions.get_mut(queue).filter(|_| queue != 0).and_then(Option::take);
-        let deleted = deleted.ok_or(Status::INVALID_QUEUE_ID)?;
-        if let Some(completion) = &mut self.completions[usize::from(deleted.completion_queue)] {
-            completion.users -= 1;
+        let queue = command.dwords[0] as u16;
+        let set = self.set_of(queue);
+        if queue == 0 || set.submission(queue).is_none() {
+            return Err(Status::INVALID_QUEUE_ID);
         }
-        self.watch(|watch| watch.forget(Some(queue as u16)));
-        self.count_queues();
+        set.remove_submission(queue);
         Ok(())
     }
 
     /// Section 5.6: its submission queues go first.
     fn delete_completion_queue(&mut self, command: &SubmissionEntry) -> Result<(), Status> {
-        let queue = (command.dwords[0] & 0xffff) as usize;
-        let place = self.completions.get_mut(queue).filter(|_| queue != 0).ok_or(Status::INVALID_QUEUE_ID)?;
-        match place {
+        let queue = command.dwords[0] as u16;
+        let set = self.set_of_answers(queue);
+        match set.completion(queue).filter(|_| queue != 0) {
             None => Err(Status::INVALID_QUEUE_ID),
             Some(completion) if completion.users > 0 => Err(Status::INVALID_QUEUE_DELETION),
             Some(_) => {
-                *place = None;
-                self.count_queues();
+                set.remove_completion(queue);
                 Ok(())
             }
         }
     }
 
     /// Section 5.1: 1 if nothing was aborted. Only what waits for an event can be.
-    fn abort(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> u32 {
+    fn abort(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> u32 {
         let (queue, command_id) = (command.dwords[0] as u16, (command.dwords[0] >> 16) as u16);
-        self.watch(|watch| watch.on_abort(queue, command_id));
+        self.set_of(queue).watch(|watch| watch.on_abort(queue, command_id));
         if queue != 0 || !self.events.cancel(command_id) {
             return 1;
         }
-        self.answer(0, command_id, Status::ABORT_REQUESTED, 0, host);
+        self.answer(command_id, Status::ABORT_REQUESTED, 0, host);
         0
     }
 
@@ -241,22 +242,22 @@ impl Controller {
     }
 
     /// Format the memory, if that has been asked for: all of the namespace, or of all of them, reads as zeros then, and will after a power cut.
-    pub(super) fn format(&mut self, host: &mut impl Host, store: &Store) {
+    pub(super) fn format(&mut self, host: &mut impl AdminHost, store: &Store) {
         let Some(Formatting { command_id, range: (start, bytes) }) = self.formatting.take() else { return };
         let formatted = store.zero(start, bytes, false).and_then(|()| store.flush());
         let status = formatted.map_or(Status::WRITE_FAULT, |()| Status::SUCCESS);
-        self.answer(0, command_id, status, 0, host);
+        self.answer(command_id, status, 0, host);
     }
 
     /// Doorbell Buffer Config (section 5.8): two pages that the host writes its doorbells into, and reads from which
     /// values on to ring.
-    fn share_doorbells(&mut self, command: &SubmissionEntry, host: &mut impl Host) -> Result<(), Status> {
+    fn share_doorbells(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<(), Status> {
         let shadow = Shadow::check(command.prp1, command.prp2)?;
         // Memory that can only be reached by asking is not looked at all the time.
         if host.peek(shadow.tail(0)).is_none() || host.peek(shadow.tail_event(0)).is_none() {
             return Err(Status::INVALID_FIELD);
         }
-        self.shadow = Some(shadow);
+        self.sets().iter_mut().for_each(|set| set.shadow = Some(shadow));
         Ok(())
     }
 
@@ -268,10 +269,10 @@ impl Controller {
 }
 
 /// The number of a queue to be created: from 1 to as many as the host has been given, and not in use.
-fn new_queue_id(first: u32, queues: u32, is_used: impl Fn(usize) -> bool) -> Result<u16, Status> {
-    let queue = first & 0xffff;
-    match (1..=queues).contains(&queue) && !is_used(queue as usize) {
-        true => Ok(queue as u16),
+fn new_queue_id(first: u32, queues: u32, mut is_used: impl FnMut(u16) -> bool) -> Result<u16, Status> {
+    let queue = first as u16;
+    match (1..=queues).contains(&queue.into()) && !is_used(queue) {
+        true => Ok(queue),
         false => Err(Status::INVALID_QUEUE_ID),
     }
 }

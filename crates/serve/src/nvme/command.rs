@@ -75,6 +75,11 @@ impl Command {
         Ok(())
     }
 
+    /// The queue that it was in.
+    pub fn queue(&self) -> u16 {
+        self.queue
+    }
+
     /// Its fields.
     #[inline]
     pub fn entry(&self) -> SubmissionEntry {

@@ -61,11 +61,14 @@ pub trait Host {
     /// The doorbells of a queue pair as written last: submission tail, completion head.
     fn doorbells(&self, queue: u16) -> (u32, u32);
 
-    /// The doorbells of a queue that begins anew are zero again: the tail's, the head's, or both.
-    fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool);
-
     /// Tell the host that an interrupt vector has something for it.
     fn interrupt(&mut self, vector: u16);
+}
+
+/// What its registers and the admin queue take beside that.
+pub trait AdminHost: Host {
+    /// The doorbells of a queue that begins anew are zero again: the tail's, the head's, or both.
+    fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool);
 
     /// Milliseconds since some instant, by a clock that goes on for as long as the host is there.
     fn now_ms(&self) -> u64;

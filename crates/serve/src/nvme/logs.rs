@@ -65,6 +65,26 @@ impl Journal {
         self.failures.push_front(Failure { number, queue, command_id, status, namespace, slba });
     }
 
+    /// Whether the error log has an entry.
+    #[inline]
+    pub fn has_failures(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
+    /// What another has noted since it was last asked is this one's.
+    pub fn absorb(&mut self, other: &mut Journal) {
+        let Journal { read_bytes, written_bytes, reads, writes, failures_ever, failures, .. } = std::mem::take(other);
+        self.read_bytes += read_bytes;
+        self.written_bytes += written_bytes;
+        self.reads += reads;
+        self.writes += writes;
+        // Those that are no longer listed.
+        self.failures_ever += failures_ever - failures.len() as u64;
+        for Failure { queue, command_id, status, namespace, slba, .. } in failures.into_iter().rev() {
+            self.note_failure(queue, command_id, status, namespace, slba);
+        }
+    }
+
     /// The whole of a log page.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::ops::Range;
 use phaselink_core::protocol::nvme::rules::Limits;
 
 use super::QUEUE_PAIRS_MAX;
-use super::host::{Host, Unreachable};
+use super::host::{AdminHost, Host, Unreachable};
 use super::registers::Registers;
 
 /// Looks at the memory after which a controller is taken to go round in circles: far more than any one test needs.
@@ -88,13 +88,15 @@ impl Host for Machine {
         self.doorbells[usize::from(queue)]
     }
 
+    fn interrupt(&mut self, vector: u16) {
+        self.interrupts.push(vector);
+    }
+}
+
+impl AdminHost for Machine {
     fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool) {
         let pair = &mut self.doorbells[usize::from(queue)];
         *pair = (if tail { 0 } else { pair.0 }, if head { 0 } else { pair.1 });
-    }
-
-    fn interrupt(&mut self, vector: u16) {
-        self.interrupts.push(vector);
     }
 
     fn now_ms(&self) -> u64 {

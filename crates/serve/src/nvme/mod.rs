@@ -32,6 +32,7 @@ pub mod machine;
 pub mod offer;
 pub mod queues;
 pub mod registers;
+pub mod set;
 pub mod strict;
 
 use phaselink_core::protocol::nvme::rules::Limits;
@@ -39,8 +40,9 @@ use phaselink_core::protocol::nvme::spec::admin as opcode;
 
 pub use command::Command;
 pub use controller::{Controller, Executed, Taken};
-pub use host::{Host, Unreachable};
+pub use host::{AdminHost, Host, Unreachable};
 pub use identify::Identity;
+pub use set::QueueSet;
 
 /// VS: 2.0.
 const VERSION: u32 = 0x0002_0000;

@@ -28,6 +28,11 @@ impl SubmissionQueue {
         SubmissionQueue { base, ring: SubmissionRing::new(entries), completion_queue, seen: 0, generation }
     }
 
+    /// Its address, and how many bytes it has.
+    pub fn place(&self) -> (u64, usize) {
+        (self.base, self.ring.entries() as usize * SUBMISSION_ENTRY_BYTES)
+    }
+
     /// The host's tail is `value`.
     ///
     /// # Errors
@@ -82,6 +87,11 @@ impl CompletionQueue {
             held: VecDeque::new(),
             users: 0,
         }
+    }
+
+    /// Its address, and how many bytes it has.
+    pub fn place(&self) -> (u64, usize) {
+        (self.base, self.ring.entries() as usize * COMPLETION_ENTRY_BYTES)
     }
 
     /// The host's head is `value`.

@@ -98,6 +98,14 @@ impl Bench {
         }
     }
 
+    /// The same whose queues are divided into so many sets.
+    pub fn divided(sets: usize) -> Bench {
+        let bench = Bench::off();
+        let mut bench = Bench { controller: bench.controller.divided(sets), ..bench };
+        bench.enable();
+        bench
+    }
+
     /// One that has its admin queue.
     pub fn enabled() -> Bench {
         let mut bench = Bench::off();

@@ -29,7 +29,8 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::time::Span;
 
 use super::model::Model;
-use super::{Asked, Front, Kind, Service, Switch, TargetKind, all};
+use super::{Asked, Front, Kind, Service, Switch, TargetKind, all, empty_exchange};
+use crate::device::report::EmptyExchange;
 use crate::device::tally::Tally;
 use crate::model::wall::Clock;
 use export::{Command, Export};
@@ -120,6 +121,13 @@ pub struct Nbd(pub Vec<ExportSocket>);
 impl Front for Nbd {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|one| one.listener.uri().to_string()).collect()
+    }
+
+    /// A request without data, and the simple reply to it.
+    fn empty_exchange(&self) -> io::Result<EmptyExchange> {
+        let is_tcp = self.0.first().is_some_and(|one| matches!(one.listener.uri().place, uri::Address::Tcp(_)));
+        let measure = if is_tcp { empty_exchange::over_tcp } else { empty_exchange::over_unix_socket };
+        measure(KIND.flag, [wire::REQUEST_BYTES, wire::SIMPLE_REPLY_BYTES])
     }
 
     /// The engine that another front-end lends is asked where there is one: its host is the same.

@@ -33,7 +33,8 @@ use std::io;
 
 use phaselink_core::ledger::Outcome;
 
-use super::{Asked, Front, Kind, Service, TargetKind, all};
+use super::{Asked, Front, Kind, Service, TargetKind, all, empty_exchange};
+use crate::device::report::EmptyExchange;
 
 pub use share::{Share, ShareSocket};
 
@@ -64,6 +65,10 @@ pub struct Shm(pub Vec<ShareSocket>);
 impl Front for Shm {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|socket| socket.share.to_string()).collect()
+    }
+
+    fn empty_exchange(&self) -> io::Result<EmptyExchange> {
+        Ok(empty_exchange::in_memory(KIND.flag))
     }
 
     fn lends_engine(&self) -> bool {

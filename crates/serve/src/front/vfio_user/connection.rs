@@ -5,7 +5,6 @@ use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use phaselink_core::protocol::nvme::rules::Limits;
@@ -15,19 +14,20 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
-use super::memory::Target;
-use super::session::{Reply, Session};
+use super::memory::Memory;
+use super::reach::{Mapped, Reach, Signals};
+use super::session::{Doorbells, Reply, Session};
 use super::wire::{DESCRIPTORS_MAX, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, command};
-use crate::device::faults::{Faults, Held, Signal};
+use crate::device::faults::Faults;
 use crate::nvme::registers::Registers;
-use crate::nvme::{Host, Unreachable};
+use crate::nvme::{AdminHost, Unreachable};
 
 /// A client that does not take a reply, or does not give its memory, within this time is let go: the device thread has
 /// others to look after.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Messages of one client in a row: others have their turn.
-const MESSAGES_MAX: u32 = 64;
+pub const MESSAGES_MAX: u32 = 64;
 
 /// A client.
 #[derive(Debug)]
@@ -39,12 +39,28 @@ pub struct Connection {
     incoming: Incoming,
     /// The next request of the server's own, and the answer to the last one.
     request_id: u16,
-    answer: Option<Vec<u8>>,
+    answered: Option<Vec<u8>>,
     faults: Arc<Faults>,
-    /// Vectors of interrupts that a fault lets come again.
-    again: Held<u16>,
+    signals: Signals,
+    /// Other threads have the client's memory: what it says while it is asked for some could change that.
+    is_shared: bool,
+    is_out_of_reach: bool,
     /// The socket is broken, or what comes from it is no message: nothing more is done with it.
     is_over: bool,
+}
+
+/// What a client has said, with its descriptors.
+#[derive(Debug)]
+pub struct Message {
+    bytes: Vec<u8>,
+    fds: Vec<OwnedFd>,
+}
+
+impl Message {
+    /// Whether it does nothing but ring doorbells.
+    pub fn only_rings(&self) -> bool {
+        Session::only_rings(&self.bytes)
+    }
 }
 
 /// A message, as far as it has come.
@@ -68,36 +84,58 @@ impl Connection {
             begun: Instant::now(),
             incoming: Incoming::default(),
             request_id: 0,
-            answer: None,
+            answered: None,
             faults: Arc::clone(faults),
-            again: Held::default(),
+            signals: Signals::new(faults),
+            is_shared: false,
+            is_out_of_reach: false,
             is_over: false,
         })
     }
 
-    /// Answer the messages that have come; whether there were any. At the end of the connection, it [is
-    /// over](Connection::is_over).
-    pub fn attend(&mut self) -> bool {
-        for count in 0..MESSAGES_MAX {
-            match self.receive() {
-                Ok(None) => return count > 0,
-                Ok(Some((message, fds))) => self.on_message(message, fds),
-                Err(_) => self.is_over = true,
-            }
-            if self.is_over {
-                break;
+    /// Answer the messages that have come. At the end of the connection, it [is over](Connection::is_over).
+    fn attend(&mut self) {
+        for _ in 0..MESSAGES_MAX {
+            let Some(message) = self.next_message() else { return };
+            self.answer(message);
+        }
+    }
+
+    /// The next message, if it has come.
+    pub fn next_message(&mut self) -> Option<Message> {
+        if self.is_over {
+            return None;
+        }
+        match self.receive() {
+            Ok(found) => found.map(|(bytes, fds)| Message { bytes, fds }),
+            Err(_) => {
+                self.is_over = true;
+                None
             }
         }
-        true
+    }
+
+    /// Give a thread what it needs to serve queues of this client; until all such threads have let go of it, nothing is asked of
+    /// the client, and nothing that it says may be answered but rings.
+    pub fn share(&mut self) -> Mapped {
+        self.is_shared = true;
+        Mapped::new(&self.session, &self.faults)
+    }
+
+    /// A thread has let go of what it had.
+    pub fn take_back(&mut self, mapped: Mapped) {
+        self.signals.inherit(mapped.into_signals());
+    }
+
+    /// No thread has anything any more.
+    pub fn have_alone(&mut self) {
+        self.is_shared = false;
     }
 
     /// Send interrupts again for which it is time; for how long there will be none, as far as that is known.
     #[inline]
     pub fn interrupt_again(&mut self) -> Option<Duration> {
-        while let Some(vector) = self.again.take_due() {
-            self.session.interrupts.raise(vector, self.session.registers.masked);
-        }
-        self.again.due_in()
+        self.signals.send_again(&self.session.interrupts, self.session.registers.masked)
     }
 
     /// Whether the client has said which version it speaks.
@@ -110,10 +148,11 @@ impl Connection {
         self.is_over
     }
 
-    fn on_message(&mut self, message: Vec<u8>, fds: Vec<OwnedFd>) {
+    /// Answer a message.
+    pub fn answer(&mut self, Message { bytes: message, fds }: Message) {
         let header = message.first_chunk().map(Header::decode);
         if header.is_some_and(|header| header.is_reply() && header.id == self.request_id) {
-            self.answer = Some(message);
+            self.answered = Some(message);
             return;
         }
         if let Some(reply) = self.session.on_message(&message, fds) {
@@ -167,15 +206,19 @@ impl Connection {
     /// its answer until it has that.
     #[cold]
     fn ask(&mut self, command: u16, payload: &[u8]) -> Result<Vec<u8>, Unreachable> {
+        if self.is_shared {
+            self.is_out_of_reach = true;
+            return Err(Unreachable);
+        }
         self.request_id = self.request_id.wrapping_add(1);
         let header = Header::request(self.request_id, command, payload.len());
-        self.answer = None;
+        self.answered = None;
         let bytes = [&header.encode()[..], payload].concat();
         self.send(&Reply { bytes, with_doorbells: false });
         let until = Instant::now() + PATIENCE;
         while !self.is_over {
             self.attend();
-            if let Some(message) = self.answer.take() {
+            if let Some(message) = self.answered.take() {
                 let (head, payload) = message.split_first_chunk().ok_or(Unreachable)?;
                 let header = Header::decode(head);
                 return if header.is_refusal() || header.command != command {
@@ -190,8 +233,14 @@ impl Connection {
         }
         Err(Unreachable)
     }
+}
 
-    /// Read memory that the client has not given a descriptor for.
+impl Reach for Connection {
+    #[inline]
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.session.memory
+    }
+
     fn read_remote(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
         let mut at = address;
         for part in into.chunks_mut(self.session.transfer_bytes_max) {
@@ -204,7 +253,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Write it.
     fn write_remote(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
         let mut at = address;
         for part in from.chunks(self.session.transfer_bytes_max) {
@@ -215,119 +263,25 @@ impl Connection {
         Ok(())
     }
 
-    /// An access that is not within one mapping.
-    #[cold]
-    fn read_pieces(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
-        let (mut address, mut rest) = (address, into);
-        while !rest.is_empty() {
-            let (place, here) = self.session.memory.find(address, rest.len()).ok_or(Unreachable)?;
-            let (piece, others) = rest.split_at_mut(here);
-            match place {
-                Target::Mapped(mapping, offset) => mapping.read(offset, piece),
-                Target::Remote { readable: true, .. } => self.read_remote(address, piece)?,
-                Target::Remote { .. } => return Err(Unreachable),
-            }
-            address = address.wrapping_add(here as u64);
-            rest = others;
-        }
-        Ok(())
+    #[inline]
+    fn take_out_of_reach(&mut self) -> bool {
+        mem::take(&mut self.is_out_of_reach)
     }
 
-    #[cold]
-    fn write_pieces(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
-        let (mut address, mut rest) = (address, from);
-        while !rest.is_empty() {
-            let (place, here) = self.session.memory.find(address, rest.len()).ok_or(Unreachable)?;
-            let (piece, others) = rest.split_at(here);
-            match place {
-                Target::Mapped(mapping, offset) if mapping.write(offset, piece) => {}
-                Target::Remote { writable: true, .. } => self.write_remote(address, piece)?,
-                _ => return Err(Unreachable),
-            }
-            address = address.wrapping_add(here as u64);
-            rest = others;
-        }
-        Ok(())
+    #[inline]
+    fn page(&self) -> &Doorbells {
+        self.session.doorbells()
+    }
+
+    fn send_interrupt(&mut self, vector: u16) {
+        self.signals.send(vector, &self.session.interrupts, self.session.registers.masked);
     }
 }
 
-impl Host for Connection {
-    #[inline]
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
-        match self.session.memory.mapped(address, into.len()) {
-            Some((mapping, offset)) => {
-                mapping.read(offset, into);
-                Ok(())
-            }
-            None => self.read_pieces(address, into),
-        }
-    }
-
-    #[inline]
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
-        match self.session.memory.mapped(address, from.len()) {
-            Some((mapping, offset)) if mapping.write(offset, from) => Ok(()),
-            Some(_) => Err(Unreachable),
-            None => self.write_pieces(address, from),
-        }
-    }
-
-    #[inline]
-    fn read_words(&mut self, address: u64, into: &[AtomicU64]) -> bool {
-        let place = self.session.memory.mapped(address, into.len() * 8);
-        place.is_some_and(|(mapping, offset)| mapping.read_words(offset, into))
-    }
-
-    #[inline]
-    fn write_words(&mut self, address: u64, from: &[AtomicU64]) -> bool {
-        let place = self.session.memory.mapped(address, from.len() * 8);
-        place.is_some_and(|(mapping, offset)| mapping.write_words(offset, from))
-    }
-
-    #[inline]
-    fn prefetch_to_write(&mut self, address: u64, bytes: u32) {
-        let place = self.session.memory.mapped(address, bytes as usize);
-        place.into_iter().for_each(|(mapping, offset)| mapping.prefetch_to_write(offset, bytes as usize));
-    }
-
-    #[inline]
-    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
-        match self.session.memory.mapped(address, entry.len()) {
-            Some((mapping, offset)) if mapping.post(offset, entry) => Ok(()),
-            Some(_) => Err(Unreachable),
-            None => self.write_pieces(address, entry),
-        }
-    }
-
-    #[inline]
-    fn peek(&mut self, address: u64) -> Option<u32> {
-        let (mapping, offset) = self.session.memory.mapped(address, 4)?;
-        mapping.load(offset)
-    }
-
-    fn poke(&mut self, address: u64, value: u32) {
-        if let Some((mapping, offset)) = self.session.memory.mapped(address, 4) {
-            mapping.store(offset, value);
-        }
-    }
-
-    #[inline]
-    fn doorbells(&self, queue: u16) -> (u32, u32) {
-        self.session.doorbells(queue)
-    }
-
+impl AdminHost for Connection {
     fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool) {
         let half = |is_meant: bool| if is_meant { 0xffff_ffff } else { 0 };
-        self.session.set_doorbells(queue, half(tail) | half(head) << 32, 0);
-    }
-
-    fn interrupt(&mut self, vector: u16) {
-        match self.faults.meet_interrupt() {
-            Some(Signal::Lost) => return,
-            Some(Signal::Again(time)) => self.again.keep(time, vector),
-            None => {}
-        }
-        self.session.interrupts.raise(vector, self.session.registers.masked);
+        self.session.doorbells().set(queue, half(tail) | half(head) << 32, 0);
     }
 
     fn now_ms(&self) -> u64 {

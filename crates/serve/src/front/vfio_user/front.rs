@@ -3,28 +3,29 @@
 use std::fs;
 use std::hint;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread::{self, Scope};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::Problem;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::connection::Connection;
+use super::connection::{Connection, MESSAGES_MAX};
+use super::crew::{Bell, Crew, Handed, Lane, Slot};
+use super::reach::Reach;
 use crate::device::Device;
 use crate::device::flusher::Flusher;
-use crate::device::store::{Geometry, Store};
-use crate::device::tally::Tally;
-use crate::front::pace::{Patience, ROUNDS_IN_VAIN_MAX};
+use crate::device::store::Geometry;
+use crate::device::tally::{Tally, Undefined};
+use crate::front::pace::{BATCH, Patience, ROUNDS_IN_VAIN_MAX};
 use crate::front::socket::bind_unix;
 use crate::model::wall::Wait;
-use crate::nvme::{Command, Controller, Host, Identity, offer};
+use crate::nvme::{AdminHost, Command, Controller, Identity, QueueSet, Taken, offer};
 
 /// Name of the socket within a directory, where SPDK's clients look for it.
 const SOCKET_IN_DIRECTORY: &str = "cntrl";
@@ -69,6 +70,11 @@ impl ControllerSocket {
         self
     }
 
+    /// Whether it is where user-space drivers look for it, which ring by memory alone.
+    pub fn is_for_drivers(&self) -> bool {
+        self.is_for_drivers
+    }
+
     /// What clients are offered.
     pub fn limits(&self) -> &Limits {
         &self.identity.limits
@@ -104,6 +110,8 @@ const ATTENDED_AGAIN: u32 = 16;
 #[derive(Debug)]
 pub struct Front<'a> {
     served: &'a ControllerSocket,
+    /// The number of the controller, of all that are served.
+    pub number: usize,
     pub controller: Controller,
     pub client: Option<Connection>,
     /// Clients so far.
@@ -111,14 +119,24 @@ pub struct Front<'a> {
     is_mappable: bool,
     /// When the client came, or its host was last known to be there.
     heard_at: Instant,
+    /// Those who serve some of its queues.
+    crew: &'a Crew<'a>,
+    /// Sets that stand in the place of those that are lent.
+    #[expect(clippy::vec_box, reason = "sets change places, and keep their lines")]
+    empty: Vec<Box<QueueSet>>,
+    is_lent: bool,
 }
 
-impl Front<'_> {
-    /// Nobody has come yet. Clients may ring without telling if the device thread never sleeps while they are there.
-    pub fn new(served: &ControllerSocket, wait: Wait) -> Front<'_> {
+impl<'a> Front<'a> {
+    /// Nobody has come yet. Clients may ring without telling if the device threads never sleep while they are there.
+    pub fn new(served: &'a ControllerSocket, number: usize, wait: Wait, crew: &'a Crew<'a>) -> Front<'a> {
         let is_mappable = wait == Wait::Spin || wait == Wait::Adaptive && served.is_for_drivers;
-        let controller = Controller::new(served.identity.clone());
+        let controller = Controller::new(served.identity.clone()).divided(crew.sets());
         Front {
+            empty: (1..crew.sets()).map(|_| controller.no_set()).collect(),
+            crew,
+            is_lent: false,
+            number,
             served,
             controller: if served.is_strict { controller.watched() } else { controller },
             client: None,
@@ -130,22 +148,153 @@ impl Front<'_> {
 
     /// Look after the socket: let a client in, answer what it says, let it go. Whether there was anything.
     pub fn attend(&mut self, device: &Device) -> bool {
-        let Some(client) = &mut self.client else { return self.accept(device) };
-        let any = client.attend();
+        if self.client.is_none() {
+            return self.accept(device);
+        }
+        let any = self.listen();
+        self.look_after(device);
+        self.lend();
+        any
+    }
+
+    /// Answer what the client has said; whether it has said anything.
+    fn listen(&mut self) -> bool {
+        let (mut any, mut has_rung) = (false, false);
+        for _ in 0..MESSAGES_MAX {
+            let Some(message) = self.client.as_mut().and_then(Connection::next_message) else { break };
+            any = true;
+            match message.only_rings() {
+                true => has_rung = true,
+                false => self.come_home(),
+            }
+            if let Some(client) = &mut self.client {
+                self.controller.follow(client);
+                client.answer(message);
+            }
+        }
+        if has_rung {
+            self.crew.wake();
+        }
+        any || self.client.as_ref().is_some_and(Connection::is_over)
+    }
+
+    /// Do what the registers ask for, and see whether host and client are still there.
+    fn look_after(&mut self, device: &Device) {
+        let Some(client) = &mut self.client else { return };
         client.interrupt_again();
+        if self.is_lent && self.controller.has_work(client) {
+            self.come_home();
+        }
+        let Some(client) = &mut self.client else { return };
         self.controller.update(client, &device.store);
         let is_silent = !client.has_agreed() && self.heard_at.elapsed() > GREETING_MAX;
+        let is_over = client.is_over() || is_silent;
         if let Some((time, heard)) = self.controller.keep_alive() {
             if heard {
                 self.heard_at = Instant::now();
             } else if self.heard_at.elapsed() > time {
-                self.controller.give_up(client);
+                self.come_home();
+                self.client.iter_mut().for_each(|client| self.controller.give_up(client));
             }
         }
-        if client.is_over() || is_silent {
+        if is_over {
+            self.come_home();
             self.client = None;
             self.controller.power_off();
         }
+    }
+
+    /// Lend queues to the threads that they are divided among, if there are any, and nothing of them takes the socket: memory
+    /// without a descriptor has to be asked for.
+    pub fn lend(&mut self) {
+        let Some(client) = self.client.as_mut().filter(|_| !self.is_lent) else { return };
+        let sets = self.controller.sets();
+        let is_wanted = sets[1..].iter().any(|set| set.has_io_queues());
+        let mut is_mapped = |(address, bytes)| client.memory().mapped(address, bytes).is_some();
+        if !is_wanted || !sets.iter().flat_map(|set| set.places()).all(&mut is_mapped) {
+            return;
+        }
+        for number in 1..self.crew.sets() {
+            if !self.controller.sets()[number].has_io_queues() {
+                continue;
+            }
+            let mut set = self.empty.pop().expect("there is one for each");
+            self.controller.exchange(number, &mut set);
+            let (client, host, rings_unheard) = (self.clients_ever, client.share(), self.is_mappable);
+            let lane = Lane { client, set, host, rings_unheard, is_told: false };
+            self.crew.lend(number, lane);
+        }
+        self.is_lent = true;
+    }
+
+    /// From now on, all queues are at home.
+    pub fn come_home(&mut self) {
+        if !std::mem::take(&mut self.is_lent) {
+            return;
+        }
+        for number in 1..self.crew.sets() {
+            let Some(lane) = self.crew.take(number) else { continue };
+            let Lane { mut set, host, .. } = *lane;
+            self.controller.exchange(number, &mut set);
+            self.empty.push(set);
+            if let Some(client) = &mut self.client {
+                client.take_back(host);
+            }
+        }
+        self.client.iter_mut().for_each(Connection::have_alone);
+    }
+
+    /// The set of a command of this client, at home, and the client.
+    pub fn at_home(&mut self, client: u64, command: &Command) -> Option<(&mut QueueSet, &mut Connection)> {
+        if self.clients_ever != client || self.client.is_none() {
+            return None;
+        }
+        if self.is_lent && !self.controller.has_at_home(command.queue()) {
+            self.come_home();
+        }
+        Some((self.controller.set_of(command.queue()), self.client.as_mut()?))
+    }
+
+    /// Answer a command that has waited for the disk, if its client is still there.
+    pub fn commit(&mut self, client: u64, command: &Command, flushed: io::Result<()>) -> Status {
+        let Some((set, client)) = self.at_home(client, command) else { return Status::ABORT_REQUESTED };
+        let status = set.commit(command, flushed, client);
+        set.signal(client);
+        status
+    }
+
+    /// Those who serve some of its queues.
+    #[inline]
+    pub fn crew(&self) -> &'a Crew<'a> {
+        self.crew
+    }
+
+    /// The sets that this thread serves, and the client.
+    #[inline]
+    pub fn own(&mut self) -> Option<(&mut [Box<QueueSet>], &mut Connection)> {
+        let sets = if self.is_lent { 1 } else { self.crew.sets() };
+        Some((&mut self.controller.sets()[..sets], self.client.as_mut()?))
+    }
+
+    /// Do what is in the admin queue; whether there was anything.
+    #[inline]
+    pub fn administer(&mut self, answered: impl FnMut(Status)) -> bool {
+        let Some(client) = &mut self.client else { return false };
+        self.controller.has_admin_commands(client) && self.administer_some(answered)
+    }
+
+    #[cold]
+    fn administer_some(&mut self, mut answered: impl FnMut(Status)) -> bool {
+        self.come_home();
+        let mut any = false;
+        for _ in 0..BATCH {
+            let Some(client) = &mut self.client else { break };
+            let Taken::Answered(status) = self.controller.take_admin(client) else { break };
+            answered(status);
+            any = true;
+        }
+        self.client.iter_mut().for_each(|client| self.controller.signal(client));
+        self.lend();
         any
     }
 
@@ -168,120 +317,189 @@ impl Front<'_> {
     }
 }
 
+/// Where a command has been taken from: the controller of one of a thread's sockets, or queues that it has of another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Front(usize),
+    Seat(usize),
+}
+
+/// A place, and which client of its controller: commands of one that has gone are nobody's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub place: Place,
+    pub client: u64,
+}
+
 /// A command that is done, and answered once it is durable.
 #[derive(Debug)]
 pub struct Unsaved {
-    place: usize,
-    /// Which client of that front: commands of one that has gone are nobody's.
-    client: u64,
+    pub origin: Origin,
     pub command: Command,
     /// When it was taken, if its latency is measured.
     pub started: Option<Instant>,
 }
 
-/// Flushes for the commands of all fronts; the device thread serves other commands meanwhile.
-#[derive(Debug)]
-pub struct Disk {
-    flusher: Flusher<Unsaved>,
-    /// Wakes the device thread when it sleeps.
-    bell: Arc<OwnedFd>,
+/// Flushes for a thread's commands; it serves others meanwhile.
+pub type Disk = Flusher<Unsaved>;
+
+/// Queues of a controller whose socket is another thread's.
+#[derive(Clone, Copy, Debug)]
+pub struct Seat<'a> {
+    pub crew: &'a Crew<'a>,
+    pub slot: &'a Slot,
+    /// The number of the controller, of all that are served.
+    pub controller: usize,
 }
 
-impl Disk {
-    /// The disk behind a store.
-    ///
-    /// # Errors
-    /// If the system gives no thread or no descriptor.
-    pub fn new<'scope>(scope: &'scope Scope<'scope, '_>, store: &Arc<Store>) -> io::Result<Disk> {
-        let bell = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-        let rung = Arc::clone(&bell);
-        let wake = move || {
-            // A counter that is full is readable already.
-            let _ = rustix::io::write(&rung, &1u64.to_ne_bytes());
-        };
-        Ok(Disk { flusher: Flusher::of_store(scope, store, wake)?, bell })
-    }
-
-    /// Let a command of a front be answered when everything up to now is on the disk.
-    pub fn save(&mut self, fronts: &[Front], place: usize, command: Command, started: Option<Instant>) {
-        self.flusher.ask(Unsaved { place, client: fronts[place].clients_ever, command, started });
-    }
-
-    /// Answer the next command that is durable now, or never will be. Nothing if none is.
-    #[inline]
-    pub fn commit(&mut self, fronts: &mut [Front]) -> Option<(Unsaved, Status)> {
-        let (unsaved, flushed) = self.flusher.take_done()?;
-        let front = &mut fronts[unsaved.place];
-        let is_there = front.clients_ever == unsaved.client;
-        let status = match front.client.as_mut().filter(|_| is_there) {
-            None => Status::ABORT_REQUESTED,
-            Some(client) => {
-                let status = front.controller.commit(&unsaved.command, flushed, client);
-                front.controller.signal(client);
-                status
-            }
-        };
-        Some((unsaved, status))
-    }
-
-    /// The thread is awake, and the bell can be rung again.
-    fn silence(&self) {
-        let mut count = [0; 8];
-        // Most often it has not been rung.
-        let _ = rustix::io::read(&self.bell, &mut count);
-    }
+/// What a thread looks after: sockets with their controllers, queues of others, and its own sleep.
+#[derive(Debug)]
+pub struct Posts<'a> {
+    pub fronts: Vec<Front<'a>>,
+    pub seats: Vec<Seat<'a>>,
+    pub bell: &'a Bell,
 }
 
 /// Room for the largest transfer of any of these.
-pub fn space<'a>(served: impl Iterator<Item = &'a ControllerSocket>) -> Vec<u8> {
-    let bytes = served.map(|served| served.limits().transfer_bytes_max).max();
+pub fn space(served: &[ControllerSocket]) -> Vec<u8> {
+    let bytes = served.iter().map(|served| served.limits().transfer_bytes_max).max();
     vec![0; bytes.unwrap_or(0) as usize]
 }
 
-/// Look after all sockets; whether there was anything.
-pub fn attend(fronts: &mut [Front], device: &Device) -> bool {
-    fronts.iter_mut().fold(false, |any, front| front.attend(device) | any)
+impl Posts<'_> {
+    /// Look after all sockets, and after what takes no looking every round; whether there was anything.
+    pub fn attend(&mut self, device: &Device) -> bool {
+        let any = self.fronts.iter_mut().fold(false, |any, front| front.attend(device) | any);
+        for seat in &self.seats {
+            if let Some(mut entered) = seat.slot.enter()
+                && let Some(lane) = &mut *entered
+            {
+                lane.host.interrupt_again();
+                lane.set.release_held(&mut lane.host);
+                lane.set.signal(&mut lane.host);
+            }
+        }
+        any
+    }
+
+    /// Answer a command that has waited for the disk: its status and when it was begun. Where its queue is not here just now, that
+    /// is left to the thread with the socket.
+    pub fn commit(&mut self, unsaved: Unsaved, flushed: io::Result<()>) -> Option<(Command, Status, Option<Instant>)> {
+        let Unsaved { origin: Origin { place, client }, command, started } = unsaved;
+        let status = match place {
+            Place::Front(place) => self.fronts[place].commit(client, &command, flushed),
+            Place::Seat(place) => {
+                let Seat { crew, slot, .. } = self.seats[place];
+                let mut entered = slot.enter();
+                match entered.as_deref_mut().and_then(Option::as_mut).filter(|lane| lane.client == client) {
+                    Some(lane) => lane.commit(&command, flushed),
+                    None => {
+                        crew.hand(client, Handed::Commit(command, flushed, started));
+                        return None;
+                    }
+                }
+            }
+        };
+        Some((command, status, started))
+    }
+
+    /// There is nothing to do for now: give way for a moment, or sleep for up to `time` once no client can ring unheard;
+    /// whether the thread has slept.
+    ///
+    /// # Errors
+    /// If the system cannot wait for sockets.
+    pub fn rest(&mut self, device: &Device, time: Duration, rounds: &mut Rounds) -> io::Result<bool> {
+        let may_sleep = !self.can_be_rung_unheard() && !time.is_zero() && rounds.patience.is_over(rounds.wait);
+        if !may_sleep && !self.is_alone() {
+            thread::yield_now();
+            return Ok(false);
+        }
+        self.bell.fall_asleep();
+        let again = match self.ask_to_ring() {
+            Asked::Again(again) => again,
+            Asked::Busy => {
+                self.bell.wake_up();
+                return Ok(false);
+            }
+        };
+        let slept = self.sleep(device, again.map_or(time, |again| again.min(time)));
+        self.bell.wake_up();
+        slept?;
+        // Whatever has woken the thread has most likely come through a socket.
+        rounds.since_attended = ATTENDED_EVERY;
+        Ok(true)
+    }
+
+    fn can_be_rung_unheard(&self) -> bool {
+        let is_unheard = |seat: &Seat| seat.slot.enter().is_some_and(|lane| lane.iter().any(|lane| lane.rings_unheard));
+        self.fronts.iter().any(|front| front.client.is_some() && front.is_mappable) || self.seats.iter().any(is_unheard)
+    }
+
+    /// Ask hosts to ring for the next command, and look once more.
+    fn ask_to_ring(&mut self) -> Asked {
+        let (mut is_busy, mut again) = (false, None);
+        let mut note = |next: Option<Duration>| again = [again, next].into_iter().flatten().min();
+        for front in &mut self.fronts {
+            let Some(client) = &mut front.client else { continue };
+            is_busy |= front.controller.ask_to_ring(client) || front.crew.has_handed();
+            note(client.interrupt_again());
+        }
+        for seat in &self.seats {
+            let Some(mut entered) = seat.slot.enter() else { continue };
+            let Some(lane) = &mut *entered else { continue };
+            let Lane { set, host, rings_unheard, .. } = &mut **lane;
+            // It may have come since it was seen whether any can be rung unheard.
+            is_busy |= *rings_unheard || set.ask_to_ring(host) || set.has_work(host);
+            note(host.interrupt_again());
+        }
+        if is_busy { Asked::Busy } else { Asked::Again(again) }
+    }
+
+    /// Whether nobody is there.
+    pub fn is_alone(&self) -> bool {
+        let is_empty = |seat: &Seat| seat.slot.enter().is_none();
+        self.fronts.iter().all(|front| front.client.is_none()) && self.seats.iter().all(is_empty)
+    }
+
+    /// Sleep until something comes through a socket, the bell rings, the device is to stop, or the time is over.
+    ///
+    /// # Errors
+    /// If the system cannot wait for sockets.
+    fn sleep(&self, device: &Device, time: Duration) -> io::Result<()> {
+        let mut polled: Vec<PollFd> = self.fronts.iter().map(Front::polled).collect();
+        for fd in [device.stop.as_fd(), self.bell.as_fd()] {
+            polled.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        }
+        let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        match rustix::event::poll(&mut polled, Some(&timeout)) {
+            Err(rustix::io::Errno::INTR) => Ok(()),
+            other => other.map(drop).map_err(io::Error::from),
+        }
+    }
+
+    /// Let `tally` have what hosts have done that is undefined.
+    pub fn count_undefined(&mut self, tally: &mut Tally) {
+        for front in &mut self.fronts {
+            note_undefined(front.controller.take_undefined(), tally);
+        }
+        for seat in &self.seats {
+            if let Some(mut entered) = seat.slot.enter() {
+                entered.iter_mut().for_each(|lane| note_undefined(lane.set.take_undefined(), tally));
+            }
+        }
+    }
 }
 
-/// There is nothing to do for now: give way for a moment, or sleep for up to `time` once no client can ring unheard;
-/// whether it has slept.
-///
-/// # Errors
-/// If the system cannot wait for sockets.
-pub fn rest(
-    fronts: &mut [Front],
-    disk: &Disk,
-    device: &Device,
-    time: Duration,
-    rounds: &mut Rounds,
-) -> io::Result<bool> {
-    let ring_unheard = fronts.iter().any(|front| front.client.is_some() && front.is_mappable);
-    let may_sleep = !ring_unheard && !time.is_zero() && rounds.patience.is_over(rounds.wait);
-    if !may_sleep && !is_alone(fronts) {
-        thread::yield_now();
-        return Ok(false);
-    }
-    let ask = |front: &mut Front| front.client.as_mut().is_some_and(|client| front.controller.ask_to_ring(client));
-    if fronts.iter_mut().fold(false, |any, front| ask(front) | any) {
-        return Ok(false);
-    }
-    let again = fronts.iter_mut().filter_map(|front| front.client.as_mut()?.interrupt_again()).min();
-    sleep(fronts, disk, device, again.map_or(time, |again| again.min(time)))?;
-    // Whatever has woken the thread has most likely come through a socket.
-    rounds.since_attended = ATTENDED_EVERY;
-    Ok(true)
+/// Before a sleep.
+enum Asked {
+    /// Something has come meanwhile.
+    Busy,
+    /// Nothing has; an interrupt is to come again after so long, if one is.
+    Again(Option<Duration>),
 }
 
-/// Let `tally` have what hosts have done that is undefined.
-pub fn count_undefined(fronts: &mut [Front], tally: &mut Tally) {
-    for (behaviour, count) in fronts.iter_mut().flat_map(|front| front.controller.take_undefined()) {
-        tally.note_undefined(behaviour, count);
-    }
-}
-
-/// Whether nobody is there.
-pub fn is_alone(fronts: &[Front]) -> bool {
-    fronts.iter().all(|front| front.client.is_none())
+fn note_undefined(seen: Vec<(&'static Undefined, u64)>, tally: &mut Tally) {
+    seen.into_iter().for_each(|(behaviour, count)| tally.note_undefined(behaviour, count));
 }
 
 /// What the device thread does between its rounds over the queues: when it looks at the sockets, and when it rests.
@@ -326,23 +544,5 @@ impl Rounds {
         }
         hint::spin_loop();
         false
-    }
-}
-
-/// Sleep until something comes through a socket, the disk has done something, the device is to stop, or the time is over.
-///
-/// # Errors
-/// If the system cannot wait for sockets.
-fn sleep(fronts: &[Front], disk: &Disk, device: &Device, time: Duration) -> io::Result<()> {
-    let mut polled: Vec<PollFd> = fronts.iter().map(Front::polled).collect();
-    for fd in [device.stop.as_fd(), disk.bell.as_fd()] {
-        polled.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
-    }
-    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
-    let woken = rustix::event::poll(&mut polled, Some(&timeout));
-    disk.silence();
-    match woken {
-        Err(rustix::io::Errno::INTR) => Ok(()),
-        other => other.map(drop).map_err(io::Error::from),
     }
 }

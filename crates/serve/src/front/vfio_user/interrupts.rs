@@ -1,6 +1,8 @@
 //! Interrupts: event descriptors that the client has given, by kind and vector.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
@@ -48,13 +50,13 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonsense;
 
-/// Where interrupts go.
-#[derive(Debug)]
+/// Where interrupts go. Clones are for threads that send them, until the client changes anything; all of them have the one pin.
+#[derive(Clone, Debug)]
 pub struct Interrupts {
-    vectors: Vec<Option<Bell>>,
-    pin: Option<Bell>,
+    vectors: Vec<Option<Arc<Bell>>>,
+    pin: Option<Arc<Bell>>,
     /// The pin has spoken, or the client does not listen: it is to say so before the pin speaks again.
-    is_pin_masked: bool,
+    is_pin_masked: Arc<AtomicBool>,
 }
 
 /// A descriptor to write to.
@@ -69,7 +71,7 @@ impl Interrupts {
     /// So many vectors, beside the pin; nobody listens.
     pub fn new(vectors: u16) -> Interrupts {
         let vectors = (0..vectors).map(|_| None).collect();
-        Interrupts { vectors, pin: None, is_pin_masked: false }
+        Interrupts { vectors, pin: None, is_pin_masked: Arc::default() }
     }
 
     /// Flags and number of the interrupts of a kind.
@@ -97,10 +99,10 @@ impl Interrupts {
             _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.is_empty() => self.release(kind, start, end),
             _ if flags == DATA_EVENTFD | ACTION_TRIGGER && fds.len() == count as usize => self.assign(kind, start, fds),
             _ if flags & !(DATA_NONE | DATA_BOOL) == ACTION_TRIGGER => self.trigger(setting),
-            _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_MASK => self.is_pin_masked = true,
+            _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_MASK => self.mask_pin(true),
             // Not by a descriptor: QEMU then unmasks by itself.
             _ if kind == PIN && flags & !(DATA_NONE | DATA_BOOL) == ACTION_UNMASK => {
-                self.is_pin_masked = false;
+                self.mask_pin(false);
                 return Ok(Outcome::Unmasked);
             }
             _ => return Err(Nonsense),
@@ -118,9 +120,12 @@ impl Interrupts {
 
     fn assign(&mut self, kind: u32, start: u32, fds: Vec<OwnedFd>) {
         for (place, fd) in (start as usize..).zip(fds) {
-            let bell = Some(Bell::new(fd));
+            let bell = Some(Arc::new(Bell::new(fd)));
             match kind {
-                PIN => (self.pin, self.is_pin_masked) = (bell, false),
+                PIN => {
+                    self.pin = bell;
+                    self.mask_pin(false);
+                }
                 VECTOR => self.vectors[place] = bell,
                 _ => {}
             }
@@ -128,7 +133,7 @@ impl Interrupts {
     }
 
     /// The client wants to hear interrupts, to test the way.
-    fn trigger(&mut self, setting: &Setting) {
+    fn trigger(&self, setting: &Setting) {
         for place in 0..setting.count {
             let is_meant =
                 setting.flags & DATA_BOOL == 0 || setting.data.get(place as usize).is_some_and(|it| *it != 0);
@@ -136,13 +141,13 @@ impl Interrupts {
                 _ if !is_meant => {}
                 PIN => self.raise_pin(),
                 ERROR => {}
-                _ => self.vectors[(setting.start + place) as usize].iter().for_each(Bell::ring),
+                _ => self.vectors[(setting.start + place) as usize].iter().for_each(|bell| bell.ring()),
             }
         }
     }
 
     /// Interrupt by this vector, or by the pin if the client has no vectors; `masked` are the pin's bits of INTMS.
-    pub fn raise(&mut self, vector: u16, masked: u32) {
+    pub fn raise(&self, vector: u16, masked: u32) {
         match self.vectors.get(usize::from(vector)).and_then(Option::as_ref) {
             Some(bell) => bell.ring(),
             None if self.vectors.iter().all(Option::is_none) && masked & 1 == 0 => self.raise_pin(),
@@ -150,11 +155,15 @@ impl Interrupts {
         }
     }
 
-    fn raise_pin(&mut self) {
-        if let Some(pin) = self.pin.as_ref().filter(|_| !self.is_pin_masked) {
+    fn raise_pin(&self) {
+        let Some(pin) = &self.pin else { return };
+        if !self.is_pin_masked.swap(true, Ordering::AcqRel) {
             pin.ring();
-            self.is_pin_masked = true;
         }
+    }
+
+    fn mask_pin(&self, is_masked: bool) {
+        self.is_pin_masked.store(is_masked, Ordering::Release);
     }
 }
 

@@ -137,7 +137,7 @@ impl Mapping {
         // SAFETY: the offset lies within the mapping.
         let word = unsafe { self.map.as_ptr().add(offset) }.cast::<AtomicU32>();
         // SAFETY: the word is aligned, lies within the mapping, which lives as long as the reference, and is otherwise
-        // reached as bytes by copies of this process's one device thread and by other processes.
+        // reached as bytes by copies of this process's device threads and by other processes.
         word.is_aligned().then(|| unsafe { &*word })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use phaselink_core::table::Table;
 
@@ -31,11 +32,17 @@ impl Region {
 }
 
 /// All of it.
-#[derive(Debug)]
-pub struct Memory {
-    regions: Table<Region>,
+#[derive(Debug, Default)]
+struct Regions {
+    table: Table<Region>,
     /// Where each region is in that table, by its first address.
     places: BTreeMap<u64, u32>,
+}
+
+/// It, as one thread sees it.
+#[derive(Debug)]
+pub struct Memory {
+    regions: Arc<Regions>,
     /// Where accesses have been lately, by pages of 2 MiB: the next ones are likely there too.
     recent: [Recent; RECENT],
 }
@@ -55,7 +62,7 @@ struct Recent {
 
 impl Default for Memory {
     fn default() -> Memory {
-        Memory { regions: Table::default(), places: BTreeMap::new(), recent: [Recent::default(); RECENT] }
+        Memory { regions: Arc::default(), recent: [Recent::default(); RECENT] }
     }
 }
 
@@ -94,32 +101,58 @@ pub enum Target<'a> {
     },
 }
 
+impl Regions {
+    /// Places of the regions that have a byte between `start` and `end`, the last one first.
+    fn touched(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
+        let before_end = self.places.range(..end).rev().map(|(_, place)| *place);
+        before_end.take_while(move |place| self.table[*place as usize].end() > start)
+    }
+
+    fn release(&mut self, place: u32) {
+        let gone = std::mem::take(&mut self.table[place as usize]);
+        self.places.remove(&gone.start);
+        self.table.vacate(place);
+    }
+}
+
 impl Memory {
+    /// The same memory for another thread: until that has let go of it, it does not change.
+    pub fn share(&self) -> Memory {
+        Memory { regions: Arc::clone(&self.regions), ..Memory::default() }
+    }
+
+    /// The regions, to change them.
+    ///
+    /// # Panics
+    /// If another thread has the memory.
+    fn change(&mut self) -> &mut Regions {
+        self.recent = [Recent::default(); RECENT];
+        Arc::get_mut(&mut self.regions).expect("no memory changes that others have")
+    }
+
     /// Add a range, mapped if there is a descriptor.
     ///
     /// # Errors
     /// If it is not added.
+    ///
+    /// # Panics
+    /// If another thread has the memory, as in everything that changes it.
     pub fn map(&mut self, wanted: &Wanted, fd: Option<&OwnedFd>) -> Result<(), Refusal> {
         let Wanted { start, bytes, offset, readable, writable } = *wanted;
         let end = start.checked_add(bytes).filter(|_| bytes > 0).ok_or(Refusal::Invalid)?;
-        if self.touched(start, end).next().is_some() {
+        if self.regions.touched(start, end).next().is_some() {
             return Err(Refusal::Exists);
         }
-        if self.places.len() >= REGIONS_MAX {
+        if self.regions.places.len() >= REGIONS_MAX {
             return Err(Refusal::TooMany);
         }
         // What may not be read cannot be mapped: the client does it.
         let fd = fd.filter(|_| readable);
         let mapping = fd.map(|fd| Mapping::new(fd, offset, bytes, writable)).transpose().map_err(refusal)?;
-        let place = self.regions.insert(Region { start, bytes, readable, writable, mapping });
-        self.places.insert(start, place);
+        let regions = self.change();
+        let place = regions.table.insert(Region { start, bytes, readable, writable, mapping });
+        regions.places.insert(start, place);
         Ok(())
-    }
-
-    /// Places of the regions that have a byte between `start` and `end`, the last one first.
-    fn touched(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
-        let before_end = self.places.range(..end).rev().map(|(_, place)| *place);
-        before_end.take_while(move |place| self.regions[*place as usize].end() > start)
     }
 
     /// Take away every region within a range.
@@ -128,28 +161,26 @@ impl Memory {
     /// If there is none, or the range divides one.
     pub fn unmap(&mut self, start: u64, bytes: u64) -> Result<(), Refusal> {
         let end = start.checked_add(bytes).ok_or(Refusal::Invalid)?;
-        let touched: Vec<u32> = self.touched(start, end).collect();
+        let touched: Vec<u32> = self.regions.touched(start, end).collect();
         let is_within = |region: &Region| start <= region.start && region.end() <= end;
-        match touched.iter().map(|place| is_within(&self.regions[*place as usize])).reduce(|one, other| one && other) {
+        match touched
+            .iter()
+            .map(|place| is_within(&self.regions.table[*place as usize]))
+            .reduce(|one, other| one && other)
+        {
             None => Err(Refusal::Missing),
             Some(false) => Err(Refusal::Invalid),
             Some(true) => {
-                touched.into_iter().for_each(|place| self.release(place));
+                let regions = self.change();
+                touched.into_iter().for_each(|place| regions.release(place));
                 Ok(())
             }
         }
     }
 
-    fn release(&mut self, place: u32) {
-        let gone = std::mem::take(&mut self.regions[place as usize]);
-        self.places.remove(&gone.start);
-        self.regions.vacate(place);
-        self.recent = [Recent::default(); RECENT];
-    }
-
     /// Take everything away.
     pub fn clear(&mut self) {
-        *self = Memory::default();
+        *self.change() = Regions::default();
     }
 
     /// Where an access of `bytes` at `address` goes, and how much of it goes there.
@@ -157,14 +188,14 @@ impl Memory {
     pub fn find(&mut self, address: u64, bytes: usize) -> Option<(Target<'_>, usize)> {
         let recent = &mut self.recent[(address >> PAGE_SHIFT) as usize % RECENT];
         if address.wrapping_sub(recent.start) >= recent.bytes {
-            let (start, place) = self.places.range(..=address).next_back()?;
-            let bytes = self.regions[*place as usize].bytes;
+            let (start, place) = self.regions.places.range(..=address).next_back()?;
+            let bytes = self.regions.table[*place as usize].bytes;
             if address - start >= bytes {
                 return None;
             }
             *recent = Recent { start: *start, bytes, place: *place };
         }
-        let region = &self.regions[recent.place as usize];
+        let region = &self.regions.table[recent.place as usize];
         let offset = address - region.start;
         let here = (region.bytes - offset).min(bytes as u64) as usize;
         let place = match &region.mapping {

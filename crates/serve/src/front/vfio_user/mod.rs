@@ -17,7 +17,8 @@
 //! - [`wire`] is the layout of messages, [`pci`] the configuration space.
 //! - [`session`] answers messages. It has no socket: one message in, one reply out.
 //! - [`memory`] is the client's memory, [`mapping`] the part of it that is mapped here and the only `unsafe` code.
-//! - [`connection`] is the socket, and the [`Host`](crate::nvme::Host) of a controller.
+//! - [`connection`] is the socket, and the [`Host`](crate::nvme::Host) of a controller; [`reach`] what threads without the
+//!   socket have of it, `crew` how queues come to them, and `division` which.
 //! - [`front`] is an address with its controller; [`serve`] is the loop of the device thread, [`untimed`] and [`modelled`]
 //!   what it does with commands, without and with the model.
 //!
@@ -25,12 +26,15 @@
 //! the next client may come; the data stays.
 
 pub mod connection;
+mod crew;
+mod division;
 pub mod front;
 pub mod interrupts;
 pub mod mapping;
 pub mod memory;
 pub mod modelled;
 pub mod pci;
+pub mod reach;
 mod serve;
 pub mod session;
 pub mod untimed;
@@ -45,7 +49,9 @@ use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
 use phaselink_core::protocol::halves::Attachment;
 
-use super::{Asked, Front, Kind, STRICT, Service, Switch, all};
+use super::{Asked, Front, Kind, STRICT, Service, Switch, all, empty_exchange};
+use crate::device::report::EmptyExchange;
+use crate::model::remote::Exchange;
 use crate::model::wall::{Clock, Wall};
 
 pub use front::{ControllerSocket, socket_path};
@@ -93,6 +99,14 @@ impl Front for VfioUser {
         self.0.iter().map(ControllerSocket::address).collect()
     }
 
+    /// A doorbell and an interrupt; where clients have the page of the doorbells, they look for answers, too.
+    fn empty_exchange(&self) -> io::Result<EmptyExchange> {
+        match self.0.first().is_some_and(ControllerSocket::is_for_drivers) {
+            true => Ok(empty_exchange::in_memory(KIND.flag)),
+            false => empty_exchange::over_events(KIND.flag, Some(session::RING_BYTES)),
+        }
+    }
+
     fn brings_software(&self) -> bool {
         true
     }
@@ -105,6 +119,12 @@ impl Front for VfioUser {
         let drive = modelled::behind_the_doorbell(&device.drive, self.0.len());
         let engine = Engine::for_real_hosts(&drive, service.seed);
         let engine = engine.ok_or_else(|| io::Error::other("the drive's protocol is none of real hosts' drivers"))?;
+        if service.device_threads > 1 {
+            let exchange = Exchange::new(wait, service.device_threads)?;
+            let mut wall = Wall::new(engine, exchange.clock().clone());
+            modelled::serve_divided(device, &self.0, &mut wall, &exchange, wait, service.device_threads)?;
+            return Ok(Some(service.outcome(&wall, &drive)));
+        }
         let mut wall = Wall::new(engine, Clock::start()).with_faults(device, service.seed);
         modelled::serve(device, &self.0, &mut wall, wait)?;
         Ok(Some(service.outcome(&wall, &drive)))

@@ -1,9 +1,9 @@
-//! The device thread: one loop over the controllers, with the model or without it.
+//! A device thread: one loop over its sockets' controllers and its queues of others, with the model or without it.
 
 use std::io;
 use std::time::Duration;
 
-use super::front::{self, Disk, Front, Rounds};
+use super::front::{Posts, Rounds};
 use crate::device::Device;
 use crate::model::wall::Wait;
 
@@ -12,8 +12,8 @@ pub(super) trait Execution<'a> {
     /// Look at all queues, and at whatever else is due; whether anything was there.
     fn round(&mut self) -> bool;
 
-    /// The controllers, and what waits for the disk.
-    fn parts(&mut self) -> (&mut [Front<'a>], &Disk);
+    /// What the thread looks after.
+    fn posts(&mut self) -> &mut Posts<'a>;
 
     /// Nothing has been there for a while: how long a thread that waits like this may sleep, at most.
     fn rest(&mut self, wait: Wait) -> Duration;
@@ -35,15 +35,14 @@ pub(super) fn run<'a>(device: &Device, wait: Wait, execution: &mut impl Executio
     while !device.stop.is_requested() {
         let mut found = execution.round();
         if rounds.is_to_attend() {
-            let any = front::attend(execution.parts().0, device);
+            let any = execution.posts().attend(device);
             rounds.attended(any);
             execution.count_undefined();
             found |= any;
         }
         if rounds.is_to_rest(found) {
             let time = execution.rest(wait);
-            let (fronts, disk) = execution.parts();
-            if front::rest(fronts, disk, device, time, &mut rounds)? {
+            if execution.posts().rest(device, time, &mut rounds)? {
                 execution.slept();
             }
         }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use phaselink_core::protocol::nvme::rules::Limits;
@@ -44,6 +45,9 @@ const MAP_WRITE: u32 = 1 << 1;
 /// VFIO_DMA_UNMAP flags.
 const UNMAP_ALL: u32 = 1 << 1;
 
+/// Bytes of a message that rings a doorbell: its header, which place of which region it is about, and the value.
+pub const RING_BYTES: usize = HEADER_BYTES + 16 + 4;
+
 /// A refused message: its error number.
 type Refused = i32;
 
@@ -68,7 +72,7 @@ pub struct Session {
     /// The table of vectors, which clients keep for themselves and only store here.
     vectors: Vec<u8>,
     /// Registers and doorbells as a file, of which only the page with the doorbells is used.
-    doorbells: Page,
+    doorbells: Arc<Doorbells>,
     doorbells_fd: OwnedFd,
     /// Whether clients may map that page: then they need no message to ring, and cannot wake anybody.
     is_mappable: bool,
@@ -90,7 +94,7 @@ impl Session {
             queue_pairs: limits.queue_pairs,
             configuration: Configuration::new(vectors(limits)),
             vectors: vec![0; VECTORS_BYTES as usize],
-            doorbells,
+            doorbells: Arc::new(Doorbells(doorbells)),
             doorbells_fd,
             is_mappable,
             memory: Memory::default(),
@@ -108,20 +112,18 @@ impl Session {
         &self.doorbells_fd
     }
 
-    /// The doorbells of a queue pair: submission tail, completion head.
-    #[inline]
-    pub fn doorbells(&self, queue: u16) -> (u32, u32) {
-        // On machines that store the high byte first, the halves would be exchanged; NVMe hosts are none.
-        let both = self.doorbells.word(doorbell_at(queue)).load(Ordering::Acquire);
-        (both as u32, (both >> 32) as u32)
+    /// The doorbells, for whoever serves queues.
+    pub fn doorbells(&self) -> &Arc<Doorbells> {
+        &self.doorbells
     }
 
-    /// Let doorbells be `value` where `mask` has ones.
-    pub fn set_doorbells(&self, queue: u16, mask: u64, value: u64) {
-        let word = self.doorbells.word(doorbell_at(queue));
-        let merge = |old: u64| Some(old & !mask | value & mask);
-        // Somebody who keeps writing there may have the last word.
-        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, merge);
+    /// Whether a message does nothing but ring doorbells.
+    pub fn only_rings(message: &[u8]) -> bool {
+        let Some((header, payload)) = message.split_first_chunk::<HEADER_BYTES>() else { return false };
+        let header = Header::decode(header);
+        let access = Access::read(&mut Fields(payload));
+        let is_of_doorbells = |access: Access| access.region == BAR_REGISTERS && access.offset >= REGISTER_BYTES;
+        header.command == command::REGION_WRITE && !header.is_reply() && access.is_ok_and(is_of_doorbells)
     }
 
     /// Answer one message, header and payload, with the descriptors that came along. Any bytes will do.
@@ -323,7 +325,7 @@ impl Session {
                     if self.registers.is_watched() {
                         self.look_at_ring(queue, shift, value);
                     }
-                    self.set_doorbells(queue, 0xffff_ffff << shift, value << shift);
+                    self.doorbells.set(queue, 0xffff_ffff << shift, value << shift);
                 }
                 _ => {
                     self.registers.invalid_doorbell = true;
@@ -335,7 +337,7 @@ impl Session {
 
     /// Whether ringing like this is left undefined.
     fn look_at_ring(&mut self, queue: u16, shift: u64, value: u64) {
-        let (tail, head) = self.doorbells(queue);
+        let (tail, head) = self.doorbells.of(queue);
         let known = u64::from(if shift == 0 { tail } else { head });
         let is_ready = self.registers.is_ready();
         self.registers.note(!is_ready, &strict::DOORBELL_BEFORE_READY);
@@ -347,6 +349,28 @@ impl Session {
         self.registers.reset_device();
         self.configuration = self.configuration.reset();
         self.vectors.fill(0);
+    }
+}
+
+/// The page of the doorbells, which clients may have mapped.
+#[derive(Debug)]
+pub struct Doorbells(Page);
+
+impl Doorbells {
+    /// Those of a queue pair: submission tail, completion head.
+    #[inline]
+    pub fn of(&self, queue: u16) -> (u32, u32) {
+        // On machines that store the high byte first, the halves would be exchanged; NVMe hosts are none.
+        let both = self.0.word(doorbell_at(queue)).load(Ordering::Acquire);
+        (both as u32, (both >> 32) as u32)
+    }
+
+    /// Let them be `value` where `mask` has ones.
+    pub fn set(&self, queue: u16, mask: u64, value: u64) {
+        let word = self.0.word(doorbell_at(queue));
+        let merge = |old: u64| Some(old & !mask | value & mask);
+        // Somebody who keeps writing there may have the last word.
+        let _ = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, merge);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Timing off: the device thread looks at the queues and does what it finds, straight on the store.
+//! Timing off: device threads look at the queues and do what they find, straight on the store.
 
 use std::io;
 use std::thread;
@@ -8,24 +8,32 @@ use phaselink_core::protocol::nvme::rules::Action;
 use phaselink_core::protocol::nvme::spec::Status;
 use phaselink_core::request::Op;
 
-use super::front::{self, ControllerSocket, Disk, Front, Unsaved};
+use super::crew::{Crew, Handed, Lane};
+use super::division::Division;
+use super::front::{self, ControllerSocket, Disk, Origin, Place, Posts, Seat, Unsaved};
+use super::reach::Reach;
 use super::serve::{self, Execution};
 use crate::device::Device;
 use crate::device::faults::{Fate, Held, Mishap};
 use crate::front::pace::{BATCH, Counter, SLEEP_MAX};
 use crate::model::wall::Wait;
-use crate::nvme::{Command, Executed, Taken};
+use crate::nvme::{Command, Executed, QueueSet, Taken};
 
-/// The device thread.
+/// A device thread.
 struct Untimed<'a> {
+    posts: Posts<'a>,
+    executor: Executor<'a>,
+}
+
+/// What executing commands takes, beside queues and their host.
+struct Executor<'a> {
     device: &'a Device,
-    fronts: Vec<Front<'a>>,
     disk: Disk,
     space: Vec<u8>,
     /// Commands that have been taken and not done, empty between queues.
     ahead: Vec<Ahead>,
-    /// Commands that a fault delays, with the places and numbers of their clients.
-    held: Held<(usize, u64, Command)>,
+    /// Commands that a fault delays.
+    held: Held<(Origin, Command)>,
     counter: Counter<'a>,
 }
 
@@ -35,7 +43,8 @@ struct Ahead {
     started: Option<Instant>,
     /// What goes wrong with it.
     mishap: Mishap,
-    done: Result<(), Status>,
+    /// Nothing, if its data is out of this thread's reach.
+    done: Option<Result<(), Status>>,
 }
 
 impl Ahead {
@@ -43,7 +52,7 @@ impl Ahead {
     fn begin(command: Command, mishap: Mishap, counter: &mut Counter<'_>) -> Ahead {
         let started = counter.begin();
         counter.executed();
-        Ahead { command, started, mishap, done: Ok(()) }
+        Ahead { command, started, mishap, done: None }
     }
 }
 
@@ -51,22 +60,23 @@ impl Ahead {
 /// and answered together, so that the line of their completion entries goes to the client once.
 const AHEAD: usize = 8;
 
-/// Serve until the device is told to stop, on up to so many threads, among which controllers are divided.
+/// Serve until the device is told to stop, on up to so many threads, among which queues are divided.
 ///
 /// # Errors
-/// If the system cannot wait for sockets.
+/// If the system gives no thread, or cannot wait for sockets.
 pub fn serve(device: &Device, served: &[ControllerSocket], wait: Wait, threads: usize) -> io::Result<()> {
-    let shares = (0..threads).map(|thread| served.iter().skip(thread).step_by(threads).collect());
-    let mut shares: Vec<Vec<&ControllerSocket>> = shares.filter(|share: &Vec<_>| !share.is_empty()).collect();
-    let own = shares.drain(..1).flatten().collect();
+    let division = Division::new(served, threads)?;
+    let crews = division.crews();
+    let mut posts = division.posts(&crews, wait);
+    let own = posts.remove(0);
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();
-        let others = shares.into_iter().map(|share| {
+        let others = posts.into_iter().map(|posts| {
             let builder = thread::Builder::new().name(String::from("vfio-user device"));
-            builder.spawn_scoped(scope, move || serve_some(device, share, wait))
+            builder.spawn_scoped(scope, move || serve_some(device, served, posts, wait))
         });
         let others = others.collect::<io::Result<Vec<_>>>()?;
-        let served = serve_some(device, own, wait);
+        let served = serve_some(device, served, own, wait);
         let joined = others
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of vfio-user has failed"))));
@@ -74,171 +84,284 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wait: Wait, threads: 
     })
 }
 
-/// One thread, which has these controllers.
-fn serve_some(device: &Device, served: Vec<&ControllerSocket>, wait: Wait) -> io::Result<()> {
+/// One thread.
+fn serve_some(device: &Device, served: &[ControllerSocket], posts: Posts, wait: Wait) -> io::Result<()> {
     let _stop = device.stop.at_the_end();
+    let bell = posts.bell;
     thread::scope(|scope| {
-        let mut untimed = Untimed {
+        let executor = Executor {
             device,
-            fronts: served.iter().map(|served| Front::new(served, wait)).collect(),
-            disk: Disk::new(scope, &device.store)?,
-            space: front::space(served.iter().copied()),
+            disk: Disk::of_store(scope, &device.store, || bell.ring())?,
+            space: front::space(served),
             ahead: Vec::with_capacity(AHEAD),
             held: Held::default(),
             counter: Counter::open(device),
         };
-        serve::run(device, wait, &mut untimed)
+        serve::run(device, wait, &mut Untimed { posts, executor })
     })
 }
 
 impl<'a> Execution<'a> for Untimed<'a> {
     #[inline]
     fn round(&mut self) -> bool {
-        self.commit() | self.begin_late() | self.look()
+        self.take_handed() | self.commit() | self.begin_late() | self.look()
     }
 
     #[inline]
-    fn parts(&mut self) -> (&mut [Front<'a>], &Disk) {
-        (&mut self.fronts, &self.disk)
+    fn posts(&mut self) -> &mut Posts<'a> {
+        &mut self.posts
     }
 
     fn count_undefined(&mut self) {
-        front::count_undefined(&mut self.fronts, self.counter.counts());
+        self.posts.count_undefined(self.executor.counter.counts());
     }
 
     fn rest(&mut self, _wait: Wait) -> Duration {
-        self.counter.show();
-        self.held.no_longer_than(SLEEP_MAX)
+        self.executor.counter.show();
+        self.executor.held.no_longer_than(SLEEP_MAX)
     }
 }
 
 impl Untimed<'_> {
-    /// Answer what has become durable; whether anything has.
-    #[inline]
-    fn commit(&mut self) -> bool {
-        let mut any = false;
-        while let Some((Unsaved { command, started, .. }, status)) = self.disk.commit(&mut self.fronts) {
-            count(&mut self.counter, &command, status, started);
-            any = true;
-        }
-        any
-    }
-
     /// Look at every queue; whether anything was there.
     #[inline]
     fn look(&mut self) -> bool {
+        let Untimed { posts: Posts { fronts, seats, .. }, executor } = self;
         let mut found = false;
-        for place in 0..self.fronts.len() {
-            for queue in self.fronts[place].controller.queues() {
-                found |= self.serve_queue(place, queue);
+        for (place, front) in fronts.iter_mut().enumerate() {
+            found |= front.administer(|status| executor.count_error(status));
+            let origin = Origin { place: Place::Front(place), client: front.clients_ever };
+            let crew = front.crew();
+            let Some((sets, client)) = front.own() else { continue };
+            for set in sets {
+                found |= executor.serve(origin, crew, set, client);
             }
+        }
+        for (place, seat) in seats.iter().enumerate() {
+            let Some(mut entered) = seat.slot.enter() else { continue };
+            let Some(lane) = &mut *entered else { continue };
+            let Lane { set, host, client, .. } = &mut **lane;
+            let origin = Origin { place: Place::Seat(place), client: *client };
+            found |= executor.serve(origin, seat.crew, set, host);
+            lane.tell(seat.crew);
         }
         found
     }
 
+    /// Do what other threads have left; whether there was anything.
     #[inline]
-    fn serve_queue(&mut self, place: usize, queue: u16) -> bool {
-        let Front { controller, client, .. } = &mut self.fronts[place];
-        let Some(client) = client else { return false };
-        if !controller.look(queue, client) {
-            return false;
-        }
-        let mut left = BATCH;
-        loop {
-            self.take_ahead(place, queue, &mut left);
-            if self.ahead.is_empty() {
-                break;
+    fn take_handed(&mut self) -> bool {
+        let mut any = false;
+        for place in 0..self.posts.fronts.len() {
+            for (client, handed) in self.posts.fronts[place].crew().take_handed() {
+                self.on_handed(Origin { place: Place::Front(place), client }, handed);
+                any = true;
             }
-            self.perform(place);
-            self.finish(place);
         }
-        self.signal(place);
-        left < BATCH
+        any
     }
 
-    /// Take commands that have been seen, no more than are `left`, until there are as many as may be ahead.
-    #[inline]
-    fn take_ahead(&mut self, place: usize, queue: u16, left: &mut u32) {
-        let Front { controller, client, clients_ever, .. } = &mut self.fronts[place];
-        let Some(client) = client else { return };
-        while self.ahead.len() < AHEAD && *left > 0 {
-            match controller.take_seen(queue, client) {
-                Taken::Nothing => return,
-                Taken::Answered(status) => self.counter.counts().errors += u64::from(status != Status::SUCCESS),
-                Taken::Command(command) => {
-                    note(self.device, &command);
-                    controller.prefetch(&command, client, &self.device.store);
-                    match meet(self.device, &command, queue) {
-                        None => self.ahead.push(Ahead::begin(command, Mishap::default(), &mut self.counter)),
-                        Some(Fate::Done(mishap)) => {
-                            self.ahead.push(Ahead::begin(command, mishap, &mut self.counter));
-                        }
-                        Some(Fate::Late(time)) => self.held.keep(time, (place, *clients_ever, command)),
-                        Some(Fate::Never) => controller.forget(&command),
-                    }
-                }
+    #[cold]
+    fn on_handed(&mut self, origin: Origin, handed: Handed) {
+        let Untimed { posts, executor } = self;
+        let Place::Front(place) = origin.place else { return };
+        let front = &mut posts.fronts[place];
+        match handed {
+            // The controller follows at its next turn.
+            Handed::News => front.come_home(),
+            Handed::Commit(command, flushed, started) => {
+                let status = front.commit(origin.client, &command, flushed);
+                executor.count(&command, status, started);
             }
-            *left -= 1;
+            // There is no model.
+            Handed::Due(_) => {}
+            Handed::Perform(command, started) => {
+                // It may have to be asked for.
+                front.come_home();
+                let crew = front.crew();
+                let Some((set, client)) = front.at_home(origin.client, &command) else { return };
+                let command = set.check_again(&command, client);
+                executor.ahead.push(Ahead { command, started, mishap: Mishap::default(), done: None });
+                executor.do_ahead(origin, crew, set, client);
+                set.signal(client);
+            }
         }
     }
 
-    /// Move the data of what has been taken.
+    /// Answer what has become durable; whether anything has.
     #[inline]
-    fn perform(&mut self, place: usize) {
-        let Front { controller, client, .. } = &mut self.fronts[place];
-        let Some(client) = client else { return };
-        let (store, space) = (&self.device.store, &mut self.space);
-        for Ahead { command, done, mishap, .. } in &mut self.ahead {
-            *done = match *mishap == Mishap::default() {
-                true => controller.perform(command, client, store, space),
-                false => controller.suffer(command, *mishap, client, store, space),
-            };
+    fn commit(&mut self) -> bool {
+        let Untimed { posts, executor } = self;
+        let mut any = false;
+        while let Some((unsaved, flushed)) = executor.disk.take_done() {
+            if let Some((command, status, started)) = posts.commit(unsaved, flushed) {
+                executor.count(&command, status, started);
+            }
+            any = true;
         }
-    }
-
-    /// Answer it.
-    #[inline]
-    fn finish(&mut self, place: usize) {
-        let mut ahead = std::mem::take(&mut self.ahead);
-        for Ahead { command, started, mishap, done } in ahead.drain(..) {
-            let Front { controller, client, .. } = &mut self.fronts[place];
-            let Some(client) = client else { continue };
-            if mishap.is_untold {
-                controller.forget(&command);
-                continue;
-            }
-            if mishap.repeats {
-                controller.repeat(&command, done, client);
-            }
-            match controller.finish(&command, done, client) {
-                Executed::Answered(status) => count(&mut self.counter, &command, status, started),
-                Executed::WaitsForDisk => self.disk.save(&self.fronts, place, command, started),
-            }
-        }
-        self.ahead = ahead;
+        any
     }
 
     /// Do what a fault has delayed; whether there was anything.
     #[inline]
     fn begin_late(&mut self) -> bool {
+        let Untimed { posts: Posts { fronts, seats, .. }, executor } = self;
         let mut any = false;
-        while let Some((place, client, command)) = self.held.take_due() {
-            // The command of a client that has gone is nobody's.
-            if self.fronts[place].clients_ever == client {
-                self.ahead.push(Ahead { command, started: None, mishap: Mishap::default(), done: Ok(()) });
-                self.perform(place);
-                self.finish(place);
-                self.signal(place);
-            }
+        while let Some((origin, command)) = executor.held.take_due() {
             any = true;
+            match origin.place {
+                Place::Front(place) => {
+                    let crew = fronts[place].crew();
+                    if let Some((set, client)) = fronts[place].at_home(origin.client, &command) {
+                        executor.do_late(origin, crew, command, set, client);
+                    }
+                }
+                Place::Seat(place) => {
+                    let Seat { crew, slot, .. } = seats[place];
+                    match slot.enter().as_deref_mut().and_then(Option::as_mut) {
+                        Some(lane) if lane.client == origin.client => {
+                            executor.do_late(origin, crew, command, &mut lane.set, &mut lane.host);
+                        }
+                        _ => crew.hand(origin.client, Handed::Perform(command, None)),
+                    }
+                }
+            }
         }
         any
     }
+}
+
+impl Executor<'_> {
+    /// Look at the queues of a set; whether anything was there.
+    #[inline]
+    fn serve(&mut self, origin: Origin, crew: &Crew, set: &mut QueueSet, host: &mut impl Reach) -> bool {
+        set.io_queues().fold(false, |found, queue| self.serve_queue(origin, crew, queue, set, host) | found)
+    }
 
     #[inline]
-    fn signal(&mut self, place: usize) {
-        let Front { controller, client, .. } = &mut self.fronts[place];
-        client.iter_mut().for_each(|client| controller.signal(client));
+    fn serve_queue(
+        &mut self,
+        origin: Origin,
+        crew: &Crew,
+        queue: u16,
+        set: &mut QueueSet,
+        host: &mut impl Reach,
+    ) -> bool {
+        if !set.look(queue, host) {
+            return false;
+        }
+        let mut left = BATCH;
+        loop {
+            self.take_ahead(origin, crew, queue, &mut left, set, host);
+            if self.ahead.is_empty() {
+                break;
+            }
+            self.do_ahead(origin, crew, set, host);
+        }
+        set.signal(host);
+        left < BATCH
+    }
+
+    /// Take commands that have been seen, no more than are `left`, until there are as many as may be ahead.
+    #[inline]
+    fn take_ahead(
+        &mut self,
+        origin: Origin,
+        crew: &Crew,
+        queue: u16,
+        left: &mut u32,
+        set: &mut QueueSet,
+        host: &mut impl Reach,
+    ) {
+        while self.ahead.len() < AHEAD && *left > 0 {
+            let Taken::Command(command) = set.take_seen(queue, host) else { return };
+            *left -= 1;
+            note(self.device, &command);
+            if host.take_out_of_reach() {
+                crew.hand(origin.client, Handed::Perform(command, None));
+                continue;
+            }
+            set.prefetch(&command, host, &self.device.store);
+            match meet(self.device, &command, queue) {
+                None => self.ahead.push(Ahead::begin(command, Mishap::default(), &mut self.counter)),
+                Some(Fate::Done(mishap)) => self.ahead.push(Ahead::begin(command, mishap, &mut self.counter)),
+                Some(Fate::Late(time)) => self.held.keep(time, (origin, command)),
+                Some(Fate::Never) => set.forget(&command),
+            }
+        }
+    }
+
+    /// Move the data of what has been taken, and answer it; what is out of reach is left to the thread with the socket.
+    #[inline]
+    fn do_ahead(&mut self, origin: Origin, crew: &Crew, set: &mut QueueSet, host: &mut impl Reach) {
+        self.perform(set, host);
+        let mut ahead = std::mem::take(&mut self.ahead);
+        for one in ahead.drain(..) {
+            match one.done {
+                Some(done) => self.finish(origin, one, done, set, host),
+                None => crew.hand(origin.client, Handed::Perform(one.command, one.started)),
+            }
+        }
+        self.ahead = ahead;
+    }
+
+    #[inline]
+    fn perform(&mut self, set: &mut QueueSet, host: &mut impl Reach) {
+        let (store, space) = (&self.device.store, &mut self.space);
+        for Ahead { command, done, mishap, .. } in &mut self.ahead {
+            let performed = match *mishap == Mishap::default() {
+                true => set.perform(command, host, store, space),
+                false => set.suffer(command, *mishap, host, store, space),
+            };
+            *done = (!host.take_out_of_reach()).then_some(performed);
+        }
+    }
+
+    #[inline]
+    fn finish(
+        &mut self,
+        origin: Origin,
+        one: Ahead,
+        done: Result<(), Status>,
+        set: &mut QueueSet,
+        host: &mut impl Reach,
+    ) {
+        let Ahead { command, started, mishap, .. } = one;
+        if mishap.is_untold {
+            return set.forget(&command);
+        }
+        if mishap.repeats {
+            set.repeat(&command, done, host);
+        }
+        match set.finish(&command, done, host) {
+            Executed::Answered(status) => self.count(&command, status, started),
+            Executed::WaitsForDisk => self.disk.ask(Unsaved { origin, command, started }),
+        }
+    }
+
+    /// Do a command that a fault has delayed.
+    #[cold]
+    fn do_late(&mut self, origin: Origin, crew: &Crew, command: Command, set: &mut QueueSet, host: &mut impl Reach) {
+        self.ahead.push(Ahead { command, started: None, mishap: Mishap::default(), done: None });
+        self.do_ahead(origin, crew, set, host);
+        set.signal(host);
+    }
+
+    fn count_error(&mut self, status: Status) {
+        self.counter.counts().errors += u64::from(status != Status::SUCCESS);
+    }
+
+    #[inline]
+    fn count(&mut self, command: &Command, status: Status, started: Option<Instant>) {
+        self.count_error(status);
+        let counter = &mut self.counter;
+        let Ok(checked) = &command.checked else { return };
+        match checked.action {
+            Action::Read | Action::Compare | Action::Verify => counter.count(Op::Read, checked.bytes, started),
+            Action::Write { .. } | Action::Copy { .. } => counter.count(Op::Write, checked.bytes, started),
+            Action::Flush => counter.counts().flushes += 1,
+            Action::Zero { .. } | Action::Deallocate { .. } => counter.counts().discards += 1,
+        }
     }
 }
 
@@ -261,17 +384,5 @@ pub(super) fn note(device: &Device, command: &Command) {
             record.note(command.word(), checked.offset, checked.bytes.into());
         }
         _ => record.note(command.word(), checked.offset, checked.bytes.into()),
-    }
-}
-
-#[inline]
-fn count(counter: &mut Counter<'_>, command: &Command, status: Status, started: Option<Instant>) {
-    counter.counts().errors += u64::from(status != Status::SUCCESS);
-    let Ok(checked) = &command.checked else { return };
-    match checked.action {
-        Action::Read | Action::Compare | Action::Verify => counter.count(Op::Read, checked.bytes, started),
-        Action::Write { .. } | Action::Copy { .. } => counter.count(Op::Write, checked.bytes, started),
-        Action::Flush => counter.counts().flushes += 1,
-        Action::Zero { .. } | Action::Deallocate { .. } => counter.counts().discards += 1,
     }
 }

@@ -28,7 +28,8 @@ use phaselink_core::problem::{Problem, Problems};
 
 use super::model::Model;
 use super::socket::bind_unix;
-use super::{Asked, Front, Kind, Service, all};
+use super::{Asked, Front, Kind, Service, all, empty_exchange};
+use crate::device::report::EmptyExchange;
 use crate::model::wall::Clock;
 
 /// How vhost-user is asked for.
@@ -83,6 +84,11 @@ struct VhostUser(Vec<Socket>);
 impl Front for VhostUser {
     fn addresses(&self) -> Vec<String> {
         self.0.iter().map(|socket| format!("vhost-user:{}", socket.path.display())).collect()
+    }
+
+    /// A kick and a call.
+    fn empty_exchange(&self) -> io::Result<EmptyExchange> {
+        empty_exchange::over_events(KIND.flag, None)
     }
 
     fn serve(&self, service: &Service<'_>) -> io::Result<Option<Outcome>> {

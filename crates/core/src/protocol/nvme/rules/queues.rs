@@ -114,6 +114,11 @@ impl CompletionRing {
         next
     }
 
+    /// Entries in all.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
     /// Whether another entry would overwrite one that the host has not read.
     #[inline]
     pub fn is_full(&self) -> bool {

@@ -1,0 +1,174 @@
+//! What a client's own path takes at least: an empty exchange over a socket, events or a ring like its own, between two threads.
+//!
+//! It is measured once, before anything is served, and stands beside the lag: what a client measures is the model's time, the
+//! lag, and no less than this. The side of the server looks again and again, as it does while there is work, and the client's
+//! sleeps in its system call, as clients of sockets and virtual machines do; with a ring, both look.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use phaselink_core::time::Span;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::pace::exchange_of_words;
+use crate::device::report::EmptyExchange;
+use crate::model::wall::span;
+
+/// Exchanges that are measured at most, and how long all of them may take.
+const EXCHANGES: usize = 200;
+const TIME_MAX: Duration = Duration::from_millis(50);
+
+/// Over a Unix socket: so many bytes there, and so many back.
+///
+/// # Errors
+/// If the system gives no socket or takes it away, as in every other.
+pub fn over_unix_socket(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExchange> {
+    let (client, server) = UnixStream::pair()?;
+    server.set_nonblocking(true)?;
+    Ok(EmptyExchange { front, over: "a Unix socket", takes: over_streams(client, server, bytes)? })
+}
+
+/// The same over TCP on this machine.
+///
+/// # Errors
+/// As [`over_unix_socket`].
+pub fn over_tcp(front: &'static str, bytes: [usize; 2]) -> io::Result<EmptyExchange> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let client = TcpStream::connect(listener.local_addr()?)?;
+    let (server, _) = listener.accept()?;
+    [&client, &server].into_iter().try_for_each(|end| end.set_nodelay(true))?;
+    server.set_nonblocking(true)?;
+    Ok(EmptyExchange { front, over: "TCP", takes: over_streams(client, server, bytes)? })
+}
+
+/// A message of so many bytes, or an event, there; and an event back.
+///
+/// # Errors
+/// As [`over_unix_socket`].
+pub fn over_events(front: &'static str, message_bytes: Option<usize>) -> io::Result<EmptyExchange> {
+    let back = eventfd(0, EventfdFlags::CLOEXEC)?;
+    let hear = || rustix::io::read(&back, &mut [0; 8]).map(drop).map_err(io::Error::from);
+    let ring = || rustix::io::write(&back, &1_u64.to_ne_bytes()).map(drop).map_err(io::Error::from);
+    let Some(bytes) = message_bytes else {
+        let there = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let ask = || {
+            rustix::io::write(&there, &1_u64.to_ne_bytes())?;
+            hear()
+        };
+        let answer = || match rustix::io::read(&there, &mut [0; 8]) {
+            Err(rustix::io::Errno::AGAIN) => Ok(false),
+            other => other.map_err(io::Error::from).and_then(|_| ring()).map(|()| true),
+        };
+        return Ok(EmptyExchange { front, over: "two events", takes: median(ask, answer)? });
+    };
+    let (mut client, mut server) = UnixStream::pair()?;
+    server.set_nonblocking(true)?;
+    let (message, mut heard) = (vec![0; bytes], vec![0; bytes]);
+    let ask = || client.write_all(&message).and_then(|()| hear());
+    let answer = || Ok(has_come(&mut server, &mut heard)? && ring().map(|()| true)?);
+    Ok(EmptyExchange { front, over: "a message and an event", takes: median(ask, answer)? })
+}
+
+/// In memory that both sides look at.
+pub fn in_memory(front: &'static str) -> EmptyExchange {
+    let takes = Some(exchange_of_words()).filter(|takes| !takes.is_zero());
+    EmptyExchange { front, over: "a ring", takes }
+}
+
+fn over_streams(
+    mut client: impl Read + Write,
+    mut server: impl Read + Write + Send,
+    [there, back]: [usize; 2],
+) -> io::Result<Option<Span>> {
+    let (request, mut found) = (vec![0; there], vec![0; there]);
+    let (reply, mut answer) = (vec![0; back], vec![0; back]);
+    let ask = || client.write_all(&request).and_then(|()| client.read_exact(&mut answer));
+    let serve = || match has_come(&mut server, &mut found)? {
+        true => server.write_all(&reply).map(|()| true),
+        false => Ok(false),
+    };
+    median(ask, serve)
+}
+
+/// Whether a message has come, which comes whole or not at all.
+fn has_come(from: &mut impl Read, into: &mut [u8]) -> io::Result<bool> {
+    match from.read(into) {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The median time of `ask`, while another thread calls `answer`, which says whether there was anything.
+fn median(
+    mut ask: impl FnMut() -> io::Result<()>,
+    mut answer: impl FnMut() -> io::Result<bool> + Send,
+) -> io::Result<Option<Span>> {
+    let is_over = AtomicBool::new(false);
+    let serve = || {
+        while !is_over.load(Ordering::Relaxed) {
+            if !answer()? {
+                thread::yield_now();
+            }
+        }
+        Ok::<_, io::Error>(())
+    };
+    thread::scope(|scope| {
+        let serving = thread::Builder::new().spawn_scoped(scope, serve)?;
+        let (until, mut taken) = (Instant::now() + TIME_MAX, Vec::with_capacity(EXCHANGES));
+        while taken.len() < EXCHANGES && Instant::now() < until {
+            let asked = Instant::now();
+            let done = ask();
+            is_over.fetch_or(done.is_err(), Ordering::Relaxed);
+            done?;
+            taken.push(asked.elapsed());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        serving.join().unwrap_or_else(|_| Err(io::Error::other("the thread that answers has failed")))?;
+        taken.sort_unstable();
+        Ok(taken.get(taken.len() / 2).map(|median| span(*median)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exchange_takes_some_time_over_everything_and_measuring_it_little() {
+        let started = Instant::now();
+        let found = [
+            over_unix_socket("nbd", [28, 16]).unwrap(),
+            over_tcp("nbd", [28, 16]).unwrap(),
+            over_events("vhost-user", None).unwrap(),
+            over_events("vfio-user", Some(36)).unwrap(),
+        ];
+        for exchange in found {
+            let takes = exchange.takes.expect("one fits");
+            assert!(takes > Span::from_ns(100) && takes <= span(TIME_MAX), "{exchange:?}");
+        }
+        assert!(started.elapsed() < 20 * TIME_MAX);
+    }
+
+    #[test]
+    fn whoever_answers_late_is_waited_for() {
+        let late = Duration::from_millis(2);
+        let (mut client, mut server) = UnixStream::pair().unwrap();
+        server.set_nonblocking(true).unwrap();
+        let ask = || client.write_all(&[0]).and_then(|()| client.read_exact(&mut [0]));
+        let answer = || {
+            let has_come = has_come(&mut server, &mut [0])?;
+            if has_come {
+                thread::sleep(late);
+                server.write_all(&[0])?;
+            }
+            Ok(has_come)
+        };
+        assert!(median(ask, answer).unwrap().unwrap() >= span(late));
+    }
+}

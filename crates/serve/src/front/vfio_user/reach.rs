@@ -1,0 +1,260 @@
+//! What of a client whoever serves its queues reaches: memory, doorbells, interrupts.
+//!
+//! The thread that has the socket reaches all of it, since it can ask the client. The others have the memory that is mapped:
+//! what is not, and what takes the socket, they leave to that thread.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use super::interrupts::Interrupts;
+use super::memory::{Memory, Target};
+use super::session::{Doorbells, Session};
+use crate::device::faults::{Faults, Held, Signal};
+use crate::nvme::{Host, Unreachable};
+
+/// A client, as one thread reaches it. Whatever implements this is a [`Host`].
+pub trait Reach {
+    /// Its memory.
+    fn memory(&mut self) -> &mut Memory;
+
+    /// Read memory that the client has not given a descriptor for.
+    ///
+    /// # Errors
+    /// If it does not give it, or this thread cannot ask.
+    fn read_remote(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable>;
+
+    /// Write it.
+    ///
+    /// # Errors
+    /// As [`Reach::read_remote`].
+    fn write_remote(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable>;
+
+    /// Whether something has not been reached since the last time because this thread cannot ask for it.
+    fn take_out_of_reach(&mut self) -> bool;
+
+    /// The page of the doorbells.
+    fn page(&self) -> &Doorbells;
+
+    /// Tell the client that an interrupt vector has something for it.
+    fn send_interrupt(&mut self, vector: u16);
+
+    /// An access that is not within one mapping.
+    ///
+    /// # Errors
+    /// If part of it is not there.
+    #[cold]
+    fn read_pieces(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
+        let (mut address, mut rest) = (address, into);
+        while !rest.is_empty() {
+            let (place, here) = self.memory().find(address, rest.len()).ok_or(Unreachable)?;
+            let (piece, others) = rest.split_at_mut(here);
+            match place {
+                Target::Mapped(mapping, offset) => mapping.read(offset, piece),
+                Target::Remote { readable: true, .. } => self.read_remote(address, piece)?,
+                Target::Remote { .. } => return Err(Unreachable),
+            }
+            address = address.wrapping_add(here as u64);
+            rest = others;
+        }
+        Ok(())
+    }
+
+    /// The other way.
+    ///
+    /// # Errors
+    /// If part of it is not there, or not to be written.
+    #[cold]
+    fn write_pieces(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
+        let (mut address, mut rest) = (address, from);
+        while !rest.is_empty() {
+            let (place, here) = self.memory().find(address, rest.len()).ok_or(Unreachable)?;
+            let (piece, others) = rest.split_at(here);
+            match place {
+                Target::Mapped(mapping, offset) if mapping.write(offset, piece) => {}
+                Target::Remote { writable: true, .. } => self.write_remote(address, piece)?,
+                _ => return Err(Unreachable),
+            }
+            address = address.wrapping_add(here as u64);
+            rest = others;
+        }
+        Ok(())
+    }
+}
+
+impl<T: Reach> Host for T {
+    #[inline]
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
+        match self.memory().mapped(address, into.len()) {
+            Some((mapping, offset)) => {
+                mapping.read(offset, into);
+                Ok(())
+            }
+            None => self.read_pieces(address, into),
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable> {
+        match self.memory().mapped(address, from.len()) {
+            Some((mapping, offset)) if mapping.write(offset, from) => Ok(()),
+            Some(_) => Err(Unreachable),
+            None => self.write_pieces(address, from),
+        }
+    }
+
+    #[inline]
+    fn read_words(&mut self, address: u64, into: &[AtomicU64]) -> bool {
+        let place = self.memory().mapped(address, into.len() * 8);
+        place.is_some_and(|(mapping, offset)| mapping.read_words(offset, into))
+    }
+
+    #[inline]
+    fn write_words(&mut self, address: u64, from: &[AtomicU64]) -> bool {
+        let place = self.memory().mapped(address, from.len() * 8);
+        place.is_some_and(|(mapping, offset)| mapping.write_words(offset, from))
+    }
+
+    #[inline]
+    fn prefetch_to_write(&mut self, address: u64, bytes: u32) {
+        let place = self.memory().mapped(address, bytes as usize);
+        place.into_iter().for_each(|(mapping, offset)| mapping.prefetch_to_write(offset, bytes as usize));
+    }
+
+    #[inline]
+    fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable> {
+        match self.memory().mapped(address, entry.len()) {
+            Some((mapping, offset)) if mapping.post(offset, entry) => Ok(()),
+            Some(_) => Err(Unreachable),
+            None => self.write_pieces(address, entry),
+        }
+    }
+
+    #[inline]
+    fn peek(&mut self, address: u64) -> Option<u32> {
+        let (mapping, offset) = self.memory().mapped(address, 4)?;
+        mapping.load(offset)
+    }
+
+    fn poke(&mut self, address: u64, value: u32) {
+        if let Some((mapping, offset)) = self.memory().mapped(address, 4) {
+            mapping.store(offset, value);
+        }
+    }
+
+    #[inline]
+    fn doorbells(&self, queue: u16) -> (u32, u32) {
+        self.page().of(queue)
+    }
+
+    fn interrupt(&mut self, vector: u16) {
+        self.send_interrupt(vector);
+    }
+}
+
+/// Interrupts on their way, some of which a fault loses or repeats.
+#[derive(Debug)]
+pub struct Signals {
+    faults: Arc<Faults>,
+    /// Vectors of interrupts that a fault lets come again.
+    again: Held<u16>,
+}
+
+impl Signals {
+    /// Of a device that has these faults.
+    pub fn new(faults: &Arc<Faults>) -> Signals {
+        Signals { faults: Arc::clone(faults), again: Held::default() }
+    }
+
+    /// Send one. `masked` are the pin's bits of INTMS.
+    pub fn send(&mut self, vector: u16, interrupts: &Interrupts, masked: u32) {
+        match self.faults.meet_interrupt() {
+            Some(Signal::Lost) => return,
+            Some(Signal::Again(time)) => self.again.keep(time, vector),
+            None => {}
+        }
+        interrupts.raise(vector, masked);
+    }
+
+    /// Send those again for which it is time; for how long there will be none, as far as that is known.
+    #[inline]
+    pub fn send_again(&mut self, interrupts: &Interrupts, masked: u32) -> Option<Duration> {
+        while let Some(vector) = self.again.take_due() {
+            interrupts.raise(vector, masked);
+        }
+        self.again.due_in()
+    }
+
+    /// Those of another thread, which sends no more, come again from here.
+    pub fn inherit(&mut self, other: Signals) {
+        self.again.extend(other.again);
+    }
+}
+
+/// What another thread than that of the socket reaches, on lines of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct Mapped {
+    memory: Memory,
+    doorbells: Arc<Doorbells>,
+    interrupts: Interrupts,
+    masked: u32,
+    signals: Signals,
+    is_out_of_reach: bool,
+}
+
+impl Mapped {
+    /// As the client has it just now: nothing of that changes as long as this is there.
+    pub fn new(session: &Session, faults: &Arc<Faults>) -> Mapped {
+        Mapped {
+            memory: session.memory.share(),
+            doorbells: Arc::clone(session.doorbells()),
+            interrupts: session.interrupts.clone(),
+            masked: session.registers.masked,
+            signals: Signals::new(faults),
+            is_out_of_reach: false,
+        }
+    }
+
+    /// See [`Signals::send_again`].
+    #[inline]
+    pub fn interrupt_again(&mut self) -> Option<Duration> {
+        self.signals.send_again(&self.interrupts, self.masked)
+    }
+
+    /// Interrupts that are to come again.
+    pub fn into_signals(self) -> Signals {
+        self.signals
+    }
+}
+
+impl Reach for Mapped {
+    #[inline]
+    fn memory(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
+    fn read_remote(&mut self, _address: u64, _into: &mut [u8]) -> Result<(), Unreachable> {
+        self.is_out_of_reach = true;
+        Err(Unreachable)
+    }
+
+    fn write_remote(&mut self, _address: u64, _from: &[u8]) -> Result<(), Unreachable> {
+        self.is_out_of_reach = true;
+        Err(Unreachable)
+    }
+
+    #[inline]
+    fn take_out_of_reach(&mut self) -> bool {
+        std::mem::take(&mut self.is_out_of_reach)
+    }
+
+    #[inline]
+    fn page(&self) -> &Doorbells {
+        &self.doorbells
+    }
+
+    fn send_interrupt(&mut self, vector: u16) {
+        self.signals.send(vector, &self.interrupts, self.masked);
+    }
+}

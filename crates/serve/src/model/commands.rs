@@ -1,0 +1,227 @@
+//! Commands of real hosts on their way to an engine on another thread: the very bytes that were read, in records of a lane.
+
+use std::collections::VecDeque;
+
+use phaselink_core::protocol::real_hosts::HostCommand;
+use phaselink_core::request::{Io, Op};
+use phaselink_core::time::Time;
+
+use crate::device::pipe::{Record, WORDS};
+use crate::model::wall::Wall;
+
+/// Bytes of a command, and how many of them the first record takes along.
+const ENTRY_BYTES: usize = 64;
+const ENTRY_WORDS: usize = ENTRY_BYTES / 8;
+const RECORD_BYTES: usize = WORDS * 8;
+
+/// In the first word of the first record: that it is one, and what is in the others.
+pub(super) const COMMAND: u64 = 1 << 3;
+const WRITE: u64 = 1 << 4;
+const HAS_IO: u64 = 1 << 5;
+const HAS_LISTS: u64 = 1 << 6;
+const HAS_MORE: u64 = 1 << 7;
+const QUEUE_SHIFT: u32 = 16;
+
+/// A command as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentCommand {
+    /// When its host has rung.
+    pub rung: Time,
+    /// Its queue of the model; whose that is, of all there have been; and how many entries it has.
+    pub queue: u16,
+    pub owner: u64,
+    pub entries: u32,
+    pub token: u32,
+    pub io: Option<Io>,
+    pub entry: [u8; ENTRY_BYTES],
+    pub lists: Option<Vec<u8>>,
+    /// The next one of its queue was rung for together with it.
+    pub has_more: bool,
+}
+
+impl SentCommand {
+    /// Send it, record by record.
+    pub(super) fn encode(&self, mut put: impl FnMut(Record)) {
+        let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
+        let is_write = self.io.is_some_and(|io| io.op == Op::Write);
+        let flags = COMMAND
+            | flag(is_write, WRITE)
+            | flag(self.io.is_some(), HAS_IO)
+            | flag(self.lists.is_some(), HAS_LISTS)
+            | flag(self.has_more, HAS_MORE)
+            | u64::from(self.queue) << QUEUE_SHIFT;
+        let lists = self.lists.as_deref().unwrap_or_default();
+        let (offset, bytes) = self.io.map_or((0, 0), |io| (io.offset, io.bytes));
+        let both = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let (token, sizes) = (both(self.entries, self.token), both(bytes, lists.len() as u32));
+        let entry: Vec<u64> = self.entry.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        put([flags, self.rung.as_ps(), self.owner, token, offset, sizes, entry[0]]);
+        put(std::array::from_fn(|word| entry[1 + word]));
+        for part in lists.chunks(RECORD_BYTES) {
+            let mut bytes = [0; RECORD_BYTES];
+            bytes[..part.len()].copy_from_slice(part);
+            put(std::array::from_fn(|word| u64::from_le_bytes(bytes.as_chunks().0[word])));
+        }
+    }
+}
+
+const _: () = assert!(ENTRY_WORDS == WORDS + 1, "two records hold a command");
+
+/// A command as far as it has come.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    head: Record,
+    rest: Vec<u8>,
+}
+
+impl Incoming {
+    /// It begins with this record.
+    pub fn new(head: Record) -> Incoming {
+        Incoming { head, rest: Vec::new() }
+    }
+
+    fn list_bytes(&self) -> usize {
+        self.head[5] as u32 as usize
+    }
+
+    /// The next record of it; the command, if that was the last.
+    ///
+    /// # Errors
+    /// If there are more to come.
+    pub fn push(mut self, record: Record) -> Result<SentCommand, Incoming> {
+        self.rest.extend(record.iter().flat_map(|word| word.to_le_bytes()));
+        if self.rest.len() < RECORD_BYTES + self.list_bytes() { Err(self) } else { Ok(self.decode()) }
+    }
+
+    fn decode(self) -> SentCommand {
+        let [flags, rung, owner, token, offset, sizes, first] = self.head;
+        let (body, lists) = self.rest.split_at(RECORD_BYTES);
+        let mut entry = [0; ENTRY_BYTES];
+        entry[..8].copy_from_slice(&first.to_le_bytes());
+        entry[8..].copy_from_slice(body);
+        let op = if flags & WRITE != 0 { Op::Write } else { Op::Read };
+        let io = Io { op, offset, bytes: (sizes >> 32) as u32 };
+        SentCommand {
+            rung: Time::from_ps(rung),
+            queue: (flags >> QUEUE_SHIFT) as u16,
+            owner,
+            entries: (token >> 32) as u32,
+            token: token as u32,
+            io: (flags & HAS_IO != 0).then_some(io),
+            entry,
+            lists: (flags & HAS_LISTS != 0).then(|| lists[..self.list_bytes()].to_vec()),
+            has_more: flags & HAS_MORE != 0,
+        }
+    }
+}
+
+/// The queues of the model, and what has found no room there yet.
+#[derive(Debug, Default)]
+pub(super) struct HostQueues(Vec<HostQueue>);
+
+#[derive(Debug, Default)]
+struct HostQueue {
+    owner: Option<u64>,
+    /// With the lanes by which they have come.
+    waiting: VecDeque<(usize, SentCommand)>,
+}
+
+impl HostQueues {
+    /// A command has come by a lane.
+    pub fn push(&mut self, lane: usize, command: SentCommand) {
+        let queue = usize::from(command.queue);
+        if self.0.len() <= queue {
+            self.0.resize_with(queue + 1, HostQueue::default);
+        }
+        self.0[queue].waiting.push_back((lane, command));
+    }
+
+    /// Let commands enter the model, as far as there is room, each by the token that `take` gives it; then `entered` is told
+    /// when it has come there.
+    pub fn enter<T>(
+        &mut self,
+        wall: &mut Wall,
+        kept: &mut T,
+        take: impl Fn(&mut T, &mut Wall, usize, &SentCommand) -> u32,
+        entered: impl Fn(&mut T, u32, Time),
+    ) {
+        for queue in &mut self.0 {
+            while let Some((tokens, arrived)) =
+                queue.enter_some(wall, |wall, lane, command| take(kept, wall, lane, command))
+            {
+                tokens.into_iter().for_each(|token| entered(kept, token, arrived));
+            }
+        }
+    }
+}
+
+impl HostQueue {
+    /// Let those enter that were rung for together; none if there is no room, or nothing waits.
+    fn enter_some(
+        &mut self,
+        wall: &mut Wall,
+        mut take: impl FnMut(&mut Wall, usize, &SentCommand) -> u32,
+    ) -> Option<(Vec<u32>, Time)> {
+        let &SentCommand { rung, queue, owner, entries, .. } = &self.waiting.front()?.1;
+        if self.owner != Some(owner) && wall.begin_queue(queue, entries) {
+            self.owner = Some(owner);
+        }
+        let (mut batch, mut tokens): (Vec<SentCommand>, Vec<u32>) = Default::default();
+        let room = wall.room(queue);
+        let is_next = |batch: &[SentCommand], next: &SentCommand| {
+            next.owner == owner && batch.last().is_none_or(|last| last.has_more)
+        };
+        while batch.len() < room && self.waiting.front().is_some_and(|(_, next)| is_next(&batch, next)) {
+            let Some((lane, command)) = self.waiting.pop_front() else { break };
+            tokens.push(take(wall, lane, &command));
+            batch.push(command);
+        }
+        if batch.is_empty() {
+            return None;
+        }
+        let commands = batch.iter().zip(&tokens).map(|(command, token)| HostCommand {
+            queue,
+            entry: &command.entry,
+            lists: command.lists.as_deref(),
+            io: command.io,
+            token: *token,
+        });
+        let arrived = wall.ring(rung, queue, commands);
+        Some((tokens, arrived))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_comes_as_it_was_sent_with_lists_of_any_length() {
+        let io = Some(Io { op: Op::Write, offset: 1 << 40, bytes: 1 << 20 });
+        for lists in [None, Some(0), Some(1), Some(56), Some(57), Some(4096)] {
+            let lists: Option<Vec<u8>> = lists.map(|bytes| (0..bytes).map(|byte| byte as u8).collect());
+            let sent = SentCommand {
+                rung: Time::from_ps(7),
+                queue: u16::MAX,
+                owner: u64::MAX,
+                entries: 64,
+                token: u32::MAX,
+                io: io.filter(|_| lists.is_some()),
+                entry: std::array::from_fn(|byte| byte as u8),
+                lists,
+                has_more: true,
+            };
+            let mut records = Vec::new();
+            sent.encode(|record| records.push(record));
+            let mut incoming = Some(Incoming::new(records[0]));
+            for (number, record) in records.iter().enumerate().skip(1) {
+                let is_last = number == records.len() - 1;
+                match incoming.take().expect("more are to come").push(*record) {
+                    Ok(found) => assert!(is_last && found == sent),
+                    Err(more) => incoming = Some(more),
+                }
+            }
+            assert!(incoming.is_none());
+        }
+    }
+}
