@@ -28,11 +28,11 @@ struct Application {
 }
 
 impl Application {
-    fn start(here: &Path, flags: &[&str]) -> Application {
+    fn start(here: &Path, size: &str, flags: &[&str]) -> Application {
         assert!(Command::new("mkfifo").arg(here.join("lines")).status().unwrap().success());
         let mut crash = program();
         crash.current_dir(here).args(["crash", "--run", "echo \"$uri\" > uri.new; mv uri.new uri; cat lines"]);
-        crash.args(["--size", "64k", "--json"]).args(flags);
+        crash.args(["--size", size, "--json"]).args(flags);
         let child = crash.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let until = Instant::now() + Duration::from_secs(60);
         while !here.join("uri").exists() {
@@ -93,7 +93,7 @@ fn document(ran: &Ran) -> Value {
 /// How many images can be made of what an application does, all of which have been tested.
 fn images(test: &str, flags: &[&str], application: impl FnOnce(&mut Application)) -> u64 {
     let here = directory(test);
-    let mut running = Application::start(&here, &[&["--check", "test -s \"$image\""], flags].concat());
+    let mut running = Application::start(&here, "64k", &[&["--check", "test -s \"$image\""], flags].concat());
     application(&mut running);
     let ran = running.finish();
     let document = document(&ran);
@@ -143,7 +143,7 @@ fn a_failure_is_told_with_a_command_that_shows_it_again_and_the_check_knows_what
         test $(dd if=\"$image\" bs=512 skip=$block count=1 2> /dev/null | tr -d '\\0' | wc -c) = 512 || \
         { echo block $block is lost; exit 1; }; done";
     let flags = ["--check", check, "--record", "kept.recording"];
-    let mut application = Application::start(&here, &flags);
+    let mut application = Application::start(&here, "64k", &flags);
     application.write(5);
     application.flush();
     application.print("5");
@@ -186,7 +186,7 @@ fn a_check_that_never_ends_has_failed_and_what_it_has_started_ends_with_it() {
         pids.display()
     );
     let mut application =
-        Application::start(&here, &["--check", &check, "--timeout", "1", "--record", "kept.recording"]);
+        Application::start(&here, "64k", &["--check", &check, "--timeout", "1", "--record", "kept.recording"]);
     application.write(0);
     let ran = application.finish();
     let report = document(&ran);
@@ -333,4 +333,47 @@ fn a_file_that_is_renamed_before_its_bytes_are_flushed_is_found() {
     let commands = ["make \"$folder\"", "replace \"$folder\"", "check \"$folder\" \"$printed\""];
     let (ran, report) = on_ext2("crash-rename", "100", "rename.py", commands);
     assert_eq!(ran.code, Some(1), "{}{report}", ran.stderr);
+}
+
+/// What testing a store of 64 MiB costs, all of which has been written, 64 KiB at a time, with a flush behind so many writes
+/// each: images a second, and milliseconds of a processor an image, those of the check included.
+fn cost_of_images(test: &str, writes: usize, check: &str) -> (f64, f64) {
+    let (here, before) = (directory(test), time_of_children());
+    let mut running = Application::start(&here, "64m", &["--check", check]);
+    let places: Vec<u64> = (0..1024).map(|place| place * 128).collect();
+    for places in places.chunks(writes) {
+        for some in places.chunks(16) {
+            running.ask(&some.iter().map(|&block| (command::WRITE, 0, block, 128)).collect::<Vec<_>>());
+        }
+        running.flush();
+    }
+    let ran = running.finish();
+    let report = document(&ran);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let (tested, elapsed) = (report["images"]["tested"].as_f64(), report["images"]["elapsed_s"].as_f64());
+    let (tested, elapsed) = (tested.unwrap(), elapsed.unwrap());
+    (tested / elapsed, (time_of_children() - before).as_secs_f64() * 1e3 / tested)
+}
+
+/// Time that processors have spent on children which have ended, and on theirs.
+fn time_of_children() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap();
+    // Fields 16 and 17, in ticks of 10 ms; the second, a name, may have anything in it.
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    Duration::from_millis(fields[13..15].iter().map(|ticks| ticks.parse::<u64>().unwrap() * 10).sum())
+}
+
+#[test]
+#[ignore = "measures: make crash"]
+#[cfg(target_os = "linux")]
+fn a_processor_tests_a_hundred_images_of_64_mib_in_a_second() {
+    for (writes, flushed) in [(16, "flushed at each MiB"), (1024, "flushed at the end alone")] {
+        for (check, does) in [(":", "does nothing"), (": >> \"$image\"", "opens the image to write")] {
+            let (rate, milliseconds) = cost_of_images("crash-speed", writes, check);
+            println!(
+                "64 MiB written and {flushed}, a check that {does}: {rate:.0} images a second, {milliseconds:.1} ms of a processor each"
+            );
+            assert!(check != ":" || milliseconds < 10.0);
+        }
+    }
 }

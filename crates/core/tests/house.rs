@@ -75,6 +75,39 @@ fn what_shows_a_boundary_to_be_kept_is_there() {
     assert_eq!(missing, [""; 0]);
 }
 
+/// The time of day jumps, and back as well: all that is measured, or waited for, is so by a clock that does not.
+#[test]
+fn only_the_stamp_of_outputs_knows_the_time_of_day() {
+    let knows =
+        |text: &str| ["SystemTime", "ClockId::Realtime", "CLOCK_REALTIME"].iter().any(|word| text.contains(word));
+    assert_eq!(files_of_crates(knows), ["crates/cli/src/output/stamp.rs"]);
+}
+
+#[test]
+fn unsafe_code_is_where_the_page_about_security_says() {
+    let page = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    let (_, table) = page.split_once("## Unsafe code").unwrap();
+    let cells = table.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let paths: Vec<&str> = cells.flat_map(|cell| cell.split('`').step_by(2)).collect();
+    let is_unsafe =
+        |text: &str| ["unsafe {", "unsafe impl", "unsafe fn", "unsafe extern"].iter().any(|word| text.contains(word));
+    let found = files_of_crates(is_unsafe);
+    assert!(found.len() > 5, "{found:?}");
+    let others: Vec<_> = found.iter().filter(|file| !paths.iter().any(|path| file.starts_with(path))).collect();
+    assert_eq!(others, [""; 0]);
+}
+
+/// Files below `crates/*/src` with such code, tests and comments aside.
+fn files_of_crates(has: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut found: Vec<String> = sources_below("crates")
+        .into_iter()
+        .filter(|(path, text)| path.components().any(|part| part.as_os_str() == "src") && has(&without_comments(text)))
+        .map(|(path, _)| path.strip_prefix(root()).unwrap().display().to_string())
+        .collect();
+    found.sort_unstable();
+    found
+}
+
 /// Every Rust file below a folder of the repository.
 fn sources_below(folder: &str) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();

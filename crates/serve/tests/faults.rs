@@ -5,6 +5,10 @@
 #[path = "common/vfio_client.rs"]
 mod vfio_client;
 
+#[allow(dead_code)]
+#[path = "common/vhost_guest.rs"]
+mod vhost_guest;
+
 #[path = "common/background.rs"]
 mod background;
 
@@ -13,6 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +27,6 @@ use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, opcode};
 use phaselink_serve::device::faults::{Faults, Reach};
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::front::Front;
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
 use phaselink_serve::front::nbd::uri::Uri;
@@ -30,13 +34,17 @@ use phaselink_serve::front::nbd::wire::{Request, command};
 use phaselink_serve::front::nbd::{self, ExportSocket, Nbd};
 use phaselink_serve::front::shm::{Share, ShareSocket, Shm};
 use phaselink_serve::front::vfio_user::{ControllerSocket, VfioUser};
+use phaselink_serve::front::vhost_user::blk::FEATURES;
+use phaselink_serve::front::{Asked, Front, vhost_user};
 use phaselink_serve::model::wall::Wait;
 use phaselink_serve::server::{Server, Summary};
 use rustix::event::EventfdFlags;
 use vfio_client::{Client, DATA, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
+use vhost_guest::Ask;
+use vm_memory::Bytes;
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-const KINDS: [Kind; 3] = [Kind::Nbd, Kind::SharedMemory, Kind::VfioUser];
+const KINDS: [Kind; 4] = [Kind::Nbd, Kind::SharedMemory, Kind::VfioUser, Kind::VhostUser];
 /// How long an answer is waited for that is not to come: long beside any that is.
 const SILENCE: Duration = Duration::from_millis(60);
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,6 +54,7 @@ enum Kind {
     Nbd,
     SharedMemory,
     VfioUser,
+    VhostUser,
 }
 
 /// What a host gets for a request.
@@ -94,6 +103,10 @@ fn serve(test: &str, kind: Kind, timing: bool, wait: Wait) -> Running {
             Box::new(Shm(vec![ShareSocket::bind(&share, GEOMETRY).unwrap()]))
         }
         Kind::VfioUser => Box::new(VfioUser(vec![ControllerSocket::bind(&place, &drive, GEOMETRY, 0).unwrap()])),
+        Kind::VhostUser => {
+            let asked = Asked { addresses: vec![place.display().to_string()], switches: Vec::new() };
+            (vhost_user::KIND.bind)(&asked, &drive, GEOMETRY).unwrap()
+        }
     };
     let server =
         Server { device, timing, wait, seed: 1, fronts: vec![front], metrics: None, control: None, device_threads: 1 };
@@ -112,6 +125,7 @@ impl Running {
                 Box::new(client.unwrap().take_queue().unwrap())
             }
             Kind::VfioUser => Box::new(self.guest().0),
+            Kind::VhostUser => Box::new(Virtual(vhost_guest::Guest::connect(&self.place, FEATURES))),
         }
     }
 
@@ -205,11 +219,15 @@ impl Host for Queue {
 
 fn complete(mut is_complete: impl FnMut() -> io::Result<bool>, until: Instant) -> Result<(), Got> {
     while Instant::now() < until {
-        match is_complete() {
-            Ok(true) => return Ok(()),
-            Ok(false) => thread::yield_now(),
-            Err(_) => return Err(Got::Failed),
+        // A failure is heard of after many looks, between which others are not to have their turn.
+        for _ in 0..1024 {
+            match is_complete() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(_) => return Err(Got::Failed),
+            }
         }
+        thread::yield_now();
     }
     Err(Got::Nothing)
 }
@@ -262,6 +280,54 @@ impl Host for Guest {
         self.0.memory().read_exact_at(&mut found, DATA).unwrap();
         let id = self.0.next_id - 1;
         self.answer(id, PATIENCE).map_or_else(|got| got, |()| Got::Data(found))
+    }
+}
+
+/// A host over vhost-user.
+struct Virtual(vhost_guest::Guest);
+
+impl Virtual {
+    /// Ask, and wait for what the device has to say.
+    fn exchange(&mut self, kind: u32, offset: u64, bytes: usize, patience: Duration) -> Got {
+        self.0.ask(&Ask { kind, sector: offset / 512, parts: &[(0, bytes as u32)] });
+        self.answer(bytes, patience)
+    }
+
+    /// An answer to the request that was asked last.
+    fn answer(&mut self, bytes: usize, patience: Duration) -> Got {
+        let (guest, until) = (&mut self.0, Instant::now() + patience);
+        let used = vhost_guest::Guest::at(vhost_guest::USED + 2);
+        while guest.memory.load::<u16>(used, Ordering::Acquire).unwrap() == guest.answered {
+            if Instant::now() > until {
+                return Got::Nothing;
+            }
+            thread::yield_now();
+        }
+        let (entry, slot) =
+            (u64::from(guest.answered % vhost_guest::ENTRIES), (guest.asked - 1) % vhost_guest::ENTRIES);
+        guest.answered += 1;
+        assert_eq!(guest.get(vhost_guest::USED + 4 + 8 * entry, 4), u32::from(slot).to_le_bytes());
+        match guest.get(vhost_guest::STATUS + u64::from(slot), 1)[0] {
+            0 => Got::Data(guest.get(vhost_guest::DATA, bytes)),
+            _ => Got::Failed,
+        }
+    }
+}
+
+impl Host for Virtual {
+    fn read(&mut self, offset: u64, bytes: usize, patience: Duration) -> Got {
+        self.0.put(vhost_guest::DATA, &vec![0xee; bytes]);
+        self.exchange(vhost_guest::READ, offset, bytes, patience)
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8], patience: Duration) -> Got {
+        self.0.put(vhost_guest::DATA, data);
+        let got = self.exchange(vhost_guest::WRITE, offset, data.len(), patience);
+        if let Got::Data(_) = got { Got::Data(Vec::new()) } else { got }
+    }
+
+    fn again(&mut self, bytes: usize) -> Got {
+        self.answer(bytes, PATIENCE)
     }
 }
 
@@ -318,7 +384,7 @@ fn requests_suffer(kind: Kind, timing: bool, wait: Wait) {
 }
 
 #[test]
-fn faults_of_requests_happen_over_nbd_in_shared_memory_and_over_vfio_user_with_timing_and_without() {
+fn faults_of_requests_happen_through_every_front_end_with_timing_and_without() {
     for kind in KINDS {
         for (timing, wait) in [(false, Wait::Adaptive), (true, Wait::Adaptive), (true, Wait::Block)] {
             eprintln!("{kind:?}, timing {timing}, {wait:?}");
@@ -400,12 +466,12 @@ fn clients_that_go_while_a_fault_has_their_requests_harm_nobody() {
         for timing in [false, true] {
             let server = serve("gone", kind, timing, Wait::Adaptive);
             let mut host = server.host();
-            let rule = server.add(r#"action = "delay", delay_us = 20000"#);
+            let rule = server.add(r#"action = "delay", delay_us = 100000"#);
             assert_eq!(host.write(0, &[1; 4096], Duration::from_millis(2)), Got::Nothing);
             drop(host);
             server.faults.clear(Some(rule));
             let mut other = server.host();
-            thread::sleep(Duration::from_millis(25));
+            thread::sleep(Duration::from_millis(110));
             assert_eq!(other.write(4096, &[2; 4096], PATIENCE), DONE);
             assert_eq!(other.read(4096, 4096, PATIENCE), Got::Data(vec![2; 4096]), "{kind:?} {timing}");
             server.finish();

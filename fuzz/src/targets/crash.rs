@@ -30,7 +30,9 @@ fn recording(input: &[u8]) {
     let mut view = View::new(&recording, &timeline);
     for image in images(&recording, &timeline, 20, 1) {
         assert_eq!(image.check(&recording, &timeline), Ok(()));
-        assert_eq!(view.show(&image).len() as u64, recording.capacity_bytes);
+        let mut bytes = Vec::new();
+        view.show(&image).append(0..recording.capacity_bytes, &mut bytes);
+        assert_eq!(bytes.len() as u64, recording.capacity_bytes);
     }
 }
 

@@ -53,7 +53,7 @@ impl Peer {
     fn receive(&mut self, bytes: &[u8], piece_bytes: usize) {
         let mut rest = bytes;
         while !rest.is_empty() && !self.session.is_closed() {
-            let room = self.session.room();
+            let room = self.session.room().expect("there is memory for a request");
             assert!(!room.is_empty(), "a session that is open takes bytes");
             let (piece, later) = rest.split_at(room.len().min(piece_bytes).min(rest.len()));
             room[..piece.len()].copy_from_slice(piece);

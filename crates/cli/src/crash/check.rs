@@ -28,7 +28,7 @@ const SAID_BYTES_MAX: usize = 4096;
 pub struct Checks<'a> {
     pub recording: &'a Recording,
     pub timeline: &'a Timeline,
-    footprint: Vec<Range<u64>>,
+    footprint: Vec<Range<usize>>,
     command: &'a str,
     limit: Duration,
     stopped: &'a AtomicBool,
@@ -83,8 +83,9 @@ impl<'a> Checks<'a> {
     /// # Errors
     /// If they cannot be made.
     pub fn worker(&'a self, folder: &Path) -> Result<Worker<'a>, Problem> {
-        let made = std::fs::create_dir(folder)
-            .and_then(|()| PlainFile::create(&folder.join("image"), self.recording.capacity_bytes));
+        let made = std::fs::create_dir(folder).and_then(|()| {
+            PlainFile::create(&folder.join("image"), self.recording.blocks(), self.recording.rules.block_bytes)
+        });
         let image = made.map_err(unwritable)?;
         let view = View::new(self.recording, self.timeline);
         Ok(Worker { checks: self, view, image, printed: folder.join("printed") })

@@ -150,6 +150,7 @@ impl Recorder {
         job.last = now;
         if request.ledger.start() >= job.ramp_end {
             job.outcome.failed += 1;
+            job.outcome.failed_flushes += u64::from(request.io.is_flush());
             job.outcome.first_error.get_or_insert(error);
         }
     }

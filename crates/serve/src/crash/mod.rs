@@ -6,7 +6,7 @@
 //! - [`timeline`] says at which cuts a request must be there, may be there, or cannot be there yet.
 //! - [`image`] names one state: a cut, and what of the open requests is missing.
 //! - [`sample`] makes all images, or some of every kind; [`shrink`] looks for the smallest that still fails.
-//! - [`view`] turns an image into bytes.
+//! - [`view`] turns an image into blocks, each of which says where its bytes are.
 //!
 //! What is legal is said in `docs/crash.md`, with the specifications that say so.
 

@@ -61,13 +61,15 @@ fn legal_states(recording: &Recording) -> BTreeSet<State> {
             let mut bit = 0;
             for &change in &arrived {
                 let request = &recording.requests[change];
-                let value = if let Kind::Write(data) = &request.kind { data[0] } else { 0 };
                 let (first, blocks) = ((request.offset / u64::from(BLOCK)) as usize, (request.bytes / BLOCK) as usize);
                 let is_open = open.contains(&change);
                 for block in 0..blocks {
                     let piece = if pieces(change) == 1 { 0 } else { block as u32 };
                     if !is_open || there >> (bit + piece) & 1 == 1 {
-                        state[first + block] = value;
+                        state[first + block] = match &request.kind {
+                            Kind::Write(data) => data[block * BLOCK as usize],
+                            _ => 0,
+                        };
                     }
                 }
                 bit += if is_open { pieces(change) } else { 0 };
@@ -85,7 +87,9 @@ fn states(recording: &Recording, images: &[Image]) -> BTreeSet<State> {
 }
 
 fn state(view: &mut View<'_>, image: &Image) -> State {
-    view.show(image).chunks(BLOCK as usize).map(|block| block[0]).collect()
+    let (shown, mut bytes) = (view.show(image), Vec::new());
+    shown.append(0..shown.recording.capacity_bytes, &mut bytes);
+    bytes.chunks(BLOCK as usize).map(|block| block[0]).collect()
 }
 
 /// A drive of four blocks; each request is a letter and where it goes.
@@ -109,7 +113,7 @@ fn recording(events: &[(&str, usize)], rules: Rules) -> Recording {
             }
             "flush" => Kind::Flush,
             "trim" => Kind::Trim,
-            _ => Kind::Write(vec![value; bytes as usize].into()),
+            _ => Kind::Write((0..blocks as u8).flat_map(|block| [4 * value + block; BLOCK as usize]).collect()),
         };
         let (offset, bytes) = if kind == Kind::Flush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
         let durable = what.ends_with("fua");

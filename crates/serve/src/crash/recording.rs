@@ -80,6 +80,11 @@ impl Recording {
         self.prepared..self.events.len() + 1
     }
 
+    /// Blocks of the drive.
+    pub fn blocks(&self) -> usize {
+        (self.capacity_bytes / u64::from(self.rules.block_bytes)) as usize
+    }
+
     /// Pieces that a power failure may tear a request into: one if it is atomic, none if it changes nothing.
     pub fn pieces(&self, request: usize) -> u32 {
         let Request { ref kind, bytes, .. } = self.requests[request];

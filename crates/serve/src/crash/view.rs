@@ -1,5 +1,6 @@
-//! The bytes of images, one after another. What is settled is laid down once, and what is open is laid over it and taken
-//! away again, so that an image costs what is open at its cut.
+//! The blocks of images, one after another. What is settled is laid down once, and what is open is laid over it and taken
+//! away again, so that an image costs what is open at its cut. Bytes stay where they are, in the recording: a block is the
+//! request that it has its bytes from, so that images are compared by a few bytes a block.
 
 use std::ops::Range;
 
@@ -7,28 +8,63 @@ use super::image::{Image, Lost};
 use super::recording::{Kind, Recording};
 use super::timeline::Timeline;
 
-/// The bytes of one image at a time. Cheapest in the order of cuts.
+/// What is compared at once where there are zeros.
+const ZEROS: [u8; 4096] = [0; 4096];
+
+/// Where a block has its bytes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source(u32);
+
+impl Source {
+    /// Zeros: nobody has written it, or somebody has trimmed it since.
+    pub const ZEROS: Source = Source(0);
+
+    /// The request of this place.
+    fn of(recording: &Recording, place: usize) -> Source {
+        match recording.requests[place].kind {
+            Kind::Write(_) => Source(u32::try_from(place + 1).expect("a recording has fewer requests than bytes")),
+            Kind::Zero | Kind::Trim | Kind::Flush => Source::ZEROS,
+        }
+    }
+
+    /// The bytes of a range of the drive from here; none if they are zeros.
+    fn bytes(self, recording: &Recording, range: Range<u64>) -> Option<&[u8]> {
+        let place = self.0.checked_sub(1)?;
+        let request = &recording.requests[place as usize];
+        let Kind::Write(data) = &request.kind else { return None };
+        Some(&data[(range.start - request.offset) as usize..(range.end - request.offset) as usize])
+    }
+}
+
+/// One image at a time. Cheapest in the order of cuts.
 #[derive(Debug)]
 pub struct View<'a> {
     recording: &'a Recording,
     timeline: &'a Timeline,
     /// The first requests, as far as they are settled.
     settled: usize,
-    base: Vec<u8>,
+    base: Vec<Source>,
     /// The base with what is laid over it.
-    shown: Vec<u8>,
+    shown: Vec<Source>,
     laid: Vec<Range<usize>>,
+}
+
+/// All blocks of one image.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks<'a> {
+    pub recording: &'a Recording,
+    pub sources: &'a [Source],
 }
 
 impl<'a> View<'a> {
     /// A drive of zeros.
     pub fn new(recording: &'a Recording, timeline: &'a Timeline) -> View<'a> {
-        let zeros = || vec![0; recording.capacity_bytes as usize];
+        let zeros = || vec![Source::ZEROS; recording.blocks()];
         View { recording, timeline, settled: 0, base: zeros(), shown: zeros(), laid: Vec::new() }
     }
 
-    /// The bytes of this image.
-    pub fn show(&mut self, image: &Image) -> &[u8] {
+    /// The blocks of this image.
+    pub fn show(&mut self, image: &Image) -> Blocks<'_> {
         for range in self.laid.drain(..) {
             self.shown[range.clone()].copy_from_slice(&self.base[range]);
         }
@@ -36,8 +72,8 @@ impl<'a> View<'a> {
         if settled < self.settled {
             // Back in time: what has been settled since is not known apart from the rest.
             for range in ranges(self.recording, 0..self.settled) {
-                self.base[range.clone()].fill(0);
-                self.shown[range].fill(0);
+                self.base[range.clone()].fill(Source::ZEROS);
+                self.shown[range].fill(Source::ZEROS);
             }
             self.settled = 0;
         }
@@ -46,27 +82,91 @@ impl<'a> View<'a> {
             lay(self.recording, place, None, &mut self.shown);
         }
         self.settled = settled;
+        let mut lost = image.lost.range(settled..).peekable();
         for place in settled..self.timeline.arrived(image.cut) {
-            let lost = image.lost.get(&place);
+            let lost = lost.next_if(|(lost, _)| **lost == place).map(|(_, lost)| lost);
             if lost != Some(&Lost::All) {
                 lay(self.recording, place, lost, &mut self.shown);
                 self.laid.extend(range(self.recording, place));
             }
         }
-        &self.shown
+        Blocks { recording: self.recording, sources: &self.shown }
     }
 }
 
-/// Where a drive may hold anything but zeros after this recording: ranges in ascending order that do not touch.
-pub fn footprint(recording: &Recording) -> Vec<Range<u64>> {
+impl Blocks<'_> {
+    /// Append the bytes of this range of the drive.
+    pub fn append(&self, range: Range<u64>, bytes: &mut Vec<u8>) {
+        for (length, data) in self.parts(range) {
+            match data {
+                Some(data) => bytes.extend_from_slice(data),
+                None => bytes.resize(bytes.len() + length, 0),
+            }
+        }
+    }
+
+    /// Whether these are the bytes of the drive from `start` on.
+    pub fn are(&self, start: u64, bytes: &[u8]) -> bool {
+        let mut rest = bytes;
+        self.parts(start..start + bytes.len() as u64).all(|(length, data)| {
+            let (found, others) = rest.split_at(length);
+            rest = others;
+            match data {
+                Some(data) => found == data,
+                None => found.chunks(ZEROS.len()).all(|found| found == &ZEROS[..found.len()]),
+            }
+        })
+    }
+
+    /// Parts of a range that have their bytes from one source each: their lengths and bytes, none where these are zeros.
+    fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (usize, Option<&[u8]>)> {
+        let (block_bytes, mut at) = (u64::from(self.recording.rules.block_bytes), range.start);
+        std::iter::from_fn(move || {
+            if at == range.end {
+                return None;
+            }
+            let rest = &self.sources[(at / block_bytes) as usize..range.end.div_ceil(block_bytes) as usize];
+            let source = rest[0];
+            let blocks = rest.iter().take_while(|other| **other == source).count() as u64;
+            let end = range.end.min((at / block_bytes + blocks) * block_bytes);
+            let part = ((end - at) as usize, source.bytes(self.recording, at..end));
+            at = end;
+            Some(part)
+        })
+    }
+
+    /// Where blocks of `footprint` have other sources than in `held`: ranges of `longest` blocks at most. Up to `gap` blocks
+    /// between two that differ belong to their range: to write them again costs less than another call.
+    pub fn differences(
+        &self,
+        held: &[Source],
+        footprint: &[Range<usize>],
+        gap: usize,
+        longest: usize,
+    ) -> Vec<Range<usize>> {
+        let mut found: Vec<Range<usize>> = Vec::new();
+        for block in footprint.iter().cloned().flatten() {
+            if held[block] == self.sources[block] {
+                continue;
+            }
+            match found.last_mut() {
+                Some(last) if block - last.end <= gap && block - last.start < longest => last.end = block + 1,
+                _ => found.push(block..block + 1),
+            }
+        }
+        found
+    }
+}
+
+/// Blocks that may hold anything but zeros after this recording: ranges in ascending order that do not touch.
+pub fn footprint(recording: &Recording) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = ranges(recording, 0..recording.requests.len()).collect();
     all.sort_unstable_by_key(|range| range.start);
-    let mut joined: Vec<Range<u64>> = Vec::new();
+    let mut joined: Vec<Range<usize>> = Vec::new();
     for range in all {
-        let (start, end) = (range.start as u64, range.end as u64);
         match joined.last_mut() {
-            Some(last) if start <= last.end => last.end = last.end.max(end),
-            _ => joined.push(start..end),
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
         }
     }
     joined
@@ -78,38 +178,24 @@ fn ranges(recording: &Recording, places: Range<usize>) -> impl Iterator<Item = R
     writes.filter_map(|place| range(recording, place))
 }
 
-/// What a request changes.
+/// The blocks that a request changes.
 fn range(recording: &Recording, place: usize) -> Option<Range<usize>> {
-    let request = &recording.requests[place];
-    let start = request.offset as usize;
-    request.is_change().then(|| start..start + request.bytes as usize)
+    let (request, block) = (&recording.requests[place], recording.rules.block_bytes);
+    let start = (request.offset / u64::from(block)) as usize;
+    request.is_change().then(|| start..start + (request.bytes / block) as usize)
 }
 
-/// Let a request change `bytes`, as far as it is there.
-fn lay(recording: &Recording, place: usize, lost: Option<&Lost>, bytes: &mut [u8]) {
+/// Let a request change blocks, as far as it is there.
+fn lay(recording: &Recording, place: usize, lost: Option<&Lost>, sources: &mut [Source]) {
     let Some(range) = range(recording, place) else { return };
-    let whole = range.clone();
+    let source = Source::of(recording, place);
     match lost {
-        None => put(recording, place, whole.clone(), whole, bytes),
+        None => sources[range].fill(source),
         Some(Lost::All) => {}
         Some(Lost::AllBut(there)) => {
-            let block = recording.rules.block_bytes as usize;
             for &(first, last) in there {
-                let part = whole.start + first as usize * block..whole.start + (last as usize + 1) * block;
-                put(recording, place, whole.clone(), part, bytes);
+                sources[range.start + first as usize..=range.start + last as usize].fill(source);
             }
         }
-    }
-}
-
-/// Let the bytes of `part` be what the request makes of them, all of which is `whole`.
-fn put(recording: &Recording, place: usize, whole: Range<usize>, part: Range<usize>, bytes: &mut [u8]) {
-    match &recording.requests[place].kind {
-        Kind::Write(data) => {
-            let from = &data[part.start - whole.start..part.end - whole.start];
-            bytes[part].copy_from_slice(from);
-        }
-        Kind::Zero | Kind::Trim => bytes[part].fill(0),
-        Kind::Flush => {}
     }
 }

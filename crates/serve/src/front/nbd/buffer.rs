@@ -1,5 +1,7 @@
 //! Bytes that come in at one end and leave at the other.
 
+use std::io;
+
 /// Capacity that a buffer keeps: more is given back once it is empty.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -45,15 +47,19 @@ impl Buffer {
     }
 
     /// All free room, at least `bytes`, for a reader to fill; [`Buffer::filled`] says how far it got.
-    pub fn room(&mut self, bytes: usize) -> &mut [u8] {
+    ///
+    /// # Errors
+    /// If there is no memory for it: a message may be long, and whoever has sent it is not worth the others.
+    pub fn room(&mut self, bytes: usize) -> io::Result<&mut [u8]> {
         if self.bytes.len() - self.end < bytes {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
             if self.bytes.len() - self.end < bytes {
+                self.bytes.try_reserve(self.end + bytes - self.bytes.len())?;
                 self.bytes.resize(self.end + bytes, 0);
             }
         }
-        &mut self.bytes[self.end..]
+        Ok(&mut self.bytes[self.end..])
     }
 
     /// The first `bytes` bytes of the room have been filled.
@@ -63,10 +69,13 @@ impl Buffer {
         self.end += bytes;
     }
 
-    /// Add bytes.
+    /// Add a few bytes.
+    ///
+    /// # Panics
+    /// If there is not even memory for these.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
-        self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+        self.room(bytes.len()).expect("there is memory for a few bytes")[..bytes.len()].copy_from_slice(bytes);
         self.filled(bytes.len());
     }
 }
@@ -85,6 +94,15 @@ mod tests {
         assert_eq!(buffer.bytes.len(), 8);
         buffer.push(b"m");
         assert_eq!(buffer.data(), b"efghijklm");
+    }
+
+    #[test]
+    fn room_that_there_is_no_memory_for_is_an_error_and_nothing_is_lost() {
+        let mut buffer = Buffer::with_room(8);
+        buffer.push(b"abc");
+        assert_eq!(buffer.room(isize::MAX as usize).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        buffer.push(b"defghijk");
+        assert_eq!(buffer.data(), b"abcdefghijk");
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Client {
     /// # Errors
     /// If the connection breaks or ends.
     pub fn receive(&mut self) -> io::Result<bool> {
-        match self.stream.read(self.input.room(64 << 10))? {
+        match self.stream.read(self.input.room(64 << 10)?)? {
             Some(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Some(bytes) => {
                 self.input.filled(bytes);

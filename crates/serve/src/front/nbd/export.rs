@@ -117,3 +117,56 @@ impl Command {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::Parsed;
+    use super::*;
+
+    const CAPACITY_BYTES: u64 = 1536;
+
+    /// What NBD's protocol document allows, by its numbers.
+    fn is_allowed(request: &Request) -> bool {
+        let Request { flags, command, offset, length, .. } = *request;
+        let flags_of: [Option<u16>; 7] = [Some(0b101), Some(0b001), None, Some(0b001), Some(0b001), None, Some(0b011)];
+        let Some(Some(allowed)) = flags_of.get(usize::from(command)) else { return false };
+        let end = u128::from(offset) + u128::from(length);
+        let is_place = match command {
+            3 => end == 0,
+            _ => length > 0 && offset.is_multiple_of(512) && end.is_multiple_of(512) && end <= CAPACITY_BYTES.into(),
+        };
+        flags & !allowed == 0 && is_place
+    }
+
+    #[test]
+    fn of_all_requests_about_a_small_export_those_are_taken_that_the_protocol_allows() {
+        let geometry = Geometry { capacity_bytes: CAPACITY_BYTES, block_bytes: 512 };
+        let export = Export { name: String::new(), geometry, structured_replies: false };
+        let near = || (0..=2560u64).step_by(256).chain([511, 513, 1535, 1537]);
+        let offsets: Vec<u64> = near().chain([1 << 63, u64::MAX - 511, u64::MAX]).collect();
+        let lengths: Vec<u32> = near().map(|bytes| bytes as u32).chain([1 << 31, u32::MAX - 511, u32::MAX]).collect();
+        let mut taken = 0;
+        for command in (0..=9).chain([u16::MAX]) {
+            for flags in (0..=15).chain([1 << 15]) {
+                for (&offset, &length) in offsets.iter().flat_map(|at| lengths.iter().map(move |bytes| (at, bytes))) {
+                    let request = Request { flags, command, cookie: 7, offset, length };
+                    let bytes = request.encode();
+                    assert_eq!(wire::parse_request(&bytes), Parsed::Whole(request, bytes.len()));
+                    let is_taken = export.accept(&request).is_ok();
+                    assert_eq!(is_taken, is_allowed(&request), "{request:?}");
+                    taken += u64::from(is_taken);
+                }
+            }
+        }
+        // Six places of whole blocks, and a flush.
+        assert_eq!(taken, 6 * (4 + 2 + 2 + 4) + 2);
+    }
+
+    #[test]
+    fn a_request_that_is_cut_short_anywhere_asks_for_the_rest() {
+        let bytes = Request { flags: 0, command: command::READ, cookie: 1, offset: 0, length: 512 }.encode();
+        for end in 0..bytes.len() {
+            assert_eq!(wire::parse_request(&bytes[..end]), Parsed::Needs(bytes.len()));
+        }
+    }
+}

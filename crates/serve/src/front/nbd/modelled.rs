@@ -441,7 +441,7 @@ impl Client<'_> {
         if !self.may_ask() || self.session.is_closed() {
             return true;
         }
-        match self.stream.read(self.session.room()) {
+        match self.session.room().and_then(|room| self.stream.read(room)) {
             Ok(Some(0)) | Err(_) => false,
             Ok(None) => true,
             Ok(Some(bytes)) => {

@@ -1,6 +1,8 @@
 //! One connection, from the greeting to the last reply, without its socket: bytes that have come turn into requests,
 //! and results into bytes to send.
 
+use std::io;
+
 use phaselink_core::request::{Io, Op};
 
 use super::buffer::Buffer;
@@ -95,7 +97,10 @@ impl Session {
     }
 
     /// Where the socket's reader puts bytes: enough for what is needed next.
-    pub fn room(&mut self) -> &mut [u8] {
+    ///
+    /// # Errors
+    /// If there is no memory for that.
+    pub fn room(&mut self) -> io::Result<&mut [u8]> {
         let missing = self.needs.saturating_sub(self.input.data().len());
         self.input.room(missing.max(1))
     }
@@ -186,7 +191,10 @@ impl Session {
     pub fn answer_read(&mut self, cookie: u64, offset: u64, bytes: u32, store: &Store) -> bool {
         let structured = matches!(self.phase, Phase::Transmission { structured: true });
         let head_bytes = if structured { wire::CHUNK_HEADER_BYTES + 8 } else { wire::SIMPLE_REPLY_BYTES };
-        let room = self.output.room(head_bytes + bytes as usize);
+        let Ok(room) = self.output.room(head_bytes + bytes as usize) else {
+            self.answer(cookie, Status::NoMemory);
+            return false;
+        };
         let (head, rest) = room.split_at_mut(head_bytes);
         if store.read(offset, &mut rest[..bytes as usize]).is_err() {
             self.answer(cookie, Status::Io);
@@ -216,7 +224,7 @@ pub fn apply(wanted: &Wanted, data: &[u8], store: &Store) -> Status {
 }
 
 /// The same without waiting for the disk.
-pub fn change(wanted: &Wanted, data: &[u8], store: &Store) -> std::io::Result<()> {
+pub fn change(wanted: &Wanted, data: &[u8], store: &Store) -> io::Result<()> {
     let Wanted { command, offset, bytes, .. } = *wanted;
     match command {
         Command::Read | Command::Flush => Ok(()),
@@ -228,8 +236,8 @@ pub fn change(wanted: &Wanted, data: &[u8], store: &Store) -> std::io::Result<()
 }
 
 /// What the client is told.
-pub fn status(done: std::io::Result<()>) -> Status {
-    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+pub fn status(done: io::Result<()>) -> Status {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     match done {
         Ok(()) => Status::Ok,
         Err(error) if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) => Status::NoSpace,

@@ -62,7 +62,7 @@ impl Connections {
 /// Serve until the device is told to stop.
 ///
 /// # Errors
-/// If the system gives no thread or cannot wait for sockets.
+/// If the system cannot wait for sockets.
 pub fn serve(device: &Device, served: &[ExportSocket], wait: Wait) -> io::Result<()> {
     let processors = thread::available_parallelism().map_or(1, |number| number.get());
     let connections = Connections { open: AtomicUsize::new(0), ever: AtomicU64::new(0), processors };
@@ -88,7 +88,7 @@ fn accept<'scope>(
             connections.open.fetch_add(1, Ordering::Relaxed);
             let number = connections.ever.fetch_add(1, Ordering::Relaxed);
             let builder = thread::Builder::new().name(String::from("nbd connection"));
-            builder.spawn_scoped(scope, move || {
+            let begun = builder.spawn_scoped(scope, move || {
                 let tally = device.tallies.open();
                 let may_look_at = Cell::new(Instant::now());
                 let connection = Connection {
@@ -106,7 +106,11 @@ fn accept<'scope>(
                 let _ = connection.run(session, wait, connections);
                 device.tallies.close(&tally);
                 connections.open.fetch_sub(1, Ordering::Relaxed);
-            })?;
+            });
+            // One for which the system has no thread has been closed, and the others have theirs.
+            if begun.is_err() {
+                connections.open.fetch_sub(1, Ordering::Relaxed);
+            }
         }
     }
     Ok(())
@@ -162,7 +166,7 @@ impl Connection<'_> {
             if !self.held.borrow().is_empty() {
                 return self.receive_while_holding(session);
             }
-            if let Some(bytes) = self.stream.read(session.room())? {
+            if let Some(bytes) = self.stream.read(session.room()?)? {
                 session.input.filled(bytes);
                 return Ok(bytes > 0);
             }
@@ -184,7 +188,7 @@ impl Connection<'_> {
     fn receive_while_holding(&self, session: &mut Session) -> io::Result<bool> {
         let is_full = self.is_full();
         let due = self.held.borrow().due_in();
-        if !is_full && let Some(bytes) = self.stream.read(session.room())? {
+        if !is_full && let Some(bytes) = self.stream.read(session.room()?)? {
             session.input.filled(bytes);
             return Ok(bytes > 0);
         }

@@ -99,6 +99,7 @@ pub mod chunk {
 pub enum Status {
     Ok = 0,
     Io = 5,
+    NoMemory = 12,
     Invalid = 22,
     NoSpace = 28,
     Overflow = 75,

@@ -100,6 +100,12 @@ impl Ring {
     #[inline]
     pub fn answer(&mut self, memory: &GuestMemoryMmap, request: &Request, status: Status, bytes: u32) {
         self.under_way -= 1;
+        self.answer_again(memory, request, status, bytes);
+    }
+
+    /// The same of a request that has been answered: a driver waits for no such answer.
+    #[inline]
+    pub fn answer_again(&mut self, memory: &GuestMemoryMmap, request: &Request, status: Status, bytes: u32) {
         let is_said = request.status_at.is_some_and(|address| memory.write_obj(status as u8, address).is_ok());
         let written = if is_said { bytes + 1 } else { 0 };
         // A ring that has gone from the memory takes no answers any more.

@@ -52,6 +52,7 @@ struct Saved {
     origin: Origin,
     request: Request,
     took: Took,
+    mishap: Mishap,
 }
 
 /// How long a request takes.
@@ -246,9 +247,9 @@ impl Server<'_> {
         };
         if waits && done.is_ok() {
             self.waiting_for_disk += 1;
-            return self.flusher.ask(Saved { origin, request, took });
+            return self.flusher.ask(Saved { origin, request, took, mishap });
         }
-        self.answer(origin, &request, client, done, took);
+        self.answer(origin, &request, client, done, (took, mishap));
     }
 
     fn answer(
@@ -257,13 +258,16 @@ impl Server<'_> {
         request: &Request,
         client: &mut Client,
         done: Result<u32, Status>,
-        took: Took,
+        (took, mishap): (Took, Mishap),
     ) {
         self.count(request, done.is_ok(), took);
         let Client { memory, rings, .. } = &mut *client;
         let (status, bytes) = done.map_or_else(|status| (status, 0), |bytes| (Status::Ok, bytes));
         let ring = &mut rings[origin.ring];
         ring.answer(memory.guest(), request, status, bytes);
+        if mishap.repeats {
+            ring.answer_again(memory.guest(), request, status, bytes);
+        }
         if ring.under_way == 0 && !ring.is_started {
             ring.signal(memory.guest());
             self.clients[origin.socket].quiet.notify_all();
@@ -273,10 +277,10 @@ impl Server<'_> {
     /// What a request has written is on the disk, or will never be.
     fn on_saved(&mut self, saved: Saved, done: Result<u32, Status>) {
         self.waiting_for_disk -= 1;
-        let Saved { origin, request, took } = saved;
+        let Saved { origin, request, took, mishap } = saved;
         let mut client = locked(&self.clients[origin.socket].client);
         if client.number == origin.client {
-            self.answer(origin, &request, &mut client, done, took);
+            self.answer(origin, &request, &mut client, done, (took, mishap));
         }
     }
 

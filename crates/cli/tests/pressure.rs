@@ -1,0 +1,182 @@
+//! A server that is short of what it needs to run in: memory, and the processor's time, so that its clock seems to jump.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::fs;
+use std::process::{Child, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{directory, program};
+use phaselink_serve::front::nbd::client::Client;
+use phaselink_serve::front::nbd::uri::Uri;
+use phaselink_serve::front::nbd::wire::{Request, command};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+
+const BLOCK_BYTES: u32 = 4096;
+/// The longest message of NBD.
+const LONGEST_BYTES: u32 = 32 << 20;
+const NO_MEMORY: u32 = 12;
+
+struct Server {
+    child: Child,
+    uri: Uri,
+}
+
+impl Server {
+    /// A server of 64 MiB.
+    fn start(test: &str, timing: &str) -> Server {
+        let here = directory(test);
+        let uri = format!("nbd+unix:///?socket={}", here.join("nbd.sock").display());
+        let mut command = program();
+        command.current_dir(&here).args(["serve", "nvme-polled", "--set", "media.capacity_mib=64", "--nbd", &uri]);
+        command.args(["--timing", timing, "--lag-tolerance-us", "1e9"]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        Server { child, uri: Uri::parse(&uri).unwrap() }
+    }
+
+    fn connect(&self) -> Client {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            match Client::connect(&self.uri) {
+                Ok(client) => return client,
+                Err(error) => assert!(Instant::now() < until, "nobody serves: {error}"),
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// From now on the server gets so many bytes of memory of its own and no more, or as many as it likes.
+    fn limit(&self, more: Option<u64>) {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let has = status.lines().find_map(|line| line.strip_prefix("VmData:")?.split_whitespace().next()?.parse().ok());
+        let has: u64 = has.expect("a process has a size");
+        let limit = Rlimit { current: more.map(|more| (has << 10) + more), maximum: None };
+        prlimit(Some(self.pid()), Resource::Data, limit).unwrap();
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// End it as a user does.
+    fn finish(mut self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One request and its answer: data, and error.
+fn ask(client: &mut Client, command: u16, offset: u64, length: u32, data: &[u8]) -> (Vec<u8>, u32) {
+    client.ask(&Request { flags: 0, command, cookie: 1, offset, length }, data);
+    client.send().unwrap();
+    let bytes = if command == command::READ { length as usize } else { 0 };
+    loop {
+        if let Some((data, answer)) = client.answer_with_data(|_| bytes).unwrap() {
+            return (data, answer.error);
+        }
+        client.sleep(None).unwrap();
+        client.receive().unwrap();
+    }
+}
+
+/// Write a block and read it again.
+fn is_served(client: &mut Client, value: u8) {
+    let data = vec![value; BLOCK_BYTES as usize];
+    assert_eq!(ask(client, command::WRITE, 4096, BLOCK_BYTES, &data).1, 0);
+    assert_eq!(ask(client, command::READ, 4096, BLOCK_BYTES, b""), (data, 0));
+}
+
+/// Begin a message for which the server needs much memory, and say no more.
+fn stall(server: &Server) -> Option<Client> {
+    let mut client = Client::connect(&server.uri).ok()?;
+    let request = Request { flags: 0, command: command::WRITE, cookie: 1, offset: 0, length: LONGEST_BYTES };
+    client.ask(&request, &[7; 1 << 16]);
+    client.send().ok()?;
+    Some(client)
+}
+
+/// Whether the server has closed this connection.
+fn is_closed(client: &mut Client) -> bool {
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        if client.sleep(Some(Duration::from_millis(100))).and_then(|_| client.receive()).is_err() {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn a_server_short_of_memory_sends_long_messages_away_and_serves_the_others() {
+    let server = Server::start("pressure-memory", "off");
+    let mut honest = server.connect();
+    is_served(&mut honest, 1);
+    server.limit(Some(u64::from(LONGEST_BYTES) / 2));
+    let mut greedy: Vec<Client> = (0..4).map(|_| stall(&server).unwrap()).collect();
+    assert!(greedy.iter_mut().all(is_closed));
+    is_served(&mut honest, 2);
+    let (data, error) = ask(&mut honest, command::READ, 0, LONGEST_BYTES, b"");
+    assert_eq!((data.len(), error), (0, NO_MEMORY));
+    is_served(&mut honest, 3);
+    is_served(&mut server.connect(), 4);
+    server.limit(None);
+    assert_eq!(ask(&mut honest, command::READ, 0, LONGEST_BYTES, b"").1, 0);
+    server.finish();
+}
+
+#[test]
+fn a_client_for_which_there_is_no_thread_is_sent_away_and_the_others_are_served() {
+    let server = Server::start("pressure-thread", "off");
+    let mut honest = server.connect();
+    is_served(&mut honest, 1);
+    // Less than the stack of a thread, which is 2 MiB.
+    server.limit(Some(1 << 20));
+    assert!(Client::connect(&server.uri).is_err());
+    is_served(&mut honest, 2);
+    server.limit(None);
+    is_served(&mut server.connect(), 3);
+    server.finish();
+}
+
+/// As seen by a process, its clock jumps when it is not run for a while, or its machine sleeps.
+#[test]
+fn a_clock_that_jumps_makes_answers_late_and_none_wrong() {
+    for timing in ["on", "off"] {
+        let server = Server::start("pressure-clock", timing);
+        let mut client = server.connect();
+        for value in 1..6 {
+            is_served(&mut client, value);
+            let data = vec![value + 100; BLOCK_BYTES as usize];
+            let request = Request { flags: 0, command: command::WRITE, cookie: 9, offset: 8192, length: BLOCK_BYTES };
+            client.ask(&request, &data);
+            // Before, behind or in the middle of its work.
+            server.signal(Signal::STOP);
+            client.send().unwrap();
+            thread::sleep(Duration::from_millis(400));
+            server.signal(Signal::CONT);
+            while client.answer(|_| 0).unwrap().is_none() {
+                client.sleep(None).unwrap();
+                client.receive().unwrap();
+            }
+            assert_eq!(ask(&mut client, command::READ, 8192, BLOCK_BYTES, b""), (data, 0));
+        }
+        // Nobody is behind for good: what comes later is as soon as ever.
+        let asked = Instant::now();
+        (0..10).for_each(|value| is_served(&mut client, value));
+        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+        server.finish();
+    }
+}
