@@ -403,3 +403,13 @@ fn a_device_that_is_removed_fails_what_it_had_and_everything_after_that() {
         assert_eq!(counter(&outcome, "fault_removed_requests"), outcome.failed(), "{name}");
     }
 }
+
+#[test]
+fn flushes_that_fail_are_none_of_the_requests_that_a_job_makes() {
+    let removed = r#"faults=[{ action = "remove", from_us = 500 }]"#;
+    let drive = drive("tlc-gen4", &["buffer.power_loss_protection=false", removed]);
+    let outcome = run(&drive, "rw=randwrite bs=4k fsync=1 number_ios=100");
+    let failed_flushes = outcome.jobs[0].failed_flushes;
+    assert!(failed_flushes > 20, "{failed_flushes}");
+    assert_eq!(outcome.ios() + outcome.failed() - failed_flushes, 100);
+}

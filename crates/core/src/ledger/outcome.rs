@@ -47,9 +47,9 @@ pub struct JobOutcome {
     pub flush: DirectionOutcome,
     /// Requests that have failed, which count nowhere else, and the error of the first: a number of Linux (`EIO` is 5).
     pub failed: u64,
-    /// How many of them were flushes, which are none of the requests that a job makes.
-    pub failed_flushes: u64,
     pub first_error: Option<u32>,
+    /// How many of them were flushes.
+    pub failed_flushes: u64,
 }
 
 /// Reads, or writes, of one job section. Only requests issued after the ramp time count.
