@@ -31,13 +31,13 @@ fn lone_ps(settings: &[&str], rw: &str) -> u64 {
     (outcome.iops().recip() * 1e12).round() as u64
 }
 
-const UPLINK: [&str; 3] = ["switch.drives=8", "switch.generation=4", "switch.lanes=4"];
+const UPLINK: [&str; 3] = ["switch.drives=8", "switch.uplink_generation=4", "switch.uplink_lanes=4"];
 
 #[test]
 fn a_lone_request_takes_longer_by_the_switch_on_each_of_its_ways_and_by_nothing_else() {
     // A read: doorbell, fetch, command, data; a write: doorbell, fetch, command, request, data, completion.
     for (rw, ways) in [("randread", 4), ("randwrite", 6)] {
-        for lanes in ["switch.lanes=4", "switch.lanes=16"] {
+        for lanes in ["switch.uplink_lanes=4", "switch.uplink_lanes=16"] {
             for granularity in ["link.granularity=train", "link.granularity=packet"] {
                 let without = lone_ps(&[granularity], rw);
                 let behind = lone_ps(&[granularity, "switch.drives=8", lanes, "switch.pass_ns=115"], rw);
@@ -83,7 +83,7 @@ fn a_saturated_uplink_is_as_fast_as_its_wire_in_trains_and_packet_by_packet() {
 fn two_switches_give_twice_as_much_as_one_and_the_drives_of_each_as_much_as_the_others() {
     let job = saturating("randread", "4k");
     let [one, two] = ["switch.drives=4", "switch.drives=2"].map(|behind| {
-        let settings = [behind, "switch.lanes=4", "drives=4", "media.channels=64"];
+        let settings = [behind, "switch.uplink_lanes=4", "drives=4", "media.channels=64"];
         let drive = drive(&settings);
         let mut simulation = Simulation::with_data(&drive, &jobs(&drive, &job), 1).unwrap();
         while simulation.step(1 << 20) {}
@@ -107,8 +107,11 @@ fn mixed_requests_behind_a_switch_keep_within_what_is_predicted() {
 #[test]
 fn what_makes_no_sense_behind_a_switch_is_refused() {
     for (settings, found) in [
-        (&["switch.lanes=8"][..], "switch.drives is 0, with other keys of [switch]"),
-        (&["switch.drives=4", "switch.generation=3", "switch.lanes=4"], "the uplink of a switch carries 3.9 GB/s"),
+        (&["switch.uplink_lanes=8"][..], "switch.drives is 0, with other keys of [switch]"),
+        (
+            &["switch.drives=4", "switch.uplink_generation=3", "switch.uplink_lanes=4"],
+            "the uplink of a switch carries 3.9 GB/s",
+        ),
         (&["switch.drives=4", "link.duplex=shared"], "link.duplex is \"shared\" with switch.drives 4"),
         (&["switch.drives=4", "root_complex.late_write_ratio=0.1"], "root_complex.late_write_ratio is 0.1"),
         (&["switch.drives=4", "interface=dc-express"], "switch.drives is 4 with DC Express"),
@@ -137,7 +140,7 @@ fn what_goes_to_a_peer_leaves_the_uplink_alone_and_is_limited_by_the_peers_link_
     for (granularity, payload) in [("train", "64"), ("train", "0"), ("packet", "64")] {
         let granularity = format!("link.granularity={granularity}");
         let payload = format!("peer.payload_bytes={payload}");
-        let narrow = ["peer.generation=4", "peer.lanes=4", &granularity, &payload];
+        let narrow = ["peer.link_generation=4", "peer.link_lanes=4", &granularity, &payload];
         let settings = [&PEER[..], &narrow].concat();
         let drive = drive(&settings);
         let job = saturating("randread", "4k");
@@ -164,7 +167,7 @@ fn writes_fetch_their_data_from_a_peer() {
 #[test]
 fn a_peer_that_not_all_drives_reach_is_refused() {
     for (settings, found) in [
-        (&["peer.lanes=8"][..], "peer.holds is \"nothing\", with other keys of [peer]"),
+        (&["peer.link_lanes=8"][..], "peer.holds is \"nothing\", with other keys of [peer]"),
         (&["peer.holds=data", "switch.drives=2", "drives=4"], "switch.drives is 2 with 4 drives and a peer"),
         (&["peer.holds=data", "switch.drives=1", "root_complex.iommu=true"], "root_complex.iommu is true with a peer"),
     ] {

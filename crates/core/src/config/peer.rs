@@ -11,9 +11,9 @@ section! {
         /// What lies in its memory instead of the host's: `nothing` (there is no such device), user `data`, or `all`, queues too: then it asks by itself, and [host] and [stack] are its threads and what they do
         holds => holds: PeerHolds = PeerHolds::Nothing, any();
         /// Generation of its link to the switch, as link.generation
-        generation => generation: u8 = 5, 1..=6;
+        link_generation => generation: u8 = 5, 1..=6;
         /// Lanes of that link
-        lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32];
+        link_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32];
         /// Payload of the packets that a drive writes to it, or 0 for link.max_payload_bytes
         payload_bytes => payload_bytes: u32 = 0, [0, 64, 128, 256, 512, 1024, 2048, 4096];
         /// Read of its memory (assumed: most of what a load of its own takes)

@@ -11,9 +11,9 @@ section! {
         /// Drives behind each switch, the first of them behind the first one; 0 for no switches
         drives => drives: u16 = 0, 0..=64;
         /// Generation of the uplink, as link.generation
-        generation => generation: u8 = 4, 1..=6;
+        uplink_generation => generation: u8 = 4, 1..=6;
         /// Lanes of the uplink
-        lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32];
+        uplink_lanes => lanes: u8 = 16, [1, 2, 4, 8, 12, 16, 32];
         /// Time that a packet takes through the switch, its ports included, beside its time on the wires (HighPoint on Broadcom's PEX89048, generation 5: 115 ns)
         pass_ns => pass: Span = ns(115), ZERO..=LONGEST;
     }

@@ -25,7 +25,7 @@ fn switches(drive: &Drive) -> Vec<Broken> {
 fn without_effect(drive: &Drive) -> Option<Broken> {
     Broken::when(
         drive.switch != Switch::default(),
-        &["switch.drives", "switch.generation", "switch.lanes", "switch.pass_ns"],
+        &["switch.drives", "switch.uplink_generation", "switch.uplink_lanes", "switch.pass_ns"],
         String::from("switch.drives is 0, with other keys of [switch]"),
         String::from("switch.drives above 0, or none of them"),
     )
@@ -65,7 +65,7 @@ fn width(drive: &Drive) -> Option<Broken> {
     let [uplink, link] = rates;
     Broken::when(
         uplink < link,
-        &["switch.generation", "switch.lanes", "link.generation", "link.lanes"],
+        &["switch.uplink_generation", "switch.uplink_lanes", "link.generation", "link.lanes"],
         format!("the uplink of a switch carries {uplink:.1} GB/s, the link of one drive {link:.1}"),
         String::from("an uplink no slower than the link of a drive"),
     )
@@ -77,8 +77,8 @@ fn peer_without_effect(drive: &Drive) -> Option<Broken> {
         drive.peer != Peer::default(),
         &[
             "peer.holds",
-            "peer.generation",
-            "peer.lanes",
+            "peer.link_generation",
+            "peer.link_lanes",
             "peer.payload_bytes",
             "peer.memory_read_ns",
             "peer.memory_write_ns",
