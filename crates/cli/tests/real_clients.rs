@@ -1,4 +1,4 @@
-//! Programs that others have written, against a served drive: fio, nbdinfo, nbdcopy and qemu-img.
+//! Programs that others have written, against a served drive: fio, nbdinfo, nbdcopy, qemu-img, qemu-io, and nbdkit as a client.
 //!
 //! Where they are missing and this is root on a system with apt, they are installed; otherwise the test says that it
 //! has been left out.
@@ -52,5 +52,26 @@ fn nbdinfo_sees_size_and_abilities_and_nbdcopy_and_qemu_img_get_back_what_they_p
         ! nbdinfo \"nbd+unix:///other?socket=a.sock\" 2> refusal; grep -q -i 'export' refusal";
     for timing in ["on", "off"] {
         served("copy", &["--timing", timing, "--store", "bytes"], script);
+    }
+}
+
+/// nbdkit's own client hands the drive on, and QEMU's tool writes patterns through it and looks for them.
+#[test]
+fn nbdkit_as_a_client_and_qemu_io_find_the_patterns_that_they_have_written() {
+    if !are_here(&["nbdkit", "nbdcopy", "nbdinfo", "qemu-io"]) {
+        return;
+    }
+    let script = "
+        qemu-io -f raw -c 'write -P 0x5a 4k 64k' -c 'write -z 8k 8k' -c 'discard 1m 1m' -c flush \
+            -c 'read -P 0x5a 4k 4k' -c 'read -P 0 8k 8k' -c 'read -P 0x5a 16k 52k' \"$uri\" > io; if grep -i fail io; then exit 1; fi
+        export uri
+        nbdkit -U - nbd uri=\"$uri\" --run '
+            test $(nbdinfo --size \"$uri\") = 16777216
+            qemu-io -f raw -c \"read -P 0x5a 16k 52k\" -c \"write -P 0xa5 2m 1m\" -c flush \"$uri\" > through
+            if grep -i fail through; then exit 1; fi
+            nbdcopy \"$uri\" through.raw'
+        nbdcopy \"$uri\" straight.raw; cmp through.raw straight.raw";
+    for timing in ["on", "off"] {
+        served("nbdkit", &["--timing", timing], script);
     }
 }

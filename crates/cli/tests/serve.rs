@@ -248,6 +248,9 @@ fn one_modelled_drive_is_loaded_over_nbd_and_in_shared_memory_at_once_and_its_ac
         let ios: u64 = jobs.flat_map(|job| ["read", "write"].map(|op| job[op]["total_ios"].as_u64().unwrap())).sum();
         assert_eq!((ran.code, ios), (Some(0), 400));
         assert_eq!(document["phaselink"]["lag"]["count"], 400);
+        let own_ways = document["phaselink"]["lag"]["clients_own_way"].as_array().unwrap();
+        let fronts: Vec<&str> = own_ways.iter().map(|way| way["front"].as_str().unwrap()).collect();
+        assert!(fronts.contains(&"nbd") && fronts.contains(&"shm") && own_ways.len() == 2, "{own_ways:?}");
     }
 }
 

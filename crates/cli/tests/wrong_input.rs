@@ -232,7 +232,13 @@ fn a_file_of_unknown_keys_or_one_long_line_is_told_soon_and_shortly() {
 
 #[test]
 fn more_under_way_than_memory_should_hold_is_refused() {
-    for flags in ["run cxl --bs 512m", "run cxl --set media.capacity_mib=65536 --bs 1g", "run cxl --numjobs 65535"] {
+    // The third asks for 4 GiB at once.
+    for flags in [
+        "run cxl --bs 512m",
+        "run cxl --set media.capacity_mib=65536 --bs 1g",
+        "run cxl --set media.capacity_mib=65536 --bs 1g --numjobs 4",
+        "run cxl --numjobs 65535",
+    ] {
         let lines = errors(flags);
         let allowed = "at most 1048576, and this drive cuts requests into parts of 64 bytes";
         assert!(lines.len() == 1 && lines[0].ends_with(allowed), "{flags}: {lines:?}");

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 /// A program, and Debian's package that has it where the names differ.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 9] = [
     ("debugfs", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
     ("fusermount3", "fuse3"),
@@ -13,6 +13,7 @@ const PACKAGES: [(&str, &str); 8] = [
     ("nbdfuse", "libnbd-bin"),
     ("nbdinfo", "libnbd-bin"),
     ("qemu-img", "qemu-utils"),
+    ("qemu-io", "qemu-utils"),
 ];
 
 fn has(program: &str) -> bool {
