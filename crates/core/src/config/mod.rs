@@ -33,4 +33,4 @@ pub use link::{Duplex, Granularity, Link, LinkAcknowledge};
 pub use media::{Acknowledge, DataPattern, Media, PlaneReads, Technology, WearLevelling};
 pub use power::Power;
 pub use root_complex::{Placement, RootComplex};
-pub use stack::{Filesystem, IoScheduler, LockHeld, Stack, Stage};
+pub use stack::{Application, Filesystem, IoScheduler, LockHeld, Stack, Stage, column_of};
