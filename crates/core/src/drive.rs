@@ -231,11 +231,15 @@ impl Drive {
         Json::Object(resolved)
     }
 
-    /// What the software's costs are multiplied by: they hold at the stack's clock, if it states one, else at the host's
-    /// nominal one, and cycles stay cycles.
+    /// What the software's costs are multiplied by: they hold at the stack's clock and on its core, if it states them, else
+    /// as the host's own.
     pub fn software_ratio(&self) -> f64 {
-        let clock_ghz = if self.stack.clock_ghz > 0.0 { self.stack.clock_ghz } else { self.host.nominal_ghz };
-        clock_ghz / self.host.core_ghz
+        let (host, stack) = (&self.host, &self.stack);
+        if stack.clock_ghz == 0.0 {
+            return host.cost_ratio();
+        }
+        let ipc = if stack.ipc > 0.0 { stack.ipc } else { host.ipc };
+        stack.clock_ghz / host.core_ghz * (ipc / host.ipc)
     }
 
     /// Whether a write that it has acknowledged outlives power: it is in the cells, or in buffers that are protected.

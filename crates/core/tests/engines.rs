@@ -158,6 +158,34 @@ fn costs_of_a_stack_with_a_clock_are_cycles() {
 }
 
 #[test]
+fn a_core_that_does_less_in_a_clock_takes_longer_for_software_and_handlers_and_no_longer_for_registers() {
+    let stages = |set: &[&str]| {
+        let outcome = run(&modern("linux-6", set), "ioengine=io_uring bs=4k number_ios=5");
+        let found = outcome.jobs[0].directions().next().unwrap().1.clone();
+        let time =
+            |name: &str| found.stages.named(&outcome.stack_stages).find(|it| it.0 == name).unwrap().1.as_ns() / 5.0;
+        ["block layer", "interrupt", "driver"].map(time)
+    };
+    let whole = stages(&["host.idle_states=none"]);
+    let half = stages(&["host.idle_states=none", "host.ipc=0.72"]);
+    assert!((half[0] - 2.0 * whole[0]).abs() < 0.01, "{whole:?} {half:?}");
+    // Of an interrupt, handler and wake-up take twice as long, 400 and 250 ns more, and its message does not.
+    assert!((half[1] - whole[1] - 650.0).abs() < 0.01, "{whole:?} {half:?}");
+    assert!((half[2] - whole[2]).abs() < 0.01, "{whole:?} {half:?}");
+}
+
+#[test]
+fn what_issues_the_requests_costs_what_it_costs() {
+    let application = |set: &[&str]| {
+        let outcome = run(&modern("linux-6", set), "ioengine=io_uring bs=4k number_ios=5");
+        let found = outcome.jobs[0].directions().next().unwrap().1;
+        found.stages.named(&outcome.stack_stages).find(|it| it.0 == "application").unwrap().1.as_ns() / 5.0
+    };
+    assert!((application(&[]) - 150.0).abs() < 0.01);
+    assert!((application(&["stack.application=fio"]) - 270.0).abs() < 0.01);
+}
+
+#[test]
 fn an_interrupt_for_several_completions_is_sent_at_the_threshold_or_after_the_time() {
     let drive = modern("linux-6", &["nvme.coalescing_entries=4", "nvme.coalescing_us=100"]);
     let outcome = run(&drive, "ioengine=io_uring bs=512 iodepth=16 number_ios=1600 rw=randread");
@@ -214,6 +242,13 @@ fn what_changes_nothing_is_refused() {
         assert!(found.contains(word), "{options:?}: {found}");
     }
     assert_eq!(refused(&new, &[("number_ios", "9"), ("hipri", "1")]), "");
+    for (key, word) in
+        [("ipc = 1", "stack.clock_ghz"), ("application = \"fio\"", "no stage of the stack depends on it")]
+    {
+        let text = format!("preset = \"nvme\"\n[stack]\n{key}\n");
+        let found = Drive::from_toml("t", &text, &[]).expect_err(key).to_string();
+        assert!(found.contains(word), "{key}: {found}");
+    }
 }
 
 /// Hosts, queues and jobs of all kinds, mixed: whatever runs has to come to its end with ledgers that add up, below its

@@ -20,13 +20,14 @@ impl Parts<'_> {
         f64::from(alone) + f64::from(beside) * host.thread_yield
     }
 
-    /// A processor cost at the clock that the cores run at.
+    /// What a core waits for outside of it, at the clock that the cores run at.
     pub fn at_clock(&self, cost: Span) -> Span {
-        cost.scale(self.clock_ratio())
+        cost.scale(self.drive.host.clock_ratio())
     }
 
-    fn clock_ratio(&self) -> f64 {
-        self.drive.host.nominal_ghz / self.drive.host.core_ghz
+    /// A cost of the kernel's own code on these cores.
+    fn on_core(&self, cost: Span) -> Span {
+        cost.scale(self.drive.host.cost_ratio())
     }
 
     fn stack(&self) -> Stack {
@@ -138,8 +139,8 @@ impl Parts<'_> {
     pub fn hand_over(&self, ledger: &mut Ledger) {
         let stages = self.drive.stages();
         let Some(place) = stages.iter().position(|stage| stage.hand_over) else { return };
-        let switch = self.at_clock(self.drive.host.context_switch);
-        ledger.spend(Stage::stack(place), self.at_clock(self.drive.host.wake));
+        let switch = self.on_core(self.drive.host.context_switch);
+        ledger.spend(Stage::stack(place), self.on_core(self.drive.host.wake));
         ledger.spend(Stage::CoreWait, switch);
         ledger.spend(Stage::ContextSwitch, switch);
     }
@@ -159,12 +160,12 @@ impl Parts<'_> {
     /// its thread, which spins, or went to sleep at `since` and has left the core idle.
     pub fn handled(&self, now: Time, since: Option<Time>) -> Time {
         let host = &self.drive.host;
-        let free_at = since.map_or(Time::ZERO, |since| since + self.call() + self.at_clock(host.deactivate()));
+        let free_at = since.map_or(Time::ZERO, |since| since + self.call() + self.on_core(host.deactivate()));
         let is_idle = since.is_some() && free_at <= now;
         let exit = if is_idle { host.idle_exit_after(now.since(free_at)) } else { Span::ZERO };
         let delivered = now + self.at_clock(host.interrupt) + exit;
         // The handler runs when its core is done with the switch away from the thread.
-        delivered.max(free_at) + self.at_clock(host.interrupt_handler)
+        delivered.max(free_at) + self.on_core(host.interrupt_handler)
     }
 
     /// The thread that went to sleep at `since` is woken by an interrupt whose message has just reached the root
@@ -183,10 +184,10 @@ impl Parts<'_> {
     /// A handler that is at it until `busy_until` wakes the thread whose completion it has just found, and its core
     /// switches to it.
     pub fn rouse(&self, ledger: &mut Ledger, busy_until: Time) {
-        let (found, wake) = (ledger.cursor(), self.at_clock(self.drive.host.wake));
+        let (found, wake) = (ledger.cursor(), self.on_core(self.drive.host.wake));
         let stage = if wake.is_zero() { Stage::CoreWait } else { Stage::Interrupt };
         ledger.until(stage, busy_until.max(found) + wake);
-        ledger.spend(Stage::ContextSwitch, self.at_clock(self.drive.host.reactivate()));
+        ledger.spend(Stage::ContextSwitch, self.on_core(self.drive.host.reactivate()));
         if ledger.cursor() == found {
             self.see(ledger);
         }
@@ -198,14 +199,14 @@ impl Parts<'_> {
         let cores = self.cores_used(workload.threads);
         demands.add_of_host("cores", cores, software, 1.0);
         if interrupts && self.sleeps() {
-            let handler = self.at_clock(self.drive.host.interrupt_handler);
+            let handler = self.on_core(self.drive.host.interrupt_handler);
             demands.add_of_host("cores", cores, handler, 1.0 / workload.outstanding.max(1) as f64);
         }
         self.demand_engine_locks(demands, workload);
         let stages = self.drive.stages().into_iter();
         for stage in stages.filter(|stage| !stage.lock.is_empty() && stage.lock_held == LockHeld::Stage) {
             let submit_held = if stage.submit_held.is_zero() { stage.submit } else { stage.submit_held };
-            let held = self.at_clock(submit_held) + self.at_clock(stage.complete_held);
+            let held = self.on_core(submit_held) + self.on_core(stage.complete_held);
             demands.add_of_host(&format!("lock {}", stage.lock), 1.0, held, 1.0);
         }
     }

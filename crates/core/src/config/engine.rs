@@ -49,6 +49,7 @@ pub const WORDS: &[&str] = &[
     "mq-deadline",
     "kyber",
     "bfq",
+    "fio",
     "mitigations",
 ];
 

@@ -21,6 +21,10 @@ section! {
         core_ghz => core_ghz: f64 = 3.8, 0.1..=10.0;
         /// Clock at which this description's processor costs hold; they scale with `core_ghz`
         nominal_ghz => nominal_ghz: f64 = 3.8, 0.1..=10.0;
+        /// What a core does in a clock, in that of a Skylake core
+        ipc => ipc: f64 = 1.0, 0.1..=10.0;
+        /// The same of the core on which this description's processor costs were found; handlers, switches and wake-ups scale with `ipc`
+        nominal_ipc => nominal_ipc: f64 = 1.0, 0.1..=10.0;
         /// Whether the shared cache and its ring run at the core clock (as in Sandy Bridge), so that its latency scales too
         uncore_follows_core => uncore_follows_core: bool = true, any();
         /// How a thread waits: `spin`, `sleep` until the interrupt, or `hybrid` (sleep for part of the expected time, then spin). Where engines differ (`stack.engines`), they say who sleeps: `spin` and `sleep` are then alike, and with `hybrid` those who look for completions sleep first
@@ -75,6 +79,16 @@ section! {
 }
 
 impl Host {
+    /// What times of this description scale by with the clock.
+    pub fn clock_ratio(&self) -> f64 {
+        self.nominal_ghz / self.core_ghz
+    }
+
+    /// What the costs of the kernel's own code scale by: cycles stay cycles, and a core that does more in one needs fewer.
+    pub fn cost_ratio(&self) -> f64 {
+        self.clock_ratio() * (self.nominal_ipc / self.ipc)
+    }
+
     /// Threads that all cores run side by side.
     pub fn processors(&self) -> u16 {
         self.cores * u16::from(self.threads_per_core)

@@ -36,5 +36,5 @@ pub use media::{Acknowledge, DataPattern, Media, PlaneReads, Technology, WearLev
 pub use peer::{Peer, PeerHolds};
 pub use power::Power;
 pub use root_complex::{Placement, RootComplex};
-pub use stack::{Filesystem, IoScheduler, LockHeld, Stack, Stage};
+pub use stack::{Application, Filesystem, IoScheduler, LockHeld, Stack, Stage, column_of};
 pub use switch::Switch;

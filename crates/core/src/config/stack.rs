@@ -16,12 +16,16 @@ section! {
         copy_writes => copy_writes: bool = false, any();
         /// Clock at which the costs of the stages were found, from which they scale to `host.core_ghz`; 0: they hold at `host.nominal_ghz`, like the host's own
         clock_ghz => clock_ghz: f64 = 0.0, 0.0..=10.0;
+        /// What the core on which they were found does in a clock, in that of a Skylake core, from which they scale to `host.ipc`; 0: as much as the host's
+        ipc => ipc: f64 = 0.0, 0.0..=10.0;
         /// Engines that the stack knows, in words and the default first: `sync`, `libaio`, `io_uring`, `io_uring_cmd`, `spdk`; empty: software that is alike for any of them
         engines => engines: String = String::new(), any();
         /// What lies between application and device, with direct I/O: `raw` (the block device itself), `ext4` or `xfs`
         filesystem => filesystem: Filesystem = Filesystem::Raw, any();
         /// I/O scheduler of the block layer
         scheduler => scheduler: IoScheduler = IoScheduler::None, any();
+        /// What issues the requests: a `loop` that does little else, or `fio`
+        application => application: Application = Application::Loop, any();
         /// Whether the kernel guards its entry and exit against speculative execution
         mitigations => mitigations: bool = true, any();
         /// How long the poll thread of a job with `sqthread_poll` finds nothing before it goes to sleep
@@ -58,7 +62,7 @@ section! {
         complete_lines => complete_lines: u8 = 0, 0..=64;
         /// Whether the stage ends in waking a kernel thread, which takes the request on while its own thread sleeps
         hand_over => hand_over: bool = false, any();
-        /// Words that hold for a job whose requests meet the stage, or with `!` do not: an engine, a switch of it, a file system, a scheduler, `mitigations`; empty: always
+        /// Words that hold for a job whose requests meet the stage, or with `!` do not: an engine, a switch of it, a file system, a scheduler, `fio`, `mitigations`; empty: always
         when => when: String = String::new(), any();
         /// Whether it is the application's own code, which its thread runs whoever runs the kernel's
         user => user: bool = false, any();
@@ -76,6 +80,15 @@ section! {
         complete_page_ns => complete_page: Span = ZERO, ZERO..=LONGEST;
     }
 }
+
+/// What issues the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Application {
+    Loop,
+    Fio,
+}
+
+names! { Application { "loop" => Loop, "fio" => Fio } }
 
 /// What lies between application and device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,8 +130,9 @@ impl Stack {
     pub fn words(&self, engine: Engine, switches: Switches) -> Words {
         let filesystem = Some(self.filesystem.name()).filter(|_| self.filesystem != Filesystem::Raw);
         let scheduler = Some(self.scheduler.name()).filter(|_| self.scheduler != IoScheduler::None);
+        let application = Some(self.application.name()).filter(|_| self.application != Application::Loop);
         let mitigations = self.mitigations.then_some("mitigations");
-        let own = [filesystem, scheduler, mitigations].into_iter().flatten();
+        let own = [filesystem, scheduler, application, mitigations].into_iter().flatten();
         engine.words().iter().copied().chain(switches.words()).chain(own).collect()
     }
 }
@@ -134,8 +148,13 @@ impl Stage {
 
     /// Under which name its time is counted: what stands in brackets tells apart stages that are counted together.
     pub fn column(&self) -> &str {
-        self.name.split(" (").next().unwrap_or(&self.name)
+        column_of(&self.name)
     }
+}
+
+/// See [`Stage::column`].
+pub fn column_of(name: &str) -> &str {
+    name.split(" (").next().unwrap_or(name)
 }
 
 /// For how long a stage's lock is held.

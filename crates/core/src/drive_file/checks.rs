@@ -23,6 +23,7 @@ pub(super) fn broken(drive: &Drive) -> Vec<Broken> {
         engines::apart,
         engines::idle,
         engines::posted,
+        engines::ipc,
         clocks,
         volts,
         stripe,

@@ -1,7 +1,7 @@
 //! Conditions on stacks: those whose engines differ, and those that are alike for any engine.
 
 use crate::config::engine::{Engine, WORDS};
-use crate::config::{Filesystem, Host, IdleState, IoScheduler, LockHeld, Stack, Stage};
+use crate::config::{Application, Filesystem, Host, IdleState, IoScheduler, LockHeld, Stack, Stage};
 use crate::drive::Drive;
 use crate::problem::Broken;
 
@@ -34,12 +34,13 @@ pub(super) fn conditions(drive: &Drive) -> Option<Broken> {
     Broken::when(true, &["stack.stages"], found, format!("words of {}, each also with ! before it", WORDS.join(", ")))
 }
 
-/// A file system, a scheduler or the lack of mitigations changes something.
+/// A file system, a scheduler, an application or the lack of mitigations changes something.
 pub(super) fn choices(drive: &Drive) -> Option<Broken> {
     let stack = &drive.stack;
     let choices = [
         ("stack.filesystem", stack.filesystem.name(), stack.filesystem != Filesystem::Raw),
         ("stack.scheduler", stack.scheduler.name(), stack.scheduler != IoScheduler::None),
+        ("stack.application", stack.application.name(), stack.application != Application::Loop),
         ("stack.mitigations", "mitigations", !stack.mitigations),
     ];
     let knows =
@@ -48,9 +49,20 @@ pub(super) fn choices(drive: &Drive) -> Option<Broken> {
     let value = if word == "mitigations" { String::from("false") } else { format!("\"{word}\"") };
     Broken::when(
         true,
-        &["stack.filesystem", "stack.scheduler", "stack.mitigations", "stack.stages"],
+        &["stack.filesystem", "stack.scheduler", "stack.application", "stack.mitigations", "stack.stages"],
         format!("{key} is {value}, but no stage of the stack depends on it"),
         format!("a stack with a stage when = \"{word}\", such as stack.preset = \"linux-6\""),
+    )
+}
+
+/// What a core does in a clock is said beside the clock.
+pub(super) fn ipc(drive: &Drive) -> Option<Broken> {
+    let stack = &drive.stack;
+    Broken::when(
+        stack.ipc > 0.0 && stack.clock_ghz == 0.0,
+        &["stack.ipc", "stack.clock_ghz"],
+        format!("stack.ipc is {} without stack.clock_ghz", stack.ipc),
+        String::from("stack.clock_ghz too: without it the costs hold on the host's own core"),
     )
 }
 

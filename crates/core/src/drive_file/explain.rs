@@ -145,12 +145,17 @@ fn explain_clock(text: &mut String, drive: &Drive) {
     let stated = drive.stack.clock_ghz > 0.0;
     let hold = if stated { drive.stack.clock_ghz } else { drive.host.nominal_ghz };
     let whose = if stated { "stack.clock_ghz" } else { "host.nominal_ghz" };
+    let hold_ipc = if stated { drive.stack.ipc } else { drive.host.nominal_ipc };
+    let ipc = match hold_ipc == drive.host.ipc || hold_ipc == 0.0 {
+        true => String::new(),
+        false => format!(", on a core that does {:.2} times as much in a clock", hold_ipc / drive.host.ipc),
+    };
     if ratio == 1.0 {
         let _ = writeln!(text, "  the costs of the stages hold at the clock of the host, {core_ghz} GHz");
     } else {
         let _ = writeln!(
             text,
-            "  the costs of the stages hold at {hold} GHz ({whose}): at {core_ghz} GHz they take {ratio:.3} times as long"
+            "  the costs of the stages hold at {hold} GHz ({whose}){ipc}: at {core_ghz} GHz they take {ratio:.3} times as long"
         );
     }
 }

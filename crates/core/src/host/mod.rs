@@ -223,7 +223,7 @@ impl Host {
     /// The host of this drive, without threads.
     pub fn new(drive: &Drive, seed: u64) -> Host {
         let config = &drive.host;
-        let ratio = config.nominal_ghz / config.core_ghz;
+        let ratio = config.cost_ratio();
         let stack = Stack::new(&drive.stages(), &drive.stack, drive.software_ratio());
         let interrupt_cores = match config.interrupt_cores {
             0 => config.processors(),
@@ -253,11 +253,11 @@ impl Host {
                 wait => wait,
             },
             hybrid_sleep_ratio: config.hybrid_sleep_ratio,
-            poll: drive.protocol().poll(drive).scale(ratio),
+            poll: drive.protocol().poll(drive).scale(config.clock_ratio()),
             context_switch: config.context_switch.scale(ratio),
             deactivate: config.deactivate().scale(ratio),
             reactivate: config.reactivate().scale(ratio),
-            interrupt: config.interrupt.scale(ratio),
+            interrupt: config.interrupt.scale(config.clock_ratio()),
             governor: Governor::new(config),
             interrupt_handler: config.interrupt_handler.scale(ratio),
             interrupt_cores: interrupt_cores.into(),

@@ -25,7 +25,8 @@ mod quantity;
 mod sample;
 mod verdict;
 
-pub use crate::shipped::PAPERS;
+pub use crate::config::column_of;
+use crate::shipped::PAPERS;
 
 use std::collections::BTreeSet;
 
@@ -80,10 +81,10 @@ impl Facts {
         value.as_f64().or_else(|| value.as_bool().map(|truth| f64::from(u8::from(truth))))
     }
 
-    /// Names of the stages of the software stack.
+    /// Names under which the stages of the software stack are counted.
     fn stack_stages(&self) -> Vec<&str> {
         let stages = self.description.pointer("/stack/stages").and_then(serde_json::Value::as_array);
-        stages.into_iter().flatten().filter_map(|stage| stage["name"].as_str()).collect()
+        stages.into_iter().flatten().filter_map(|stage| stage["name"].as_str()).map(column_of).collect()
     }
 }
 

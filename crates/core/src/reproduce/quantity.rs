@@ -268,6 +268,13 @@ mod tests {
     }
 
     #[test]
+    fn a_stage_is_asked_for_by_the_name_under_which_it_is_counted() {
+        let checked = |path: &str| Quantity::parse(path).unwrap().check(&sample::facts());
+        assert_eq!(checked("stage.system_call"), Ok(()));
+        assert!(checked("stage.system_call_submit").is_err());
+    }
+
+    #[test]
     fn a_misspelt_quantity_is_refused_with_the_right_one_first() {
         for (path, first) in
             [("mean_n", "mean_ns"), ("upstream.packet", "packets"), ("p99_9_n", "p99_9_ns"), ("server", "server_w")]

@@ -57,7 +57,7 @@ pub fn facts() -> Facts {
             "media": { "read_ns": 110 },
             "link": { "one_way_ns": 240.0 },
             "dc_express": { "predict": true },
-            "stack": { "stages": [{ "name": "read() call" }] },
+            "stack": { "stages": [{ "name": "read() call" }, { "name": "system call (submit)" }] },
         }),
     }
 }
