@@ -66,14 +66,12 @@ impl Server {
                 control.map(|socket| scope.spawn(|| self.until_stopped(|| control::serve(socket, &self.device))));
             let own =
                 self.has_engine_thread().then(|| scope.spawn(|| self.until_stopped(|| self.run_engine(&exchange))));
-            let (mut engine, mut serving) = (own.as_ref().map(|own| own.thread().clone()), Vec::new());
+            let (mut has_engine, mut serving) = (own.is_some(), Vec::new());
             serving.extend(own);
             for front in self.lenders_first() {
-                let service = self.service(&exchange, engine.clone());
+                let service = self.service(&exchange, has_engine);
                 let thread = scope.spawn(move || self.until_stopped(|| front.serve(&service)));
-                if engine.is_none() && self.device_threads == 1 && front.lends_engine() {
-                    engine = Some(thread.thread().clone());
-                }
+                has_engine |= self.timing && self.device_threads == 1 && front.lends_engine();
                 serving.push(thread);
             }
             [metrics, control].into_iter().flatten().try_for_each(joined)?;
@@ -116,9 +114,9 @@ impl Server {
         if self.timing { self.fronts.len() * self.device_threads } else { 0 }
     }
 
-    fn service<'a>(&'a self, exchange: &'a Exchange, engine: Option<thread::Thread>) -> Service<'a> {
+    fn service<'a>(&'a self, exchange: &'a Exchange, has_engine: bool) -> Service<'a> {
         let Server { ref device, timing, wait, seed, device_threads, .. } = *self;
-        Service { device, timing, wait, seed, exchange, engine, device_threads }
+        Service { device, timing, wait, seed, exchange, has_engine, device_threads }
     }
 
     /// Whatever ends a front-end, the others end with it.

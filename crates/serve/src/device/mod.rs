@@ -1,5 +1,6 @@
 //! What every front-end works on: the bytes, the description, the counters, the record, and the sign to stop.
 
+pub mod bell;
 pub mod faults;
 pub mod flusher;
 pub mod history;

@@ -14,7 +14,6 @@ use crate::model::wall::{Wait, Wall};
 /// the modelled host, if there is one.
 pub(crate) fn run(device: &Device, wall: &mut Wall, threads: Vec<u16>, exchange: &Exchange, wait: Wait) {
     let mut model = Model { wall, callers: Callers::new(exchange), threads, exchange };
-    exchange.wake_up();
     let (mut patience, mut in_vain) = (Patience::default(), 0);
     while !device.stop.is_requested() {
         if model.round() {
@@ -65,6 +64,7 @@ impl Model<'_> {
             return thread::yield_now();
         }
         let Model { callers, wall, threads, exchange } = self;
-        exchange.sleep(time.max(Duration::from_nanos(1)), || callers.listen(wall, threads));
+        let time = time.max(Duration::from_nanos(1));
+        exchange.engine().sleep([].into_iter(), time, || callers.listen(wall, threads));
     }
 }

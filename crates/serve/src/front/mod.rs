@@ -18,7 +18,6 @@ pub mod vhost_user;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::thread::Thread;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::engine::Engine;
@@ -132,8 +131,9 @@ pub struct Service<'a> {
     pub seed: u64,
     /// Between the front-end that lends its engine and those that ask it.
     pub exchange: &'a Exchange,
-    /// The thread of the one that lends, for the others; or the engine's own, where there are several device threads.
-    pub engine: Option<Thread>,
+    /// Whether there is one to ask: that of the front-end that lends it, for the others, or one on a thread of its own, where
+    /// there are several device threads.
+    pub has_engine: bool,
     /// Threads that a front-end divides its queues or connections among, if it can.
     pub device_threads: usize,
 }
@@ -141,7 +141,7 @@ pub struct Service<'a> {
 impl<'a> Service<'a> {
     /// The engine of another thread, if there is one: each of those who ask it has a lane of its own.
     pub fn remote(&self) -> Option<Remote<'a>> {
-        Some(Remote::new(self.exchange, self.engine.clone()?))
+        self.has_engine.then(|| Remote::new(self.exchange))
     }
 
     /// An engine of one's own for this drive, which follows the rules of faults that are a model's.

@@ -14,17 +14,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::thread::{self, Thread};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use phaselink_core::engine::{Completed, Input};
 use phaselink_core::request::{Io, Op};
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
-use rustix::event::EventfdFlags;
 
+use crate::device::bell::Bell;
 use crate::device::pipe::{Pipe, Reader, Record, WORDS, Writer};
 use crate::model::commands::{self, HostQueues, Incoming, SentCommand};
 use crate::model::wall::{Clock, IDLE_MAX, Wait, Wall};
@@ -44,8 +43,8 @@ pub struct Exchange {
     /// Lanes that have somebody who asks.
     opened: AtomicUsize,
     turns: AtomicUsize,
-    /// Whether the engine's thread may be asleep, so that whoever asks has to wake it.
-    asleep: AtomicBool,
+    /// Wakes the engine's thread.
+    engine: Bell,
 }
 
 /// The ways of one thread that asks.
@@ -55,7 +54,7 @@ struct Lane {
     /// What is done, at the instant of the clock at which it is due.
     done: Pipe,
     /// Wakes the asking thread, if that sleeps.
-    bell: Option<OwnedFd>,
+    bell: Option<Bell>,
 }
 
 impl Lane {
@@ -113,9 +112,8 @@ impl Exchange {
     /// # Errors
     /// If the process has no descriptor left.
     pub fn new(wait: Wait, lanes: usize) -> io::Result<Exchange> {
-        let bell = || rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let lane = |_| {
-            let bell = (wait == Wait::Block).then(bell).transpose()?;
+            let bell = (wait == Wait::Block).then(Bell::new).transpose()?;
             Ok(Lane { calls: Pipe::default(), done: Pipe::default(), bell })
         };
         Ok(Exchange {
@@ -123,7 +121,7 @@ impl Exchange {
             lanes: (0..lanes).map(lane).collect::<io::Result<_>>()?,
             opened: AtomicUsize::new(0),
             turns: AtomicUsize::new(0),
-            asleep: AtomicBool::new(true),
+            engine: Bell::new()?,
         })
     }
 
@@ -137,20 +135,9 @@ impl Exchange {
         self.turns.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The engine's thread is awake, and says so before it is not any more.
-    pub fn wake_up(&self) {
-        self.asleep.store(false, Ordering::Relaxed);
-    }
-
-    /// Let the engine's thread sleep until somebody asks, or for so long; not if there is `anything` already.
-    pub fn sleep(&self, time: Duration, anything: impl FnOnce() -> bool) {
-        self.asleep.store(true, Ordering::Relaxed);
-        // Either this sees what is asked, or whoever asks sees that it has to wake it.
-        fence(Ordering::SeqCst);
-        if !anything() {
-            thread::park_timeout(time);
-        }
-        self.wake_up();
+    /// That of the engine's thread, which whoever asks rings if it sleeps.
+    pub fn engine(&self) -> &Bell {
+        &self.engine
     }
 }
 
@@ -286,10 +273,7 @@ impl Callers<'_> {
     }
 
     fn ring(&self, lane: usize) {
-        if let Some(bell) = &self.exchange.lanes[lane].bell {
-            // A counter that is full is readable already.
-            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
-        }
+        self.exchange.lanes[lane].bell.iter().for_each(Bell::ring);
     }
 }
 
@@ -307,7 +291,6 @@ pub struct Remote<'a> {
     lane: &'a Lane,
     calls: Writer<'a>,
     done: Reader<'a>,
-    engine: Thread,
     /// What is done but not due: the next first.
     due: BinaryHeap<Reverse<(Time, u32)>>,
     under_way: usize,
@@ -317,15 +300,15 @@ pub struct Remote<'a> {
 }
 
 impl Remote<'_> {
-    /// The model of the thread `engine`, which serves [`Callers`] of the same exchange.
+    /// The model of the thread that serves [`Callers`] of the same exchange.
     ///
     /// # Panics
     /// If the exchange has been made for fewer threads than ask through it.
-    pub fn new(exchange: &Exchange, engine: Thread) -> Remote<'_> {
+    pub fn new(exchange: &Exchange) -> Remote<'_> {
         let lane = &exchange.lanes[exchange.opened.fetch_add(1, Ordering::Relaxed)];
         let (calls, done) = (Writer::new(&lane.calls), Reader::new(&lane.done));
         let (due, last_lag) = (BinaryHeap::new(), Span::ZERO);
-        Remote { exchange, lane, calls, done, engine, due, under_way: 0, last_lag, told: false }
+        Remote { exchange, lane, calls, done, due, under_way: 0, last_lag, told: false }
     }
 
     /// The clock that the engine follows, too.
@@ -367,20 +350,12 @@ impl Remote<'_> {
     pub fn send(&mut self, command: &SentCommand) {
         self.under_way += 1;
         command.encode(|record| self.calls.put(record));
-        self.wake_engine();
+        self.exchange.engine.wake();
     }
 
     fn call(&mut self, call: Call) {
         self.calls.put(call.encode());
-        self.wake_engine();
-    }
-
-    #[inline]
-    fn wake_engine(&self) {
-        fence(Ordering::SeqCst);
-        if self.exchange.asleep.load(Ordering::Relaxed) {
-            self.engine.unpark();
-        }
+        self.exchange.engine.wake();
     }
 
     /// The next result that is known, which may be before it is due. Its instant is the clock's.
@@ -430,10 +405,7 @@ impl Remote<'_> {
 
     /// The bell has been heard, and can be rung again.
     pub fn silence(&self) {
-        if let Some(bell) = &self.lane.bell {
-            // What cannot be read is silent already.
-            let _ = rustix::io::read(bell, &mut [0; 8]);
-        }
+        self.lane.bell.iter().for_each(Bell::silence);
     }
 }
 
@@ -477,7 +449,7 @@ mod tests {
         let due = completed(&mut alone).at;
 
         let exchange = exchange(asked);
-        let mut remote = Remote::new(&exchange, thread::current());
+        let mut remote = Remote::new(&exchange);
         let (mut callers, (mut wall, threads)) = (Callers::new(&exchange), wall());
         assert!(!callers.listen(&mut wall, &threads));
         assert_eq!(remote.ask(threads.len(), READ, 5), asked);
@@ -495,10 +467,14 @@ mod tests {
         thread::scope(|scope| {
             let engine = scope.spawn(|| {
                 let (asleep, (mut wall, threads)) = (Instant::now(), wall());
-                thread::park_timeout(long);
+                exchange.engine().sleep([].into_iter(), long, || false);
                 Callers::new(&exchange).listen(&mut wall, &threads) && asleep.elapsed() < long
             });
-            Remote::new(&exchange, engine.thread().clone()).ask(0, READ, 0);
+            let mut remote = Remote::new(&exchange);
+            while !engine.is_finished() {
+                remote.ask(0, READ, 0);
+                thread::sleep(Duration::from_millis(1));
+            }
             assert!(engine.join().unwrap());
         });
     }
@@ -506,7 +482,7 @@ mod tests {
     #[test]
     fn each_thread_that_asks_gets_its_own_results_even_if_their_tokens_are_alike() {
         let exchange = exchange(NOW);
-        let mut remotes = [0, 1].map(|_| Remote::new(&exchange, thread::current()));
+        let mut remotes = [0, 1].map(|_| Remote::new(&exchange));
         let (mut callers, (mut wall, threads)) = (Callers::new(&exchange), wall());
         for (turn, remote) in remotes.iter_mut().enumerate() {
             remote.ask_early(NOW, turn, READ, 7);
@@ -542,7 +518,7 @@ mod tests {
     #[test]
     fn where_the_engine_is_ahead_a_request_enters_it_there_and_takes_as_long_from_its_asking() {
         let exchange = exchange(NOW);
-        let mut remote = Remote::new(&exchange, thread::current());
+        let mut remote = Remote::new(&exchange);
         let (mut callers, (mut wall, threads)) = (Callers::new(&exchange), wall());
         wall.arrive(Input::Request { thread: threads[0], io: READ, token: 0 });
         assert_eq!(wall.run_ahead(NOW), None);
@@ -566,7 +542,7 @@ mod tests {
         callers.hand_over(0, Completed { token: 2, at: NOW + early });
         callers.hand_over(0, Completed { token: 1, at: NOW + just });
         callers.hand_over(0, Completed { token: 0, at: Time::from_ps(NOW.as_ps() - late.as_ps()) });
-        let mut remote = Remote { under_way: 3, ..Remote::new(&exchange, thread::current()) };
+        let mut remote = Remote { under_way: 3, ..Remote::new(&exchange) };
         for (token, lag) in [(0, late), (1, just)] {
             assert_eq!(remote.take_completed().map(|done| done.token), Some(token));
             assert_eq!(remote.last_lag(), lag);
@@ -574,14 +550,14 @@ mod tests {
         assert_eq!((remote.take_completed(), remote.idle_for()), (None, Duration::ZERO));
         let Remote { due, .. } = remote;
         exchange.clock = Clock::Set(NOW + early);
-        let mut remote = Remote { due, under_way: 1, ..Remote::new(&exchange, thread::current()) };
+        let mut remote = Remote { due, under_way: 1, ..Remote::new(&exchange) };
         assert_eq!(remote.take_completed(), Some(Completed { token: 2, at: NOW + early }));
     }
 
     #[test]
     fn the_bell_is_rung_for_results_and_the_engine_is_told_to_expect_requests_until_they_are_done() {
         let exchange = exchange(NOW);
-        let mut remote = Remote::new(&exchange, thread::current());
+        let mut remote = Remote::new(&exchange);
         let (mut callers, (mut wall, threads)) = (Callers::new(&exchange), wall());
         let rings = |remote: &Remote| {
             let mut bell = [PollFd::from_borrowed_fd(remote.bell().unwrap(), PollFlags::IN)];

@@ -292,6 +292,13 @@ impl Driver {
     }
 
     pub fn answer(&mut self, queue: usize) -> CompletionEntry {
+        let entry = self.see_answer(queue);
+        self.ring(queue);
+        entry
+    }
+
+    /// The same without telling the device that it has been read.
+    pub fn see_answer(&mut self, queue: usize) -> CompletionEntry {
         let at = (2 + 2 * queue as u64) * PAGE + u64::from(self.heads[queue]) * 16;
         let until = Instant::now() + PATIENCE;
         let entry = loop {
@@ -311,7 +318,6 @@ impl Driver {
         };
         self.heads[queue] = (self.heads[queue] + 1) % ENTRIES;
         self.phases[queue] ^= self.heads[queue] == 0;
-        self.ring(queue);
         entry
     }
 

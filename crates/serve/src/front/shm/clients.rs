@@ -1,5 +1,6 @@
 //! The clients of a device thread, and how that thread passes the time in which they want nothing.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 use std::thread;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use phaselink_ring::status::Status;
 
 use super::client::{self, CheckedCommand, Client};
 use super::listener::{Change, Inbox};
+use super::serve::Execution;
 use crate::device::flusher::Flusher;
 use crate::front::pace::{Patience, ROUNDS_IN_VAIN_MAX, SLEEP_MAX};
 use crate::model::wall::Wait;
@@ -17,7 +19,9 @@ use crate::model::wall::Wait;
 #[derive(Debug)]
 pub struct Clients<'a> {
     pub clients: Vec<Client>,
-    inbox: &'a Inbox,
+    /// What the rings of each come to.
+    rings: Vec<OwnedFd>,
+    inbox: &'a Inbox<'a>,
     /// Flushes by the number of their client.
     flusher: Flusher<(u64, CheckedCommand)>,
     wait: Wait,
@@ -27,11 +31,12 @@ pub struct Clients<'a> {
     patience: Patience,
 }
 
-impl Clients<'_> {
+impl<'a> Clients<'a> {
     /// Nobody yet.
-    pub fn new(inbox: &Inbox, flusher: Flusher<(u64, CheckedCommand)>, wait: Wait) -> Clients<'_> {
+    pub fn new(inbox: &'a Inbox<'a>, flusher: Flusher<(u64, CheckedCommand)>, wait: Wait) -> Clients<'a> {
         Clients {
             clients: Vec::new(),
+            rings: Vec::new(),
             inbox,
             flusher,
             wait,
@@ -46,12 +51,20 @@ impl Clients<'_> {
     pub fn update(&mut self, mut greet: impl FnMut(&mut Client)) {
         for change in self.inbox.take() {
             match change {
-                Change::Came(mut client) => {
+                Change::Came(mut client, rings) => {
                     greet(&mut client);
                     self.clients.push(*client);
+                    self.rings.push(rings);
                 }
-                Change::Gone(number) => self.clients.retain(|client| client.number != number),
+                Change::Gone(number) => self.forget(number),
             }
+        }
+    }
+
+    fn forget(&mut self, number: u64) {
+        if let Some(place) = self.clients.iter().position(|client| client.number == number) {
+            self.clients.remove(place);
+            self.rings.remove(place);
         }
     }
 
@@ -95,19 +108,19 @@ impl Clients<'_> {
         self.patience.renew();
     }
 
-    /// Nothing was found, and nothing is due for the `span`. True after [`ROUNDS_IN_VAIN_MAX`] such rounds: time for housekeeping.
-    /// Between them, the processor is not told to pause: every command would wait half a pause longer.
+    /// Nothing was found. True after [`ROUNDS_IN_VAIN_MAX`] such rounds: time for housekeeping. Between them, the processor is not
+    /// told to pause: every command would wait half a pause longer.
     #[inline]
-    pub fn idle(&mut self, span: impl FnOnce() -> Duration) -> bool {
+    pub(super) fn idle(&mut self, execution: &mut impl Execution) -> bool {
         self.rounds_in_vain += 1;
         if self.rounds_in_vain < ROUNDS_IN_VAIN_MAX {
             return false;
         }
         self.rounds_in_vain = 0;
         match self.wait {
-            _ if self.clients.is_empty() && !self.has_others => thread::park_timeout(SLEEP_MAX),
-            wait => match span() {
-                span if !span.is_zero() && self.patience.is_over(wait) => self.sleep(span),
+            _ if self.clients.is_empty() && !self.has_others => self.sleep(SLEEP_MAX, execution),
+            wait => match execution.idle_for(wait) {
+                span if !span.is_zero() && self.patience.is_over(wait) => self.sleep(span, execution),
                 _ => thread::yield_now(),
             },
         }
@@ -116,13 +129,70 @@ impl Clients<'_> {
 
     /// Sleep until somebody rings. Hosts are told first, and their rings looked at once more after that: either this
     /// sees a command, or its host sees that it has to ring.
-    fn sleep(&self, span: Duration) {
-        self.clients.iter().for_each(|client| client.tell_mode(MODE_DOORBELL));
+    fn sleep(&self, span: Duration, execution: &mut impl Execution) {
+        let Clients { clients, rings, inbox, .. } = self;
+        clients.iter().for_each(|client| client.tell_mode(MODE_DOORBELL));
         fence(Ordering::SeqCst);
         let any = |client: &Client| (0..client.queues()).any(|queue| client.has_command(queue));
-        if !self.clients.iter().any(any) {
-            thread::park_timeout(span.min(SLEEP_MAX));
+        inbox.bell().sleep(rings.iter().map(AsFd::as_fd), span.min(SLEEP_MAX), || {
+            clients.iter().any(any) || execution.is_asked()
+        });
+        clients.iter().for_each(|client| client.tell_mode(MODE_POLL));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
+
+    use phaselink_ring::layout::Layout;
+    use phaselink_ring::shared::memory::Memory;
+
+    use super::*;
+    use crate::device::bell::Bell;
+    use crate::device::store::{Geometry, Store};
+    use crate::front::shm::share::Part;
+
+    /// Nothing is ever there.
+    struct Nothing;
+
+    impl Execution for Nothing {
+        const IS_MODELLED: bool = false;
+
+        fn greet(&mut self, _: &mut Client) {}
+
+        fn round(&mut self, _: &mut Clients<'_>) -> bool {
+            false
         }
-        self.clients.iter().for_each(|client| client.tell_mode(MODE_POLL));
+
+        fn flushed(&mut self, _: Status) {}
+
+        fn idle_for(&self, _: Wait) -> Duration {
+            Duration::MAX
+        }
+
+        fn rested(&mut self) {}
+    }
+
+    #[test]
+    fn a_ring_wakes_the_device_thread_though_nobody_else_hears_it() {
+        let geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+        let store = std::sync::Arc::new(Store::in_memory(geometry).unwrap());
+        let (bell, layout) = (Bell::new().unwrap(), Layout { queues: 1, entries: 8, transfer_bytes: 512 });
+        let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
+        let part = Part { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
+        let (mut host, device) = UnixStream::pair().unwrap();
+        let inbox = Inbox::new(&bell);
+        thread::scope(|scope| {
+            let flusher = Flusher::of_store(scope, &store, || {}).unwrap();
+            let mut clients = Clients::new(&inbox, flusher, Wait::Block);
+            clients.clients.push(Client::new(0, memory, layout, part, 0..1));
+            clients.rings.push(device.into());
+            let (rung, since) = (host.write_all(b"!"), Instant::now());
+            clients.sleep(Duration::MAX, &mut Nothing);
+            assert!(rung.is_ok() && since.elapsed() < SLEEP_MAX, "it has slept to the end");
+        });
     }
 }

@@ -1,14 +1,13 @@
 //! The thread that talks to sockets: clients come, ring the device, and go.
 //!
 //! It never waits for one client: a greeting comes whole or not at all, and soon. The device thread hears of changes
-//! through an [`Inbox`], which costs it one look at a flag.
+//! through an [`Inbox`], which costs it one look at a flag; and while it sleeps, it hears rings itself, as they would wake it
+//! later by way of another thread.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::OnceLock;
-use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use phaselink_ring::greeting::{HELLO_BYTES, Hello, Refusal, VERSION, Welcome};
@@ -22,6 +21,7 @@ use rustix::net::RecvFlags;
 use super::client::Client;
 use super::{CLIENTS_MAX, ShareSocket};
 use crate::device::Device;
+use crate::device::bell::Bell;
 use crate::device::mailbox::Mailbox;
 
 /// A client that has not said what it wants by then is sent away.
@@ -30,23 +30,28 @@ const GREETING_MAX: Duration = Duration::from_secs(1);
 /// What happens to the clients of a device thread.
 #[derive(Debug)]
 pub enum Change {
-    Came(Box<Client>),
+    /// With a descriptor that its rings come to.
+    Came(Box<Client>, OwnedFd),
     Gone(u64),
 }
 
 /// Changes that a device thread has not seen yet.
-#[derive(Debug, Default)]
-pub struct Inbox {
+#[derive(Debug)]
+pub struct Inbox<'a> {
     changes: Mailbox<Change>,
-    /// Once it has begun.
-    device: OnceLock<Thread>,
+    /// The device thread's.
+    bell: &'a Bell,
 }
 
-impl Inbox {
-    /// The calling thread is the one to wake, from now on.
-    pub fn open(&self) {
-        // It begins once.
-        let _ = self.device.set(thread::current());
+impl<'a> Inbox<'a> {
+    /// That of the thread with this bell.
+    pub fn new(bell: &'a Bell) -> Inbox<'a> {
+        Inbox { changes: Mailbox::default(), bell }
+    }
+
+    /// The device thread's bell.
+    pub fn bell(&self) -> &'a Bell {
+        self.bell
     }
 
     /// What has changed since the last look.
@@ -57,11 +62,7 @@ impl Inbox {
 
     fn put(&self, change: Change) {
         self.changes.put(change);
-        self.wake();
-    }
-
-    fn wake(&self) {
-        self.device.get().into_iter().for_each(Thread::unpark);
+        self.bell.ring();
     }
 }
 
@@ -83,7 +84,7 @@ pub struct Listener<'a> {
     pub device: &'a Device,
     pub served: &'a [ShareSocket],
     /// One for each device thread.
-    pub inboxes: &'a [Inbox],
+    pub inboxes: &'a [Inbox<'a>],
     /// What clients are told: whether to ring, and whether a model says when commands are over.
     pub doorbells: bool,
     pub modelled: bool,
@@ -112,7 +113,7 @@ impl Listener<'_> {
             }
         };
         self.device.stop.request();
-        self.inboxes.iter().for_each(Inbox::wake);
+        self.inboxes.iter().for_each(|inbox| inbox.bell.ring());
         ended
     }
 
@@ -148,7 +149,7 @@ impl Listener<'_> {
                 Err(error) => matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
             };
             self.inboxes.iter().for_each(|inbox| match is_there {
-                true => inbox.wake(),
+                true => inbox.bell.wake(),
                 false => inbox.put(Change::Gone(*number)),
             });
             is_there
@@ -180,13 +181,21 @@ impl Listener<'_> {
         socket::send(socket.as_fd(), &Welcome::encode(Ok(welcome)), Some(fd.as_fd()))?;
         let number = sockets.clients_ever;
         sockets.clients_ever += 1;
-        self.divide(number, &welcome.layout, place, memory, &fd)?;
+        self.divide(number, &welcome.layout, place, &socket, memory, &fd)?;
         sockets.clients.push((number, socket));
         Ok(())
     }
 
     /// Give each device thread its queues of a client, and a mapping of its own of the client's memory.
-    fn divide(&self, number: u64, layout: &Layout, place: usize, memory: Memory, fd: &OwnedFd) -> io::Result<()> {
+    fn divide(
+        &self,
+        number: u64,
+        layout: &Layout,
+        place: usize,
+        socket: &UnixStream,
+        memory: Memory,
+        fd: &OwnedFd,
+    ) -> io::Result<()> {
         let (part, threads) = (self.served[place].part, self.inboxes.len());
         let mut mapped = Some(memory);
         for (thread, inbox) in self.inboxes.iter().enumerate() {
@@ -195,7 +204,8 @@ impl Listener<'_> {
                 continue;
             }
             let memory = mapped.take().map_or_else(|| Memory::open(fd, layout.memory_bytes()), Ok)?;
-            inbox.put(Change::Came(Box::new(Client::new(number, memory, *layout, part, queues))));
+            let client = Box::new(Client::new(number, memory, *layout, part, queues));
+            inbox.put(Change::Came(client, socket.try_clone()?.into()));
         }
         Ok(())
     }

@@ -113,7 +113,7 @@ pub fn serve(
         usual_way: Span::ZERO,
         tally: counts,
     };
-    let ended = serve::serve(device, sockets, wait, vec![modelled]);
+    let ended = serve::serve(device, sockets, wait, vec![(exchange.engine(), modelled)]);
     device.tallies.close(&tally);
     ended
 }
@@ -136,6 +136,10 @@ impl Execution for Modelled<'_> {
 
     fn flushed(&mut self, status: Status) {
         locked(&self.tally).count_flush(status == Status::Fine);
+    }
+
+    fn is_asked(&mut self) -> bool {
+        self.callers.listen(self.wall, &self.threads)
     }
 
     fn idle_for(&self, wait: Wait) -> Duration {

@@ -11,6 +11,7 @@ use super::client::Client;
 use super::clients::Clients;
 use super::listener::{Inbox, Listener};
 use crate::device::Device;
+use crate::device::bell::Bell;
 use crate::device::flusher::Flusher;
 use crate::model::wall::Wait;
 
@@ -28,6 +29,11 @@ pub(super) trait Execution {
     /// A flush has been answered.
     fn flushed(&mut self, status: Status);
 
+    /// Whether others than the clients have asked for anything, who ring if the thread sleeps.
+    fn is_asked(&mut self) -> bool {
+        false
+    }
+
     /// How long nothing is due, for a thread that waits like this.
     fn idle_for(&self, wait: Wait) -> Duration;
 
@@ -36,7 +42,7 @@ pub(super) trait Execution {
 }
 
 /// Serve those who come to the sockets until the device is told to stop, on as many threads as there are executions, which
-/// are made there. The first of them is the calling one.
+/// are made there, each with the bell of its thread. The first of them is the calling one.
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
@@ -47,17 +53,17 @@ pub(super) fn serve<E: Execution>(
     device: &Device,
     sockets: &[ShareSocket],
     wait: Wait,
-    mut executions: Vec<impl FnOnce() -> E + Send>,
+    mut executions: Vec<(&Bell, impl FnOnce() -> E + Send)>,
 ) -> io::Result<()> {
-    let inboxes: Vec<Inbox> = executions.iter().map(|_| Inbox::default()).collect();
+    let inboxes: Vec<Inbox<'_>> = executions.iter().map(|(bell, _)| Inbox::new(bell)).collect();
     let doorbells = wait != Wait::Spin;
     let listener = Listener { device, served: sockets, inboxes: &inboxes, doorbells, modelled: E::IS_MODELLED };
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();
         let builder = thread::Builder::new().name(String::from("shm listener"));
         let listener = builder.spawn_scoped(scope, || listener.run())?;
-        let first = executions.swap_remove(0);
-        let others = inboxes[1..].iter().zip(executions).map(|(inbox, execution)| {
+        let (_, first) = executions.swap_remove(0);
+        let others = inboxes[1..].iter().zip(executions).map(|(inbox, (_, execution))| {
             let builder = thread::Builder::new().name(String::from("shm device"));
             builder.spawn_scoped(scope, move || serve_one(device, wait, inbox, &mut execution()))
         });
@@ -72,18 +78,24 @@ pub(super) fn serve<E: Execution>(
 }
 
 /// One device thread, until the device is told to stop.
-fn serve_one<E: Execution>(device: &Device, wait: Wait, inbox: &Inbox, execution: &mut E) -> io::Result<()> {
-    inbox.open();
+fn serve_one<E: Execution>(device: &Device, wait: Wait, inbox: &Inbox<'_>, execution: &mut E) -> io::Result<()> {
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();
-        let thread = thread::current();
-        let flusher = Flusher::of_store(scope, &device.store, move || thread.unpark())?;
-        run(device, wait, &mut Clients::new(inbox, flusher, wait), execution);
+        let flusher = Flusher::of_store(scope, &device.store, || inbox.bell().ring())?;
+        run(device, &mut Clients::new(inbox, flusher, wait), execution);
         Ok(())
     })
 }
 
-fn run<E: Execution>(device: &Device, wait: Wait, clients: &mut Clients<'_>, execution: &mut E) {
+/// Bells of so many threads.
+///
+/// # Errors
+/// If the process has no descriptor left.
+pub(super) fn bells(threads: usize) -> io::Result<Vec<Bell>> {
+    (0..threads).map(|_| Bell::new()).collect()
+}
+
+fn run<E: Execution>(device: &Device, clients: &mut Clients<'_>, execution: &mut E) {
     while !device.stop.is_requested() {
         clients.update(|client| execution.greet(client));
         while let Some(status) = clients.answer_flush() {
@@ -91,7 +103,7 @@ fn run<E: Execution>(device: &Device, wait: Wait, clients: &mut Clients<'_>, exe
         }
         if execution.round(clients) {
             clients.busy();
-        } else if clients.idle(|| execution.idle_for(wait)) {
+        } else if clients.idle(execution) {
             execution.rested();
         }
     }

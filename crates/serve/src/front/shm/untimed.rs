@@ -38,7 +38,8 @@ struct Untimed<'a> {
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
 pub fn serve(device: &Device, sockets: &[ShareSocket], wait: Wait, threads: usize) -> io::Result<()> {
-    serve::serve(device, sockets, wait, (0..threads).map(|_| || Untimed::new(device)).collect())
+    let bells = serve::bells(threads)?;
+    serve::serve(device, sockets, wait, bells.iter().map(|bell| (bell, || Untimed::new(device))).collect())
 }
 
 impl Execution for Untimed<'_> {

@@ -13,72 +13,18 @@
 //! written that another of these threads writes: a slot's lock is its thread's, as long as nobody wants what is in it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use phaselink_core::protocol::nvme::spec::Status;
-use rustix::event::EventfdFlags;
 
 use super::modelled::Due;
 use super::reach::Mapped;
+use crate::device::bell::Bell;
 use crate::device::mailbox::Mailbox;
 use crate::device::tally::locked;
 use crate::nvme::{Command, QueueSet};
-
-/// Wakes a thread.
-#[derive(Debug)]
-#[repr(align(64))]
-pub struct Bell {
-    fd: OwnedFd,
-    is_asleep: AtomicBool,
-}
-
-impl Bell {
-    /// That of a thread which is awake.
-    ///
-    /// # Errors
-    /// If the process has no descriptor left.
-    pub fn new() -> io::Result<Bell> {
-        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Bell { fd, is_asleep: AtomicBool::new(false) })
-    }
-
-    /// Ring it.
-    pub fn ring(&self) {
-        // A counter that is full is readable already.
-        let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
-    }
-
-    /// Something has been left for the thread: it is woken, if it may not look any more.
-    pub fn wake(&self) {
-        fence(Ordering::SeqCst);
-        if self.is_asleep.load(Ordering::Relaxed) {
-            self.ring();
-        }
-    }
-
-    /// From now on, whoever leaves something rings; the thread looks once more after this.
-    pub fn fall_asleep(&self) {
-        self.is_asleep.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-    }
-
-    /// The thread is awake, and the bell can be rung again.
-    pub fn wake_up(&self) {
-        self.is_asleep.store(false, Ordering::Relaxed);
-        let mut count = [0; 8];
-        // Most often it has not been rung.
-        let _ = rustix::io::read(&self.fd, &mut count);
-    }
-}
-
-impl AsFd for Bell {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
 
 /// Queues of a client, with what another thread than that of the socket needs to serve them.
 #[derive(Debug)]

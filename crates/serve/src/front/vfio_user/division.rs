@@ -5,8 +5,9 @@
 
 use std::io;
 
-use super::crew::{Bell, Crew};
+use super::crew::Crew;
 use super::front::{ControllerSocket, Front, Posts, Seat};
+use crate::device::bell::Bell;
 use crate::model::wall::Wait;
 
 /// Threads, of which each has a bell, and the controllers that they serve.

@@ -16,9 +16,10 @@ use phaselink_core::protocol::nvme::spec::Status;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::connection::{Connection, MESSAGES_MAX};
-use super::crew::{Bell, Crew, Handed, Lane, Slot};
+use super::crew::{Crew, Handed, Lane, Slot};
 use super::reach::Reach;
 use crate::device::Device;
+use crate::device::bell::Bell;
 use crate::device::flusher::Flusher;
 use crate::device::store::Geometry;
 use crate::device::tally::{Tally, Undefined};

@@ -21,7 +21,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use phaselink_core::config::Wait as Waiting;
@@ -260,15 +260,13 @@ pub fn serve_divided(
             let _stop = device.stop.at_the_end();
             engine_thread::run(device, wall, Vec::new(), exchange, wait);
         })?;
-        let model = |engine: &Thread| Model::Remote(Box::new(Remote::new(exchange, engine.clone())));
-        let thread = engine.thread().clone();
+        let model = || Model::Remote(Box::new(Remote::new(exchange)));
         let others = posts.into_iter().map(|posts| {
-            let thread = thread.clone();
-            spawn("vfio-user device")
-                .spawn_scoped(scope, move || serve_some(device, served, posts, model(&thread), way, wait))
+            let serve = move || serve_some(device, served, posts, model(), way, wait);
+            spawn("vfio-user device").spawn_scoped(scope, serve)
         });
         let others = others.collect::<io::Result<Vec<_>>>()?;
-        let ended = serve_some(device, served, own, model(&thread), way, wait);
+        let ended = serve_some(device, served, own, model(), way, wait);
         let failed = || io::Error::other("a thread of vfio-user has failed");
         let joined = others.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(failed())));
         let ended = joined.collect::<Vec<_>>().into_iter().fold(ended, io::Result::and);

@@ -6,12 +6,12 @@
 use std::fs::File;
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags};
 use vhost::vhost_user::message::{
     VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight, VhostUserLog,
     VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig, VhostUserSharedMsg,
@@ -25,6 +25,7 @@ use super::Socket;
 use super::blk::{self, FEATURES, feature};
 use super::memory::{Memory, REGIONS_MAX};
 use super::ring::{Ring, without_waiting};
+use crate::device::bell::Bell;
 use crate::device::store::Geometry;
 use crate::device::tally::locked;
 use crate::device::{Device, Stop};
@@ -67,34 +68,9 @@ pub(super) struct Client {
     features: u64,
 }
 
-/// Wakes the device thread.
-#[derive(Debug)]
-pub(super) struct Bell(OwnedFd);
-
-impl Bell {
-    pub fn new() -> io::Result<Bell> {
-        Ok(Bell(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
-    }
-
-    pub fn ring(&self) {
-        // A counter that is full is readable already.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-
-    pub fn silence(&self) {
-        silence(&self.0);
-    }
-}
-
 /// Take what has been counted.
 pub(super) fn silence(fd: impl AsFd) {
     let _ = rustix::io::read(fd, &mut [0; 8]);
-}
-
-impl AsFd for Bell {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
 }
 
 impl Client {
