@@ -110,11 +110,11 @@ impl Recorder {
     pub fn record(&mut self, now: Time, request: &Request) {
         self.completed += 1;
         self.last = now;
-        let times = request.ledger.close(now);
         let number = self.threads[usize::from(request.thread)];
         let job = &mut self.jobs[number];
         job.last = now;
         if request.ledger.start() < job.ramp_end {
+            request.ledger.close(now);
             return;
         }
         if let Some(kept) = self.kept.as_mut().filter(|_| !request.io.is_flush()) {
@@ -124,7 +124,7 @@ impl Recorder {
                 io: request.io,
                 wanted: request.ledger.start(),
                 done: now,
-                stages: times.clone(),
+                stages: request.ledger.close(now).clone(),
             });
         }
         let direction = match request.io.op {
@@ -137,7 +137,7 @@ impl Recorder {
         direction.submission.record(request.submitted.since(request.issued));
         direction.completion.record(now.since(request.submitted));
         direction.total.record(now.since(request.ledger.start()));
-        direction.stages.add(times);
+        request.ledger.close_into(now, &mut direction.stages);
     }
 
     /// A request has failed: it counts as such, and nowhere else.

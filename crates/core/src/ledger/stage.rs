@@ -188,12 +188,15 @@ impl StageTimes {
         queued.chain(stack).chain(below).filter(|(_, span)| !span.is_zero())
     }
 
-    /// Add another request's or run's times.
+    /// Add another request's or run's times: what those are in all.
     #[inline(always)]
-    pub fn add(&mut self, other: &StageTimes) {
+    pub fn add(&mut self, other: &StageTimes) -> Span {
+        let mut total = 0_u64;
         for (sum, span) in self.0.iter_mut().zip(&other.0) {
             *sum = Span::from_ps(sum.as_ps().wrapping_add(span.as_ps()));
+            total = total.wrapping_add(span.as_ps());
         }
+        Span::from_ps(total)
     }
 }
 
@@ -317,9 +320,20 @@ impl Ledger {
 
     /// The request's times; asserts that they account for all of `start..end`.
     pub fn close(&self, end: Time) -> &StageTimes {
-        assert_eq!(self.cursor, end, "the ledger ends before or after the request");
-        assert_eq!(self.times.total(), end.since(self.start), "the stages do not sum to the latency");
+        self.assert_whole(end, self.times.total());
         &self.times
+    }
+
+    /// Add them to those of others; asserts the same.
+    #[inline(always)]
+    pub fn close_into(&self, end: Time, sum: &mut StageTimes) {
+        self.assert_whole(end, sum.add(&self.times));
+    }
+
+    #[inline]
+    fn assert_whole(&self, end: Time, total: Span) {
+        assert_eq!(self.cursor, end, "the ledger ends before or after the request");
+        assert_eq!(total, end.since(self.start), "the stages do not sum to the latency");
     }
 }
 
