@@ -101,13 +101,13 @@ instructions:
 	cargo bench -p phaselink-core --bench instructions
 
 kill:
-	KILL_ROUNDS=200 cargo test -p phaselink --test kill -- --nocapture
+	KILL_ROUNDS=200 cargo test -p phaselink --test program -- kill:: --nocapture
 
 soak:
-	cargo test --release -p phaselink --test soak -- --include-ignored --nocapture
+	cargo test --release -p phaselink --test program -- soak:: --include-ignored --nocapture
 
 crash:
-	CRASH_IMAGES=1000 cargo test --release -p phaselink --test crash -- --include-ignored --nocapture --test-threads=1
+	CRASH_IMAGES=1000 cargo test --release -p phaselink --test program -- crash:: --include-ignored --nocapture --test-threads=1
 
 fuzz:
 	fuzz/fuzz.sh
@@ -169,7 +169,7 @@ book:
 
 # `unit` runs all but the blocks that take long.
 docs-test:
-	PAGES=all cargo test -p phaselink --test book
+	PAGES=all cargo test -p phaselink --test program -- book::
 
 docs:
 	cargo doc --workspace --no-deps

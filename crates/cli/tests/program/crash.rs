@@ -1,8 +1,6 @@
 //! Power cuts: what is recorded, which images are made of it, and applications that do or do not survive them.
 #![cfg(unix)]
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{ROOT, Ran, directory, program, programs};
+use crate::common::{ROOT, Ran, directory, program, programs};
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command, flag};

@@ -4,14 +4,12 @@
 //! they cannot be fetched the test says that it has been left out, but fails in continuous integration (`CI=true`).
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Ran, directory, program};
+use crate::common::{Ran, directory, program};
 
 const RIG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/rig.sh");
 

@@ -1,15 +1,13 @@
 //! Ctrl-C, and readers that go away.
 #![cfg(unix)]
 
-mod common;
-
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Ran, directory, program};
+use crate::common::{Ran, directory, program};
 
 /// A run that would take days, once it has made the folder of its results and so listens to Ctrl-C.
 fn endless_run(test: &str, flags: &[&str]) -> Child {

@@ -1,14 +1,12 @@
 //! A server that is short of what it needs to run in: memory, and the processor's time, so that its clock seems to jump.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::fs;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{directory, program};
+use crate::common::{directory, program};
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};

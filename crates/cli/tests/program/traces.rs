@@ -1,12 +1,10 @@
 //! Block traces as a user has them: packed, in several files, of several devices, too long for memory.
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use common::{ROOT, Ran, directory, printed, program};
+use crate::common::{ROOT, Ran, directory, printed, program};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};

@@ -4,10 +4,8 @@
 //! has been left out.
 #![cfg(unix)]
 
-mod common;
-
-use common::programs::are_here;
-use common::{Ran, directory, program};
+use crate::common::programs::are_here;
+use crate::common::{Ran, directory, program};
 
 const CLIENTS: [&str; 4] = ["fio", "nbdinfo", "nbdcopy", "qemu-img"];
 

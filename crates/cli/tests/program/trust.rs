@@ -1,10 +1,8 @@
 //! How far figures can be off: by constants in doubt (`--intervals`) and by chance (`--precision`).
 
-mod common;
-
 use std::fs;
 
-use common::{directory, phaselink, printed};
+use crate::common::{directory, phaselink, printed};
 use serde_json::Value;
 
 fn document(arguments: &str) -> Value {

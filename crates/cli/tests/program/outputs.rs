@@ -2,8 +2,6 @@
 //! whatever name they are given, and a result takes its place when it is whole.
 #![cfg(unix)]
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -11,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::{Ran, directory, program};
+use crate::common::{Ran, directory, program};
 
 /// A small drive, so that its store is small.
 const DRIVE: &str = "preset = \"nvme-polled\"\n[media]\ncapacity_mib = 1\n";

@@ -1,13 +1,11 @@
 //! What `make` checks is checked, or said to have been left out.
 #![cfg(unix)]
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use common::{ROOT, directory};
+use crate::common::{ROOT, directory};
 
 /// Whether `make target` works, and what it prints, where cargo has no subcommands.
 fn make_without_tools(target: &str, ci: Option<&str>) -> (bool, String) {

@@ -1,14 +1,12 @@
 //! A server that is killed in the middle of its work loses nothing that it has acknowledged.
 #![cfg(unix)]
 
-mod common;
-
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{directory, program};
+use crate::common::{directory, program};
 use phaselink_core::random::mix;
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;

@@ -4,8 +4,6 @@
 //! generation of the server, and soon. Memory, threads and descriptors of the server are measured throughout.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{directory, program};
+use crate::common::{directory, program};
 use phaselink_client::Options;
 use phaselink_core::random::{Random, mix};
 use phaselink_serve::front::nbd::client::Client;

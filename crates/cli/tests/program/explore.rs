@@ -1,13 +1,11 @@
 //! The explorer's page, asked for as a browser asks: what it answers is what the command line prints.
 #![cfg(unix)]
 
-mod common;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-use common::{printed, program};
+use crate::common::{Ran, printed, program};
 use serde_json::{Value, json};
 
 /// A running server.
@@ -119,7 +117,7 @@ fn what_others_send_and_what_is_none_is_refused_and_the_server_goes_on() {
 fn a_port_that_is_taken_is_told() {
     let server = Server::start();
     let port = server.host.rsplit_once(':').unwrap().1.to_string();
-    let ran: common::Ran = program().args(["explore", "--port", &port]).output().unwrap().into();
+    let ran: Ran = program().args(["explore", "--port", &port]).output().unwrap().into();
     assert_eq!(ran.code, Some(2));
     assert!(ran.stderr.contains(&format!("127.0.0.1:{port} cannot be served")), "{}", ran.stderr);
     server.stop();

@@ -1,12 +1,10 @@
 //! Pages that `--report` writes: each one file that needs nothing else, beside the document that the command prints.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use common::{Ran, directory, program};
+use crate::common::{Ran, directory, program};
 
 const PLAN: &str = "drive = \"dc-express\"\njob = { number_ios = 200 }\nseed = [1, 2]\n[[axis]]\nkey = \"job.bs\"\n\
                     values = [\"512\", \"4k\", \"64k\"]\n[[axis]]\nkey = \"link.lanes\"\nvalues = [4, 8]\n";

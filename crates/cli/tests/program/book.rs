@@ -1,15 +1,13 @@
-//! The pages of `docs/`: their blocks are run (`common/page.rs` says how), what they name exists, and those that are made
-//! from tables of the program are up to date.
+//! The front page and those of `docs/`: their blocks are run (`common/page.rs` says how), what they name exists, and those
+//! that are made from tables of the program are up to date.
 #![cfg(unix)]
-
-mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use common::page::{self, Block, blocks, compare};
-use common::{ROOT, printed};
+use crate::common::page::{self, Block, blocks, compare};
+use crate::common::{ROOT, printed};
 use serde_json::Value;
 
 /// A test for each page, so that they run side by side.
@@ -33,6 +31,11 @@ pages! {
     dma = "dma" serve = "serve" crash = "crash" faults = "faults" torture = "torture" python = "python"
     explorer = "explorer" reports = "reports" ecc = "ecc" models = "models" one_request = "one-request"
     adding_a_memory = "adding-a-memory" adding_a_protocol = "adding-a-protocol" adding_a_front_end = "adding-a-front-end"
+}
+
+#[test]
+fn front_page() {
+    page::run("README.md");
 }
 
 /// Pages that are made here.

@@ -1,13 +1,11 @@
 //! What the workspace depends on comes from where `deny.toml` says, under a licence that it allows.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::ROOT;
+use crate::common::ROOT;
 use serde_json::Value;
 
 /// The words of `[section]` in deny.toml.

@@ -1,11 +1,9 @@
 //! Wrong input of every kind ends with exit code 2 and all that is wrong with it, one problem a line.
 
-mod common;
-
 use std::fs;
 use std::time::{Duration, Instant};
 
-use common::{Ran, directory, phaselink, program};
+use crate::common::{Ran, directory, phaselink, program};
 
 /// The lines on standard error, which each begin with `error: `, without that.
 fn errors(arguments: &str) -> Vec<String> {

@@ -1,11 +1,9 @@
 //! `phaselink sweep`: the same bytes however often it is stopped, and no run twice.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Ran, directory, program};
+use crate::common::{Ran, directory, phaselink, program};
 use serde_json::Value;
 
 /// A plan in a directory of its own.
@@ -184,7 +182,7 @@ fn a_file_that_is_no_state_file_is_left_alone() {
     plan.printed("--fresh");
 }
 
-const SEARCH: &str = include_str!("../../../examples/cheapest.sweep.toml");
+const SEARCH: &str = include_str!("../../../../examples/cheapest.sweep.toml");
 
 fn rows(document: &str) -> Vec<Value> {
     let document: Value = serde_json::from_str(document).unwrap();
@@ -254,7 +252,7 @@ fn rows_are_chosen_and_put_in_order() {
 
 #[test]
 fn points_run_until_they_are_known_and_say_how_well_they_are() {
-    let here = common::directory("sweep-precision");
+    let here = directory("sweep-precision");
     let plan = here.join("p.toml").display().to_string();
     fs::write(
         &plan,
@@ -262,7 +260,7 @@ fn points_run_until_they_are_known_and_say_how_well_they_are() {
     )
     .unwrap();
     let rows = |flags: &str| -> Vec<serde_json::Value> {
-        let ran = common::phaselink(&format!("sweep {plan} --columns ios,mean_ns --json {flags}"));
+        let ran = phaselink(&format!("sweep {plan} --columns ios,mean_ns --json {flags}"));
         assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
         document["rows"].as_array().unwrap().clone()

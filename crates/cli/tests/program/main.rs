@@ -1,0 +1,23 @@
+//! The program as its users meet it, a file for each of its sides. They are one program of tests, so that those which wait and
+//! those which compute run side by side.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod book;
+mod crash;
+mod dependencies;
+mod explore;
+mod guest;
+mod kill;
+mod makefile;
+mod outputs;
+mod pressure;
+mod real_clients;
+mod reports;
+mod signals;
+mod soak;
+mod sweep;
+mod traces;
+mod trust;
+mod wrong_input;
