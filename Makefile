@@ -128,7 +128,7 @@ mutants:
 	$(MUTANTS) --since $(BASE); fi
 
 mutants-all:
-	$(MUTANTS) --record mutants/sample.tsv; fi
+	$(MUTANTS) --killed mutants/sample.tsv --record mutants/sample.tsv; fi
 
 sanity:
 	cargo test --release -p phaselink-core --test sanity -- --include-ignored --nocapture

@@ -1,6 +1,6 @@
 //! `phaselink-mutants [--seed N] [--of-each N | --since REVISION [--at-most N]]`: mutants, and who notices. `--record FILE`
-//! writes down which test killed which, `--killed FILE` reads that and tries only the others, `--only WORDS` only those in whose
-//! name the words stand.
+//! writes down which test killed which, `--killed FILE` reads that and tries on each mutant first the test that killed it then,
+//! `--only WORDS` only those in whose name the words stand.
 //!
 //! `cargo mutants` lists them; a seeded sample is compiled into one copy of the tree (`tree`, `rewrite`), where an environment
 //! variable turns one on (`switch`); the tests that reach it run with it (`trial`). What is made is in `target/mutants`.
@@ -42,7 +42,7 @@ struct Wanted {
     at_most: usize,
     /// Only those in whose name this stands are tried.
     only: Option<String>,
-    /// Who was killed before is not tried again.
+    /// Which test killed which before.
     killed: Option<PathBuf>,
     /// Where the outcome of each mutant is written.
     record: Option<PathBuf>,
@@ -95,11 +95,12 @@ fn hunt(wanted: &Wanted) -> Result<bool, String> {
         return Ok(true);
     }
     let before = wanted.killed.as_ref().map(|file| read(file)).transpose()?.unwrap_or_default();
-    let skipped = |mutant: &Mutant| {
-        let other = wanted.only.as_ref().is_some_and(|words| !mutant.name.contains(words));
-        report::killer(&before, mutant).map(|by| Outcome::Killed { by }).or(other.then_some(Outcome::Skipped))
+    let is_wanted = |mutant: &Mutant| wanted.only.as_ref().is_none_or(|words| mutant.name.contains(words));
+    let attempt = |suites: &[Suite], number: u32, mutant: &Mutant| match is_wanted(mutant) {
+        true => attempt(suites, number, mutant, report::killer(&before, mutant)),
+        false => Ok(Outcome::Skipped),
     };
-    let outcomes = outcomes(&Tree::new(root, &below), mutants, skipped, &below)?;
+    let outcomes = outcomes(&Tree::new(root, &below), mutants, attempt, &below)?;
     if let Some(record) = &wanted.record {
         fs::write(record, report::table(&outcomes)).map_err(|error| format!("{}: {error}", record.display()))?;
     }
@@ -167,11 +168,11 @@ fn switchable(root: &Path, all: &[Mutant]) -> Result<Vec<Mutant>, String> {
     Ok(all.iter().filter(can).cloned().collect())
 }
 
-/// Build, learn which tests reach which mutants, and try those that are not skipped, as many at a time as there are processors.
+/// Build, learn which tests reach which mutants, and try these, as many at a time as there are processors.
 fn outcomes(
     tree: &Tree,
     mutants: Vec<Mutant>,
-    skipped: impl Fn(&Mutant) -> Option<Outcome> + Sync,
+    attempt: impl Fn(&[Suite], u32, &Mutant) -> Result<Outcome, String> + Sync,
     below: &Path,
 ) -> Result<Vec<(Mutant, Outcome)>, String> {
     println!("{} mutants are drawn", mutants.len());
@@ -179,15 +180,15 @@ fn outcomes(
     let suites = learn(&built.programs, below)?;
     let outcome = |number: &u32, mutant: &Mutant| match built.refused.contains(number) {
         true => Ok(Outcome::Refused),
-        false => skipped(mutant).map_or_else(|| attempt(&suites, *number, mutant), Ok),
+        false => attempt(&suites, *number, mutant),
     };
     let numbered: Vec<(u32, Mutant)> = (1..).zip(mutants).collect();
     let found = on_all_processors(&numbered, |(number, mutant)| outcome(number, mutant))?;
     Ok(numbered.into_iter().map(|(_, mutant)| mutant).zip(found).collect())
 }
 
-fn attempt(suites: &[Suite], number: u32, mutant: &Mutant) -> Result<Outcome, String> {
-    let outcome = trial::attempt(suites, number, mutant).map_err(|error| error.to_string())?;
+fn attempt(suites: &[Suite], number: u32, mutant: &Mutant, killer: Option<&str>) -> Result<Outcome, String> {
+    let outcome = trial::attempt(suites, number, mutant, killer).map_err(|error| error.to_string())?;
     println!("{}", report::line(mutant, &outcome));
     Ok(outcome)
 }

@@ -59,10 +59,10 @@ pub fn table(outcomes: &[(Mutant, Outcome)]) -> String {
 }
 
 /// Who killed a mutant, says such a table.
-pub fn killer(table: &str, mutant: &Mutant) -> Option<String> {
+pub fn killer<'a>(table: &'a str, mutant: &Mutant) -> Option<&'a str> {
     let mut lines = table.lines().filter_map(|line| line.split_once('\t'));
     let (_, became) = lines.find(|(name, _)| *name == mutant.name)?;
-    became.strip_prefix("killed by ").map(String::from)
+    became.strip_prefix("killed by ")
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
         let (outcomes, expected) =
             (outcomes(), "a\tkilled by p lib: t\nb\tsurvives\nc\tsurvives\nd\tdoes not compile\n");
         assert_eq!(table(&outcomes), expected);
-        assert_eq!(killer(expected, &outcomes[0].0).as_deref(), Some("p lib: t"));
+        assert_eq!(killer(expected, &outcomes[0].0), Some("p lib: t"));
         assert_eq!(killer(expected, &outcomes[1].0), None);
     }
 }

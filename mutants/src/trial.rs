@@ -1,4 +1,5 @@
-//! Trying mutants: which tests reach which, learned once, and then for each mutant those tests, the quick ones first.
+//! Trying mutants: which tests reach which, learned once, and then for each mutant those tests, the one that killed it before
+//! first, and then the quick ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -124,13 +125,25 @@ impl Suite {
         batches
     }
 
+    /// The test of this name, with that of its program before it.
+    fn test(&self, name: &str) -> Option<Batch<'_>> {
+        let name = name.strip_prefix(self.program.label.as_str())?.strip_prefix(": ")?;
+        let (name, seconds) = self.tests.get_key_value(name)?;
+        Some(Batch { suite: self, tests: vec![name], seconds: *seconds })
+    }
+
     fn seconds(&self) -> f64 {
         self.tests.values().sum()
     }
 }
 
-/// What a mutant does to the tests that reach it. Its own crate's unit tests are first, then programs as they are quick.
-pub fn attempt(suites: &[Suite], number: u32, mutant: &Mutant) -> io::Result<Outcome> {
+/// What a mutant does to the tests that reach it. After the test that killed it before, as `program: test`, its own crate's unit
+/// tests are first, then programs as they are quick.
+pub fn attempt(suites: &[Suite], number: u32, mutant: &Mutant, killer: Option<&str>) -> io::Result<Outcome> {
+    let known = killer.and_then(|killer| suites.iter().find_map(|suite| suite.test(killer)));
+    if let Some(by) = known.map(|batch| batch.killer(number)).transpose()?.flatten() {
+        return Ok(Outcome::Killed { by });
+    }
     let mut ordered: Vec<&Suite> = suites.iter().collect();
     let is_other =
         |suite: &Suite| !(suite.program.label.ends_with(" lib") && suite.program.folder.ends_with(mutant.package()));
@@ -257,5 +270,14 @@ mod tests {
     fn a_mutant_that_another_thread_reaches_is_tried_by_all_tests_and_an_unreached_one_by_none() {
         assert_eq!(batches(2).concat().len(), 3);
         assert!(batches(4).is_empty());
+    }
+
+    #[test]
+    fn the_test_that_killed_a_mutant_is_known_by_its_program_and_its_name() {
+        let suite = suite();
+        assert_eq!(suite.test("p lib: media::quick").map(|batch| batch.tests), Some(vec!["media::quick"]));
+        for other in ["p other: media::quick", "p lib: media::gone", "p lib: media::slow", "p lib: hangs"] {
+            assert!(suite.test(other).is_none(), "{other}");
+        }
     }
 }

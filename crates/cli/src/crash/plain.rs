@@ -1,23 +1,34 @@
 //! A plain file that is one image after another, whatever a check has done to it. What the file holds is known as long as
-//! nobody else writes to it; then an image costs what differs from the one before. Otherwise all of the file is compared.
+//! nobody else writes to it; then an image costs what differs from the one before. Otherwise all else is compared as well.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use phaselink_serve::crash::Recording;
 use phaselink_serve::crash::view::{Blocks, Source};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, FsWord, SeekFrom};
 use rustix::io::Errno;
 
 /// What is compared and written at once: the page of every file system's cache.
 const PAGE_BYTES: u64 = 4096;
 /// What is read at once: it stays in a processor's cache until it is compared.
 const PIECE_BYTES: u64 = 256 << 10;
+
+/// File systems that stamp a file when memory which is mapped from it is written: each calls file_update_time of Linux when a
+/// page becomes writable. That of tmpfs does not.
+const STAMPING: [FsWord; 3] =
+    [0xef53 /* ext2, ext3, ext4 */, 0x5846_5342 /* XFS */, 0x9123_683e /* Btrfs */];
+/// Longer than a tick, by which stamps may be rounded.
+const PAST: Duration = Duration::from_secs(1);
+
+/// Seconds and nanoseconds of the last modification and of the last change, which no program can set.
+type Stamps = [(i64, i64); 2];
 
 /// The file.
 #[derive(Debug)]
@@ -26,6 +37,8 @@ pub struct PlainFile {
     file: File,
     /// Who else writes to the file; none if the system has no watch left, and then anybody may have.
     watch: Option<OwnedFd>,
+    /// When it was changed last, if this tells of every change.
+    stamps: Option<Stamps>,
     /// What the file holds if nobody else has written to it.
     held: Vec<Source>,
     wanted: Vec<u8>,
@@ -40,8 +53,9 @@ impl PlainFile {
     pub fn create(path: &Path, blocks: usize, block_bytes: u32) -> io::Result<PlainFile> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         file.set_len(blocks as u64 * u64::from(block_bytes))?;
-        let held = vec![Source::ZEROS; blocks];
-        Ok(PlainFile { path: path.into(), file, watch: watch(path).ok(), held, wanted: Vec::new(), found: Vec::new() })
+        let (watch, held) = (watch(path).ok(), vec![Source::ZEROS; blocks]);
+        let (wanted, found) = (Vec::new(), Vec::new());
+        Ok(PlainFile { path: path.into(), file, watch, stamps: None, held, wanted, found })
     }
 
     /// Let the file hold these blocks, all of which are zeros but in `footprint`, and nothing else.
@@ -53,13 +67,19 @@ impl PlainFile {
             remove(&self.path)?;
             *self = PlainFile::create(&self.path, image.sources.len(), image.recording.rules.block_bytes)?;
         }
-        if self.was_written()? {
-            self.hold_all(image, footprint)?;
-        } else {
-            self.hold_differences(image, footprint)?;
+        let was_written = self.was_written()?;
+        if was_written && self.file.metadata()?.len() != image.recording.capacity_bytes {
+            // What is cut away here, and what a check has cut away, reads as zeros.
+            self.file.set_len(image.recording.capacity_bytes)?;
+        }
+        let written = self.write_differences(image, footprint)?;
+        if was_written {
+            self.mend(image, footprint, &written)?;
         }
         // What has just been written is nobody else's.
-        self.was_written().map(drop)
+        self.was_opened()?;
+        self.stamps = stamped(&self.file)?;
+        Ok(())
     }
 
     /// Whether the path still leads to the file: a check may have put another there.
@@ -69,49 +89,50 @@ impl PlainFile {
         Ok(fs::symlink_metadata(&self.path).is_ok_and(is_own))
     }
 
-    /// Whether anybody may have written to the file since this was asked last. Whoever maps it is heard of when they close
-    /// it, and so is what a process that is ended leaves open.
+    /// Whether anybody may have written to the file. Many checks open it to write, as databases do, and then need not.
     fn was_written(&self) -> io::Result<bool> {
+        Ok(self.was_opened()? && (self.stamps.is_none() || self.stamps != Some(stamps(&self.file)?)))
+    }
+
+    /// Whether anybody may have opened the file to write since this was asked last. Whoever maps it is heard of when they close
+    /// it, and so is what a process that is ended leaves open.
+    fn was_opened(&self) -> io::Result<bool> {
         let Some(watch) = &self.watch else { return Ok(true) };
-        let (mut events, mut was_written) = ([0; 4096], false);
+        let (mut events, mut was_opened) = ([0; 4096], false);
         loop {
             match rustix::io::read(watch, &mut events) {
-                Ok(_) => was_written = true,
-                Err(Errno::AGAIN) => return Ok(was_written),
+                Ok(_) => was_opened = true,
+                Err(Errno::AGAIN) => return Ok(was_opened),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Write what differs from what the file holds.
-    fn hold_differences(&mut self, image: Blocks<'_>, footprint: &[Range<usize>]) -> io::Result<()> {
+    /// Write what differs from what the file held, in ascending ranges of bytes.
+    fn write_differences(&mut self, image: Blocks<'_>, footprint: &[Range<usize>]) -> io::Result<Vec<Range<u64>>> {
         let block_bytes = u64::from(image.recording.rules.block_bytes);
         let (gap, longest) = (PAGE_BYTES / block_bytes, PIECE_BYTES / block_bytes);
-        for range in image.differences(&self.held, footprint, gap as usize, longest.max(1) as usize) {
+        let differences = image.differences(&self.held, footprint, gap as usize, longest.max(1) as usize);
+        let mut written = Vec::with_capacity(differences.len());
+        for range in differences {
             let (start, end) = (range.start as u64 * block_bytes, range.end as u64 * block_bytes);
             self.wanted.clear();
             image.append(start..end, &mut self.wanted);
             self.file.write_all_at(&self.wanted, start)?;
             self.held[range.clone()].copy_from_slice(&image.sources[range]);
+            written.push(start..end);
         }
-        Ok(())
+        Ok(written)
     }
 
-    /// Compare everything, and write what differs.
-    fn hold_all(&mut self, image: Blocks<'_>, footprint: &[Range<usize>]) -> io::Result<()> {
-        let capacity_bytes = image.recording.capacity_bytes;
-        if self.file.metadata()?.len() != capacity_bytes {
-            // What is cut away here, and what a check has cut away, reads as zeros.
-            self.file.set_len(capacity_bytes)?;
-        }
+    /// Undo what a check has done to anything but what has been written since: that is read and compared.
+    fn mend(&mut self, image: Blocks<'_>, footprint: &[Range<usize>], written: &[Range<u64>]) -> io::Result<()> {
         let pages = pages(footprint, image.recording);
-        pages.iter().try_for_each(|range| self.hold_range(range.clone(), image))?;
-        self.clear_but(&pages, capacity_bytes)?;
-        self.held.copy_from_slice(image.sources);
-        Ok(())
+        rest(&pages, written).into_iter().try_for_each(|range| self.mend_range(range, image))?;
+        self.clear_but(&pages, image.recording.capacity_bytes)
     }
 
-    fn hold_range(&mut self, range: Range<u64>, image: Blocks<'_>) -> io::Result<()> {
+    fn mend_range(&mut self, range: Range<u64>, image: Blocks<'_>) -> io::Result<()> {
         for start in range.clone().step_by(PIECE_BYTES as usize) {
             let end = (start + PIECE_BYTES).min(range.end);
             self.found.resize((end - start) as usize, 0);
@@ -121,11 +142,8 @@ impl PlainFile {
             }
             self.wanted.clear();
             image.append(start..end, &mut self.wanted);
-            let pages = self.wanted.chunks(PAGE_BYTES as usize).zip(self.found.chunks(PAGE_BYTES as usize));
-            for (page, (wanted, found)) in (0..).zip(pages) {
-                if wanted != found {
-                    self.file.write_all_at(wanted, start + page * PAGE_BYTES)?;
-                }
+            for changed in changed_pages(&self.found, &self.wanted) {
+                self.file.write_all_at(&self.wanted[changed.clone()], start + changed.start as u64)?;
             }
         }
         Ok(())
@@ -170,6 +188,21 @@ impl PlainFile {
     }
 }
 
+/// Let a file have been modified before now, so that whatever changes it from now on changes that; nothing where memory that is
+/// mapped can be written without.
+fn stamped(file: &File) -> io::Result<Option<Stamps>> {
+    if !STAMPING.contains(&rustix::fs::fstatfs(file)?.f_type) {
+        return Ok(None);
+    }
+    file.set_times(FileTimes::new().set_modified(SystemTime::now() - PAST))?;
+    stamps(file).map(Some)
+}
+
+fn stamps(file: &File) -> io::Result<Stamps> {
+    let found = file.metadata()?;
+    Ok([(found.mtime(), found.mtime_nsec()), (found.ctime(), found.ctime_nsec())])
+}
+
 /// A watch of everybody who writes to this file.
 fn watch(path: &Path) -> io::Result<OwnedFd> {
     let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
@@ -191,6 +224,38 @@ fn pages(blocks: &[Range<usize>], recording: &Recording) -> Vec<Range<u64>> {
         }
     }
     pages
+}
+
+/// What of these ranges is not in those; both are in ascending order.
+fn rest(ranges: &[Range<u64>], written: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut rest = Vec::new();
+    for range in ranges {
+        let mut at = range.start;
+        let first = written.partition_point(|other| other.end <= range.start);
+        for other in written[first..].iter().take_while(|other| other.start < range.end) {
+            rest.push(at..other.start.max(at));
+            at = other.end;
+        }
+        rest.push(at..range.end.max(at));
+    }
+    rest.retain(|range| !range.is_empty());
+    rest
+}
+
+/// Pages that differ, those beside each other together: a write that is part of a large folio of the cache costs as much as
+/// one of all of it.
+fn changed_pages(found: &[u8], wanted: &[u8]) -> Vec<Range<usize>> {
+    let mut changed: Vec<Range<usize>> = Vec::new();
+    let page = PAGE_BYTES as usize;
+    for (number, (found, wanted)) in found.chunks(page).zip(wanted.chunks(page)).enumerate() {
+        let (start, end) = (number * page, number * page + wanted.len());
+        match changed.last_mut() {
+            _ if found == wanted => {}
+            Some(last) if last.end == start => last.end = end,
+            _ => changed.push(start..end),
+        }
+    }
+    changed
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -253,9 +318,10 @@ mod tests {
         }
     }
 
-    const CHECKS: [fn(&Path); 13] = [
+    const CHECKS: [fn(&Path); 14] = [
         |_| (),
         |_| (),
+        |path| drop(File::options().append(true).open(path).unwrap()),
         |path| drop(fs::read(path).unwrap()),
         |path| fs::write(path, vec![9; CAPACITY]).unwrap(),
         |_| (),
@@ -276,6 +342,34 @@ mod tests {
     fn the_file_holds_each_image_whatever_a_check_has_done_to_the_one_before() {
         hold(&CHECKS, true);
         hold(&CHECKS, false);
+    }
+
+    #[test]
+    fn a_check_that_opens_the_file_and_writes_nothing_is_told_from_one_that_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let recording = recording(1..2);
+        let (timeline, footprint) = (Timeline::new(&recording), footprint(&recording));
+        let mut view = View::new(&recording, &timeline);
+        let mut file = PlainFile::create(&path, recording.blocks(), BLOCK).unwrap();
+        let mut hold = |file: &mut PlainFile| file.hold(view.show(&Image::whole(3)), &footprint).unwrap();
+        hold(&mut file);
+        if file.stamps.is_none() {
+            return eprintln!("skipped: the file system stamps no mapped memory");
+        }
+        let open = || File::options().write(true).open(&path).unwrap();
+        drop(open());
+        assert!(!file.was_written().unwrap());
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        let writer = open();
+        writer.write_all_at(b"little", 42_000).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        writer.set_modified(modified).unwrap();
+        drop(writer);
+        assert!(file.was_written().unwrap(), "whatever it says of the time");
+        hold(&mut file);
+        drop(open());
+        assert!(!file.was_written().unwrap());
     }
 
     #[test]

@@ -364,14 +364,20 @@ fn time_of_children() -> Duration {
 #[test]
 #[ignore = "measures: make crash"]
 #[cfg(target_os = "linux")]
-fn a_processor_tests_a_hundred_images_of_64_mib_in_a_second() {
+fn a_hundred_images_of_64_mib_are_tested_in_a_second() {
+    let checks = [
+        (":", "does nothing"),
+        (": >> \"$image\"", "opens the image to write"),
+        ("printf x 1<> \"$image\"", "writes to it"),
+    ];
     for (writes, flushed) in [(16, "flushed at each MiB"), (1024, "flushed at the end alone")] {
-        for (check, does) in [(":", "does nothing"), (": >> \"$image\"", "opens the image to write")] {
+        for (check, does) in checks {
             let (rate, milliseconds) = cost_of_images("crash-speed", writes, check);
             println!(
                 "64 MiB written and {flushed}, a check that {does}: {rate:.0} images a second, {milliseconds:.1} ms of a processor each"
             );
-            assert!(check != ":" || milliseconds < 10.0);
+            // Of one processor, and where all has to be compared, of two.
+            assert!(milliseconds < if check.starts_with("printf") { 20.0 } else { 10.0 });
         }
     }
 }

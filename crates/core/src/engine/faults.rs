@@ -8,12 +8,15 @@ mod damage;
 #[cfg(test)]
 pub(crate) mod planted;
 mod power;
+#[cfg(test)]
+mod tests;
 
 pub(super) use power::keep_up_with_power;
 
 use std::collections::BTreeMap;
 
 use crate::config::{self, Fault, FaultAction, FaultDirection, FaultSubject};
+use crate::data::check::BLOCK_BYTES;
 use crate::drive::Drive;
 use crate::engine::Engine;
 use crate::faults::Rule;
@@ -22,7 +25,7 @@ use crate::protocol::dispatch::connect;
 use crate::protocol::halves::Controller;
 use crate::protocol::ports::Settled;
 use crate::protocol::splitting;
-use crate::request::{Request, RequestId};
+use crate::request::{Io, Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -76,8 +79,8 @@ struct Met {
     completed: Option<RequestId>,
     /// The host has given it up.
     is_given_up: bool,
-    /// Its last data does not reach the memory.
-    is_torn: bool,
+    /// Its data from this byte of the device on does not reach the memory.
+    torn_at: Option<u64>,
     /// So long after it was heard of, its completion comes again.
     repeats_after: Option<Span>,
     is_heard: bool,
@@ -194,7 +197,7 @@ impl Faults {
                 return self.hand_down(now, id, shared);
             }
             FaultAction::Error => met.error = Some(EIO),
-            FaultAction::TornWrite => (met.error, met.is_torn) = (Some(EIO), true),
+            FaultAction::TornWrite => (met.error, met.torn_at) = (Some(EIO), Some(torn_at(&io, &self.drive))),
             _ => {
                 met.error = Some(ETIMEDOUT);
                 met.is_lost = true;
@@ -204,7 +207,7 @@ impl Faults {
             }
         }
         self.met.insert(number, met);
-        let is_in_doubt = met.is_torn || met.damage.is_some() && met.error.is_some();
+        let is_in_doubt = met.torn_at.is_some() || met.damage.is_some() && met.error.is_some();
         if let Some(data) = shared.data.as_mut().filter(|_| is_in_doubt) {
             data.doubt(number);
         }
@@ -281,10 +284,12 @@ impl Faults {
         shared.requests[id].number == number && !is_heard
     }
 
-    /// Whether a packet with data of a write is lost before the memory.
-    fn tears(&self, packet: &Packet, shared: &Shared) -> bool {
-        let Some(id) = packet.request else { return false };
-        self.met.get(&shared.requests[id].number).is_some_and(|met| met.is_torn)
+    /// Bytes of a packet with data of a write that reach the memory. Where a command's data comes in several packets, some
+    /// protocols name its request with the last alone, and then that is what is torn off.
+    fn stored_bytes(&self, packet: &Packet, shared: &Shared) -> u32 {
+        let met = packet.request.and_then(|id| self.met.get(&shared.requests[id].number));
+        let left = |torn_at: u64| torn_at.saturating_sub(packet.device_offset).min(packet.bytes.into()) as u32;
+        met.and_then(|met| met.torn_at).map_or(packet.bytes, left)
     }
 
     /// An interrupt message has arrived: whether the host hears of it.
@@ -546,11 +551,18 @@ fn is_of_host(event: &Event) -> bool {
     }
 }
 
-/// Whether data of a write gets lost before the memory.
+/// What of a packet with data of a write reaches the memory.
 #[cold]
 #[inline(never)]
-pub(super) fn tears(faults: &Option<Box<Faults>>, packet: &Packet, shared: &Shared) -> bool {
-    faults.as_ref().is_some_and(|faults| faults.tears(packet, shared))
+pub(super) fn stored(faults: &Option<Box<Faults>>, packet: &Packet, shared: &Shared) -> Packet {
+    let bytes = faults.as_ref().map_or(packet.bytes, |faults| faults.stored_bytes(packet, shared));
+    Packet { bytes, ..*packet }
+}
+
+/// Where a torn write ends: behind its first half, in whole blocks, as on a served drive.
+fn torn_at(io: &Io, drive: &Drive) -> u64 {
+    let block_bytes = BLOCK_BYTES.max(drive.limits().write_block_bytes.into());
+    io.offset + u64::from(io.bytes) / 2 / block_bytes * block_bytes
 }
 
 /// What the application of a request that is over is told, if it has failed.

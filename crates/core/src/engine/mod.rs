@@ -637,14 +637,13 @@ impl Engine {
         }
     }
 
-    /// Real bytes have come down: the device holds them from now on, unless a fault tears them.
+    /// Real bytes have come down: the device holds them from now on, as far as no fault tears them.
     #[cold]
     fn store(&mut self, now: Time, packet: &Packet) {
         let Engine { controller, link, media, shared, .. } = self;
-        if !faults::tears(&self.faults, packet, shared) {
-            faults::keep_up_with_power(now, media, shared);
-            controller.store(packet, &mut Ports { link, media, shared });
-        }
+        faults::keep_up_with_power(now, media, shared);
+        let stored = faults::stored(&self.faults, packet, shared);
+        controller.store(&stored, &mut Ports { link, media, shared });
     }
 
     /// A burst as a trace keeps it.

@@ -41,10 +41,13 @@ impl Case {
         let mut case = Case { seed, drive: &own.name, set: Vec::new(), job: Vec::new(), faults: Vec::new() };
         // Power fails by a chance of its own, so that the other parts of a case are the same without.
         let (cuts, for_cuts) = draw::power(&mut Random::stream(seed, "torture power"));
-        let set = changes(&mut random, own).into_iter().chain(for_cuts).collect();
+        // So do rarities.
+        let rarities = draw::rarities(&mut Random::stream(seed, "torture rarities"), own);
+        let set = changes(&mut random, own).into_iter().chain(rarities).chain(for_cuts).collect();
         case.take_all(without_doubles(set), |case, set| case.set = set);
         if case.has_narrow_tags() {
-            case.set.retain(|set| !set.contains(".queue_pairs="));
+            case.set.retain(|set| !set.contains(".queue_pairs=") && !set.contains(".max_transfer_kib="));
+            case.set.extend(draw::least_transfer(own));
         }
         let bytes_max = if case.has_narrow_tags() { 4 << 10 } else { 1 << 20 };
         case.job = job(&mut random, case.drive().as_ref().ok(), bytes_max);
@@ -70,7 +73,7 @@ impl Case {
     }
 
     /// Whether tags have eight bits: nearly all that is large meets them, by one attempt after the other, each of which waits
-    /// for its time-out while the device looks into all its queues.
+    /// for its time-out, which is that of the largest command, while the device looks into all its queues.
     fn has_narrow_tags(&self) -> bool {
         self.set.iter().any(|set| set.ends_with("_bits=8"))
     }

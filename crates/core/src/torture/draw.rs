@@ -94,6 +94,8 @@ const PROMISES: &[&[&str]] = &[
 ];
 /// Faults that are drawn as any other: all but the last, [power cuts](power).
 const ACTIONS: &[FaultAction] = FaultAction::ALL.split_last().expect("there are faults").1;
+/// What the names of keys end with that are no counts.
+const UNITS: &[&str] = &["_ns", "_us", "_bytes", "_kib", "_iops"];
 /// What makes a flash drive so small that a run has to clean.
 pub(super) const SMALL_FLASH: &[&str] = &[
     "media.channels=2",
@@ -139,10 +141,7 @@ pub(super) fn some_of<'a>(random: &mut Random, most: u64, of: &[&'a str]) -> Vec
 
 /// A change to a key of the protocol that a drive speaks, or of the one which that builds on.
 pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<String> {
-    let is_protocol = |path: &str| Interface::ALL.iter().any(|interface| interface.name().replace('-', "_") == path);
-    let sections = drive.sections().into_iter().map(|section| (section.path(), section.keys()));
-    let spoken = sections.filter(|(path, _)| is_protocol(path) && drive.has_part_in(path));
-    let keys: Vec<(&str, Key)> = spoken.flat_map(|(path, keys)| keys.into_iter().map(move |key| (path, key))).collect();
+    let keys = protocol_keys(drive);
     // Those of its own, as often as all together.
     let own = drive.interface.name().replace('-', "_");
     let is_own = random.bits().is_multiple_of(2);
@@ -152,6 +151,46 @@ pub(super) fn protocol_detail(random: &mut Random, drive: &Drive) -> Option<Stri
     }
     let (path, key) = &keys[(random.bits() % keys.len() as u64) as usize];
     Some(format!("{}={}", full_name(path, key.name), value(random, key)))
+}
+
+/// What makes frequent that is rare in a run, so that what goes wrong only then is found: in one case of three some writes to host
+/// memory are late, so that others overtake them, and in one of three the protocol has the least of some of what it counts, so that
+/// queues wrap, slots run out and names meet.
+pub(super) fn rarities(random: &mut Random, drive: &Drive) -> Vec<String> {
+    let mut set = Vec::new();
+    if random.bits().is_multiple_of(3) {
+        set.push(String::from("root_complex.late_write_ratio=0.2"));
+    }
+    if random.bits().is_multiple_of(3) {
+        let least = protocol_keys(drive).into_iter().filter_map(|(path, key)| Some((path, least_count(&key)?, key)));
+        let taken: Vec<_> = least.filter(|_| random.bits().is_multiple_of(2)).collect();
+        set.extend(taken.iter().map(|(path, least, key)| format!("{}={least}", full_name(path, key.name))));
+    }
+    set
+}
+
+/// The least that a key allows, if it counts something: entries, slots, the bits of a name.
+fn least_count(key: &Key) -> Option<u64> {
+    let has_unit = UNITS.iter().any(|unit| key.name.ends_with(unit));
+    least(key).filter(|_| key.default.is_u64() && !has_unit)
+}
+
+fn least(key: &Key) -> Option<u64> {
+    key.allowed.split([' ', ',']).next()?.parse().ok()
+}
+
+/// The change that makes a protocol's commands as small as they get.
+pub(super) fn least_transfer(drive: &Drive) -> Option<String> {
+    let (path, key) = protocol_keys(drive).into_iter().find(|(_, key)| key.name == "max_transfer_kib")?;
+    Some(format!("{}={}", full_name(path, key.name), least(&key)?))
+}
+
+/// Keys of the protocol that a drive speaks, and of the one which that builds on.
+fn protocol_keys(drive: &Drive) -> Vec<(&'static str, Key)> {
+    let is_protocol = |path: &str| Interface::ALL.iter().any(|interface| interface.name().replace('-', "_") == path);
+    let sections = drive.sections().into_iter().map(|section| (section.path(), section.keys()));
+    let spoken = sections.filter(|(path, _)| is_protocol(path) && drive.has_part_in(path));
+    spoken.flat_map(|(path, keys)| keys.into_iter().map(move |key| (path, key))).collect()
 }
 
 /// A value of a key, which it may not allow.

@@ -109,7 +109,7 @@ impl Planted {
                     let mut bytes = vec![0; request.io.bytes as usize];
                     engine.shared.memory.read(request.buffer, &mut bytes);
                     self.late.push_back((request.io.offset, bytes, now + Span::from_us(20)));
-                    engine.faults.get_or_insert_default().met.entry(issued).or_default().is_torn = true;
+                    engine.faults.get_or_insert_default().met.entry(issued).or_default().torn_at = Some(0);
                 }
             }
         }

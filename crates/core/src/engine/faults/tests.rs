@@ -1,0 +1,56 @@
+//! What faults leave in the memory.
+
+use crate::config::{Fault, FaultAction};
+use crate::data::check::{BLOCK_BYTES, generate};
+use crate::drive::Drive;
+use crate::drive_file::shipped;
+use crate::simulation::Simulation;
+use crate::workload::fio;
+
+const SEED: u64 = 1;
+
+/// What a drive holds after a single write of so many bytes to its beginning, which a fault has met.
+fn written(drive: &Drive, action: FaultAction, bytes: u32) -> Vec<u8> {
+    let mut drive = drive.clone();
+    drive.faults = vec![Fault { action, ..Fault::default() }];
+    let bytes_text = bytes.to_string();
+    let job = fio::from_flags(&[("rw", "write"), ("bs", &bytes_text), ("number_ios", "1")]).unwrap();
+    let jobs = job.resolve(&drive.limits(), &Default::default()).unwrap();
+    let mut simulation = Simulation::with_data(&drive, &jobs, SEED).unwrap();
+    while simulation.step(1 << 20) {}
+    let outcome = simulation.outcome();
+    assert_eq!((outcome.failed(), outcome.ios()), (1, 0), "{}", drive.name);
+    let mut found = vec![0; bytes as usize];
+    simulation.engine_mut().shared.data.as_ref().unwrap().contents.read(0, &mut found);
+    found
+}
+
+/// The bytes that the first write brings, as far as it is there, and zeros.
+fn first_version(there_bytes: u32, bytes: u32) -> Vec<u8> {
+    let mut expected = vec![0; bytes as usize];
+    let blocks = expected[..there_bytes as usize].chunks_mut(BLOCK_BYTES as usize);
+    (0..).zip(blocks).for_each(|(block, into)| generate(SEED, block, 1, 0, into));
+    expected
+}
+
+/// Bytes of the first write that are there, if nothing but its beginning is.
+fn there_bytes(found: &[u8]) -> Option<u32> {
+    let bytes = found.len() as u32;
+    (0..=bytes).step_by(BLOCK_BYTES as usize).find(|there| found == first_version(*there, bytes))
+}
+
+#[test]
+fn a_torn_write_leaves_whole_blocks_of_its_beginning() {
+    for drive in shipped::names().filter_map(Drive::shipped) {
+        let block_bytes = drive.limits().write_block_bytes.max(BLOCK_BYTES as u32);
+        for blocks in [1, 2, 7] {
+            let torn = written(&drive, FaultAction::TornWrite, blocks * block_bytes);
+            assert_eq!(there_bytes(&torn), Some(blocks / 2 * block_bytes), "{}: {blocks} blocks", drive.name);
+        }
+        let long = 64 * block_bytes;
+        let there = there_bytes(&written(&drive, FaultAction::TornWrite, long));
+        assert!(there.is_some_and(|there| (long / 2..long).contains(&there)), "{}: {there:?} of {long}", drive.name);
+        let failed = written(&drive, FaultAction::Error, long);
+        assert_eq!(there_bytes(&failed), Some(long), "{}: a write that only fails", drive.name);
+    }
+}
