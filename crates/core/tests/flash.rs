@@ -74,6 +74,14 @@ fn drives_take_what_their_descriptions_were_derived_from() {
 }
 
 #[test]
+fn drives_reach_the_random_reads_of_their_data_sheets_and_no_more() {
+    let rate = |name: &str| run(&drive(name, &[]), "rw=randread bs=4k iodepth=128 numjobs=8 number_ios=10000").iops();
+    for (name, given) in [("optane-p4800x", 550e3), ("tlc-gen4", 1e6)] {
+        assert!(close(rate(name), given, 0.01), "{name}: {}, not {given}", rate(name));
+    }
+}
+
+#[test]
 fn a_steady_drive_writes_less_than_one_that_was_written_once_and_counts_what_it_moves() {
     for name in FLASH {
         let at = |precondition: &str| {
