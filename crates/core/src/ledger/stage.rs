@@ -188,9 +188,14 @@ impl StageTimes {
         queued.chain(stack).chain(below).filter(|(_, span)| !span.is_zero())
     }
 
-    /// Add another request's or run's times: what those are in all.
-    #[inline(always)]
-    pub fn add(&mut self, other: &StageTimes) -> Span {
+    /// Add another request's or run's times.
+    pub fn add(&mut self, other: &StageTimes) {
+        self.add_up(other);
+    }
+
+    /// The same, and what those are in all.
+    #[inline(always)] // Every request is added once.
+    fn add_up(&mut self, other: &StageTimes) -> Span {
         let mut total = 0_u64;
         for (sum, span) in self.0.iter_mut().zip(&other.0) {
             *sum = Span::from_ps(sum.as_ps().wrapping_add(span.as_ps()));
@@ -327,7 +332,7 @@ impl Ledger {
     /// Add them to those of others; asserts the same.
     #[inline(always)]
     pub fn close_into(&self, end: Time, sum: &mut StageTimes) {
-        self.assert_whole(end, sum.add(&self.times));
+        self.assert_whole(end, sum.add_up(&self.times));
     }
 
     #[inline]
