@@ -78,13 +78,18 @@ fn a_list_of_pages_that_is_off_by_one_is_found() {
 
 #[test]
 fn a_tag_that_is_not_renewed_is_found() {
-    let (_, finding) = first_seed(Bug::TagNotRenewed, |case| speaks(case, &[Interface::DcExpress]));
+    // Others hardly ever meet their tag in the data.
+    let meets_tags = |case: &Case| case.set.iter().any(|set| set.ends_with(".tag_bits=8"));
+    let (_, finding) = first_seed(Bug::TagNotRenewed, |case| meets_tags(case) && speaks(case, &[Interface::DcExpress]));
     assert_eq!(finding.kind, Kind::NeverAnswered);
 }
 
 #[test]
 fn a_driver_that_looks_at_the_last_chunk_alone_is_found() {
-    let (_, finding) = first_seed(Bug::OnlyTheLastChunk, |case| speaks(case, &[Interface::DcExpress]));
+    // Elsewhere the last chunk comes last.
+    let overtakes = |case: &Case| case.drive().is_ok_and(|drive| drive.root_complex.late_write_ratio > 0.0);
+    let (_, finding) =
+        first_seed(Bug::OnlyTheLastChunk, |case| overtakes(case) && speaks(case, &[Interface::DcExpress]));
     assert!(matches!(finding.kind, Kind::WrongByte | Kind::Panic), "{finding}");
 }
 
