@@ -1,4 +1,5 @@
 use super::*;
+use crate::drive_file::shipped;
 
 fn drive(text: &str) -> Drive {
     Drive::from_toml("drive.toml", text, &[]).unwrap()
@@ -81,4 +82,19 @@ fn the_central_figure_belongs_to_its_interval_and_one_draw_is_none() {
     assert_eq!(draws.interval(5.0, &[Some(1.0), None, None, None]), None);
     let constant = draws.interval(5.0, &[Some(5.0); 4]).unwrap();
     assert!(constant.contributions.is_empty(), "{constant:?}");
+}
+
+#[test]
+fn every_draw_of_a_shipped_drive_on_any_host_of_today_is_a_drive() {
+    let hosts = ["zen4-9654p", "haswell-ep-e5-2699v3", "skylake-sp-8180", "ice-lake-sp-8380", "sapphire-rapids-6442y"];
+    let texts = shipped::names().map(|name| format!("preset = '{name}'\n"));
+    let on_hosts = hosts.iter().map(|host| format!("preset = 'dram-card'\n[host]\npreset = '{host}'\n"));
+    for text in texts.chain(on_hosts) {
+        let drive = drive(&text);
+        let draws = Draws::of([&drive], 20, 1);
+        for draw in 0..draws.count() {
+            let drawn = Drive::from_toml("d", &text, &draws.overrides(&drive, draw));
+            assert!(drawn.is_ok(), "{text}: {}", drawn.unwrap_err());
+        }
+    }
 }
