@@ -281,4 +281,20 @@ mod tests {
         let ratio = three.iops() / one.iops();
         assert!((2.7..3.1).contains(&ratio), "{ratio}");
     }
+
+    /// At a switch that many drives share, data is cut for that of others, and its completion goes another way.
+    #[test]
+    fn a_completion_does_not_come_before_its_data_where_they_part_at_a_switch() {
+        let settings = [
+            "drives=16",
+            "switch.drives=16",
+            "peer.holds=data",
+            "peer.link_generation=4",
+            "peer.payload_bytes=64",
+            "peer.memory_write_ns=100",
+            "root_complex.write_ns=0",
+        ];
+        let job = [("rw", "randread"), ("bs", "4k"), ("numjobs", "16"), ("number_ios", "60")];
+        assert_eq!(run(16, &settings, &job).ios(), 16 * 60);
+    }
 }

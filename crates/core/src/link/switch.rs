@@ -47,7 +47,6 @@ struct Passing {
     /// an event will look.
     left_at: Time,
     there_at: Time,
-    watched: bool,
 }
 
 /// Packets at the other end: at the root port, or at the port of their drive.
@@ -263,7 +262,6 @@ impl Switches {
             beyond_wire: last - last_on_wire,
             left_at: Time::NEVER,
             there_at: Time::NEVER,
-            watched: false,
         });
         if coming.direction == Direction::Up && self.divides() {
             self.in_order[usize::from(coming.drive)].passing.push(id);
@@ -370,9 +368,8 @@ impl Switches {
         };
         (passing.left_at, passing.there_at) = (passed, passed + self.pass);
         let (drive, there_at) = (passing.coming.drive, passing.there_at);
-        if !std::mem::replace(&mut passing.watched, true) {
-            self.scheduler.at(there_at, Event::Arrive(id));
-        }
+        // Now, even if an event is to come of an earlier instant: what leaves from here on comes behind it.
+        self.scheduler.at(there_at, Event::Arrive(id));
         if !self.in_order[usize::from(drive)].held.is_empty() {
             self.scheduler.at(passed, Event::Look(drive.into()));
         }
@@ -380,13 +377,11 @@ impl Switches {
 
     fn on_there(&mut self, now: Time, id: u32) -> Option<Passed> {
         let passing = &mut self.passing[id as usize];
+        // It has been cut since then, or was another's.
         if passing.there_at != now {
-            passing.watched = passing.there_at != Time::NEVER;
-            if passing.watched {
-                self.scheduler.at(passing.there_at, Event::Arrive(id));
-            }
             return None;
         }
+        passing.there_at = Time::NEVER;
         let Passing { coming, left_at, way, .. } = *passing;
         self.passing.vacate(id);
         if self.divides() {
