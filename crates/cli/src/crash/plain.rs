@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::UNIX_EPOCH;
 
 use phaselink_serve::crash::Recording;
 use phaselink_serve::crash::view::{Blocks, Source};
@@ -24,8 +24,6 @@ const PIECE_BYTES: u64 = 256 << 10;
 /// page becomes writable. That of tmpfs does not.
 const STAMPING: [FsWord; 3] =
     [0xef53 /* ext2, ext3, ext4 */, 0x5846_5342 /* XFS */, 0x9123_683e /* Btrfs */];
-/// Longer than a tick, by which stamps may be rounded.
-const PAST: Duration = Duration::from_secs(1);
 
 /// Seconds and nanoseconds of the last modification and of the last change, which no program can set.
 type Stamps = [(i64, i64); 2];
@@ -188,13 +186,13 @@ impl PlainFile {
     }
 }
 
-/// Let a file have been modified before now, so that whatever changes it from now on changes that; nothing where memory that is
+/// Let a file have been modified long ago, so that whatever changes it from now on changes that; nothing where memory that is
 /// mapped can be written without.
 fn stamped(file: &File) -> io::Result<Option<Stamps>> {
     if !STAMPING.contains(&rustix::fs::fstatfs(file)?.f_type) {
         return Ok(None);
     }
-    file.set_times(FileTimes::new().set_modified(SystemTime::now() - PAST))?;
+    file.set_times(FileTimes::new().set_modified(UNIX_EPOCH))?;
     stamps(file).map(Some)
 }
 
@@ -268,6 +266,8 @@ fn remove(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use phaselink_serve::crash::view::{View, footprint};
     use phaselink_serve::crash::{Event, Image, Kind, Promise, Request, Rules, Timeline};
 
