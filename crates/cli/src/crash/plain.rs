@@ -25,7 +25,7 @@ const PIECE_BYTES: u64 = 256 << 10;
 const STAMPING: [FsWord; 3] =
     [0xef53 /* ext2, ext3, ext4 */, 0x5846_5342 /* XFS */, 0x9123_683e /* Btrfs */];
 
-/// Seconds and nanoseconds of the last modification and of the last change, which no program can set.
+/// Seconds and nanoseconds of the last modification, and of the last change, which no program can set.
 type Stamps = [(i64, i64); 2];
 
 /// The file.

@@ -3,6 +3,8 @@
 #![allow(dead_code)]
 
 #[cfg(unix)]
+pub mod nbd;
+#[cfg(unix)]
 pub mod page;
 pub mod programs;
 

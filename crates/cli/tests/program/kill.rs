@@ -4,26 +4,21 @@
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::common::nbd::{BLOCK_BYTES, Versions, block, connect};
 use crate::common::{directory, program};
 use phaselink_core::random::mix;
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command, flag};
 
-const BLOCK_BYTES: usize = 4096;
 const BLOCKS: usize = 4096;
 /// Writes under way together, to different blocks.
 const DEPTH: usize = 16;
 const ROUNDS_DEFAULT: u64 = 3;
-
-/// What a block may hold: the version acknowledged last, or a later one whose answer nobody has seen.
-#[derive(Clone, Copy, Debug, Default)]
-struct Versions {
-    acknowledged: u64,
-    sent: u64,
-}
+/// How long the store takes to open, at most.
+const OPENED_MAX: Duration = Duration::from_secs(20);
 
 fn serve(here: &Path) -> (Child, Uri) {
     let socket = here.join("kill.sock");
@@ -32,26 +27,6 @@ fn serve(here: &Path) -> (Child, Uri) {
     command.args(["serve", "nvme-polled", "--timing", "off", "--nbd", &uri, "--set", "media.capacity_mib=16"]);
     command.arg("--store").arg(here.join("store"));
     (command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap(), Uri::parse(&uri).unwrap())
-}
-
-fn connect(uri: &Uri) -> Client {
-    let started = Instant::now();
-    loop {
-        match Client::connect(uri) {
-            Ok(client) => return client,
-            Err(error) => assert!(started.elapsed() < Duration::from_secs(20), "the store does not open: {error}"),
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A block that says which it is, in which version, from its first byte to its last.
-fn block(number: usize, version: u64) -> Vec<u8> {
-    let words = (0..BLOCK_BYTES as u64 / 8).map(|word| match version {
-        0 => 0,
-        _ => mix(version << 20 ^ (number as u64) << 8 ^ word),
-    });
-    words.flat_map(u64::to_le_bytes).collect()
 }
 
 fn request(command: u16, number: usize, flags: u16) -> Request {
@@ -111,7 +86,7 @@ fn a_killed_server_has_every_acknowledged_write_and_opens_its_store_again() {
     let mut versions = vec![Versions::default(); BLOCKS];
     for round in 0..rounds {
         let (mut server, uri) = serve(&here);
-        let mut client = connect(&uri);
+        let mut client = connect(&uri, OPENED_MAX);
         check(&mut client, &mut versions);
         let killer = thread::spawn(move || {
             thread::sleep(Duration::from_micros(mix(round) % 60_000));

@@ -6,16 +6,18 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{directory, program};
+use crate::common::{directory, nbd, program};
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
-const BLOCK_BYTES: u32 = 4096;
+const BLOCK_BYTES: u32 = nbd::BLOCK_BYTES as u32;
 /// The longest message of NBD.
 const LONGEST_BYTES: u32 = 32 << 20;
 const NO_MEMORY: u32 = 12;
+/// How long anything takes at most that a server in need does.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Server {
     child: Child,
@@ -35,14 +37,7 @@ impl Server {
     }
 
     fn connect(&self) -> Client {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            match Client::connect(&self.uri) {
-                Ok(client) => return client,
-                Err(error) => assert!(Instant::now() < until, "nobody serves: {error}"),
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+        nbd::connect(&self.uri, PATIENCE)
     }
 
     fn pid(&self) -> Pid {
@@ -78,16 +73,7 @@ impl Drop for Server {
 
 /// One request and its answer: data, and error.
 fn ask(client: &mut Client, command: u16, offset: u64, length: u32, data: &[u8]) -> (Vec<u8>, u32) {
-    client.ask(&Request { flags: 0, command, cookie: 1, offset, length }, data);
-    client.send().unwrap();
-    let bytes = if command == command::READ { length as usize } else { 0 };
-    loop {
-        if let Some((data, answer)) = client.answer_with_data(|_| bytes).unwrap() {
-            return (data, answer.error);
-        }
-        client.sleep(None).unwrap();
-        client.receive().unwrap();
-    }
+    nbd::ask(client, &Request { flags: 0, command, cookie: 1, offset, length }, data, PATIENCE)
 }
 
 /// Write a block and read it again.

@@ -13,18 +13,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::common::nbd::{self, BLOCK_BYTES, Versions, block};
 use crate::common::{directory, program};
 use phaselink_client::Options;
-use phaselink_core::random::{Random, mix};
+use phaselink_core::random::Random;
 use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
 
-const BLOCK_BYTES: usize = 4096;
 /// Blocks that the honest client has to itself: what shared memory and vfio-user scribble on lies behind them.
 const BLOCKS: usize = 1024;
 /// How long the honest client waits for an answer, on a machine that others use.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How long a server takes to start.
+const STARTED_MAX: Duration = Duration::from_secs(30);
 const GENERATION: Duration = Duration::from_secs(6);
 const SECONDS_DEFAULT: u64 = 600;
 /// What the server may take beside the bytes of its drive, which are 16 MiB: 64 connections with a message each.
@@ -63,14 +65,7 @@ impl Server {
     }
 
     fn connect(&self) -> Client {
-        let started = Instant::now();
-        loop {
-            match Client::connect(&self.uri) {
-                Ok(client) => return client,
-                Err(error) => assert!(started.elapsed() < Duration::from_secs(30), "nobody serves: {error}"),
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
+        nbd::connect(&self.uri, STARTED_MAX)
     }
 
     /// Resident KiB, threads and descriptors.
@@ -101,37 +96,11 @@ impl Server {
     }
 }
 
-/// What a block may hold: the version acknowledged last, or a later one whose answer nobody has seen.
-#[derive(Clone, Copy, Debug, Default)]
-struct Versions {
-    acknowledged: u64,
-    sent: u64,
-}
-
-fn block(number: usize, version: u64) -> Vec<u8> {
-    let words = (0..BLOCK_BYTES as u64 / 8).map(|word| match version {
-        0 => 0,
-        _ => mix(version << 20 ^ (number as u64) << 8 ^ word),
-    });
-    words.flat_map(u64::to_le_bytes).collect()
-}
-
-/// One request and its answer: data and error.
+/// One request for a block and its answer: data and error.
 fn ask(client: &mut Client, command: u16, number: usize, data: &[u8]) -> (Vec<u8>, u32) {
     let request =
         Request { flags: 0, command, cookie: 1, offset: (number * BLOCK_BYTES) as u64, length: BLOCK_BYTES as u32 };
-    client.ask(&request, data);
-    client.send().unwrap();
-    let bytes = if command == command::READ { BLOCK_BYTES } else { 0 };
-    let asked = Instant::now();
-    loop {
-        if let Some((data, answer)) = client.answer_with_data(|_| bytes).unwrap() {
-            return (data, answer.error);
-        }
-        assert!(asked.elapsed() < ANSWER_MAX, "an honest client waits for {:?}", asked.elapsed());
-        client.sleep(Some(Duration::from_millis(100))).unwrap();
-        client.receive().unwrap();
-    }
+    nbd::ask(client, &request, data, ANSWER_MAX)
 }
 
 /// Write a block, or read one and see that it holds what it may.

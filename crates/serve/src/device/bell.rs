@@ -55,8 +55,7 @@ impl Bell {
 
     /// It has been heard, and can be rung again.
     pub fn silence(&self) {
-        // Most often it has not been rung.
-        let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+        silence(&self.fd);
     }
 
     /// Let the calling thread, whose bell this is, sleep until it rings, something comes to one of `others`, or for so long; not
@@ -77,6 +76,12 @@ impl Bell {
         }
         self.wake_up();
     }
+}
+
+/// Take what an eventfd has counted.
+pub fn silence(fd: impl AsFd) {
+    // Most often there is nothing.
+    let _ = rustix::io::read(fd, &mut [0; 8]);
 }
 
 impl AsFd for Bell {

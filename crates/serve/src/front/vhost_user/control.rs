@@ -68,11 +68,6 @@ pub(super) struct Client {
     features: u64,
 }
 
-/// Take what has been counted.
-pub(super) fn silence(fd: impl AsFd) {
-    let _ = rustix::io::read(fd, &mut [0; 8]);
-}
-
 impl Client {
     fn new(number: u64) -> Client {
         let rings = (0..RINGS).map(|_| Ring::default()).collect();

@@ -17,11 +17,11 @@ use phaselink_core::time::{Span, Time};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::blk::{Command, Status, Wanted};
-use super::control::{self, Client, Shared, silence};
+use super::control::{self, Client, Shared};
 use super::ring::Request;
 use super::{Socket, data};
 use crate::device::Device;
-use crate::device::bell::Bell;
+use crate::device::bell::{Bell, silence};
 use crate::device::faults::{Fate, Held, Mishap};
 use crate::device::flusher::Flusher;
 use crate::device::tally::locked;
