@@ -26,6 +26,7 @@
 //! ```
 
 pub(crate) mod faults;
+mod outside;
 pub mod power;
 mod recorder;
 pub mod requests;
@@ -49,44 +50,21 @@ use crate::media::wear::Wear;
 use crate::protocol::dispatch::{AnyController, AnyDriver, connect};
 use crate::protocol::halves::{Controller, Driver, Looking};
 use crate::protocol::ports::{Ports, Settled};
-use crate::protocol::real_hosts::HostCommand;
 use crate::protocol::splitting;
-use crate::request::Io;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::tlp::PacketId;
-use crate::tlp::{Direction, Kind, Packet};
+use crate::tlp::{Direction, Kind, Packet, PacketId};
 use crate::workload::generator::Generator;
 use crate::workload::{Flushes, Job, Limits, side_by_side};
 use faults::Faults;
+pub use outside::{Completed, Input};
 use recorder::Recorder;
 use several::{Others, Relay};
 
 /// Units of a drive of which all are looked at.
 const UNITS_CHECKED_MAX: u64 = 1 << 16;
-
-/// What comes into the engine from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// A request at the application's end, for a thread made by [`Engine::add_client`]. `token` is the caller's name for
-    /// it, which [`Engine::take_completed`] gives back.
-    Request { thread: u16, io: Io, token: u32 },
-    /// A host's own driver writes a device register: the packet has just reached the device.
-    RegisterWrite { address: u64, value: u32 },
-    /// A real host rings for the commands that have been [placed](Engine::place) in a queue: the packet leaves the host.
-    Ring { queue: u16 },
-}
-
-/// An injected request that has its result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completed {
-    /// The name that the caller gave it.
-    pub token: u32,
-    /// When the application had its result.
-    pub at: Time,
-}
 
 /// What events are handled for, beside the time that they are handled up to.
 #[derive(Clone, Copy)]
@@ -193,51 +171,6 @@ impl Engine {
         self.follow_power(drive, seed);
     }
 
-    /// The drive with queues that the drivers of real hosts write into: nothing of a host's software is simulated. Nothing
-    /// if the drive's protocol has none that such drivers know.
-    pub fn for_real_hosts(drive: &Drive, seed: u64) -> Option<Engine> {
-        let mut engine = Engine::new(drive, seed);
-        engine.driver.real_hosts()?.give_way();
-        engine.controller.real_hosts()?.begin();
-        let limits = drive.limits();
-        engine.queue_threads = (0..limits.queue_pairs).map(|_| engine.add_queue_client(limits.queue_slots())).collect();
-        Some(engine)
-    }
-
-    /// A real host has created a queue with so many entries, as many as the drive's at most: whether it begins anew, which
-    /// it does not while commands of the one before are under way.
-    pub fn begin_queue(&mut self, queue: u16, entries: u32) -> bool {
-        let Engine { driver, controller, shared, .. } = self;
-        let (Some(queues), Some(controller)) = (driver.real_hosts(), controller.real_hosts()) else { return false };
-        let has_begun = queues.begin_queue(queue, entries, shared);
-        if has_begun {
-            controller.restart_queue(queue, entries);
-        }
-        has_begun
-    }
-
-    /// How many more commands a queue of real hosts has room for.
-    pub fn room(&mut self, queue: u16) -> usize {
-        self.driver.real_hosts().map_or(0, |queues| queues.room(queue))
-    }
-
-    /// A command of a real host arrives at `at`, in the next slot of its queue; the device hears of it by
-    /// [`Input::Ring`]. [`Engine::take_completed`] gives its token back when its completion is in the host's memory.
-    pub fn place(&mut self, at: Time, command: &HostCommand) {
-        self.run_until(at);
-        self.shared.scheduler.advance(at);
-        let thread = self.queue_threads[usize::from(command.queue)];
-        let Engine { driver, controller, shared, .. } = self;
-        let (Some(queues), Some(controller)) = (driver.real_hosts(), controller.real_hosts()) else { return };
-        let slot = queues.place(at, thread, command, shared);
-        controller.give_lists(command.queue, slot, command.lists);
-    }
-
-    /// What a real host finds in an entry of a completion queue; nothing of a protocol that such hosts do not speak.
-    pub fn completion_entry(&mut self, queue: u16, slot: u32) -> Option<[u8; 16]> {
-        Some(self.driver.real_hosts()?.completion_entry(queue, slot, &self.shared))
-    }
-
     /// The first reads that returned what they may not, described.
     pub fn data_problems(&self) -> &[String] {
         let mut problems = self.all_drives().filter_map(|drive| drive.shared.data.as_ref()).map(|data| data.problems());
@@ -296,21 +229,6 @@ impl Engine {
         }
     }
 
-    /// Add a thread whose requests are injected.
-    pub fn add_client(&mut self, iodepth: u32) -> u16 {
-        let thread = self.add_queue_client(iodepth);
-        self.let_look(thread);
-        thread
-    }
-
-    /// The same for commands that a real host's own driver writes: nobody here looks for their completions.
-    fn add_queue_client(&mut self, iodepth: u32) -> u16 {
-        let thread = self.host.add_thread(iodepth, None, None);
-        let place = self.recorder.add_client(iodepth);
-        self.recorder.add_thread(thread, place);
-        thread
-    }
-
     /// The queue of a thread that looks for its completions by its engine raises no interrupts.
     fn let_look(&mut self, thread: u16) {
         if self.host.looks(thread) {
@@ -318,31 +236,6 @@ impl Engine {
             self.controller.spare_interrupts(queue);
             self.let_look_at_others(thread);
         }
-    }
-
-    /// Let `input` happen at `at`, which may not lie before an event that has been handled.
-    pub fn inject(&mut self, at: Time, input: Input) {
-        self.run_until(at);
-        self.shared.scheduler.advance(at);
-        match input {
-            Input::Request { thread, io, token } => {
-                self.host.inject(at, thread, io, token, &self.driver, &mut self.shared);
-            }
-            Input::RegisterWrite { address, value } => {
-                let Engine { controller, link, media, shared, .. } = self;
-                controller.on_register_write(at, address, value, &mut Ports { link, media, shared });
-            }
-            Input::Ring { queue } => {
-                let queues = self.driver.real_hosts().expect("whoever rings has placed a command");
-                queues.ring(queue, &mut self.link, &mut self.shared);
-            }
-        }
-    }
-
-    /// The next injected request that is done, in the order in which they were. Whoever injects takes them all, as they
-    /// are kept until then.
-    pub fn take_completed(&mut self) -> Option<Completed> {
-        self.client_completed.pop_front()
     }
 
     /// When something happens next.
