@@ -59,7 +59,7 @@ fn the_schema_of_drive_files_is_one() {
 
 #[test]
 fn no_line_of_a_comparison_is_wider_than_120_columns() {
-    let page = printed("compare --ios 200 --bs 512,4k,1m --numjobs 1,8");
+    let page = printed("compare --ios 20 --bs 512,4k,1m --numjobs 1,8");
     assert!(page.lines().all(|line| line.chars().count() <= 120), "{page}");
 }
 
@@ -406,8 +406,8 @@ fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its
 
 #[test]
 fn published_results_are_judged_one_object_each() {
-    // The papers that take seconds; the others take most of a minute (`make reproduce`).
-    let papers = ["capi-pcm-openpower", "moneta-talk-2011", "pss-ibm-nvmw14"];
+    // The papers that take few seconds; the others take most of a minute (`make reproduce`).
+    let papers = ["capi-pcm-openpower", "moneta-talk-2011"];
     let ran = phaselink(&format!("reproduce {} --json", papers.join(" ")));
     let document: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(document.as_object().unwrap().keys().collect::<Vec<_>>(), ["version", "verb", "rows"]);

@@ -172,33 +172,40 @@ fn a_server_whose_clients_want_nothing_takes_hardly_any_processor_time_and_wakes
 
 #[test]
 fn clients_that_say_nothing_hold_up_neither_metrics_nor_other_clients_for_long() {
-    for timing in ["on", "off"] {
-        let here = directory(&format!("silent-{timing}"));
-        let arguments = ["--nbd", "nbd://127.0.0.1:0/", "--timing", timing, "--metrics", "127.0.0.1:0"];
-        let mut server = Running::start(&here, &arguments);
-        let uri = server.told("serving ");
-        let address = server.told("metrics http://");
-        let address = address.trim_end_matches("/metrics");
-        let _silent: Vec<TcpStream> = (0..70).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-        let (started, mut answer) = (Instant::now(), String::new());
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 OK") && started.elapsed() < Duration::from_millis(900));
-
-        let place = uri.trim_start_matches("nbd://").trim_end_matches('/');
-        let _silent: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(place).unwrap()).collect();
-        let uri = Uri::parse(&uri).unwrap();
-        let refused = Client::connect(&uri).unwrap_err().to_string();
-        assert!(refused.contains("as many connections as it takes"), "{refused}");
-        let until = Instant::now() + Duration::from_secs(20);
-        while Client::connect(&uri).is_err() {
-            assert!(Instant::now() < until, "those who say nothing stay");
-            thread::sleep(Duration::from_millis(100));
+    // Both wait for a time-out of several seconds.
+    thread::scope(|scope| {
+        for timing in ["on", "off"] {
+            scope.spawn(move || silent_clients_hold_up_nobody(timing));
         }
-        let ran = server.terminate();
-        assert!(timing == "off" || ran.stdout.contains("whether the clock keeps up is not known"), "{}", ran.stdout);
+    });
+}
+
+fn silent_clients_hold_up_nobody(timing: &str) {
+    let here = directory(&format!("silent-{timing}"));
+    let arguments = ["--nbd", "nbd://127.0.0.1:0/", "--timing", timing, "--metrics", "127.0.0.1:0"];
+    let mut server = Running::start(&here, &arguments);
+    let uri = server.told("serving ");
+    let address = server.told("metrics http://");
+    let address = address.trim_end_matches("/metrics");
+    let _silent: Vec<TcpStream> = (0..70).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let (started, mut answer) = (Instant::now(), String::new());
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && started.elapsed() < Duration::from_millis(900));
+
+    let place = uri.trim_start_matches("nbd://").trim_end_matches('/');
+    let _silent: Vec<TcpStream> = (0..64).map(|_| TcpStream::connect(place).unwrap()).collect();
+    let uri = Uri::parse(&uri).unwrap();
+    let refused = Client::connect(&uri).unwrap_err().to_string();
+    assert!(refused.contains("as many connections as it takes"), "{refused}");
+    let until = Instant::now() + Duration::from_secs(20);
+    while Client::connect(&uri).is_err() {
+        assert!(Instant::now() < until, "those who say nothing stay");
+        thread::sleep(Duration::from_millis(100));
     }
+    let ran = server.terminate();
+    assert!(timing == "off" || ran.stdout.contains("whether the clock keeps up is not known"), "{}", ran.stdout);
 }
 
 #[test]
