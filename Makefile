@@ -131,10 +131,10 @@ mutants-all:
 	$(MUTANTS) --killed mutants/sample.tsv --record mutants/sample.tsv; fi
 
 sanity:
-	cargo test --release -p phaselink-core --test sanity -- --include-ignored --nocapture
+	cargo test --release -p phaselink-core --test library -- sanity:: --include-ignored --nocapture
 
 fit:
-	cargo test --release -p phaselink-core --test fit -- --include-ignored --nocapture
+	cargo test --release -p phaselink-core --test library -- fit:: --include-ignored --nocapture
 
 suites:
 	cargo build --release

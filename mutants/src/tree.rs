@@ -10,19 +10,23 @@ use serde_json::Value;
 use crate::list::{Mutant, turn};
 use crate::rewrite::{Rewritten, rewrite};
 
-/// Whose tests are built: a crate's folder and name, and which of its integration tests take part.
-const TESTED: [(&str, &str, Part); 4] = [
-    ("crates/ring", "phaselink-ring", Part::AllBut(&[])),
-    // The rules of the house read sources, and `fit` takes longer than all others together.
-    ("crates/core", "phaselink-core", Part::AllBut(&["fit", "house"])),
-    ("crates/serve", "phaselink-serve", Part::AllBut(&[])),
-    ("crates/cli", "phaselink", Part::Only(&["adding_a_protocol", "results", "serve", "torture"])),
+/// Whose tests are built: a crate's folder and name.
+const TESTED: [(&str, &str); 4] = [
+    ("crates/ring", "phaselink-ring"),
+    ("crates/core", "phaselink-core"),
+    ("crates/serve", "phaselink-serve"),
+    ("crates/cli", "phaselink"),
 ];
 
-enum Part {
-    AllBut(&'static [&'static str]),
-    Only(&'static [&'static str]),
-}
+/// The program of tests that takes no part: the rules of the house read sources.
+const READS_SOURCES: &str = "house";
+
+/// What a program of tests is told of those that take part, if not all do.
+const TOLD: [(&str, &[&str]); 2] = [
+    // They take longer than all others together.
+    ("phaselink-core library", &["--skip=fit::", "--skip=sanity::"]),
+    ("phaselink program", &["results::", "serve::", "torture::"]),
+];
 
 /// A copy of the repository below the folder for what is built.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub struct Program {
     /// `phaselink-core lib`, `phaselink-core link`.
     pub label: String,
     pub executable: PathBuf,
+    /// What it is told to choose its tests.
+    pub told: &'static [&'static str],
     /// Where cargo would run it.
     pub folder: PathBuf,
 }
@@ -125,12 +131,12 @@ impl Tree {
                 Some(rewritten) => rewritten.text.clone().into_bytes(),
                 None => fs::read(self.root.join(file))?,
             };
-            let root_of_crate = TESTED.iter().any(|(folder, ..)| *file == format!("{folder}/src/lib.rs"));
+            let root_of_crate = TESTED.iter().any(|(folder, _)| *file == format!("{folder}/src/lib.rs"));
             let switch: &[u8] =
                 if root_of_crate { b"\n#[allow(warnings)]\nmod phaselink_mutants_switch;\n" } else { b"" };
             write_if_new(&self.copy.join(file), &[&bytes, switch].concat())?;
         }
-        for (folder, ..) in TESTED {
+        for (folder, _) in TESTED {
             let file = self.copy.join(folder).join("src/phaselink_mutants_switch.rs");
             write_if_new(&file, include_bytes!("switch.rs"))?;
         }
@@ -150,9 +156,9 @@ impl Tree {
     fn cargo(&self) -> Result<Vec<Value>, String> {
         let mut cargo = Command::new("nice");
         cargo.args(["-n", "5", "cargo", "test", "--no-run", "--message-format=json", "--lib"]);
-        for (folder, package, part) in &TESTED {
+        for (folder, package) in TESTED {
             cargo.args(["-p", package]);
-            for test in self.tests(folder, part) {
+            for test in self.tests(folder) {
                 cargo.args(["--test", &test]);
             }
         }
@@ -165,14 +171,14 @@ impl Tree {
         if messages.is_empty() { Err(String::from("cargo built nothing")) } else { Ok(messages) }
     }
 
-    fn tests(&self, folder: &str, part: &Part) -> Vec<String> {
+    /// A crate's programs of integration tests, each of a file or of a folder with `main.rs`.
+    fn tests(&self, folder: &str) -> Vec<String> {
         let found = fs::read_dir(self.root.join(folder).join("tests")).into_iter().flatten().flatten();
-        let takes_part = |test: &String| match part {
-            Part::AllBut(names) => !names.contains(&test.as_str()),
-            Part::Only(names) => names.contains(&test.as_str()),
-        };
-        let stems = found.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".rs").map(String::from));
-        let mut stems: Vec<String> = stems.filter(takes_part).collect();
+        let is_program =
+            |path: &PathBuf| path.extension().is_some_and(|it| it == "rs") || path.join("main.rs").is_file();
+        let paths = found.map(|entry| entry.path()).filter(is_program);
+        let stems = paths.filter_map(|path| path.file_stem()?.to_str().map(String::from));
+        let mut stems: Vec<String> = stems.filter(|stem| stem != READS_SOURCES).collect();
         stems.sort();
         stems
     }
@@ -181,10 +187,12 @@ impl Tree {
         let tests = messages.iter().filter(|message| message["profile"]["test"] == true);
         let program = |message: &Value| {
             let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
-            let (_, package, _) = TESTED.iter().find(|(path, ..)| folder.ends_with(path))?;
+            let (_, package) = TESTED.iter().find(|(path, _)| folder.ends_with(path))?;
             let name = if message["target"]["kind"][0] == "test" { message["target"]["name"].as_str()? } else { "lib" };
             let executable = message["executable"].as_str()?.into();
-            Some(Program { label: format!("{package} {name}"), executable, folder })
+            let label = format!("{package} {name}");
+            let told = TOLD.iter().find(|(of, _)| *of == label).map_or(&[][..], |(_, told)| told);
+            Some(Program { label, executable, told, folder })
         };
         tests.filter_map(program).collect()
     }

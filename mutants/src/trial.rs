@@ -74,11 +74,11 @@ impl Suite {
     /// What libtest prints: the list of all tests, and then a line for each that is done.
     fn run_all(program: &Program, reached: &Path) -> io::Result<Vec<u8>> {
         let mut list = Command::new(&program.executable);
-        let list = surroundings(&mut list, program).arg("--list").output()?.stdout;
+        let list = surroundings(&mut list, program).arg("--list").args(program.told).output()?.stdout;
         let mut command = Command::new("timeout");
         command.args(["-s", "KILL", &LEARNED_WITHIN_S.to_string()]).arg(&program.executable);
         // Times of tests are behind a flag that libtest takes on stable compilers only so.
-        command.args(["-Z", "unstable-options", "--report-time"]).env("RUSTC_BOOTSTRAP", "1");
+        command.args(["-Z", "unstable-options", "--report-time"]).args(program.told).env("RUSTC_BOOTSTRAP", "1");
         command.env("PHASELINK_MUTANT", "all").env("PHASELINK_MUTANTS_REACHED", reached);
         Ok([list, surroundings(&mut command, program).output()?.stdout].concat())
     }
@@ -239,7 +239,8 @@ mod tests {
 
     /// With a slow test that is left out and reaches mutant 3 alone.
     fn suite() -> Suite {
-        let program = Program { label: "p lib".into(), executable: "p".into(), folder: "crates/core".into() };
+        let program =
+            Program { label: "p lib".into(), executable: "p".into(), told: &[], folder: "crates/core".into() };
         let tests = [("link::slow", 0.9), ("link::quick", 0.2), ("media::quick", 0.1), ("media::slow", 500.0)];
         let line = |(name, seconds): &(&str, f64)| format!("{name}: test\ntest {name} ... ok <{seconds:.3}s>\n");
         let printed: String = tests.iter().map(line).collect();

@@ -1,0 +1,482 @@
+//! What commands print: tables for people, documents for programs.
+
+use std::fs;
+
+use crate::common::{directory, phaselink, printed};
+use expect_test::expect_file;
+use serde_json::Value;
+
+fn document(arguments: &str) -> Value {
+    serde_json::from_str(&printed(arguments)).unwrap_or_else(|error| panic!("phaselink {arguments}: {error}"))
+}
+
+#[test]
+fn the_page_of_a_comparison_is_this() {
+    expect_file!["../snapshots/compare.txt"].assert_eq(&printed("compare --ios 2000"));
+}
+
+#[test]
+fn the_list_of_drives_and_presets_is_this() {
+    expect_file!["../snapshots/check.txt"].assert_eq(&printed("check"));
+}
+
+#[test]
+fn the_page_of_the_sector_code_is_this() {
+    expect_file!["../snapshots/ecc.txt"].assert_eq(&printed("ecc --trials 200 --inject 200"));
+}
+
+#[test]
+fn the_sector_code_as_json_counts_every_damaged_sector_and_bears_out_its_target() {
+    let document = document("ecc --trials 50 --inject 50 --json");
+    for row in document["injected"].as_array().unwrap() {
+        let counts = ["corrected", "reported", "miscorrected"].map(|key| row[key].as_u64().unwrap());
+        assert_eq!(counts.iter().sum::<u64>(), 50, "{row}");
+        assert_eq!(counts[0] == 50, row["within_power"] == true, "{row}");
+    }
+    assert_eq!(document["injected"].as_array().unwrap().len(), 8);
+    let tolerated = document["raw_bit_error_rate_tolerated"].as_f64().unwrap();
+    assert!((tolerated - 2.14e-3).abs() < 1e-5, "{tolerated}");
+}
+
+#[test]
+fn a_set_of_drives_is_compared_by_its_name() {
+    let document = document("compare 2018 nvme --ios 100 --bs 4k --iodepth 1 --numjobs 1 --json");
+    let drives: Vec<&str> =
+        document["cells"].as_array().unwrap().iter().map(|cell| cell["drive"].as_str().unwrap()).collect();
+    assert_eq!(drives, ["tlc-gen3", "optane-p4800x", "nvme-polled", "nvme"]);
+}
+
+#[test]
+fn the_schema_of_drive_files_is_one() {
+    let schema: serde_json::Value = serde_json::from_str(&printed("check --schema")).unwrap();
+    assert_eq!(schema["$schema"], "http://json-schema.org/draft-07/schema#");
+    assert!(schema["properties"]["link"]["properties"]["lanes"]["enum"].is_array());
+    let results: serde_json::Value = serde_json::from_str(&printed("check --schema=results")).unwrap();
+    assert_eq!(results["definitions"]["dma"]["properties"]["verb"]["const"], "dma");
+}
+
+#[test]
+fn no_line_of_a_comparison_is_wider_than_120_columns() {
+    let page = printed("compare --ios 20 --bs 512,4k,1m --numjobs 1,8");
+    assert!(page.lines().all(|line| line.chars().count() <= 120), "{page}");
+}
+
+#[test]
+fn piped_output_has_no_escape_codes_and_no_progress_bars() {
+    for arguments in
+        ["compare --ios 100", "run --number-ios 100", "check", "check nvme", "trace", "--help", "run --help"]
+    {
+        let ran = phaselink(arguments);
+        assert!(!ran.stdout.contains('\x1b') && !ran.stderr.contains('\x1b'), "phaselink {arguments}");
+        assert_eq!(ran.stderr, "", "phaselink {arguments}");
+    }
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    for command in [
+        "",
+        "compare",
+        "run",
+        "predict",
+        "sweep",
+        "fit",
+        "trace",
+        "check",
+        "endurance",
+        "reproduce",
+        "ecc",
+        "dma",
+        "docs",
+        "completions",
+    ] {
+        let help = printed(&format!("{command} --help"));
+        assert!(help.contains("Examples:\n  phaselink "), "{command}: {help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 110), "{command}: {help}");
+    }
+}
+
+#[test]
+fn the_documentation_comes_with_the_program() {
+    assert!(printed("docs").lines().any(|line| line.starts_with("serve") && line.ends_with("Serving a drive")));
+    assert!(printed("docs serve").starts_with("# Serving a drive\n"));
+    let wrong = phaselink("docs swep");
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("did you mean sweep?"), "{}", wrong.stderr);
+}
+
+#[test]
+fn help_is_a_command_too_and_shells_can_complete() {
+    assert_eq!(printed("help run"), printed("run --help"));
+    assert!(printed("completions bash").contains("_phaselink()"));
+}
+
+#[test]
+fn what_a_preset_of_the_command_line_replaces_is_noted_unless_nobody_wants_to_know() {
+    let arguments = "run nvme-ssd-gen3 --media dram --number-ios 10";
+    let note = "note: nvme-ssd-gen3: media.preset = dram replaces capacity_mib = 1_144_409\n";
+    assert_eq!(phaselink(arguments).stderr, note);
+    assert_eq!(phaselink(&format!("{arguments} --quiet")).stderr, "");
+}
+
+#[test]
+fn a_description_can_be_kept_whole_and_taken_apart() {
+    let folder = directory("kept");
+    let path = |name: &str| folder.join(name).display().to_string();
+    fs::write(path("whole.toml"), printed("check nvme --link gen5-x4 --toml")).unwrap();
+    fs::write(path("part.toml"), format!("preset = 'nvme'\n[link]\npreset = '{}'\n", path("whole.toml"))).unwrap();
+    let run = |drive: &str| {
+        let page = printed(&format!("run {drive} --number-ios 50"));
+        String::from(page.split_once("\njob ").expect("figures").1)
+    };
+    assert_eq!(run(&path("whole.toml")), run("nvme --link gen5-x4"));
+    assert_eq!(run(&path("part.toml")), run(&path("whole.toml")));
+    assert_eq!(run(&format!("nvme --link {}", path("whole.toml"))), run(&path("whole.toml")));
+}
+
+#[test]
+fn the_lifetimes_of_a_memory_as_json_are_those_of_each_workload_and_wear_levelling() {
+    let document = document("endurance dc-express --workload hammer,uniform --json");
+    let lifetimes = document["lifetimes"].as_array().unwrap();
+    assert_eq!(lifetimes.len(), 6);
+    assert_eq!(lifetimes[0]["workload"], "hammer");
+    assert_eq!(lifetimes[0]["wear_levelling"], "none");
+    assert_eq!(lifetimes[0]["line_writes"], 1e6, "one line and its endurance");
+    assert_eq!(lifetimes[3]["ideal_share"], 1.0);
+    assert!(lifetimes[4]["years"].as_f64() > lifetimes[0]["years"].as_f64());
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let run = || printed("run nvme --rw randrw --iodepth 8 --number-ios 500 --json");
+    assert_eq!(run(), run());
+    assert_ne!(run(), printed("run nvme --rw randrw --iodepth 8 --number-ios 500 --json --seed 2"));
+}
+
+#[test]
+fn a_depth_beyond_one_drives_queues_leaves_its_line_empty_and_the_others_as_they_are() {
+    let page = printed("compare --ios 200 --bs 512 --iodepth 64");
+    assert!(page.contains("dc-express: its queues hold 63 requests"), "{page}");
+    let kept = printed("compare cxl --ios 200 --bs 512 --iodepth 64");
+    let figures = |page: &str| {
+        let line = page.lines().find(|line| line.contains(" cxl ") && line.contains('%'))?;
+        Some(line.split_whitespace().rev().take(13).map(String::from).collect::<Vec<_>>())
+    };
+    assert!(figures(&page).is_some() && figures(&page) == figures(&kept), "{page}{kept}");
+    let cells = document("compare --ios 200 --bs 512 --iodepth 64 --json")["cells"].clone();
+    let has_none = |cell: &&serde_json::Value| cell["iops"].is_null() && cell["iodepth_max"] == 63;
+    assert_eq!(cells.as_array().unwrap().iter().filter(has_none).count(), 2, "{cells}");
+}
+
+#[test]
+fn a_comparison_takes_any_job_and_prints_what_a_run_of_it_prints() {
+    for job in [
+        "--bs 4k --numjobs 4 --iodepth 2 --rw randrw --rwmixread 70 --number-ios 300",
+        "--numjobs 2 -O bssplit=4k/50:16k/50 --thinktime 20us --runtime 3ms --rw read",
+        "--fio examples/mixed.fio",
+    ] {
+        let run = document(&format!("run nvme {job} --json"));
+        let sum = |key: &str| {
+            let directions = run["jobs"].as_array().unwrap().iter().flat_map(|job| [&job["read"], &job["write"]]);
+            directions.map(|direction| direction[key].as_f64().unwrap()).sum::<f64>()
+        };
+        let comparison = document(&format!("compare nvme {job} --json"));
+        let cells = comparison["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), 1, "{job}");
+        assert_eq!(cells[0]["ios"].as_f64(), Some(sum("total_ios")), "{job}");
+        assert!((cells[0]["iops"].as_f64().unwrap() - sum("iops")).abs() < 1e-3, "{job}");
+    }
+}
+
+#[test]
+fn a_comparison_replays_a_trace_on_every_drive() {
+    let trace = directory("compare-trace").join("a.log");
+    fs::write(&trace, "fio version 2 iolog\nf add\nf open\nf write 0 4096\nf read 4096 8192\nf close\n").unwrap();
+    let page = printed(&format!("compare nvme cxl --trace {}", trace.display()));
+    assert!(page.contains("2 requests") && page.contains("mixed"), "{page}");
+}
+
+#[test]
+fn energy_above_idle_stands_beside_the_total_and_differs_by_that_of_the_idle_server() {
+    let page = document("compare nvme dc-express --ios 200 --bs 4k --json");
+    for cell in page["cells"].as_array().unwrap() {
+        let figure = |key: &str| cell[key].as_f64().unwrap();
+        let idle_w = (figure("joules_per_io") - figure("joules_per_io_above_idle")) * figure("iops");
+        assert!((idle_w - 100.0).abs() < 1e-6, "{cell}");
+    }
+}
+
+#[test]
+fn a_comparison_names_what_limits_each_drive_and_says_where_only_latency_does() {
+    let page = printed("compare nvme dc-express cxl --bs 4k --iodepth 1,32 --ios 1000");
+    let line =
+        "What limits each at 4 KiB and depth 32: cores for nvme; wire to host for dc-express; fill buffers for cxl.";
+    assert!(page.replace("\n  ", " ").contains(line), "{page}");
+    let page = printed("compare nvme dc-express --bs 512 --ios 2000");
+    let line = "nothing but latency for nvme; wire to host for dc-express";
+    assert!(page.replace("\n  ", " ").contains(line), "{page}");
+    let page = printed("compare nvme dc-express --bs 4k --iodepth 1,8 --ios 1000 --set media.read_ns=40000");
+    assert!(page.replace("\n  ", " ").contains("media banks for nvme and dc-express"), "{page}");
+}
+
+#[test]
+fn a_comparison_says_what_each_drive_promises_for_a_write() {
+    let page = printed("compare --ios 200 --iodepth 1");
+    assert!(page.contains("write    an acknowledged write is in the cells\n"), "{page}");
+    let early = printed("compare nvme capi --set media.acknowledge=early --ios 200 --iodepth 1");
+    assert!(early.contains("nvme: an acknowledged write is in the buffers of the memory"), "{early}");
+    assert!(early.contains("capi: an acknowledged write is in the device's buffer"), "{early}");
+}
+
+#[test]
+fn a_comparison_as_json_has_every_cell_and_every_description() {
+    let document = document("compare --ios 200 --bs 512,4k --iodepth 1,8 --json");
+    let cells = document["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 8 * 2 * 2);
+    for cell in cells {
+        for key in [
+            "iops",
+            "bytes_per_s",
+            "mean_ns",
+            "p50_ns",
+            "p99_ns",
+            "link_busy_share",
+            "busy_cores",
+            "joules_per_io",
+            "memory_joules_per_io",
+        ] {
+            assert!(cell[key].is_number(), "{key} in {cell}");
+        }
+        assert!(cell["p99_9_ns"].is_null(), "200 requests do not know 99.9 %");
+        let stages = cell["stages"].as_array().unwrap().iter().map(|stage| stage["mean_ns"].as_f64().unwrap());
+        assert!((stages.sum::<f64>() - cell["mean_ns"].as_f64().unwrap()).abs() < 1e-6);
+    }
+    assert_eq!(
+        (&cells[0]["drive"], &cells[0]["bs"], &cells[0]["iodepth"]),
+        (&"pss-block".into(), &512.into(), &1.into())
+    );
+    assert_eq!(document["descriptions"].as_array().unwrap().len(), 8);
+    assert_eq!(document["descriptions"][3]["media"]["read_ns"], 110);
+}
+
+#[test]
+fn a_run_as_json_has_fios_shape_and_the_phaselink_object() {
+    let document = document("run nvme --rw randrw --number-ios 2000 --json");
+    let job = &document["jobs"][0];
+    assert!(job["read"]["iops"].as_f64().unwrap() > 0.0 && job["write"]["iops"].as_f64().unwrap() > 0.0);
+    assert!(job["read"]["clat_ns"]["percentile"]["99.000000"].is_number());
+    let phaselink = &document["phaselink"];
+    for key in
+        ["version", "verb", "drive", "seed", "finished", "jobs", "link", "cpu", "energy", "counters", "description"]
+    {
+        assert!(!phaselink[key].is_null(), "{key}");
+    }
+}
+
+#[test]
+fn results_go_to_the_files_that_are_asked_for() {
+    let here = directory("files");
+    let path = |name: &str| here.join(name).display().to_string();
+    let (json, report, timeline) = (path("r.json"), path("a/b"), path("t.json"));
+    let page = printed(&format!("run --number-ios 50 --json={json} --report {report} --perfetto {timeline}"));
+    assert!(page.contains("where the time of a request goes"), "{page}");
+    let read = |path: String| fs::read_to_string(path).unwrap();
+    assert_eq!(read(json), read(format!("{report}/result.json")));
+    assert!(read(format!("{report}/index.html")).starts_with("<!DOCTYPE html>"));
+    let timeline: Value = serde_json::from_str(&read(timeline)).unwrap();
+    assert!(timeline["traceEvents"].is_array());
+}
+
+#[test]
+fn tables_are_printed_in_markdown_and_have_a_row_for_each_of_the_others() {
+    let here = directory("markdown");
+    fs::write(
+        here.join("p.toml"),
+        "drive = \"nvme\"\njob = { number_ios = 50 }\n[[axis]]\nkey = \"link.lanes\"\nvalues = [4, 8]\n",
+    )
+    .unwrap();
+    let plan = here.join("p.toml").display().to_string();
+    for (command, rows) in [
+        (String::from("run nvme --number-ios 50"), 1),
+        (String::from("compare nvme cxl --ios 50 --bs 4k"), 4),
+        (format!("sweep {plan}"), 2),
+        (String::from("dma --size 8,64 --transfers 50"), 2),
+    ] {
+        let ran = phaselink(&format!("{command} --markdown"));
+        let lines: Vec<&str> = ran.stdout.lines().collect();
+        assert_eq!((ran.code, lines.len()), (Some(0), rows + 2), "phaselink {command}: {}{}", ran.stdout, ran.stderr);
+        let columns = |line: &str| line.matches(" | ").count();
+        assert!(
+            lines.iter().all(|line| line.starts_with("| ") && columns(line) == columns(lines[0])),
+            "{}",
+            ran.stdout
+        );
+        assert!(lines[1].contains("---:"), "{}", ran.stdout);
+    }
+}
+
+#[test]
+fn distributions_are_files_for_each_job_and_direction_that_has_requests() {
+    let here = directory("distributions").join("d");
+    let folder = here.display().to_string();
+    printed(&format!("run nvme --rw randrw --number-ios 400 -O name=../a --hgrm {folder}"));
+    printed(&format!("run nvme --number-ios 300 --hgrm {folder}"));
+    let mut names: Vec<String> =
+        fs::read_dir(&here).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names.iter().filter(|name| name.ends_with("-write.hgrm")).count(), 1, "{names:?}");
+    let text = fs::read_to_string(here.join("job-read.hgrm")).unwrap();
+    assert!(text.starts_with("       Value     Percentile TotalCount 1/(1-Percentile)\n\n"), "{text}");
+    assert!(text.contains("Total count    =          300]"), "{text}");
+    let whole = text.lines().find(|line| line.contains(" 1.000000000000 ")).unwrap();
+    let max_us: f64 = whole.split_whitespace().next().unwrap().parse().unwrap();
+    let result: Value = serde_json::from_str(&printed("run nvme --number-ios 300 --json")).unwrap();
+    let max_ns = result["phaselink"]["jobs"][0]["read"]["latency_ns"]["max"].as_f64().unwrap();
+    assert!((max_us - max_ns / 1e3).abs() < 1e-3, "{max_us} {max_ns}");
+}
+
+#[test]
+fn a_comparison_is_drawn_with_every_drive_and_every_figure() {
+    let here = directory("drawn");
+    let report = here.join("report").display().to_string();
+    let command = "compare nvme capi --ios 100 --iodepth 1,4";
+    let text = printed(&format!("{command} --report {report}"));
+    let page = fs::read_to_string(format!("{report}/index.html")).unwrap();
+    assert_eq!(page.matches("<svg class=\"bars\"").count(), 4, "a drawing for each size and depth");
+    assert!(page.contains("<title>nvme, software: ") && page.contains("<td>capi</td>"));
+    assert!(page.contains(text.lines().next().unwrap()), "the same heading");
+    assert_eq!(fs::read_to_string(format!("{report}/result.json")).unwrap(), printed(&format!("{command} --json")));
+}
+
+#[test]
+fn the_default_job_is_said_and_so_is_any_other() {
+    let first = |arguments: &str| printed(arguments).lines().next().unwrap().to_string();
+    assert_eq!(
+        first("run"),
+        "Job: rw=randread bs=4k iodepth=1 number_ios=100000 (the default; see phaselink run --help)"
+    );
+    assert_eq!(first("run --bs 512 --size 1m"), "Job: rw=randread iodepth=1 bs=512 size=1m");
+    assert_eq!(first("run nvme --fio examples/mixed.fio"), "Jobs: database and log of examples/mixed.fio");
+}
+
+#[test]
+fn several_job_files_run_together() {
+    let document = document("run nvme-polled --fio examples/open-loop.fio --fio examples/randread-qd32.fio --json");
+    let names: Vec<&str> =
+        document["jobs"].as_array().unwrap().iter().map(|job| job["jobname"].as_str().unwrap()).collect();
+    assert_eq!(names, ["poisson-reads", "randread-qd32"]);
+}
+
+#[test]
+fn a_trace_is_replayed_at_its_own_times() {
+    let path = directory("replay-times").join("t.csv");
+    // Two requests, 1 ms apart.
+    fs::write(&path, "10000,hm,0,Read,4096,4096,0\n20000,hm,0,Write,0,512,0\n").unwrap();
+    let page = printed(&format!("run nvme --trace {}", path.display()));
+    assert!(page.contains("MSR Cambridge CSV, 2 requests"), "{page}");
+    assert!(page.contains("2 requests in 1."), "{page}");
+}
+
+#[test]
+fn every_document_begins_with_the_version_and_its_verb_and_holds_the_keys_of_its_page() {
+    let page = include_str!("../../../../docs/json.md");
+    let trace = directory("json-trace").join("t.csv");
+    fs::write(&trace, "10000,hm,0,Read,4096,4096,0\n20000,hm,0,Write,0,512,0\n").unwrap();
+    let info = format!("trace-info {} --json", trace.display());
+    for (verb, arguments) in [
+        ("run", "run nvme --number-ios 10 --json"),
+        ("compare", "compare nvme cxl --ios 10 --bs 4k --iodepth 1 --json"),
+        ("predict", "predict nvme --json"),
+        ("endurance", "endurance dc-express --workload hammer --json"),
+        ("ecc", "ecc --trials 1 --inject 1 --json"),
+        ("dma", "dma --size 64 --transfers 100 --json"),
+        ("trace-info", &info),
+    ] {
+        let all = document(arguments);
+        let own = [&all["phaselink"], &all].into_iter().find(|part| part.is_object()).unwrap();
+        let own = own.as_object().unwrap();
+        let head: Vec<&str> = own.keys().take(2).map(String::as_str).collect();
+        assert_eq!((head, &own["verb"]), (vec!["version", "verb"], &verb.into()));
+        let row = page.lines().find(|line| line.starts_with("| `") && line.contains(&format!("`{verb}`"))).unwrap();
+        let missing: Vec<_> = own.keys().skip(2).filter(|key| !row.contains(&format!("`{key}`"))).collect();
+        assert!(missing.is_empty(), "docs/json.md lacks {missing:?} of {verb}");
+    }
+}
+
+#[test]
+fn published_results_are_judged_one_object_each() {
+    // The papers that take few seconds; the others take most of a minute (`make reproduce`).
+    let papers = ["capi-pcm-openpower", "moneta-talk-2011"];
+    let ran = phaselink(&format!("reproduce {} --json", papers.join(" ")));
+    let document: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(document.as_object().unwrap().keys().collect::<Vec<_>>(), ["version", "verb", "rows"]);
+    assert_eq!(document["verb"], "reproduce");
+    let rows = document["rows"].as_array().unwrap();
+    for row in rows {
+        for key in ["paper", "id", "quantity", "unit", "kind", "verdict"] {
+            assert!(row[key].is_string(), "{key} in {row}");
+        }
+        assert!(row["published"].is_number() && row["fitted"].is_u64() && row["depends_on"].is_array(), "{row}");
+        let is_fine = row["verdict"] == "reproduced" || row["verdict"] == "given";
+        assert!(is_fine != (row["reason"] != ""), "{row}");
+        assert!(row["verdict"] != "given" || row["kind"] == "input", "{row}");
+    }
+    let is_off = rows.iter().any(|row| row["verdict"] == "off");
+    assert_eq!(ran.code, Some(i32::from(is_off)));
+    assert!(papers.iter().all(|paper| rows.iter().any(|row| row["paper"] == *paper)));
+    let paper = papers[0];
+    let rows: Vec<&Value> = rows.iter().filter(|row| row["paper"] == paper).collect();
+    let page = phaselink(&format!("reproduce {paper}")).stdout;
+    assert!(page.contains(&format!("{} rows. Predictions", rows.len())), "{page}");
+    assert!(rows.iter().all(|row| page.contains(row["id"].as_str().unwrap())), "{page}");
+}
+
+#[test]
+fn a_ladder_shows_one_request_from_the_call_to_the_return() {
+    let ladder = printed("trace nvme --bs 512");
+    assert!(ladder.starts_with("nvme: request 65 of random reads, bs=512, iodepth=1\n"), "{ladder}");
+    for step in ["doorbell, ", "fetch command, ", "# media", "data x4, 608 B", "interrupt message, "] {
+        assert!(ladder.contains(step), "{step} in {ladder}");
+    }
+    assert_ne!(ladder, printed("trace nvme --bs 512 --skip 0"));
+}
+
+#[test]
+fn a_timeline_holds_as_many_requests_as_are_asked_for() {
+    let path = directory("timeline").join("t.json");
+    printed(&format!("trace nvme --iodepth 4 --requests 5 --perfetto {}", path.display()));
+    let timeline: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let steps = timeline["traceEvents"].as_array().unwrap();
+    let mut requests: Vec<u64> = steps.iter().filter_map(|step| step["args"]["request"].as_u64()).collect();
+    requests.sort_unstable();
+    requests.dedup();
+    assert_eq!(requests.len(), 5);
+}
+
+#[test]
+fn papers_are_listed() {
+    let papers =
+        "capi-pcm-openpower\ndc-express-fast14\nmodern\nmoneta-talk-2011\nnvme-model-nvmsa16\npss-ibm-nvmw14\n";
+    assert_eq!(printed("reproduce --list"), papers);
+}
+
+#[test]
+fn the_version_is_that_of_the_workspace() {
+    assert_eq!(printed("--version"), format!("phaselink {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn a_prediction_as_json_has_stages_that_sum_to_its_total_and_its_limits_in_order() {
+    let predicted = document("predict nvme dc-express --rw randrw --bs 4k --iodepth 8 --json");
+    assert_eq!(predicted["drives"].as_array().map(Vec::len), Some(2));
+    for drive in predicted["drives"].as_array().unwrap() {
+        let job = &drive["jobs"][0];
+        for class in job["classes"].as_array().unwrap() {
+            let stages = class["alone"]["stages"].as_array().unwrap();
+            let sum: f64 = stages.iter().map(|stage| stage["ns"].as_f64().unwrap()).sum();
+            assert!((sum - class["alone"]["total_ns"].as_f64().unwrap()).abs() < 1e-6);
+        }
+        let limits: Vec<f64> =
+            job["limits"].as_array().unwrap().iter().map(|limit| limit["iops_max"].as_f64().unwrap()).collect();
+        assert!(limits.is_sorted() && job["bottleneck"] == job["limits"][0]["resource"]);
+    }
+}

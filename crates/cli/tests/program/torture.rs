@@ -1,0 +1,50 @@
+//! `phaselink torture`, and drives with faults, as users meet them.
+
+use crate::common::{phaselink, printed};
+
+#[test]
+fn seeds_are_tried_and_what_they_have_reached_is_told() {
+    let text = printed("torture --seeds 25");
+    assert!(text.starts_with("25 seeds in ") && text.contains(" requests, 0 failures\n"), "{text}");
+    for row in ["nothing happens", "drop-completion", "stuck-bank", "retrain"] {
+        assert!(text.contains(&format!("\n{row} ")), "{row}: {text}");
+    }
+    assert!(text.contains(" pairs of a packet and a fault\n"), "{text}");
+}
+
+#[test]
+fn a_seed_alone_is_one_and_the_same_case_wherever_it_stands() {
+    let of_one = |arguments: &str| {
+        let text = printed(arguments);
+        let (first, table) = text.split_once(" requests, ").expect("requests are counted");
+        (first.rsplit(' ').next().map(String::from), String::from(table))
+    };
+    assert_eq!(of_one("torture --seed 7"), of_one("torture --seeds 1 --seed 7"));
+    assert!(printed("torture --seed 7").starts_with("1 seeds in "));
+}
+
+#[test]
+fn time_ends_a_hunt_without_end() {
+    let begun = std::time::Instant::now();
+    assert!(printed("torture --seconds 1").contains(", 0 failures\n"));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for arguments in ["torture --seeds 0", "torture --seconds 0", "torture --seed -1", "torture nvme"] {
+        assert_eq!(phaselink(arguments).code, Some(2), "{arguments}");
+    }
+}
+
+#[test]
+fn a_drive_with_faults_is_explained_and_served_as_far_as_the_server_has_what_they_are_about() {
+    let text = printed("check nvme --set faults=[{action=\"delay\",delay_us=5,every=3},{action=\"error\"}]");
+    assert!(text.contains("      fault 1, delay: every 3, delay_us 5 us\n"), "{text}");
+    assert!(text.contains("      fault 2, error: all that it can meet\n"), "{text}");
+    let slow = r#"faults=[{action="error"},{action="slow-bank",factor=2}]"#;
+    let served = phaselink(&format!("serve nvme --nbd nbd+unix:///?socket=never.sock --timing off --set {slow}"));
+    assert_eq!(served.code, Some(2));
+    let told = "nvme: \"slow-bank\": with timing off there are no banks, packets and lanes; allowed: --timing on";
+    assert!(served.stderr.contains(told), "{}", served.stderr);
+}

@@ -1,0 +1,32 @@
+//! The library from outside, a file for each of its sides. They are one program of tests, so that all processors have work to
+//! the end.
+
+mod capi;
+mod common;
+mod contention;
+mod cxl;
+mod data;
+mod dc_express;
+mod dma;
+mod engines;
+mod faster_parts;
+mod faults;
+mod fit;
+mod flash;
+mod flushes;
+mod forms;
+mod host;
+mod ladders;
+mod link;
+mod mixes;
+mod moneta;
+mod nvm_model;
+mod oracles;
+mod power;
+mod predict;
+mod properties;
+mod pss;
+mod sanity;
+mod several;
+mod switches;
+mod trains;

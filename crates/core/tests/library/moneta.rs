@@ -1,0 +1,152 @@
+//! Moneta: closed forms, throughput bounds of its queues, and what must hold for every switch.
+
+use crate::common::{close, counter, drive, jobs, reads, run};
+use phaselink_core::ledger::Outcome;
+use phaselink_core::simulation::Simulation;
+use phaselink_core::time::Span;
+use proptest::prelude::*;
+
+/// No software, no traffic but that of packets, threads that sleep at no cost beyond a context switch.
+const BARE: [&str; 7] = [
+    "stack.preset=user-space",
+    "link.dllps=false",
+    "link.skip_ordered_sets=false",
+    "moneta.sleep_ns=0",
+    "host.wake_ns=0",
+    "host.idle_exit_ns=0",
+    "host.context_switch_ns=0",
+];
+
+fn bare(set: &[&str], job: &str) -> Outcome {
+    run(&drive("moneta", &[&BARE, set].concat()), job)
+}
+
+/// Request word, pipeline; then, behind the data, interrupt message, delivery, handler, status read and its answer.
+fn around_ps() -> u64 {
+    let (issue, word, pipeline) = (50_000, 16_000 + 300_000, 743_000);
+    let (delivery, handler, status) = (300_000, 400_000, 12_000 + 300_000 + 14_000 + 300_000);
+    issue + word + pipeline + delivery + handler + status
+}
+
+/// A message of 4 bytes, and its write into memory.
+const MESSAGE_PS: u64 = 14_000 + 300_000 + 50_000;
+const POLL_PS: u64 = 20_000;
+
+#[test]
+fn an_unloaded_read_takes_the_sum_of_its_parts() {
+    let outcome = bare(&[], "bs=4k number_ios=50");
+    // 48 ns in the cells, 1024 out of the controller, 1024 over the ring, 32 packets of 152 bytes with the message behind.
+    let device_ps = 48_000 + 1_024_000 + 1_024_000 + 32 * 76_000;
+    let expected = Span::from_ps(around_ps() + device_ps + MESSAGE_PS + POLL_PS);
+    assert_eq!((reads(&outcome).total.min(), reads(&outcome).total.max()), (expected, expected));
+}
+
+#[test]
+fn an_unloaded_write_takes_the_sum_of_its_parts() {
+    let outcome = bare(&[], "bs=4k rw=randwrite number_ios=50");
+    // The first request of 24 bytes there, 201 ns in the root complex, 64 packets of 84 bytes back; then ring, controller, cells.
+    let host_ps = 12_000 + 300_000 + 201_000 + 64 * 42_000 + 300_000;
+    let device_ps = 1_024_000 + 1_024_000 + 150_000;
+    let expected = Span::from_ps(around_ps() + host_ps + device_ps + MESSAGE_PS + POLL_PS);
+    let total = &outcome.jobs[0].write.total;
+    assert_eq!((total.min(), total.max()), (expected, expected));
+}
+
+#[test]
+fn reads_of_many_threads_reach_the_bound_of_the_wire() {
+    let outcome = bare(&[], "bs=512k numjobs=8 number_ios=100");
+    let bound = 128.0 / 152.0 * 2e9;
+    assert!(close(outcome.bytes_per_s(), bound, 1e-3), "{}", outcome.bytes_per_s());
+    assert!(outcome.bytes_per_s() <= bound);
+}
+
+#[test]
+fn writes_of_many_threads_reach_the_bound_of_completions_of_64_bytes() {
+    let outcome = bare(&[], "bs=512k rw=randwrite numjobs=8 number_ios=100");
+    let bound = 64.0 / 84.0 * 2e9;
+    assert!(close(outcome.bytes_per_s(), bound, 2e-3), "{}", outcome.bytes_per_s());
+}
+
+#[test]
+fn one_queue_uses_one_direction_at_a_time_and_two_use_both() {
+    let mixed = |set: &[&str]| bare(set, "bs=512k rw=randrw numjobs=16 iodepth=4 number_ios=40").bytes_per_s();
+    let (one, two) = (mixed(&["moneta.split_queues=false", "moneta.fair=false"]), mixed(&["moneta.fair=false"]));
+    // As much time for a byte as for half of one read and half of one written.
+    assert!(close(one, 2e9 * 2.0 / (152.0 / 128.0 + 84.0 / 64.0), 0.01), "{one}");
+    assert!(two > 1.8 * one, "{two}");
+}
+
+#[test]
+fn requests_up_to_the_limit_spin_and_one_block_more_sleeps() {
+    let switches = |bytes: &str| run(&drive("moneta", &[]), &format!("bs={bytes} number_ios=100")).cpu.context_switches;
+    assert!(switches("4096") < 4);
+    assert!(switches("4608") >= 200);
+}
+
+#[test]
+fn the_request_takes_one_register_write_or_more() {
+    for words in 1..=3 {
+        let outcome = bare(&[&format!("moneta.request_words={words}")], "bs=4k number_ios=100");
+        assert_eq!(counter(&outcome, "register_writes"), words * 100);
+    }
+}
+
+#[test]
+fn an_interrupt_announces_all_that_its_status_register_holds() {
+    let outcome = bare(&["moneta.interrupt_vectors=1"], "bs=512 numjobs=16 number_ios=200");
+    assert_eq!(counter(&outcome, "interrupts"), counter(&outcome, "status_reads"));
+    assert!(counter(&outcome, "interrupts") < 16 * 200);
+    assert_eq!(outcome.ios(), 16 * 200);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_request_is_done_once_with_the_right_data_whatever_the_switches(
+        (words, locked, hint, split, fair) in (1u8..=3, any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+        (tags, vectors, buffers) in (1u8..=64, 1u8..=64, 1u8..=4),
+        chunk in prop::sample::select(vec![512u32, 4096, 8192]),
+        transfer in prop::sample::select(vec![4u32, 64]),
+        spin in prop::sample::select(vec![0u32, 4096]),
+        (threads, depth) in (1u32..=6, 1u32..=4),
+        sizes in prop::sample::select(vec!["512", "4k", "512/50:16k/50", "64k"]),
+        granularity in prop::sample::select(vec!["train", "packet"]),
+        scheduler in any::<bool>(),
+    ) {
+        let set = [
+            format!("moneta.request_words={words}"),
+            format!("moneta.tag_pool={}", if locked { "locked" } else { "lock-free" }),
+            format!("moneta.tag_hint={hint}"),
+            format!("moneta.split_queues={split}"),
+            format!("moneta.fair={fair}"),
+            format!("moneta.tags={tags}"),
+            format!("moneta.interrupt_vectors={vectors}"),
+            format!("moneta.transfer_buffers={buffers}"),
+            format!("moneta.chunk_bytes={chunk}"),
+            format!("moneta.max_transfer_kib={transfer}"),
+            format!("moneta.spin_up_to_bytes={spin}"),
+            format!("link.granularity={granularity}"),
+            format!("stack.preset=linux-2.6-{}", if scheduler { "no-op" } else { "no-scheduler" }),
+        ];
+        let drive = drive("moneta", &set.iter().map(String::as_str).collect::<Vec<_>>());
+        let job = format!("rw=randrw bssplit={sizes} size=256k io_size=1g numjobs={threads} iodepth={depth} number_ios=40");
+        let job = if sizes.contains('/') { job } else { job.replace("bssplit", "bs") };
+        let mut simulation = Simulation::with_data(&drive, &jobs(&drive, &job), 1).unwrap();
+        while simulation.step(1 << 16) {}
+        let outcome = simulation.outcome();
+        prop_assert!(outcome.finished);
+        prop_assert_eq!(outcome.ios(), u64::from(threads) * 40);
+        prop_assert_eq!(simulation.data_problems(), [""; 0]);
+        prop_assert_eq!(counter(&outcome, "refused"), 0);
+    }
+}
+
+/// Else the request is over before its data has come, and its place belongs to the next one.
+#[test]
+fn a_status_is_not_seen_before_the_data_that_was_sent_in_front_of_it_is_in_memory() {
+    let drive = drive("moneta", &["moneta.ring_bytes_per_ns=6"]);
+    let outcome = run(&drive, "rw=randrw bs=4k iodepth=4 numjobs=2 number_ios=20");
+    assert!(outcome.finished);
+    assert_eq!(outcome.ios(), 40);
+}
