@@ -271,7 +271,8 @@ fn example(test: &str, images: &str, flags: &[&str]) -> (Ran, Value) {
     crash.arg("--record").arg(directory(test).join("recording")).args(flags);
     let ran = Ran::from(crash.output().unwrap());
     let report = document(&ran);
-    println!("{test}: {}", report["images"]);
+    let images = &report["images"];
+    println!("{test}: {} images in {} s, {} failed", images["tested"], images["elapsed_s"], images["failed"]);
     (ran, report)
 }
 
