@@ -124,6 +124,21 @@ fn sources_below(folder: &str) -> Vec<(PathBuf, String)> {
     files
 }
 
+/// Programs of tests that are made of several files.
+const TEST_PROGRAMS: [&str; 2] = ["crates/core/tests/library", "crates/cli/tests/program"];
+
+#[test]
+fn every_file_of_a_program_of_tests_is_part_of_it() {
+    for folder in TEST_PROGRAMS {
+        let main = fs::read_to_string(root().join(folder).join("main.rs")).expect("a program");
+        let entries = fs::read_dir(root().join(folder)).expect("a folder").flatten().map(|entry| entry.path());
+        let names = entries.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+        let left_out: Vec<String> =
+            names.filter(|name| name != "main" && !main.contains(&format!("\nmod {name};\n"))).collect();
+        assert_eq!(left_out, [""; 0], "{folder}/main.rs");
+    }
+}
+
 #[test]
 fn an_import_of_a_higher_floor_would_be_found() {
     let planted = Source::new("media/mod.rs", "use crate::{time::Time, engine::{self, Engine}};");
