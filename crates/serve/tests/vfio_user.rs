@@ -186,6 +186,19 @@ fn memory_without_a_descriptor_is_asked_for() {
 }
 
 #[test]
+fn a_client_that_takes_small_messages_is_asked_for_its_memory_in_parts() {
+    let server = serve("small-messages", false, Wait::Spin);
+    let client = Client::connect(&server.path);
+    client.agree(r#"{"capabilities":{"max_msg_fds":8,"max_data_xfer_size":700}}"#);
+    client.map(ISLAND, 0, RAM_BYTES, None).unwrap();
+    let mut driver = Driver::start(client, ISLAND, Rings::Messages);
+    driver.bring_up(0);
+    let data = pattern(8192, 1);
+    driver.write(7, &data);
+    assert_eq!(driver.read(7, 8192), data);
+}
+
+#[test]
 fn a_device_that_sleeps_is_woken_by_messages_and_shares_no_doorbells() {
     let server = serve("block", false, Wait::Block);
     let client = attach(&server.path);

@@ -373,6 +373,15 @@ fn totals(used: [WireUse; 2]) -> (u64, u64) {
     (used.iter().map(|wire| wire.packets).sum(), used.iter().map(|wire| wire.data_bytes + wire.command_bytes).sum())
 }
 
+#[test]
+fn some_packets_of_a_burst_take_as_long_as_they_are_the_last_shorter_one_or_not() {
+    let link = Bench::new(&plain()).link;
+    // Packets of 128, 128 and 44 bytes.
+    let burst = Packet::write(Direction::Up, 0, 300, 128, token(1));
+    let times = [(0, 1), (0, 2), (1, 2), (2, 1), (0, 3)].map(|(first, count)| link.time_of(&burst, first, count));
+    assert_eq!(times, [76, 152, 110, 34, 186].map(Span::from_ns));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 

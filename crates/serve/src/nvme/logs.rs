@@ -181,3 +181,27 @@ fn marked(bytes: usize, stride: usize, entries: &[u8], mark: u8) -> Vec<u8> {
 fn put<const N: usize>(page: &mut [u8], at: usize, bytes: [u8; N]) {
     page[at..at + N].copy_from_slice(&bytes);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_has_noted_is_added_to_what_was_noted_before() {
+        let failed = |journal: &mut Journal, id: u16| {
+            journal.note_failure(1, id, Status::INVALID_FIELD, 1, 0);
+        };
+        let (mut all, mut other) = (Journal::default(), Journal::default());
+        for journal in [&mut all, &mut other] {
+            (0..3).for_each(|_| journal.note_read(1_000_000));
+            (0..5).for_each(|_| journal.note_write(2_000_000));
+            (0..2).for_each(|id| failed(journal, id));
+        }
+        all.absorb(&mut other);
+        assert_eq!((all.reads, all.writes, all.read_bytes, all.written_bytes), (6, 10, 6_000_000, 20_000_000));
+        assert_eq!((all.failures_ever, all.failures.len()), (4, 4));
+        assert_eq!((other.reads, other.has_failures()), (0, false), "it begins anew");
+        all.absorb(&mut other);
+        assert_eq!((all.reads, all.failures_ever), (6, 4));
+    }
+}

@@ -195,4 +195,17 @@ mod tests {
             assert!(rung.is_ok() && since.elapsed() < SLEEP_MAX, "it has slept to the end");
         });
     }
+    #[test]
+    fn a_thread_looks_again_many_times_before_it_thinks_of_anything_else() {
+        let geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+        let store = std::sync::Arc::new(Store::in_memory(geometry).unwrap());
+        let bell = Bell::new().unwrap();
+        let inbox = Inbox::new(&bell);
+        thread::scope(|scope| {
+            let flusher = Flusher::of_store(scope, &store, || {}).unwrap();
+            let mut clients = Clients::new(&inbox, flusher, Wait::Spin);
+            let thought = (0..2 * ROUNDS_IN_VAIN_MAX).filter(|_| clients.idle(&mut Nothing)).count();
+            assert_eq!(thought, 2);
+        });
+    }
 }

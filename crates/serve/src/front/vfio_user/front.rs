@@ -547,3 +547,41 @@ impl Rounds {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::super::crew::Handed;
+    use super::super::division::Division;
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+
+    fn socket(test: &str) -> ControllerSocket {
+        let name = format!("phaselink-{test}-{}.vfio", std::process::id());
+        ControllerSocket::bind(&std::env::temp_dir().join(name), &Drive::shipped("nvme").unwrap(), GEOMETRY, 0).unwrap()
+    }
+
+    #[test]
+    fn nobody_sleeps_while_another_thread_has_left_something() {
+        let served = [socket("left")];
+        let division = Division::new(&served, 1).unwrap();
+        let crews = division.crews();
+        let mut posts = division.posts(&crews, Wait::Block).remove(0);
+        let host = UnixStream::pair().unwrap().0;
+        posts.fronts[0].client = Some(Connection::new(host, false, served[0].limits(), &Default::default()).unwrap());
+        assert!(matches!(posts.ask_to_ring(), Asked::Again(None)));
+        crews[0].hand(1, Handed::News);
+        assert!(matches!(posts.ask_to_ring(), Asked::Busy));
+    }
+
+    #[test]
+    fn a_socket_goes_with_its_controller() {
+        let served = socket("gone");
+        let path = served.path.clone();
+        assert!(path.exists());
+        drop(served);
+        assert!(!path.exists());
+    }
+}

@@ -411,3 +411,23 @@ impl Queue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_is_given_as_long_as_its_parts_can_take() {
+        let mut drive = Drive::shipped("dc-express").unwrap();
+        (drive.dc_express.max_latency, drive.nvme.max_transfer_kib) = (Span::ZERO, 4);
+        let (media, link) = (&mut drive.media, &mut drive.link);
+        (media.command, media.read, media.program) = (Span::from_ns(100), Span::from_ns(1_000), Span::from_us(10));
+        (media.program_bytes, media.bus_bytes_per_ns) = (1024, 0.5);
+        (link.one_way, link.hop, link.hops) = (Span::from_ns(200), Span::from_ns(25), 2);
+        // Commands of the read and of a write before it, the array, four units of that write, both transfers, the way there and
+        // back twice.
+        assert_eq!(max_latency(&drive), Span::from_ns(2 * 100 + 1_000 + 4 * 10_000 + 2 * 8_192 + 4 * 250));
+        drive.dc_express.max_latency = Span::from_us(7);
+        assert_eq!(max_latency(&drive), Span::from_us(7), "what is described holds");
+    }
+}
