@@ -1,5 +1,5 @@
 //! The built program, run as a user runs it.
-// Each file of tests is a crate of its own, and few need all of this.
+// Two programs of tests share this, and one of them needs little of it.
 #![allow(dead_code)]
 
 #[cfg(unix)]

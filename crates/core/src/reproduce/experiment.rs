@@ -46,13 +46,18 @@ impl Run {
 
     fn of_jobs(spec: &RunSpec, overrides: &[Override]) -> Result<Run, Problems> {
         let drive = Described::shipped(&spec.drive, overrides, no_files)?.into_drive();
+        let jobs = Run::jobs_on(spec, &drive)?;
+        Ok(Run { spec: spec.clone(), drive, asked: Asked::Jobs(jobs) })
+    }
+
+    fn jobs_on(spec: &RunSpec, drive: &Drive) -> Result<Vec<Job>, Problems> {
         let mut jobs = Vec::new();
         for job in [Some(&spec.job), spec.beside.as_ref()].into_iter().flatten() {
             let options: Vec<(&str, &str)> = job.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             jobs.extend(fio::from_flags(&options)?.resolve(&drive.limits(), &Default::default())?);
         }
-        Simulation::check(&drive, &jobs)?;
-        Ok(Run { spec: spec.clone(), drive, asked: Asked::Jobs(jobs) })
+        Simulation::check(drive, &jobs)?;
+        Ok(jobs)
     }
 
     fn of_transfers(spec: &RunSpec, options: &[(String, String)], overrides: &[Override]) -> Result<Run, Problems> {
@@ -69,6 +74,17 @@ impl Run {
     /// Whatever then keeps it from running.
     pub fn moved(&self, overrides: &[Override]) -> Result<Run, Problems> {
         Run::prepare(&self.spec, overrides)
+    }
+
+    /// Whether what it asks can be asked of this drive, which is its own with constants moved.
+    ///
+    /// # Errors
+    /// Whatever keeps it from running there.
+    pub fn check_on(&self, drive: &Drive) -> Result<(), Problems> {
+        match &self.asked {
+            Asked::Jobs(_) => Run::jobs_on(&self.spec, drive).map(drop),
+            Asked::Transfers(question) => question.check(drive),
+        }
     }
 
     /// What it gives; `finish` runs a simulation to its end.

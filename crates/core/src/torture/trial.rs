@@ -15,7 +15,8 @@ use crate::simulation::Simulation;
 const EVENTS: u64 = 1 << 14;
 /// Events in which no request is over, beyond which none ever will be: devices that look for commands make some ten events
 /// a microsecond, and a read that gets stuck may wait for its time-out several times (3.5 million looks for one command whose
-/// tag was taken; a disk behind a slow bank). Tests run few cases and see each pass without a fault, under the same limit.
+/// tag was taken; a disk behind a slow bank). Unit tests give up sooner: they run a case with its
+/// fault planted and without, under the same limit.
 const IDLE_EVENTS_MAX: u64 = if cfg!(test) { 20_000_000 } else { 100_000_000 };
 /// Steps that are recorded, for what has been reached and for a ladder.
 const STEPS: usize = 4096;

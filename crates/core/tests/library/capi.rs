@@ -1,6 +1,6 @@
 //! The CAPI attachment against what its description says.
 
-use crate::common::{self, close, counter, drive, reads, run, traced};
+use crate::common::{self, assert_exact, close, counter, drive, figures, reads, run, traced};
 use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::{Drive, Interface};
 use phaselink_core::link::rate::Rate;
@@ -80,15 +80,13 @@ fn lone_requests_take_what_is_predicted_stage_by_stage_to_the_picosecond() {
                 let predicted = predict(&drive, &common::jobs(&drive, &job)).jobs.remove(0);
                 let latency = predicted.latencies[0].as_ref().expect("a closed form");
                 let outcome = run(&drive, &job);
-                let found = outcome.jobs[0].directions().next().expect("requests were counted").1;
+                let found = figures(&outcome);
                 let context = format!("{name} {set} {job} {:?}", latency.certainty);
                 assert_eq!(found.total.min(), latency.stages.total(), "{context}");
                 assert!(latency.least <= latency.stages.total());
                 if latency.certainty == Certainty::Exact {
                     exact += 1;
-                    let means: Vec<_> =
-                        found.stages.named(&[]).map(|(stage, span)| (stage, span / found.ios)).collect();
-                    assert_eq!(means, latency.stages.named(&[]).collect::<Vec<_>>(), "{context}");
+                    assert_exact(&context, latency, &outcome);
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use phaselink_core::closed_form::Latency;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::ledger::{DirectionOutcome, Outcome};
@@ -61,6 +62,20 @@ pub fn traced(drive: &Drive, job: &str) -> Simulation {
 /// The reads of a run's only job.
 pub fn reads(outcome: &Outcome) -> &DirectionOutcome {
     &outcome.jobs[0].read
+}
+
+/// The figures of the only direction of a run's only job.
+pub fn figures(outcome: &Outcome) -> &DirectionOutcome {
+    outcome.jobs[0].directions().next().expect("requests were counted").1
+}
+
+/// The run meets an exact prediction stage by stage.
+pub fn assert_exact(context: &str, predicted: &Latency, outcome: &Outcome) {
+    let (total, found) = (predicted.stages.total(), figures(outcome));
+    assert_eq!((found.total.min(), found.total.max()), (total, total), "{context}");
+    let stack = &outcome.stack_stages;
+    let means: Vec<_> = found.stages.named(stack).map(|(stage, span)| (stage, span / found.ios)).collect();
+    assert_eq!(means, predicted.stages.named(stack).collect::<Vec<_>>(), "{context}");
 }
 
 /// A counter of a run.

@@ -1,9 +1,8 @@
 //! CXL.mem against what its description says.
 
-use crate::common::{close, counter, drive, jobs, run, traced};
+use crate::common::{assert_exact, close, counter, drive, figures, jobs, run, traced};
 use phaselink_core::closed_form::Certainty;
 use phaselink_core::drive::Drive;
-use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::link::rate::Rate;
 use phaselink_core::predict::predict;
 use phaselink_core::report;
@@ -17,10 +16,6 @@ const CALM: [&str; 2] = ["media.housekeeping_interval_us=0", "media.housekeeping
 fn calm(name: &str, more: &[&str]) -> Drive {
     let set: Vec<&str> = CALM.iter().chain(more).copied().collect();
     drive(name, &set)
-}
-
-fn figures(outcome: &Outcome) -> &DirectionOutcome {
-    outcome.jobs[0].directions().next().expect("requests were counted").1
 }
 
 /// The latency of every request of a job.
@@ -153,10 +148,7 @@ fn lone_requests_take_what_is_predicted_to_the_picosecond() {
                 assert!(latency.least <= total);
                 if latency.certainty == Certainty::Exact {
                     exact += 1;
-                    assert_eq!(found.total.max(), total, "{context}");
-                    let means: Vec<_> =
-                        found.stages.named(&[]).map(|(stage, span)| (stage, span / found.ios)).collect();
-                    assert_eq!(means, latency.stages.named(&[]).collect::<Vec<_>>(), "{context}");
+                    assert_exact(&context, &latency, &outcome);
                 }
             }
         }

@@ -176,7 +176,7 @@ fn a_key_that_no_figure_depends_on_stays_where_it_was() {
 #[test]
 fn a_drive_that_differs_in_another_key_is_said_to_differ() {
     let drive = drive_with("optane-p4800x", &[String::from("controller.write_pipeline_ns=3000")]);
-    let results = ["bs=4k", "bs=4k rw=randwrite", "bs=512"].map(|job| measured(&drive, job, 4));
+    let results = ["bs=4k", "bs=4k rw=randwrite", "bs=512", "bs=4k iodepth=32"].map(|job| measured(&drive, job, 4));
     let fit = fitted("optane-p4800x", &["controller.read_pipeline_ns"], &results, 1);
     assert!(fit.misfit.is_some_and(|share| share > 0.05), "{:?}", fit.misfit);
     let same = fitted("optane-p4800x", &["controller.write_pipeline_ns"], &results, 1);

@@ -1,20 +1,15 @@
 //! The closed forms of Moneta and of the PSS card against simulations of lone requests, stage by stage.
 
-use crate::common::{self, counter, drive, jobs, limited, run};
+use crate::common::{self, counter, drive, figures, jobs, limited, run};
 use phaselink_core::closed_form::{Certainty, Latency};
 use phaselink_core::config::Acknowledge;
 use phaselink_core::drive::Drive;
-use phaselink_core::ledger::{DirectionOutcome, Outcome};
 use phaselink_core::predict::predict;
 use proptest::prelude::*;
 use proptest::sample::select;
 
 fn latency(drive: &Drive, job: &str) -> Option<Latency> {
     predict(drive, &jobs(drive, job)).jobs.remove(0).latencies.remove(0)
-}
-
-fn figures(outcome: &Outcome) -> &DirectionOutcome {
-    outcome.jobs[0].directions().next().expect("requests were counted").1
 }
 
 /// Whether an exact prediction is met stage by stage. None is undercut.

@@ -1,10 +1,10 @@
 //! Closed forms and simulation agree where requests do not meet, and the closed forms bound the simulation where they do.
 
-use crate::common::{close, drive, jobs, limited, ns, run};
-use phaselink_core::closed_form::{Certainty, Latency};
+use crate::common::{assert_exact, close, drive, figures, jobs, limited, ns, run};
+use phaselink_core::closed_form::Certainty;
 use phaselink_core::config::Acknowledge;
 use phaselink_core::drive::Drive;
-use phaselink_core::ledger::{DirectionOutcome, Outcome};
+use phaselink_core::ledger::Outcome;
 use phaselink_core::predict::{JobPrediction, predict};
 use phaselink_core::time::Span;
 use proptest::prelude::*;
@@ -14,10 +14,6 @@ const SIZES: [u32; 6] = [8, 512, 4096, 8192, 131_072, 1 << 20];
 
 fn predicted(drive: &Drive, job: &str) -> JobPrediction {
     predict(drive, &jobs(drive, job)).jobs.remove(0)
-}
-
-fn figures(outcome: &Outcome) -> &DirectionOutcome {
-    outcome.jobs[0].directions().next().expect("requests were counted").1
 }
 
 /// Sizes that a drive's reads, or writes, may have.
@@ -48,15 +44,6 @@ fn each_lone_request(mut check: impl FnMut(&str, &JobPrediction, &Outcome)) {
             }
         }
     }
-}
-
-/// The run meets an exact prediction stage by stage.
-fn assert_exact(context: &str, predicted: &Latency, outcome: &Outcome) {
-    let (total, found) = (predicted.stages.total(), figures(outcome));
-    assert_eq!((found.total.min(), found.total.max()), (total, total), "{context}");
-    let stack = &outcome.stack_stages;
-    let means: Vec<_> = found.stages.named(stack).map(|(stage, span)| (stage, span / found.ios)).collect();
-    assert_eq!(means, predicted.stages.named(stack).collect::<Vec<_>>(), "{context}");
 }
 
 #[test]

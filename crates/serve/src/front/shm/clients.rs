@@ -176,10 +176,13 @@ mod tests {
         fn rested(&mut self) {}
     }
 
+    fn store() -> std::sync::Arc<Store> {
+        std::sync::Arc::new(Store::in_memory(Geometry { capacity_bytes: 1 << 20, block_bytes: 512 }).unwrap())
+    }
+
     #[test]
     fn a_ring_wakes_the_device_thread_though_nobody_else_hears_it() {
-        let geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-        let store = std::sync::Arc::new(Store::in_memory(geometry).unwrap());
+        let store = store();
         let (bell, layout) = (Bell::new().unwrap(), Layout { queues: 1, entries: 8, transfer_bytes: 512 });
         let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
         let part = Part { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
@@ -195,11 +198,10 @@ mod tests {
             assert!(rung.is_ok() && since.elapsed() < SLEEP_MAX, "it has slept to the end");
         });
     }
+
     #[test]
     fn a_thread_looks_again_many_times_before_it_thinks_of_anything_else() {
-        let geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-        let store = std::sync::Arc::new(Store::in_memory(geometry).unwrap());
-        let bell = Bell::new().unwrap();
+        let (store, bell) = (store(), Bell::new().unwrap());
         let inbox = Inbox::new(&bell);
         thread::scope(|scope| {
             let flusher = Flusher::of_store(scope, &store, || {}).unwrap();

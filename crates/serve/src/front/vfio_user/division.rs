@@ -68,24 +68,10 @@ mod tests {
     use std::ops::Range;
     use std::os::unix::net::UnixStream;
 
-    use phaselink_core::drive::Drive;
-
     use super::super::connection::Connection;
     use super::super::crew::Lane;
+    use super::super::front::tests::sockets;
     use super::*;
-    use crate::device::store::Geometry;
-
-    const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-
-    fn sockets(test: &str, controllers: usize, queue_pairs: u32) -> Vec<ControllerSocket> {
-        let mut drive = Drive::shipped("nvme").unwrap();
-        drive.nvme.queue_pairs = queue_pairs;
-        let bind = |number| {
-            let name = format!("phaselink-{test}-{}-{number}.vfio", std::process::id());
-            ControllerSocket::bind(&std::env::temp_dir().join(name), &drive, GEOMETRY, number).unwrap()
-        };
-        (0..controllers).map(bind).collect()
-    }
 
     #[test]
     fn every_set_has_one_thread_and_controllers_of_one_queue_take_turns() {

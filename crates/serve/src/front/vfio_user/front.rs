@@ -549,7 +549,7 @@ impl Rounds {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::super::crew::Handed;
@@ -558,14 +558,20 @@ mod tests {
 
     const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 
-    fn socket(test: &str) -> ControllerSocket {
-        let name = format!("phaselink-{test}-{}.vfio", std::process::id());
-        ControllerSocket::bind(&std::env::temp_dir().join(name), &Drive::shipped("nvme").unwrap(), GEOMETRY, 0).unwrap()
+    /// Sockets of controllers with so many pairs of queues each.
+    pub(crate) fn sockets(test: &str, controllers: usize, queue_pairs: u32) -> Vec<ControllerSocket> {
+        let mut drive = Drive::shipped("nvme").unwrap();
+        drive.nvme.queue_pairs = queue_pairs;
+        let bind = |number| {
+            let name = format!("phaselink-{test}-{}-{number}.vfio", std::process::id());
+            ControllerSocket::bind(&std::env::temp_dir().join(name), &drive, GEOMETRY, number).unwrap()
+        };
+        (0..controllers).map(bind).collect()
     }
 
     #[test]
     fn nobody_sleeps_while_another_thread_has_left_something() {
-        let served = [socket("left")];
+        let served = sockets("left", 1, 1);
         let division = Division::new(&served, 1).unwrap();
         let crews = division.crews();
         let mut posts = division.posts(&crews, Wait::Block).remove(0);
@@ -578,7 +584,7 @@ mod tests {
 
     #[test]
     fn a_socket_goes_with_its_controller() {
-        let served = socket("gone");
+        let served = sockets("gone", 1, 1).remove(0);
         let path = served.path.clone();
         assert!(path.exists());
         drop(served);
