@@ -140,7 +140,9 @@ impl Tree {
             let file = self.copy.join(folder).join("src/phaselink_mutants_switch.rs");
             write_if_new(&file, include_bytes!("switch.rs"))?;
         }
-        Ok(())
+        let switches = TESTED.map(|(folder, _)| format!("{folder}/src/phaselink_mutants_switch.rs"));
+        let kept: BTreeSet<PathBuf> = files.iter().chain(&switches).map(|file| self.copy.join(file)).collect();
+        remove_others(&self.copy, &kept)
     }
 
     /// What git knows of or would take, as far as it is there.
@@ -206,6 +208,19 @@ fn write_if_new(file: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::write(file, bytes)
 }
 
+/// Whatever else stands in a folder: a file of tests that was moved away would be built, and run, as long as it is there.
+fn remove_others(folder: &Path, kept: &BTreeSet<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => remove_others(&entry.path(), kept)?,
+            false if kept.contains(&entry.path()) => {}
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
+}
+
 /// The mutants in whose copies an error of the compiler stands.
 fn blamed(rewritten: &BTreeMap<String, Rewritten>, error: &Value) -> Vec<u32> {
     let spans = error["message"]["spans"].as_array().into_iter().flatten().filter(|span| span["is_primary"] == true);
@@ -214,4 +229,28 @@ fn blamed(rewritten: &BTreeMap<String, Rewritten>, error: &Value) -> Vec<u32> {
         Some(file.blamed(span["line_start"].as_u64()? as usize))
     });
     blamed.flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_holds_what_the_tree_holds_and_no_file_that_was_moved_away() {
+        let below = std::env::temp_dir().join(format!("phaselink-mutants-{}", std::process::id()));
+        let (root, made) = (below.join("root"), below.join("made"));
+        fs::create_dir_all(root.join("crates/core/tests")).unwrap();
+        assert!(Command::new("git").args(["init", "--quiet"]).current_dir(&root).status().unwrap().success());
+        let tree = Tree::new(root.clone(), &made);
+        let (before, after) = ("crates/core/tests/before.rs", "crates/core/tests/after.rs");
+        fs::write(root.join(before), "// Tests.\n").unwrap();
+        tree.write(&BTreeMap::new()).unwrap();
+        assert!(made.join("tree").join(before).is_file());
+        fs::rename(root.join(before), root.join(after)).unwrap();
+        tree.write(&BTreeMap::new()).unwrap();
+        let copied = [before, after, "crates/core/src/phaselink_mutants_switch.rs"];
+        let copied = copied.map(|file| made.join("tree").join(file).is_file());
+        fs::remove_dir_all(below).unwrap();
+        assert_eq!(copied, [false, true, true]);
+    }
 }
