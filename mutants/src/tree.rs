@@ -136,11 +136,10 @@ impl Tree {
                 if root_of_crate { b"\n#[allow(warnings)]\nmod phaselink_mutants_switch;\n" } else { b"" };
             write_if_new(&self.copy.join(file), &[&bytes, switch].concat())?;
         }
-        for (folder, _) in TESTED {
-            let file = self.copy.join(folder).join("src/phaselink_mutants_switch.rs");
-            write_if_new(&file, include_bytes!("switch.rs"))?;
-        }
         let switches = TESTED.map(|(folder, _)| format!("{folder}/src/phaselink_mutants_switch.rs"));
+        for switch in &switches {
+            write_if_new(&self.copy.join(switch), include_bytes!("switch.rs"))?;
+        }
         let kept: BTreeSet<PathBuf> = files.iter().chain(&switches).map(|file| self.copy.join(file)).collect();
         remove_others(&self.copy, &kept)
     }
