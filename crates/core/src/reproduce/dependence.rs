@@ -89,7 +89,7 @@ impl Dependence {
             let list = |cause: Cause| {
                 let keys =
                     keys.iter().filter(|(of, _)| *of == cause).map(|(_, key)| key.replace(' ', &String::from(BLANK)));
-                keys.collect::<Vec<_>>().join(" ")
+                quoted(keys.collect::<Vec<_>>().join(" "))
             };
             format!("{id},{},{}\n", list(Cause::Fitted), list(Cause::Assumed))
         };
@@ -106,6 +106,11 @@ impl Dependence {
     }
 }
 
+/// A field as [`fields`] reads it: names of stages may have commas.
+fn quoted(field: String) -> String {
+    if field.contains([',', '"']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,11 +121,12 @@ mod tests {
         noted.note(Cause::Fitted, "link.one_way_ns", ["A", "B"]);
         noted.note(Cause::Assumed, "stack.stages.I/O scheduler.submit_ns", ["B"]);
         noted.note(Cause::Assumed, "media.read_ns", []);
+        noted.note(Cause::Assumed, "stack.stages.call (\"read\", guarded).submit_ns", ["D"]);
         let text = noted.to_csv();
         assert!(text.contains("B,link.one_way_ns,stack.stages.I/O+scheduler.submit_ns\n"), "{text}");
         let read = Dependence::parse("f", &text).unwrap();
         assert_eq!(read, noted);
-        assert_eq!(read.constants().len(), 3);
+        assert_eq!(read.constants().len(), 4);
         assert_eq!(read.of("A").fitted, ["link.one_way_ns"]);
         assert_eq!(read.of("B").depends_on.len(), 2);
         assert_eq!(read.of("C"), Leaning::default());
