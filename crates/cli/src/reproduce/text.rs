@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use phaselink_core::report::Table;
+use phaselink_core::report::csv::quoted;
 use phaselink_core::reproduce::{Kind, Row, Verdict};
 use serde_json::Value;
 
@@ -237,10 +238,7 @@ fn cell(value: &Value) -> String {
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
     };
-    match text.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
-    }
+    quoted(text)
 }
 
 #[cfg(test)]

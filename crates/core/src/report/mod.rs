@@ -1,6 +1,7 @@
 //! What a person or another program reads of an [`Outcome`](crate::ledger::Outcome) or a
 //! [`Trace`](crate::ledger::Trace): tables, fio's JSON, ladders, timelines, pages with plots.
 
+pub mod csv;
 mod fio;
 mod hgrm;
 pub mod html;

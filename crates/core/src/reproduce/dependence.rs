@@ -4,7 +4,7 @@
 //! with nothing else adjusted, and the experiments whose drives have it run again, as far as rows read them in which it can
 //! have a part and which have not moved yet. A row depends on the constant if its
 //! value moves by more than [`MOVED_SHARE`] of itself, or by half of what its printed digits allow if that is less; a
-//! statement if it ceases to hold or begins to. As this takes minutes, its result is kept in a file.
+//! statement if it ceases to hold or begins to. As this takes minutes (twenty for `modern`), its result is kept in a file.
 //!
 //! | column | holds |
 //! |---|---|
@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::expected::fields;
 use crate::config::Cause;
 use crate::problem::{Problem, Problems};
+use crate::report::csv;
 
 /// Share of its value by which a row has to move: half of the smallest tolerance of a measured number, so that what moves
 /// it less cannot decide a verdict alone.
@@ -89,7 +90,7 @@ impl Dependence {
             let list = |cause: Cause| {
                 let keys =
                     keys.iter().filter(|(of, _)| *of == cause).map(|(_, key)| key.replace(' ', &String::from(BLANK)));
-                quoted(keys.collect::<Vec<_>>().join(" "))
+                csv::quoted(keys.collect::<Vec<_>>().join(" "))
             };
             format!("{id},{},{}\n", list(Cause::Fitted), list(Cause::Assumed))
         };
@@ -104,11 +105,6 @@ impl Dependence {
         depends_on.dedup();
         Leaning { fitted: fitted.map(|(_, key)| key.clone()).collect(), depends_on }
     }
-}
-
-/// A field as [`fields`] reads it: names of stages may have commas.
-fn quoted(field: String) -> String {
-    if field.contains([',', '"']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field }
 }
 
 #[cfg(test)]

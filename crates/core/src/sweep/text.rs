@@ -11,6 +11,7 @@ use super::plan::JobText;
 use crate::config::document::Value;
 use crate::figures;
 use crate::figures::{Figure, Figures, number};
+use crate::report::csv::quoted;
 use crate::report::{Table, units};
 use crate::uncertainty::Interval;
 
@@ -160,13 +161,6 @@ pub fn csv(plan: &Plan, rows: &[Row]) -> String {
 fn line(cells: impl IntoIterator<Item = String>) -> String {
     let cells: Vec<String> = cells.into_iter().map(quoted).collect();
     cells.join(",") + "\n"
-}
-
-fn quoted(cell: String) -> String {
-    match cell.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", cell.replace('"', "\"\"")),
-        false => cell,
-    }
 }
 
 /// One object: what was run, and an array with an object for each row.
