@@ -113,6 +113,16 @@ pub struct Packet {
     pub sampled_at: Time,
 }
 
+/// How many packets of up to `chunk_bytes` carry so many bytes. Sizes of packets are powers of two (section 7.5.3.4), and a
+/// shift takes a fraction of a division.
+#[inline]
+pub fn packets(bytes: u32, chunk_bytes: u32) -> u32 {
+    match chunk_bytes.is_power_of_two() {
+        true => (bytes >> chunk_bytes.trailing_zeros()) + u32::from(bytes & (chunk_bytes - 1) > 0),
+        false => bytes.div_ceil(chunk_bytes),
+    }
+}
+
 /// A protocol's own name for a packet: what it is, and which of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Token {
@@ -156,7 +166,7 @@ impl Packet {
         if self.bytes <= self.chunk_bytes {
             return 1;
         }
-        self.bytes.div_ceil(self.chunk_bytes)
+        packets(self.bytes, self.chunk_bytes)
     }
 
     /// Payload that the burst puts on the wire.

@@ -38,15 +38,13 @@ impl Command {
     /// The command as it stands in the ring.
     #[inline]
     pub fn encode(&self) -> [u8; COMMAND_BYTES] {
+        let (operation, pass) = (self.operation as u64, u64::from(self.pass));
+        let first = operation | pass << 8 | u64::from(self.slot) << 16 | u64::from(self.bytes) << 32;
+        let words = [first, self.offset, self.buffer, self.tag, self.attempt.into()];
         let mut bytes = [0; COMMAND_BYTES];
-        bytes[0] = self.operation as u8;
-        bytes[1] = self.pass;
-        bytes[2..4].copy_from_slice(&self.slot.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.bytes.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.buffer.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.tag.to_le_bytes());
-        bytes[32] = self.attempt;
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
         bytes
     }
 

@@ -288,16 +288,22 @@ impl Engine {
     /// loop over events, so that it and the routing are one piece of code.
     fn handle_up_to(&mut self, last: u64, until: Time, goal: Goal) -> bool {
         while self.shared.scheduler.events < last {
-            if self.is_reached(goal) || !self.shared.scheduler.is_due(until) {
+            if self.is_reached(goal) {
                 return false;
             }
-            let (now, event) = self.shared.scheduler.take();
-            self.route(now, event);
+            self.shared.scheduler.go_on(last);
+            while self.shared.scheduler.goes_on() {
+                if !self.shared.scheduler.is_due(until) {
+                    return false;
+                }
+                let (now, event) = self.shared.scheduler.take();
+                self.route(now, event);
+            }
         }
         true
     }
 
-    #[inline(always)]
+    /// Whether it is; what may reach a goal makes the scheduler [look up](Scheduler::look_up).
     fn is_reached(&mut self, goal: Goal) -> bool {
         match goal {
             Goal::Time => false,
@@ -478,10 +484,18 @@ impl Engine {
             }
             None => self.recorder.record(now, done),
         }
-        if let Some(token) = done.token {
-            self.client_completed.push_back(Completed { token, at: now });
-        }
+        let token = done.token;
         requests.vacate(request);
+        if let Some(token) = token {
+            self.complete_for_client(token, now);
+        }
+    }
+
+    /// A request from outside is done.
+    #[inline(never)]
+    fn complete_for_client(&mut self, token: u32, now: Time) {
+        self.client_completed.push_back(Completed { token, at: now });
+        self.shared.scheduler.look_up();
     }
 
     /// The device's DMA engine is done with a step of a burst.
@@ -505,9 +519,9 @@ impl Engine {
             }
             let is_settled = self.settles_alike && flight.packet.kind == Kind::MemoryWrite;
             if last {
-                let packet = flight.packet;
+                let token = flight.packet.token;
                 let Engine { controller, link, media, shared, .. } = self;
-                controller.on_delivered(now, &packet, &mut Ports { link, media, shared });
+                controller.on_delivered(now, token, &mut Ports { link, media, shared });
             }
             if is_settled {
                 return self.on_settle(now, arrival.packet, arrival.first, arrival.count);
@@ -635,7 +649,7 @@ impl Engine {
         while let Some((token, request)) = self.shared.requests.answered.pop_front() {
             match request {
                 Some(request) => self.on_done(now, request),
-                None => self.client_completed.push_back(Completed { token, at: now }),
+                None => self.complete_for_client(token, now),
             }
         }
     }

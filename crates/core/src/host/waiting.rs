@@ -39,6 +39,7 @@ impl Host {
         if finished {
             this.state = State::Finished;
             self.unfinished -= 1;
+            shared.scheduler.look_up();
             return self.leave(now, thread, shared);
         }
         let others = !self.cores[this.core].ready.is_empty();

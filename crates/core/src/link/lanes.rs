@@ -6,7 +6,7 @@ use super::bursts::Bursts;
 use super::credits::{Credits, Returns, data_credits};
 use super::errors::Errors;
 use super::flight::InFlight;
-use super::measure::Measures;
+use super::measure::{Load, Measures};
 use super::overhead::DLLP_BYTES;
 use super::rate::Rate;
 use super::wire::{Class, Segment, Wire};
@@ -17,7 +17,7 @@ use crate::random::Random;
 use crate::request::Requests;
 use crate::scheduler::{Event, Scheduler};
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, PacketId};
+use crate::tlp::{Direction, Kind, Packet, PacketId, packets};
 
 /// Classes that credits limit: posted and non-posted, which come first.
 const LIMITED_CLASSES: usize = 2;
@@ -39,8 +39,9 @@ pub struct Lanes {
     dllp: Span,
     /// Time for which each receiver holds a posted packet's credits, by direction.
     accept: [Span; 2],
-    /// Headers and data that a receiver of posted packets advertises.
+    /// Headers and data that a receiver of posted packets advertises, and how many of the largest packets both suffice for.
     posted_credits: (u32, u32),
+    largest: (u32, u32),
     /// By direction and class; none for completions, for which both ends keep room (section 2.6.1).
     credits: [[Credits; LIMITED_CLASSES]; 2],
     errors: [Errors; 2],
@@ -55,6 +56,7 @@ impl Lanes {
     /// its arrival.
     pub fn new(config: &config::Link, root_accept: Span, settle: Span, seed: u64) -> Lanes {
         let rate = Rate::new(config);
+        let posted_credits = (config.posted_header_credits.into(), config.posted_data_credits.into());
         let one_way = config.one_way + config.hop * u64::from(config.hops);
         let round_trip = one_way * 2 + rate.time(DLLP_BYTES);
         let measures = Measures::new(config, &rate);
@@ -72,10 +74,11 @@ impl Lanes {
             arrivals: Arrivals { one_way, settle, posted_until: Time::ZERO, posted_before: Time::ZERO },
             round_trip,
             accept: [root_accept, Span::ZERO],
-            posted_credits: (config.posted_header_credits.into(), config.posted_data_credits.into()),
+            posted_credits,
+            largest: (config.max_payload_bytes, stream_window(posted_credits, config.max_payload_bytes)),
             credits: [root_accept, Span::ZERO].map(|accept| {
                 let returns = |in_turn| Returns { accept, round_trip, in_turn };
-                let (headers, data) = (config.posted_header_credits.into(), config.posted_data_credits.into());
+                let (headers, data) = posted_credits;
                 let posted = Credits::new(headers, data, returns(true));
                 [posted, Credits::new(config.non_posted_header_credits.into(), 0, returns(false))]
             }),
@@ -201,26 +204,23 @@ impl Lanes {
         if bytes <= chunk_bytes {
             return first_at.max(last_at);
         }
-        let before_last = bytes.div_ceil(chunk_bytes) - 1;
+        let before_last = packets(bytes, chunk_bytes) - 1;
         first_at.max(last_at - self.stream_until(before_last, chunk_bytes.min(bytes)))
     }
 
     /// From the start of a train of posted data that finds all credits there to the start of this packet, counted from 0.
     pub fn stream_until(&self, packet: u32, chunk_bytes: u32) -> Span {
         let each = self.packet_time(Kind::MemoryWrite, chunk_bytes);
-        let window = self.stream_window(chunk_bytes);
+        let window = match self.largest {
+            (bytes, window) if bytes == chunk_bytes => window,
+            _ => stream_window(self.posted_credits, chunk_bytes),
+        };
         if packet < window {
             return each * u64::from(packet);
         }
         let drained = each.max(self.accept[Direction::Up as usize]) * u64::from(window);
         let round = drained.max(self.credits_away(Direction::Up, each));
         round * u64::from(packet / window) + each * u64::from(packet % window)
-    }
-
-    /// Packets of posted data for which credits suffice at once.
-    fn stream_window(&self, chunk_bytes: u32) -> u32 {
-        let (headers, data) = self.posted_credits;
-        headers.min(data / data_credits(chunk_bytes).max(1)).max(1)
     }
 
     /// Use of one direction so far.
@@ -518,10 +518,21 @@ impl Lanes {
     #[inline]
     fn account(&mut self, arrival: Arrival, flight: &InFlight) {
         let InFlight { packet, measure, .. } = flight;
-        let load = match arrival.count == measure.count {
-            true => measure.whole,
-            false => measure.one(arrival.first + arrival.count == measure.count),
-        };
+        match arrival.count == measure.count {
+            true => self.count(packet, arrival.count, &measure.whole),
+            false => self.count_one(arrival, flight),
+        }
+    }
+
+    /// The same, packet by packet.
+    #[inline(never)]
+    fn count_one(&mut self, arrival: Arrival, flight: &InFlight) {
+        let is_last = arrival.first + arrival.count == flight.measure.count;
+        self.count(&flight.packet, arrival.count, &flight.measure.one(is_last));
+    }
+
+    #[inline(always)]
+    fn count(&mut self, packet: &Packet, packets: u32, load: &Load) {
         let opposite = packet.direction.opposite();
         let wire = self.wire_of(opposite);
         self.wires[wire].owe(load.owed);
@@ -532,7 +543,7 @@ impl Lanes {
             false => used.command_bytes += u64::from(load.payload),
         }
         used.header_bytes += u64::from(load.header);
-        used.packets += u64::from(arrival.count);
+        used.packets += u64::from(packets);
         used.busy += load.time;
     }
 
@@ -547,6 +558,11 @@ impl Lanes {
         ledger.spend(Stage::Transfer, wire_time);
         ledger.until(Stage::Propagation, arrived);
     }
+}
+
+/// Packets of posted data for which these credits, of headers and of data, suffice at once.
+fn stream_window((headers, data): (u32, u32), chunk_bytes: u32) -> u32 {
+    headers.min(data / data_credits(chunk_bytes).max(1)).max(1)
 }
 
 /// Bytes of ACK and flow-control packets that take so long.

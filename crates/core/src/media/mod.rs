@@ -111,6 +111,13 @@ pub struct ReadTiming {
     pub last_at: Time,
 }
 
+impl ReadTiming {
+    /// The same with bytes that are of use only so much later.
+    fn later(self, after: Span) -> ReadTiming {
+        ReadTiming { first_at: self.first_at + after, last_at: self.last_at + after, ..self }
+    }
+}
+
 /// When a write reaches its stations: `now <= admitted <= started <= buffered_at <= acknowledged_at`,
 /// and `acknowledged_at <= programmed_at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,18 +186,14 @@ impl Media {
 
     #[inline(always)]
     fn read_corrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
-        let mut timing = self.read_uncorrected(now, offset, bytes, first_bytes);
-        if bytes > 0 {
-            timing.first_at += self.details.ecc_decode;
-            timing.last_at += self.details.ecc_decode;
-        }
-        timing
+        let decode = if bytes > 0 { self.details.ecc_decode } else { Span::ZERO };
+        self.read_pieces(now, offset, bytes, first_bytes, false, decode)
     }
 
     /// The same without check and correction.
     #[inline(always)]
     pub fn read_uncorrected(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
-        self.read_pieces(now, offset, bytes, first_bytes, false)
+        self.read_pieces(now, offset, bytes, first_bytes, false, Span::ZERO)
     }
 
     /// The same for one part after the other of what lies in a row: while its bank does nothing else, the row stays open.
@@ -198,45 +201,59 @@ impl Media {
         if self.inside.as_ref().is_some_and(|inside| inside.delays()) {
             return self.read_inside(now, offset, bytes, bytes);
         }
-        let mut timing = self.read_pieces(now, offset, bytes, bytes, true);
-        timing.first_at += self.details.ecc_decode;
-        timing.last_at += self.details.ecc_decode;
-        timing
+        self.read_pieces(now, offset, bytes, bytes, true, self.details.ecc_decode)
     }
 
+    /// The same with what has to be done to all bytes `after` they have come.
     #[inline(always)]
-    fn read_pieces(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32, along: bool) -> ReadTiming {
+    fn read_pieces(
+        &mut self,
+        now: Time,
+        offset: u64,
+        bytes: u32,
+        first_bytes: u32,
+        along: bool,
+        after: Span,
+    ) -> ReadTiming {
         self.last_call = now;
         self.activity.reads += 1;
         self.activity.read_bytes += u64::from(bytes);
         let pieces = self.interleave.pieces(offset, bytes);
         let from = now.max(self.admitted);
-        let mut timing = ReadTiming { admitted: from, started: from, first_at: from, last_at: from };
+        let timing = ReadTiming { admitted: from, started: from, first_at: from, last_at: from };
         match pieces.only() {
             // Most reads lie within a stripe.
-            Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), along, &mut timing),
-            None => self.read_several(now, pieces, first_bytes, along, &mut timing),
+            Some(piece) => self.await_piece(now, piece, first_bytes.clamp(1, bytes), along, timing).later(after),
+            None => self.read_several(now, pieces, first_bytes, along, timing).later(after),
         }
-        timing
     }
 
     #[inline(never)]
-    fn read_several(&mut self, now: Time, pieces: Pieces, first_bytes: u32, along: bool, timing: &mut ReadTiming) {
+    fn read_several(
+        &mut self,
+        now: Time,
+        pieces: Pieces,
+        first_bytes: u32,
+        along: bool,
+        mut timing: ReadTiming,
+    ) -> ReadTiming {
         let mut first_bytes_left = first_bytes.max(1);
         for piece in pieces {
             let needed = first_bytes_left.min(piece.bytes);
             first_bytes_left -= needed;
-            self.await_piece(now, piece, needed, along, timing);
+            timing = self.await_piece(now, piece, needed, along, timing);
         }
+        timing
     }
 
     #[inline(always)]
-    fn await_piece(&mut self, now: Time, piece: Piece, needed: u32, along: bool, timing: &mut ReadTiming) {
+    fn await_piece(&mut self, now: Time, piece: Piece, needed: u32, along: bool, mut timing: ReadTiming) -> ReadTiming {
         let served = self.read_piece(now, piece, needed, along);
         timing.last_at = timing.last_at.max(served.access.bus_until);
         if needed > 0 {
-            self.await_first(timing, &served);
+            self.await_first(&mut timing, &served);
         }
+        timing
     }
 
     /// Writes `bytes` from `offset`: command, transfer into the write buffer, then one program time a program unit. A

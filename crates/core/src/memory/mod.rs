@@ -110,6 +110,16 @@ impl HostMemory {
         }
     }
 
+    /// The same with what `entry` puts together. It goes to its place word by word: copied from elsewhere just after it was
+    /// put together there, it would make the processor wait for all of its parts.
+    #[inline(always)]
+    pub fn put<const BYTES: usize>(&mut self, address: u64, entry: impl Fn() -> [u8; BYTES]) {
+        match self.slice_mut(address, BYTES).and_then(|bytes| bytes.first_chunk_mut()) {
+            Some(bytes) => *bytes = entry(),
+            None => self.write_elsewhere(address, &entry()),
+        }
+    }
+
     #[inline(never)]
     fn write_elsewhere(&mut self, address: u64, from: &[u8]) {
         if self.is_sparse(address, from.len()) {

@@ -13,7 +13,7 @@ use crate::request::{Io, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Packet, Payload};
+use crate::tlp::{Packet, Payload, Token};
 use crate::workload::{Limits, WaysIn};
 
 macro_rules! halves_of {
@@ -170,7 +170,8 @@ macro_rules! halves_of {
         }
 
         impl Controller for AnyController {
-            #[inline(always)]
+            // With the controllers of all protocols in it, the loop over events would be mostly code that never runs.
+            #[inline(never)]
             fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
                 match self {
                     $(AnyController::$Protocol(half) => half.on_packet(now, packet, payload, ports),)+
@@ -189,7 +190,7 @@ macro_rules! halves_of {
                 }
             }
 
-            #[inline(always)]
+            #[inline(never)]
             fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports) {
                 match self {
                     $(AnyController::$Protocol(half) => half.on_timer(now, timer, ports),)+
@@ -197,9 +198,9 @@ macro_rules! halves_of {
             }
 
             #[inline(always)]
-            fn on_delivered(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
+            fn on_delivered(&mut self, now: Time, token: Token, ports: &mut Ports) {
                 match self {
-                    $(AnyController::$Protocol(half) => half.on_delivered(now, packet, ports),)+
+                    $(AnyController::$Protocol(half) => half.on_delivered(now, token, ports),)+
                 }
             }
 

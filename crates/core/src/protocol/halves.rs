@@ -14,7 +14,7 @@ use crate::request::{Io, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::{Kind, Packet, Payload};
+use crate::tlp::{Kind, Packet, Payload, Token};
 use crate::workload::Limits;
 
 /// A way in which real hosts can reach a served drive as the device that its protocol describes.
@@ -210,7 +210,7 @@ pub trait Controller {
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports);
 
     /// Packets of the device have reached the host.
-    fn on_delivered(&mut self, _now: Time, _packet: &Packet, _ports: &mut Ports) {}
+    fn on_delivered(&mut self, _now: Time, _token: Token, _ports: &mut Ports) {}
 
     /// Data of a write has arrived, in a run with data: the device holds it from now on.
     fn store(&mut self, packet: &Packet, ports: &mut Ports) {

@@ -64,6 +64,8 @@ pub struct Scheduler {
     now: Time,
     /// Events handled so far.
     pub events: u64,
+    /// How many may be handled before somebody looks up.
+    last: u64,
 }
 
 impl Scheduler {
@@ -106,6 +108,23 @@ impl Scheduler {
         self.now = at;
         self.events += 1;
         (at, event)
+    }
+
+    /// Let events be handled up to the one of number `last`, or until one of them [asks](Self::look_up) for a look at what
+    /// has become of it.
+    pub fn go_on(&mut self, last: u64) {
+        self.last = last;
+    }
+
+    /// Whether the next event may be handled without a look up.
+    #[inline]
+    pub fn goes_on(&self) -> bool {
+        self.events < self.last
+    }
+
+    /// What whoever handles events waits for may have come.
+    pub fn look_up(&mut self) {
+        self.last = 0;
     }
 
     /// The instant of the last event.

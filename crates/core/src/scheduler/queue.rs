@@ -10,12 +10,14 @@ use crate::time::Time;
 
 /// Entries kept in the list; beyond that the later half moves to the heap.
 const NEAR_MAX: usize = 64;
+/// Later than whatever is asked for.
+const BEYOND: Time = Time::from_ps(u64::MAX);
 
 /// Events by instant; those of one instant come out in the order in which they went in.
 #[derive(Clone, Debug)]
 pub struct Queue<E> {
-    /// The soonest events, latest first, and how many there are.
-    near: [(Time, E); NEAR_MAX],
+    /// The soonest events, latest first, behind an entry that is never due, and how many they are.
+    near: [(Time, E); 1 + NEAR_MAX],
     near_count: usize,
     /// All events later than those, and at the same instant those that went in later.
     far: BinaryHeap<Entry<E>>,
@@ -34,7 +36,7 @@ struct Entry<E> {
 
 impl<E: Copy + Default> Default for Queue<E> {
     fn default() -> Queue<E> {
-        let near = [(Time::NEVER, E::default()); NEAR_MAX];
+        let near = [(BEYOND, E::default()); 1 + NEAR_MAX];
         Queue { near, near_count: 0, far: BinaryHeap::new(), far_from: Time::NEVER, sequence: 0 }
     }
 }
@@ -49,8 +51,8 @@ impl<E: Copy> Queue<E> {
         if at >= self.far_from {
             return self.push_far(at, event);
         }
-        let mut places = self.near[..=self.near_count].iter_mut().rev();
         self.near_count += 1;
+        let mut places = self.near[..=self.near_count].iter_mut().rev();
         let mut place = places.next().expect("the list has room");
         for later in places {
             if later.0 > at {
@@ -77,49 +79,55 @@ impl<E: Copy> Queue<E> {
 
     /// Instant of the next event.
     pub fn next_at(&self) -> Option<Time> {
-        match self.near[..self.near_count].last() {
-            Some(&(at, _)) => Some(at),
-            None => self.far.peek().map(|entry| entry.at),
+        match self.near_count {
+            0 => self.far.peek().map(|entry| entry.at),
+            count => Some(self.near[count].0),
         }
     }
 
     /// Whether there is a next event, and it comes no later than `until`.
     #[inline]
     pub fn is_due(&mut self, until: Time) -> bool {
-        (self.near_count > 0 || self.refill()) && self.near[self.near_count - 1].0 <= until
+        self.near[self.near_count].0 <= until || self.near_count == 0 && self.is_far_due(until)
+    }
+
+    /// The same with an empty list.
+    #[cold]
+    fn is_far_due(&mut self, until: Time) -> bool {
+        self.refill();
+        self.near[self.near_count].0 <= until
     }
 
     /// The next event, which [is due](Self::is_due).
     #[inline]
     pub fn take(&mut self) -> (Time, E) {
+        let next = self.near[self.near_count];
         self.near_count -= 1;
-        self.near[self.near_count]
+        next
     }
 
     /// Move the later half of the list to the heap.
     #[cold]
     fn spill(&mut self) {
         // All of them come before what the heap holds; among themselves they go in order.
-        for place in (0..NEAR_MAX / 2).rev() {
+        for place in (1..=NEAR_MAX / 2).rev() {
             let (at, event) = self.near[place];
             self.push_far(at, event);
         }
-        self.near.copy_within(NEAR_MAX / 2.., 0);
+        self.near.copy_within(1 + NEAR_MAX / 2.., 1);
         self.near_count = NEAR_MAX / 2;
         self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
     }
 
-    /// Fill the empty list from the heap: whether there was anything.
-    #[cold]
-    fn refill(&mut self) -> bool {
+    /// Fill the empty list from the heap.
+    fn refill(&mut self) {
         let count = self.far.len().min(NEAR_MAX / 2);
-        for place in (0..count).rev() {
+        for place in (1..=count).rev() {
             let first = self.far.pop().expect("the heap holds as many");
             self.near[place] = (first.at, first.event);
         }
         self.near_count = count;
         self.far_from = self.far.peek().map_or(Time::NEVER, |first| first.at);
-        count > 0
     }
 }
 

@@ -20,7 +20,7 @@ use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
 use crate::table::Table;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, Payload};
+use crate::tlp::{Direction, Kind, Packet, Payload, packets};
 
 /// Timers of the endpoint; those of NVMe come before.
 pub(super) mod timer {
@@ -263,7 +263,7 @@ impl Endpoint {
         ports.shared.requests.charge_all(request, [(Stage::PollWait, sampled), (Stage::Fetch, now)]);
         ports.shared.requests.accepted = request;
         (queue.head, queue.pass) = next_entry(queue.head, queue.pass, queue.entries);
-        let packets = command.bytes.div_ceil(self.max_payload_bytes).max(1);
+        let packets = packets(command.bytes, self.max_payload_bytes).max(1);
         let chunk = command.bytes.min(self.max_payload_bytes);
         let service = ports.link.packet_time(Kind::MemoryWrite, chunk) * u64::from(packets);
         queue.arrivals[queue.arrived % LOAD_WINDOW] = now;
@@ -292,7 +292,9 @@ impl Endpoint {
             let late = poll.expected.saturating_sub(found);
             queue.retry |= late > 0;
             let missed = self.window.missed(poll.name.queue) + late;
-            if let Some(sent) = self.window.miss(poll.name.queue, missed) {
+            if missed > 0
+                && let Some(sent) = self.window.miss(poll.name.queue, missed)
+            {
                 queue.predictor.doubt(sent.packets);
             }
         } else if found > 0 {

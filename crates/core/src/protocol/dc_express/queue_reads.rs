@@ -167,7 +167,7 @@ impl Endpoint {
         if !self.predict || queue.mode != Mode::Poll {
             return Due::Unknown;
         }
-        match self.window.expected(number, awaited).next() {
+        match self.window.next_expected(number, awaited) {
             None => Due::Nothing,
             Some(sent) => self.target(queue, sent).map_or(Due::Unknown, Due::At),
         }
@@ -204,9 +204,13 @@ impl Endpoint {
         if !self.predict || queue.mode != Mode::Poll {
             return 0;
         }
-        let is_there = |sent: &&Sent| self.target(queue, sent).is_some_and(|at| at <= now);
+        let is_there = |sent: &Sent| self.target(queue, sent).is_some_and(|at| at <= now);
+        let is_one_there = self.window.next_expected(number, awaited).is_some_and(is_there);
+        if !is_one_there || !self.window.has_several() {
+            return u32::from(is_one_there);
+        }
         let expected = self.window.expected(number, awaited).take(self.fetch_entries as usize);
-        expected.take_while(is_there).count() as u32
+        expected.take_while(|sent| is_there(sent)).count() as u32
     }
 
     /// Send a queue read. It begins at the first entry that no other read is about to bring, and asks for as many commands

@@ -113,9 +113,28 @@ impl Window {
     }
 
     /// The reads of a queue whose next command has not been missed, but for the `passed` oldest.
-    #[inline(always)]
     pub fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &Sent> {
         self.of(queue).filter(|sent| sent.misses == 0).skip(passed as usize)
+    }
+
+    /// The first of them. At depth 1 the window holds one read or none.
+    #[inline(always)]
+    pub fn next_expected(&self, queue: u16, passed: u32) -> Option<&Sent> {
+        match &self.sent[..] {
+            [] => None,
+            [only] => Some(only).filter(|only| passed == 0 && only.misses == 0 && only.queue == queue),
+            _ => self.next_of_several(queue, passed),
+        }
+    }
+
+    /// Whether it holds more than one read.
+    pub fn has_several(&self) -> bool {
+        self.sent.len() > 1
+    }
+
+    #[inline(never)]
+    fn next_of_several(&self, queue: u16, passed: u32) -> Option<&Sent> {
+        self.expected(queue, passed).next()
     }
 
     /// When the data of a queue's reads will have left.

@@ -204,7 +204,7 @@ impl Driver {
             .of_blocks(io.offset >> self.block_shift, io.bytes >> self.block_shift),
         };
         let slot = queue.tail;
-        shared.memory.write(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, &entry.encode());
+        shared.memory.put(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, || entry.encode());
         shared.requests.bind(number, slot as usize, request);
         queue.tail = wrapped(slot + 1, queue.entries);
     }

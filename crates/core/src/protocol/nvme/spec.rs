@@ -117,14 +117,13 @@ impl SubmissionEntry {
     /// The entry as it stands in the queue.
     #[inline]
     pub fn encode(&self) -> [u8; SUBMISSION_ENTRY_BYTES] {
+        let [opcode, flags] = [self.opcode, self.flags].map(u64::from);
+        let first = opcode | flags << 8 | u64::from(self.command_id) << 16 | u64::from(self.namespace_id) << 32;
+        let pair = |place: usize| u64::from(self.dwords[place]) | u64::from(self.dwords[place + 1]) << 32;
+        let words = [first, 0, 0, self.prp1, self.prp2, pair(0), pair(2), pair(4)];
         let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
-        bytes[..2].copy_from_slice(&[self.opcode, self.flags]);
-        bytes[2..4].copy_from_slice(&self.command_id.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.namespace_id.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.prp1.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.prp2.to_le_bytes());
-        for (place, dword) in self.dwords.iter().enumerate() {
-            bytes[40 + place * 4..][..4].copy_from_slice(&dword.to_le_bytes());
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
         }
         bytes
     }
@@ -191,13 +190,11 @@ pub struct CompletionEntry {
 impl CompletionEntry {
     /// The entry as it stands in the queue.
     pub fn encode(&self) -> [u8; COMPLETION_ENTRY_BYTES] {
-        let mut bytes = [0; COMPLETION_ENTRY_BYTES];
-        bytes[..4].copy_from_slice(&self.result.to_le_bytes());
-        bytes[8..10].copy_from_slice(&self.submission_head.to_le_bytes());
-        bytes[10..12].copy_from_slice(&self.submission_queue.to_le_bytes());
-        bytes[12..14].copy_from_slice(&self.command_id.to_le_bytes());
-        bytes[14..16].copy_from_slice(&(self.status.0 << 1 | u16::from(self.phase)).to_le_bytes());
-        bytes
+        let status = self.status.0 << 1 | u16::from(self.phase);
+        let [head, queue, command, status] =
+            [self.submission_head, self.submission_queue, self.command_id, status].map(u64::from);
+        let entry = u128::from(self.result) | u128::from(head | queue << 16 | command << 32 | status << 48) << 64;
+        entry.to_le_bytes()
     }
 
     /// The entry that these bytes hold.

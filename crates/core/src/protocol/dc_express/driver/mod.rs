@@ -32,7 +32,7 @@ use crate::request::RequestId;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
-use crate::tlp::Direction;
+use crate::tlp::{Direction, packets};
 
 /// A read under way.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +173,7 @@ impl Driver {
     }
 
     fn chunks(&self, bytes: u32) -> u32 {
-        bytes.div_ceil(self.chunk_bytes)
+        packets(bytes, self.chunk_bytes)
     }
 
     /// Put the command of the read in `slot` into the ring.
@@ -194,7 +194,7 @@ impl Driver {
         let queue = &mut self.queues[number];
         let (operation, pass) = (Operation::Read, queue.pass);
         let command = Command { operation, pass, slot, attempt, offset: io.offset, bytes: io.bytes, buffer, tag };
-        shared.memory.write(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, &command.encode());
+        shared.memory.put(queue.base + u64::from(queue.tail) * COMMAND_BYTES as u64, || command.encode());
         shared.requests.bind(self.first_binding + number, queue.tail as usize, request);
         (queue.tail, queue.pass) = next_entry(queue.tail, queue.pass, queue.entries);
         let mut mode = [0];

@@ -27,7 +27,7 @@ use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
 use crate::table::Table;
 use crate::time::{Span, Time};
-use crate::tlp::{Direction, Kind, Packet, Payload};
+use crate::tlp::{Direction, Kind, Packet, Payload, Token};
 use dma::Dma;
 use queues::Queues;
 use status::Status;
@@ -359,9 +359,9 @@ impl halves::Controller for Controller {
         }
     }
 
-    fn on_delivered(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
-        if Role::of(packet) == Role::DATA {
-            self.on_data_delivered(now, packet.token.context, ports);
+    fn on_delivered(&mut self, now: Time, token: Token, ports: &mut Ports) {
+        if Role(token.role) == Role::DATA {
+            self.on_data_delivered(now, token.context, ports);
         }
     }
 
