@@ -115,3 +115,23 @@ impl Engine {
         self.client_completed.pop_front()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Op;
+    use crate::time::Span;
+
+    #[test]
+    fn events_are_handled_no_further_than_a_request_from_outside_that_is_done() {
+        let mut engine = Engine::new(&Drive::shipped("dc-express").unwrap(), 1);
+        let thread = engine.add_client(1);
+        let io = Io { op: Op::Read, offset: 0, bytes: 512 };
+        engine.inject(Time::ZERO, Input::Request { thread, io, token: 7 });
+        // The endpoint goes on reading its queue all the while.
+        let until = Time::ZERO + Span::from_us(100);
+        let (is_through, done) = engine.run_some_until_completed(until, u64::MAX);
+        assert!(!is_through && engine.now() < until, "{}", engine.now());
+        assert_eq!(done.map(|done| (done.token, done.at)), Some((7, engine.now())));
+    }
+}
