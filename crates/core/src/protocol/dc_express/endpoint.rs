@@ -5,7 +5,7 @@
 use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
 use phaselink_ring::layout::{MODE_DOORBELL, MODE_POLL};
 
-use super::predict::Predictor;
+use super::predict::{Predictor, SizeClass};
 use super::queue_reads::{Poll, PollName};
 use super::trailers::Trailers;
 use super::window::{Window, take};
@@ -94,9 +94,60 @@ struct Read {
 
 impl Queue {
     /// A queue read has come back.
-    fn land(&mut self, name: PollName) -> Poll {
+    fn land(&mut self, now: Time, name: PollName) -> Poll {
         let place = self.in_flight.iter().position(|poll| poll.name == name).expect("a read in flight");
-        take(&mut self.in_flight, place)
+        let poll = take(&mut self.in_flight, place);
+        self.round_trip = now.since(poll.issued);
+        poll
+    }
+
+    /// The next command, if a queue read has brought that. Where reads overlap, entries before it have been brought by
+    /// another, and one that lies behind all entries of this read has yet to be.
+    #[inline(always)]
+    fn next_command(&self, poll: Poll, payload: &Payload) -> Option<Command> {
+        let place = self.distance(poll.index);
+        if place >= poll.count {
+            return None;
+        }
+        let command = Command::decode(payload.bytes().as_chunks().0.get(place as usize)?)?;
+        (command.operation == Operation::Read && command.pass == self.pass).then_some(command)
+    }
+
+    /// A read issued at `poll.issued` has found a command that was not there for the last one that came back short: what
+    /// that says of the time from the data of a read to the command that follows it.
+    fn learn(&mut self, poll: Poll, window: &mut Window) {
+        // Data and queue read take the same way; the read may leave before the data has left, but by no more than it takes
+        // in the host's memory, which is the smaller part of a round trip (assumed: a quarter at most).
+        let latest = poll.issued + self.round_trip / 4;
+        let Some(sent) = window.answer(poll.name.queue, latest) else { return };
+        let missed = self.missed.filter(|&missed| missed < poll.issued);
+        self.predictor.observe(sent.size, sent.end, missed, poll.issued);
+    }
+
+    /// What a queue read that has brought `found` commands has shown of those expected.
+    fn judge(&mut self, poll: Poll, found: u32, window: &mut Window) {
+        let was_empty = self.missed.is_some();
+        // Where it has seen an entry that holds no command yet, none lies behind it.
+        let is_short = self.distance(poll.index) < poll.count;
+        if is_short {
+            self.missed = Some(poll.issued);
+            self.backlog = false;
+            self.overlap = self.overlap.saturating_sub(u8::from(found == 0));
+            let late = poll.expected.saturating_sub(found);
+            self.retry |= late > 0;
+            let missed = window.missed(poll.name.queue) + late;
+            if missed > 0
+                && let Some(sent) = window.miss(poll.name.queue, missed)
+            {
+                self.predictor.doubt(sent.size);
+            }
+        } else if found > 0 {
+            self.missed = None;
+            self.backlog |= found > poll.expected && poll.count > 1;
+            if !was_empty {
+                self.overlap = OVERLAP_MISSES;
+            }
+        }
     }
 
     /// How far the next command's entry lies behind that of `index`.
@@ -111,7 +162,18 @@ impl Queue {
 
     /// How many commands reads in flight are expected to bring, one behind the other. What lies behind a gap, which a
     /// read has left that brought less than expected, does not count.
+    #[inline(always)]
     pub(super) fn awaited(&self) -> u32 {
+        match &self.in_flight[..] {
+            [] => 0,
+            // At depth 1.
+            [only] if only.expected == 0 || only.index == self.head && only.expected == 1 => only.expected,
+            _ => self.awaited_of_several(),
+        }
+    }
+
+    #[inline(never)]
+    fn awaited_of_several(&self) -> u32 {
         let ahead = |index: u32| match self.distance(index) {
             0 => 0,
             distance => self.entries - distance,
@@ -225,34 +287,16 @@ impl Endpoint {
         self.queues.iter().map(|queue| queue.mode_word)
     }
 
-    /// Accept the new commands that a queue read has brought; their number. Where reads overlap, entries that another
-    /// has brought are passed over, and so are those behind one that has yet to be brought.
+    /// Accept the new commands that a queue read has brought; their number.
     fn take_commands(&mut self, now: Time, poll: Poll, sampled: Time, payload: &Payload, ports: &mut Ports) -> u32 {
         let mut found = 0;
-        for (place, entry) in (0..poll.count).zip(payload.bytes().as_chunks().0) {
-            let queue = &self.queues[usize::from(poll.name.queue)];
-            if queue.distance(poll.index) != place {
-                continue;
-            }
-            let reads = Command::decode(entry).filter(|command| command.operation == Operation::Read);
-            let Some(command) = reads.filter(|command| command.pass == queue.pass) else { break };
-            self.learn(poll);
+        loop {
+            let queue = &mut self.queues[usize::from(poll.name.queue)];
+            let Some(command) = queue.next_command(poll, payload) else { return found };
+            queue.learn(poll, &mut self.window);
             self.accept(now, poll.name.queue, command, sampled, ports);
             found += 1;
         }
-        found
-    }
-
-    /// A read issued at `poll.issued` has found a command that was not there for the last one that came back short: what
-    /// that says of the time from the data of a read to the command that follows it.
-    fn learn(&mut self, poll: Poll) {
-        let queue = &mut self.queues[usize::from(poll.name.queue)];
-        // Data and queue read take the same way; the read may leave before the data has left, but by no more than it takes
-        // in the host's memory, which is the smaller part of a round trip (assumed: a quarter at most).
-        let latest = poll.issued + queue.round_trip / 4;
-        let Some(sent) = self.window.answer(poll.name.queue, latest) else { return };
-        let missed = queue.missed.filter(|&missed| missed < poll.issued);
-        queue.predictor.observe(sent.packets, sent.end, missed, poll.issued);
     }
 
     /// Take one command in: it goes through the parser in its turn.
@@ -276,54 +320,29 @@ impl Endpoint {
         if self.window.until_of(number) > now {
             queue.overlap = OVERLAP_MISSES;
         }
-        self.window.accept(number, packets, start, service);
+        self.window.accept(number, SizeClass::of(packets), start, service);
     }
 
-    /// What a queue read has shown of the commands expected, after it has brought `found`.
-    fn judge(&mut self, poll: Poll, found: u32) {
-        let queue = &mut self.queues[usize::from(poll.name.queue)];
-        let was_empty = queue.missed.is_some();
-        // Where it has seen an entry that holds no command yet, none lies behind it.
-        let is_short = queue.distance(poll.index) < poll.count;
-        if is_short {
-            queue.missed = Some(poll.issued);
-            queue.backlog = false;
-            queue.overlap = queue.overlap.saturating_sub(u8::from(found == 0));
-            let late = poll.expected.saturating_sub(found);
-            queue.retry |= late > 0;
-            let missed = self.window.missed(poll.name.queue) + late;
-            if missed > 0
-                && let Some(sent) = self.window.miss(poll.name.queue, missed)
-            {
-                queue.predictor.doubt(sent.packets);
+    /// What a queue read has shown that has brought `found` commands. False if no more reads are to follow.
+    fn judge(&mut self, now: Time, poll: Poll, found: u32, ports: &mut Ports) -> bool {
+        let number = usize::from(poll.name.queue);
+        let queue = &mut self.queues[number];
+        queue.judge(poll, found, &mut self.window);
+        if found > 0 {
+            queue.idle_since = None;
+            if queue.mode == Mode::Doorbell {
+                self.leave_doorbell_mode(now, number, ports);
             }
-        } else if found > 0 {
-            queue.missed = None;
-            queue.backlog |= found > poll.expected && poll.count > 1;
-            if !was_empty {
-                queue.overlap = OVERLAP_MISSES;
-            }
+            return true;
         }
-    }
-
-    /// Commands were there: more may follow.
-    fn on_hit(&mut self, now: Time, number: u16, ports: &mut Ports) {
-        let queue = &mut self.queues[usize::from(number)];
-        queue.idle_since = None;
-        if queue.mode == Mode::Doorbell {
-            self.leave_doorbell_mode(now, usize::from(number), ports);
-        }
-    }
-
-    /// The queue was empty, or the read was for entries that another has dealt with. False if no more reads are to follow.
-    fn on_miss(&mut self, now: Time, poll: Poll, ports: &mut Ports) -> bool {
         self.counts.queue_reads_wasted += 1;
-        let queue = &mut self.queues[usize::from(poll.name.queue)];
         queue.idle_since = Some(now);
+        // The queue was empty, or the read was for entries that another has dealt with.
         let saw_empty = queue.missed == Some(poll.issued);
-        let is_over = saw_empty && self.settle_mode(now, usize::from(poll.name.queue), poll.issued, ports);
+        let may_change = queue.mode != Mode::Poll || self.doorbell_below_iops > 0;
+        let is_over = saw_empty && may_change && self.settle_mode(now, number, poll.issued, ports);
         if is_over {
-            self.queues[usize::from(poll.name.queue)].read_at = None;
+            self.queues[number].read_at = None;
         }
         !is_over
     }
@@ -359,6 +378,7 @@ impl Endpoint {
 
     /// After an empty read: whether the load is so low that the host had better ring (section 4.1). True if no more
     /// reads are to follow.
+    #[inline(never)]
     fn settle_mode(&mut self, now: Time, number: usize, issued: Time, ports: &mut Ports) -> bool {
         let threshold_iops = self.doorbell_below_iops as f64;
         let low = threshold_iops > 0.0 && self.load_iops(now, number) < threshold_iops;
@@ -383,6 +403,7 @@ impl Endpoint {
 
     /// Doorbells come as fast as polling would pay for: back to polling, well above the threshold so that the mode
     /// does not flap.
+    #[inline(never)]
     fn leave_doorbell_mode(&mut self, now: Time, number: usize, ports: &mut Ports) {
         if self.load_iops(now, number) > self.doorbell_below_iops as f64 * 1.25 {
             self.queues[number].mode = Mode::Poll;
@@ -437,19 +458,9 @@ impl halves::Controller for Endpoint {
         }
         self.nvme.reads.answered(packet.bytes, ports.link, ports.shared);
         let name = PollName::unpack(packet.token.context);
-        let queue = &mut self.queues[usize::from(name.queue)];
-        let poll = queue.land(name);
-        queue.round_trip = now.since(poll.issued);
+        let poll = self.queues[usize::from(name.queue)].land(now, name);
         let found = self.take_commands(now, poll, packet.sampled_at, payload, ports);
-        self.judge(poll, found);
-        let goes_on = match found {
-            0 => self.on_miss(now, poll, ports),
-            _ => {
-                self.on_hit(now, name.queue, ports);
-                true
-            }
-        };
-        if goes_on {
+        if self.judge(now, poll, found, ports) {
             self.plan(now, name.queue, ports);
         }
     }

@@ -90,6 +90,22 @@ struct Expectation {
     target: Option<i64>,
 }
 
+/// The size class of a read, for which its packets are counted but once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeClass(u8);
+
+impl SizeClass {
+    /// That of a read of so many packets.
+    pub fn of(packets: u32) -> SizeClass {
+        SizeClass((packets.max(1).ilog2() as usize).min(CLASSES - 1) as u8)
+    }
+
+    #[inline(always)]
+    fn place(self) -> usize {
+        usize::from(self.0) % CLASSES
+    }
+}
+
 /// The endpoint's expectation.
 #[derive(Clone, Debug, Default)]
 pub struct Predictor {
@@ -102,24 +118,25 @@ fn offset(at: Time, from: Time) -> i64 {
 }
 
 impl Predictor {
-    /// When to read the queue after data of `packets` packets that ends at `ready_at`; none if nothing can be said.
+    /// When to read the queue after data of this size that ends at `ready_at`; none if nothing can be said.
     #[inline(always)]
-    pub fn target(&self, packets: u32, ready_at: Time) -> Option<Time> {
-        let at = self.classes[class(packets)].target?;
-        Some(Time::from_ps(ready_at.as_ps().saturating_add_signed(at)))
+    pub fn target(&self, size: SizeClass, ready_at: Time) -> Option<Time> {
+        let at = self.classes[size.place()].target?;
+        // Instants of a run stay below the topmost bit (`Time::NEVER`), so that the sum has a sign.
+        Some(Time::from_ps(ready_at.as_ps().cast_signed().wrapping_add(at).max(0).cast_unsigned()))
     }
 
-    /// A command that was expected after data of `packets` packets has not come.
-    pub fn doubt(&mut self, packets: u32) {
-        let expectation = &mut self.classes[class(packets)];
+    /// A command that was expected after data of this size has not come.
+    pub fn doubt(&mut self, size: SizeClass) {
+        let expectation = &mut self.classes[size.place()];
         expectation.doubt();
         expectation.target = expectation.class.target(expectation.needed);
     }
 
     /// A command was there for a read issued at `hit`, but not for one issued at `miss`, if there was one.
-    pub fn observe(&mut self, packets: u32, ready_at: Time, miss: Option<Time>, hit: Time) {
+    pub fn observe(&mut self, size: SizeClass, ready_at: Time, miss: Option<Time>, hit: Time) {
         let (after, before) = (miss.map(|miss| offset(miss, ready_at)), offset(hit, ready_at));
-        let expectation = &mut self.classes[class(packets)];
+        let expectation = &mut self.classes[size.place()];
         expectation.observe(after, before);
         expectation.target = expectation.class.target(expectation.needed);
     }
@@ -148,8 +165,7 @@ impl Expectation {
             Class::Aim(aim) => {
                 aim.observe(after, before);
                 if aim.tally.is_mostly_late() {
-                    self.needed = self.needed.saturating_mul(2).min(BELIEF_LAST);
-                    self.forget();
+                    self.believe_less();
                 } else if aim.late_in_a_row >= IN_A_ROW {
                     self.forget();
                 }
@@ -169,12 +185,23 @@ impl Expectation {
         }
     }
 
+    /// The same, and longer than before.
+    #[cold]
+    #[inline(never)]
+    fn believe_less(&mut self) {
+        self.needed = self.needed.saturating_mul(2).min(BELIEF_LAST);
+        self.forget();
+    }
+
     /// Look for another loop, which must agree as often as is needed by now.
+    #[cold]
+    #[inline(never)]
     fn forget(&mut self) {
         self.class = Expectation::default().class;
     }
 
     /// One more bracket: what all of them have in common, or the new one if that is nothing.
+    #[inline(never)] // A loop is looked for now and then, and aimed at nearly always.
     fn narrow(&mut self, miss: Option<i64>, hit: i64) {
         let Class::Bracket { after, before, belief } = &mut self.class else { return };
         let is_believed = *belief >= self.needed;
@@ -228,8 +255,7 @@ impl Aim {
         self.late_in_a_row = if missed.is_some() { self.late_in_a_row + 1 } else { 0 };
         self.early_in_a_row = if hit + SLACK < target { self.early_in_a_row + 1 } else { 0 };
         if self.early_in_a_row >= IN_A_ROW {
-            *self = Aim { penalty: self.penalty, ..Aim::at(hit) };
-            return;
+            return self.start_over(hit);
         }
         match &mut self.trial {
             Some(trial) => {
@@ -246,7 +272,15 @@ impl Aim {
         }
     }
 
+    /// The loop is another one.
+    #[cold]
+    #[inline(never)]
+    fn start_over(&mut self, at: i64) {
+        *self = Aim { penalty: self.penalty, ..Aim::at(at) };
+    }
+
     /// Try another instant: an earlier one a step away, or a later one as far away as can pay and nearer from trial to trial.
+    #[inline(never)] // Trials are rare.
     fn begin(&mut self) {
         self.tally.fade();
         let pays = self.tally.expected(1) * self.penalty as f64;
@@ -257,6 +291,7 @@ impl Aim {
     }
 
     /// Whether the trial is over, and what has come of it. Differences of late commands that chance brings do not count.
+    #[inline(never)]
     fn judge(&mut self) {
         let Some(Trial { at, tally }) = self.trial else { return };
         let expected = self.tally.expected(tally.all);
@@ -318,10 +353,6 @@ impl Tally {
     }
 }
 
-fn class(packets: u32) -> usize {
-    (packets.max(1).ilog2() as usize).min(CLASSES - 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,7 +368,7 @@ mod tests {
             .map(|round| {
                 let ready = at(round * 100_000);
                 let arrival = ready + Span::from_ns(gap(round));
-                let target = predictor.target(4, ready);
+                let target = predictor.target(SizeClass::of(4), ready);
                 let mut miss = ready - Span::from_ns(100);
                 // As the endpoint does: at the expected time if that is nearer than a period, else after one.
                 let after = |miss: Time| {
@@ -348,7 +379,7 @@ mod tests {
                     miss = after(miss);
                 }
                 let poll = after(miss);
-                predictor.observe(4, ready, Some(miss), poll);
+                predictor.observe(SizeClass::of(4), ready, Some(miss), poll);
                 poll.since(arrival).as_ps() / 1000
             })
             .collect()
@@ -406,7 +437,8 @@ mod tests {
     fn what_is_learnt_of_reads_of_one_size_says_nothing_of_others() {
         let mut predictor = Predictor::default();
         tight_loop(&mut predictor, |_| 333, 700, 100);
-        let is_expected = [1, 4, 7, 8, 64, u32::MAX].map(|packets| predictor.target(packets, at(0)).is_some());
+        let is_expected =
+            [1, 4, 7, 8, 64, u32::MAX].map(|packets| predictor.target(SizeClass::of(packets), at(0)).is_some());
         assert_eq!(is_expected, [false, true, true, false, false, false]);
     }
 
@@ -432,9 +464,9 @@ mod tests {
     fn commands_that_do_not_come_any_more_are_not_expected_however_often_they_are_doubted() {
         let mut predictor = Predictor::default();
         tight_loop(&mut predictor, |_| 333, 700, 100);
-        assert!(predictor.target(4, at(0)).is_some());
-        (0..1_000).for_each(|_| predictor.doubt(4));
-        assert_eq!(predictor.target(4, at(0)), None);
+        assert!(predictor.target(SizeClass::of(4), at(0)).is_some());
+        (0..1_000).for_each(|_| predictor.doubt(SizeClass::of(4)));
+        assert_eq!(predictor.target(SizeClass::of(4), at(0)), None);
     }
 
     #[test]

@@ -183,7 +183,7 @@ impl Endpoint {
     /// the rest, and with it that command.
     #[inline(always)]
     fn target(&self, queue: &Queue, sent: &Sent) -> Option<Time> {
-        let at = queue.predictor.target(sent.packets, sent.end)?;
+        let at = queue.predictor.target(sent.size, sent.end)?;
         Some(if at < sent.end { at + self.request_time } else { at })
     }
 

@@ -4,6 +4,7 @@
 //! The media promises when data starts to flow and the endpoint knows what it sends, so it knows when the data of each
 //! read will have left. In a loop, each of these instants is followed by one command.
 
+use super::predict::SizeClass;
 use crate::time::{Span, Time};
 
 /// Reads that the window holds at most: more than come and go within a round trip.
@@ -15,7 +16,7 @@ const MISSES_MAX: u8 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
     pub queue: u16,
-    pub packets: u32,
+    pub size: SizeClass,
     /// When its data can start to flow, how long that takes, and when it will have left behind that of others.
     pub start: Time,
     pub service: Span,
@@ -33,19 +34,25 @@ pub struct Window {
 }
 
 impl Window {
-    /// A read of `packets` packets, which take `service`, has been accepted.
-    pub fn accept(&mut self, queue: u16, packets: u32, start: Time, service: Span) {
+    /// A read of this size, whose data take `service`, has been accepted.
+    pub fn accept(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
         if self.sent.len() == READS_MAX {
-            self.sent.remove(0);
-        }
-        let place = self.sent.iter().rposition(|other| other.start <= start).map_or(0, |place| place + 1);
-        let sent = Sent { queue, packets, start, service, end: start, misses: 0 };
-        if place == self.sent.len() {
-            self.sent.push(sent);
-        } else {
-            self.sent.insert(place, sent);
+            take_out(&mut self.sent, 0);
         }
         self.changes = self.changes.wrapping_add(1);
+        let end = start.max(self.until()) + service;
+        match self.sent.last() {
+            Some(last) if last.start > start => self.insert(queue, size, start, service),
+            // Put together in its place: copied there just after, it would make the processor wait for all of its parts.
+            _ => self.sent.push(Sent { queue, size, start, service, end, misses: 0 }),
+        }
+    }
+
+    /// Put a read before those that start later.
+    #[inline(never)]
+    fn insert(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
+        let place = self.sent.partition_point(|other| other.start <= start);
+        self.sent.insert(place, Sent { queue, size, start, service, end: start, misses: 0 });
         self.line_up(place);
     }
 
@@ -71,6 +78,7 @@ impl Window {
     }
 
     /// Data leaves in the order in which it can start.
+    #[inline(never)]
     fn line_up(&mut self, from: usize) {
         let mut free_at = from.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
         for sent in &mut self.sent[from..] {
@@ -98,6 +106,7 @@ impl Window {
 
     /// The oldest `count` reads of a queue were to be answered by now, and are not: the one that is expected no more, if
     /// there is one.
+    #[inline(never)]
     pub fn miss(&mut self, queue: u16, count: u32) -> Option<Sent> {
         for sent in self.sent.iter_mut().filter(|sent| sent.queue == queue).take(count as usize) {
             sent.misses += 1;
@@ -109,6 +118,15 @@ impl Window {
 
     /// How many reads of a queue a queue read has missed already.
     pub fn missed(&self, queue: u16) -> u32 {
+        match &self.sent[..] {
+            [] => 0,
+            [only] => u32::from(only.misses > 0 && only.queue == queue),
+            _ => self.missed_of_several(queue),
+        }
+    }
+
+    #[inline(never)]
+    fn missed_of_several(&self, queue: u16) -> u32 {
         self.of(queue).filter(|sent| sent.misses > 0).count() as u32
     }
 
@@ -155,5 +173,11 @@ pub(super) fn take<T>(list: &mut Vec<T>, place: usize) -> T {
     {
         return last;
     }
+    take_out(list, place)
+}
+
+#[cold]
+#[inline(never)]
+fn take_out<T>(list: &mut Vec<T>, place: usize) -> T {
     list.remove(place)
 }

@@ -32,6 +32,8 @@ impl Driver {
     }
 
     /// Packets of an abandoned attempt have come after all; `total` make it complete.
+    #[cold]
+    #[inline(never)]
     pub(super) fn on_late(
         &mut self,
         now: Time,

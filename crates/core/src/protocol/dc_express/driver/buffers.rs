@@ -13,6 +13,7 @@ use crate::time::Time;
 
 impl Driver {
     /// Mark the buffer of the read in `slot` with a tag, which is kept and returned.
+    #[inline(never)]
     pub(super) fn mark(&mut self, number: usize, slot: u16, shared: &mut Shared) -> u64 {
         let read = self.queues[number].reads[usize::from(slot)].expect("a read is in this slot");
         shared.prepare_buffer(read.request);
@@ -44,6 +45,7 @@ impl Driver {
     }
 
     /// Packets of a read's data have settled: look at the tags, as figure 2 has it.
+    #[inline(never)]
     pub(super) fn on_bytes_settled(
         &mut self,
         now: Time,

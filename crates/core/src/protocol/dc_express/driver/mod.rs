@@ -177,6 +177,7 @@ impl Driver {
     }
 
     /// Put the command of the read in `slot` into the ring.
+    #[inline(always)]
     fn enqueue(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
         let own_tag = self.own_tag();
         let queue = &mut self.queues[number];
@@ -205,6 +206,7 @@ impl Driver {
         self.watch(now, shared);
     }
 
+    #[inline(never)]
     fn ring(&mut self, number: usize, link: &mut Link, shared: &mut Shared) {
         self.nvme.doorbells += 1;
         let token = Role::DOORBELL.token(0);
@@ -240,6 +242,7 @@ impl Driver {
     }
 
     /// All packets are there and all tags are gone.
+    #[inline(always)]
     fn finish(&mut self, now: Time, name: ReadName, link: &mut Link, shared: &mut Shared) {
         let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
         let request = place.take().expect("a read is in this slot").request;
@@ -249,6 +252,8 @@ impl Driver {
     }
 
     /// All packets are there, but one of them ends in the tag: only the time-out will tell.
+    #[cold]
+    #[inline(never)]
     fn on_collision(&mut self, now: Time, name: ReadName, shared: &mut Shared) {
         let read = self.queues[usize::from(name.queue)].reads[usize::from(name.slot)].as_ref();
         shared.requests.charge(read.map(|read| read.request), Stage::Settle, now);
@@ -259,7 +264,14 @@ impl Driver {
     fn release(&mut self, now: Time, name: ReadName, link: &mut Link, shared: &mut Shared) {
         let queue = &mut self.queues[usize::from(name.queue)];
         queue.free_slots.push(name.slot);
-        if let Some(request) = queue.waiting.pop_front() {
+        if !queue.waiting.is_empty() {
+            self.submit_next(now, usize::from(name.queue), link, shared);
+        }
+    }
+
+    #[inline(never)]
+    fn submit_next(&mut self, now: Time, number: usize, link: &mut Link, shared: &mut Shared) {
+        if let Some(request) = self.queues[number].waiting.pop_front() {
             self.submit(now, request, link, shared);
         }
     }
@@ -283,6 +295,7 @@ impl Driver {
         }
     }
 
+    #[cold]
     fn retry(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
         let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
         let bytes = shared.requests[read.request].io.bytes;
@@ -299,6 +312,7 @@ impl Driver {
 }
 
 impl halves::Driver for Driver {
+    #[inline(always)]
     fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
         match io.op {
             Op::Read => ledger.spend(Stage::Mark, self.tag_time * u64::from(self.chunks(io.bytes))),
@@ -316,7 +330,8 @@ impl halves::Driver for Driver {
     /// The write path says itself what it costs.
     fn work_beside(&self, io: &Io) -> Span {
         match io.op {
-            Op::Read => self.command_time * u64::from(io.bytes.div_ceil(self.nvme.max_transfer_bytes()).max(1)),
+            Op::Read if io.bytes <= self.nvme.max_transfer_bytes() => self.command_time,
+            Op::Read => self.command_time * u64::from(io.bytes.div_ceil(self.nvme.max_transfer_bytes())),
             Op::Write => self.nvme.work_beside(io),
         }
     }
