@@ -11,8 +11,9 @@ use crate::time::{Span, Time};
 /// Index of a request in [`Requests`].
 pub type RequestId = u32;
 
-/// What a request does.
+/// What a request does. As wide as what stands beside it, so that both are copied in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
 pub enum Op {
     Read,
     Write,
@@ -123,7 +124,7 @@ pub struct Requests {
     /// By queue and slot of the command that carries them, so that devices can charge them.
     bindings: Vec<Vec<Option<RequestId>>>,
     /// Requests whose completion the driver has just found.
-    pub completed: VecDeque<RequestId>,
+    pub completed: Vec<RequestId>,
     /// Commands of real hosts that are over: what their sender calls them, and the requests that they were counted as.
     pub answered: VecDeque<(u32, Option<RequestId>)>,
     /// Number of the request that was issued last.
@@ -181,6 +182,16 @@ impl Requests {
     /// The same for a command that may be nobody's request.
     #[inline(always)]
     pub fn bind_maybe(&mut self, queue: usize, slot: usize, request: Option<RequestId>) {
+        match self.bindings.get_mut(queue).and_then(|slots| slots.get_mut(slot)) {
+            Some(bound) => *bound = request,
+            None => self.bind_first(queue, slot, request),
+        }
+    }
+
+    /// The same in a slot that none has been in.
+    #[cold]
+    #[inline(never)]
+    fn bind_first(&mut self, queue: usize, slot: usize, request: Option<RequestId>) {
         if self.bindings.len() <= queue {
             self.bindings.resize(queue + 1, Vec::new());
         }

@@ -31,7 +31,7 @@ impl Shared {
     /// The driver has found a request complete, and its buffer will be used again.
     #[inline]
     pub fn complete(&mut self, request: RequestId) {
-        self.requests.completed.push_back(request);
+        self.requests.completed.push(request);
         if let Some(data) = &mut self.data {
             data.on_complete(request, &self.requests[request], &self.memory);
         }
@@ -39,7 +39,7 @@ impl Shared {
 
     /// The driver has found a part of a request complete whose buffer is a piece of the whole's.
     pub fn complete_part(&mut self, part: RequestId, whole: RequestId) {
-        self.requests.completed.push_back(part);
+        self.requests.completed.push(part);
         let request = &self.requests[whole];
         if let Some(data) = self.data.as_mut().filter(|_| request.parts_left == 1) {
             data.on_complete(whole, request, &self.memory);

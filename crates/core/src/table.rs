@@ -23,12 +23,16 @@ impl<T> Table<T> {
     /// Keep `value`; its place, until that is vacated.
     #[inline]
     pub fn insert(&mut self, value: T) -> u32 {
-        let Some(place) = self.vacant.pop() else {
-            self.places.push(value);
-            return self.places.len() as u32 - 1;
-        };
+        let Some(place) = self.vacant.pop() else { return self.add(value) };
         self.places[place as usize] = value;
         place
+    }
+
+    /// One more place. There are soon enough of them.
+    #[cold]
+    fn add(&mut self, value: T) -> u32 {
+        self.places.push(value);
+        self.places.len() as u32 - 1
     }
 
     /// A place to be filled; it still holds what was there before.
@@ -39,10 +43,7 @@ impl<T> Table<T> {
     {
         match self.vacant.pop() {
             Some(place) => place,
-            None => {
-                self.places.push(T::default());
-                self.places.len() as u32 - 1
-            }
+            None => self.add(T::default()),
         }
     }
 

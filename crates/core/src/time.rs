@@ -184,7 +184,7 @@ impl SubAssign for Span {
 impl Mul<u64> for Span {
     type Output = Span;
     fn mul(self, times: u64) -> Span {
-        Span::at_most_max(self.0.saturating_mul(times))
+        self.0.checked_mul(times).map_or(Span::MAX, Span::at_most_max)
     }
 }
 

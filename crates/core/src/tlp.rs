@@ -29,6 +29,12 @@ impl Payload {
             self.more = None;
             return &mut self.inline[..bytes];
         }
+        self.more_room(bytes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn more_room(&mut self, bytes: usize) -> &mut [u8] {
         self.more.insert(vec![0; bytes].into_boxed_slice())
     }
 
@@ -119,8 +125,13 @@ pub struct Packet {
 pub fn packets(bytes: u32, chunk_bytes: u32) -> u32 {
     match chunk_bytes.is_power_of_two() {
         true => (bytes >> chunk_bytes.trailing_zeros()) + u32::from(bytes & (chunk_bytes - 1) > 0),
-        false => bytes.div_ceil(chunk_bytes),
+        false => divided(bytes, chunk_bytes),
     }
+}
+
+#[cold]
+fn divided(bytes: u32, chunk_bytes: u32) -> u32 {
+    bytes.div_ceil(chunk_bytes)
 }
 
 /// A protocol's own name for a packet: what it is, and which of them.

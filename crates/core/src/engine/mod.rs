@@ -629,18 +629,20 @@ impl Engine {
     }
 
     fn hand_over(&mut self, now: Time) {
-        while let Some(part) = self.shared.requests.completed.pop_front() {
-            if let Some(request) = splitting::completed(part, &mut self.shared) {
-                if let Some(relay) = &mut self.relay {
-                    relay.completed.push(request);
-                    continue;
-                }
-                if self.faults.is_some() && !self.hears_completion(now, request) {
-                    continue;
-                }
-                self.host.on_completed(now, request, &self.driver, &mut self.shared);
+        let mut next = 0;
+        while let Some(&part) = self.shared.requests.completed.get(next) {
+            next += 1;
+            let Some(request) = splitting::completed(part, &mut self.shared) else { continue };
+            if let Some(relay) = &mut self.relay {
+                relay.completed.push(request);
+                continue;
             }
+            if self.faults.is_some() && !self.hears_completion(now, request) {
+                continue;
+            }
+            self.host.on_completed(now, request, &self.driver, &mut self.shared);
         }
+        self.shared.requests.completed.clear();
     }
 
     /// Commands of real hosts are over.

@@ -231,6 +231,7 @@ impl Host {
 
     /// A thread that holds its core takes up the next thing to do: it gathers and submits requests while it has slots,
     /// then it collects completions.
+    #[inline(never)] // Most hosts have but one way.
     pub(super) fn step_together(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let begin = self.begin(now, thread);
         if self.gather(begin, thread, shared) {
@@ -439,6 +440,7 @@ impl Host {
     }
 
     /// A piece of work on a batch is over: whether its requests go down.
+    #[inline(never)]
     pub(super) fn end_together(&mut self, now: Time, thread: u16, shared: &mut Shared) -> Way {
         let this = &mut self.threads[usize::from(thread)];
         let batcher = this.batcher.as_mut().expect("the thread has an engine");
@@ -478,6 +480,7 @@ impl Host {
     }
 
     /// A completion for a thread with an engine: it goes on if it has as many as it wants.
+    #[inline(never)]
     pub(super) fn on_completed_together(
         &mut self,
         now: Time,

@@ -165,6 +165,15 @@ impl Thread {
         self.is_flushing = io.is_flush() && self.batcher.as_ref().is_none_or(|batcher| !batcher.flushes_beside());
     }
 
+    /// A request has taken so long, and the next ones are expected to take about as long.
+    #[inline(never)]
+    fn expect(&mut self, latency: Span) {
+        self.latency_mean = match self.latency_mean.is_zero() {
+            true => latency,
+            false => (self.latency_mean * 7 + latency) / 8,
+        };
+    }
+
     /// It takes up the completion of a request.
     fn on_taken(&mut self, io: &Io) {
         self.is_flushing &= !io.is_flush();
@@ -358,11 +367,9 @@ impl Host {
         shared.requests[request].visible = now;
         let this = &mut self.threads[usize::from(thread)];
         this.done.push_back(request);
-        let latency = now.since(submitted);
-        this.latency_mean = match this.latency_mean.is_zero() {
-            true => latency,
-            false => (this.latency_mean * 7 + latency) / 8,
-        };
+        if self.wait == Wait::Hybrid {
+            this.expect(now.since(submitted));
+        }
         if this.asleep_until.is_some() {
             return;
         }
@@ -448,8 +455,11 @@ impl Host {
         if this.outstanding - completing >= this.iodepth || this.is_flushing {
             return None;
         }
-        let next = match (this.next.take(), &mut this.generator) {
-            (Some(next), _) => next,
+        let next = match (this.next, &mut this.generator) {
+            (Some(next), _) => {
+                this.next = None;
+                next
+            }
             (None, Some(generator)) => match generator.next(now) {
                 Some(next) => next,
                 None if this.outstanding == completing => generator.end(now)?,
@@ -465,6 +475,7 @@ impl Host {
     }
 
     /// Start on a request: down the stack, and through the driver.
+    #[inline(never)] // Most requests are started on when another is taken up.
     fn submit(&mut self, now: Time, thread: u16, next: Next, driver: &AnyDriver, shared: &mut Shared) {
         let begin = self.begin(now, thread);
         self.piece_from = begin;
@@ -562,10 +573,18 @@ impl Host {
         if self.is_even {
             return 0;
         }
+        match self.cores.len() > self.core_count && self.sibling_works(begin, processor) {
+            true => self.pace.draw_shared(),
+            false => self.pace.draw(),
+        }
+    }
+
+    /// Whether the other thread of a processor's core is at work then.
+    #[inline(never)]
+    fn sibling_works(&self, at: Time, processor: usize) -> bool {
         let beside = processor + self.core_count;
         let sibling = if beside < self.cores.len() { beside } else { beside - self.cores.len() };
-        let is_shared = sibling != processor && self.cores[sibling].free_at > begin;
-        self.pace.draw(is_shared)
+        self.cores[sibling].free_at > at
     }
 
     /// When a thread's core is free for it, from `at` on.

@@ -44,6 +44,7 @@ impl Contention {
 
 impl Host {
     /// Let a thread take a request on, from `from` at the earliest.
+    #[inline(never)] // Where cores contend, which they do on few hosts.
     pub(super) fn start_path(&mut self, from: Time, thread: u16, path: Path, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Busy;
@@ -53,6 +54,7 @@ impl Host {
     }
 
     /// Take up a request that has waited for this thread, if there is one.
+    #[inline(never)]
     pub(super) fn resume(&mut self, now: Time, thread: u16, shared: &mut Shared) -> bool {
         let Some(path) = self.threads[usize::from(thread)].resumed.pop_front() else { return false };
         let ledger = &mut shared.requests[path.request].ledger;
@@ -63,6 +65,7 @@ impl Host {
     }
 
     /// A thread takes its request on along its path, from `now` until it has to stop.
+    #[inline(never)]
     pub fn on_path(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
         let this = &self.threads[usize::from(thread)];
         if matches!(this.work, Work::Legs) {
@@ -172,6 +175,7 @@ impl Host {
     }
 
     /// A spinlock is released: the next in line has it, as soon as it has seen so and no interrupt handler keeps it.
+    #[inline(never)]
     pub fn on_release(&mut self, now: Time, lock: u16, shared: &mut Shared) {
         let this = &mut self.contention.spin_locks[usize::from(lock)];
         let Some((next, seen)) = this.release(now, &self.distances) else { return };

@@ -103,6 +103,7 @@ impl Host {
     }
 
     /// The device has completed a request of a ring: the poll thread puts that into it.
+    #[inline(never)] // Poll threads are asked for, and seldom.
     pub(super) fn answer_by_poller(
         &mut self,
         now: Time,
@@ -138,6 +139,7 @@ impl Host {
     }
 
     /// A poll thread is done with something: the requests that go to the driver.
+    #[inline(never)]
     pub fn on_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) -> Vec<RequestId> {
         let Some(poller) = self.poller(thread) else { return Vec::new() };
         let done = poller.taken.iter().take_while(|(at, _)| *at <= now).count();

@@ -10,15 +10,23 @@ use crate::time::Span;
 ///
 /// Everything but the percentiles is exact. Percentiles are at most 0.1 % too long, never too short,
 /// and never outside what was recorded; below 2 ns they are exact.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
     count: u64,
     sum_ps: u128,
     /// Saturates only where the deviation has no meaning left: beyond 10^10 latencies of 100 s.
     square_sum_ps: u128,
+    /// The largest number there is if none was counted.
     min_ps: u64,
     max_ps: u64,
     histogram: Histogram,
+}
+
+impl Default for Latency {
+    fn default() -> Latency {
+        let histogram = Histogram::default();
+        Latency { count: 0, sum_ps: 0, square_sum_ps: 0, min_ps: u64::MAX, max_ps: 0, histogram }
+    }
 }
 
 impl Latency {
@@ -26,7 +34,7 @@ impl Latency {
     pub fn record(&mut self, span: Span) {
         let ps = span.as_ps();
         self.histogram.record(ps);
-        self.min_ps = if self.count == 0 { ps } else { self.min_ps.min(ps) };
+        self.min_ps = self.min_ps.min(ps);
         self.max_ps = self.max_ps.max(ps);
         self.count += 1;
         self.sum_ps += u128::from(ps);
@@ -36,10 +44,7 @@ impl Latency {
 
     /// Count everything that `other` has counted.
     pub fn merge(&mut self, other: &Latency) {
-        if other.count == 0 {
-            return;
-        }
-        self.min_ps = if self.count == 0 { other.min_ps } else { self.min_ps.min(other.min_ps) };
+        self.min_ps = self.min_ps.min(other.min_ps);
         self.max_ps = self.max_ps.max(other.max_ps);
         self.count += other.count;
         self.sum_ps += other.sum_ps;
@@ -71,7 +76,7 @@ impl Latency {
 
     /// The shortest latency, exact; zero if none was counted.
     pub fn min(&self) -> Span {
-        Span::from_ps(self.min_ps)
+        Span::from_ps(if self.count == 0 { 0 } else { self.min_ps })
     }
 
     /// The longest latency, exact; zero if none was counted.
@@ -110,7 +115,7 @@ impl Latency {
     ///
     /// 0 gives the shortest and 100 the longest; values outside are taken as these.
     pub fn percentile(&self, percent: f64) -> Span {
-        if percent <= 0.0 {
+        if percent <= 0.0 || self.count == 0 {
             return self.min();
         }
         if percent >= 100.0 {

@@ -48,9 +48,14 @@ impl Bursts {
     pub fn payload(&mut self, id: PacketId) -> &mut Payload {
         let place = id as usize;
         if self.payloads.len() <= place {
-            self.payloads.resize_with(place + 1, Payload::default);
+            self.add_payloads(place);
         }
         &mut self.payloads[place]
+    }
+
+    #[cold]
+    fn add_payloads(&mut self, place: usize) {
+        self.payloads.resize_with(place + 1, Payload::default);
     }
 
     /// The same at the end of the burst's journey.

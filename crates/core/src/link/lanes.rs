@@ -209,6 +209,7 @@ impl Lanes {
     }
 
     /// From the start of a train of posted data that finds all credits there to the start of this packet, counted from 0.
+    #[inline(always)]
     pub fn stream_until(&self, packet: u32, chunk_bytes: u32) -> Span {
         let each = self.packet_time(Kind::MemoryWrite, chunk_bytes);
         let window = match self.largest {
@@ -325,8 +326,7 @@ impl Lanes {
         if !wire.has_waiting() {
             return wire.free_at().max(now);
         }
-        let waiting: Span = wire.waiting().map(|id| bursts[id].time_left()).sum();
-        wire.free_at().max(now) + waiting
+        wire.free_at().max(now) + time_left(wire, bursts)
     }
 
     fn wire_of(&self, direction: Direction) -> usize {
@@ -558,6 +558,12 @@ impl Lanes {
         ledger.spend(Stage::Transfer, wire_time);
         ledger.until(Stage::Propagation, arrived);
     }
+}
+
+/// Time that all bursts which wait for a wire will take.
+#[inline(never)]
+fn time_left(wire: &Wire, bursts: &Bursts) -> Span {
+    wire.waiting().map(|id| bursts[id].time_left()).sum()
 }
 
 /// Packets of posted data for which these credits, of headers and of data, suffice at once.

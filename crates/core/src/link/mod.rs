@@ -159,13 +159,26 @@ impl Link {
     /// Send a burst that is in the table already.
     #[inline(always)] // Most links have nothing beside the lanes, and a look is all that it takes.
     pub fn send_on(&mut self, now: Time, id: PacketId, shared: &mut Shared) {
-        let Link { bursts, lanes, beyond } = self;
-        if let Some(beyond) = beyond
-            && beyond.takes_sent(now, id, &mut Ends { bursts, lanes, shared })
-        {
+        if self.beyond.is_some() && self.is_taken(now, id, shared) {
             return;
         }
         self.lanes.send_on(now, id, &mut self.bursts, &mut shared.scheduler);
+    }
+
+    /// Whether something before the lanes takes a burst, and sends it on later.
+    #[cold]
+    #[inline(never)]
+    fn is_taken(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> bool {
+        let Link { bursts, lanes, beyond } = self;
+        beyond.as_mut().is_some_and(|beyond| beyond.takes_sent(now, id, &mut Ends { bursts, lanes, shared }))
+    }
+
+    /// Whether something behind them takes packets that are through the lanes.
+    #[cold]
+    #[inline(never)]
+    fn is_kept(&mut self, now: Time, arrival: Arrival, shared: &mut Shared) -> bool {
+        let Link { bursts, lanes, beyond } = self;
+        beyond.as_mut().is_some_and(|beyond| beyond.takes_arrived(now, arrival, &mut Ends { bursts, lanes, shared }))
     }
 
     /// Packets that have come to the switch from the device or are about to leave the root port for it, since they were last
@@ -187,12 +200,9 @@ impl Link {
     /// A burst, or a packet of it, may have arrived; nothing if it was cut and arrives later.
     #[inline]
     pub fn on_arrival(&mut self, now: Time, id: PacketId, shared: &mut Shared) -> Option<Arrival> {
-        let Link { bursts, lanes, beyond } = self;
         let Shared { scheduler, requests, .. } = shared;
-        let arrival = lanes.on_arrival(now, id, bursts, scheduler, requests)?;
-        if let Some(beyond) = beyond
-            && beyond.takes_arrived(now, arrival, &mut Ends { bursts, lanes, shared })
-        {
+        let arrival = self.lanes.on_arrival(now, id, &mut self.bursts, scheduler, requests)?;
+        if self.beyond.is_some() && self.is_kept(now, arrival, shared) {
             return None;
         }
         Some(arrival)

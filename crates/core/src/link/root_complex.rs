@@ -206,6 +206,7 @@ impl RootComplex {
 
     /// The device reads. Once all requests of the burst are in, memory is looked at, unless writes before them have yet
     /// to settle: a read does not pass a write.
+    #[inline(always)] // Every read of the device comes this way, and from one place.
     fn on_read(&mut self, now: Time, arrival: Arrival, link: &mut Link, shared: &mut Shared) {
         self.stay_awake(now);
         let flight = &mut link.bursts[arrival.packet];

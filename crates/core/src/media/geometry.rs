@@ -152,8 +152,13 @@ impl Divisor {
     fn divide(self, dividend: u64) -> (u64, u32) {
         match self.shift {
             Some(shift) => (dividend >> shift, dividend as u32 & (self.value - 1)),
-            None => (dividend / u64::from(self.value), (dividend % u64::from(self.value)) as u32),
+            None => self.divide_by_any(dividend),
         }
+    }
+
+    #[inline(never)]
+    fn divide_by_any(self, dividend: u64) -> (u64, u32) {
+        (dividend / u64::from(self.value), (dividend % u64::from(self.value)) as u32)
     }
 }
 

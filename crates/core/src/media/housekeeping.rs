@@ -16,6 +16,7 @@ impl Pauses {
     }
 
     /// The first instant from `at` on at which an access may start.
+    #[inline(never)] // Most memories have no pauses.
     pub fn after(&self, at: Time) -> Time {
         let into_interval = Span::from_ps(at.as_ps() % self.interval.as_ps());
         let in_pause = at.as_ps() >= self.interval.as_ps() && into_interval < self.length;

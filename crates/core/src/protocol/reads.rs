@@ -34,6 +34,12 @@ impl Reads {
             self.tags_free -= tags;
             return link.send(packet, shared);
         }
+        self.put_off(packet);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_off(&mut self, packet: Packet) {
         self.waiting.push_back(packet);
     }
 
@@ -63,6 +69,11 @@ impl Reads {
         if bytes <= self.request_bytes_max {
             return 1;
         }
+        self.tags_of_several(bytes)
+    }
+
+    #[inline(never)]
+    fn tags_of_several(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.request_bytes_max).min(self.tags)
     }
 }

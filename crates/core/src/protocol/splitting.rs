@@ -13,7 +13,12 @@ pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, link: &mu
     if shared.requests[request].io.bytes <= bytes_max {
         return driver.submit(now, request, link, shared);
     }
-    for part in parts(request, bytes_max, shared) {
+    submit_parts(now, request, driver, link, shared);
+}
+
+#[inline(never)]
+fn submit_parts(now: Time, request: RequestId, driver: &mut impl Driver, link: &mut Link, shared: &mut Shared) {
+    for part in parts(request, driver.max_transfer_bytes(), shared) {
         driver.submit(now, part, link, shared);
     }
 }
@@ -55,7 +60,14 @@ fn parts(request: RequestId, bytes_max: u32, shared: &mut Shared) -> Vec<Request
 /// A completed request leaves its driver: itself, or the whole that it was the last part of.
 #[inline(always)]
 pub fn completed(part: RequestId, shared: &mut Shared) -> Option<RequestId> {
-    let Some(whole) = shared.requests[part].parent else { return Some(part) };
+    match shared.requests[part].parent {
+        None => Some(part),
+        Some(whole) => completed_part(part, whole, shared),
+    }
+}
+
+#[inline(never)]
+fn completed_part(part: RequestId, whole: RequestId, shared: &mut Shared) -> Option<RequestId> {
     let ledger = std::mem::take(&mut shared.requests[part].ledger);
     shared.requests.vacate(part);
     let request = &mut shared.requests[whole];

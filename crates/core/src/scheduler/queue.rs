@@ -66,12 +66,14 @@ impl<E: Copy> Queue<E> {
 
     /// The same with a full list. By itself, so that the usual push knows of its place that it is there.
     #[cold]
+    #[inline(never)]
     fn push_beyond(&mut self, at: Time, event: E) {
         self.spill();
         self.push(at, event);
     }
 
     #[cold]
+    #[inline(never)]
     fn push_far(&mut self, at: Time, event: E) {
         self.sequence += 1;
         self.far.push(Entry { at, sequence: self.sequence, event });

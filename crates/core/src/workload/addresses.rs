@@ -34,6 +34,14 @@ impl Addresses {
     pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
         match self {
             Addresses::Uniform { blocks } => below(*blocks, random),
+            _ => self.draw_unevenly(random),
+        }
+    }
+
+    #[inline(never)]
+    fn draw_unevenly(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
+        match self {
+            Addresses::Uniform { blocks } => below(*blocks, random),
             Addresses::Zipf { zipf, scatter } => scatter.place(zipf.draw(random) - 1),
             Addresses::Pareto { blocks, power, scatter } => scatter.place(pareto(*blocks, *power, random)),
             Addresses::Normal { blocks, deviation } => normal(*blocks, *deviation, random),

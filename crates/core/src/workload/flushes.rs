@@ -45,9 +45,14 @@ impl Flushing {
 
     /// Whether it is time for a flush, which is then taken as asked for.
     pub fn take_due(&mut self) -> bool {
+        self.is_dirty && self.take_if_due()
+    }
+
+    #[inline(never)]
+    fn take_if_due(&mut self) -> bool {
         let Flushes { fsync, fdatasync, .. } = self.flushes;
         let is_time = |every: u32| every > 0 && self.written.is_multiple_of(every.into());
-        let is_due = self.is_dirty && (is_time(fsync) || is_time(fdatasync));
+        let is_due = is_time(fsync) || is_time(fdatasync);
         self.is_dirty &= !is_due;
         is_due
     }

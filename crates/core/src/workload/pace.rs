@@ -43,6 +43,7 @@ impl Pace {
     }
 
     /// Takes the request that is due, and goes on to the one after it.
+    #[inline(never)]
     pub fn advance(&mut self, random: &mut Xoshiro256PlusPlus) {
         match &mut self.gap {
             Gap::Linear { period, passed } => {

@@ -144,18 +144,22 @@ impl Mix {
     /// Reads or writes, by their shares; but a direction that is ahead of its rate gives way to one
     /// that is due earlier, as in fio (which says so under `rwmixread`).
     fn choose(&mut self, now: Time) -> Option<Op> {
-        let (read, write) = match (&self.read, &self.write) {
-            (Some(read), Some(write)) => (read.due(now), write.due(now)),
-            (Some(_), None) => return Some(Op::Read),
-            (None, Some(_)) => return Some(Op::Write),
-            (None, None) => return None,
-        };
+        match (&self.read, &self.write) {
+            (Some(read), Some(write)) => Some(self.choose_of_both(now, read.due(now), write.due(now))),
+            (Some(_), None) => Some(Op::Read),
+            (None, Some(_)) => Some(Op::Write),
+            (None, None) => None,
+        }
+    }
+
+    #[inline(never)]
+    fn choose_of_both(&mut self, now: Time, read: Time, write: Time) -> Op {
         let drawn = if self.random.next_u64() < self.read_threshold { Op::Read } else { Op::Write };
-        Some(match drawn {
+        match drawn {
             Op::Read if read > now && write < read => Op::Write,
             Op::Write if write > now && read < write => Op::Read,
             drawn => drawn,
-        })
+        }
     }
 }
 
@@ -267,9 +271,11 @@ impl Size {
 /// A size by its share; the last one takes what rounding leaves.
 fn pick<'a>(sizes: &'a [Size], random: &mut Xoshiro256PlusPlus) -> &'a Size {
     let (last, others) = sizes.split_last().expect("a direction has a size");
-    if others.is_empty() {
-        return last;
-    }
+    if others.is_empty() { last } else { pick_of_several(last, others, random) }
+}
+
+#[inline(never)]
+fn pick_of_several<'a>(last: &'a Size, others: &'a [Size], random: &mut Xoshiro256PlusPlus) -> &'a Size {
     let draw = random.next_u64();
     others.iter().find(|size| draw < size.threshold).unwrap_or(last)
 }
@@ -304,6 +310,7 @@ impl Replay {
         Replay { requests: requests.iter(), has_times, percent: job.replay_percent, drive: 0 }
     }
 
+    #[inline(never)] // Traces are read besides.
     fn next(&mut self, now: Time) -> Option<Next> {
         let TraceIo { at, io } = self.requests.next()?;
         let due = if self.has_times { scaled(at, self.percent) } else { now };
