@@ -230,15 +230,19 @@ pub fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// A field, quoted where RFC 4180 wants it; lists are separated by blanks.
+/// A field, quoted where RFC 4180 wants it.
 fn cell(value: &Value) -> String {
-    let text = match value {
+    quoted(plain(value))
+}
+
+/// A value by itself; what stands in a list is separated by blanks.
+fn plain(value: &Value) -> String {
+    match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
-    };
-    quoted(text)
+    }
 }
 
 #[cfg(test)]
@@ -254,7 +258,8 @@ mod tests {
 
     #[test]
     fn cells_with_commas_or_quotes_are_quoted() {
-        let cells = [json!(null), json!("a, \"b\""), json!(1.5), json!(["x", "y"])].map(|value| cell(&value));
-        assert_eq!(cells, ["", "\"a, \"\"b\"\"\"", "1.5", "x y"]);
+        let values = [json!(null), json!("a, \"b\""), json!(1.5), json!(["x", "y"]), json!(["x,y", "z"])];
+        let cells = values.map(|value| cell(&value));
+        assert_eq!(cells, ["", "\"a, \"\"b\"\"\"", "1.5", "x y", "\"x,y z\""]);
     }
 }
