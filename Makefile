@@ -97,7 +97,7 @@ bench-model:
 
 bench-serve: build
 	cargo bench -p phaselink-serve --bench shm --bench vfio_user
-	benches/serve.sh target/dist/phaselink
+	benches/serve.sh "$${CARGO_TARGET_DIR:-target}/dist/phaselink"
 
 bench-limits:
 	cargo bench -p phaselink-serve --bench limits
@@ -143,7 +143,7 @@ fit:
 
 suites:
 	cargo build --release
-	crates/cli/tests/guest/suites.sh target/release/phaselink
+	crates/cli/tests/guest/suites.sh "$${CARGO_TARGET_DIR:-target}/release/phaselink"
 
 torture:
 	cargo run --release -- torture --seeds 10000

@@ -7,6 +7,7 @@
 set -eu
 program=${1:-target/dist/phaselink}
 rounds=${2:-3}
+command -v "$program" > /dev/null || { echo "$program is not there: make build, or say where it is"; exit 1; }
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 for needed in fio nbdkit; do
