@@ -167,7 +167,10 @@ impl Queue {
         match &self.in_flight[..] {
             [] => 0,
             // At depth 1.
-            [only] if only.expected == 0 || only.index == self.head && only.expected == 1 => only.expected,
+            [only] if only.expected == 0 || only.index == self.head && only.expected == 1 => {
+                debug_assert_eq!(only.expected, self.awaited_of_several(), "both ways say the same");
+                only.expected
+            }
             _ => self.awaited_of_several(),
         }
     }
