@@ -8,7 +8,7 @@ use phaselink_core::workload::fio;
 /// A line of `budgets.csv`.
 #[derive(Debug)]
 #[allow(dead_code, reason = "each benchmark reads what it needs")]
-pub struct Scenario {
+pub(crate) struct Scenario {
     pub what: &'static str,
     pub drive: &'static str,
     /// Overrides, or nothing.
@@ -20,7 +20,7 @@ pub struct Scenario {
 }
 
 /// All of them.
-pub fn all() -> Vec<Scenario> {
+pub(crate) fn all() -> Vec<Scenario> {
     include_str!("budgets.csv").lines().skip(1).map(Scenario::parse).collect()
 }
 
@@ -41,7 +41,7 @@ impl Scenario {
     }
 
     /// A run of so many requests, about to begin.
-    pub fn simulation(&self, requests: u64) -> Simulation {
+    pub(crate) fn simulation(&self, requests: u64) -> Simulation {
         let shipped = shipped::find(self.drive).expect("a shipped drive");
         let set = self.set.split_whitespace().map(|text| Override::parse(text).expect("an override"));
         let drive = Drive::from_toml(shipped.file, shipped.text, &set.collect::<Vec<_>>()).expect("a drive");

@@ -9,7 +9,7 @@ fn main() {
     let root = &Path::new(&env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../..");
     let papers = list(&root.join("reproductions"), |path| path.join("plan.toml").exists());
     let mut text = descriptions(root, "DRIVES", "drives") + &descriptions(root, "DEVICES", "devices");
-    text.push_str("pub const PAPERS: &[(&str, &str, &str, &str)] = &[\n");
+    text.push_str("pub(crate) const PAPERS: &[(&str, &str, &str, &str)] = &[\n");
     for folder in &papers {
         let texts = ["plan.toml", "expected.csv", "depends_on.csv"].map(|name| folder.join(name));
         let texts = texts.map(|path| format!("include_str!({path:?})")).join(", ");
@@ -22,7 +22,7 @@ fn main() {
 
 /// A constant with the name and the text of each description in a folder.
 fn descriptions(root: &Path, constant: &str, folder: &str) -> String {
-    let mut text = format!("pub const {constant}: &[(&str, &str, &str)] = &[\n");
+    let mut text = format!("pub(crate) const {constant}: &[(&str, &str, &str)] = &[\n");
     for file in list(&root.join(folder), |path| path.extension().is_some_and(|ending| ending == "toml")) {
         let (name, shown) = (stem(&file), format!("{folder}/{}.toml", stem(&file)));
         writeln!(text, "    ({name:?}, {shown:?}, include_str!({file:?})),").expect("a string grows");

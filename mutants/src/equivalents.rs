@@ -7,11 +7,11 @@ use crate::trial::Outcome;
 
 /// The reason of each, by name.
 #[derive(Debug, Default)]
-pub struct Equivalents(BTreeMap<String, String>);
+pub(crate) struct Equivalents(BTreeMap<String, String>);
 
 impl Equivalents {
     /// A name begins its line; the reason follows on lines that are indented. `#` begins a comment.
-    pub fn parse(text: &str) -> Result<Equivalents, String> {
+    pub(crate) fn parse(text: &str) -> Result<Equivalents, String> {
         let mut reasons: BTreeMap<String, String> = BTreeMap::new();
         let mut name = None;
         for (line, content) in (1..).zip(text.lines()) {
@@ -29,12 +29,12 @@ impl Equivalents {
         Ok(Equivalents(reasons))
     }
 
-    pub fn reason(&self, mutant: &Mutant) -> Option<&str> {
+    pub(crate) fn reason(&self, mutant: &Mutant) -> Option<&str> {
         self.0.get(&mutant.name).map(String::as_str)
     }
 
     /// What is listed and is not there any more.
-    pub fn gone(&self, all: &[Mutant]) -> Vec<String> {
+    pub(crate) fn gone(&self, all: &[Mutant]) -> Vec<String> {
         let is_gone = |name: &&String| !all.iter().any(|mutant| mutant.name == **name);
         self.0
             .keys()
@@ -44,7 +44,7 @@ impl Equivalents {
     }
 
     /// What is listed, and yet is killed.
-    pub fn killed(&self, outcomes: &[(Mutant, Outcome)]) -> Vec<String> {
+    pub(crate) fn killed(&self, outcomes: &[(Mutant, Outcome)]) -> Vec<String> {
         let killed = outcomes.iter().filter_map(|(mutant, outcome)| match outcome {
             Outcome::Killed { by } => self.reason(mutant).map(|_| (mutant, by)),
             _ => None,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 /// Where samples are drawn, each of the same size: a name, and the folders.
-pub const AREAS: [(&str, &[&str]); 4] = [
+pub(crate) const AREAS: [(&str, &[&str]); 4] = [
     ("protocol", &["crates/core/src/protocol/"]),
     ("media", &["crates/core/src/media/"]),
     ("link", &["crates/core/src/link/"]),
@@ -23,11 +23,11 @@ pub const AREAS: [(&str, &[&str]); 4] = [
 ];
 
 /// A line and a column, both from 1; columns count characters.
-pub type Place = (usize, usize);
+pub(crate) type Place = (usize, usize);
 
 /// One change of one function.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mutant {
+pub(crate) struct Mutant {
     /// File, change and function, without lines, so that it keeps its name while others move; ` #2` for the second of that
     /// name.
     pub name: String,
@@ -43,18 +43,18 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    pub fn area(&self) -> Option<&'static str> {
+    pub(crate) fn area(&self) -> Option<&'static str> {
         let holds = |folders: &[&str]| folders.iter().any(|folder| self.file.starts_with(folder));
         AREAS.iter().find(|(_, folders)| holds(folders)).map(|(name, _)| *name)
     }
 
     /// The folder of the crate: `crates/core`.
-    pub fn package(&self) -> &str {
+    pub(crate) fn package(&self) -> &str {
         self.file.split_once("/src/").map_or("", |(package, _)| package)
     }
 
     /// The modules that hold it, as the names of its tests begin: `link::` for `crates/core/src/link/wire.rs`.
-    pub fn module(&self) -> String {
+    pub(crate) fn module(&self) -> String {
         let inside = self.file.split_once("/src/").map_or("", |(_, inside)| inside);
         inside.rsplit_once('/').map_or(String::new(), |(folder, _)| folder.replace('/', "::") + "::")
     }
@@ -62,7 +62,7 @@ impl Mutant {
 
 /// The mutants in what `cargo mutants --list --json` prints. Those outside of functions are left out: no switch can stand
 /// there.
-pub fn parse(json: &str) -> Result<Vec<Mutant>, String> {
+pub(crate) fn parse(json: &str) -> Result<Vec<Mutant>, String> {
     let list: Vec<Value> = serde_json::from_str(json).map_err(|error| format!("the list of cargo mutants: {error}"))?;
     let mut named: BTreeMap<String, usize> = BTreeMap::new();
     let mut mutants: Vec<Mutant> = list.iter().filter_map(mutant).collect();
@@ -100,7 +100,7 @@ fn span(value: &Value) -> Option<Range<Place>> {
 
 /// `of_each` mutants of every area. A mutant's turn depends on the seed and its name alone, so that a sample stays what it
 /// was where the code stays.
-pub fn sample(mutants: &[Mutant], seed: u64, of_each: usize) -> Vec<Mutant> {
+pub(crate) fn sample(mutants: &[Mutant], seed: u64, of_each: usize) -> Vec<Mutant> {
     let areas = AREAS.iter().flat_map(|(area, _)| {
         let of_area = mutants.iter().filter(|mutant| mutant.area() == Some(*area)).cloned().collect();
         first(of_area, seed, of_each)
@@ -109,14 +109,14 @@ pub fn sample(mutants: &[Mutant], seed: u64, of_each: usize) -> Vec<Mutant> {
 }
 
 /// Those whose turn comes first.
-pub fn first(mut mutants: Vec<Mutant>, seed: u64, count: usize) -> Vec<Mutant> {
+pub(crate) fn first(mut mutants: Vec<Mutant>, seed: u64, count: usize) -> Vec<Mutant> {
     mutants.sort_by_cached_key(|mutant| turn(seed, &mutant.name));
     mutants.truncate(count);
     mutants
 }
 
 /// FNV-1a over seed and text, with the finish of SplitMix64.
-pub fn turn(seed: u64, name: &str) -> u64 {
+pub(crate) fn turn(seed: u64, name: &str) -> u64 {
     let bytes = seed.to_le_bytes();
     let bytes = bytes.iter().chain(name.as_bytes());
     let hash =

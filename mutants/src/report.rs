@@ -5,7 +5,7 @@ use crate::list::{AREAS, Mutant};
 use crate::trial::Outcome;
 
 /// Progress.
-pub fn line(mutant: &Mutant, outcome: &Outcome) -> String {
+pub(crate) fn line(mutant: &Mutant, outcome: &Outcome) -> String {
     match outcome {
         Outcome::Refused => format!("refused   {}", mutant.name),
         Outcome::Skipped => format!("skipped   {}", mutant.name),
@@ -15,7 +15,7 @@ pub fn line(mutant: &Mutant, outcome: &Outcome) -> String {
 }
 
 /// Of each area and of all: drawn, compiled, killed, equivalent, left; and the score, which is killed of compiled.
-pub fn score(outcomes: &[(Mutant, Outcome)], equivalents: &Equivalents) -> String {
+pub(crate) fn score(outcomes: &[(Mutant, Outcome)], equivalents: &Equivalents) -> String {
     let areas = AREAS.iter().map(|(area, _)| {
         let of_area: Vec<_> = outcomes.iter().filter(|(mutant, _)| mutant.area() == Some(*area)).collect();
         row(area, &of_area, equivalents)
@@ -40,7 +40,7 @@ fn row(name: &str, outcomes: &[&(Mutant, Outcome)], equivalents: &Equivalents) -
 }
 
 /// The survivors for which there is no reason.
-pub fn unexplained<'a>(outcomes: &'a [(Mutant, Outcome)], equivalents: &Equivalents) -> Vec<&'a Mutant> {
+pub(crate) fn unexplained<'a>(outcomes: &'a [(Mutant, Outcome)], equivalents: &Equivalents) -> Vec<&'a Mutant> {
     let is_left = |(mutant, outcome): &&(Mutant, Outcome)| {
         matches!(outcome, Outcome::Survived { .. }) && equivalents.reason(mutant).is_none()
     };
@@ -48,7 +48,7 @@ pub fn unexplained<'a>(outcomes: &'a [(Mutant, Outcome)], equivalents: &Equivale
 }
 
 /// One line a mutant, with a tab before what became of it.
-pub fn table(outcomes: &[(Mutant, Outcome)]) -> String {
+pub(crate) fn table(outcomes: &[(Mutant, Outcome)]) -> String {
     let cell = |outcome: &Outcome| match outcome {
         Outcome::Refused => String::from("does not compile"),
         Outcome::Skipped => String::from("not tried"),
@@ -59,7 +59,7 @@ pub fn table(outcomes: &[(Mutant, Outcome)]) -> String {
 }
 
 /// Who killed a mutant, says such a table.
-pub fn killer<'a>(table: &'a str, mutant: &Mutant) -> Option<&'a str> {
+pub(crate) fn killer<'a>(table: &'a str, mutant: &Mutant) -> Option<&'a str> {
     let mut lines = table.lines().filter_map(|line| line.split_once('\t'));
     let (_, became) = lines.find(|(name, _)| *name == mutant.name)?;
     became.strip_prefix("killed by ")

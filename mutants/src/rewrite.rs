@@ -11,7 +11,7 @@ use crate::list::{Mutant, Place};
 
 /// A rewritten file, and which of its lines, from 1, belong to which mutants.
 #[derive(Debug, Default)]
-pub struct Rewritten {
+pub(crate) struct Rewritten {
     pub text: String,
     /// The lines of each mutant's copy.
     pub copies: Vec<(u32, Range<usize>)>,
@@ -21,7 +21,7 @@ pub struct Rewritten {
 
 impl Rewritten {
     /// Who is to blame for an error in a line: a mutant, or where none is, all those of the function.
-    pub fn blamed(&self, line: usize) -> Vec<u32> {
+    pub(crate) fn blamed(&self, line: usize) -> Vec<u32> {
         let copy = self.copies.iter().find(|(_, lines)| lines.contains(&line));
         let function = || self.functions.iter().find(|(_, lines)| lines.contains(&line));
         copy.map(|(mutant, _)| vec![*mutant])
@@ -32,7 +32,7 @@ impl Rewritten {
 
 /// Whether a mutant can be switched at run time: a constant function reads no switch, and the type behind `impl` is one
 /// body's alone.
-pub fn can_be_switched(text: &str, mutant: &Mutant) -> bool {
+pub(crate) fn can_be_switched(text: &str, mutant: &Mutant) -> bool {
     let function = &text[bytes(text, &mutant.function)];
     !mutant.returns.contains("impl ") && body(function).is_some_and(|body| !is_constant(&function[..body.start]))
 }
@@ -45,7 +45,7 @@ fn is_constant(before_body: &str) -> bool {
 
 /// The file with these mutants, by number, in it; all are its own. A function inside of another that has mutants keeps its
 /// own to itself: the outer copies hold it unchanged.
-pub fn rewrite(text: &str, mutants: &[(u32, &Mutant)]) -> Rewritten {
+pub(crate) fn rewrite(text: &str, mutants: &[(u32, &Mutant)]) -> Rewritten {
     let mut rewritten = Rewritten::default();
     let mut functions: Vec<&Range<Place>> = mutants.iter().map(|(_, mutant)| &mutant.function).collect();
     functions.sort_by_key(|function| (function.start, function.end));

@@ -23,7 +23,7 @@ thread_local! {
 
 /// Whether this mutant is on. They count from 1.
 #[inline]
-pub fn is(mutant: u32) -> bool {
+pub(crate) fn is(mutant: u32) -> bool {
     match *ON {
         ALL => note(mutant),
         on => on == mutant,

@@ -30,7 +30,7 @@ const TOLD: [(&str, &[&str]); 2] = [
 
 /// A copy of the repository below the folder for what is built.
 #[derive(Debug)]
-pub struct Tree {
+pub(crate) struct Tree {
     root: PathBuf,
     copy: PathBuf,
     target: PathBuf,
@@ -40,7 +40,7 @@ pub struct Tree {
 
 /// A program of tests.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(crate) struct Program {
     /// `phaselink-core lib`, `phaselink-core link`.
     pub label: String,
     pub executable: PathBuf,
@@ -52,7 +52,7 @@ pub struct Program {
 
 /// What came of building.
 #[derive(Debug)]
-pub struct Built {
+pub(crate) struct Built {
     pub programs: Vec<Program>,
     /// Mutants that the compiler refuses.
     pub refused: BTreeSet<u32>,
@@ -60,12 +60,12 @@ pub struct Built {
 
 impl Tree {
     /// For the repository at `root`, with everything that is made in `below`.
-    pub fn new(root: PathBuf, below: &Path) -> Tree {
+    pub(crate) fn new(root: PathBuf, below: &Path) -> Tree {
         Tree { root, copy: below.join("tree"), target: below.join("build"), notes: below.join("refused") }
     }
 
     /// All tests with all mutants, numbered as they stand in the list from 1, that compile.
-    pub fn build(&self, mutants: &[Mutant]) -> Result<Built, String> {
+    pub(crate) fn build(&self, mutants: &[Mutant]) -> Result<Built, String> {
         let mut refused = self.refused_before(mutants);
         loop {
             let rewritten = self.rewritten(mutants, &refused)?;

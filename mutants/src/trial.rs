@@ -22,7 +22,7 @@ const MEMORY_KIB: u64 = 12 << 20;
 
 /// A program of tests and what it does without a mutant.
 #[derive(Debug)]
-pub struct Suite {
+pub(crate) struct Suite {
     program: Program,
     /// The quick ones that pass, with seconds.
     tests: BTreeMap<String, f64>,
@@ -34,7 +34,7 @@ pub struct Suite {
 
 /// What became of a mutant.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// It does not compile.
     Refused,
     /// It was not tried.
@@ -58,7 +58,7 @@ struct Batch<'a> {
 impl Suite {
     /// What the tests of a program reach: as an earlier run below the same folder has found, or by running them all without a
     /// mutant.
-    pub fn learn(program: &Program, below: &Path) -> io::Result<Suite> {
+    pub(crate) fn learn(program: &Program, below: &Path) -> io::Result<Suite> {
         let notes = below.join("learned").join(program.executable.file_name().unwrap_or_default());
         let (printed, reached) = (notes.with_extension("printed"), notes.with_extension("reached"));
         let made = |file: &Path| fs::metadata(file).and_then(|file| file.modified());
@@ -97,7 +97,7 @@ impl Suite {
         Suite { program, tests, failing, reached }
     }
 
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let (label, tests, mutants) = (&self.program.label, self.tests.len(), self.reached.len());
         format!("{label}: {tests} tests reach {mutants} mutants")
     }
@@ -139,7 +139,7 @@ impl Suite {
 
 /// What a mutant does to the tests that reach it. After the test that killed it before, as `program: test`, its own crate's unit
 /// tests are first, then programs as they are quick.
-pub fn attempt(suites: &[Suite], number: u32, mutant: &Mutant, killer: Option<&str>) -> io::Result<Outcome> {
+pub(crate) fn attempt(suites: &[Suite], number: u32, mutant: &Mutant, killer: Option<&str>) -> io::Result<Outcome> {
     let known = killer.and_then(|killer| suites.iter().find_map(|suite| suite.test(killer)));
     if let Some(by) = known.map(|batch| batch.killer(number)).transpose()?.flatten() {
         return Ok(Outcome::Killed { by });

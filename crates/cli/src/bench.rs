@@ -21,7 +21,7 @@ const EXAMPLES: &str = include_str!("../help/bench.txt");
 /// Load a served drive over NBD or through shared memory with jobs in the terms of fio, and measure it.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Where it is served, as in shm:PATH, nbd+unix:///EXPORT?socket=PATH or nbd://127.0.0.1:PORT/EXPORT
     #[arg(value_name = "TARGET")]
     target: String,
@@ -39,7 +39,7 @@ pub struct Arguments {
 }
 
 /// Run the command.
-pub fn command(arguments: Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: Arguments) -> Result<Ending, Failure> {
     let target = bench::parse(&arguments.target)?;
     let unreachable = |error: std::io::Error| Problem::new(target.to_string(), None, error.to_string(), "");
     let limits = target.limits().map_err(unreachable)?;

@@ -15,7 +15,7 @@ const EXAMPLES: &str = include_str!("../help/check.txt");
 /// Explain drives: every key with its value, where it comes from and what it means.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Drive files, or names of shipped drives
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Arguments {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if let Some(what) = &arguments.schema {
         output::print_json(&if what == "results" { result_schema::schema() } else { schema() })?;
         return Ok(Ending::Fine);

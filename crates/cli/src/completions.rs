@@ -11,13 +11,13 @@ const EXAMPLES: &str = include_str!("../help/completions.txt");
 /// Print a script that lets a shell complete commands and flags.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The shell
     shell: Shell,
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut crate::Arguments::command(), "phaselink", &mut script);
     output::print(&String::from_utf8_lossy(&script))?;

@@ -1,33 +1,33 @@
 //! Numbers and descriptions as people say them.
 
-pub use phaselink_core::compare::promise;
+pub(crate) use phaselink_core::compare::promise;
 use phaselink_core::config::{Technology, Wait};
 use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::Rate;
-pub use phaselink_core::report::names::requests;
+pub(crate) use phaselink_core::report::names::requests;
 use phaselink_core::report::units;
 use phaselink_core::time::Span;
 
 /// Longest line of prose.
 const WIDTH: usize = 100;
 /// A blank at which [`wrapped`] breaks no line.
-pub const UNBROKEN: &str = "\u{a0}";
+pub(crate) const UNBROKEN: &str = "\u{a0}";
 
 /// `512 B`, `4 KiB`.
-pub fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let unit = UNITS.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
     unit.map_or(format!("{bytes} B"), |(name, factor)| format!("{} {name}", bytes / factor))
 }
 
 /// `1 channel`, `4 banks`.
-pub fn counted(number: u64, noun: &str) -> String {
+pub(crate) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", units::grouped(number))
 }
 
 /// `a`, `a and b`, `a, b and c`.
-pub fn listed(parts: &[String]) -> String {
+pub(crate) fn listed(parts: &[String]) -> String {
     match parts {
         [] => String::from("nothing"),
         [one] => one.clone(),
@@ -36,7 +36,7 @@ pub fn listed(parts: &[String]) -> String {
 }
 
 /// A paragraph in lines of at most 100 columns; `indent` stands before the second and later ones.
-pub fn wrapped(paragraph: &str, indent: &str) -> String {
+pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
     let (mut text, mut used) = (String::new(), 0);
     for word in paragraph.split(' ') {
         let length = word.chars().count();
@@ -56,7 +56,7 @@ pub fn wrapped(paragraph: &str, indent: &str) -> String {
 }
 
 /// Three significant digits without a prefix, for columns that name their unit: `0.125`, `3.67`, `2550`.
-pub fn figure(value: f64) -> String {
+pub(crate) fn figure(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => 0,
         size if size >= 9.995 => 1,
@@ -67,7 +67,7 @@ pub fn figure(value: f64) -> String {
 }
 
 /// The memory of a drive, in one line.
-pub fn memory(drive: &Drive) -> String {
+pub(crate) fn memory(drive: &Drive) -> String {
     let media = &drive.media;
     let technology = match media.technology {
         Technology::Pcm => "phase-change memory",
@@ -86,7 +86,7 @@ pub fn memory(drive: &Drive) -> String {
 }
 
 /// The link of a drive, in one line.
-pub fn link(drive: &Drive) -> String {
+pub(crate) fn link(drive: &Drive) -> String {
     let link = &drive.link;
     let hops = match link.hops {
         0 => String::new(),
@@ -103,13 +103,13 @@ pub fn link(drive: &Drive) -> String {
 }
 
 /// The host of a drive, in one line, without what belongs to the interface.
-pub fn host(drive: &Drive) -> String {
+pub(crate) fn host(drive: &Drive) -> String {
     let cores = counted(drive.host.cores.into(), "core");
     format!("{cores} at {} GHz, {} for a context switch", drive.host.core_ghz, units::span(drive.host.context_switch))
 }
 
 /// The interface of a drive with the software above it, in one line.
-pub fn interface(drive: &Drive) -> String {
+pub(crate) fn interface(drive: &Drive) -> String {
     let protocol = drive.protocol();
     let wait = protocol.waiting(drive).unwrap_or_else(|| String::from(waiting(drive.host.wait)));
     format!("{}, {wait}, {}", protocol.title(), software(drive))

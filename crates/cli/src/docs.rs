@@ -27,14 +27,14 @@ const PAGES: &[(&str, &str)] = pages! {
 /// Print a page of the documentation, or which there are.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The page
     #[arg(value_name = "PAGE")]
     page: Option<String>,
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     match &arguments.page {
         None => output::print(&output::with_bold_head(&list().to_string()))?,
         Some(name) => output::print(page(name)?)?,

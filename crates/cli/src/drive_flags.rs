@@ -9,7 +9,7 @@ use crate::input;
 /// As typed.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Changes to the drive")]
-pub struct DriveFlags {
+pub(crate) struct DriveFlags {
     /// Set a key, as in media.read_ns=300 (`phaselink check DRIVE` lists them)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -33,12 +33,12 @@ impl DriveFlags {
     ///
     /// # Errors
     /// Every one that is no key with a value.
-    pub fn resolve(&self) -> Result<Vec<Override>, Problems> {
+    pub(crate) fn resolve(&self) -> Result<Vec<Override>, Problems> {
         input::all(self.texts().iter().map(|text| Override::parse(text).map_err(Problems::from)))
     }
 
     /// The overrides as they could be typed with --set.
-    pub fn texts(&self) -> Vec<String> {
+    pub(crate) fn texts(&self) -> Vec<String> {
         let presets = [("media", &self.media), ("link", &self.link), ("host", &self.host), ("stack", &self.stack)];
         let presets = presets.iter().filter_map(|(section, name)| Some(format!("{section}.preset={}", name.as_ref()?)));
         presets.chain(self.set.iter().cloned()).collect()

@@ -9,14 +9,14 @@ use phaselink_core::problem::{Problem, Problems};
 use crate::output;
 
 /// Exit code of a command that Ctrl-C has ended, as shells report it: 128 + SIGINT.
-pub const INTERRUPTED: u8 = 130;
+pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Problems that are told; a thousand are hardly mistakes, but another kind of file.
 const LINES_MAX: usize = 1000;
 
 /// A command that has done its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     Fine,
     /// A result is not what it should be.
     Off,
@@ -26,7 +26,7 @@ pub enum Ending {
 
 /// A command that could not do its work.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// Everything that is wrong with the input.
     Wrong(Problems),
     /// Standard output does not take the result.
@@ -54,7 +54,7 @@ impl From<io::Error> for Failure {
 /// The process's exit code; failures are printed to standard error, one problem a line.
 ///
 /// A reader that has closed the pipe has seen what it wanted: that is no failure.
-pub fn exit_code(ending: Result<Ending, Failure>) -> ExitCode {
+pub(crate) fn exit_code(ending: Result<Ending, Failure>) -> ExitCode {
     match ending {
         Ok(Ending::Fine) => ExitCode::SUCCESS,
         Ok(Ending::Off) => ExitCode::from(1),

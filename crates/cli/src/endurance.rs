@@ -17,7 +17,7 @@ const EXAMPLES: &str = include_str!("../help/endurance.txt");
 /// Tell how long a memory lasts: with no wear levelling, with Start-Gap and with the randomised variant.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive
     #[arg(value_name = "DRIVE")]
     drive: String,
@@ -35,7 +35,7 @@ pub struct Arguments {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let workloads = workloads(&arguments.workload)?;
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let groups = input::all(

@@ -12,14 +12,14 @@ const EXAMPLES: &str = include_str!("../help/explore.txt");
 /// Serve the explorer's page on this machine: sliders for a drive and its job, and what follows from them at once.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Port on 127.0.0.1; 0 is any that is free
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let explorer = Explorer::bind(arguments.port)?;
     let failed = |error: std::io::Error| Problem::new("explore", None, format!("cannot go on: {error}"), "");
     output::print(&format!("{}\n", explorer.address().map_err(failed)?))?;

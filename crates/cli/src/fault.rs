@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Add, list or clear faults of a drive that is being served.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Where the server has its --control
     #[arg(value_name = "PATH")]
     path: PathBuf,
@@ -40,7 +40,7 @@ pub struct Arguments {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let unreachable = |error: io::Error| {
         let found = format!("no server answers there: {error}");
         Problem::new(arguments.path.display().to_string(), None, found, "the PATH of phaselink serve --control")

@@ -14,7 +14,7 @@ const EXAMPLES: &str = include_str!("../help/fit.txt");
 /// Find the values of a drive's keys with which it gives fio's measured results, and how sure they are.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Results of fio --output-format=json, of a real drive or of phaselink run --json
     #[arg(value_name = "RESULT.json", required = true)]
     results: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Arguments {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let keys = fit::keys(described.drive(), &arguments.keys)?;
     let question = Question::new(described, keys, arguments.runs()?, arguments.effort())?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, Override, shipped};
-pub use phaselink_core::problem::all;
+pub(crate) use phaselink_core::problem::all;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::uncertainty::Draws;
 use phaselink_core::workload::{JobFile, fio};
@@ -28,7 +28,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
+pub(crate) fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> {
     let described = match shipped::find(word) {
         None if is_path(word) => Described::read(word, &description(word)?, overrides, description)?,
         _ => Described::shipped(word, overrides, description)?,
@@ -41,7 +41,7 @@ pub fn drive(word: &str, overrides: &[Override]) -> Result<Described, Problems> 
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn device(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
+pub(crate) fn device(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
     let (file, text) = match shipped::find_device(word) {
         None if is_path(word) => (String::from(word), description(word)?),
         Some(shipped) => (String::from(shipped.file), String::from(shipped.text)),
@@ -53,7 +53,7 @@ pub fn device(word: &str, overrides: &[Override]) -> Result<Drive, Problems> {
 }
 
 /// The drive with the constants of one draw; none if they do not go together.
-pub fn drawn(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
+pub(crate) fn drawn(described: &Described, draws: &Draws, draw: usize) -> Option<Drive> {
     described.with(&draws.overrides(described.drive(), draw)).ok().map(Described::into_drive)
 }
 
@@ -61,7 +61,7 @@ pub fn drawn(described: &Described, draws: &Draws, draw: usize) -> Option<Drive>
 ///
 /// # Errors
 /// If it cannot be read, or is no text.
-pub fn description(path: &str) -> Result<String, Problem> {
+pub(crate) fn description(path: &str) -> Result<String, Problem> {
     text(path, DESCRIPTION_BYTES_MAX)
 }
 
@@ -69,7 +69,7 @@ pub fn description(path: &str) -> Result<String, Problem> {
 ///
 /// # Errors
 /// Everything that is wrong with any of them.
-pub fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
+pub(crate) fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>, Problems> {
     all(words.iter().map(|word| drive(word, overrides)))
 }
 
@@ -77,7 +77,7 @@ pub fn drives(words: &[String], overrides: &[Override]) -> Result<Vec<Described>
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn job_file(path: &str) -> Result<JobFile, Problems> {
+pub(crate) fn job_file(path: &str) -> Result<JobFile, Problems> {
     fio::parse(path, &text(path, DESCRIPTION_BYTES_MAX)?)
 }
 
@@ -85,7 +85,7 @@ pub fn job_file(path: &str) -> Result<JobFile, Problems> {
 ///
 /// # Errors
 /// If it cannot be read, or is no text.
-pub fn result(path: &str) -> Result<String, Problem> {
+pub(crate) fn result(path: &str) -> Result<String, Problem> {
     text(path, RESULT_BYTES_MAX)
 }
 

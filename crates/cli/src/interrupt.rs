@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::ending::INTERRUPTED;
 
 /// Call `stop` at the first signal. A second one ends the process at once.
-pub fn on_first(stop: impl Fn() + Send + 'static) {
+pub(crate) fn on_first(stop: impl Fn() + Send + 'static) {
     let asked = AtomicBool::new(false);
     let handler = move || {
         if asked.swap(true, Ordering::Relaxed) {
@@ -20,7 +20,7 @@ pub fn on_first(stop: impl Fn() + Send + 'static) {
 }
 
 /// A flag that the first signal sets.
-pub fn flag() -> Arc<AtomicBool> {
+pub(crate) fn flag() -> Arc<AtomicBool> {
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
     on_first(move || flag.store(true, Ordering::Relaxed));

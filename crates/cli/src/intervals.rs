@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::describe;
 
-pub use phaselink_core::uncertainty::{Doubted, Figure, Named, SEED, of_run};
+pub(crate) use phaselink_core::uncertainty::{Doubted, Figure, Named, SEED, of_run};
 
 const DRAWS_DEFAULT: &str = "40";
 /// Constants that are named in a sentence.
@@ -17,7 +17,7 @@ const NAMED_MAX: usize = 3;
 
 /// The flag, the same for every command that has it.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct IntervalFlags {
+pub(crate) struct IntervalFlags {
     /// Draw all constants in doubt from their ranges, and print the interval in which nine draws of ten lie [40 draws]
     #[arg(long, value_name = "DRAWS", num_args = 0..=1, require_equals = true, default_missing_value = DRAWS_DEFAULT)]
     intervals: Option<usize>,
@@ -25,18 +25,18 @@ pub struct IntervalFlags {
 
 impl IntervalFlags {
     /// How many draws are asked for, if any.
-    pub fn draws(&self) -> Option<usize> {
+    pub(crate) fn draws(&self) -> Option<usize> {
         self.intervals.map(|draws| draws.max(DRAWS_MIN))
     }
 
     /// Draws for all constants in doubt of a drive, if they are asked for. Those that drives have in common are drawn alike.
-    pub fn draws_of(&self, drive: &Drive) -> Option<Draws> {
+    pub(crate) fn draws_of(&self, drive: &Drive) -> Option<Draws> {
         self.draws().map(|draws| Draws::of([drive], draws, SEED))
     }
 }
 
 /// A subject of doubt.
-pub struct Subject<T> {
+pub(crate) struct Subject<T> {
     /// What there is to draw.
     pub draws: Draws,
     /// Its figures with the constants as they are.
@@ -46,7 +46,7 @@ pub struct Subject<T> {
 
 /// The intervals of each subject's figures: `drawn` gives those in a draw, or none if its job cannot run there. On all
 /// processors.
-pub fn intervals<T: Sync>(
+pub(crate) fn intervals<T: Sync>(
     subjects: Vec<Subject<T>>,
     drawn: impl Fn(&T, &Draws, usize) -> Option<Named> + Sync,
 ) -> Vec<Doubted> {
@@ -63,7 +63,7 @@ pub fn intervals<T: Sync>(
 }
 
 /// Value and ends of the figures of a run that have a heading, with the constants that contribute most.
-pub fn table_of_run(doubted: &Doubted) -> String {
+pub(crate) fn table_of_run(doubted: &Doubted) -> String {
     let shown = |name: &str| {
         let figure = phaselink_core::figures::find(name)?;
         Some((figure.heading, doubted.find(name)?, move |value: f64| figure.shown(Some(value))))
@@ -77,7 +77,7 @@ const RUN_FIGURES: [&str; 9] =
     ["iops", "bytes_per_s", "mean_ns", "p50_ns", "p99_ns", "p99_9_ns", "busy_cores", "server_w", "joules_per_io"];
 
 /// A line for each figure that has an interval: what it is called, the figure, and how to print a value of it.
-pub fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a Figure, P)>) -> String {
+pub(crate) fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a Figure, P)>) -> String {
     let mut table = Table::new().left("figure").right("value").right("from").right("to").left("most of it from");
     let mut draws = 0;
     for (heading, figure, shown) in rows {
@@ -91,7 +91,7 @@ pub fn table<'a, P: Fn(f64) -> String>(rows: impl Iterator<Item = (String, &'a F
 }
 
 /// What intervals are.
-pub fn explanation(draws: usize) -> String {
+pub(crate) fn explanation(draws: usize) -> String {
     format!(
         "90 % of {draws} draws of all constants that are assumed or fitted lie between these ends. A constant stands with \
          its rank correlation: +1 where the figure rises with it alone, -1 where it falls."
@@ -103,7 +103,7 @@ fn contribution(part: &phaselink_core::uncertainty::Contribution) -> String {
 }
 
 /// The constants that contribute most to several intervals of one figure, as `link.one_way_ns, stack.…`.
-pub fn contributors<'a>(intervals: impl Iterator<Item = &'a Interval>) -> Vec<String> {
+pub(crate) fn contributors<'a>(intervals: impl Iterator<Item = &'a Interval>) -> Vec<String> {
     let mut sums: Vec<(&str, f64)> = Vec::new();
     for part in intervals.flat_map(|interval| &interval.contributions) {
         match sums.iter_mut().find(|(key, _)| *key == part.key) {

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Whether notes and progress are left out from now on.
-pub fn quiet(quiet: bool) {
+pub(crate) fn quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
 
 /// Whether they are.
-pub fn are_quiet() -> bool {
+pub(crate) fn are_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
 /// Tell something.
-pub fn tell(note: &str) {
+pub(crate) fn tell(note: &str) {
     if !are_quiet() {
         eprintln!("{note}");
     }

@@ -1,7 +1,7 @@
 //! `--precision 1%`: a run goes on until its mean and p99 are known so well.
 
 use phaselink_core::precision::{BATCHES, Estimate, Known, Measurement};
-pub use phaselink_core::precision::{IOS_MAX, check, json, measure};
+pub(crate) use phaselink_core::precision::{IOS_MAX, check, json, measure};
 use phaselink_core::report::units;
 use phaselink_core::time::Span;
 
@@ -9,14 +9,14 @@ use phaselink_core::time::Span;
 ///
 /// # Errors
 /// What is allowed instead.
-pub fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     let percent: Option<f64> = text.strip_suffix('%').and_then(|number| number.trim().parse().ok());
     let percent = percent.filter(|percent| (0.01..=100.0).contains(percent));
     percent.map(|percent| percent / 100.0).ok_or_else(|| String::from("per cent from 0.01% to 100%, as in 1%"))
 }
 
 /// What is known, in a sentence.
-pub fn text(measurement: &Measurement, share: f64) -> String {
+pub(crate) fn text(measurement: &Measurement, share: f64) -> String {
     let percent = 100.0 * share;
     match measurement.estimate() {
         Err(why) => format!("How well mean and p99 are known cannot be said: {why}."),

@@ -17,7 +17,7 @@ const EXAMPLES: &str = include_str!("../help/predict.txt");
 /// Predict latency, limits and bottleneck in closed form, nothing simulated.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Drive files, or names of shipped drives
     #[arg(value_name = "DRIVE", default_value = shipped::usual())]
     drives: Vec<String>,
@@ -33,7 +33,7 @@ pub struct Arguments {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drives(&arguments.drives, &arguments.flags.resolve()?)?;
     let workloads = input::all(described.iter().map(|it| arguments.workload.resolve(&it.drive().limits())))?;
     let predictions: Vec<Prediction> = described

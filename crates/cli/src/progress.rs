@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(700);
 
 /// The bar of a number of simulations, which may run side by side.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
     wanted: bool,
@@ -27,7 +27,7 @@ pub struct Progress {
 
 impl Progress {
     /// A bar that is not drawn yet.
-    pub fn of(simulations: usize) -> Progress {
+    pub(crate) fn of(simulations: usize) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(STEPS * simulations as u64), ProgressDrawTarget::hidden());
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} passed, {eta} left")
             .expect("the template is right");
@@ -37,12 +37,12 @@ impl Progress {
     }
 
     /// Run a simulation to its end, or until `stop` says so.
-    pub fn drive(&self, simulation: &mut Simulation, stop: impl Fn() -> bool) {
+    pub(crate) fn drive(&self, simulation: &mut Simulation, stop: impl Fn() -> bool) {
         self.go_on(simulation, Simulation::step, stop);
     }
 
     /// The same with a timeline.
-    pub fn watch(&self, simulation: &mut Simulation, timeline: &mut Timeline, stop: impl Fn() -> bool) {
+    pub(crate) fn watch(&self, simulation: &mut Simulation, timeline: &mut Timeline, stop: impl Fn() -> bool) {
         self.go_on(simulation, |simulation, events| timeline.step(simulation, events), stop);
     }
 
@@ -62,13 +62,13 @@ impl Progress {
     }
 
     /// What a simulation gives that is run to its end.
-    pub fn outcome(&self, mut simulation: Simulation) -> Outcome {
+    pub(crate) fn outcome(&self, mut simulation: Simulation) -> Outcome {
         self.drive(&mut simulation, || false);
         simulation.outcome()
     }
 
     /// One of them is over.
-    pub fn one(&self) {
+    pub(crate) fn one(&self) {
         self.advance(STEPS);
     }
 
@@ -80,7 +80,7 @@ impl Progress {
     }
 
     /// Take the bar away.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

@@ -31,7 +31,7 @@ const LADDER_LINES: usize = 30;
 /// Try random drives under random jobs and random faults, with real bytes, and find what breaks.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// How many seeds [default: one with --seed alone, else as many as there is time for]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
@@ -49,7 +49,7 @@ thread_local! {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let stopped = interrupt::flag();
     // A panic is a finding, which is told as such.
     let usual = panic::take_hook();

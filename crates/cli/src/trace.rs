@@ -16,7 +16,7 @@ const EXAMPLES: &str = include_str!("../help/trace.txt");
 /// Draw the packets of one request, with time running down: who sends what to whom, and when.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive
     #[arg(value_name = "DRIVE", default_value = shipped::usual())]
     drive: String,
@@ -46,7 +46,7 @@ pub struct Arguments {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let timeline = arguments.perfetto.as_deref().map(|path| Target::create("--perfetto", path)).transpose()?;
     let steps = arguments.stream().record(described.drive())?;

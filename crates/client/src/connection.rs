@@ -22,7 +22,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub fn open(path: &Path, hello: &Hello) -> io::Result<Connection> {
+    pub(crate) fn open(path: &Path, hello: &Hello) -> io::Result<Connection> {
         let stream = UnixStream::connect(path)?;
         socket::send(stream.as_fd(), &hello.encode(), None)?;
         let mut message = [0; WELCOME_BYTES];
@@ -35,13 +35,13 @@ impl Connection {
     }
 
     /// Wake the device.
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // A socket that takes no more has enough rings in it, and one that is broken shows at the next time-out.
         let _ = rustix::net::send(&self.socket, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
     /// Whether the device is still there.
-    pub fn check(&self) -> io::Result<()> {
+    pub(crate) fn check(&self) -> io::Result<()> {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         match rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
             // The server says nothing more, so that anything here is the end.

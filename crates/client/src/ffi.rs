@@ -33,7 +33,7 @@ fn result(done: io::Result<()>) -> c_int {
 /// # Safety
 /// `path` is a string that ends in a zero, and `client` a place for a pointer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_connect(
+pub(crate) unsafe extern "C" fn phaselink_connect(
     path: *const c_char,
     queues: u32,
     depth: u32,
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn phaselink_connect(
 /// # Safety
 /// `client` is one that [`phaselink_connect`] made and [`phaselink_close`] has not had.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_capacity(client: *const Client) -> u64 {
+pub(crate) unsafe extern "C" fn phaselink_capacity(client: *const Client) -> u64 {
     // SAFETY: the caller's promise.
     unsafe { &*client }.capacity_bytes()
 }
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn phaselink_capacity(client: *const Client) -> u64 {
 /// # Safety
 /// As [`phaselink_capacity`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_block(client: *const Client) -> u32 {
+pub(crate) unsafe extern "C" fn phaselink_block(client: *const Client) -> u32 {
     // SAFETY: the caller's promise.
     unsafe { &*client }.block_bytes()
 }
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn phaselink_block(client: *const Client) -> u32 {
 /// # Safety
 /// As [`phaselink_capacity`], and no other thread uses the client meanwhile.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_queue(client: *mut Client) -> *mut Queue {
+pub(crate) unsafe extern "C" fn phaselink_queue(client: *mut Client) -> *mut Queue {
     // SAFETY: the caller's promise.
     let queue = unsafe { &mut *client }.take_queue();
     queue.map_or(ptr::null_mut(), |queue| Box::into_raw(Box::new(queue)))
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn phaselink_queue(client: *mut Client) -> *mut Queue {
 /// # Safety
 /// As [`phaselink_queue`]. The client is gone afterwards.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_close(client: *mut Client) {
+pub(crate) unsafe extern "C" fn phaselink_close(client: *mut Client) {
     if !client.is_null() {
         // SAFETY: the caller's promise.
         drop(unsafe { Box::from_raw(client) });
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn phaselink_close(client: *mut Client) {
 /// # Safety
 /// `queue` is one that [`phaselink_queue`] made, and gone afterwards.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_queue_close(queue: *mut Queue) {
+pub(crate) unsafe extern "C" fn phaselink_queue_close(queue: *mut Queue) {
     if !queue.is_null() {
         // SAFETY: the caller's promise.
         drop(unsafe { Box::from_raw(queue) });
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn phaselink_queue_close(queue: *mut Queue) {
 /// # Safety
 /// `queue` is one that [`phaselink_queue`] made and that no other thread uses, and `into` has room for `bytes`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_read(queue: *mut Queue, offset: u64, into: *mut u8, bytes: usize) -> c_int {
+pub(crate) unsafe extern "C" fn phaselink_read(queue: *mut Queue, offset: u64, into: *mut u8, bytes: usize) -> c_int {
     // SAFETY: the caller's promise.
     let (queue, into) = unsafe { (&mut *queue, slice::from_raw_parts_mut(into, bytes)) };
     result(queue.read(offset, into))
@@ -124,7 +124,12 @@ pub unsafe extern "C" fn phaselink_read(queue: *mut Queue, offset: u64, into: *m
 /// # Safety
 /// As [`phaselink_read`], with `bytes` bytes at `from`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_write(queue: *mut Queue, offset: u64, from: *const u8, bytes: usize) -> c_int {
+pub(crate) unsafe extern "C" fn phaselink_write(
+    queue: *mut Queue,
+    offset: u64,
+    from: *const u8,
+    bytes: usize,
+) -> c_int {
     // SAFETY: the caller's promise.
     let (queue, from) = unsafe { (&mut *queue, slice::from_raw_parts(from, bytes)) };
     result(queue.write(offset, from))
@@ -135,7 +140,7 @@ pub unsafe extern "C" fn phaselink_write(queue: *mut Queue, offset: u64, from: *
 /// # Safety
 /// `queue` is one that [`phaselink_queue`] made and that no other thread uses.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_flush(queue: *mut Queue) -> c_int {
+pub(crate) unsafe extern "C" fn phaselink_flush(queue: *mut Queue) -> c_int {
     // SAFETY: the caller's promise.
     result(unsafe { &mut *queue }.flush())
 }
@@ -145,7 +150,7 @@ pub unsafe extern "C" fn phaselink_flush(queue: *mut Queue) -> c_int {
 /// # Safety
 /// As [`phaselink_flush`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_submit_read(queue: *mut Queue, offset: u64, bytes: u32) -> c_int {
+pub(crate) unsafe extern "C" fn phaselink_submit_read(queue: *mut Queue, offset: u64, bytes: u32) -> c_int {
     // SAFETY: the caller's promise.
     submitted(unsafe { &mut *queue }.submit_read(offset, bytes))
 }
@@ -155,7 +160,12 @@ pub unsafe extern "C" fn phaselink_submit_read(queue: *mut Queue, offset: u64, b
 /// # Safety
 /// As [`phaselink_write`]; the bytes are the caller's again when this returns.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_submit_write(queue: *mut Queue, offset: u64, from: *const u8, bytes: u32) -> c_int {
+pub(crate) unsafe extern "C" fn phaselink_submit_write(
+    queue: *mut Queue,
+    offset: u64,
+    from: *const u8,
+    bytes: u32,
+) -> c_int {
     // SAFETY: the caller's promise.
     let (queue, from) = unsafe { (&mut *queue, slice::from_raw_parts(from, bytes as usize)) };
     submitted(queue.submit_write(offset, from))
@@ -166,7 +176,7 @@ pub unsafe extern "C" fn phaselink_submit_write(queue: *mut Queue, offset: u64, 
 /// # Safety
 /// As [`phaselink_flush`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_submit_flush(queue: *mut Queue) -> c_int {
+pub(crate) unsafe extern "C" fn phaselink_submit_flush(queue: *mut Queue) -> c_int {
     // SAFETY: the caller's promise.
     submitted(unsafe { &mut *queue }.submit_flush())
 }
@@ -176,7 +186,12 @@ pub unsafe extern "C" fn phaselink_submit_flush(queue: *mut Queue) -> c_int {
 /// # Safety
 /// As [`phaselink_read`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn phaselink_complete(queue: *mut Queue, slot: c_int, into: *mut u8, bytes: usize) -> c_int {
+pub(crate) unsafe extern "C" fn phaselink_complete(
+    queue: *mut Queue,
+    slot: c_int,
+    into: *mut u8,
+    bytes: usize,
+) -> c_int {
     // SAFETY: the caller's promise; with no bytes, the pointer may be null and is not used.
     let (queue, into) = unsafe {
         let into = if bytes == 0 { &mut [][..] } else { slice::from_raw_parts_mut(into, bytes) };

@@ -29,7 +29,7 @@ type Ran = (Map<String, Value>, Option<Named>);
 /// Everything that keeps the jobs from any drive; what a signal handler raises.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "called from Python with names")]
-pub fn compare(
+pub(crate) fn compare(
     py: Python<'_>,
     drives: Vec<Py<Drive>>,
     jobs: &Jobs,

@@ -20,7 +20,7 @@ use crate::interrupt::interruptible;
 /// Everything that makes no sense; what a signal handler raises, once the sizes under way are done.
 #[pyfunction]
 #[pyo3(signature = (device, text, overrides, sizes, options, seed))]
-pub fn transfers(
+pub(crate) fn transfers(
     py: Python<'_>,
     device: &str,
     text: Option<&str>,

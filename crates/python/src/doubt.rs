@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use crate::interrupt::outcome;
 
 /// Intervals of some figures: `drawn` gives them for a drawn drive, or none where the job cannot run.
-pub fn doubted(
+pub(crate) fn doubted(
     described: &Described,
     draws: usize,
     central: Named,
@@ -29,7 +29,7 @@ pub fn doubted(
 }
 
 /// The figures of a simulation that is run to its end, or to the precision that is asked for.
-pub fn figures(mut simulation: Simulation, share: Option<f64>, stopped: &AtomicBool) -> Named {
+pub(crate) fn figures(mut simulation: Simulation, share: Option<f64>, stopped: &AtomicBool) -> Named {
     let outcome = match share {
         None => outcome(simulation, stopped),
         Some(share) => {

@@ -55,24 +55,24 @@ impl Drive {
 
 /// The drives that come with the package: name, file and text of each.
 #[pyfunction]
-pub fn shipped() -> Vec<(&'static str, &'static str, &'static str)> {
+pub(crate) fn shipped() -> Vec<(&'static str, &'static str, &'static str)> {
     drive_file::shipped::all().map(|drive| (drive.name, drive.file, drive.text)).collect()
 }
 
 /// The names of a set of drives.
 #[pyfunction]
-pub fn set(name: &str) -> Vec<&'static str> {
+pub(crate) fn set(name: &str) -> Vec<&'static str> {
     drive_file::shipped::set(name)
 }
 
 /// All presets: section, name and summary of each.
 #[pyfunction]
-pub fn presets() -> Vec<(&'static str, String, String)> {
+pub(crate) fn presets() -> Vec<(&'static str, String, String)> {
     rows::all().into_iter().map(|preset| (preset.section, preset.name, preset.summary)).collect()
 }
 
 /// The exception for a word that names no drive.
 #[pyfunction]
-pub fn unknown_drive(py: Python<'_>, word: &str) -> PyErr {
+pub(crate) fn unknown_drive(py: Python<'_>, word: &str) -> PyErr {
     input::error(py, &drive_file::shipped::unknown(word).into())
 }

@@ -20,7 +20,7 @@ create_exception!(
 );
 
 /// The exception for problems.
-pub fn error(py: Python<'_>, problems: &Problems) -> PyErr {
+pub(crate) fn error(py: Python<'_>, problems: &Problems) -> PyErr {
     let error = InputError::new_err(problems.to_string());
     let each = problems.0.iter().map(|it| (&it.file, it.line, &it.found, &it.allowed)).collect::<Vec<_>>();
     match error.value(py).setattr("problems", each) {
@@ -33,7 +33,7 @@ pub fn error(py: Python<'_>, problems: &Problems) -> PyErr {
 ///
 /// # Errors
 /// Every one that is no key with a value.
-pub fn overrides(texts: &[String]) -> Result<Vec<Override>, Problems> {
+pub(crate) fn overrides(texts: &[String]) -> Result<Vec<Override>, Problems> {
     all(texts.iter().map(|text| Override::parse(text).map_err(Problems::from)))
 }
 
@@ -41,7 +41,7 @@ pub fn overrides(texts: &[String]) -> Result<Vec<Override>, Problems> {
 ///
 /// # Errors
 /// If it cannot be read, or is no text.
-pub fn text(path: &str) -> Result<String, Problem> {
+pub(crate) fn text(path: &str) -> Result<String, Problem> {
     fs::read_to_string(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))
 }
 
@@ -49,14 +49,14 @@ pub fn text(path: &str) -> Result<String, Problem> {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn trace(wanted: &Wanted) -> Result<Trace, Problems> {
+pub(crate) fn trace(wanted: &Wanted) -> Result<Trace, Problems> {
     let path = &wanted.path;
     let bytes = fs::read(path).map_err(|error| Problem::new(path, None, format!("cannot be read: {error}"), ""))?;
     trace::read(&[File::at_hand(path, &bytes)], &wanted.selection)
 }
 
 /// Options with their values.
-pub type Options = Vec<(String, String)>;
+pub(crate) type Options = Vec<(String, String)>;
 
 /// Jobs before a drive is known: options of one job, or fio job files.
 #[pyclass(frozen, module = "phaselink._native")]

@@ -13,14 +13,14 @@ use pyo3::prelude::*;
 /// Time between two looks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 /// Events between two looks at whether to stop: some 10 ms of work.
-pub const EVENTS: u64 = 1 << 17;
+pub(crate) const EVENTS: u64 = 1 << 17;
 
 /// Do work beside the interpreter, which meanwhile runs other threads, until it is done or a signal raises an exception.
 /// The work is then asked to stop, and waited for.
 ///
 /// # Errors
 /// What a signal handler has raised: `KeyboardInterrupt`, mostly.
-pub fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
+pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
     let stopped = AtomicBool::new(false);
     py.detach(|| {
         thread::scope(|scope| {
@@ -45,7 +45,7 @@ pub fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> 
 }
 
 /// What a simulation gives that is run to its end, or until it is asked to stop.
-pub fn outcome(mut simulation: Simulation, stopped: &AtomicBool) -> Outcome {
+pub(crate) fn outcome(mut simulation: Simulation, stopped: &AtomicBool) -> Outcome {
     while !stopped.load(Ordering::Relaxed) && simulation.step(EVENTS) {}
     simulation.outcome()
 }

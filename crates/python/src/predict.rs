@@ -15,7 +15,7 @@ use crate::input::{self, Jobs};
 /// Everything that keeps the jobs from the drive.
 #[pyfunction]
 #[pyo3(signature = (drive, jobs, draws))]
-pub fn predict(py: Python<'_>, drive: &Drive, jobs: &Jobs, draws: Option<usize>) -> PyResult<(String, String)> {
+pub(crate) fn predict(py: Python<'_>, drive: &Drive, jobs: &Jobs, draws: Option<usize>) -> PyResult<(String, String)> {
     let predicted = || -> Result<_, Problems> {
         let (described, written) = (drive.0.drive(), jobs.written(&[])?);
         let prediction = forms::predict(described, &written.on(&described.limits())?);

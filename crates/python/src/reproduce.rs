@@ -13,7 +13,7 @@ use crate::interrupt::{interruptible, outcome};
 
 /// The names of all papers.
 #[pyfunction]
-pub fn papers() -> Vec<&'static str> {
+pub(crate) fn papers() -> Vec<&'static str> {
     shipped::all().map(|paper| paper.name).collect()
 }
 
@@ -22,7 +22,7 @@ pub fn papers() -> Vec<&'static str> {
 /// # Errors
 /// Names that no paper has; what a signal handler raises.
 #[pyfunction]
-pub fn reproduce(py: Python<'_>, papers: Vec<String>) -> PyResult<String> {
+pub(crate) fn reproduce(py: Python<'_>, papers: Vec<String>) -> PyResult<String> {
     let judged = interruptible(py, |stopped| -> Result<String, Problems> {
         let found = all(papers.iter().map(|name| shipped::find(name)))?;
         let prepared = all(found.iter().map(Paper::load).map(|paper| paper.and_then(Experiments::prepare)))?;

@@ -46,7 +46,7 @@ pub struct Result {
 /// Everything that keeps the jobs from the drive; what a signal handler raises; a read that returned what it may not.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "called from Python with names")]
-pub fn run(
+pub(crate) fn run(
     py: Python<'_>,
     drive: Py<Drive>,
     jobs: &Jobs,

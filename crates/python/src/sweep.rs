@@ -179,12 +179,12 @@ impl Rows {
 
 /// Whether a line of a state file tells of a finished run.
 #[pyfunction]
-pub fn is_run(line: &str) -> bool {
+pub(crate) fn is_run(line: &str) -> bool {
     state::parse_line(line).is_some()
 }
 
 /// The names of all figures, in the order in which rows keep them, and their headings.
 #[pyfunction]
-pub fn figures() -> Vec<(&'static str, &'static str)> {
+pub(crate) fn figures() -> Vec<(&'static str, &'static str)> {
     FIGURES.iter().map(|figure| (figure.name, figure.heading)).collect()
 }

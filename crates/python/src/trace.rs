@@ -18,7 +18,7 @@ pub struct Steps(stream::Steps);
 /// Everything that keeps the requests from the drive.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "called from Python with names")]
-pub fn trace(
+pub(crate) fn trace(
     py: Python<'_>,
     drive: &Drive,
     rw: &str,

@@ -4,7 +4,7 @@ use phaselink_serve::explore::http::{Asked, BODY_BYTES_MAX, HEAD_BYTES_MAX, Requ
 
 use crate::Target;
 
-pub const EXPLORE: Target = Target { name: "explore", run, seeds, quick: 20_000 };
+pub(super) const EXPLORE: Target = Target { name: "explore", run, seeds, quick: 20_000 };
 
 /// A request is read alike however its bytes are cut, and never asked to go on beyond what is kept of it.
 fn run(input: &[u8]) {

@@ -13,10 +13,10 @@ use crate::Target;
 use crate::script::Script;
 
 /// Steps of a host and of whoever drives the controller, behind a fair start with one queue pair.
-pub const HOST: Target = Target { name: "nvme", run: host, seeds: hosts, quick: 2000 };
+pub(super) const HOST: Target = Target { name: "nvme", run: host, seeds: hosts, quick: 2000 };
 
 /// Admin commands, 64 bytes each.
-pub const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators, quick: 2000 };
+pub(super) const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators, quick: 2000 };
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 64 << 10, block_bytes: 512 };
 const LIMITS: Limits = Limits {

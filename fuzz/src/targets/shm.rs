@@ -19,10 +19,10 @@ const CAPACITY_BYTES: u64 = 64 << 10;
 const BLOCK_BYTES: u32 = 512;
 
 /// Steps of a client and of the device: commands that are nearly right, words anywhere, looks at the ring, transfers.
-pub const COMMANDS: Target = Target { name: "shm", run: commands, seeds: conversations, quick: 3000 };
+pub(super) const COMMANDS: Target = Target { name: "shm", run: commands, seeds: conversations, quick: 3000 };
 
 /// The messages with which both sides begin.
-pub const GREETING: Target = Target { name: "shm-greeting", run: greeting, seeds: greetings, quick: 20_000 };
+pub(super) const GREETING: Target = Target { name: "shm-greeting", run: greeting, seeds: greetings, quick: 20_000 };
 
 fn greeting(input: &[u8]) {
     if let Some(hello) = Hello::decode(input) {

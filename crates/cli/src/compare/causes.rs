@@ -54,7 +54,7 @@ const GREY: &str = "#c3c6ca";
 const SOFTWARE: &str = "software";
 
 /// All causes with their colours, in the order of [`means_ns`].
-pub fn keys() -> Vec<Key> {
+pub(super) fn keys() -> Vec<Key> {
     let colour = |part: &Option<(Part, usize)>| match part {
         Some((part, place)) => colour::of_part(*part, *place),
         None => String::from(GREY),
@@ -65,7 +65,7 @@ pub fn keys() -> Vec<Key> {
 }
 
 /// Time for each request by cause, in ns; the causes sum to the mean latency.
-pub fn means_ns(figures: &DirectionOutcome) -> Vec<(&'static str, f64)> {
+pub(super) fn means_ns(figures: &DirectionOutcome) -> Vec<(&'static str, f64)> {
     let ios = figures.ios.max(1) as f64;
     let mean_ns = |stages: &mut dyn Iterator<Item = Stage>| {
         stages.map(|stage| figures.stages.get(stage).as_ns()).sum::<f64>() / ios
@@ -76,7 +76,7 @@ pub fn means_ns(figures: &DirectionOutcome) -> Vec<(&'static str, f64)> {
 }
 
 /// What the second does not spend, by cause, in ns, the largest first.
-pub fn savings_ns(slow: &DirectionOutcome, fast: &DirectionOutcome) -> Vec<(&'static str, f64)> {
+pub(super) fn savings_ns(slow: &DirectionOutcome, fast: &DirectionOutcome) -> Vec<(&'static str, f64)> {
     let pairs = means_ns(slow).into_iter().zip(means_ns(fast));
     let mut savings: Vec<_> = pairs.map(|((name, slow_ns), (_, fast_ns))| (name, slow_ns - fast_ns)).collect();
     savings.sort_by(|left, right| right.1.total_cmp(&left.1));

@@ -40,7 +40,7 @@ struct Curve<'a> {
 }
 
 /// Every section that these groups have enough for.
-pub fn sections(compared: &Comparison, groups: &[Group]) -> Vec<(String, String)> {
+pub(super) fn sections(compared: &Comparison, groups: &[Group]) -> Vec<(String, String)> {
     let over = SIZES.iter().enumerate().flat_map(|(place, size)| {
         let curves = curves(groups, place);
         let drawn: String = curves.iter().map(|curve| drawn(compared, size, curve)).collect();

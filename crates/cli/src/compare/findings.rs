@@ -24,7 +24,7 @@ type Entry<'a> = (&'a Drive, &'a Cell);
 
 /// Who answers soonest and why, what each step to there brings, and who does most under load and what keeps each from
 /// more.
-pub fn findings(drives: &[Drive], groups: &[Group]) -> Vec<String> {
+pub(super) fn findings(drives: &[Drive], groups: &[Group]) -> Vec<String> {
     let shallow = groups.iter().min_by_key(|group| (group.label.outstanding(), std::cmp::Reverse(group.label.bytes)));
     let Some(shallow) = shallow else { return Vec::new() };
     let ranking = by_latency(drives, shallow);
@@ -152,6 +152,6 @@ fn limits(drives: &[Drive], group: &Group, named: Named) -> Option<String> {
 }
 
 /// `98 % cores`
-pub fn used(used: &Usage) -> String {
+pub(super) fn used(used: &Usage) -> String {
     format!("{:3.0} % {}", 100.0 * used.share, used.resource)
 }

@@ -8,7 +8,7 @@ use super::{Cell, Comparison, Group};
 use crate::precision;
 
 /// One object: `cells` with the figures, `descriptions` with every drive as it was run.
-pub fn document(comparison: &Comparison, groups: &[Group]) -> Value {
+pub(super) fn document(comparison: &Comparison, groups: &[Group]) -> Value {
     let cells = groups.iter().flat_map(|group| {
         let cells = comparison.drives.iter().zip(&group.cells);
         cells.map(|(drive, cell)| entry(comparison, group, drive, cell.as_ref()))

@@ -6,7 +6,7 @@ use crate::describe;
 
 /// Which sizes are worth naming: not that all jobs have one thread, or wait for each request.
 #[derive(Clone, Copy, Debug)]
-pub struct Named {
+pub(super) struct Named {
     threads: bool,
     depth: bool,
 }
@@ -20,7 +20,7 @@ fn depth(label: &Label) -> String {
 }
 
 impl Named {
-    pub fn of<'a>(labels: impl Iterator<Item = &'a Label> + Clone) -> Named {
+    pub(super) fn of<'a>(labels: impl Iterator<Item = &'a Label> + Clone) -> Named {
         Named {
             threads: labels.clone().any(|label| label.threads != 1),
             depth: labels.clone().any(|label| label.iodepth != Some(1)),
@@ -28,18 +28,18 @@ impl Named {
     }
 
     /// Headings of the columns between block and drive.
-    pub fn headings(self) -> impl Iterator<Item = &'static str> {
+    pub(super) fn headings(self) -> impl Iterator<Item = &'static str> {
         [(self.threads, "threads"), (self.depth, "depth")].into_iter().filter_map(|(named, text)| named.then_some(text))
     }
 
     /// The cells of a row before the drive's name.
-    pub fn cells(self, label: &Label) -> Vec<String> {
+    pub(super) fn cells(self, label: &Label) -> Vec<String> {
         let threads = self.threads.then(|| label.threads.to_string());
         [Some(block(label)), threads, self.depth.then(|| depth(label))].into_iter().flatten().collect()
     }
 
     /// `4 KiB, 8 threads and depth 4`
-    pub fn place(self, label: &Label) -> String {
+    pub(super) fn place(self, label: &Label) -> String {
         let block = label.bytes.map_or(String::from("mixed sizes"), |bytes| describe::size(bytes.into()));
         let threads = self.threads.then(|| describe::counted(label.threads.into(), "thread"));
         let depth = || label.iodepth.map_or(String::from("mixed depths"), |depth| format!("depth {depth}"));

@@ -36,7 +36,7 @@ const EXAMPLES: &str = include_str!("../../help/compare.txt");
 /// Run the same requests on several drives and print them side by side.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Drive files, names of shipped drives, or of sets of them: 2012, 2018, 2026
     #[arg(value_name = "DRIVE")]
     drives: Vec<String>,
@@ -91,7 +91,7 @@ struct Group {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let comparison = arguments.resolve()?;
     let report = arguments.report.open()?;
     let mut groups = comparison.run()?;

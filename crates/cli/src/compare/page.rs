@@ -7,7 +7,7 @@ use super::{Cell, Comparison, Group, causes, curves, text};
 use crate::describe;
 
 /// The page.
-pub fn page(compared: &Comparison, groups: &[Group]) -> String {
+pub(super) fn page(compared: &Comparison, groups: &[Group]) -> String {
     let named = super::named(groups);
     let group = |group: &Group| {
         let rows =

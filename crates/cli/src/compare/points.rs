@@ -11,7 +11,7 @@ use crate::run::workload::{JobFlags, Told};
 /// Sizes of jobs, as typed: every combination of them is a group of lines.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Workload, in the terms of fio")]
-pub struct PointFlags {
+pub(super) struct PointFlags {
     /// Block sizes, separated by commas [default: 512,4k]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     bs: Vec<String>,
@@ -30,7 +30,7 @@ pub struct PointFlags {
 }
 
 /// A line of the comparison, and what its jobs are in words.
-pub struct Line {
+pub(super) struct Line {
     pub point: Point,
     pub summary: String,
 }
@@ -41,7 +41,7 @@ impl PointFlags {
     ///
     /// # Errors
     /// Everything that is wrong with the jobs, and everything but short queues that keeps them from any of the drives.
-    pub fn resolve(&self, drives: &[Drive], ios_default: Option<u64>) -> Result<Vec<Line>, Problems> {
+    pub(super) fn resolve(&self, drives: &[Drive], ios_default: Option<u64>) -> Result<Vec<Line>, Problems> {
         if self.job.has_files() {
             return Ok(vec![self.line(&[], drives)?]);
         }
@@ -57,7 +57,7 @@ impl PointFlags {
     }
 
     /// Options besides the sizes, as `name=value`; nothing of job files.
-    pub fn options(&self) -> Result<Vec<String>, Problems> {
+    pub(super) fn options(&self) -> Result<Vec<String>, Problems> {
         let given = self.job.given()?;
         let others = given.iter().filter(|(name, _)| !["rw", "readwrite"].contains(name));
         Ok(others.map(|(name, value)| format!("{name}={value}")).collect())

@@ -15,7 +15,7 @@ use crate::output::{Style, styled, with_bold_head};
 const COLUMNS: [&str; 9] = ["mean us", "p50", "p99", "p99.9", "kIOPS", "GB/s", "cores", "uJ/IO", "active"];
 
 /// The whole page.
-pub fn text(comparison: &Comparison, groups: &[Group]) -> String {
+pub(super) fn text(comparison: &Comparison, groups: &[Group]) -> String {
     let mut text = format!("{}\n\n", styled(&title(comparison, groups), Style::Bold));
     text.push_str(&heading(comparison, groups));
     text.push('\n');
@@ -28,12 +28,12 @@ pub fn text(comparison: &Comparison, groups: &[Group]) -> String {
 }
 
 /// What stands out.
-pub fn sentences(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
+pub(super) fn sentences(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
     gaps(comparison, groups).into_iter().chain(findings::findings(&comparison.drives, groups)).collect()
 }
 
 /// What is compared: `8 drives: random reads, 20,000 requests for each line, seed 1`.
-pub fn title(comparison: &Comparison, groups: &[Group]) -> String {
+pub(super) fn title(comparison: &Comparison, groups: &[Group]) -> String {
     format!(
         "{}: {}, seed {}",
         describe::counted(comparison.drives.len() as u64, "drive"),
@@ -43,7 +43,7 @@ pub fn title(comparison: &Comparison, groups: &[Group]) -> String {
 }
 
 /// How it is done, and over which memory, link and host.
-pub fn heading(comparison: &Comparison, groups: &[Group]) -> String {
+pub(super) fn heading(comparison: &Comparison, groups: &[Group]) -> String {
     let drives = &comparison.drives;
     let mut text = String::new();
     for line in notes(comparison, groups) {
@@ -119,7 +119,7 @@ fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&
 }
 
 /// All figures.
-pub fn table(comparison: &Comparison, groups: &[Group]) -> Table {
+pub(super) fn table(comparison: &Comparison, groups: &[Group]) -> Table {
     let named = super::named(groups);
     let mut table = Table::new().left("block");
     for heading in named.headings() {

@@ -19,7 +19,7 @@ const COLUMNS: [(&str, &str, f64); 6] = [
 ];
 
 /// All that is asked for.
-pub fn text(comparison: &Comparison, groups: &[Group]) -> String {
+pub(super) fn text(comparison: &Comparison, groups: &[Group]) -> String {
     let known = comparison.precision.map(|share| known(comparison, groups, share));
     let doubted = comparison.intervals.draws().map(|_| doubted(comparison, groups));
     [known, doubted].into_iter().flatten().map(|part| format!("\n{part}")).collect()

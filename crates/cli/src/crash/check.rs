@@ -25,7 +25,7 @@ const SAID_BYTES_MAX: usize = 4096;
 
 /// A recording, and the check of its images.
 #[derive(Debug)]
-pub struct Checks<'a> {
+pub(super) struct Checks<'a> {
     pub recording: &'a Recording,
     pub timeline: &'a Timeline,
     footprint: Vec<Range<usize>>,
@@ -36,14 +36,14 @@ pub struct Checks<'a> {
 
 /// How a check has ended, and what it has said first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub(super) struct Verdict {
     pub end: End,
     pub said: String,
 }
 
 /// What a number of checks has found.
 #[derive(Debug, Default)]
-pub struct Findings {
+pub(super) struct Findings {
     pub tested: usize,
     pub timed_out: usize,
     /// Images that the check does not like, in their order.
@@ -52,7 +52,7 @@ pub struct Findings {
 
 /// One checker, with a file of its own.
 #[derive(Debug)]
-pub struct Worker<'a> {
+pub(super) struct Worker<'a> {
     checks: &'a Checks<'a>,
     view: View<'a>,
     image: PlainFile,
@@ -61,14 +61,14 @@ pub struct Worker<'a> {
 
 impl Verdict {
     /// Whether the application has survived.
-    pub fn is_good(&self) -> bool {
+    pub(super) fn is_good(&self) -> bool {
         self.end == End::Exited(0)
     }
 }
 
 impl<'a> Checks<'a> {
     /// Checks of a recording by this shell command, each within `limit`.
-    pub fn new(
+    pub(super) fn new(
         recording: &'a Recording,
         timeline: &'a Timeline,
         command: &'a str,
@@ -82,7 +82,7 @@ impl<'a> Checks<'a> {
     ///
     /// # Errors
     /// If they cannot be made.
-    pub fn worker(&'a self, folder: &Path) -> Result<Worker<'a>, Problem> {
+    pub(super) fn worker(&'a self, folder: &Path) -> Result<Worker<'a>, Problem> {
         let made = std::fs::create_dir(folder).and_then(|()| {
             PlainFile::create(&folder.join("image"), self.recording.blocks(), self.recording.rules.block_bytes)
         });
@@ -95,7 +95,7 @@ impl<'a> Checks<'a> {
     ///
     /// # Errors
     /// If an image cannot be written, or the check not run.
-    pub fn all(&'a self, images: &[Image], folder: &Path, progress: &Progress) -> Result<Findings, Problem> {
+    pub(super) fn all(&'a self, images: &[Image], folder: &Path, progress: &Progress) -> Result<Findings, Problem> {
         let workers = thread::available_parallelism().map_or(1, |number| number.get()).min(images.len());
         let (next, findings) = (AtomicUsize::new(0), Mutex::new(Findings::default()));
         let work = |number: usize| {
@@ -134,7 +134,7 @@ impl Findings {
     }
 
     /// The failure of which the least is missing.
-    pub fn smallest(&self) -> Option<&Image> {
+    pub(super) fn smallest(&self) -> Option<&Image> {
         self.failed.iter().min_by_key(|image| (image.lost.len(), image.cut))
     }
 }
@@ -144,7 +144,7 @@ impl Worker<'_> {
     ///
     /// # Errors
     /// If the image cannot be written, or the check not run.
-    pub fn check(&mut self, image: &Image) -> Result<Verdict, Problem> {
+    pub(super) fn check(&mut self, image: &Image) -> Result<Verdict, Problem> {
         let Checks { recording, footprint, command, limit, stopped, .. } = self.checks;
         self.image.hold(self.view.show(image), footprint).map_err(unwritable)?;
         let printed: Vec<u8> = recording.printed(image.cut).collect::<Vec<_>>().concat();

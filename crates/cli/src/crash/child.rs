@@ -13,7 +13,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// How a command has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(super) enum End {
     Exited(i32),
     /// By a signal that somebody else has sent.
     Killed(i32),
@@ -25,7 +25,7 @@ pub enum End {
 
 impl End {
     /// In words, after "the check".
-    pub fn words(self) -> String {
+    pub(super) fn words(self) -> String {
         match self {
             End::Exited(code) => format!("ended with exit code {code}"),
             End::Killed(signal) => format!("was killed by signal {signal}"),
@@ -36,7 +36,7 @@ impl End {
 }
 
 /// A command for the shell, in a process group of its own.
-pub fn shell(text: &str) -> Command {
+pub(super) fn shell(text: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", text]).stdin(Stdio::null()).process_group(0);
     command
@@ -47,7 +47,7 @@ pub fn shell(text: &str) -> Command {
 ///
 /// # Errors
 /// If it cannot be run.
-pub fn run(
+pub(super) fn run(
     command: &mut Command,
     output: PipeReader,
     limit: Option<Duration>,

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// A mounted device. The mount ends with this.
 #[derive(Debug)]
-pub struct Mounted {
+pub(super) struct Mounted {
     child: Child,
     folder: PathBuf,
     pub file: PathBuf,
@@ -28,7 +28,7 @@ impl Mounted {
     ///
     /// # Errors
     /// If nbdfuse is missing, or cannot mount.
-    pub fn new(parent: &Path, uri: &str, capacity_bytes: u64) -> Result<Mounted, Problem> {
+    pub(super) fn new(parent: &Path, uri: &str, capacity_bytes: u64) -> Result<Mounted, Problem> {
         let failed = |error: io::Error| Problem::new("--file", None, format!("nbdfuse cannot be run: {error}"), "");
         let folder = parent.join("mount");
         fs::create_dir(&folder).map_err(failed)?;
@@ -69,7 +69,7 @@ impl Mounted {
     ///
     /// # Errors
     /// If somebody still uses the file.
-    pub fn finish(mut self) -> Result<(), Problem> {
+    pub(super) fn finish(mut self) -> Result<(), Problem> {
         let until = Instant::now() + PATIENCE;
         while self.child.try_wait().is_ok_and(|status| status.is_none()) {
             if Instant::now() > until {

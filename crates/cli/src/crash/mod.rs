@@ -48,7 +48,7 @@ const BLOCK_BYTES_MIN: u32 = 64;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("source").args(["run", "replay"]).required(true))]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive, whose block and promise hold [default: blocks of 512 bytes and a volatile
     /// cache, as a plain NVMe drive]
     #[arg(value_name = "DRIVE", conflicts_with = "replay")]
@@ -121,7 +121,7 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let create = |flag, path: Option<&Path>| path.map(|path| Target::create(flag, path)).transpose();
     let replayed = arguments.replay.as_deref().map(read).transpose()?;
     let json = create("--json", arguments.json.as_ref().and_then(Option::as_deref))?;

@@ -30,7 +30,7 @@ type Stamps = [(i64, i64); 2];
 
 /// The file.
 #[derive(Debug)]
-pub struct PlainFile {
+pub(super) struct PlainFile {
     pub path: PathBuf,
     file: File,
     /// Who else writes to the file; none if the system has no watch left, and then anybody may have.
@@ -48,7 +48,7 @@ impl PlainFile {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn create(path: &Path, blocks: usize, block_bytes: u32) -> io::Result<PlainFile> {
+    pub(super) fn create(path: &Path, blocks: usize, block_bytes: u32) -> io::Result<PlainFile> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         file.set_len(blocks as u64 * u64::from(block_bytes))?;
         let (watch, held) = (watch(path).ok(), vec![Source::ZEROS; blocks]);
@@ -60,7 +60,7 @@ impl PlainFile {
     ///
     /// # Errors
     /// Those of the file system.
-    pub fn hold(&mut self, image: Blocks<'_>, footprint: &[Range<usize>]) -> io::Result<()> {
+    pub(super) fn hold(&mut self, image: Blocks<'_>, footprint: &[Range<usize>]) -> io::Result<()> {
         if !self.is_in_place()? {
             remove(&self.path)?;
             *self = PlainFile::create(&self.path, image.sources.len(), image.recording.rules.block_bytes)?;

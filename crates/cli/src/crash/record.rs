@@ -24,11 +24,11 @@ use super::child::{self, End};
 use super::fuse::Mounted;
 
 /// What a recording may hold.
-pub const RECORDING_BYTES_MAX: u64 = 2 << 30;
+pub(super) const RECORDING_BYTES_MAX: u64 = 2 << 30;
 
 /// What is to be recorded.
 #[derive(Debug)]
-pub struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     pub drive: Drive,
     pub capacity_bytes: u64,
     pub rules: Rules,
@@ -41,7 +41,7 @@ pub struct Wanted<'a> {
 ///
 /// # Errors
 /// If something cannot be started, a command fails, or too much is written.
-pub fn record(wanted: Wanted<'_>, folder: &Path, stopped: &AtomicBool) -> Result<Option<Recording>, Problems> {
+pub(super) fn record(wanted: Wanted<'_>, folder: &Path, stopped: &AtomicBool) -> Result<Option<Recording>, Problems> {
     let failed = |error: io::Error| Problem::new("crash", None, error.to_string(), "");
     let uri = Uri { place: Address::Unix(folder.join("drive.sock")), export: String::new() };
     let stop = Arc::new(Stop::new().map_err(failed)?);

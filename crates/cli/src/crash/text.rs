@@ -18,7 +18,7 @@ const SAID_LINES_MAX: usize = 12;
 const NAMED_MAX: usize = 100;
 
 /// Everything for people.
-pub fn text(report: &Report<'_>) -> String {
+pub(super) fn text(report: &Report<'_>) -> String {
     let mut text = format!("{}\n\n{}\n", promise(report.recording), table(report));
     text += &describe::wrapped(&conclusion(report), "  ");
     if let Some(smallest) = &report.failure {
@@ -91,7 +91,7 @@ fn table(report: &Report<'_>) -> Table {
 }
 
 /// How fast it went.
-pub fn rate(report: &Report<'_>) -> String {
+pub(super) fn rate(report: &Report<'_>) -> String {
     let (tested, seconds) = (report.findings.tested as u64, report.elapsed.as_secs_f64());
     let rate = units::count((tested as f64 / seconds.max(1e-9)).round());
     format!("{} in {}, {rate} a second", describe::counted(tested, "image"), units::quantity(seconds, "s"))
@@ -184,7 +184,7 @@ fn request(recording: &Recording, place: usize) -> String {
 }
 
 /// Everything for programs.
-pub fn document(seed: u64, report: &Report<'_>) -> Value {
+pub(super) fn document(seed: u64, report: &Report<'_>) -> Value {
     let Report { recording, timeline, .. } = report;
     let Counts { writes, bytes, trims, zeroes, flushes, durable } = counts(recording);
     let Rules { block_bytes, atomic_bytes, promise } = recording.rules;

@@ -20,7 +20,7 @@ const EXAMPLES: &str = include_str!("../../help/dma.txt");
 /// Let a device read and write host memory: latency and bandwidth of transfers by size.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// A device or drive that comes with the program, or the file of one
     #[arg(value_name = "DEVICE", default_value = "nfp6000-gen3-x8")]
     device: String,
@@ -93,7 +93,7 @@ fn transfers() -> clap::builder::RangedU64ValueParser {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let device = arguments.device()?;
     let questions = arguments.questions(&device)?;
     let report = arguments.report.open()?;

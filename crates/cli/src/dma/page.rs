@@ -22,7 +22,7 @@ struct Direction<'a> {
 }
 
 /// The page.
-pub fn page(device: &Drive, measured: &[Measured]) -> String {
+pub(super) fn page(device: &Drive, measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return Page::new(&device.name, &[]).finish() };
     let told = [device.summary.clone(), describe::link(device), asked(&first.question, device)];
     let directions = directions(measured);

@@ -9,7 +9,7 @@ use phaselink_core::time::Span;
 use crate::{describe, output};
 
 /// What was asked, and a table with a row for each size.
-pub fn text(device: &Drive, measured: &[Measured]) -> String {
+pub(super) fn text(device: &Drive, measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return String::new() };
     let title =
         if device.summary.is_empty() { device.name.clone() } else { format!("{}: {}", device.name, device.summary) };
@@ -20,7 +20,7 @@ pub fn text(device: &Drive, measured: &[Measured]) -> String {
 }
 
 /// A row for each size and direction.
-pub fn table(measured: &[Measured]) -> Table {
+pub(super) fn table(measured: &[Measured]) -> Table {
     let (op, many) = measured.first().map_or((Op::Read, 1), |it| (it.question.op, it.question.outstanding));
     let mut table = Table::new().right("bytes");
     if op == Op::Both {
@@ -49,7 +49,7 @@ fn shown(span: Option<Span>) -> String {
 }
 
 /// What was asked, in a sentence.
-pub fn asked(question: &Question, device: &Drive) -> String {
+pub(super) fn asked(question: &Question, device: &Drive) -> String {
     let root_complex = question.applied(device).root_complex;
     let transfers = match question.op {
         Op::Read => "reads of host memory",

@@ -21,7 +21,7 @@ const PIECE: u64 = 20_000;
 /// Decode damaged sectors of nine chips: rates of uncorrectable and wrong sectors, and the endurance they allow.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Sectors to decode for each raw bit error rate
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     trials: u64,
@@ -43,7 +43,7 @@ struct Findings {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let codec = SectorCodec::new();
     let sample = |&raw: &f64| (raw, rates::sample(&codec, raw, arguments.trials, arguments.seed));
     let findings = Findings {

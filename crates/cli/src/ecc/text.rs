@@ -30,7 +30,7 @@ const WATCHED: [(&str, f64); 3] =
     [("a chip", CELLS_OF_A_CHIP), ("1024 sectors", 1024.0 * 4608.0), ("a sector", 4608.0)];
 
 /// Everything, for people.
-pub fn text(arguments: &Arguments, findings: &Findings) -> String {
+pub(super) fn text(arguments: &Arguments, findings: &Findings) -> String {
     let tolerated = rates::tolerated_raw_bit_error_rate(UBER);
     format!(
         "A sector of 512 B in nine chips of 64 B; 39 wrong bits or one known failed chip are corrected.\n\n\
@@ -146,7 +146,7 @@ fn scientific(rate: f64) -> String {
 }
 
 /// Everything, for programs.
-pub fn document(arguments: &Arguments, findings: &Findings) -> Value {
+pub(super) fn document(arguments: &Arguments, findings: &Findings) -> Value {
     let rows = findings.rates.iter().map(|(raw, sampled)| {
         json!({
             "raw_bit_error_rate": raw,

@@ -24,7 +24,7 @@ const LINKS_MAX: usize = 40;
 
 /// What a file is to this command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     /// Read.
     Input,
     /// The bytes of a served drive.
@@ -59,7 +59,7 @@ type Inode = (u64, u64);
 static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
 
 /// A file is this to the command, from now on.
-pub fn note(role: Role, path: &Path) {
+pub(crate) fn note(role: Role, path: &Path) {
     claims().push(Claim { role, path: path.into(), identity: Identity::of(path) });
 }
 
@@ -67,7 +67,7 @@ pub fn note(role: Role, path: &Path) {
 ///
 /// # Errors
 /// If it is something else to the command already.
-pub fn claim(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
+pub(crate) fn claim(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
     check_claims(flag, path)?;
     note(role, path);
     Ok(())
@@ -77,7 +77,7 @@ pub fn claim(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
 ///
 /// # Errors
 /// If this command has.
-pub fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
+pub(crate) fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
     let identity = Identity::of(path);
     match claims().iter().find(|claim| claim.identity.is(&identity)) {
         Some(claim) => Err(refused(flag, path, &claim.words(path))),
@@ -90,7 +90,7 @@ pub fn check_claims(flag: &str, path: &Path) -> Result<(), Problem> {
 ///
 /// # Errors
 /// If it is anything but an ordinary file of no importance to us.
-pub fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
+pub(crate) fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), Problem> {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -111,7 +111,7 @@ pub fn check_contents(role: Role, flag: &str, path: &Path) -> Result<(), Problem
 }
 
 /// Where a file is, or will be once it is made, with no symbolic link on the way.
-pub fn destination(path: &Path) -> PathBuf {
+pub(crate) fn destination(path: &Path) -> PathBuf {
     if let Ok(whole) = fs::canonicalize(path) {
         return whole;
     }
@@ -129,7 +129,7 @@ fn folder(path: &Path) -> &Path {
 }
 
 /// Why an output cannot be written, as the system says.
-pub fn unwritable(path: &Path, error: &io::Error) -> Problem {
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> Problem {
     Problem::new(path.display().to_string(), None, format!("cannot be written: {error}"), "")
 }
 

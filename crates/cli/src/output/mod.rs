@@ -1,22 +1,22 @@
 //! What reaches the terminal and files. Styles only where a person looks: never in pipes, never under `NO_COLOR`.
 
-pub mod claims;
+pub(crate) mod claims;
 mod report;
 mod stamp;
 mod target;
 
 use std::io::{self, IsTerminal, Write};
 
-pub use phaselink_core::report::headed;
+pub(crate) use phaselink_core::report::headed;
 use serde_json::Value;
 
-pub use report::{Report, ReportFlags};
-pub use stamp::stamped;
-pub use target::{Target, Unfinished, create_directory};
+pub(crate) use report::{Report, ReportFlags};
+pub(crate) use stamp::stamped;
+pub(crate) use target::{Target, Unfinished, create_directory};
 
 /// How a piece of text stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     Bold,
     Red,
     Yellow,
@@ -36,7 +36,7 @@ impl Style {
 ///
 /// # Errors
 /// If it does not take the text; a closed pipe is one such error, not a panic.
-pub fn print(text: &str) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
@@ -46,22 +46,22 @@ pub fn print(text: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`print`].
-pub fn print_json(document: &Value) -> io::Result<()> {
+pub(crate) fn print_json(document: &Value) -> io::Result<()> {
     print(&json_text(document))
 }
 
 /// A document, indented, with a line end.
-pub fn json_text(document: &Value) -> String {
+pub(crate) fn json_text(document: &Value) -> String {
     format!("{document:#}\n")
 }
 
 /// `text` in a style if standard output is a terminal.
-pub fn styled(text: &str, style: Style) -> String {
+pub(crate) fn styled(text: &str, style: Style) -> String {
     paint(text, style, io::stdout().is_terminal())
 }
 
 /// A table whose head stands out on a terminal.
-pub fn with_bold_head(table: &str) -> String {
+pub(crate) fn with_bold_head(table: &str) -> String {
     match table.split_once('\n') {
         Some((head, rest)) => format!("{}\n{rest}", styled(head, Style::Bold)),
         None => String::from(table),
@@ -69,7 +69,7 @@ pub fn with_bold_head(table: &str) -> String {
 }
 
 /// Print errors to standard error, a line each.
-pub fn errors(lines: impl IntoIterator<Item = String>) {
+pub(crate) fn errors(lines: impl IntoIterator<Item = String>) {
     let mut stderr = io::stderr().lock();
     let label = paint("error:", Style::Red, stderr.is_terminal());
     for line in lines {

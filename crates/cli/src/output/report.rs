@@ -10,7 +10,7 @@ use super::{Target, create_directory, json_text};
 
 /// The flag, the same for every command that has it.
 #[derive(Args, Clone, Debug)]
-pub struct ReportFlags {
+pub(crate) struct ReportFlags {
     /// Write DIR/index.html, one page with plots, and DIR/result.json
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     report: Option<PathBuf>,
@@ -18,7 +18,7 @@ pub struct ReportFlags {
 
 /// The files of a report.
 #[derive(Debug)]
-pub struct Report {
+pub(crate) struct Report {
     page: Target,
     document: Target,
 }
@@ -28,7 +28,7 @@ impl ReportFlags {
     ///
     /// # Errors
     /// As [`Target::create`].
-    pub fn open(&self) -> Result<Option<Report>, Problems> {
+    pub(crate) fn open(&self) -> Result<Option<Report>, Problems> {
         self.report.as_deref().map(Report::create).transpose()
     }
 }
@@ -44,7 +44,7 @@ impl Report {
     ///
     /// # Errors
     /// As [`Target::write`].
-    pub fn write(self, page: &str, document: &Value) -> Result<(), Problems> {
+    pub(crate) fn write(self, page: &str, document: &Value) -> Result<(), Problems> {
         self.write_text(page, &json_text(document))
     }
 
@@ -52,7 +52,7 @@ impl Report {
     ///
     /// # Errors
     /// As [`Target::write`].
-    pub fn write_text(self, page: &str, document: &str) -> Result<(), Problems> {
+    pub(crate) fn write_text(self, page: &str, document: &str) -> Result<(), Problems> {
         self.page.write(page)?;
         self.document.write(document)
     }

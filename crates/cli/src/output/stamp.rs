@@ -10,7 +10,7 @@ const DAY_S: u64 = 24 * 60 * 60;
 
 /// A document in fio's shape with `timestamp`, `timestamp_ms` and `time` of now behind its version. Simulated results have
 /// none of them: the same description gives the same bytes at any time.
-pub fn stamped(document: Value) -> Value {
+pub(crate) fn stamped(document: Value) -> Value {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     at(document, now)
 }

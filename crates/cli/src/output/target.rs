@@ -17,7 +17,7 @@ const PARTIAL_FILES_MAX: usize = 100;
 /// A file that a command is going to write, found to be writable before the command does its work, and left alone until
 /// then: a command that fails leaves what was there.
 #[derive(Debug)]
-pub struct Target {
+pub(crate) struct Target {
     flag: &'static str,
     path: PathBuf,
     way: Way,
@@ -34,7 +34,7 @@ enum Way {
 
 /// A file under way.
 #[derive(Debug)]
-pub struct Unfinished {
+pub(crate) struct Unfinished {
     target: Target,
     /// Where its bytes are until it is whole, if not in their place already.
     partial: Option<PathBuf>,
@@ -46,7 +46,7 @@ impl Target {
     /// # Errors
     /// A problem if it cannot be written, or if that would destroy something: what this command reads, serves or writes
     /// elsewhere, a store, a socket, a file in use.
-    pub fn create(flag: &'static str, path: &Path) -> Result<Target, Problem> {
+    pub(crate) fn create(flag: &'static str, path: &Path) -> Result<Target, Problem> {
         claims::check_claims(flag, path)?;
         let way = way(flag, path)?;
         claims::note(Role::Output(flag), path);
@@ -57,7 +57,7 @@ impl Target {
     ///
     /// # Errors
     /// A problem if the disk is full, say; a file that was there is then as it was.
-    pub fn write(self, text: &str) -> Result<(), Problems> {
+    pub(crate) fn write(self, text: &str) -> Result<(), Problems> {
         let (mut file, unfinished) = self.begin()?;
         match file.write_all(text.as_bytes()) {
             Ok(()) => Ok(unfinished.finish(&file)?),
@@ -69,7 +69,7 @@ impl Target {
     ///
     /// # Errors
     /// A problem if no file can be made beside.
-    pub fn begin(self) -> Result<(File, Unfinished), Problem> {
+    pub(crate) fn begin(self) -> Result<(File, Unfinished), Problem> {
         let begun = match &self.way {
             Way::Direct(file) => file.try_clone().map(|file| (file, None)),
             Way::Beside(destination) => create_partial(destination).map(|(file, partial)| (file, Some(partial))),
@@ -84,7 +84,7 @@ impl Unfinished {
     ///
     /// # Errors
     /// A problem if that cannot be; it says where they are instead.
-    pub fn finish(self, file: &File) -> Result<(), Problem> {
+    pub(crate) fn finish(self, file: &File) -> Result<(), Problem> {
         let (Way::Beside(destination), Some(partial)) = (&self.target.way, &self.partial) else { return Ok(()) };
         // What is there may have become something else meanwhile: a store, say.
         let flag = self.target.flag;
@@ -105,7 +105,7 @@ impl Unfinished {
     }
 
     /// Where the bytes are until they are whole.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.partial.as_deref().unwrap_or(&self.target.path)
     }
 
@@ -121,7 +121,7 @@ impl Unfinished {
 ///
 /// # Errors
 /// A problem if that cannot be done.
-pub fn create_directory(path: &Path) -> Result<(), Problem> {
+pub(crate) fn create_directory(path: &Path) -> Result<(), Problem> {
     fs::create_dir_all(path).map_err(|error| unwritable(path, &error))
 }
 

@@ -19,7 +19,7 @@ use crate::{input, intervals};
 const ENDS: usize = 2;
 
 /// Move each constant in doubt to the ends of its range, one at a time, and see which rows follow.
-pub fn measure(experiments: &Experiments, outcomes: &[Outcome]) -> Result<Dependence, Problems> {
+pub(super) fn measure(experiments: &Experiments, outcomes: &[Outcome]) -> Result<Dependence, Problems> {
     let constants = constants(experiments.runs.iter().map(|run| &run.drive));
     check(experiments)?;
     let progress = Progress::of(ENDS * constants.len() * experiments.runs.len());
@@ -54,7 +54,7 @@ fn moved_by<'a>(
 
 /// Tell at once, before anything runs, which constants cannot be moved. Runs of one drive are asked together: reading it takes
 /// longer than all else.
-pub fn check(experiments: &Experiments) -> Result<(), Problems> {
+pub(super) fn check(experiments: &Experiments) -> Result<(), Problems> {
     let mut alike: Vec<Vec<&Run>> = Vec::new();
     for run in &experiments.runs {
         match alike.iter_mut().find(|runs| runs[0].drive == run.drive) {
@@ -75,7 +75,7 @@ pub fn check(experiments: &Experiments) -> Result<(), Problems> {
 }
 
 /// Every constant in doubt that any of the drives has.
-pub fn constants<'a>(drives: impl Iterator<Item = &'a Drive>) -> BTreeSet<(Cause, String)> {
+pub(super) fn constants<'a>(drives: impl Iterator<Item = &'a Drive>) -> BTreeSet<(Cause, String)> {
     drives.flat_map(|drive| drive.doubts().into_iter().map(|(cause, doubt)| (cause, doubt.key.clone()))).collect()
 }
 
@@ -88,7 +88,7 @@ fn to_end(drive: &Drive, cause: Cause, key: &str, end: usize) -> Vec<Override> {
 }
 
 /// Draw all constants at once from their ranges, and give each row the interval in which its value lies.
-pub fn intervals(
+pub(super) fn intervals(
     experiments: &Experiments,
     outcomes: &[Outcome],
     rows: Vec<Row>,

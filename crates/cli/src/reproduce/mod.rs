@@ -25,7 +25,7 @@ const EXAMPLES: &str = include_str!("../../help/reproduce.txt");
 /// Run the experiments of published papers and set each printed result beside the simulated one.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Papers; all of them if none is named
     #[arg(value_name = "PAPER")]
     papers: Vec<String>,
@@ -52,13 +52,13 @@ pub struct Arguments {
 }
 
 /// What has become of the results of a paper.
-pub struct Judged {
+pub(crate) struct Judged {
     rows: Vec<Row>,
     figures: Vec<Figure>,
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let papers = arguments.papers()?;
     if arguments.list {
         let names: Vec<String> = papers.iter().map(|paper| format!("{}\n", paper.name)).collect();

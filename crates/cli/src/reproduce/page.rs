@@ -8,7 +8,7 @@ use super::Judged;
 use super::text::{count, is_statement, table, value};
 
 /// The page.
-pub fn page(papers: &[Judged]) -> String {
+pub(super) fn page(papers: &[Judged]) -> String {
     let rows: Vec<Row> = papers.iter().flat_map(|paper| paper.rows.iter().cloned()).collect();
     let mut page = Page::new("Published results, and simulated ones", &[count(&rows)]);
     for paper in papers {

@@ -15,7 +15,7 @@ use crate::output::{Style, styled, with_bold_head};
 const QUANTITY_CHARACTERS_MAX: usize = 30;
 
 /// The table, the reasons for what is not reproduced, and a count.
-pub fn text(rows: &[Row]) -> String {
+pub(super) fn text(rows: &[Row]) -> String {
     let mut text = String::new();
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
         let _ = writeln!(text, "{}\n", styled(&paper[0].paper, Style::Bold));
@@ -34,12 +34,12 @@ pub fn text(rows: &[Row]) -> String {
 }
 
 /// The results of one paper below its name, in Markdown.
-pub fn markdown(rows: &[Row]) -> String {
+pub(super) fn markdown(rows: &[Row]) -> String {
     rows.first().map_or(String::new(), |first| format!("## {}\n\n{}\n", first.paper, table(rows).markdown()))
 }
 
 /// How many results came out how: those that no fitted constant moves, those that lean on one, and inputs apart.
-pub fn count(rows: &[Row]) -> String {
+pub(super) fn count(rows: &[Row]) -> String {
     let (inputs, results): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.kind == Kind::Input);
     let (leaning, predictions): (Vec<&Row>, Vec<&Row>) = results.iter().partition(|row| row.fitted > 0);
     let fitted: BTreeSet<(&str, &str)> =
@@ -76,7 +76,7 @@ fn verdicts(rows: &[&Row]) -> String {
 }
 
 /// A row for each result.
-pub fn table(rows: &[Row]) -> Table {
+pub(super) fn table(rows: &[Row]) -> Table {
     let mut table = Table::new().left("id").left("quantity").right("published").right("simulated").left("unit");
     for column in ["error %", "allowed"] {
         table = table.right(column);
@@ -134,12 +134,12 @@ fn interval(row: &Row) -> [String; 4] {
 }
 
 /// Whether a row states something that holds or does not, rather than a number.
-pub fn is_statement(row: &Row) -> bool {
+pub(super) fn is_statement(row: &Row) -> bool {
     row.unit.is_empty() && row.accepted == (1.0, 1.0)
 }
 
 /// A number, or whether a statement holds.
-pub fn value(row: &Row, value: Option<f64>) -> String {
+pub(super) fn value(row: &Row, value: Option<f64>) -> String {
     match value {
         None => String::from("-"),
         Some(value) if is_statement(row) => String::from(if value == 1.0 { "holds" } else { "does not" }),
@@ -217,7 +217,7 @@ fn object(row: &Row) -> Value {
 }
 
 /// All results as lines of comma-separated values, with the keys of [`object`] at their head.
-pub fn csv(rows: &[Row]) -> String {
+pub(super) fn csv(rows: &[Row]) -> String {
     let objects: Vec<Value> = rows.iter().map(object).collect();
     let mut text = String::new();
     let line = |cells: &mut dyn Iterator<Item = String>| cells.collect::<Vec<_>>().join(",") + "\n";

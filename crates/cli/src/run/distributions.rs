@@ -11,7 +11,7 @@ use crate::input;
 use crate::output::{self, Target};
 
 /// A file that is ready, and whose latencies it is for.
-pub struct Distribution {
+pub(super) struct Distribution {
     target: Target,
     job: usize,
     is_write: bool,
@@ -21,7 +21,7 @@ pub struct Distribution {
 ///
 /// # Errors
 /// As [`Target::create`].
-pub fn open(directory: Option<&Path>, workload: &Workload) -> Result<Vec<Distribution>, Problems> {
+pub(super) fn open(directory: Option<&Path>, workload: &Workload) -> Result<Vec<Distribution>, Problems> {
     let Some(directory) = directory else { return Ok(Vec::new()) };
     output::create_directory(directory)?;
     let names: Vec<String> = workload.jobs.iter().map(|job| file_name(&job.name)).collect();
@@ -49,7 +49,7 @@ fn file_name(job: &str) -> String {
 ///
 /// # Errors
 /// As [`Target::write`].
-pub fn write(distributions: Vec<Distribution>, outcome: &Outcome) -> Result<(), Problems> {
+pub(super) fn write(distributions: Vec<Distribution>, outcome: &Outcome) -> Result<(), Problems> {
     for Distribution { target, job, is_write } in distributions {
         let Some(job) = outcome.jobs.get(job) else { continue };
         let latency = if is_write { &job.write.total } else { &job.read.total };

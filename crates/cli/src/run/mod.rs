@@ -2,7 +2,7 @@
 
 mod distributions;
 mod page;
-pub mod workload;
+pub(crate) mod workload;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ const EXAMPLES: &str = include_str!("../../help/run.txt");
 /// Simulate one drive under one workload, and say where the time of its requests goes.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive
     #[arg(value_name = "DRIVE", default_value = shipped::usual())]
     drive: String,
@@ -94,7 +94,7 @@ struct Trust {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let described = input::drive(&arguments.drive, &arguments.flags.resolve()?)?;
     let drive = described.drive();
     let workload = arguments.workload()?.resolve(&drive.limits())?;

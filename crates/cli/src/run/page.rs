@@ -16,7 +16,7 @@ const SKIPPED: u64 = 64;
 const BYTES_MAX: u32 = 64 << 10;
 
 /// The page.
-pub fn page(drive: &Drive, workload: &Workload, outcome: &Outcome, timeline: &Timeline, seed: u64) -> String {
+pub(super) fn page(drive: &Drive, workload: &Workload, outcome: &Outcome, timeline: &Timeline, seed: u64) -> String {
     let packets = packets(drive, workload, seed);
     html(&Run {
         outcome,

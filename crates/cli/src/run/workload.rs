@@ -13,7 +13,7 @@ const HEADING: &str = "Workload, in the terms of fio";
 /// Sizes of a job, one of each, and what else it is.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = HEADING)]
-pub struct WorkloadFlags {
+pub(crate) struct WorkloadFlags {
     /// Block size [default: 4k]
     #[arg(long, value_name = "BYTES")]
     bs: Option<String>,
@@ -30,7 +30,7 @@ pub struct WorkloadFlags {
 /// All of a job but its sizes.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = HEADING)]
-pub struct JobFlags {
+pub(crate) struct JobFlags {
     /// What is done: read, write, rw, randread, randwrite or randrw [default: randread]
     #[arg(long)]
     rw: Option<String>,
@@ -82,14 +82,14 @@ pub struct JobFlags {
 }
 
 /// Jobs that fit the drive, and what they are in words.
-pub struct Workload {
+pub(crate) struct Workload {
     pub jobs: Vec<Job>,
     pub summary: String,
     written: Written,
 }
 
 /// Jobs as they are written, and what they are in words.
-pub struct Told {
+pub(crate) struct Told {
     pub written: Written,
     /// What they are, in lines.
     pub summary: String,
@@ -97,7 +97,7 @@ pub struct Told {
 
 impl WorkloadFlags {
     /// The same with more job files.
-    pub fn with_files(mut self, files: Vec<String>) -> WorkloadFlags {
+    pub(crate) fn with_files(mut self, files: Vec<String>) -> WorkloadFlags {
         self.job.fio.extend(files);
         self
     }
@@ -106,7 +106,7 @@ impl WorkloadFlags {
     ///
     /// # Errors
     /// Everything that is wrong with flags, job files and traces, and everything that the drive cannot do.
-    pub fn resolve(&self, limits: &Limits) -> Result<Workload, Problems> {
+    pub(crate) fn resolve(&self, limits: &Limits) -> Result<Workload, Problems> {
         let sizes = [("bs", &self.bs), ("iodepth", &self.iodepth), ("numjobs", &self.numjobs)];
         let sizes: Vec<_> = sizes.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect();
         let Told { written, summary } = self.job.written(&sizes)?;
@@ -114,7 +114,7 @@ impl WorkloadFlags {
     }
 
     /// The same, where nothing else ends the job after so many requests of each thread.
-    pub fn ending_after(&self, ios: u64) -> WorkloadFlags {
+    pub(crate) fn ending_after(&self, ios: u64) -> WorkloadFlags {
         let mut flags = self.clone();
         flags.job.end_after(ios);
         flags
@@ -123,7 +123,7 @@ impl WorkloadFlags {
 
 impl Workload {
     /// The same jobs on a drive with other limits; none if it cannot do them.
-    pub fn on(&self, limits: &Limits) -> Option<Vec<Job>> {
+    pub(crate) fn on(&self, limits: &Limits) -> Option<Vec<Job>> {
         self.written.on(limits).ok()
     }
 }
@@ -133,7 +133,7 @@ impl JobFlags {
     ///
     /// # Errors
     /// Everything that is wrong with flags, job files and traces.
-    pub fn written(&self, sizes: &[(&str, &str)]) -> Result<Told, Problems> {
+    pub(crate) fn written(&self, sizes: &[(&str, &str)]) -> Result<Told, Problems> {
         match self.fio.is_empty() {
             true => self.one_job(sizes),
             false => self.job_files(),
@@ -141,7 +141,7 @@ impl JobFlags {
     }
 
     /// End the job after so many requests of each thread if nothing else ends it.
-    pub fn end_after(&mut self, ios: u64) {
+    pub(crate) fn end_after(&mut self, ios: u64) {
         let is_ended = self.given().map_or(true, |given| has_end(&given));
         if !self.has_files() && !is_ended {
             self.number_ios = Some(ios.to_string());
@@ -149,7 +149,7 @@ impl JobFlags {
     }
 
     /// Whether the jobs are those of files.
-    pub fn has_files(&self) -> bool {
+    pub(crate) fn has_files(&self) -> bool {
         !self.fio.is_empty()
     }
 
@@ -182,7 +182,7 @@ impl JobFlags {
     ///
     /// # Errors
     /// Every --option that is no name with a value.
-    pub fn given(&self) -> Result<Vec<(&str, &str)>, Problems> {
+    pub(crate) fn given(&self) -> Result<Vec<(&str, &str)>, Problems> {
         let named = [
             ("rw", &self.rw),
             ("size", &self.size),

@@ -12,27 +12,27 @@ use crate::input;
 
 /// What has been asked of each front-end that was asked for anything.
 #[derive(Clone, Debug)]
-pub struct FrontFlags(Vec<(&'static Kind, Asked)>);
+pub(super) struct FrontFlags(Vec<(&'static Kind, Asked)>);
 
 impl FrontFlags {
     /// Whether this drive can be served through all of them, with its timing or without.
-    pub fn check(&self, drive: &Drive, timing: bool) -> Result<(), Problem> {
+    pub(super) fn check(&self, drive: &Drive, timing: bool) -> Result<(), Problem> {
         let kinds: Vec<_> = self.0.iter().map(|(kind, _)| *kind).collect();
         front::check(&kinds, drive, timing)
     }
 
     /// Whether what hosts do is looked at for what their specification leaves undefined.
-    pub fn is_strict(&self) -> bool {
+    pub(super) fn is_strict(&self) -> bool {
         self.0.iter().any(|(_, asked)| asked.switches.contains(&STRICT))
     }
 
     /// Whether any of them sends real interrupts.
-    pub fn send_interrupts(&self) -> bool {
+    pub(super) fn send_interrupts(&self) -> bool {
         self.0.iter().any(|(kind, _)| kind.sends_interrupts)
     }
 
     /// Where Unix sockets are going to be. All addresses have been read when this returns.
-    pub fn sockets(&self) -> Result<Vec<PathBuf>, Problems> {
+    pub(super) fn sockets(&self) -> Result<Vec<PathBuf>, Problems> {
         let sockets = self.0.iter().flat_map(|(kind, asked)| {
             asked.addresses.iter().map(|address| (kind.socket)(address).map_err(Problems::from))
         });
@@ -40,7 +40,7 @@ impl FrontFlags {
     }
 
     /// Wait for clients.
-    pub fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Vec<Box<dyn Front>>, Problems> {
+    pub(super) fn bind(&self, drive: &Drive, geometry: Geometry) -> Result<Vec<Box<dyn Front>>, Problems> {
         self.0.iter().map(|(kind, asked)| (kind.bind)(asked, drive, geometry)).collect()
     }
 }

@@ -36,7 +36,7 @@ const EXAMPLES: &str = include_str!("../../help/serve.txt");
 /// Serve a drive to real hosts.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Drive file, or name of a shipped drive
     #[arg(value_name = "DRIVE")]
     drive: String,
@@ -98,7 +98,7 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let drive = input::drive(&arguments.drive, &arguments.flags.resolve()?)?.into_drive();
     let targets = arguments.targets()?;
     let (server, record) = arguments.server(drive, targets.record)?;

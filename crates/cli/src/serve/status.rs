@@ -14,7 +14,7 @@ const TICK: Duration = Duration::from_millis(100);
 const LINE: Duration = Duration::from_secs(1);
 
 /// Renew the line every second until the device is told to stop. Nothing is drawn where output is piped.
-pub fn show(device: &Device) {
+pub(super) fn show(device: &Device) {
     if !(io::stdout().is_terminal() && io::stderr().is_terminal()) {
         return;
     }

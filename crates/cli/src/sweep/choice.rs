@@ -8,7 +8,7 @@ use phaselink_core::sweep::text::Row;
 
 /// Rows that are wanted.
 #[derive(Args, Debug)]
-pub struct ChoiceFlags {
+pub(super) struct ChoiceFlags {
     /// Only rows with figures within these bounds, as in 'p99<5us,iops>500k'
     #[arg(long = "where", value_name = "BOUNDS")]
     where_: Option<String>,
@@ -21,7 +21,7 @@ pub struct ChoiceFlags {
 }
 
 /// Which rows are shown, read from the flags.
-pub struct Choice {
+pub(super) struct Choice {
     bounds: Target,
     order: Option<(&'static Figure, bool)>,
     most: usize,
@@ -32,7 +32,7 @@ impl ChoiceFlags {
     ///
     /// # Errors
     /// If they name no figure, or no bound.
-    pub fn read(&self) -> Result<Choice, Problem> {
+    pub(super) fn read(&self) -> Result<Choice, Problem> {
         let bounds = self.where_.as_deref().map(Target::parse).transpose()?.unwrap_or_default();
         let order = self.sort.as_deref().map(order).transpose()?;
         Ok(Choice { bounds, order, most: self.best.unwrap_or(usize::MAX) })
@@ -50,7 +50,7 @@ fn order(text: &str) -> Result<(&'static Figure, bool), Problem> {
 
 impl Choice {
     /// The rows that are wanted, in their order. Those without the figure come last.
-    pub fn of<'a>(&self, mut rows: Vec<Row<'a>>) -> Vec<Row<'a>> {
+    pub(super) fn of<'a>(&self, mut rows: Vec<Row<'a>>) -> Vec<Row<'a>> {
         rows.retain(|row| self.bounds.is_met(row.figures));
         if let Some((figure, is_falling)) = self.order {
             let sign = if is_falling { -1.0 } else { 1.0 };

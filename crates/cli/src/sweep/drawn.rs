@@ -13,14 +13,14 @@ use crate::{input, intervals};
 
 /// A run: a point as it is, or in a draw of the point that has this place.
 #[derive(Clone, Copy, Debug)]
-pub struct Work {
+pub(super) struct Work {
     pub point: usize,
     pub draw: Option<(usize, usize)>,
     pub hash: Hash,
 }
 
 /// The draws of a point, and the hash of each that can run.
-pub struct Drawn {
+pub(super) struct Drawn {
     place: usize,
     point: usize,
     hash: Hash,
@@ -32,7 +32,7 @@ pub struct Drawn {
 ///
 /// # Errors
 /// Everything that keeps a point from running.
-pub fn of(sweep: &Sweep, points: &Points, count: usize) -> Result<Vec<Drawn>, Problems> {
+pub(super) fn of(sweep: &Sweep, points: &Points, count: usize) -> Result<Vec<Drawn>, Problems> {
     let of_point = |resolver: &mut Resolver, (place, (point, hash)): (usize, &(usize, Hash))| {
         let draws = resolver.draws(*point, count, intervals::SEED)?;
         let hashes = (0..count).map(|draw| Some(resolver.drawn(*point, &draws, draw)?.0)).collect();
@@ -44,13 +44,13 @@ pub fn of(sweep: &Sweep, points: &Points, count: usize) -> Result<Vec<Drawn>, Pr
 
 impl Drawn {
     /// The runs that there are.
-    pub fn work(&self) -> impl Iterator<Item = Work> {
+    pub(super) fn work(&self) -> impl Iterator<Item = Work> {
         let runs = self.hashes.iter().enumerate().filter_map(|(draw, hash)| Some((draw, (*hash)?)));
         runs.map(|(draw, hash)| Work { point: self.point, draw: Some((self.place, draw)), hash })
     }
 
     /// The interval of each column of the plan, of runs that are over.
-    pub fn intervals(&self, plan: &Plan, state: &StateFile) -> Vec<Option<Interval>> {
+    pub(super) fn intervals(&self, plan: &Plan, state: &StateFile) -> Vec<Option<Interval>> {
         let interval = |column| {
             let figure = |hash: Hash| state.figures(hash)?.get(column);
             let drawn: Vec<Option<f64>> = self.hashes.iter().map(|hash| figure((*hash)?)).collect();
@@ -62,7 +62,7 @@ impl Drawn {
 
 impl Work {
     /// The run, ready to go.
-    pub fn simulation(&self, resolver: &mut Resolver, drawn: &[Drawn]) -> Result<Simulation, Problems> {
+    pub(super) fn simulation(&self, resolver: &mut Resolver, drawn: &[Drawn]) -> Result<Simulation, Problems> {
         let Some((place, draw)) = self.draw else { return resolver.simulation(self.point) };
         let simulation = resolver.drawn_simulation(self.point, &drawn[place].draws, draw);
         Ok(simulation.expect("only draws that can run have a hash"))

@@ -35,7 +35,7 @@ const EXAMPLES: &str = include_str!("../../help/sweep.txt");
 /// Run a plan of many drives and jobs, and print a row for each.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// The plan: a drive, a job, and the axes along which they vary
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
@@ -77,7 +77,7 @@ pub struct Arguments {
 type Points = Vec<(usize, Hash)>;
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     arguments.check()?;
     let (choice, target) = (arguments.choice.read()?, arguments.search.target()?);
     let sweep = arguments.sweep()?;

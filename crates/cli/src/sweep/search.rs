@@ -22,7 +22,7 @@ use crate::{describe, input, notes, output};
 /// What a drive has to be, and what is to be least.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Search")]
-pub struct SearchFlags {
+pub(super) struct SearchFlags {
     /// Find the cheapest point that meets this, as in 'p99<5us,iops>500k', without running all
     #[arg(long, value_name = "BOUNDS", conflicts_with_all = ["csv", "markdown", "report", "precision", "intervals", "where_", "sort", "best"])]
     target: Option<String>,
@@ -35,7 +35,7 @@ pub struct SearchFlags {
 }
 
 /// What is searched.
-pub struct Among<'a> {
+pub(super) struct Among<'a> {
     pub plan: &'a Path,
     pub sweep: &'a Sweep,
     pub points: &'a Points,
@@ -57,12 +57,12 @@ impl SearchFlags {
     ///
     /// # Errors
     /// If that is no target.
-    pub fn target(&self) -> Result<Option<Target>, Problem> {
+    pub(super) fn target(&self) -> Result<Option<Target>, Problem> {
         self.target.as_deref().map(Target::parse).transpose()
     }
 
     /// Search, and print what is found: as text, or as a document, which is also written to a file if there is one.
-    pub fn command(
+    pub(super) fn command(
         &self,
         target: &Target,
         among: &Among<'_>,

@@ -16,7 +16,7 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// Finished runs, in memory and in the file.
 #[derive(Debug)]
-pub struct StateFile {
+pub(super) struct StateFile {
     path: PathBuf,
     file: File,
     runs: BTreeMap<Hash, Figures>,
@@ -29,7 +29,7 @@ impl StateFile {
     /// # Errors
     /// If it cannot be read and written, is another program's, holds something else than runs, or another sweep is
     /// writing it.
-    pub fn open(path: &Path, fresh: bool) -> Result<StateFile, Problem> {
+    pub(super) fn open(path: &Path, fresh: bool) -> Result<StateFile, Problem> {
         let failed = |error: io::Error| cannot(path, "opened", &error);
         claims::check_contents(Role::Runs, "--state", path)?;
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
@@ -45,7 +45,7 @@ impl StateFile {
     }
 
     /// The figures of a run that has finished.
-    pub fn figures(&self, hash: Hash) -> Option<&Figures> {
+    pub(super) fn figures(&self, hash: Hash) -> Option<&Figures> {
         self.runs.get(&hash)
     }
 
@@ -53,7 +53,7 @@ impl StateFile {
     ///
     /// # Errors
     /// A problem if the disk is full, say.
-    pub fn add(&mut self, hash: Hash, figures: Figures) -> Result<(), Problems> {
+    pub(super) fn add(&mut self, hash: Hash, figures: Figures) -> Result<(), Problems> {
         let written = self.file.write_all(line(hash, &figures).as_bytes());
         written.map_err(|error| cannot(&self.path, "written", &error))?;
         self.runs.insert(hash, figures);
@@ -61,7 +61,7 @@ impl StateFile {
     }
 
     /// Where it is.
-    pub fn path(&self) -> String {
+    pub(super) fn path(&self) -> String {
         self.path.display().to_string()
     }
 

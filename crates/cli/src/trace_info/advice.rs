@@ -10,14 +10,14 @@ const IODEPTH_DEFAULT: u64 = 32;
 const MIB: u64 = 1 << 20;
 
 /// How a trace is replayed.
-pub struct Advice {
+pub(super) struct Advice {
     /// None if no drive takes it.
     pub command: Option<String>,
     pub notes: Vec<String>,
 }
 
 /// The command that replays a trace at this path, and what to know before.
-pub fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
+pub(super) fn of(info: &Info, path: &str, forced: Option<Format>) -> Advice {
     let fits = |drive: &Drive| {
         let limits = drive.limits();
         let (all, writes) = (info.summary.granule_bytes, info.summary.write_granule_bytes);

@@ -7,7 +7,7 @@ use super::advice::Advice;
 use crate::output;
 
 /// The whole document.
-pub fn document(path: &str, info: &Info, advice: &Advice) -> Value {
+pub(super) fn document(path: &str, info: &Info, advice: &Advice) -> Value {
     let seconds = info.span.as_s();
     let requests = info.summary.count;
     let of = |part: u64| part as f64 / requests.max(1) as f64;

@@ -16,7 +16,7 @@ const EXAMPLES: &str = include_str!("../../help/trace-info.txt");
 /// Say what a block trace holds: requests, rate, sizes, footprint; and how to replay it.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Block trace, of any format that run --trace reads; also .gz and .zst
     #[arg(value_name = "FILE")]
     file: String,
@@ -32,7 +32,7 @@ pub struct Arguments {
 }
 
 /// Run the command.
-pub fn command(arguments: &Arguments) -> Result<Ending, Failure> {
+pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let format = arguments.trace_format.as_deref().and_then(Format::named);
     let selection = Selection { device: arguments.trace_device.clone(), format };
     let info = trace::info(&traces::files(&arguments.file), &selection)?;

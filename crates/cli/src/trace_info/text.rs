@@ -15,7 +15,7 @@ const LISTED: usize = 5;
 const INDENT: &str = "             ";
 
 /// The whole text.
-pub fn text(path: &str, info: &Info, advice: &Advice) -> String {
+pub(super) fn text(path: &str, info: &Info, advice: &Advice) -> String {
     let mut text = String::new();
     let mut line = |label: &str, value: String| {
         // Writing to a string does not fail.

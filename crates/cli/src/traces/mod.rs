@@ -21,7 +21,7 @@ static STREAMED: Mutex<Vec<Requests>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn read(wanted: &Wanted) -> Result<Trace, Problems> {
+pub(crate) fn read(wanted: &Wanted) -> Result<Trace, Problems> {
     let trace = trace::read(&files(&wanted.path), &wanted.selection)?;
     if trace.requests.are_streamed() {
         STREAMED.lock().unwrap_or_else(PoisonError::into_inner).push(trace.requests.clone());
@@ -30,19 +30,19 @@ pub fn read(wanted: &Wanted) -> Result<Trace, Problems> {
 }
 
 /// What went wrong with traces that could not be read again.
-pub fn failures() -> Problems {
+pub(crate) fn failures() -> Problems {
     let streamed = STREAMED.lock().unwrap_or_else(PoisonError::into_inner);
     Problems(streamed.iter().filter_map(|requests| requests.failure().cloned()).collect())
 }
 
 /// How a command ends if one of its traces could not be read again.
-pub fn checked(ending: Result<Ending, Failure>) -> Result<Ending, Failure> {
+pub(crate) fn checked(ending: Result<Ending, Failure>) -> Result<Ending, Failure> {
     ending.and_then(|ending| Ok(failures().or(ending)?))
 }
 
 /// The files of a trace: the one that is named, or those that blktrace wrote, one for each processor, if their common
 /// beginning is (`sda` for `sda.blktrace.0`, `sda.blktrace.1` …).
-pub fn files(path: &str) -> Vec<File> {
+pub(crate) fn files(path: &str) -> Vec<File> {
     if Path::new(path).exists() {
         if let Some(device) = device_of(path) {
             let others = of_processors(device).len();

@@ -23,7 +23,7 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 ///
 /// # Errors
 /// If it cannot be opened.
-pub fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, Problem> {
+pub(super) fn pieces(path: &str, is_lasting: bool) -> Result<Pieces, Problem> {
     let unreadable = |error: io::Error| Problem::new(path, None, format!("cannot be read: {error}"), "");
     let mut file = BufReader::with_capacity(PIECE_BYTES, File::open(Path::new(path)).map_err(unreadable)?);
     let start = file.fill_buf().map_err(unreadable)?;

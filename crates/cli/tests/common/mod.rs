@@ -3,21 +3,21 @@
 #![allow(dead_code)]
 
 #[cfg(unix)]
-pub mod nbd;
+pub(crate) mod nbd;
 #[cfg(unix)]
-pub mod page;
-pub mod programs;
+pub(crate) mod page;
+pub(crate) mod programs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// The repository.
-pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// What a command has printed, and its exit code.
 #[derive(Debug)]
-pub struct Ran {
+pub(crate) struct Ran {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
@@ -35,26 +35,26 @@ impl From<Output> for Ran {
 }
 
 /// The program, to run in the repository.
-pub fn program() -> Command {
+pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phaselink"));
     command.current_dir(ROOT);
     command
 }
 
 /// Run it with arguments separated by blanks.
-pub fn phaselink(arguments: &str) -> Ran {
+pub(crate) fn phaselink(arguments: &str) -> Ran {
     program().args(arguments.split_whitespace()).output().expect("the program starts").into()
 }
 
 /// Run it, expect success, and return what it prints.
-pub fn printed(arguments: &str) -> String {
+pub(crate) fn printed(arguments: &str) -> String {
     let ran = phaselink(arguments);
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "phaselink {arguments}");
     ran.stdout
 }
 
 /// An empty directory for a test of this name.
-pub fn directory(test: &str) -> PathBuf {
+pub(crate) fn directory(test: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).expect("the build directory can be written");

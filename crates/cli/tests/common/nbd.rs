@@ -8,17 +8,17 @@ use phaselink_serve::front::nbd::client::Client;
 use phaselink_serve::front::nbd::uri::Uri;
 use phaselink_serve::front::nbd::wire::{Request, command};
 
-pub const BLOCK_BYTES: usize = 4096;
+pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// What a block may hold: the version acknowledged last, or a later one whose answer nobody has seen.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Versions {
+pub(crate) struct Versions {
     pub acknowledged: u64,
     pub sent: u64,
 }
 
 /// A block that says which it is, in which version, from its first byte to its last.
-pub fn block(number: usize, version: u64) -> Vec<u8> {
+pub(crate) fn block(number: usize, version: u64) -> Vec<u8> {
     let words = (0..BLOCK_BYTES as u64 / 8).map(|word| match version {
         0 => 0,
         _ => mix(version << 20 ^ (number as u64) << 8 ^ word),
@@ -27,7 +27,7 @@ pub fn block(number: usize, version: u64) -> Vec<u8> {
 }
 
 /// A client of a server that has just been started, and is there within a time.
-pub fn connect(uri: &Uri, within: Duration) -> Client {
+pub(crate) fn connect(uri: &Uri, within: Duration) -> Client {
     let started = Instant::now();
     loop {
         match Client::connect(uri) {
@@ -39,7 +39,7 @@ pub fn connect(uri: &Uri, within: Duration) -> Client {
 }
 
 /// One request and its answer, which comes within a time: data, and error.
-pub fn ask(client: &mut Client, request: &Request, data: &[u8], within: Duration) -> (Vec<u8>, u32) {
+pub(crate) fn ask(client: &mut Client, request: &Request, data: &[u8], within: Duration) -> (Vec<u8>, u32) {
     client.ask(request, data);
     client.send().unwrap();
     let bytes = if request.command == command::READ { request.length as usize } else { 0 };

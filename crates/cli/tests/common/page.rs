@@ -33,7 +33,7 @@ use super::{ROOT, Ran, directory};
 
 /// A block of a page: the words behind its fence, its lines, and the number of the first of them.
 #[derive(Debug)]
-pub struct Block<'a> {
+pub(crate) struct Block<'a> {
     pub words: &'a str,
     pub lines: Vec<&'a str>,
     pub number: usize,
@@ -41,27 +41,27 @@ pub struct Block<'a> {
 
 impl<'a> Block<'a> {
     /// What it is.
-    pub fn kind(&self) -> &'a str {
+    pub(crate) fn kind(&self) -> &'a str {
         self.words.split(' ').next().unwrap_or("")
     }
 
-    pub fn has(&self, word: &str) -> bool {
+    pub(crate) fn has(&self, word: &str) -> bool {
         self.words.split(' ').any(|found| found == word)
     }
 
     /// What stands behind `name=`, in quotes where it has blanks.
-    pub fn value(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn value(&self, name: &str) -> Option<&'a str> {
         let (_, value) = self.words.split_once(&format!(" {name}="))?;
         value.strip_prefix('"').map_or(value.split(' ').next(), |quoted| quoted.split('"').next())
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.lines.join("\n") + "\n"
     }
 }
 
 /// The blocks of a page.
-pub fn blocks(text: &str) -> Vec<Block<'_>> {
+pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
     let (mut blocks, mut lines) = (Vec::new(), text.lines().enumerate());
     while let Some((number, line)) = lines.next() {
         let Some(words) = line.strip_prefix("```") else { continue };
@@ -73,12 +73,12 @@ pub fn blocks(text: &str) -> Vec<Block<'_>> {
 
 /// A page's folder, in which its commands run: it has what the page names of the repository.
 #[derive(Debug)]
-pub struct Folder(pub PathBuf);
+pub(crate) struct Folder(pub PathBuf);
 
 impl Folder {
     /// # Panics
     /// If it cannot be made.
-    pub fn new(test: &str) -> Folder {
+    pub(crate) fn new(test: &str) -> Folder {
         let here = directory(test);
         // Tests have their libraries beside them, whatever they are built for.
         let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();
@@ -96,7 +96,7 @@ impl Folder {
     }
 
     /// Run a command; `phaselink` is the built program.
-    pub fn shell(&self, command: &str) -> Ran {
+    pub(crate) fn shell(&self, command: &str) -> Ran {
         let program = Path::new(env!("CARGO_BIN_EXE_phaselink")).parent().unwrap();
         let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
         let library = self.0.join("target/dist/libphaselink_client.so");
@@ -226,7 +226,7 @@ fn has_what_it_needs(place: &str, block: &Block) -> bool {
 ///
 /// # Panics
 /// Where they print something else, or fail.
-pub fn run(page: &str) {
+pub(crate) fn run(page: &str) {
     let path = Path::new(ROOT).join(page);
     let text = fs::read_to_string(&path).unwrap();
     let here = Folder::new(&format!("page-{}", path.file_stem().unwrap().display()));
@@ -261,7 +261,7 @@ fn run_all(here: &Folder, page: &str, blocks: &[Block]) -> Vec<Vec<String>> {
 
 /// # Panics
 /// If both differ, and the page is not to be renewed.
-pub fn compare(page: &str, text: &str, renewed: &str) {
+pub(crate) fn compare(page: &str, text: &str, renewed: &str) {
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         return fs::write(Path::new(ROOT).join(page), renewed).unwrap();
     }

@@ -26,7 +26,7 @@ fn package(program: &str) -> &str {
 }
 
 /// Whether all of these are here. Those that are missing are installed where this is root on a system with apt.
-pub fn are_here(programs: &[&str]) -> bool {
+pub(crate) fn are_here(programs: &[&str]) -> bool {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let missing: Vec<&str> = programs.iter().filter(|program| !has(program)).map(|program| package(program)).collect();

@@ -49,7 +49,7 @@ pub(crate) struct DataReads<'a> {
 
 impl<'a> DataReads<'a> {
     /// None yet.
-    pub fn new(parts: &'a Parts<'a>) -> DataReads<'a> {
+    pub(crate) fn new(parts: &'a Parts<'a>) -> DataReads<'a> {
         DataReads {
             parts,
             tags_free: parts.drive.link.read_tags.into(),
@@ -62,12 +62,12 @@ impl<'a> DataReads<'a> {
     }
 
     /// The device wants `bytes` more, no sooner than what it wanted before.
-    pub fn ask(&mut self, now: Time, bytes: u32) {
+    pub(crate) fn ask(&mut self, now: Time, bytes: u32) {
         self.waiting.push_back((now, bytes));
     }
 
     /// The next read to be answered. What goes on a wire first comes first, as the other wire may owe something for it.
-    pub fn answer(&mut self) -> Option<DataRead> {
+    pub(crate) fn answer(&mut self) -> Option<DataRead> {
         loop {
             match (self.next_request(), self.next_answer()) {
                 (Some(request), Some(answer)) if request > answer => return self.send_answer(answer),
@@ -154,7 +154,7 @@ impl Way {
 
 impl DataRead {
     /// Charge the journeys of its requests and of its data.
-    pub fn charge(&self, parts: &Parts, ledger: &mut Ledger) {
+    pub(crate) fn charge(&self, parts: &Parts, ledger: &mut Ledger) {
         ledger.until(Stage::LinkWait, self.requested);
         ledger.spend(Stage::Transfer, parts.on_wire(&parts.data_read(self.bytes)));
         ledger.until(Stage::Propagation, self.arrived);

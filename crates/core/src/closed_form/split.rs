@@ -16,19 +16,19 @@ pub(crate) const OVERLAP: &str = "the commands of a large request overlap";
 
 impl Split {
     /// Commands of at most `max_transfer_kib`.
-    pub fn new(bytes: u32, max_transfer_kib: u32) -> Split {
+    pub(crate) fn new(bytes: u32, max_transfer_kib: u32) -> Split {
         let each_bytes = bytes.min(max_transfer_kib * 1024);
         let commands = bytes.div_ceil(each_bytes);
         Split { commands, each_bytes, last_bytes: bytes - each_bytes * (commands - 1) }
     }
 
     /// Whether there are several.
-    pub fn is_split(&self) -> bool {
+    pub(crate) fn is_split(&self) -> bool {
         self.commands > 1
     }
 
     /// The size of every command.
-    pub fn sizes(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = u32> + use<> {
         let (each_bytes, last_bytes) = (self.each_bytes, self.last_bytes);
         (1..self.commands).map(move |_| each_bytes).chain([last_bytes])
     }
@@ -38,7 +38,7 @@ impl Split {
     /// What a memory whose buses carry all of it `in_all` adds at least to the time for which its data is on a wire: the last
     /// command may be the first to have its data there, a full one takes its own time beside that of the others' data, and the
     /// buses take theirs beside that of all.
-    pub fn media_least(&self, in_all: Span, media: impl Fn(u32) -> Span, on_wire: impl Fn(u32) -> Span) -> Span {
+    pub(crate) fn media_least(&self, in_all: Span, media: impl Fn(u32) -> Span, on_wire: impl Fn(u32) -> Span) -> Span {
         let all: Span = self.sizes().map(&on_wire).sum();
         let others = all - on_wire(self.each_bytes);
         let of_full = media(self.each_bytes).saturating_sub(others);

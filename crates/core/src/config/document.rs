@@ -73,12 +73,12 @@ pub(crate) fn entry<'a>(table: &'a Table, key: &str) -> Option<&'a Entry> {
 
 impl Place {
     /// A place in something that has no lines: the command line, or a file as a whole.
-    pub fn whole(file: impl Into<Arc<str>>) -> Place {
+    pub(crate) fn whole(file: impl Into<Arc<str>>) -> Place {
         Place { file: file.into(), line: None }
     }
 
     /// A problem here.
-    pub fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
+    pub(crate) fn problem(&self, found: impl Into<String>, allowed: impl Into<String>) -> Problem {
         Problem::new(&*self.file, self.line, found, allowed)
     }
 }

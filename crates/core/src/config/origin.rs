@@ -41,7 +41,7 @@ pub(crate) struct Replaced {
 }
 
 impl Origin {
-    pub fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Origin::Default => "default",
             Origin::Preset => "preset",
@@ -54,7 +54,7 @@ impl Origin {
 
 impl Sources {
     /// The origin of a key, given with its section.
-    pub fn of(&self, key: &str) -> Origin {
+    pub(crate) fn of(&self, key: &str) -> Origin {
         self.origins.get(key).copied().unwrap_or(Origin::Default)
     }
 }

@@ -14,10 +14,10 @@ use crate::tlp::{Direction, Kind, Packet, PacketId, Token};
 
 /// What a packet is.
 mod role {
-    pub const READ: u8 = 0;
-    pub const WRITE: u8 = 1;
+    pub(super) const READ: u8 = 0;
+    pub(super) const WRITE: u8 = 1;
     /// The write of a pair, whose end nobody waits for.
-    pub const PUSHED: u8 = 2;
+    pub(super) const PUSHED: u8 = 2;
 }
 
 /// A device with its engine, and all that is under way.
@@ -46,7 +46,7 @@ pub(super) struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     /// An idle machine.
-    pub fn new(device: &'a Drive, question: &'a Question, seed: u64) -> Machine<'a> {
+    pub(super) fn new(device: &'a Drive, question: &'a Question, seed: u64) -> Machine<'a> {
         let mut shared = Shared::default();
         let Drive { link, root_complex, host, power, dma, .. } = device;
         let root = RootComplex::new(root_complex, link, host, power, seed);
@@ -74,7 +74,7 @@ impl<'a> Machine<'a> {
     }
 
     /// All transfers, from the first to the last that counts.
-    pub fn run(mut self) -> Outcome {
+    pub(super) fn run(mut self) -> Outcome {
         for place in 0..self.question.outstanding {
             self.begin(Time::ZERO, place);
         }

@@ -23,7 +23,7 @@ pub(super) struct Layer {
 
 impl Layer {
     /// The entry that names the preset of a section.
-    pub fn preset(&self, path: &str) -> Option<&Entry> {
+    pub(super) fn preset(&self, path: &str) -> Option<&Entry> {
         match &document::entry(&self.table, path)?.node.value {
             Value::Table(keys) => document::entry(keys, "preset"),
             _ => None,
@@ -31,7 +31,7 @@ impl Layer {
     }
 
     /// A key of a section.
-    pub fn key(&self, path: &str, key: &str) -> Option<&Entry> {
+    pub(super) fn key(&self, path: &str, key: &str) -> Option<&Entry> {
         match &document::entry(&self.table, path)?.node.value {
             Value::Table(keys) => document::entry(keys, key),
             _ => None,
@@ -39,7 +39,7 @@ impl Layer {
     }
 
     /// The path of the file that an entry names, if it names one rather than something that comes with the program.
-    pub fn path_in(&self, entry: &Entry) -> Option<String> {
+    pub(super) fn path_in(&self, entry: &Entry) -> Option<String> {
         let name = value::text(&entry.node).ok()?;
         if !is_path(name) {
             return None;

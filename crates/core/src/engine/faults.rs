@@ -33,12 +33,12 @@ use crate::tlp::{Direction, Packet};
 use damage::Damage;
 
 /// Errors as fio reports them: the numbers of Linux.
-pub const EIO: u32 = 5;
-pub const ETIMEDOUT: u32 = 110;
-pub const ENODEV: u32 = 19;
+pub(crate) const EIO: u32 = 5;
+pub(crate) const ETIMEDOUT: u32 = 110;
+pub(crate) const ENODEV: u32 = 19;
 
 /// Under which name reads are counted that have met more damage than the code corrects, and so have failed.
-pub const UNCORRECTABLE: &str = "fault_uncorrectable_reads";
+pub(crate) const UNCORRECTABLE: &str = "fault_uncorrectable_reads";
 
 /// The faults of a run.
 #[derive(Clone, Debug)]
@@ -127,7 +127,7 @@ enum Down {
 
 impl Faults {
     /// The faults of a drive, if it has any.
-    pub fn of(drive: &Drive, seed: u64) -> Option<Box<Faults>> {
+    pub(super) fn of(drive: &Drive, seed: u64) -> Option<Box<Faults>> {
         (!drive.faults.is_empty()).then(|| Box::new(Faults::new(drive, seed)))
     }
 
@@ -154,7 +154,7 @@ impl Faults {
     }
 
     /// Let everything happen that has an instant of its own.
-    pub fn begin(&mut self, shared: &mut Shared) {
+    pub(super) fn begin(&mut self, shared: &mut Shared) {
         for place in 0..self.instants.len() {
             let at = Time::ZERO + self.instants[place].fault.from;
             self.at(at, Due::Instant(place), shared);

@@ -19,7 +19,7 @@ struct Counted {
 
 /// The results so far.
 #[derive(Clone, Debug, Default)]
-pub struct Recorder {
+pub(super) struct Recorder {
     jobs: Vec<Counted>,
     /// Job of each thread.
     threads: Vec<usize>,
@@ -31,7 +31,7 @@ pub struct Recorder {
 
 /// What the parts of the machine have to say about a run.
 #[derive(Clone, Debug)]
-pub struct Parts {
+pub(super) struct Parts {
     pub now: Time,
     pub upstream: WireUse,
     pub downstream: WireUse,
@@ -47,7 +47,7 @@ pub struct Parts {
 impl Recorder {
     /// Count the requests of a job; its number.
     /// It starts at `start`, and runs beside all others of its group.
-    pub fn add_job(&mut self, job: &Job, group: u32, start: Time) -> usize {
+    pub(super) fn add_job(&mut self, job: &Job, group: u32, start: Time) -> usize {
         let (name, iodepth, threads) = (job.name.clone(), job.iodepth, job.threads);
         let outcome = JobOutcome { name, iodepth, threads, group, options: job.options(), ..JobOutcome::default() };
         self.jobs.push(Counted { outcome, ramp_end: start + job.ramp_time, last: Time::ZERO });
@@ -55,7 +55,7 @@ impl Recorder {
     }
 
     /// Count injected requests; the number of their job.
-    pub fn add_client(&mut self, iodepth: u32) -> usize {
+    pub(super) fn add_client(&mut self, iodepth: u32) -> usize {
         let name = format!("client{}", self.jobs.len());
         self.jobs.push(Counted {
             outcome: JobOutcome { name, iodepth, threads: 1, ..JobOutcome::default() },
@@ -65,7 +65,7 @@ impl Recorder {
     }
 
     /// `thread` works for job number `job`.
-    pub fn add_thread(&mut self, thread: u16, job: usize) {
+    pub(super) fn add_thread(&mut self, thread: u16, job: usize) {
         assert!(usize::from(thread) >= self.threads.len(), "threads are numbered in order");
         // Numbers in between are those of kernel threads, which complete nothing.
         self.threads.resize(usize::from(thread), usize::MAX);
@@ -73,27 +73,27 @@ impl Recorder {
     }
 
     /// Keep the first `limit` requests that are counted.
-    pub fn keep_requests(&mut self, limit: usize) {
+    pub(super) fn keep_requests(&mut self, limit: usize) {
         self.kept = Some(Box::new(KeptRequests::new(limit)));
     }
 
     /// Those that were kept, if any were to be; no more are kept.
-    pub fn take_requests(&mut self) -> Option<KeptRequests> {
+    pub(super) fn take_requests(&mut self) -> Option<KeptRequests> {
         self.kept.take().map(|kept| *kept)
     }
 
     /// Requests completed so far, those in the ramp included.
-    pub fn completed(&self) -> u64 {
+    pub(super) fn completed(&self) -> u64 {
         self.completed
     }
 
     /// Requests counted so far, without those in the ramp.
-    pub fn counted(&self) -> u64 {
+    pub(super) fn counted(&self) -> u64 {
         self.jobs.iter().map(|job| job.outcome.read.ios + job.outcome.write.ios).sum()
     }
 
     /// Latencies of all requests counted so far.
-    pub fn latency(&self) -> Latency {
+    pub(super) fn latency(&self) -> Latency {
         let mut latency = Latency::default();
         for (_, direction) in self.jobs.iter().flat_map(|job| job.outcome.directions()) {
             latency.merge(&direction.total);
@@ -102,12 +102,12 @@ impl Recorder {
     }
 
     /// Time of the last completion.
-    pub fn last(&self) -> Time {
+    pub(super) fn last(&self) -> Time {
         self.last
     }
 
     /// A request is done.
-    pub fn record(&mut self, now: Time, request: &Request) {
+    pub(super) fn record(&mut self, now: Time, request: &Request) {
         self.completed += 1;
         self.last = now;
         let number = self.threads[usize::from(request.thread)];
@@ -142,7 +142,7 @@ impl Recorder {
 
     /// A request has failed: it counts as such, and nowhere else.
     #[cold]
-    pub fn record_failed(&mut self, now: Time, request: &Request, error: u32) {
+    pub(super) fn record_failed(&mut self, now: Time, request: &Request, error: u32) {
         self.completed += 1;
         self.last = now;
         request.ledger.close(now);
@@ -156,7 +156,7 @@ impl Recorder {
     }
 
     /// The outcome so far.
-    pub fn outcome(&self, drive: &Drive, seed: u64, parts: Parts) -> Outcome {
+    pub(super) fn outcome(&self, drive: &Drive, seed: u64, parts: Parts) -> Outcome {
         let elapsed = parts.now.since(Time::ZERO);
         Outcome {
             drive: drive.title(),

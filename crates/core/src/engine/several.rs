@@ -37,7 +37,7 @@ pub(super) struct Others {
 
 impl Others {
     /// Those of a description with several drives, or with switches; each drive has chances of its own.
-    pub fn of(drive: &Drive, seed: u64) -> Option<Box<Others>> {
+    pub(super) fn of(drive: &Drive, seed: u64) -> Option<Box<Others>> {
         let one = drive.alone();
         let other = |number: u16| {
             let engine = Engine::new(&one, mix(seed.wrapping_add(number.into())));
@@ -51,7 +51,7 @@ impl Others {
     }
 
     /// The one with the earliest event, and when that is.
-    pub fn next(&self) -> Option<(Time, usize)> {
+    pub(super) fn next(&self) -> Option<(Time, usize)> {
         let places = self.drives.iter().enumerate();
         places.filter_map(|(place, other)| Some((other.next_at()?, place))).min()
     }

@@ -68,7 +68,7 @@ fn rotate(matrix: &mut Rows, axes: &mut Rows, first: usize, second: usize) {
 impl Axes {
     /// What the matrix maps to `values`. Along axes along which it hardly stretches (below `least` of the longest) the answer
     /// would be anything, and it is taken to stretch by that much.
-    pub fn solve(&self, values: &[f64], least: f64) -> Vec<f64> {
+    pub(super) fn solve(&self, values: &[f64], least: f64) -> Vec<f64> {
         let longest = self.lengths.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
         let mut solution = vec![0.0; values.len()];
         for (length, axis) in self.lengths.iter().zip(&self.axes) {

@@ -73,16 +73,16 @@ pub(super) struct Slopes {
 }
 
 impl<'a> Search<'a> {
-    pub fn new(question: &'a Question, each: Each<'a>) -> Search<'a> {
+    pub(super) fn new(question: &'a Question, each: Each<'a>) -> Search<'a> {
         let measured = question.figures().map(|figure| libm::log(figure.value)).collect();
         Search { question, each, measured, simulations: Cell::new(0) }
     }
 
-    pub fn simulations(&self) -> u64 {
+    pub(super) fn simulations(&self) -> u64 {
         self.simulations.get()
     }
 
-    pub fn solution(&self) -> Result<Solution, Problems> {
+    pub(super) fn solution(&self) -> Result<Solution, Problems> {
         let start: Vec<f64> = self.question.keys.iter().map(|key| libm::log(key.start)).collect();
         let first = self.figures(&start, 0..SEEDS_FIRST)?;
         let weights = self.weights(&self.chance(&first, &mean(&first)));

@@ -66,7 +66,7 @@ pub(super) struct Batcher {
 }
 
 impl Batcher {
-    pub fn new(software: Arc<Software>, together: Together) -> Batcher {
+    pub(super) fn new(software: Arc<Software>, together: Together) -> Batcher {
         Batcher {
             software,
             together,
@@ -84,7 +84,7 @@ impl Batcher {
     }
 
     /// The engine and batches of a job on this drive; without one, those that the stack has by default.
-    pub fn of(drive: &Drive, iodepth: u32, job: Option<&Job>) -> Batcher {
+    pub(super) fn of(drive: &Drive, iodepth: u32, job: Option<&Job>) -> Batcher {
         let ways = drive.limits().ways_in.expect("the stack has engines");
         let engine = job.map_or(Some(ways.default), |job| ways.engine(job)).expect("jobs are checked");
         let switches = job.map_or_else(Switches::default, |job| job.way.switches);
@@ -97,7 +97,7 @@ impl Batcher {
     }
 
     /// Whether a flush is one of the requests under way, and not a system call: rings take it, and drivers in user space.
-    pub fn flushes_beside(&self) -> bool {
+    pub(super) fn flushes_beside(&self) -> bool {
         self.software.engine.has_rings() || self.software.engine == Engine::Spdk
     }
 
@@ -107,7 +107,7 @@ impl Batcher {
     }
 
     /// A handler ran at `begin` for so long while the piece was under way.
-    pub fn preempt(&mut self, begin: Time, time: Span, shared: &mut Shared) {
+    pub(super) fn preempt(&mut self, begin: Time, time: Span, shared: &mut Shared) {
         for member in self.members.iter_mut().filter(|member| member.end > begin) {
             member.end += time;
             shared.requests[member.request].wait_for_core(time);

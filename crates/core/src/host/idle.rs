@@ -24,12 +24,12 @@ pub(super) struct Idles {
 }
 
 impl Governor {
-    pub fn new(host: &config::Host) -> Governor {
+    pub(super) fn new(host: &config::Host) -> Governor {
         Governor { has_states: host.idle_states != IdleState::None, host: host.clone() }
     }
 
     /// What an interrupt takes longer to reach a core that has idled for `idle`.
-    pub fn exit(&self, idles: &mut Idles, idle: Span) -> Span {
+    pub(super) fn exit(&self, idles: &mut Idles, idle: Span) -> Span {
         if !self.has_states {
             return self.host.idle_exit;
         }

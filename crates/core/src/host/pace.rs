@@ -9,7 +9,7 @@ use crate::config;
 use crate::random::Random;
 
 /// A factor of 1, in units of 2^-16.
-pub const ONE: u32 = 1 << 16;
+pub(super) const ONE: u32 = 1 << 16;
 /// Mean and standard deviation of the sum of four uniform numbers of 16 bits: 4 (2^16 - 1) / 2 and
 /// sqrt(4 (2^32 - 1) / 12).
 const SUM_MEAN: i64 = 131_070;
@@ -17,7 +17,7 @@ const SUM_DEVIATION: f64 = 37_836.7;
 
 /// Paces of pieces of software.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub(super) struct Pace {
     /// Factors for one unit of the sum, in 2^-32, and for a core that is shared; neither if all is always alike.
     per_unit: i64,
     shared: u32,
@@ -26,7 +26,7 @@ pub struct Pace {
 
 impl Pace {
     /// Those of this host.
-    pub fn new(host: &config::Host, seed: u64) -> Pace {
+    pub(super) fn new(host: &config::Host, seed: u64) -> Pace {
         let per_unit = host.variation / SUM_DEVIATION * f64::from(ONE) * f64::from(ONE);
         // Two threads together do 1 + yield of what one does alone.
         let shared = if host.threads_per_core > 1 { 2.0 / (1.0 + host.thread_yield) } else { 1.0 };
@@ -38,12 +38,12 @@ impl Pace {
     }
 
     /// Whether all pieces take their time exactly.
-    pub fn is_even(&self) -> bool {
+    pub(super) fn is_even(&self) -> bool {
         self.per_unit == 0 && self.shared == ONE
     }
 
     /// The factor of one piece, on a core that is its own.
-    pub fn draw(&mut self) -> u32 {
+    pub(super) fn draw(&mut self) -> u32 {
         match self.per_unit {
             0 => ONE,
             per_unit => (i64::from(ONE) + (((self.sum() - SUM_MEAN) * per_unit) >> 16)) as u32,
@@ -52,7 +52,7 @@ impl Pace {
 
     /// The same on a core that another thread shares.
     #[inline(never)]
-    pub fn draw_shared(&mut self) -> u32 {
+    pub(super) fn draw_shared(&mut self) -> u32 {
         ((u64::from(self.draw()) * u64::from(self.shared)) >> 16) as u32
     }
 

@@ -33,7 +33,7 @@ struct Parked {
 
 impl Contention {
     /// The lines and locks of this stack, or the locks of one whose engines differ.
-    pub fn new(stack: &Stack, engine_locks: usize) -> Contention {
+    pub(super) fn new(stack: &Stack, engine_locks: usize) -> Contention {
         Contention {
             lines: vec![Line::default(); stack.lines],
             spin_locks: vec![SpinLock::default(); stack.spin_locks.max(engine_locks)],

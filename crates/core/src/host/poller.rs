@@ -39,7 +39,7 @@ pub(super) struct Polled {
 }
 
 impl Poller {
-    pub fn new(core: usize, idle: Span, wake: Span) -> Poller {
+    pub(super) fn new(core: usize, idle: Span, wake: Span) -> Poller {
         Poller { core, idle, wake, last_at: Time::ZERO, taken: VecDeque::new(), answered: VecDeque::new() }
     }
 }

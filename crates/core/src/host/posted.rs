@@ -22,13 +22,13 @@ pub(super) struct Posted {
 
 impl Posted {
     /// Those of this host, if they can fill up. What is beyond the core does not run at its clock.
-    pub fn of(host: &config::Host) -> Option<Posted> {
+    pub(super) fn of(host: &config::Host) -> Option<Posted> {
         let cores = vec![VecDeque::new(); host.processors().into()];
         (!host.mmio_drain.is_zero()).then(|| Posted { drain: host.mmio_drain, room: host.mmio_room.into(), cores })
     }
 
     /// A core posts a write at `now`: how long it waits for room.
-    pub fn write(&mut self, now: Time, core: usize) -> Span {
+    pub(super) fn write(&mut self, now: Time, core: usize) -> Span {
         let leaving = &mut self.cores[core];
         let gone = leaving.iter().take_while(|left| **left <= now).count();
         leaving.drain(..gone);

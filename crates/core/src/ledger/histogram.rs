@@ -11,7 +11,7 @@ const DOUBLING: usize = 1 << KEPT_BITS;
 /// How many values were counted in each class, of the doublings from the lowest to the highest that has any. The latencies
 /// of a run lie in few of them: a short run would otherwise spend most of its time on pages full of zeros.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Histogram {
+pub(super) struct Histogram {
     /// The class of the first count; it begins a doubling.
     first: usize,
     counts: Box<[u64]>,
@@ -20,7 +20,7 @@ pub struct Histogram {
 impl Histogram {
     /// Count one value.
     #[inline]
-    pub fn record(&mut self, value: u64) {
+    pub(super) fn record(&mut self, value: u64) {
         let class = class(value);
         // A class below the first one wraps beyond the last.
         match self.counts.get_mut(class.wrapping_sub(self.first)) {
@@ -53,7 +53,7 @@ impl Histogram {
     }
 
     /// Count everything that `other` has counted.
-    pub fn merge(&mut self, other: &Histogram) {
+    pub(super) fn merge(&mut self, other: &Histogram) {
         if other.counts.is_empty() {
             return;
         }
@@ -63,7 +63,7 @@ impl Histogram {
     }
 
     /// What was counted since this was as `earlier` is.
-    pub fn without(&self, earlier: &Histogram) -> Histogram {
+    pub(super) fn without(&self, earlier: &Histogram) -> Histogram {
         let mut rest = self.clone();
         if !earlier.counts.is_empty() {
             let own = &mut rest.counts[earlier.first - self.first..];
@@ -73,13 +73,13 @@ impl Histogram {
     }
 
     /// Highest value of each class that has any, in rising order, and how many there are.
-    pub fn classes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(super) fn classes(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let all = self.counts.iter().enumerate();
         all.filter(|(_, count)| **count > 0).map(|(place, count)| (highest(self.first + place), *count))
     }
 
     /// Highest value of the class in which the value of rank `rank` (from 1, by size) lies; none beyond the last.
-    pub fn value_of_rank(&self, rank: u64) -> Option<u64> {
+    pub(super) fn value_of_rank(&self, rank: u64) -> Option<u64> {
         let mut below = 0;
         self.classes().find_map(|(highest, count)| {
             below += count;

@@ -18,7 +18,7 @@ pub(super) struct Arrivals {
 impl Arrivals {
     /// When a burst whose last packet leaves the wire at `end` is handed over: on arrival, or once in memory.
     #[inline(always)]
-    pub fn of(&mut self, packet: &Packet, end: Time) -> Time {
+    pub(super) fn of(&mut self, packet: &Packet, end: Time) -> Time {
         let at = end + self.one_way;
         if packet.direction == Direction::Down || packet.kind != Kind::MemoryWrite {
             // What an answer has pushed in front of it is in memory when the processor has the answer.

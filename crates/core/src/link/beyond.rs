@@ -7,7 +7,7 @@ use crate::tlp::{Direction, PacketId};
 
 /// An engine, a switch, or both.
 #[derive(Clone, Debug, Default)]
-pub struct Beyond {
+pub(super) struct Beyond {
     /// What the device's user data go through before the lanes.
     pub(super) dma: Option<DmaEngine>,
     /// Whether a switch stands at the other end, and packets for it that have come there, or to the root port.

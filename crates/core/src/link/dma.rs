@@ -64,7 +64,7 @@ struct Wanted {
 
 /// The engine.
 #[derive(Clone, Debug)]
-pub struct DmaEngine {
+pub(super) struct DmaEngine {
     config: config::Dma,
     request_bytes: u32,
     /// Requests that may be made beside those under way.

@@ -18,13 +18,13 @@ pub(super) struct Errors {
 }
 
 impl Errors {
-    pub fn new(rate: f64, mut random: Random) -> Errors {
+    pub(super) fn new(rate: f64, mut random: Random) -> Errors {
         let bits_left = if rate > 0.0 { random.exponential() / rate } else { f64::INFINITY };
         Errors { rate, bits_left, random, faults: Vec::new(), is_on: rate > 0.0 }
     }
 
     /// Corrupt packets of `direction` as well: whether any will be.
-    pub fn add_faults(&mut self, direction: Direction, rules: &[Rule]) -> bool {
+    pub(super) fn add_faults(&mut self, direction: Direction, rules: &[Rule]) -> bool {
         let is_own = |rule: &&Rule| match rule.fault.direction {
             FaultDirection::ToHost => direction == Direction::Up,
             FaultDirection::ToDevice => direction == Direction::Down,
@@ -35,20 +35,20 @@ impl Errors {
     }
 
     /// A fault is over.
-    pub fn remove_fault(&mut self, fault: &Fault) {
+    pub(super) fn remove_fault(&mut self, fault: &Fault) {
         if let Some(place) = self.faults.iter().position(|rule| rule.is(fault)) {
             self.faults.remove(place);
         }
     }
 
     /// How often each fault has happened.
-    pub fn fault_counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+    pub(super) fn fault_counts(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.faults.iter().map(Rule::count)
     }
 
     /// How many of `packets` that leave from `now` on arrive intact, and whether the one behind them does not.
     #[inline]
-    pub fn intact(&mut self, now: Time, packets: u32, bits: u64) -> (u32, bool) {
+    pub(super) fn intact(&mut self, now: Time, packets: u32, bits: u64) -> (u32, bool) {
         match self.is_on {
             true => self.before_either(now, packets, bits),
             false => (packets, false),
@@ -79,7 +79,7 @@ impl Errors {
     }
 
     /// Packets that were cut off a train have not been sent after all.
-    pub fn give_back(&mut self, packets: u32, bits: u64) {
+    pub(super) fn give_back(&mut self, packets: u32, bits: u64) {
         self.bits_left += f64::from(packets) * bits as f64;
         self.faults.iter_mut().for_each(|rule| rule.forget(packets));
     }

@@ -9,7 +9,7 @@ use crate::time::{Span, Time};
 
 /// Cache and walkers.
 #[derive(Clone, Debug)]
-pub struct Iommu {
+pub(super) struct Iommu {
     /// Pages of which translations are held, the one used last at the end.
     held: Vec<Translation>,
     entries: usize,
@@ -29,7 +29,7 @@ struct Translation {
 
 impl Iommu {
     /// That of a description, if addresses are translated.
-    pub fn of(config: &config::RootComplex) -> Option<Iommu> {
+    pub(super) fn of(config: &config::RootComplex) -> Option<Iommu> {
         config.iommu.then(|| Iommu {
             held: Vec::new(),
             entries: config.iommu_entries.into(),
@@ -41,7 +41,7 @@ impl Iommu {
     }
 
     /// When `bytes` from `address` are translated that are asked for at `now`. Their pages are looked for all at once.
-    pub fn translate(&mut self, now: Time, address: u64, bytes: u32) -> Time {
+    pub(super) fn translate(&mut self, now: Time, address: u64, bytes: u32) -> Time {
         let last = address + u64::from(bytes.max(1) - 1);
         let pages = address >> self.page_bits..=last >> self.page_bits;
         pages.map(|page| self.look_up(now, page)).max().unwrap_or(now)

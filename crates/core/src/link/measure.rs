@@ -17,7 +17,7 @@ const REMEMBERED: usize = 64;
 
 /// What a burst's packets take, each of them and all together.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Measure {
+pub(super) struct Measure {
     /// Packets in the burst.
     pub count: u32,
     /// Data credits of each packet; the last one takes as many.
@@ -35,7 +35,7 @@ pub struct Measure {
 
 /// What packets put on the wires.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Load {
+pub(super) struct Load {
     pub payload: u32,
     /// Headers and framing.
     pub header: u32,
@@ -48,7 +48,7 @@ pub struct Load {
 
 /// The bursts of a link.
 #[derive(Clone, Debug)]
-pub struct Measures {
+pub(super) struct Measures {
     /// Wire time of every size of packet.
     wire_times: Vec<Span>,
     overhead: Overhead,
@@ -99,7 +99,7 @@ struct Accounting {
 
 impl Measures {
     /// The bursts of this link.
-    pub fn new(config: &config::Link, rate: &Rate) -> Measures {
+    pub(super) fn new(config: &config::Link, rate: &Rate) -> Measures {
         let acknowledged = config.dllps && config.generation < 6 && config.acknowledge == LinkAcknowledge::Pipelined;
         let awaits = config.dllps && config.acknowledge == LinkAcknowledge::Awaited;
         let dllp_ps = rate.time(DLLP_BYTES).as_ps() as f64 / ack_factor(config.lanes, config.max_payload_bytes);
@@ -118,18 +118,18 @@ impl Measures {
     }
 
     /// What packets of this kind cost the wire that carries their acknowledgements and credits, each.
-    pub fn acknowledgement(&self, kind: Kind) -> Span {
+    pub(super) fn acknowledgement(&self, kind: Kind) -> Span {
         self.acknowledge[kind as usize]
     }
 
     /// Wire time of one of the device's packets with this payload of user data.
-    pub fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
+    pub(super) fn packet_time(&self, kind: Kind, payload_bytes: u32) -> Span {
         self.wire_times[(payload_bytes + self.overhead.of(Direction::Up, kind)) as usize]
     }
 
     /// What this burst takes.
     #[inline(always)] // Every burst is measured when it is sent.
-    pub fn of(&mut self, packet: &Packet) -> Measure {
+    pub(super) fn of(&mut self, packet: &Packet) -> Measure {
         let key = Key::of(packet);
         let place = key.place();
         if !self.remembered[place].0.is(key) {
@@ -144,7 +144,7 @@ impl Measures {
     }
 
     /// The same, measured anew.
-    pub fn measure(&self, packet: &Packet) -> Measure {
+    pub(super) fn measure(&self, packet: &Packet) -> Measure {
         let header = self.overhead.of(packet.direction, packet.kind);
         let (count, payload_each) = (packet.count(), packet.chunk_payload_bytes());
         let payload_last = packet.payload_bytes() - payload_each * (count - 1);
@@ -195,7 +195,7 @@ impl Measures {
 
 impl Measure {
     /// One packet of several, packet by packet.
-    pub fn one(&self, is_last: bool) -> Load {
+    pub(super) fn one(&self, is_last: bool) -> Load {
         let count = u64::from(self.count);
         let (payload, time) = if is_last { (self.payload_last, self.last) } else { (self.payload_each, self.each) };
         let Load { owed, acknowledging, .. } = self.whole;

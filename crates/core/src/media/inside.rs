@@ -27,7 +27,7 @@ pub(super) struct Inside {
 
 impl Inside {
     /// Whether it takes any time.
-    pub fn delays(&self) -> bool {
+    pub(super) fn delays(&self) -> bool {
         self.firmware.is_some() || self.flash.is_some() || self.trouble.is_some()
     }
 }

@@ -11,7 +11,7 @@ use crate::time::{Span, Time};
 
 /// What is in front of the banks that have a fault.
 #[derive(Clone, Debug)]
-pub struct Trouble {
+pub(super) struct Trouble {
     interleave: Interleave,
     /// What an access takes in a bank that is well.
     read: Span,

@@ -15,41 +15,41 @@ const CORRELATION_MAX: f64 = 0.3;
 
 /// Consecutive parts of a run with as many requests each.
 #[derive(Clone, Debug)]
-pub struct Slices {
+pub(super) struct Slices {
     ios: u64,
     slices: Vec<Latency>,
 }
 
 impl Slices {
     /// None yet; each is to have `ios` requests.
-    pub fn of(ios: u64) -> Slices {
+    pub(super) fn of(ios: u64) -> Slices {
         Slices { ios, slices: Vec::new() }
     }
 
     /// Requests of a slice.
-    pub fn ios(&self) -> u64 {
+    pub(super) fn ios(&self) -> u64 {
         self.ios
     }
 
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.slices.len()
     }
 
     /// The slice that follows; one without requests, at the end of a run, is none.
-    pub fn add(&mut self, slice: Latency) {
+    pub(super) fn add(&mut self, slice: Latency) {
         if slice.count() > 0 {
             self.slices.push(slice);
         }
     }
 
     /// Put neighbours together.
-    pub fn pair(&mut self) {
+    pub(super) fn pair(&mut self) {
         self.ios *= 2;
         self.slices = self.slices.chunks(2).map(merged).collect();
     }
 
     /// Mean and p99 of what follows the warm-up.
-    pub fn estimate(&self) -> Result<Estimate, TooShort> {
+    pub(super) fn estimate(&self) -> Result<Estimate, TooShort> {
         let means: Vec<f64> = self.slices.iter().map(Latency::mean_ns).collect();
         if means.len() < 2 * BATCHES {
             return Err(TooShort::Requests);
@@ -85,7 +85,7 @@ fn merged(slices: &[Latency]) -> Latency {
 }
 
 /// Half of the interval around the mean of independent values.
-pub fn half_width(values: &[f64]) -> f64 {
+pub(super) fn half_width(values: &[f64]) -> f64 {
     STUDENT_T * libm::sqrt(square_sum(values) / (values.len() - 1) as f64 / values.len() as f64)
 }
 
@@ -96,7 +96,7 @@ fn square_sum(values: &[f64]) -> f64 {
 }
 
 /// Correlation of each value with the next; 0 if they do not vary.
-pub fn correlation(values: &[f64]) -> f64 {
+pub(super) fn correlation(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let together: f64 = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     let apart = square_sum(values);
@@ -106,7 +106,7 @@ pub fn correlation(values: &[f64]) -> f64 {
 
 /// Values at the beginning without which the mean of the others has the least standard error; none if these are half of
 /// them or more.
-pub fn warm_up(values: &[f64]) -> Option<usize> {
+pub(super) fn warm_up(values: &[f64]) -> Option<usize> {
     let error = |cut: usize| {
         let rest = &values[cut..];
         square_sum(rest) / (rest.len() * rest.len()) as f64

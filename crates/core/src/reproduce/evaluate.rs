@@ -24,7 +24,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    pub fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         match self {
             Value::Number(_) => "a number",
             Value::Truth(_) => "a truth",
@@ -33,7 +33,7 @@ impl Value {
     }
 
     /// Truth as 1 or 0; a series has no single number.
-    pub fn as_number(&self) -> Option<f64> {
+    pub(super) fn as_number(&self) -> Option<f64> {
         match self {
             Value::Number(number) => Some(*number),
             Value::Truth(truth) => Some(f64::from(u8::from(*truth))),

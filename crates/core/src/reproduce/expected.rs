@@ -52,17 +52,17 @@ pub(super) struct Expected {
 
 impl Expected {
     /// The printed number; for a statement 1, that is: true.
-    pub fn published(&self) -> f64 {
+    pub(super) fn published(&self) -> f64 {
         self.printed.map_or(1.0, |printed| printed.value)
     }
 
     /// The values that count as the printed one, lowest and highest.
-    pub fn accepted(&self) -> (f64, f64) {
+    pub(super) fn accepted(&self) -> (f64, f64) {
         self.printed.map_or((1.0, 1.0), |printed| printed.accepted(self.words))
     }
 
     /// The largest magnitude of a relative error that counts, in per cent.
-    pub fn tolerance_pct(&self) -> f64 {
+    pub(super) fn tolerance_pct(&self) -> f64 {
         let (low, high) = self.accepted();
         let share = (self.published() - low).max(high - self.published()) / self.published();
         (1e6 * 100.0 * share).round() / 1e6

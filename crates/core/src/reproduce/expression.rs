@@ -145,13 +145,13 @@ impl Operator {
         }
     }
 
-    pub fn symbol(self) -> &'static str {
+    pub(super) fn symbol(self) -> &'static str {
         name_in(&OPERATORS, self)
     }
 }
 
 impl Function {
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         name_in(&FUNCTIONS, self)
     }
 
@@ -336,12 +336,12 @@ fn unexpected(token: Option<Token<'_>>, allowed: &str) -> Mistake {
 }
 
 impl Mistake {
-    pub fn new(found: impl Into<String>, allowed: impl Into<String>) -> Mistake {
+    pub(super) fn new(found: impl Into<String>, allowed: impl Into<String>) -> Mistake {
         Mistake { found: found.into(), allowed: allowed.into() }
     }
 
     /// A name that is not among `known`; the most similar one comes first.
-    pub fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Mistake {
+    pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Mistake {
         let known = spelling::most_alike_first(name, known);
         let meant = spelling::question(spelling::nearest(name, known.iter().copied()));
         Mistake::new(format!("unknown {what} `{name}`{meant}"), known.join(", "))
@@ -350,7 +350,7 @@ impl Mistake {
 
 impl Expression {
     /// Call `visit` with each experiment's place and what is read of it (nothing for its swept values).
-    pub fn visit<'a>(&'a self, visit: &mut impl FnMut(usize, Option<&'a Quantity>)) {
+    pub(super) fn visit<'a>(&'a self, visit: &mut impl FnMut(usize, Option<&'a Quantity>)) {
         match self {
             Expression::Number(_) | Expression::Truth(_) => {}
             Expression::Measured(experiment, quantity) => visit(*experiment, Some(quantity)),

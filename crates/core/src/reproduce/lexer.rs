@@ -20,7 +20,7 @@ pub(super) enum Token<'a> {
 
 impl Token<'_> {
     /// Whether the token is this symbol or word.
-    pub fn is(&self, text: &str) -> bool {
+    pub(super) fn is(&self, text: &str) -> bool {
         matches!(self, Token::Name(word) | Token::Symbol(word) if *word == text)
     }
 }

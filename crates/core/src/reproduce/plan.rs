@@ -457,7 +457,7 @@ impl Plan {
 
 impl Mistake {
     /// The mistake as a problem of a place.
-    pub fn at(self, place: &Place) -> Problem {
+    pub(super) fn at(self, place: &Place) -> Problem {
         place.problem(self.found, self.allowed)
     }
 }

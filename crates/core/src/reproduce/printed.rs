@@ -88,7 +88,7 @@ const WORDS: &[(&str, Words)] = &[
 
 impl Printed {
     /// Digits with an optional power of ten that takes them into the row's unit: `2.432e3`, `75e3`, `0.52`.
-    pub fn parse(text: &str) -> Option<Printed> {
+    pub(super) fn parse(text: &str) -> Option<Printed> {
         let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)?;
         let (digits, power) = text.split_once('e').unwrap_or((text, "0"));
         let power: i32 = power.parse().ok()?;
@@ -98,7 +98,7 @@ impl Printed {
     }
 
     /// The values that count as this number, lowest and highest.
-    pub fn accepted(self, words: Words) -> (f64, f64) {
+    pub(super) fn accepted(self, words: Words) -> (f64, f64) {
         let value = self.value;
         let around = |(least, most): (f64, f64)| (self.half_unit / value).clamp(least, most);
         let (below, above) = match words {
@@ -118,12 +118,12 @@ impl Printed {
 }
 
 impl Words {
-    pub fn parse(text: &str) -> Option<Words> {
+    pub(super) fn parse(text: &str) -> Option<Words> {
         WORDS.iter().find(|(known, _)| *known == text).map(|(_, words)| *words)
     }
 
     /// Every phrase that is known, for messages.
-    pub fn known() -> String {
+    pub(super) fn known() -> String {
         let phrases: Vec<&str> = WORDS.iter().map(|(phrase, _)| *phrase).filter(|phrase| !phrase.is_empty()).collect();
         format!("nothing, {}", phrases.join(", "))
     }

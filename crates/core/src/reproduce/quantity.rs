@@ -93,7 +93,7 @@ const OPEN_GROUPS: &str = "stage.NAME, counter.NAME, key.PARAMETER";
 
 impl Quantity {
     /// The quantity that `path` names, without the experiment in front.
-    pub fn parse(path: &str) -> Result<Quantity, Mistake> {
+    pub(super) fn parse(path: &str) -> Result<Quantity, Mistake> {
         match path.split_once('.') {
             None => Quantity::of_requests(Side::Both, path).or_else(|_| Quantity::of_run(path)),
             Some(("read", name)) => Quantity::of_requests(Side::Read, name),
@@ -137,7 +137,7 @@ impl Quantity {
     }
 
     /// Whether a drive that is described so has this quantity; if not, what is wrong.
-    pub fn check(&self, facts: &Facts) -> Result<(), Mistake> {
+    pub(super) fn check(&self, facts: &Facts) -> Result<(), Mistake> {
         match self {
             Quantity::Parameter(key) if facts.parameter(key).is_none() => {
                 let found = format!("the description holds no number under `{key}`");
@@ -149,12 +149,12 @@ impl Quantity {
     }
 
     /// Whether what servers draw can have a part in it.
-    pub fn may_be_of_power(&self) -> bool {
+    pub(super) fn may_be_of_power(&self) -> bool {
         matches!(self, Quantity::Run(_) | Quantity::Swept(_) | Quantity::Parameter(_))
     }
 
     /// The quantity of one run.
-    pub fn read(&self, outcome: &Outcome, facts: &Facts) -> f64 {
+    pub(super) fn read(&self, outcome: &Outcome, facts: &Facts) -> f64 {
         match self {
             Quantity::Requests(side, read) => read(&Requests::of(outcome, *side)),
             Quantity::Percentile(side, percent) => Requests::of(outcome, *side).total.percentile(*percent).as_ns(),

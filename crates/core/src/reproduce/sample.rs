@@ -7,7 +7,7 @@ use crate::ledger::{CpuUse, DirectionOutcome, Energy, JobOutcome, Latency, Outco
 use crate::time::{Span, Time};
 
 /// Reads of 512 bytes that take `latencies_ns`, of which 1000 ns in the stack and the rest waiting for a poll.
-pub fn reads(latencies_ns: &[u64]) -> DirectionOutcome {
+pub(super) fn reads(latencies_ns: &[u64]) -> DirectionOutcome {
     let (mut total, mut stages) = (Latency::default(), StageTimes::default());
     for latency in latencies_ns.iter().copied().map(Span::from_ns) {
         let mut ledger = Ledger::default();
@@ -23,12 +23,12 @@ pub fn reads(latencies_ns: &[u64]) -> DirectionOutcome {
 }
 
 /// Two reads, one after the other, of 1000 and 3000 ns.
-pub fn outcome() -> Outcome {
+pub(super) fn outcome() -> Outcome {
     outcome_of(&[1000, 3000])
 }
 
 /// Reads of 512 bytes, one after the other.
-pub fn outcome_of(latencies_ns: &[u64]) -> Outcome {
+pub(super) fn outcome_of(latencies_ns: &[u64]) -> Outcome {
     let read = reads(latencies_ns);
     let elapsed = read.runtime;
     let wire = |data_bytes| WireUse { bytes_per_ns: 2.0, data_bytes, busy: elapsed / 4, ..WireUse::default() };
@@ -50,7 +50,7 @@ pub fn outcome_of(latencies_ns: &[u64]) -> Outcome {
 }
 
 /// A drive with some keys.
-pub fn facts() -> Facts {
+pub(super) fn facts() -> Facts {
     Facts {
         doubts: vec![(Cause::Fitted, String::from("link.one_way_ns")), (Cause::Assumed, String::from("media.read_ns"))],
         description: serde_json::json!({

@@ -15,7 +15,7 @@ const BEYOND: Time = Time::from_ps(u64::MAX);
 
 /// Events by instant; those of one instant come out in the order in which they went in.
 #[derive(Clone, Debug)]
-pub struct Queue<E> {
+pub(super) struct Queue<E> {
     /// The soonest events, latest first, behind an entry that is never due, and how many they are.
     near: [(Time, E); 1 + NEAR_MAX],
     near_count: usize,
@@ -44,7 +44,7 @@ impl<E: Copy + Default> Default for Queue<E> {
 impl<E: Copy> Queue<E> {
     /// Add an event.
     #[inline]
-    pub fn push(&mut self, at: Time, event: E) {
+    pub(super) fn push(&mut self, at: Time, event: E) {
         if self.near_count >= NEAR_MAX {
             return self.push_beyond(at, event);
         }
@@ -80,7 +80,7 @@ impl<E: Copy> Queue<E> {
     }
 
     /// Instant of the next event.
-    pub fn next_at(&self) -> Option<Time> {
+    pub(super) fn next_at(&self) -> Option<Time> {
         match self.near_count {
             0 => self.far.peek().map(|entry| entry.at),
             count => Some(self.near[count].0),
@@ -89,7 +89,7 @@ impl<E: Copy> Queue<E> {
 
     /// Whether there is a next event, and it comes no later than `until`.
     #[inline]
-    pub fn is_due(&mut self, until: Time) -> bool {
+    pub(super) fn is_due(&mut self, until: Time) -> bool {
         self.near[self.near_count].0 <= until || self.near_count == 0 && self.is_far_due(until)
     }
 
@@ -102,7 +102,7 @@ impl<E: Copy> Queue<E> {
 
     /// The next event, which [is due](Self::is_due).
     #[inline]
-    pub fn take(&mut self) -> (Time, E) {
+    pub(super) fn take(&mut self) -> (Time, E) {
         let next = self.near[self.near_count];
         self.near_count -= 1;
         next

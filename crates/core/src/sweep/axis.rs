@@ -36,12 +36,12 @@ pub(super) struct Axis {
 }
 
 impl Swept {
-    pub fn target(&self) -> Target<'_> {
+    pub(super) fn target(&self) -> Target<'_> {
         target(&self.key)
     }
 
     /// The value at a place, as results show it and as an option of fio has it.
-    pub fn text(&self, place: usize) -> String {
+    pub(super) fn text(&self, place: usize) -> String {
         let node = &self.values[place];
         match &node.value {
             Value::Boolean(boolean) if !matches!(self.target(), Target::Job(_)) => boolean.to_string(),
@@ -50,13 +50,13 @@ impl Swept {
     }
 
     /// Whether there is more than one value to see.
-    pub fn varies(&self) -> bool {
+    pub(super) fn varies(&self) -> bool {
         (1..self.values.len()).any(|place| self.text(place) != self.text(0))
     }
 }
 
 impl Axis {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.swept.first().map_or(0, |swept| swept.values.len())
     }
 }

@@ -19,7 +19,7 @@ pub(super) enum Addresses {
 
 impl Addresses {
     /// Numbers below `blocks` (at least 1); `key` chooses where the hot ranks lie.
-    pub fn new(distribution: Distribution, blocks: u64, key: u64) -> Addresses {
+    pub(super) fn new(distribution: Distribution, blocks: u64, key: u64) -> Addresses {
         assert!(blocks > 0, "a region holds at least one block");
         let scatter = Scatter::new(blocks, key);
         match distribution {
@@ -31,7 +31,7 @@ impl Addresses {
     }
 
     /// The next block number.
-    pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
+    pub(super) fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
         match self {
             Addresses::Uniform { blocks } => below(*blocks, random),
             _ => self.draw_unevenly(random),
@@ -157,13 +157,13 @@ pub(super) struct Scatter {
 }
 
 impl Scatter {
-    pub fn new(bound: u64, key: u64) -> Scatter {
+    pub(super) fn new(bound: u64, key: u64) -> Scatter {
         let bits = (64 - (bound - 1).leading_zeros()).max(1);
         Scatter { bound, mask: u64::MAX >> (64 - bits), shift: bits.div_ceil(2), key }
     }
 
     /// Where a rank below the bound lies.
-    pub fn place(&self, rank: u64) -> u64 {
+    pub(super) fn place(&self, rank: u64) -> u64 {
         let mut word = self.mix(rank);
         while word >= self.bound {
             word = self.mix(word);

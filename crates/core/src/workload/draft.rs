@@ -74,7 +74,7 @@ impl Job {
 
 impl Draft {
     /// fio's defaults: sequential reads of 4 KiB.
-    pub fn new(name: &str, place: JobPlace) -> Draft {
+    pub(super) fn new(name: &str, place: JobPlace) -> Draft {
         Draft {
             job: Job { pattern: Pattern::Sequential, ..Job::named(name) },
             place,
@@ -94,13 +94,13 @@ impl Draft {
     }
 
     /// Whether options of this one section contradict each other.
-    pub fn contradiction(&self) -> Option<Problem> {
+    pub(super) fn contradiction(&self) -> Option<Problem> {
         let engine = self.synchronous_engine.as_ref().filter(|_| self.job.iodepth > 1)?;
         let found = format!("iodepth={} with ioengine={engine}, which waits for each request", self.job.iodepth);
         Some(self.place.problem("iodepth", found, "iodepth=1, or an engine such as io_uring or libaio"))
     }
 
-    pub fn resolve(&self, limits: &Limits, traces: &BTreeMap<Wanted, Trace>) -> Result<Job, Problem> {
+    pub(super) fn resolve(&self, limits: &Limits, traces: &BTreeMap<Wanted, Trace>) -> Result<Job, Problem> {
         let mut job = self.job.clone();
         job.read_percent = match (self.reads, self.writes) {
             (true, true) => self.mix_read_percent as f64,
@@ -128,7 +128,7 @@ impl Draft {
     }
 
     /// The trace that is replayed.
-    pub fn wanted_trace(&self) -> Option<Wanted> {
+    pub(super) fn wanted_trace(&self) -> Option<Wanted> {
         let path = self.read_iolog.clone()?;
         Some(Wanted { path, selection: self.selection.clone() })
     }

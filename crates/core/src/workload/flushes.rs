@@ -31,12 +31,12 @@ pub(super) struct Flushing {
 }
 
 impl Flushing {
-    pub fn new(flushes: Flushes) -> Flushing {
+    pub(super) fn new(flushes: Flushes) -> Flushing {
         Flushing { flushes, ..Flushing::default() }
     }
 
     /// The thread has asked for a request.
-    pub fn on_request(&mut self, op: Op) {
+    pub(super) fn on_request(&mut self, op: Op) {
         if op == Op::Write {
             self.written += 1;
             self.is_dirty = true;
@@ -44,7 +44,7 @@ impl Flushing {
     }
 
     /// Whether it is time for a flush, which is then taken as asked for.
-    pub fn take_due(&mut self) -> bool {
+    pub(super) fn take_due(&mut self) -> bool {
         self.is_dirty && self.take_if_due()
     }
 
@@ -58,7 +58,7 @@ impl Flushing {
     }
 
     /// The same at the end of the thread.
-    pub fn take_last(&mut self) -> bool {
+    pub(super) fn take_last(&mut self) -> bool {
         let is_due = self.flushes.at_end && self.is_dirty;
         self.is_dirty &= !is_due;
         is_due

@@ -26,7 +26,7 @@ enum Gap {
 impl Pace {
     /// `rate_iops` requests a second, above zero. A linear pace starts at time zero, as fio's does; a
     /// Poisson process starts with a gap, so that arrivals in any window have its distribution.
-    pub fn new(rate_iops: f64, process: RateProcess, random: &mut Xoshiro256PlusPlus) -> Pace {
+    pub(super) fn new(rate_iops: f64, process: RateProcess, random: &mut Xoshiro256PlusPlus) -> Pace {
         match process {
             RateProcess::Linear => Pace { due: Time::ZERO, gap: Gap::Linear { period: period(rate_iops), passed: 0 } },
             RateProcess::Poisson => {
@@ -38,13 +38,13 @@ impl Pace {
     }
 
     /// When the next request is due.
-    pub fn due(&self) -> Time {
+    pub(super) fn due(&self) -> Time {
         self.due
     }
 
     /// Takes the request that is due, and goes on to the one after it.
     #[inline(never)]
-    pub fn advance(&mut self, random: &mut Xoshiro256PlusPlus) {
+    pub(super) fn advance(&mut self, random: &mut Xoshiro256PlusPlus) {
         match &mut self.gap {
             Gap::Linear { period, passed } => {
                 *passed = passed.saturating_add(*period);

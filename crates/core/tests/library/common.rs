@@ -13,10 +13,10 @@ use phaselink_core::time::Span;
 use phaselink_core::workload::{Job, fio};
 
 /// Oracles are exact: software takes its mean time, unless a test says otherwise.
-pub const STEADY: &str = "host.variation=0";
+pub(crate) const STEADY: &str = "host.variation=0";
 
 /// A shipped drive with overrides, its software [steady](STEADY).
-pub fn drive(name: &str, set: &[&str]) -> Drive {
+pub(crate) fn drive(name: &str, set: &[&str]) -> Drive {
     let shipped = shipped::find(name).expect("a shipped drive");
     let set = [STEADY].into_iter().chain(set.iter().copied());
     let overrides: Vec<_> = set.map(|text| Override::parse(text).expect("an override")).collect();
@@ -24,7 +24,7 @@ pub fn drive(name: &str, set: &[&str]) -> Drive {
 }
 
 /// A job given as `name=value` words; random reads unless it says otherwise.
-pub fn jobs(drive: &Drive, job: &str) -> Vec<Job> {
+pub(crate) fn jobs(drive: &Drive, job: &str) -> Vec<Job> {
     let mut options = vec![("rw", "randread")];
     for word in job.split_whitespace() {
         let (name, value) = word.split_once('=').expect("name=value");
@@ -36,12 +36,17 @@ pub fn jobs(drive: &Drive, job: &str) -> Vec<Job> {
 }
 
 /// Run such a job to its end.
-pub fn run(drive: &Drive, job: &str) -> Outcome {
+pub(crate) fn run(drive: &Drive, job: &str) -> Outcome {
     simulate(drive, &jobs(drive, job), 1).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 /// That a job is limited by `bottleneck`, and does such a share of what that allows: what was predicted of it.
-pub fn limited(drive: &Drive, job: &str, bottleneck: &str, shares: RangeInclusive<f64>) -> (JobPrediction, Outcome) {
+pub(crate) fn limited(
+    drive: &Drive,
+    job: &str,
+    bottleneck: &str,
+    shares: RangeInclusive<f64>,
+) -> (JobPrediction, Outcome) {
     let predicted = predict(drive, &jobs(drive, job)).jobs.remove(0);
     assert_eq!(predicted.bottleneck().resource, bottleneck, "{} {job}", drive.name);
     let outcome = run(drive, job);
@@ -51,7 +56,7 @@ pub fn limited(drive: &Drive, job: &str, bottleneck: &str, shares: RangeInclusiv
 }
 
 /// The same with every step recorded.
-pub fn traced(drive: &Drive, job: &str) -> Simulation {
+pub(crate) fn traced(drive: &Drive, job: &str) -> Simulation {
     let mut simulation = Simulation::new(drive, &jobs(drive, job), 1).unwrap_or_else(|problems| panic!("{problems}"));
     simulation.record(1 << 20);
     while simulation.step(1 << 20) {}
@@ -60,17 +65,17 @@ pub fn traced(drive: &Drive, job: &str) -> Simulation {
 }
 
 /// The reads of a run's only job.
-pub fn reads(outcome: &Outcome) -> &DirectionOutcome {
+pub(crate) fn reads(outcome: &Outcome) -> &DirectionOutcome {
     &outcome.jobs[0].read
 }
 
 /// The figures of the only direction of a run's only job.
-pub fn figures(outcome: &Outcome) -> &DirectionOutcome {
+pub(crate) fn figures(outcome: &Outcome) -> &DirectionOutcome {
     outcome.jobs[0].directions().next().expect("requests were counted").1
 }
 
 /// The run meets an exact prediction stage by stage.
-pub fn assert_exact(context: &str, predicted: &Latency, outcome: &Outcome) {
+pub(crate) fn assert_exact(context: &str, predicted: &Latency, outcome: &Outcome) {
     let (total, found) = (predicted.stages.total(), figures(outcome));
     assert_eq!((found.total.min(), found.total.max()), (total, total), "{context}");
     let stack = &outcome.stack_stages;
@@ -79,16 +84,16 @@ pub fn assert_exact(context: &str, predicted: &Latency, outcome: &Outcome) {
 }
 
 /// A counter of a run.
-pub fn counter(outcome: &Outcome, name: &str) -> u64 {
+pub(crate) fn counter(outcome: &Outcome, name: &str) -> u64 {
     outcome.counters.iter().find(|(other, _)| *other == name).map_or(0, |(_, count)| *count)
 }
 
 /// Nanoseconds with a fraction.
-pub fn ns(ns: f64) -> Span {
+pub(crate) fn ns(ns: f64) -> Span {
     Span::from_ns_f64(ns)
 }
 
 /// Whether two numbers agree within a share of the second.
-pub fn close(found: f64, expected: f64, share: f64) -> bool {
+pub(crate) fn close(found: f64, expected: f64, share: f64) -> bool {
     (found - expected).abs() <= expected.abs() * share
 }

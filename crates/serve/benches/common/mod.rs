@@ -21,36 +21,36 @@ use phaselink_serve::model::wall::{Wait, span};
 use phaselink_serve::server::{Server, Summary};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-pub const STORE_BYTES: u64 = 64 << 20;
-pub const GEOMETRY: Geometry = Geometry { capacity_bytes: STORE_BYTES, block_bytes: 512 };
+pub(crate) const STORE_BYTES: u64 = 64 << 20;
+pub(crate) const GEOMETRY: Geometry = Geometry { capacity_bytes: STORE_BYTES, block_bytes: 512 };
 /// Short, and many: a machine is quick or slow for some seconds, and both sides of a ratio need rounds in a quick phase.
-pub const RUN: Duration = Duration::from_millis(100);
-pub const ROUNDS: usize = 30;
-pub const LINE_BYTES: u64 = 64;
+pub(crate) const RUN: Duration = Duration::from_millis(100);
+pub(crate) const ROUNDS: usize = 30;
+pub(crate) const LINE_BYTES: u64 = 64;
 /// Requests under way at depth.
-pub const DEPTH: u64 = 32;
+pub(crate) const DEPTH: u64 = 32;
 /// Of the device and of its client.
-pub const PROCESSORS: [usize; 2] = [0, 1];
+pub(crate) const PROCESSORS: [usize; 2] = [0, 1];
 
 /// Requests of one round.
-pub struct Measured {
+pub(crate) struct Measured {
     pub iops: f64,
     pub latency: Latency,
 }
 
 impl Measured {
-    pub fn percentile_ns(&self, percent: f64) -> f64 {
+    pub(crate) fn percentile_ns(&self, percent: f64) -> f64 {
         self.latency.percentile(percent).as_ns()
     }
 }
 
 /// The round with the least median.
-pub fn best(rounds: Vec<Measured>) -> Measured {
+pub(crate) fn best(rounds: Vec<Measured>) -> Measured {
     let median = |measured: &Measured| measured.percentile_ns(50.0);
     rounds.into_iter().min_by(|one, other| median(one).total_cmp(&median(other))).expect("there is a round")
 }
 
-pub fn pin(processor: usize) {
+pub(crate) fn pin(processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor);
     // With one processor the figures are worthless, and say so themselves.
@@ -58,12 +58,12 @@ pub fn pin(processor: usize) {
 }
 
 /// Where a request of so many bytes, a power of two, begins.
-pub fn offset(number: u64, bytes: usize) -> u64 {
+pub(crate) fn offset(number: u64, bytes: usize) -> u64 {
     (mix(number) % STORE_BYTES) & !(bytes as u64 - 1)
 }
 
 /// One request at a time.
-pub fn one_by_one(mut request: impl FnMut(u64)) -> Measured {
+pub(crate) fn one_by_one(mut request: impl FnMut(u64)) -> Measured {
     let (start, mut latency, mut number) = (Instant::now(), Latency::default(), 0);
     let mut asked = start;
     while asked - start < RUN {
@@ -77,7 +77,7 @@ pub fn one_by_one(mut request: impl FnMut(u64)) -> Measured {
 }
 
 /// What the two sides of a bare exchange share: request lines, and a buffer for each request under way.
-pub struct Bare<'a> {
+pub(crate) struct Bare<'a> {
     pub memory: Memory,
     pub depth: u64,
     pub bytes: usize,
@@ -87,32 +87,32 @@ pub struct Bare<'a> {
 
 impl Bare<'_> {
     /// For a `depth` and a number of bytes that are powers of two.
-    pub fn new(store: &Store, depth: u64, bytes: usize) -> io::Result<Bare<'_>> {
+    pub(crate) fn new(store: &Store, depth: u64, bytes: usize) -> io::Result<Bare<'_>> {
         let (memory, _) = Memory::create(2 * depth * LINE_BYTES + depth * Bare::stride_bytes(bytes))?;
         Ok(Bare { memory, depth, bytes, store, stop: AtomicBool::new(false) })
     }
 
     /// As the served drive's, so that the first lines of buffers do not compete for the same places of a cache.
-    pub fn stride_bytes(bytes: usize) -> u64 {
+    pub(crate) fn stride_bytes(bytes: usize) -> u64 {
         bytes as u64 + 640
     }
 
-    pub fn line(&self, number: u64) -> &AtomicU64 {
+    pub(crate) fn line(&self, number: u64) -> &AtomicU64 {
         self.memory.word((number & (2 * self.depth - 1)) * LINE_BYTES)
     }
 
     /// The buffer of a request, without its last word; and that word.
-    pub fn buffer(&self, number: u64) -> (&[AtomicU64], &AtomicU64) {
+    pub(crate) fn buffer(&self, number: u64) -> (&[AtomicU64], &AtomicU64) {
         let first = 2 * self.depth * LINE_BYTES + (number & (self.depth - 1)) * Bare::stride_bytes(self.bytes);
         let (tail, body) = self.memory.words(first, self.bytes / 8).split_last().expect("no buffer is empty");
         (body, tail)
     }
 
-    pub fn ask(&self, number: u64) {
+    pub(crate) fn ask(&self, number: u64) {
         self.line(number).store(number + 1, Ordering::Release);
     }
 
-    pub fn await_data(&self, number: u64, into: &mut [u8]) {
+    pub(crate) fn await_data(&self, number: u64, into: &mut [u8]) {
         let (body, tail) = self.buffer(number);
         while tail.load(Ordering::Acquire) != number + 1 {
             spin_loop();
@@ -122,7 +122,7 @@ impl Bare<'_> {
     }
 
     /// The device: takes up to `ahead` requests, fetching what they need, before it answers the first of them.
-    pub fn answer(&self, ahead: u64) {
+    pub(crate) fn answer(&self, ahead: u64) {
         pin(PROCESSORS[0]);
         let (mut seen, mut done) = (0, 0);
         while !self.stop.load(Ordering::Relaxed) {
@@ -146,7 +146,7 @@ impl Bare<'_> {
         }
     }
 
-    pub fn run<T>(&self, ahead: u64, client: impl FnOnce() -> T) -> T {
+    pub(crate) fn run<T>(&self, ahead: u64, client: impl FnOnce() -> T) -> T {
         thread::scope(|scope| {
             scope.spawn(|| self.answer(ahead));
             let measured = client();
@@ -156,7 +156,7 @@ impl Bare<'_> {
     }
 }
 
-pub fn bare(store: &Store, bytes: usize) -> io::Result<Measured> {
+pub(crate) fn bare(store: &Store, bytes: usize) -> io::Result<Measured> {
     let (bare, mut into) = (Bare::new(store, 1, bytes)?, vec![0; bytes]);
     let exchange = |number| {
         bare.ask(number);
@@ -165,7 +165,7 @@ pub fn bare(store: &Store, bytes: usize) -> io::Result<Measured> {
     Ok(bare.run(1, || one_by_one(exchange)))
 }
 
-pub fn bare_deep(store: &Store, bytes: usize) -> io::Result<f64> {
+pub(crate) fn bare_deep(store: &Store, bytes: usize) -> io::Result<f64> {
     let (bare, mut into) = (Bare::new(store, DEPTH, bytes)?, vec![0; bytes]);
     (0..DEPTH).for_each(|number| bare.ask(number));
     let exchange = |number| {
@@ -176,7 +176,7 @@ pub fn bare_deep(store: &Store, bytes: usize) -> io::Result<f64> {
 }
 
 /// Serve while `work` has a queue.
-pub fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Result<(T, Summary)> {
+pub(crate) fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Result<(T, Summary)> {
     let path: PathBuf = std::env::temp_dir().join(format!("phaselink-bench-{}.sock", std::process::id()));
     let share = Share { path: path.clone(), start: 0, bytes: None, writes: true };
     let problem = |problem| io::Error::other(format!("{problem}"));
@@ -216,7 +216,7 @@ pub fn served<T>(timing: bool, work: impl FnOnce(Queue) -> T) -> io::Result<(T, 
 }
 
 /// A store of which every page exists, and is not zero.
-pub fn store() -> io::Result<Store> {
+pub(crate) fn store() -> io::Result<Store> {
     let store = Store::in_memory(GEOMETRY).map_err(|problem| io::Error::other(problem.to_string()))?;
     let data: Vec<u8> = (0..512).flat_map(|word| mix(word).to_le_bytes()).collect();
     for page in 0..STORE_BYTES / 4096 {
@@ -225,18 +225,18 @@ pub fn store() -> io::Result<Store> {
     Ok(store)
 }
 
-pub fn alone(mut queue: Queue, bytes: usize) -> Measured {
+pub(crate) fn alone(mut queue: Queue, bytes: usize) -> Measured {
     let mut into = vec![0; bytes];
     one_by_one(|number| queue.read(offset(number, bytes), &mut into).expect("a read"))
 }
 
 /// Requests a second, of those of the median block: a processor taken away for some milliseconds does not count.
-pub fn rate(mut request: impl FnMut(u64)) -> f64 {
+pub(crate) fn rate(mut request: impl FnMut(u64)) -> f64 {
     rate_of_blocks(|from, to| (from..to).for_each(&mut request))
 }
 
 /// The same for requests that are made many at a time: from a number up to another.
-pub fn rate_of_blocks(mut requests: impl FnMut(u64, u64)) -> f64 {
+pub(crate) fn rate_of_blocks(mut requests: impl FnMut(u64, u64)) -> f64 {
     const BLOCK: u64 = 1024;
     let (mut blocks, start, mut done) = (Latency::default(), Instant::now(), 0);
     let mut since = start;
@@ -251,7 +251,7 @@ pub fn rate_of_blocks(mut requests: impl FnMut(u64, u64)) -> f64 {
 }
 
 /// As many at once as slots, each followed by the next when it is complete.
-pub fn deep(mut queue: Queue, bytes: usize) -> f64 {
+pub(crate) fn deep(mut queue: Queue, bytes: usize) -> f64 {
     let ask = |queue: &mut Queue, number| {
         queue.submit_read(offset(number, bytes), bytes as u32).expect("a read").expect("a slot is free")
     };
@@ -266,12 +266,12 @@ pub fn deep(mut queue: Queue, bytes: usize) -> f64 {
     })
 }
 
-pub fn line(bytes: usize, what: &str, measured: &Measured, note: &str) {
+pub(crate) fn line(bytes: usize, what: &str, measured: &Measured, note: &str) {
     let [median, tail] = [50.0, 99.9].map(|percent| measured.percentile_ns(percent));
     let (iops, kind) = (measured.iops, format!("{bytes:>5} B  {what:<20}"));
     println!("{kind}  p50 {median:>6.0} ns  p99.9 {tail:>7.0} ns  {iops:>10.0} IOPS  {note}");
 }
 
-pub fn deep_line(bytes: usize, what: &str, iops: f64, note: &str) {
+pub(crate) fn deep_line(bytes: usize, what: &str, iops: f64, note: &str) {
     println!("{:<66}{iops:>10.0} IOPS  {note}", format!("{bytes:>5} B  {what}"));
 }

@@ -22,15 +22,15 @@ use crate::common::{DEPTH, GEOMETRY, PROCESSORS, offset, one_by_one, pin, rate_o
 use crate::vfio_client::{Client, Driver, ENTRIES, PAGE, RAM, RAM_BYTES, Rings};
 
 /// Sizes that are measured.
-pub const SIZES: [usize; 2] = [512, 4096];
+pub(crate) const SIZES: [usize; 2] = [512, 4096];
 
 /// The drive that is served.
-pub fn drive() -> Drive {
+pub(crate) fn drive() -> Drive {
     Drive::shipped("nvme").expect("a shipped drive")
 }
 
 /// The queue of a driver, as its hot path has it.
-pub struct Queue<'a> {
+pub(crate) struct Queue<'a> {
     page: &'a Memory,
     ram: &'a Memory,
     tail: u32,
@@ -40,7 +40,7 @@ pub struct Queue<'a> {
 
 impl Queue<'_> {
     /// A random read into one of the data pages, of which the device does not hear yet.
-    pub fn submit(&mut self, number: u64, bytes: usize, place: u64) {
+    pub(crate) fn submit(&mut self, number: u64, bytes: usize, place: u64) {
         let entry = SubmissionEntry {
             opcode: opcode::READ,
             command_id: place as u16,
@@ -53,7 +53,7 @@ impl Queue<'_> {
         self.tail = (self.tail + 1) % ENTRIES;
     }
 
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         let both = u64::from(self.tail) | u64::from(self.head) << 32;
         self.page.word(0x1008).store(both, Ordering::Release);
     }
@@ -74,7 +74,7 @@ impl Queue<'_> {
         Some(word >> 32 & 0xffff)
     }
 
-    pub fn wait(&mut self) -> u64 {
+    pub(crate) fn wait(&mut self) -> u64 {
         loop {
             match self.look() {
                 Some(place) => return place,
@@ -84,7 +84,7 @@ impl Queue<'_> {
     }
 }
 
-pub fn lone(queue: &mut Queue, bytes: usize) -> f64 {
+pub(crate) fn lone(queue: &mut Queue, bytes: usize) -> f64 {
     let measured = one_by_one(|number| {
         queue.submit(number, bytes, 0);
         queue.ring();
@@ -94,7 +94,7 @@ pub fn lone(queue: &mut Queue, bytes: usize) -> f64 {
 }
 
 /// Thirty-two at once, each followed by the next when it is complete: requests a second.
-pub fn deep(queue: &mut Queue, bytes: usize) -> f64 {
+pub(crate) fn deep(queue: &mut Queue, bytes: usize) -> f64 {
     (0..DEPTH).for_each(|place| queue.submit(place, bytes, place));
     queue.ring();
     let iops = rate_of_blocks(|mut done, until| {
@@ -115,7 +115,11 @@ pub fn deep(queue: &mut Queue, bytes: usize) -> f64 {
 }
 
 /// Serve a drive while `work` has a queue.
-pub fn over_vfio_user<T>(drive: Drive, timing: bool, work: impl FnOnce(&mut Queue) -> T) -> io::Result<(T, Summary)> {
+pub(crate) fn over_vfio_user<T>(
+    drive: Drive,
+    timing: bool,
+    work: impl FnOnce(&mut Queue) -> T,
+) -> io::Result<(T, Summary)> {
     let path: PathBuf = std::env::temp_dir().join(format!("phaselink-bench-{}.vfio", std::process::id()));
     let problem = |problem| io::Error::other(format!("{problem}"));
     let device = Device {
@@ -153,7 +157,7 @@ pub fn over_vfio_user<T>(drive: Drive, timing: bool, work: impl FnOnce(&mut Queu
 }
 
 /// The value in the middle.
-pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

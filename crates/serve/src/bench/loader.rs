@@ -12,7 +12,7 @@ use super::{Connection, Measured, longest_bytes};
 use crate::model::wall::Clock;
 
 /// The thread's state.
-pub struct Loader<C> {
+pub(super) struct Loader<C> {
     connection: C,
     generator: Generator,
     ramp_end: Time,
@@ -29,7 +29,7 @@ pub struct Loader<C> {
 
 impl<C: Connection> Loader<C> {
     /// Nothing under way yet.
-    pub fn new(connection: C, job: &Job, generator: Generator, starts_at: Time) -> Loader<C> {
+    pub(super) fn new(connection: C, job: &Job, generator: Generator, starts_at: Time) -> Loader<C> {
         let depth = job.iodepth as usize;
         Loader {
             connection,
@@ -49,7 +49,7 @@ impl<C: Connection> Loader<C> {
     ///
     /// # Errors
     /// If the connection breaks.
-    pub fn run(mut self, clock: &Clock, stop: &AtomicBool) -> io::Result<Measured> {
+    pub(super) fn run(mut self, clock: &Clock, stop: &AtomicBool) -> io::Result<Measured> {
         let mut now = clock.now();
         loop {
             self.ended |= stop.load(Ordering::Relaxed);

@@ -10,7 +10,7 @@ const PARTS: [(&str, &str); 4] = [
 const PAGE: &str = include_str!("../../../wasm/page/index.html");
 
 /// One document. A page without a module asks the server that it comes from.
-pub fn page() -> String {
+pub(super) fn page() -> String {
     PAGE.lines().map(line).collect()
 }
 

@@ -76,7 +76,7 @@ pub(super) struct Incoming {
 
 impl Incoming {
     /// It begins with this record.
-    pub fn new(head: Record) -> Incoming {
+    pub(super) fn new(head: Record) -> Incoming {
         Incoming { head, rest: Vec::new() }
     }
 
@@ -88,7 +88,7 @@ impl Incoming {
     ///
     /// # Errors
     /// If there are more to come.
-    pub fn push(mut self, record: Record) -> Result<SentCommand, Incoming> {
+    pub(super) fn push(mut self, record: Record) -> Result<SentCommand, Incoming> {
         self.rest.extend(record.iter().flat_map(|word| word.to_le_bytes()));
         if self.rest.len() < RECORD_BYTES + self.list_bytes() { Err(self) } else { Ok(self.decode()) }
     }
@@ -128,7 +128,7 @@ struct HostQueue {
 
 impl HostQueues {
     /// A command has come by a lane.
-    pub fn push(&mut self, lane: usize, command: SentCommand) {
+    pub(super) fn push(&mut self, lane: usize, command: SentCommand) {
         let queue = usize::from(command.queue);
         if self.0.len() <= queue {
             self.0.resize_with(queue + 1, HostQueue::default);
@@ -138,7 +138,7 @@ impl HostQueues {
 
     /// Let commands enter the model, as far as there is room, each by the token that `take` gives it; then `entered` is told
     /// when it has come there.
-    pub fn enter<T>(
+    pub(super) fn enter<T>(
         &mut self,
         wall: &mut Wall,
         kept: &mut T,

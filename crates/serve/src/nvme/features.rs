@@ -8,19 +8,19 @@ use super::{KEEP_ALIVE_TENTHS, TEMPERATURE_KELVIN, vectors};
 
 /// Feature identifiers (figure 317).
 mod id {
-    pub const ARBITRATION: u8 = 0x01;
-    pub const POWER: u8 = 0x02;
-    pub const TEMPERATURE: u8 = 0x04;
-    pub const ERROR_RECOVERY: u8 = 0x05;
-    pub const WRITE_CACHE: u8 = 0x06;
-    pub const QUEUES: u8 = 0x07;
-    pub const COALESCING: u8 = 0x08;
-    pub const VECTOR: u8 = 0x09;
-    pub const ATOMICITY: u8 = 0x0a;
-    pub const EVENTS: u8 = 0x0b;
-    pub const TIMESTAMP: u8 = 0x0e;
-    pub const KEEP_ALIVE: u8 = 0x0f;
-    pub const HOST_BEHAVIOR: u8 = 0x16;
+    pub(super) const ARBITRATION: u8 = 0x01;
+    pub(super) const POWER: u8 = 0x02;
+    pub(super) const TEMPERATURE: u8 = 0x04;
+    pub(super) const ERROR_RECOVERY: u8 = 0x05;
+    pub(super) const WRITE_CACHE: u8 = 0x06;
+    pub(super) const QUEUES: u8 = 0x07;
+    pub(super) const COALESCING: u8 = 0x08;
+    pub(super) const VECTOR: u8 = 0x09;
+    pub(super) const ATOMICITY: u8 = 0x0a;
+    pub(super) const EVENTS: u8 = 0x0b;
+    pub(super) const TIMESTAMP: u8 = 0x0e;
+    pub(super) const KEEP_ALIVE: u8 = 0x0f;
+    pub(super) const HOST_BEHAVIOR: u8 = 0x16;
 }
 
 /// Those that are supported.

@@ -13,15 +13,15 @@ pub const VENDOR: u16 = 0x706c;
 
 /// CNS values (figure 273).
 mod cns {
-    pub const NAMESPACE: u8 = 0x00;
-    pub const CONTROLLER: u8 = 0x01;
-    pub const ACTIVE_NAMESPACES: u8 = 0x02;
-    pub const NAMESPACE_IDS: u8 = 0x03;
-    pub const NVM_NAMESPACE: u8 = 0x05;
-    pub const NVM_CONTROLLER: u8 = 0x06;
-    pub const NVM_ACTIVE_NAMESPACES: u8 = 0x07;
-    pub const NAMESPACE_STATUS: u8 = 0x08;
-    pub const COMMAND_SETS: u8 = 0x1c;
+    pub(super) const NAMESPACE: u8 = 0x00;
+    pub(super) const CONTROLLER: u8 = 0x01;
+    pub(super) const ACTIVE_NAMESPACES: u8 = 0x02;
+    pub(super) const NAMESPACE_IDS: u8 = 0x03;
+    pub(super) const NVM_NAMESPACE: u8 = 0x05;
+    pub(super) const NVM_CONTROLLER: u8 = 0x06;
+    pub(super) const NVM_ACTIVE_NAMESPACES: u8 = 0x07;
+    pub(super) const NAMESPACE_STATUS: u8 = 0x08;
+    pub(super) const COMMAND_SETS: u8 = 0x1c;
 }
 
 /// OACS: Format NVM, Doorbell Buffer Config.

@@ -14,19 +14,19 @@ pub const REGISTER_BYTES: u64 = 0x1000;
 
 /// Offsets (figure 35).
 mod at {
-    pub const CAP: u64 = 0x00;
-    pub const CAP_HIGH: u64 = 0x04;
-    pub const VS: u64 = 0x08;
-    pub const INTMS: u64 = 0x0c;
-    pub const INTMC: u64 = 0x10;
-    pub const CC: u64 = 0x14;
-    pub const CSTS: u64 = 0x1c;
-    pub const AQA: u64 = 0x24;
-    pub const ASQ: u64 = 0x28;
-    pub const ASQ_HIGH: u64 = 0x2c;
-    pub const ACQ: u64 = 0x30;
-    pub const ACQ_HIGH: u64 = 0x34;
-    pub const CRTO: u64 = 0x68;
+    pub(super) const CAP: u64 = 0x00;
+    pub(super) const CAP_HIGH: u64 = 0x04;
+    pub(super) const VS: u64 = 0x08;
+    pub(super) const INTMS: u64 = 0x0c;
+    pub(super) const INTMC: u64 = 0x10;
+    pub(super) const CC: u64 = 0x14;
+    pub(super) const CSTS: u64 = 0x1c;
+    pub(super) const AQA: u64 = 0x24;
+    pub(super) const ASQ: u64 = 0x28;
+    pub(super) const ASQ_HIGH: u64 = 0x2c;
+    pub(super) const ACQ: u64 = 0x30;
+    pub(super) const ACQ_HIGH: u64 = 0x34;
+    pub(super) const CRTO: u64 = 0x68;
 }
 
 /// Time within which the controller is ready, in units of 500 ms: it always is at once, and hosts that share a busy

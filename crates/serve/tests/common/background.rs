@@ -10,13 +10,13 @@ use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::server::{Server, Summary};
 
 /// Servers and clients spin: one such test at a time has the processors.
-pub fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is to be served.
-pub fn device(drive: Drive, store: Store) -> Device {
+pub(crate) fn device(drive: Drive, store: Store) -> Device {
     Device {
         drive: Arc::new(drive),
         store: Arc::new(store),
@@ -29,19 +29,19 @@ pub fn device(drive: Drive, store: Store) -> Device {
 }
 
 /// A server that runs until this goes.
-pub struct Background {
+pub(crate) struct Background {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<io::Result<Summary>>>,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Background {
-    pub fn start(server: Server, alone: MutexGuard<'static, ()>) -> Background {
+    pub(crate) fn start(server: Server, alone: MutexGuard<'static, ()>) -> Background {
         let stop = Arc::clone(&server.device.stop);
         Background { stop, thread: Some(thread::spawn(move || server.run())), _alone: alone }
     }
 
-    pub fn finish(mut self) -> Summary {
+    pub(crate) fn finish(mut self) -> Summary {
         self.stop.request();
         self.thread.take().unwrap().join().unwrap().unwrap()
     }

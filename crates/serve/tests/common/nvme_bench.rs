@@ -6,9 +6,9 @@ use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::machine::Machine;
 use phaselink_serve::nvme::{Command, Controller, Executed, Identity, Taken};
 
-pub const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
-pub const BLOCKS: u64 = 2048;
-pub const LIMITS: Limits = Limits {
+pub(crate) const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
+pub(crate) const BLOCKS: u64 = 2048;
+pub(crate) const LIMITS: Limits = Limits {
     namespaces: 1,
     blocks: BLOCKS,
     block_shift: 9,
@@ -17,20 +17,20 @@ pub const LIMITS: Limits = Limits {
     queue_entries: 1024,
     takes_segments: true,
 };
-pub const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// Where things are in the host's memory.
-pub const ADMIN_QUEUE: u64 = PAGE;
-pub const ADMIN_ANSWERS: u64 = 2 * PAGE;
-pub const QUEUE: u64 = 3 * PAGE;
-pub const ANSWERS: u64 = 4 * PAGE;
-pub const LISTS: u64 = 8 * PAGE;
-pub const DATA: u64 = 64 * PAGE;
-pub const MEMORY: usize = 1 << 20;
-pub const ENTRIES: u32 = 16;
+pub(crate) const ADMIN_QUEUE: u64 = PAGE;
+pub(crate) const ADMIN_ANSWERS: u64 = 2 * PAGE;
+pub(crate) const QUEUE: u64 = 3 * PAGE;
+pub(crate) const ANSWERS: u64 = 4 * PAGE;
+pub(crate) const LISTS: u64 = 8 * PAGE;
+pub(crate) const DATA: u64 = 64 * PAGE;
+pub(crate) const MEMORY: usize = 1 << 20;
+pub(crate) const ENTRIES: u32 = 16;
 
 /// A queue pair as its driver keeps it.
 #[derive(Clone, Copy)]
-pub struct Pair {
+pub(crate) struct Pair {
     pub number: u16,
     pub commands: u64,
     pub answers: u64,
@@ -40,7 +40,7 @@ pub struct Pair {
 }
 
 /// A host with its driver, and the controller.
-pub struct Bench {
+pub(crate) struct Bench {
     pub machine: Machine,
     pub controller: Controller,
     pub store: Store,
@@ -51,7 +51,7 @@ pub struct Bench {
 
 /// The fields of a command.
 #[derive(Clone, Copy, Default)]
-pub struct Fields {
+pub(crate) struct Fields {
     pub opcode: u8,
     pub flags: u8,
     pub id: u16,
@@ -61,7 +61,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    pub fn bytes(&self) -> [u8; 64] {
+    pub(crate) fn bytes(&self) -> [u8; 64] {
         let mut bytes = [0; 64];
         bytes[..2].copy_from_slice(&[self.opcode, self.flags]);
         bytes[2..4].copy_from_slice(&self.id.to_le_bytes());
@@ -76,18 +76,18 @@ impl Fields {
     }
 }
 
-pub fn pair(number: u16, commands: u64, answers: u64) -> Pair {
+pub(crate) fn pair(number: u16, commands: u64, answers: u64) -> Pair {
     Pair { number, commands, answers, tail: 0, head: 0, phase: true }
 }
 
 impl Bench {
     /// A controller that has not been enabled.
-    pub fn off() -> Bench {
+    pub(crate) fn off() -> Bench {
         Bench::off_with(LIMITS)
     }
 
     /// The same with other limits.
-    pub fn off_with(limits: Limits) -> Bench {
+    pub(crate) fn off_with(limits: Limits) -> Bench {
         Bench {
             machine: Machine::new(MEMORY, &limits),
             controller: Controller::new(Identity::new("test", limits, 0)),
@@ -99,7 +99,7 @@ impl Bench {
     }
 
     /// The same whose queues are divided into so many sets.
-    pub fn divided(sets: usize) -> Bench {
+    pub(crate) fn divided(sets: usize) -> Bench {
         let bench = Bench::off();
         let mut bench = Bench { controller: bench.controller.divided(sets), ..bench };
         bench.enable();
@@ -107,19 +107,19 @@ impl Bench {
     }
 
     /// One that has its admin queue.
-    pub fn enabled() -> Bench {
+    pub(crate) fn enabled() -> Bench {
         let mut bench = Bench::off();
         bench.enable();
         bench
     }
 
     /// One with a queue pair, too.
-    pub fn new() -> Bench {
+    pub(crate) fn new() -> Bench {
         Bench::with(LIMITS)
     }
 
     /// The same with other limits.
-    pub fn with(limits: Limits) -> Bench {
+    pub(crate) fn with(limits: Limits) -> Bench {
         let mut bench = Bench::off_with(limits);
         bench.enable();
         assert_eq!(bench.administer(create_completion_queue(1, ENTRIES)).status, Status::SUCCESS);
@@ -127,7 +127,7 @@ impl Bench {
         bench
     }
 
-    pub fn enable(&mut self) {
+    pub(crate) fn enable(&mut self) {
         self.admin = pair(0, ADMIN_QUEUE, ADMIN_ANSWERS);
         self.io = pair(1, QUEUE, ANSWERS);
         self.machine.memory[..LISTS as usize].fill(0);
@@ -138,19 +138,19 @@ impl Bench {
         assert_eq!(self.get(0x1c), 1);
     }
 
-    pub fn set(&mut self, register: u64, value: u32) {
+    pub(crate) fn set(&mut self, register: u64, value: u32) {
         self.machine.registers.write(register, &value.to_le_bytes());
         self.controller.update(&mut self.machine, &self.store);
     }
 
-    pub fn get(&self, register: u64) -> u32 {
+    pub(crate) fn get(&self, register: u64) -> u32 {
         let mut bytes = [0; 4];
         self.machine.registers.read(register, &mut bytes);
         u32::from_le_bytes(bytes)
     }
 
     /// Do all that has been rung for.
-    pub fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         self.controller.update(&mut self.machine, &self.store);
         for queue in self.controller.queues() {
             loop {
@@ -166,14 +166,14 @@ impl Bench {
     }
 
     /// Execute a command; one that waits for the disk does not wait long.
-    pub fn execute(&mut self, command: &Command) -> Status {
+    pub(crate) fn execute(&mut self, command: &Command) -> Status {
         match self.controller.execute(command, &mut self.machine, &self.store, &mut self.space) {
             Executed::Answered(status) => status,
             Executed::WaitsForDisk => self.controller.commit(command, self.store.flush(), &mut self.machine),
         }
     }
 
-    pub fn submit(&mut self, mut pair: Pair, fields: Fields) -> Pair {
+    pub(crate) fn submit(&mut self, mut pair: Pair, fields: Fields) -> Pair {
         let at = (pair.commands + u64::from(pair.tail) * 64) as usize;
         self.machine.memory[at..at + 64].copy_from_slice(&fields.bytes());
         pair.tail = (pair.tail + 1) % ENTRIES;
@@ -182,7 +182,7 @@ impl Bench {
     }
 
     /// The next answer, if it is there.
-    pub fn reap(&mut self, pair: &mut Pair) -> Option<CompletionEntry> {
+    pub(crate) fn reap(&mut self, pair: &mut Pair) -> Option<CompletionEntry> {
         let at = (pair.answers + u64::from(pair.head) * 16) as usize;
         let entry = CompletionEntry::decode(self.machine.memory[at..].first_chunk().unwrap());
         if entry.phase != pair.phase {
@@ -194,7 +194,7 @@ impl Bench {
         Some(CompletionEntry { status: entry.status.kind(), ..entry })
     }
 
-    pub fn administer(&mut self, fields: Fields) -> CompletionEntry {
+    pub(crate) fn administer(&mut self, fields: Fields) -> CompletionEntry {
         self.admin = self.submit(self.admin, fields);
         self.step();
         let mut pair = self.admin;
@@ -204,7 +204,7 @@ impl Bench {
         answer
     }
 
-    pub fn ask(&mut self, fields: Fields) -> CompletionEntry {
+    pub(crate) fn ask(&mut self, fields: Fields) -> CompletionEntry {
         self.io = self.submit(self.io, fields);
         self.step();
         let mut pair = self.io;
@@ -213,7 +213,7 @@ impl Bench {
         answer
     }
 
-    pub fn identify(&mut self, cns: u32, namespace: u32) -> (Status, Vec<u8>) {
+    pub(crate) fn identify(&mut self, cns: u32, namespace: u32) -> (Status, Vec<u8>) {
         self.machine.memory[DATA as usize..][..4096].fill(0xee);
         let fields = Fields {
             opcode: admin::IDENTIFY,
@@ -227,23 +227,23 @@ impl Bench {
     }
 }
 
-pub fn create_completion_queue(number: u32, entries: u32) -> Fields {
+pub(crate) fn create_completion_queue(number: u32, entries: u32) -> Fields {
     let opcode = admin::CREATE_COMPLETION_QUEUE;
     let dwords = [number | (entries - 1) << 16, 0b11 | 1 << 16, 0, 0, 0, 0];
     Fields { opcode, prp: [ANSWERS, 0], dwords, ..Fields::default() }
 }
 
-pub fn create_submission_queue(number: u32, entries: u32) -> Fields {
+pub(crate) fn create_submission_queue(number: u32, entries: u32) -> Fields {
     let opcode = admin::CREATE_SUBMISSION_QUEUE;
     let dwords = [number | (entries - 1) << 16, 1 | 1 << 16, 0, 0, 0, 0];
     Fields { opcode, prp: [QUEUE, 0], dwords, ..Fields::default() }
 }
 
-pub fn transfer(opcode: u8, slba: u64, blocks: u32, prp: [u64; 2]) -> Fields {
+pub(crate) fn transfer(opcode: u8, slba: u64, blocks: u32, prp: [u64; 2]) -> Fields {
     let dwords = [slba as u32, (slba >> 32) as u32, blocks - 1, 0, 0, 0];
     Fields { opcode, namespace: 1, prp, dwords, ..Fields::default() }
 }
 
-pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }

@@ -20,31 +20,31 @@ use rustix::net::{
 };
 
 /// Address of the guest's memory for the device, and its size.
-pub const RAM: u64 = 0x10_0000;
-pub const RAM_BYTES: u64 = 1 << 20;
+pub(crate) const RAM: u64 = 0x10_0000;
+pub(crate) const RAM_BYTES: u64 = 1 << 20;
 /// The same for memory that comes without a descriptor.
-pub const ISLAND: u64 = 0x4000_0000;
-pub const PAGE: u64 = 4096;
+pub(crate) const ISLAND: u64 = 0x4000_0000;
+pub(crate) const PAGE: u64 = 4096;
 /// Entries of a queue.
-pub const ENTRIES: u32 = 64;
+pub(crate) const ENTRIES: u32 = 64;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-pub fn memory_file(bytes: u64) -> File {
+pub(crate) fn memory_file(bytes: u64) -> File {
     let fd = rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).unwrap();
     rustix::fs::ftruncate(&fd, bytes).unwrap();
     File::from(fd)
 }
 
-pub fn words(words: &[u32]) -> Vec<u8> {
+pub(crate) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
 /// A client: the protocol alone.
-pub struct Client {
+pub(crate) struct Client {
     pub socket: UnixStream,
     /// The guest's memory as a file, and as words.
     pub ram: File,
@@ -54,17 +54,17 @@ pub struct Client {
 }
 
 /// A refused request: its error number.
-pub type Refused = u32;
+pub(crate) type Refused = u32;
 
 impl Client {
-    pub fn connect(path: &Path) -> Client {
+    pub(crate) fn connect(path: &Path) -> Client {
         let socket = UnixStream::connect(path).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let (ram_words, ram) = Memory::create(RAM_BYTES).unwrap();
         Client { socket, ram: File::from(ram), ram_words, island: memory_file(RAM_BYTES) }
     }
 
-    pub fn send(&self, id: u16, command: u16, flags: u32, payload: &[u8], fds: &[BorrowedFd]) {
+    pub(crate) fn send(&self, id: u16, command: u16, flags: u32, payload: &[u8], fds: &[BorrowedFd]) {
         let mut message = Header::request(id, command, payload.len()).encode();
         message[8..12].copy_from_slice(&flags.to_le_bytes());
         let message = [&message[..], payload].concat();
@@ -77,7 +77,7 @@ impl Client {
         assert_eq!(sent.unwrap(), message.len());
     }
 
-    pub fn receive(&self, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<()> {
+    pub(crate) fn receive(&self, into: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<()> {
         let mut filled = 0;
         while filled < into.len() {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// The next message; the server's requests for memory are answered on the way.
-    pub fn next(&self) -> io::Result<(Header, Vec<u8>, Vec<OwnedFd>)> {
+    pub(crate) fn next(&self) -> io::Result<(Header, Vec<u8>, Vec<OwnedFd>)> {
         loop {
             let (mut head, mut fds) = ([0; 16], Vec::new());
             self.receive(&mut head, &mut fds)?;
@@ -113,7 +113,7 @@ impl Client {
     }
 
     /// Read or write the island for the server.
-    pub fn give(&self, header: &Header, mut payload: Vec<u8>) {
+    pub(crate) fn give(&self, header: &Header, mut payload: Vec<u8>) {
         let address = u64::from_le_bytes(payload[..8].try_into().unwrap()) - ISLAND;
         let bytes = u64::from_le_bytes(payload[8..16].try_into().unwrap()) as usize;
         match header.command {
@@ -131,7 +131,12 @@ impl Client {
         (&self.socket).write_all(&reply).unwrap();
     }
 
-    pub fn ask(&self, command: u16, payload: &[u8], fds: &[BorrowedFd]) -> Result<(Vec<u8>, Vec<OwnedFd>), Refused> {
+    pub(crate) fn ask(
+        &self,
+        command: u16,
+        payload: &[u8],
+        fds: &[BorrowedFd],
+    ) -> Result<(Vec<u8>, Vec<OwnedFd>), Refused> {
         // SPDK's client numbers nothing.
         self.send(0, command, 0, payload, fds);
         let (header, payload, fds) = self.next().expect("an answer");
@@ -142,7 +147,7 @@ impl Client {
         }
     }
 
-    pub fn agree(&self, json: &str) -> Vec<u8> {
+    pub(crate) fn agree(&self, json: &str) -> Vec<u8> {
         let mut payload = vec![0, 0, 0, 0];
         if !json.is_empty() {
             payload.extend(json.bytes());
@@ -151,67 +156,67 @@ impl Client {
         self.ask(command::VERSION, &payload, &[]).unwrap().0
     }
 
-    pub fn map(&self, address: u64, offset: u64, bytes: u64, fd: Option<BorrowedFd>) -> Result<(), Refused> {
+    pub(crate) fn map(&self, address: u64, offset: u64, bytes: u64, fd: Option<BorrowedFd>) -> Result<(), Refused> {
         let mut payload = words(&[32, 3]);
         payload.extend([offset, address, bytes].into_iter().flat_map(u64::to_le_bytes));
         self.ask(command::DMA_MAP, &payload, fd.as_slice()).map(drop)
     }
 
-    pub fn unmap(&self, address: u64, bytes: u64) -> Result<(), Refused> {
+    pub(crate) fn unmap(&self, address: u64, bytes: u64) -> Result<(), Refused> {
         let mut payload = words(&[24, 0]);
         payload.extend([address, bytes].into_iter().flat_map(u64::to_le_bytes));
         self.ask(command::DMA_UNMAP, &payload, &[]).map(|(echo, _)| assert_eq!(echo, payload))
     }
 
-    pub fn access(region: u32, offset: u64, bytes: u32) -> Vec<u8> {
+    pub(crate) fn access(region: u32, offset: u64, bytes: u32) -> Vec<u8> {
         [&offset.to_le_bytes()[..], &words(&[region, bytes])].concat()
     }
 
-    pub fn region_read(&self, region: u32, offset: u64, bytes: u32) -> Result<Vec<u8>, Refused> {
+    pub(crate) fn region_read(&self, region: u32, offset: u64, bytes: u32) -> Result<Vec<u8>, Refused> {
         let payload = Client::access(region, offset, bytes);
         self.ask(command::REGION_READ, &payload, &[]).map(|(answer, _)| answer[16..].to_vec())
     }
 
-    pub fn region_write(&self, region: u32, offset: u64, from: &[u8]) -> Result<(), Refused> {
+    pub(crate) fn region_write(&self, region: u32, offset: u64, from: &[u8]) -> Result<(), Refused> {
         let payload = [&Client::access(region, offset, from.len() as u32)[..], from].concat();
         self.ask(command::REGION_WRITE, &payload, &[]).map(|(answer, _)| assert_eq!(answer, payload[..16]))
     }
 
     /// The same without waiting for an answer, as QEMU writes.
-    pub fn region_post(&self, region: u32, offset: u64, from: &[u8]) {
+    pub(crate) fn region_post(&self, region: u32, offset: u64, from: &[u8]) {
         let payload = [&Client::access(region, offset, from.len() as u32)[..], from].concat();
         self.send(7, command::REGION_WRITE, 1 << 4, &payload, &[]);
     }
 
-    pub fn region_info(&self, region: u32, room: u32) -> (Vec<u8>, Vec<OwnedFd>) {
+    pub(crate) fn region_info(&self, region: u32, room: u32) -> (Vec<u8>, Vec<OwnedFd>) {
         let mut payload = words(&[room, 0, region, 0]);
         payload.resize(room as usize, 0);
         self.ask(command::DEVICE_GET_REGION_INFO, &payload, &[]).unwrap()
     }
 
-    pub fn register(&self, offset: u64) -> u32 {
+    pub(crate) fn register(&self, offset: u64) -> u32 {
         u32_at(&self.region_read(0, offset, 4).unwrap(), 0)
     }
 
-    pub fn set_register(&self, offset: u64, value: u32) {
+    pub(crate) fn set_register(&self, offset: u64, value: u32) {
         self.region_write(0, offset, &value.to_le_bytes()).unwrap();
     }
 
     /// Interrupts by vector go to these descriptors.
-    pub fn set_vectors(&self, fds: &[BorrowedFd]) -> Result<(), Refused> {
+    pub(crate) fn set_vectors(&self, fds: &[BorrowedFd]) -> Result<(), Refused> {
         let payload = words(&[20, 4 | 32, 2, 0, fds.len() as u32]);
         self.ask(command::DEVICE_SET_IRQS, &payload, fds).map(drop)
     }
 }
 
 /// How a driver rings.
-pub enum Rings {
+pub(crate) enum Rings {
     Messages,
     Page(Memory),
 }
 
 /// A driver: queues in the guest's memory. Page 1 and 2 have the admin queue, 3 and 4 the other, 8 is for data.
-pub struct Driver {
+pub(crate) struct Driver {
     pub client: Client,
     pub rings: Rings,
     /// Where its memory is for the device: shared, or to be asked for.
@@ -222,11 +227,11 @@ pub struct Driver {
     pub next_id: u16,
 }
 
-pub const DATA: u64 = 16 * PAGE;
+pub(crate) const DATA: u64 = 16 * PAGE;
 
 impl Driver {
     /// What a driver does before it has a queue.
-    pub fn start(client: Client, base: u64, rings: Rings) -> Driver {
+    pub(crate) fn start(client: Client, base: u64, rings: Rings) -> Driver {
         let driver = Driver { client, rings, base, tails: [0; 2], heads: [0; 2], phases: [true; 2], next_id: 1 };
         for page in 1..6 {
             driver.memory().write_all_at(&[0; PAGE as usize], page * PAGE).unwrap();
@@ -249,18 +254,18 @@ impl Driver {
         driver
     }
 
-    pub fn wait_for_status(&self, ready: u32) {
+    pub(crate) fn wait_for_status(&self, ready: u32) {
         let until = Instant::now() + PATIENCE;
         while self.client.register(0x1c) & 3 != ready {
             assert!(Instant::now() < until, "the controller does not get ready");
         }
     }
 
-    pub fn memory(&self) -> &File {
+    pub(crate) fn memory(&self) -> &File {
         if self.base == ISLAND { &self.client.island } else { &self.client.ram }
     }
 
-    pub fn ring(&self, queue: usize) {
+    pub(crate) fn ring(&self, queue: usize) {
         match &self.rings {
             Rings::Messages => {
                 let at = 0x1000 + queue as u64 * 8;
@@ -274,7 +279,7 @@ impl Driver {
         }
     }
 
-    pub fn submit(&mut self, queue: usize, opcode: u8, namespace: u32, prp: [u64; 2], dwords: [u32; 6]) -> u16 {
+    pub(crate) fn submit(&mut self, queue: usize, opcode: u8, namespace: u32, prp: [u64; 2], dwords: [u32; 6]) -> u16 {
         let mut entry = [0; 64];
         let id = self.next_id;
         self.next_id += 1;
@@ -291,14 +296,14 @@ impl Driver {
         id
     }
 
-    pub fn answer(&mut self, queue: usize) -> CompletionEntry {
+    pub(crate) fn answer(&mut self, queue: usize) -> CompletionEntry {
         let entry = self.see_answer(queue);
         self.ring(queue);
         entry
     }
 
     /// The same without telling the device that it has been read.
-    pub fn see_answer(&mut self, queue: usize) -> CompletionEntry {
+    pub(crate) fn see_answer(&mut self, queue: usize) -> CompletionEntry {
         let at = (2 + 2 * queue as u64) * PAGE + u64::from(self.heads[queue]) * 16;
         let until = Instant::now() + PATIENCE;
         let entry = loop {
@@ -321,7 +326,7 @@ impl Driver {
         entry
     }
 
-    pub fn administer(&mut self, opcode: u8, namespace: u32, page: u64, dwords: [u32; 6]) -> CompletionEntry {
+    pub(crate) fn administer(&mut self, opcode: u8, namespace: u32, page: u64, dwords: [u32; 6]) -> CompletionEntry {
         let id = self.submit(0, opcode, namespace, [self.base + page * PAGE, 0], dwords);
         let answer = self.answer(0);
         assert_eq!((answer.command_id, answer.status), (id, Status::SUCCESS), "opcode {opcode:x}");
@@ -329,7 +334,7 @@ impl Driver {
     }
 
     /// The order in which Linux does it.
-    pub fn bring_up(&mut self, vector: u16) {
+    pub(crate) fn bring_up(&mut self, vector: u16) {
         let data = DATA / PAGE;
         self.administer(admin::IDENTIFY, 0, data, [1, 0, 0, 0, 0, 0]);
         self.administer(admin::GET_LOG_PAGE, u32::MAX, data, [5 | 1023 << 16, 0, 0, 0, 0, 0]);
@@ -349,18 +354,18 @@ impl Driver {
         assert_ne!(u64::from_le_bytes(page), 0);
     }
 
-    pub fn transfer(&mut self, opcode: u8, slba: u64, blocks: u32) -> u16 {
+    pub(crate) fn transfer(&mut self, opcode: u8, slba: u64, blocks: u32) -> u16 {
         let data = self.base + DATA;
         self.submit(1, opcode, 1, [data, data + PAGE], [slba as u32, 0, blocks - 1, 0, 0, 0])
     }
 
-    pub fn write(&mut self, slba: u64, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, slba: u64, bytes: &[u8]) {
         self.memory().write_all_at(bytes, DATA).unwrap();
         self.transfer(opcode::WRITE, slba, bytes.len() as u32 / 512);
         assert_eq!(self.answer(1).status, Status::SUCCESS);
     }
 
-    pub fn read(&mut self, slba: u64, bytes: usize) -> Vec<u8> {
+    pub(crate) fn read(&mut self, slba: u64, bytes: usize) -> Vec<u8> {
         self.memory().write_all_at(&vec![0xee; bytes], DATA).unwrap();
         self.transfer(opcode::READ, slba, bytes as u32 / 512);
         assert_eq!(self.answer(1).status, Status::SUCCESS);

@@ -15,30 +15,30 @@ use vhost::{VhostUserMemoryRegionInfo, VringConfigData};
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-pub const MEMORY_BYTES: u64 = 4 << 20;
+pub(crate) const MEMORY_BYTES: u64 = 4 << 20;
 /// Where the guest has its memory, in its own addresses and in those of its process.
-pub const GUEST: u64 = 1 << 32;
-pub const ENTRIES: u16 = 16;
-pub const AVAILABLE: u64 = 0x1000;
-pub const USED: u64 = 0x2000;
-pub const INDIRECT: u64 = 0x3000;
-pub const HEADERS: u64 = 0x4000;
-pub const STATUS: u64 = 0x5000;
-pub const DATA: u64 = 0x10_0000;
+pub(crate) const GUEST: u64 = 1 << 32;
+pub(crate) const ENTRIES: u16 = 16;
+pub(crate) const AVAILABLE: u64 = 0x1000;
+pub(crate) const USED: u64 = 0x2000;
+pub(crate) const INDIRECT: u64 = 0x3000;
+pub(crate) const HEADERS: u64 = 0x4000;
+pub(crate) const STATUS: u64 = 0x5000;
+pub(crate) const DATA: u64 = 0x10_0000;
 
-pub const READ: u32 = 0;
-pub const WRITE: u32 = 1;
-pub const FLUSH: u32 = 4;
-pub const NAME: u32 = 8;
-pub const DISCARD: u32 = 11;
-pub const ZERO: u32 = 13;
+pub(crate) const READ: u32 = 0;
+pub(crate) const WRITE: u32 = 1;
+pub(crate) const FLUSH: u32 = 4;
+pub(crate) const NAME: u32 = 8;
+pub(crate) const DISCARD: u32 = 11;
+pub(crate) const ZERO: u32 = 13;
 
-pub const NEXT: u16 = 1;
-pub const FOR_DRIVER: u16 = 2;
-pub const IS_INDIRECT: u16 = 4;
+pub(crate) const NEXT: u16 = 1;
+pub(crate) const FOR_DRIVER: u16 = 2;
+pub(crate) const IS_INDIRECT: u16 = 4;
 
 /// A guest with one ring, whose descriptors it hands out in turn.
-pub struct Guest {
+pub(crate) struct Guest {
     pub frontend: Frontend,
     pub memory: GuestMemoryMmap,
     pub kick: EventFd,
@@ -48,21 +48,21 @@ pub struct Guest {
 }
 
 /// What the guest asks the device, and where the data are.
-pub struct Ask<'a> {
+pub(crate) struct Ask<'a> {
     pub kind: u32,
     pub sector: u64,
     /// Pieces of data: offset from the start of the data, and bytes.
     pub parts: &'a [(u64, u32)],
 }
 
-pub fn memory_file(bytes: u64) -> File {
+pub(crate) fn memory_file(bytes: u64) -> File {
     let file = File::from(rustix::fs::memfd_create("guest", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
     file.set_len(bytes).unwrap();
     file
 }
 
 impl Guest {
-    pub fn connect(path: &Path, features: u64) -> Guest {
+    pub(crate) fn connect(path: &Path, features: u64) -> Guest {
         let mut frontend = Frontend::connect(path, 1).unwrap();
         frontend.set_owner().unwrap();
         let offered = frontend.get_features().unwrap();
@@ -90,7 +90,7 @@ impl Guest {
         guest
     }
 
-    pub fn start(&mut self, user: u64, base: u16) {
+    pub(crate) fn start(&mut self, user: u64, base: u16) {
         let Guest { frontend, kick, call, .. } = self;
         frontend.set_vring_num(0, ENTRIES).unwrap();
         let ring = VringConfigData {
@@ -109,21 +109,21 @@ impl Guest {
         frontend.set_vring_enable(0, true).unwrap();
     }
 
-    pub fn at(offset: u64) -> GuestAddress {
+    pub(crate) fn at(offset: u64) -> GuestAddress {
         GuestAddress(GUEST + offset)
     }
 
-    pub fn put(&self, offset: u64, bytes: &[u8]) {
+    pub(crate) fn put(&self, offset: u64, bytes: &[u8]) {
         self.memory.write_slice(bytes, Guest::at(offset)).unwrap();
     }
 
-    pub fn get(&self, offset: u64, bytes: usize) -> Vec<u8> {
+    pub(crate) fn get(&self, offset: u64, bytes: usize) -> Vec<u8> {
         let mut data = vec![0; bytes];
         self.memory.read_slice(&mut data, Guest::at(offset)).unwrap();
         data
     }
 
-    pub fn describe(&self, table: u64, place: u16, address: u64, bytes: u32, flags: u16, next: u16) {
+    pub(crate) fn describe(&self, table: u64, place: u16, address: u64, bytes: u32, flags: u16, next: u16) {
         let mut entry = [0; 16];
         entry[..8].copy_from_slice(&address.to_le_bytes());
         entry[8..12].copy_from_slice(&bytes.to_le_bytes());
@@ -133,7 +133,7 @@ impl Guest {
     }
 
     /// Ask, through a table of descriptors of its own.
-    pub fn ask(&mut self, ask: &Ask<'_>) {
+    pub(crate) fn ask(&mut self, ask: &Ask<'_>) {
         let slot = self.asked % ENTRIES;
         let header = HEADERS + u64::from(slot) * 16;
         let mut bytes = [0; 16];
@@ -153,14 +153,14 @@ impl Guest {
         self.submit(slot);
     }
 
-    pub fn submit(&mut self, head: u16) {
+    pub(crate) fn submit(&mut self, head: u16) {
         self.put(AVAILABLE + 4 + u64::from(self.asked % ENTRIES) * 2, &head.to_le_bytes());
         self.asked += 1;
         self.memory.store(self.asked, Guest::at(AVAILABLE + 2), Ordering::Release).unwrap();
         self.kick.write(1).unwrap();
     }
 
-    pub fn wait(&mut self) {
+    pub(crate) fn wait(&mut self) {
         let until = Instant::now() + Duration::from_secs(20);
         while self.memory.load::<u16>(Guest::at(USED + 2), Ordering::Acquire).unwrap() == self.answered {
             assert!(Instant::now() < until, "no answer");
@@ -170,7 +170,7 @@ impl Guest {
     }
 
     /// Ask and wait: the status, and how many bytes are said to have been written.
-    pub fn exchange(&mut self, kind: u32, sector: u64, parts: &[(u64, u32)]) -> (u8, u32) {
+    pub(crate) fn exchange(&mut self, kind: u32, sector: u64, parts: &[(u64, u32)]) -> (u8, u32) {
         let slot = self.asked % ENTRIES;
         self.ask(&Ask { kind, sector, parts });
         self.wait();

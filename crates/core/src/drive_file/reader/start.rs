@@ -20,7 +20,7 @@ enum Preset {
 
 impl DriveReader {
     /// Start sections from the presets that a text names, in the place of all that lower ones say of them.
-    pub fn start_sections(&mut self, layers: &[Layer], text: Range<usize>) {
+    pub(super) fn start_sections(&mut self, layers: &[Layer], text: Range<usize>) {
         for path in self.drive.sections().iter().map(|section| section.path()).collect::<Vec<_>>() {
             let named = layers[text.clone()].iter().filter_map(|layer| Some((layer, layer.preset(path)?)));
             let mut chosen = None;

@@ -24,7 +24,7 @@ pub(super) enum Damage {
 
 impl Damage {
     /// That of a fault, to the request of this number.
-    pub fn of(fault: &Fault, request: u64) -> Damage {
+    pub(super) fn of(fault: &Fault, request: u64) -> Damage {
         match fault.action {
             FaultAction::FailChip => Damage::Chip(fault.chip.into()),
             _ => Damage::Bits { bits: fault.bits, seed: request },
@@ -33,7 +33,7 @@ impl Damage {
 
     /// Whether it is more than the code corrects. That does not depend on the bytes, as the code is linear, so that a run
     /// without data knows it too.
-    pub fn is_fatal(self) -> bool {
+    pub(super) fn is_fatal(self) -> bool {
         self.read(0, &mut [0; SECTOR_BYTES]) == Verdict::Uncorrectable
     }
 
@@ -59,7 +59,7 @@ impl Damage {
     }
 
     /// Packets have brought what the device holds: let them bring what is read there instead.
-    pub fn befall(self, settled: &Settled, contents: &SparseBytes, memory: &mut HostMemory) {
+    pub(super) fn befall(self, settled: &Settled, contents: &SparseBytes, memory: &mut HostMemory) {
         let Settled { packet, first, count, .. } = settled;
         let (start, end) = (first * packet.chunk_bytes, packet.bytes.min((first + count) * packet.chunk_bytes));
         let (from, to) = (packet.device_offset + u64::from(start), packet.device_offset + u64::from(end));

@@ -56,7 +56,7 @@ pub(crate) struct Planted {
 }
 
 impl Planted {
-    pub fn new(bug: Bug) -> Planted {
+    pub(crate) fn new(bug: Bug) -> Planted {
         Planted {
             bug,
             number: 0,
@@ -70,7 +70,7 @@ impl Planted {
     }
 
     /// Something has happened in the run.
-    pub fn after_event(&mut self, engine: &mut Engine) {
+    pub(crate) fn after_event(&mut self, engine: &mut Engine) {
         match self.bug {
             Bug::DroppedCompletion => self.drop_completion(engine),
             Bug::AcknowledgedBeforeData => self.hold_data(engine),

@@ -42,12 +42,12 @@ pub(super) struct Part {
 
 impl Cohorts {
     /// Nothing is on the drive.
-    pub fn none() -> Cohorts {
+    pub(super) fn none() -> Cohorts {
         Cohorts { shuffle: None, starts: Vec::new(), cohorts: Vec::new(), units: 0, left: Vec::new() }
     }
 
     /// Blocks with so many units each, spread over so many positions; of units in the order of their addresses, or shuffled.
-    pub fn new(blocks: impl IntoIterator<Item = (u32, u32, u32)>, shuffle: Option<Randomiser>) -> Cohorts {
+    pub(super) fn new(blocks: impl IntoIterator<Item = (u32, u32, u32)>, shuffle: Option<Randomiser>) -> Cohorts {
         let mut cohorts = Cohorts { shuffle, ..Cohorts::none() };
         for (block, units, positions) in blocks.into_iter().filter(|(_, units, _)| *units > 0) {
             cohorts.starts.push(cohorts.units);
@@ -60,7 +60,7 @@ impl Cohorts {
 
     /// The number of a unit that has not left; none if it has, or was never there.
     #[inline]
-    pub fn number(&self, unit: u32) -> Option<u64> {
+    pub(super) fn number(&self, unit: u32) -> Option<u64> {
         if u64::from(unit) >= self.units {
             return None;
         }
@@ -70,7 +70,7 @@ impl Cohorts {
 
     /// Where the unit of this number is.
     #[inline]
-    pub fn place(&self, number: u64) -> Place {
+    pub(super) fn place(&self, number: u64) -> Place {
         let index = self.starts.partition_point(|start| *start <= number) - 1;
         let (cohort, start) = (self.cohorts[index], self.starts[index]);
         let inside = (number - start) * u64::from(cohort.positions) / (self.end(index) - start);
@@ -79,12 +79,12 @@ impl Cohorts {
 
     /// The unit of this number leaves: it has a place of its own from now on, or none.
     #[inline]
-    pub fn leave(&mut self, number: u64) {
+    pub(super) fn leave(&mut self, number: u64) {
         self.left[(number / 64) as usize] |= 1 << (number % 64);
     }
 
     /// First numbers of the cohorts in a block, in the order of their positions.
-    pub fn of_block(&self, block: u32) -> Vec<u64> {
+    pub(super) fn of_block(&self, block: u32) -> Vec<u64> {
         let cohorts = self.cohorts.iter().zip(&self.starts).filter(|(cohort, _)| cohort.block == block);
         let mut found: Vec<(u32, u64)> = cohorts.map(|(cohort, start)| (cohort.position, *start)).collect();
         found.sort_unstable();
@@ -93,7 +93,7 @@ impl Cohorts {
 
     /// Move up to `most` units from the beginning of the cohort at `start` to `to`: the part that goes, and the start of
     /// what is left of the cohort, if anything is.
-    pub fn move_part(&mut self, start: u64, most: u32, to: Place) -> (Part, Option<u64>) {
+    pub(super) fn move_part(&mut self, start: u64, most: u32, to: Place) -> (Part, Option<u64>) {
         let index = self.starts.partition_point(|other| *other < start);
         debug_assert_eq!(self.starts[index], start);
         let (cohort, end) = (self.cohorts[index], self.end(index));

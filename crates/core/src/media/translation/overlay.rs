@@ -30,19 +30,19 @@ const FREE: Entry = Entry { unit: NOBODY, place: Place::NONE };
 
 impl Overlay {
     /// Holds no unit yet.
-    pub fn new() -> Overlay {
+    pub(super) fn new() -> Overlay {
         Overlay { entries: vec![FREE; ENTRIES_MIN], used: 0 }
     }
 
     /// Where a unit is; nowhere if it has been given back or was never set.
     #[inline]
-    pub fn get(&self, unit: u32) -> Place {
+    pub(super) fn get(&self, unit: u32) -> Place {
         self.entries[self.slot(unit)].place
     }
 
     /// A unit is there from now on.
     #[inline]
-    pub fn set(&mut self, unit: u32, place: Place) {
+    pub(super) fn set(&mut self, unit: u32, place: Place) {
         let slot = self.slot(unit);
         if self.entries[slot].unit == NOBODY {
             self.used += 1;

@@ -26,17 +26,17 @@ use crate::tlp::{Direction, Packet, Payload};
 
 /// Timers: a command of the AFU has passed the PSL, or something in the AFU is ready.
 mod timer {
-    pub const FETCH: u8 = 0;
-    pub const PAYLOAD: u8 = 1;
-    pub const CLAIM: u8 = 2;
-    pub const DATA: u8 = 3;
-    pub const STATUS: u8 = 4;
+    pub(super) const FETCH: u8 = 0;
+    pub(super) const PAYLOAD: u8 = 1;
+    pub(super) const CLAIM: u8 = 2;
+    pub(super) const DATA: u8 = 3;
+    pub(super) const STATUS: u8 = 4;
     /// The lines of a read are there.
-    pub const READ: u8 = 5;
+    pub(super) const READ: u8 = 5;
     /// The lines of a write are where they count as written.
-    pub const WRITTEN: u8 = 6;
+    pub(super) const WRITTEN: u8 = 6;
     /// A command is understood, and wants its lines from the host, or only its status.
-    pub const PARSED: u8 = 7;
+    pub(super) const PARSED: u8 = 7;
 }
 
 /// Bytes of a request for ownership that stand for each line in the answer (assumed: a tag).

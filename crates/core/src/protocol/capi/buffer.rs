@@ -13,7 +13,7 @@ pub(super) struct WriteBuffer {
 
 impl WriteBuffer {
     /// An empty buffer.
-    pub fn new(bytes: u64) -> WriteBuffer {
+    pub(super) fn new(bytes: u64) -> WriteBuffer {
         WriteBuffer { bytes_free: bytes, leaving: BTreeMap::new() }
     }
 
@@ -22,7 +22,7 @@ impl WriteBuffer {
     ///
     /// # Panics
     /// If they are more than the whole buffer.
-    pub fn admit(&mut self, now: Time, bytes: u32) -> Time {
+    pub(super) fn admit(&mut self, now: Time, bytes: u32) -> Time {
         let mut at = now;
         while let Some(entry) = self.leaving.first_entry() {
             if *entry.key() > at && self.bytes_free >= u64::from(bytes) {
@@ -36,7 +36,7 @@ impl WriteBuffer {
     }
 
     /// What has been admitted leaves at `at`.
-    pub fn leave(&mut self, at: Time, bytes: u32) {
+    pub(super) fn leave(&mut self, at: Time, bytes: u32) {
         *self.leaving.entry(at).or_insert(0) += u64::from(bytes);
     }
 }

@@ -24,9 +24,9 @@ use crate::tlp::{Direction, Kind, Packet, Payload, packets};
 
 /// Timers of the endpoint; those of NVMe come before.
 pub(super) mod timer {
-    pub const FIRST: u8 = 16;
-    pub const READ_QUEUE: u8 = FIRST;
-    pub const DATA_READY: u8 = FIRST + 1;
+    pub(crate) const FIRST: u8 = 16;
+    pub(crate) const READ_QUEUE: u8 = FIRST;
+    pub(crate) const DATA_READY: u8 = FIRST + 1;
 }
 
 /// Reads that may find nothing before the endpoint takes the queue to be at depth 1 again.

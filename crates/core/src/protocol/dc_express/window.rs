@@ -14,7 +14,7 @@ const MISSES_MAX: u8 = 3;
 
 /// A read whose data leaves or has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub(super) struct Sent {
     pub queue: u16,
     pub size: SizeClass,
     /// When its data can start to flow, how long that takes, and when it will have left behind that of others.
@@ -27,7 +27,7 @@ pub struct Sent {
 
 /// All of them, in the order of `start`.
 #[derive(Clone, Debug, Default)]
-pub struct Window {
+pub(super) struct Window {
     sent: Vec<Sent>,
     /// How often what it says has changed.
     pub changes: u32,
@@ -35,7 +35,7 @@ pub struct Window {
 
 impl Window {
     /// A read of this size, whose data take `service`, has been accepted.
-    pub fn accept(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
+    pub(super) fn accept(&mut self, queue: u16, size: SizeClass, start: Time, service: Span) {
         if self.sent.len() == READS_MAX {
             take_out(&mut self.sent, 0);
         }
@@ -57,7 +57,7 @@ impl Window {
     }
 
     /// A packet that takes `time` goes onto the wire at `now`: before what is left of the data there.
-    pub fn cut_in(&mut self, now: Time, time: Span) {
+    pub(super) fn cut_in(&mut self, now: Time, time: Span) {
         if self.until() <= now {
             return;
         }
@@ -69,7 +69,7 @@ impl Window {
     }
 
     /// The link has all data that can start by now, and will have sent it at `end`.
-    pub fn hand_over(&mut self, now: Time, end: Time) {
+    pub(super) fn hand_over(&mut self, now: Time, end: Time) {
         let Some(place) = self.sent.iter().rposition(|sent| sent.start <= now) else { return };
         let free_at = place.checked_sub(1).map_or(Time::ZERO, |before| self.sent[before].end);
         let sent = &mut self.sent[place];
@@ -89,13 +89,13 @@ impl Window {
     }
 
     /// When the data of all reads will have left.
-    pub fn until(&self) -> Time {
+    pub(super) fn until(&self) -> Time {
         self.sent.last().map_or(Time::ZERO, |sent| sent.end)
     }
 
     /// The next command of a queue's host has been found: the read that it follows. None if the data of all of them
     /// leaves later than `latest`.
-    pub fn answer(&mut self, queue: u16, latest: Time) -> Option<Sent> {
+    pub(super) fn answer(&mut self, queue: u16, latest: Time) -> Option<Sent> {
         let place = self.sent.iter().position(|sent| sent.queue == queue)?;
         if self.sent[place].end > latest {
             return None;
@@ -107,7 +107,7 @@ impl Window {
     /// The oldest `count` reads of a queue were to be answered by now, and are not: the one that is expected no more, if
     /// there is one.
     #[inline(never)]
-    pub fn miss(&mut self, queue: u16, count: u32) -> Option<Sent> {
+    pub(super) fn miss(&mut self, queue: u16, count: u32) -> Option<Sent> {
         for sent in self.sent.iter_mut().filter(|sent| sent.queue == queue).take(count as usize) {
             sent.misses += 1;
             self.changes = self.changes.wrapping_add(1);
@@ -117,7 +117,7 @@ impl Window {
     }
 
     /// How many reads of a queue a queue read has missed already.
-    pub fn missed(&self, queue: u16) -> u32 {
+    pub(super) fn missed(&self, queue: u16) -> u32 {
         match &self.sent[..] {
             [] => 0,
             [only] => u32::from(only.misses > 0 && only.queue == queue),
@@ -131,13 +131,13 @@ impl Window {
     }
 
     /// The reads of a queue whose next command has not been missed, but for the `passed` oldest.
-    pub fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &Sent> {
+    pub(super) fn expected(&self, queue: u16, passed: u32) -> impl Iterator<Item = &Sent> {
         self.of(queue).filter(|sent| sent.misses == 0).skip(passed as usize)
     }
 
     /// The first of them. At depth 1 the window holds one read or none.
     #[inline(always)]
-    pub fn next_expected(&self, queue: u16, passed: u32) -> Option<&Sent> {
+    pub(super) fn next_expected(&self, queue: u16, passed: u32) -> Option<&Sent> {
         match &self.sent[..] {
             [] => None,
             [only] => Some(only).filter(|only| passed == 0 && only.misses == 0 && only.queue == queue),
@@ -146,7 +146,7 @@ impl Window {
     }
 
     /// Whether it holds more than one read.
-    pub fn has_several(&self) -> bool {
+    pub(super) fn has_several(&self) -> bool {
         self.sent.len() > 1
     }
 
@@ -156,7 +156,7 @@ impl Window {
     }
 
     /// When the data of a queue's reads will have left.
-    pub fn until_of(&self, queue: u16) -> Time {
+    pub(super) fn until_of(&self, queue: u16) -> Time {
         self.sent.iter().rev().find(|sent| sent.queue == queue).map_or(Time::ZERO, |sent| sent.end)
     }
 

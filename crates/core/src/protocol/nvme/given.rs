@@ -9,7 +9,7 @@ use crate::protocol::nvme::spec::Status;
 
 /// Bytes of lists, in the order in which a command's checks ask for them.
 #[derive(Clone, Debug, Default)]
-pub struct Given {
+pub(super) struct Given {
     /// By queue and slot, until the entry there has been fetched.
     placed: BTreeMap<(u16, u32), Vec<u8>>,
     /// By the controller's number of the command, from then on.
@@ -18,7 +18,7 @@ pub struct Given {
 
 impl Given {
     /// A command has been placed in a slot; `lists` is what was read for it, if it has lists at all.
-    pub fn place(&mut self, queue: u16, slot: u32, lists: Option<&[u8]>) {
+    pub(super) fn place(&mut self, queue: u16, slot: u32, lists: Option<&[u8]>) {
         match lists {
             Some(lists) => drop(self.placed.insert((queue, slot), lists.to_vec())),
             None => drop(self.placed.remove(&(queue, slot))),
@@ -27,7 +27,7 @@ impl Given {
 
     /// The command in a slot is now number `command` of the controller's.
     #[inline]
-    pub fn on_fetched(&mut self, queue: u16, slot: u32, command: u32) {
+    pub(super) fn on_fetched(&mut self, queue: u16, slot: u32, command: u32) {
         if self.placed.is_empty() {
             return;
         }
@@ -40,7 +40,7 @@ impl Given {
     ///
     /// # Errors
     /// Data Transfer Error if the real list could not be read so far.
-    pub fn part(&mut self, command: u32, payload: &[u8]) -> Result<Vec<u8>, Status> {
+    pub(super) fn part(&mut self, command: u32, payload: &[u8]) -> Result<Vec<u8>, Status> {
         let Some(lists) = self.fetched.get_mut(&command) else { return Ok(payload.to_vec()) };
         if lists.len() < payload.len() {
             return Err(Status::DATA_TRANSFER_ERROR);
@@ -50,7 +50,7 @@ impl Given {
 
     /// A command is over.
     #[inline(always)]
-    pub fn forget(&mut self, command: u32) {
+    pub(super) fn forget(&mut self, command: u32) {
         if !self.fetched.is_empty() {
             self.fetched.remove(&command);
         }

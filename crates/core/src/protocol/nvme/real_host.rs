@@ -23,35 +23,35 @@ struct UnderWay {
 
 /// What is under way in each queue.
 #[derive(Clone, Debug)]
-pub struct RealHost {
+pub(super) struct RealHost {
     queues: Vec<Vec<UnderWay>>,
 }
 
 impl RealHost {
     /// Nothing in so many queues.
-    pub fn new(queues: usize) -> RealHost {
+    pub(super) fn new(queues: usize) -> RealHost {
         RealHost { queues: vec![Vec::new(); queues] }
     }
 
     /// Whether nothing is under way in a queue.
-    pub fn is_idle(&self, number: u16) -> bool {
+    pub(super) fn is_idle(&self, number: u16) -> bool {
         self.queues[usize::from(number)].is_empty()
     }
 
     /// The real host has created this queue, which is idle, anew with so many entries.
-    pub fn begin(&self, entries: u32, queue: &mut Queue, shared: &mut Shared) {
+    pub(super) fn begin(&self, entries: u32, queue: &mut Queue, shared: &mut Shared) {
         (queue.entries, queue.tail, queue.completion_head, queue.phase) = (entries, 0, 0, true);
         // No entry of the queue before may be taken for one of this one.
         shared.memory.write(queue.completion_base, &vec![0; queue.entries as usize * COMPLETION_ENTRY_BYTES]);
     }
 
     /// How many more commands find a slot.
-    pub fn room(&self, number: u16, queue: &Queue) -> usize {
+    pub(super) fn room(&self, number: u16, queue: &Queue) -> usize {
         queue.entries as usize - 1 - self.queues[usize::from(number)].len()
     }
 
     /// Place a command that arrives at `now` in the next slot, for a modelled thread that its time is counted for; the slot.
-    pub fn place(
+    pub(super) fn place(
         &mut self,
         now: Time,
         thread: u16,
@@ -75,7 +75,7 @@ impl RealHost {
     }
 
     /// Completion entries are in memory: their commands are over.
-    pub fn on_entry_settled(&mut self, now: Time, number: u16, queue: &mut Queue, shared: &mut Shared) {
+    pub(super) fn on_entry_settled(&mut self, now: Time, number: u16, queue: &mut Queue, shared: &mut Shared) {
         let under_way = &mut self.queues[usize::from(number)];
         while let Some(entry) = queue.next_entry(shared) {
             // A host that uses an identifier twice has the older of the two answered first.

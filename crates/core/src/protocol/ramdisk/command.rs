@@ -1,17 +1,17 @@
 //! The command that the doorbell carries, as bytes.
 
 /// Unit of offsets and lengths.
-pub const BLOCK_BYTES: u32 = 512;
+pub(super) const BLOCK_BYTES: u32 = 512;
 /// Length of a command.
-pub const COMMAND_BYTES: usize = 24;
+pub(super) const COMMAND_BYTES: usize = 24;
 /// Length of a status.
-pub const STATUS_BYTES: usize = 4;
+pub(super) const STATUS_BYTES: usize = 4;
 /// Register that takes commands.
-pub const DOORBELL: u64 = 0;
+pub(super) const DOORBELL: u64 = 0;
 
 /// What is asked of the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Command {
+pub(super) struct Command {
     pub write: bool,
     pub slot: u16,
     pub blocks: u32,
@@ -21,7 +21,7 @@ pub struct Command {
 
 impl Command {
     /// Slot, direction, length, first block and buffer, little-endian.
-    pub fn encode(self) -> [u8; COMMAND_BYTES] {
+    pub(super) fn encode(self) -> [u8; COMMAND_BYTES] {
         let mut bytes = [0; COMMAND_BYTES];
         bytes[..2].copy_from_slice(&self.slot.to_le_bytes());
         bytes[2] = self.write.into();
@@ -32,7 +32,7 @@ impl Command {
     }
 
     /// The command that these bytes are.
-    pub fn decode(bytes: &[u8; COMMAND_BYTES]) -> Command {
+    pub(super) fn decode(bytes: &[u8; COMMAND_BYTES]) -> Command {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|place| bytes[at + place]));
         Command {
             write: bytes[2] != 0,

@@ -15,11 +15,11 @@ use crate::tlp::{Direction, Kind, Packet, Payload};
 /// Kinds of timers, whose context is the slot.
 mod timer {
     /// The command of a write has been parsed.
-    pub const PARSED: u8 = 0;
+    pub(super) const PARSED: u8 = 0;
     /// A read's data can flow to the host.
-    pub const DATA_READY: u8 = 1;
+    pub(super) const DATA_READY: u8 = 1;
     /// A write is done.
-    pub const WRITTEN: u8 = 2;
+    pub(super) const WRITTEN: u8 = 2;
 }
 
 /// The controller.

@@ -46,7 +46,7 @@ pub(super) struct Ruler {
 
 impl Ruler {
     /// From the lowest to the highest value, rounded to ticks.
-    pub fn around(scale: Scale, values: impl Iterator<Item = f64>, room: f64) -> Ruler {
+    pub(super) fn around(scale: Scale, values: impl Iterator<Item = f64>, room: f64) -> Ruler {
         let (low, high) = extremes(scale, values);
         let ticks = match scale {
             Scale::Linear => linear_ticks(low.min(0.0), high),
@@ -57,7 +57,7 @@ impl Ruler {
     }
 
     /// Exactly from the lowest to the highest value, with ticks at values that there are.
-    pub fn at(scale: Scale, values: impl Iterator<Item = f64>, room: f64) -> Ruler {
+    pub(super) fn at(scale: Scale, values: impl Iterator<Item = f64>, room: f64) -> Ruler {
         let mut ticks: Vec<f64> = values.filter(|value| is_drawn(scale, *value)).collect();
         ticks.sort_by(f64::total_cmp);
         ticks.dedup();
@@ -67,7 +67,7 @@ impl Ruler {
     }
 
     /// Distance of a value from the beginning of the axis; what lies beyond an end stands there.
-    pub fn place(&self, value: f64) -> f64 {
+    pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Logarithmic => libm::log(value.max(self.low) / self.low) / libm::log(self.high / self.low),
@@ -76,7 +76,7 @@ impl Ruler {
     }
 
     /// Ticks that stand at least so far apart, with their places.
-    pub fn ticks(&self, apart: f64) -> Vec<(f64, f64)> {
+    pub(super) fn ticks(&self, apart: f64) -> Vec<(f64, f64)> {
         let mut kept: Vec<(f64, f64)> = Vec::new();
         for tick in &self.ticks {
             let place = self.place(*tick);

@@ -64,7 +64,7 @@ impl Order {
     ///
     /// # Errors
     /// If no record of a known version starts here.
-    pub fn length(self, bytes: &[u8]) -> Result<Option<usize>, Wrong> {
+    pub(super) fn length(self, bytes: &[u8]) -> Result<Option<usize>, Wrong> {
         let Some(magic) = self.u32(bytes, 0) else { return Ok(None) };
         let (length, pdu_at) = match magic.wrapping_sub(MAGIC) {
             7 => (48, 46),
@@ -83,7 +83,7 @@ impl Order {
     }
 
     /// Reads a record that is whole.
-    pub fn read(self, record: &[u8]) -> Result<Record<'static>, Wrong> {
+    pub(super) fn read(self, record: &[u8]) -> Result<Record<'static>, Wrong> {
         let Some(event) = self.event(record) else { return wrong("a record that is cut short", "48 bytes or more") };
         if event.action & NOTIFY != 0 {
             return Ok(Record::Other);

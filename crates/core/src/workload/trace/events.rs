@@ -57,7 +57,7 @@ impl Devices {
     ///
     /// # Errors
     /// If there are too many.
-    pub fn place(&mut self, device: Device<'_>) -> Result<u32, Wrong> {
+    pub(super) fn place(&mut self, device: Device<'_>) -> Result<u32, Wrong> {
         match device {
             Device::Numbered(number) => {
                 if let Some((_, place)) = self.last.filter(|(last, _)| *last == number) {
@@ -119,7 +119,7 @@ impl Events {
     ///
     /// # Errors
     /// If it cannot be opened, or nobody knows its format.
-    pub fn open(file: &File, format: Option<Format>) -> Result<Events, Problem> {
+    pub(super) fn open(file: &File, format: Option<Format>) -> Result<Events, Problem> {
         let mut pieces = file.pieces()?;
         let mut buffer = Vec::new();
         while buffer.len() < START_BYTES {
@@ -140,7 +140,7 @@ impl Events {
     }
 
     /// The next event, or what is wrong with a line; none at the end of the file.
-    pub fn next(&mut self) -> Option<Result<Event, Problem>> {
+    pub(super) fn next(&mut self) -> Option<Result<Event, Problem>> {
         let next = match self.reader.is_binary() {
             true => self.next_record(),
             false => self.next_line(),

@@ -131,7 +131,7 @@ impl Reader {
     ///
     /// # Errors
     /// If no such file starts so; of a text, its lines will tell.
-    pub fn new(format: Format, start: &[u8]) -> Result<Reader, Wrong> {
+    pub(super) fn new(format: Format, start: &[u8]) -> Result<Reader, Wrong> {
         Ok(match format {
             Format::Blkparse => Reader::Blkparse,
             Format::Blktrace => match blktrace::detect(start) {
@@ -152,7 +152,7 @@ impl Reader {
     }
 
     /// Length of the binary record that starts here; none as long as that cannot be told, or of a text.
-    pub fn record_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, Wrong> {
+    pub(super) fn record_bytes(&self, bytes: &[u8]) -> Result<Option<usize>, Wrong> {
         match self {
             Reader::Blktrace(order) => order.length(bytes),
             Reader::Vscsi(layout) => Ok(Some(layout.record_bytes)),
@@ -161,12 +161,12 @@ impl Reader {
     }
 
     /// Whether files are records of bytes and not lines of text.
-    pub fn is_binary(&self) -> bool {
+    pub(super) fn is_binary(&self) -> bool {
         matches!(self, Reader::Blktrace(_) | Reader::Vscsi(_))
     }
 
     /// Reads one binary record.
-    pub fn record(&self, record: &[u8]) -> Result<Record<'static>, Wrong> {
+    pub(super) fn record(&self, record: &[u8]) -> Result<Record<'static>, Wrong> {
         match self {
             Reader::Blktrace(order) => order.read(record),
             Reader::Vscsi(layout) => layout.read(record),
@@ -175,7 +175,7 @@ impl Reader {
     }
 
     /// Reads one line.
-    pub fn line<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {
+    pub(super) fn line<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {
         match self {
             Reader::Blkparse => blkparse::read(line),
             Reader::Iolog(reader) => reader.read(line),

@@ -39,11 +39,11 @@ pub(super) fn detect(first_line: &str) -> Option<Format> {
 }
 
 impl Reader {
-    pub fn new(has_times: bool) -> Reader {
+    pub(super) fn new(has_times: bool) -> Reader {
         Reader { has_times, waited: 0 }
     }
 
-    pub fn read<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {
+    pub(super) fn read<'a>(&mut self, line: &'a str) -> Result<Record<'a>, Wrong> {
         let mut array = [""; 6];
         let mut count = 0;
         for (place, field) in array.iter_mut().zip(line.split_ascii_whitespace()) {

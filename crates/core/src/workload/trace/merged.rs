@@ -30,7 +30,7 @@ impl Merged {
     ///
     /// # Errors
     /// If one of them cannot be opened, or has another format than the first.
-    pub fn open(files: &[File], format: Option<Format>) -> Result<Merged, Problems> {
+    pub(super) fn open(files: &[File], format: Option<Format>) -> Result<Merged, Problems> {
         let opened = all(files.iter().map(|file| Events::open(file, format).map_err(Problems::from)))?;
         let format = opened.first().map_or(Format::Blktrace, |events| events.format);
         if let Some((file, other)) = files.iter().zip(&opened).find(|(_, events)| events.format != format) {
@@ -54,7 +54,7 @@ impl Merged {
     }
 
     /// The next event, or what is wrong somewhere; none at the end.
-    pub fn next(&mut self) -> Option<Result<Event, Problem>> {
+    pub(super) fn next(&mut self) -> Option<Result<Event, Problem>> {
         if let [file] = &mut self.files[..] {
             return file.next();
         }
@@ -68,7 +68,7 @@ impl Merged {
     }
 
     /// Names of the devices so far.
-    pub fn device_names(&self) -> &[String] {
+    pub(super) fn device_names(&self) -> &[String] {
         match &self.files[..] {
             [file] => &file.devices.names,
             _ => &self.devices.names,
@@ -124,13 +124,13 @@ pub(super) struct Disorder {
 
 impl Disorder {
     /// Most elements that are held back.
-    pub const MAX: usize = 1 << 20;
+    pub(super) const MAX: usize = 1 << 20;
 
-    pub fn new() -> Disorder {
+    pub(super) fn new() -> Disorder {
         Disorder { largest: Vec::new(), count: 0, most: 0, held_back: Some(0) }
     }
 
-    pub fn add(&mut self, at: u64) {
+    pub(super) fn add(&mut self, at: u64) {
         if at < self.most {
             self.late(at);
         }
@@ -161,7 +161,7 @@ impl Disorder {
     }
 
     /// How many elements have to be held back.
-    pub fn held_back(&self) -> Option<usize> {
+    pub(super) fn held_back(&self) -> Option<usize> {
         self.held_back
     }
 }
@@ -191,12 +191,12 @@ impl Ord for Held {
 }
 
 impl Sorted {
-    pub fn new(held_back: usize) -> Sorted {
+    pub(super) fn new(held_back: usize) -> Sorted {
         Sorted { held_back, held: BinaryHeap::new(), count: 0 }
     }
 
     /// Takes the next request of `more`, and gives the next in order.
-    pub fn next(&mut self, mut more: impl FnMut() -> Option<(u64, Io)>) -> Option<(u64, Io)> {
+    pub(super) fn next(&mut self, mut more: impl FnMut() -> Option<(u64, Io)>) -> Option<(u64, Io)> {
         if self.held_back == 0 {
             return more();
         }

@@ -52,7 +52,7 @@ pub(super) enum Device<'a> {
 
 impl Device<'_> {
     /// Linux names devices by their numbers, as in `8,16`.
-    pub fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         match self {
             Device::Named(name) => name.into(),
             Device::Numbered(number) => format!("{},{}", number >> 20, number & 0xf_ffff),
@@ -65,11 +65,11 @@ impl Device<'_> {
 pub(super) struct Wrong(Box<(String, String)>);
 
 impl Wrong {
-    pub fn new(found: impl Into<String>, allowed: impl Into<String>) -> Wrong {
+    pub(super) fn new(found: impl Into<String>, allowed: impl Into<String>) -> Wrong {
         Wrong(Box::new((found.into(), allowed.into())))
     }
 
-    pub fn into_parts(self) -> (String, String) {
+    pub(super) fn into_parts(self) -> (String, String) {
         *self.0
     }
 }
@@ -79,7 +79,7 @@ pub(super) fn wrong<T>(found: impl Into<String>, allowed: impl Into<String>) -> 
 }
 
 impl<'a> Record<'a> {
-    pub fn left_out(at: u64, device: Device<'a>, kind: &'static str) -> Record<'a> {
+    pub(super) fn left_out(at: u64, device: Device<'a>, kind: &'static str) -> Record<'a> {
         Record::Asked(Asked { at, device, what: What::LeftOut(kind) })
     }
 }

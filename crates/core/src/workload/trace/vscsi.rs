@@ -49,7 +49,7 @@ impl Layout {
         record.get(self.command_at + 3) == Some(&self.version)
     }
 
-    pub fn read(self, record: &[u8]) -> Result<Record<'static>, Wrong> {
+    pub(super) fn read(self, record: &[u8]) -> Result<Record<'static>, Wrong> {
         if !self.fits(record) {
             let allowed = format!("version {} in every record", self.version);
             return wrong("a record of another version", allowed);

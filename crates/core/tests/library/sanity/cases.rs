@@ -20,7 +20,7 @@ const OUTSTANDING_BYTES: u32 = 1 << 20;
 
 /// A job, in fio's words.
 #[derive(Clone, Copy, Debug)]
-pub struct Work {
+pub(super) struct Work {
     pub rw: &'static str,
     pub bytes: u32,
     pub depth: u32,
@@ -31,7 +31,7 @@ pub struct Work {
 
 /// A drive, changes to it, a job, and a part that is made faster step by step.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub(super) struct Case {
     pub drive: &'static str,
     pub set: Vec<String>,
     pub work: Work,
@@ -50,10 +50,11 @@ impl fmt::Display for Case {
 }
 
 impl Work {
-    pub const READS: Work = Work { rw: "randread", bytes: 4096, depth: 1, threads: 1, read_percent: 50, think: "0" };
+    pub(super) const READS: Work =
+        Work { rw: "randread", bytes: 4096, depth: 1, threads: 1, read_percent: 50, think: "0" };
 
     /// The jobs of a run that is `scale` times as long as usual.
-    pub fn jobs(&self, drive: &Drive, scale: u64) -> Result<Vec<Job>, Problems> {
+    pub(super) fn jobs(&self, drive: &Drive, scale: u64) -> Result<Vec<Job>, Problems> {
         let outstanding = u64::from(self.depth) * u64::from(self.threads);
         let ios = (RUN_BYTES / u64::from(self.bytes)).clamp(100, RUN_IOS).max(6 * outstanding) * scale;
         let number = |number: u64| number.to_string();
@@ -80,13 +81,13 @@ impl Work {
 
 impl Case {
     /// The drive, with more changes.
-    pub fn drive(&self, more: &[String]) -> Result<Drive, Problems> {
+    pub(super) fn drive(&self, more: &[String]) -> Result<Drive, Problems> {
         describe(self.drive, self.set.iter().chain(more))
     }
 }
 
 /// A shipped drive with changes.
-pub fn describe<'a>(name: &str, set: impl Iterator<Item = &'a String>) -> Result<Drive, Problems> {
+pub(super) fn describe<'a>(name: &str, set: impl Iterator<Item = &'a String>) -> Result<Drive, Problems> {
     let shipped = shipped::find(name).expect("a shipped drive");
     let overrides: Vec<Override> = set.map(|text| Override::parse(text).expect("an override")).collect();
     Drive::from_toml(shipped.file, shipped.text, &overrides)
@@ -103,7 +104,7 @@ fn drives() -> &'static [&'static str] {
 }
 
 /// All that are shipped over all generations and ever faster cells, at all depths.
-pub fn ladders() -> Vec<Case> {
+pub(super) fn ladders() -> Vec<Case> {
     let mut cases = Vec::new();
     for drive in shipped::names() {
         for part in [Part::Ladder(parts::GENERATIONS), Part::Ladder(parts::READS)] {
@@ -116,7 +117,7 @@ pub fn ladders() -> Vec<Case> {
 }
 
 /// A case in which all is drawn.
-pub fn random(seed: u64) -> Case {
+pub(super) fn random(seed: u64) -> Case {
     let mut random = Random::stream(seed, "sanity");
     let set = [own_or(&mut random, LINKS), own_or(&mut random, MEDIA), own_or(&mut random, HOSTS)];
     Case {

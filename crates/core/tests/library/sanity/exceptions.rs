@@ -15,11 +15,11 @@ struct Exception {
 }
 
 /// All of them.
-pub struct Exceptions(Vec<Exception>);
+pub(super) struct Exceptions(Vec<Exception>);
 
 impl Exceptions {
     /// Those of the file.
-    pub fn shipped() -> Exceptions {
+    pub(super) fn shipped() -> Exceptions {
         let text = include_str!("exceptions.toml");
         let table: toml::Table = text.parse().unwrap_or_else(|problem| panic!("{problem}"));
         let list = table["exception"].as_array().expect("a list");
@@ -27,7 +27,7 @@ impl Exceptions {
     }
 
     /// What the exceptions make of these findings.
-    pub fn judge(&self, findings: &[Finding]) -> Judgement {
+    pub(super) fn judge(&self, findings: &[Finding]) -> Judgement {
         let mut uses = vec![Use::default(); self.0.len()];
         let mut unexplained = Vec::new();
         for finding in findings {
@@ -44,7 +44,7 @@ impl Exceptions {
 }
 
 /// Findings as the exceptions see them.
-pub struct Judgement {
+pub(super) struct Judgement {
     /// Those that none explains, as text.
     pub unexplained: Vec<String>,
     /// The exceptions, and what each has explained.
@@ -60,7 +60,7 @@ struct Use {
 
 impl Judgement {
     /// The exceptions that have explained nothing.
-    pub fn unused(&self) -> Vec<&str> {
+    pub(super) fn unused(&self) -> Vec<&str> {
         let unused = self.uses.iter().filter(|(_, used)| used.findings == 0);
         unused.map(|(exception, _)| exception.as_str()).collect()
     }

@@ -16,7 +16,7 @@ use super::laws::{self, Finding};
 
 /// Simulation and prediction, or something that passes for them.
 #[derive(Clone, Copy)]
-pub struct Lab {
+pub(super) struct Lab {
     pub simulate: fn(&Drive, &[Job]) -> Outcome,
     pub predict: fn(&Drive, &[Job]) -> JobPrediction,
 }
@@ -32,7 +32,7 @@ impl Default for Lab {
 
 impl Lab {
     /// How many configurations these cases are, and what breaks a law, in the order of the cases.
-    pub fn check_all(&self, cases: &[Case]) -> (usize, Vec<Finding>) {
+    pub(super) fn check_all(&self, cases: &[Case]) -> (usize, Vec<Finding>) {
         let (next, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let findings = Mutex::new(Vec::new());
         let work = || {

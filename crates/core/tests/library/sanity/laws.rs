@@ -18,15 +18,15 @@ const DOUBT: f64 = 0.01;
 /// How much longer these are, one after the other: what only the ends of runs do has to be gone in one of them.
 const LONG: [u64; 2] = [6, 36];
 
-pub const FASTER: &str = "a faster part makes nothing slower";
-pub const BOUND: &str = "throughput is under every bound";
-pub const LEAST: &str = "no mean latency is below the closed form";
-pub const LITTLE: &str = "Little's law";
-pub const IDLE: &str = "idle is not slower than busy";
+pub(super) const FASTER: &str = "a faster part makes nothing slower";
+pub(super) const BOUND: &str = "throughput is under every bound";
+pub(super) const LEAST: &str = "no mean latency is below the closed form";
+pub(super) const LITTLE: &str = "Little's law";
+pub(super) const IDLE: &str = "idle is not slower than busy";
 
 /// A broken law.
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub(super) struct Finding {
     pub law: &'static str,
     pub drive: String,
     pub part: String,
@@ -37,7 +37,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub fn new(law: &'static str, case: &Case, what: &str, by: f64) -> Finding {
+    pub(super) fn new(law: &'static str, case: &Case, what: &str, by: f64) -> Finding {
         Finding {
             law,
             drive: case.drive.to_string(),
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
 }
 
 /// How many configurations a case is, and the laws that it breaks, the first time each.
-pub fn check(lab: &Lab, case: &Case) -> (usize, Vec<Finding>) {
+pub(super) fn check(lab: &Lab, case: &Case) -> (usize, Vec<Finding>) {
     let Ok(own) = case.drive(&[]) else { return (0, Vec::new()) };
     let mut findings = Vec::new();
     let drives: Vec<(Vec<String>, Drive)> = case
@@ -194,7 +194,7 @@ const MEMORY_LIMITS: &[(&str, &[&str], f64)] = &[
 
 /// What memory limits is alike for all interfaces: throughput, and what predictions say that each request costs it. The
 /// first settings with which it is not, and how it is then.
-pub fn unequal_memory(lab: &Lab, drives: &[&'static str]) -> Vec<String> {
+pub(super) fn unequal_memory(lab: &Lab, drives: &[&'static str]) -> Vec<String> {
     let unequal = MEMORY_LIMITS.iter().map(|(rw, set, share)| unequal_interfaces(lab, drives, (rw, set, *share)));
     unequal.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
 }

@@ -3,11 +3,11 @@
 use phaselink_core::drive::Drive;
 
 /// Generations of PCI Express, slowest first.
-pub const GENERATIONS: &[&str] =
+pub(super) const GENERATIONS: &[&str] =
     &["link.generation=2", "link.generation=3", "link.generation=4", "link.generation=5", "link.generation=6"];
 
 /// Cells, slowest first.
-pub const READS: &[&str] = &[
+pub(super) const READS: &[&str] = &[
     "media.read_ns=400",
     "media.read_ns=350",
     "media.read_ns=300",
@@ -29,7 +29,7 @@ pub const READS: &[&str] = &[
 ];
 
 /// Every part that a random case may make faster.
-pub const ALL: &[Part] = &[
+pub(super) const ALL: &[Part] = &[
     Part::Ladder(GENERATIONS),
     Part::Ladder(READS),
     Part::Key("link.lanes"),
@@ -43,7 +43,7 @@ pub const ALL: &[Part] = &[
 
 /// A part of a machine.
 #[derive(Clone, Copy, Debug)]
-pub enum Part {
+pub(super) enum Part {
     /// With these values one after the other.
     Ladder(&'static [&'static str]),
     /// Twice as fast as it is, and twice again.
@@ -52,7 +52,7 @@ pub enum Part {
 
 impl Part {
     /// The key that says how fast it is.
-    pub fn key(&self) -> &'static str {
+    pub(super) fn key(&self) -> &'static str {
         match self {
             Part::Ladder(steps) => steps[0].split_once('=').expect("key=value").0,
             Part::Key(key) => key,
@@ -60,7 +60,7 @@ impl Part {
     }
 
     /// Settings of this drive from the slowest to the fastest; those that are the drive's own are none.
-    pub fn steps(&self, drive: &Drive) -> Vec<Vec<String>> {
+    pub(super) fn steps(&self, drive: &Drive) -> Vec<Vec<String>> {
         match self {
             Part::Ladder(steps) => steps.iter().map(|step| vec![step.to_string()]).collect(),
             Part::Key(key) => {

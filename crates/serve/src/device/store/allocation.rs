@@ -28,7 +28,7 @@ pub(super) struct Allocation {
 
 impl Allocation {
     /// What is allocated of a store of `capacity_bytes` from `data_start` on in `file`.
-    pub fn of(file: &File, data_start: u64, capacity_bytes: u64) -> io::Result<Allocation> {
+    pub(super) fn of(file: &File, data_start: u64, capacity_bytes: u64) -> io::Result<Allocation> {
         let words = capacity_bytes.div_ceil(PAGE_BYTES).div_ceil(64);
         let kind = rustix::fs::fstatfs(file)?.f_type as u64;
         let allocation =
@@ -54,25 +54,25 @@ impl Allocation {
     }
 
     /// Whether these bytes have their space, so that they can be read through the mapping.
-    pub fn holds(&self, offset: u64, bytes: u64) -> bool {
+    pub(super) fn holds(&self, offset: u64, bytes: u64) -> bool {
         pages(offset, bytes)
             .all(|page| self.pages[(page / 64) as usize].load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
     }
 
     /// Whether they can be written through it too.
-    pub fn can_overwrite(&self, offset: u64, bytes: u64) -> bool {
+    pub(super) fn can_overwrite(&self, offset: u64, bytes: u64) -> bool {
         self.in_place && self.holds(offset, bytes)
     }
 
     /// These bytes have been written by a system call.
-    pub fn note(&self, offset: u64, bytes: u64) {
+    pub(super) fn note(&self, offset: u64, bytes: u64) {
         for page in pages(offset, bytes) {
             self.pages[(page / 64) as usize].fetch_or(1 << (page % 64), Ordering::Relaxed);
         }
     }
 
     /// The space of these bytes is given back.
-    pub fn forget(&self, offset: u64, bytes: u64) {
+    pub(super) fn forget(&self, offset: u64, bytes: u64) {
         for page in pages(offset, bytes) {
             self.pages[(page / 64) as usize].fetch_and(!(1 << (page % 64)), Ordering::Relaxed);
         }

@@ -29,12 +29,12 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 impl Holes {
     /// To copy bytes: nobody finds them gone meanwhile.
     #[inline]
-    pub fn copying(&self) -> RwLockReadGuard<'_, ()> {
+    pub(super) fn copying(&self) -> RwLockReadGuard<'_, ()> {
         self.0[own()].0.read().expect("no thread panics with the lock")
     }
 
     /// To give space back.
-    pub fn punching(&self) -> [RwLockWriteGuard<'_, ()>; LOCKS] {
+    pub(super) fn punching(&self) -> [RwLockWriteGuard<'_, ()>; LOCKS] {
         self.0.each_ref().map(|lock| lock.0.write().expect("no thread panics with the lock"))
     }
 }

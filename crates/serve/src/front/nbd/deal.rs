@@ -51,7 +51,7 @@ impl Deal {
     ///
     /// # Errors
     /// If the process has no descriptor left.
-    pub fn new(threads: usize) -> io::Result<Deal> {
+    pub(super) fn new(threads: usize) -> io::Result<Deal> {
         let hand = |_| {
             let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             Ok(Hand { cards: Mailbox::default(), bell })
@@ -63,7 +63,7 @@ impl Deal {
     ///
     /// # Errors
     /// If the system cannot wait for sockets.
-    pub fn run(&self, served: &[ExportSocket], stop: &Stop) -> io::Result<()> {
+    pub(super) fn run(&self, served: &[ExportSocket], stop: &Stop) -> io::Result<()> {
         let mut hands = self.hands.iter().cycle();
         while !stop.is_requested() {
             let mut polled: Vec<PollFd> = served.iter().map(|one| PollFd::new(&one.listener, PollFlags::IN)).collect();
@@ -83,7 +83,7 @@ impl Deal {
     }
 
     /// What has been dealt to a thread since it looked last; each connection counts until its second half goes.
-    pub fn take(&self, hand: &Hand) -> Vec<(Card, Open<'_>)> {
+    pub(super) fn take(&self, hand: &Hand) -> Vec<(Card, Open<'_>)> {
         // It has not been rung most often, and can be rung again from here on.
         let _ = rustix::io::read(&hand.bell, &mut [0; 8]);
         hand.cards.take().into_iter().map(|card| (card, Open(&self.open))).collect()

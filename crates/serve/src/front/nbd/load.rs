@@ -18,7 +18,7 @@ use crate::model::wall::Clock;
 const SLEEP_MIN: Span = Span::from_us(60);
 
 /// Read an address.
-pub fn parse(text: &str) -> Option<Parsed> {
+pub(super) fn parse(text: &str) -> Option<Parsed> {
     text.starts_with("nbd").then(|| Uri::parse(text).map(|uri| Box::new(uri) as Box<dyn Target>))
 }
 
@@ -50,14 +50,14 @@ impl Target for Uri {
 }
 
 /// A connection; a request's slot is its cookie.
-pub struct Line {
+pub(super) struct Line {
     client: Client,
     /// By slot: bytes of data in the answer. Slots of writes, and those never used, have none.
     answer_bytes: Vec<usize>,
 }
 
 impl Line {
-    pub fn connect(uri: &Uri) -> io::Result<Line> {
+    pub(super) fn connect(uri: &Uri) -> io::Result<Line> {
         Ok(Line { client: Client::connect(uri)?, answer_bytes: Vec::new() })
     }
 }

@@ -30,7 +30,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(10);
 struct Socket(PathBuf);
 
 /// Read an address.
-pub fn parse(text: &str) -> Option<Parsed> {
+pub(super) fn parse(text: &str) -> Option<Parsed> {
     Some(match text.strip_prefix("shm:")? {
         "" => Err(Problem::new(text, None, "the socket has no path", "shm:PATH")),
         path => Ok(Box::new(Socket(path.into()))),
@@ -79,7 +79,7 @@ struct Asked {
 }
 
 /// A connection with one queue.
-pub struct Line {
+pub(super) struct Line {
     queue: Queue,
     /// In the order of asking, so that what is done first is looked at first.
     under_way: Vec<Asked>,
@@ -88,7 +88,7 @@ pub struct Line {
 }
 
 impl Line {
-    pub fn connect(path: &Path, job: &Job) -> io::Result<Line> {
+    pub(super) fn connect(path: &Path, job: &Job) -> io::Result<Line> {
         let bytes = longest_bytes(job);
         if bytes > TRANSFER_BYTES_MAX {
             let found = format!("{}: a request of {bytes} bytes; at most {TRANSFER_BYTES_MAX} fit the ring", job.name);

@@ -12,7 +12,7 @@ use crate::model::wall::Wait;
 
 /// Threads, of which each has a bell, and the controllers that they serve.
 #[derive(Debug)]
-pub struct Division<'a> {
+pub(super) struct Division<'a> {
     served: &'a [ControllerSocket],
     bells: Vec<Bell>,
 }
@@ -22,14 +22,14 @@ impl<'a> Division<'a> {
     ///
     /// # Errors
     /// If the process has no descriptor left.
-    pub fn new(served: &'a [ControllerSocket], threads: usize) -> io::Result<Division<'a>> {
+    pub(super) fn new(served: &'a [ControllerSocket], threads: usize) -> io::Result<Division<'a>> {
         let queues: usize = served.iter().map(|served| served.limits().queue_pairs as usize).sum();
         let bells = (0..threads.min(queues).max(1)).map(|_| Bell::new()).collect::<io::Result<_>>()?;
         Ok(Division { served, bells })
     }
 
     /// How many threads there are.
-    pub fn threads(&self) -> usize {
+    pub(super) fn threads(&self) -> usize {
         self.bells.len()
     }
 
@@ -39,7 +39,7 @@ impl<'a> Division<'a> {
     }
 
     /// Those who serve each controller.
-    pub fn crews(&self) -> Vec<Crew<'_>> {
+    pub(super) fn crews(&self) -> Vec<Crew<'_>> {
         let crew = |(controller, served): (usize, &ControllerSocket)| {
             let sets = self.threads().min(served.limits().queue_pairs as usize);
             let bell = |set| &self.bells[self.thread(controller, set)];
@@ -49,7 +49,7 @@ impl<'a> Division<'a> {
     }
 
     /// What each thread looks after.
-    pub fn posts<'c>(&'c self, crews: &'c [Crew<'c>], wait: Wait) -> Vec<Posts<'c>> {
+    pub(super) fn posts<'c>(&'c self, crews: &'c [Crew<'c>], wait: Wait) -> Vec<Posts<'c>> {
         let mut posts: Vec<Posts> =
             self.bells.iter().map(|bell| Posts { fronts: Vec::new(), seats: Vec::new(), bell }).collect();
         for (controller, (served, crew)) in self.served.iter().zip(crews).enumerate() {

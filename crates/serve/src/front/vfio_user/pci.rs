@@ -12,17 +12,17 @@ const PENDING_START: u32 = 0x800;
 
 /// Offsets in the space.
 mod at {
-    pub const COMMAND: usize = 0x04;
-    pub const STATUS: usize = 0x06;
-    pub const CLASS: usize = 0x09;
-    pub const BAR0: usize = 0x10;
-    pub const BAR4: usize = 0x20;
-    pub const SUBSYSTEM: usize = 0x2c;
-    pub const CAPABILITIES: usize = 0x34;
-    pub const INTERRUPT: usize = 0x3c;
-    pub const POWER: usize = 0x40;
-    pub const VECTORS: usize = 0x50;
-    pub const EXPRESS: usize = 0x60;
+    pub(super) const COMMAND: usize = 0x04;
+    pub(super) const STATUS: usize = 0x06;
+    pub(super) const CLASS: usize = 0x09;
+    pub(super) const BAR0: usize = 0x10;
+    pub(super) const BAR4: usize = 0x20;
+    pub(super) const SUBSYSTEM: usize = 0x2c;
+    pub(super) const CAPABILITIES: usize = 0x34;
+    pub(super) const INTERRUPT: usize = 0x3c;
+    pub(super) const POWER: usize = 0x40;
+    pub(super) const VECTORS: usize = 0x50;
+    pub(super) const EXPRESS: usize = 0x60;
 }
 
 /// An NVMe device: "PL" in the numbers that nobody has given out (assumed, as the vendor).

@@ -76,13 +76,13 @@ impl Client {
 
     /// Whether writes may stay in the device until a flush: a driver that cannot ask for one expects them to be durable
     /// when they are answered (section 5.2.6.2).
-    pub fn flushes(&self) -> bool {
+    pub(super) fn flushes(&self) -> bool {
         self.features & feature::FLUSH != 0
     }
 }
 
 impl Shared {
-    pub fn new(device: &Device) -> Shared {
+    pub(super) fn new(device: &Device) -> Shared {
         Shared {
             client: Mutex::new(Client::new(0)),
             quiet: Condvar::new(),
@@ -93,19 +93,19 @@ impl Shared {
     }
 
     /// What drivers ask for the name of.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
     /// The client has gone, or the device has, and with it all that has been said.
-    pub fn forget(&self) {
+    pub(super) fn forget(&self) {
         let mut client = locked(&self.client);
         *client = Client::new(client.number + 1);
         self.quiet.notify_all();
     }
 
     /// Let go of a client that does not end what it has begun to say, or of any, if the device goes.
-    pub fn watch(&self, goes: bool) {
+    pub(super) fn watch(&self, goes: bool) {
         let heard = locked(&self.heard);
         let is_over = |heard: &&Heard| goes || heard.since.is_some_and(|since| since.elapsed() > MESSAGE_MAX);
         if let Some(Heard { stream, .. }) = heard.as_ref().filter(is_over) {

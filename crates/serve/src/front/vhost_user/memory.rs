@@ -30,14 +30,14 @@ struct Region {
 
 impl Memory {
     /// Map all regions of a table; none, if any is impossible: no file, shorter than said, over another, or too many.
-    pub fn of(table: impl Iterator<Item = (VhostUserMemoryRegion, File)>) -> Option<Memory> {
+    pub(super) fn of(table: impl Iterator<Item = (VhostUserMemoryRegion, File)>) -> Option<Memory> {
         let mut memory = Memory::default();
         table.into_iter().try_for_each(|(region, file)| memory.add(&region, file))?;
         Some(memory)
     }
 
     /// Map one more.
-    pub fn add(&mut self, region: &VhostUserMemoryRegion, file: File) -> Option<()> {
+    pub(super) fn add(&mut self, region: &VhostUserMemoryRegion, file: File) -> Option<()> {
         let VhostUserMemoryRegion { guest_phys_addr: start, memory_size, user_addr, mmap_offset, .. } = *region;
         if self.regions.len() as u64 == REGIONS_MAX || !file.metadata().ok()?.is_file() {
             return None;
@@ -54,7 +54,7 @@ impl Memory {
     }
 
     /// Let go of a region; none, if there is none such.
-    pub fn remove(&mut self, start: u64, bytes: u64) -> Option<()> {
+    pub(super) fn remove(&mut self, start: u64, bytes: u64) -> Option<()> {
         let is_meant = |region: &Region| region.mapped.start_addr().0 == start && region.mapped.len() == bytes;
         let place = self.regions.iter().position(is_meant)?;
         self.regions.remove(place);
@@ -63,12 +63,12 @@ impl Memory {
     }
 
     /// By the guest's addresses.
-    pub fn guest(&self) -> &GuestMemoryMmap {
+    pub(super) fn guest(&self) -> &GuestMemoryMmap {
         &self.guest
     }
 
     /// The guest's address of what the client knows by its own.
-    pub fn guest_address(&self, user_address: u64) -> Option<GuestAddress> {
+    pub(super) fn guest_address(&self, user_address: u64) -> Option<GuestAddress> {
         self.regions.iter().find_map(|region| {
             let offset = user_address.checked_sub(region.user_address)?;
             (offset < region.mapped.len()).then(|| GuestAddress(region.mapped.start_addr().0 + offset))

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use crate::media::ecc::{Counts, Fault, SectorCodec, inject, rates};
 
 /// Its tables take a moment to set up; the tests share them.
-pub fn codec() -> &'static SectorCodec {
+pub(super) fn codec() -> &'static SectorCodec {
     static CODEC: LazyLock<SectorCodec> = LazyLock::new(SectorCodec::new);
     &CODEC
 }

@@ -13,7 +13,7 @@ use crate::table::Table;
 
 /// One engine.
 #[derive(Clone, Debug, Default)]
-pub struct Dma {
+pub(super) struct Dma {
     /// Pieces in the order in which the scoreboard took them.
     line: VecDeque<(u32, Op)>,
     under_way: u32,
@@ -22,12 +22,12 @@ pub struct Dma {
 
 impl Dma {
     /// The scoreboard has taken a piece.
-    pub fn line_up(&mut self, piece: u32, op: Op) {
+    pub(super) fn line_up(&mut self, piece: u32, op: Op) {
         self.line.push_back((piece, op));
     }
 
     /// The next piece to move, if it may start now; it is under way from then on.
-    pub fn start(&mut self, pieces: &Table<Piece>) -> Option<u32> {
+    pub(super) fn start(&mut self, pieces: &Table<Piece>) -> Option<u32> {
         let &(piece, op) = self.line.front()?;
         let is_ready = op == Op::Write || pieces[piece as usize].buffered;
         let turns_round = self.under_way > 0 && self.direction != Some(op);
@@ -41,7 +41,7 @@ impl Dma {
     }
 
     /// A piece has arrived.
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.under_way -= 1;
     }
 }

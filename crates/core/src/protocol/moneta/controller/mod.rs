@@ -35,11 +35,11 @@ use status::Status;
 /// Timers of the controller.
 mod timer {
     /// A request has passed the pipeline: `context` is its tag.
-    pub const DECODED: u8 = 0;
+    pub(super) const DECODED: u8 = 0;
     /// The data of a piece is in its transfer buffer, or has left it over the ring, or is in the cells.
-    pub const BUFFERED: u8 = 1;
-    pub const RELAYED: u8 = 2;
-    pub const STORED: u8 = 3;
+    pub(super) const BUFFERED: u8 = 1;
+    pub(super) const RELAYED: u8 = 2;
+    pub(super) const STORED: u8 = 3;
 }
 
 /// A request between its last word and its status bit.

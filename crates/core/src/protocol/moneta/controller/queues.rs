@@ -13,7 +13,7 @@ struct Queue {
 
 /// One queue for all requests, or one for reads and one for writes.
 #[derive(Clone, Debug)]
-pub struct Queues {
+pub(super) struct Queues {
     queues: [Queue; 2],
     split: bool,
     /// Whether the rest of a request goes to the back of its queue.
@@ -24,7 +24,7 @@ pub struct Queues {
 
 impl Queues {
     /// Empty queues; all transfer buffers are free.
-    pub fn new(moneta: &crate::protocol::moneta::config::Moneta) -> Queues {
+    pub(super) fn new(moneta: &crate::protocol::moneta::config::Moneta) -> Queues {
         let each = u32::from(moneta.transfer_buffers);
         let buffers = if moneta.split_queues { [each, each] } else { [2 * each, 0] };
         let queue = |buffers_free| Queue { tags: VecDeque::new(), buffers_free };
@@ -32,25 +32,25 @@ impl Queues {
     }
 
     /// Number of the queue that takes requests of this kind.
-    pub fn number(&self, op: Op) -> usize {
+    pub(super) fn number(&self, op: Op) -> usize {
         usize::from(self.split && op == Op::Write)
     }
 
     /// A request has come.
-    pub fn push(&mut self, op: Op, tag: u8) {
+    pub(super) fn push(&mut self, op: Op, tag: u8) {
         let number = self.number(op);
         self.queues[number].tags.push_back(tag);
     }
 
     /// The rest of a request of which a piece has been taken.
-    pub fn put_back(&mut self, op: Op, tag: u8) {
+    pub(super) fn put_back(&mut self, op: Op, tag: u8) {
         let number = self.number(op);
         let tags = &mut self.queues[number].tags;
         if self.fair { tags.push_back(tag) } else { tags.push_front(tag) }
     }
 
     /// The request of which a piece is taken next, with a transfer buffer for it; queues take turns.
-    pub fn draw(&mut self) -> Option<u8> {
+    pub(super) fn draw(&mut self) -> Option<u8> {
         for number in [self.turn, 1 - self.turn] {
             let queue = &mut self.queues[number];
             if queue.buffers_free > 0
@@ -65,7 +65,7 @@ impl Queues {
     }
 
     /// A transfer buffer has been emptied.
-    pub fn free_buffer(&mut self, op: Op) {
+    pub(super) fn free_buffer(&mut self, op: Op) {
         let number = self.number(op);
         self.queues[number].buffers_free += 1;
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// Free tags and the requests that wait for one.
 #[derive(Clone, Debug)]
-pub struct Tags<T> {
+pub(super) struct Tags<T> {
     /// Bit `tag` is set while the tag is free.
     free: u64,
     /// Processor that used each tag last.
@@ -16,7 +16,7 @@ pub struct Tags<T> {
 
 impl<T> Tags<T> {
     /// `count` free tags, up to 64; tag i was used last by processor i modulo `cores`.
-    pub fn new(count: u8, cores: u16) -> Tags<T> {
+    pub(super) fn new(count: u8, cores: u16) -> Tags<T> {
         Tags {
             free: u64::MAX >> (64 - count),
             last_core: (0..u16::from(count)).map(|tag| tag % cores).collect(),
@@ -27,7 +27,7 @@ impl<T> Tags<T> {
 
     /// The tag that a thread on `core` would get. With `hint` it looks for one of its processor's first, as tags that
     /// this processor has used are; without, it takes the next one in the pool, whoever had it.
-    pub fn peek(&self, core: u16, hint: bool) -> Option<u8> {
+    pub(super) fn peek(&self, core: u16, hint: bool) -> Option<u8> {
         let own = (0..self.last_core.len()).find(|&tag| hint && self.is_free(tag) && self.last_core[tag] == core);
         let tag = own.map(|tag| tag as u32).unwrap_or_else(|| {
             let start = if hint { u32::from(core) % self.last_core.len() as u32 } else { self.next };
@@ -37,7 +37,7 @@ impl<T> Tags<T> {
     }
 
     /// Take the tag that [`peek`](Self::peek) shows.
-    pub fn take(&mut self, core: u16, hint: bool) -> Option<u8> {
+    pub(super) fn take(&mut self, core: u16, hint: bool) -> Option<u8> {
         let tag = self.peek(core, hint)?;
         self.free &= !(1 << tag);
         self.last_core[usize::from(tag)] = core;
@@ -46,22 +46,22 @@ impl<T> Tags<T> {
     }
 
     /// Whether another processor than `core` has used the tag last.
-    pub fn is_foreign(&self, tag: u8, core: u16) -> bool {
+    pub(super) fn is_foreign(&self, tag: u8, core: u16) -> bool {
         self.last_core[usize::from(tag)] != core
     }
 
     /// Give a tag back.
-    pub fn release(&mut self, tag: u8) {
+    pub(super) fn release(&mut self, tag: u8) {
         self.free |= 1 << tag;
     }
 
     /// Let something wait for a tag.
-    pub fn wait(&mut self, waiting: T) {
+    pub(super) fn wait(&mut self, waiting: T) {
         self.waiting.push_back(waiting);
     }
 
     /// What has waited longest, if there is a tag for it.
-    pub fn next_waiting(&mut self) -> Option<T> {
+    pub(super) fn next_waiting(&mut self) -> Option<T> {
         if self.free == 0 { None } else { self.waiting.pop_front() }
     }
 

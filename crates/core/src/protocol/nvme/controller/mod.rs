@@ -25,11 +25,11 @@ use crate::tlp::{Direction, Packet, Payload};
 
 /// Timers of the controller.
 mod timer {
-    pub const DATA_READY: u8 = 0;
-    pub const DATA_WANTED: u8 = 1;
-    pub const FINISHED: u8 = 2;
-    pub const MEDIA_WANTED: u8 = 3;
-    pub const INTERRUPT_DUE: u8 = 4;
+    pub(super) const DATA_READY: u8 = 0;
+    pub(super) const DATA_WANTED: u8 = 1;
+    pub(super) const FINISHED: u8 = 2;
+    pub(super) const MEDIA_WANTED: u8 = 3;
+    pub(super) const INTERRUPT_DUE: u8 = 4;
 }
 
 /// Data of a write is read from the host in pieces of this size, each with tags of its own.

@@ -25,7 +25,7 @@ struct Page {
 
 /// Pages by number.
 #[derive(Clone, Debug)]
-pub struct Cache {
+pub(super) struct Cache {
     capacity: u32,
     /// Pages' worth of writes that have been let in and are not in the cells yet.
     reserved: u32,
@@ -36,22 +36,22 @@ pub struct Cache {
 
 impl Cache {
     /// An empty cache for so many pages; with 0 there is none.
-    pub fn new(capacity: u32) -> Cache {
+    pub(super) fn new(capacity: u32) -> Cache {
         Cache { capacity, reserved: 0, pages: BTreeMap::new(), stored: VecDeque::new() }
     }
 
     /// Whether there is a cache.
-    pub fn is_on(&self) -> bool {
+    pub(super) fn is_on(&self) -> bool {
         self.capacity > 0
     }
 
     /// Pages' worth of writes that may still come in.
-    pub fn room(&self) -> u32 {
+    pub(super) fn room(&self) -> u32 {
         if self.is_on() { self.capacity.saturating_sub(self.reserved) } else { u32::MAX }
     }
 
     /// Let a write of so many pages in, if there is room; one larger than the cache comes in alone.
-    pub fn reserve(&mut self, pages: u32) -> bool {
+    pub(super) fn reserve(&mut self, pages: u32) -> bool {
         let fits = pages <= self.room() || self.reserved == 0;
         if fits && self.is_on() {
             self.reserved += pages;
@@ -61,7 +61,7 @@ impl Cache {
 
     /// Data of a write that was let in. False if it replaces data that was still waiting, so that the chips need not be
     /// written for it; `may_replace` unless somebody waits until they are.
-    pub fn write(&mut self, now: Time, page: u64, range: Range<u32>, may_replace: bool) -> bool {
+    pub(super) fn write(&mut self, now: Time, page: u64, range: Range<u32>, may_replace: bool) -> bool {
         if !self.is_on() {
             return true;
         }
@@ -80,7 +80,7 @@ impl Cache {
     }
 
     /// A page's data goes to the chips.
-    pub fn on_start(&mut self, page: u64) {
+    pub(super) fn on_start(&mut self, page: u64) {
         if let Some(entry) = self.pages.get_mut(&page)
             && entry.writes == 1
         {
@@ -89,7 +89,7 @@ impl Cache {
     }
 
     /// It is in the cells.
-    pub fn on_programmed(&mut self, page: u64) {
+    pub(super) fn on_programmed(&mut self, page: u64) {
         let Some(entry) = self.pages.get_mut(&page) else { return };
         entry.writes -= 1;
         self.reserved -= 1;
@@ -97,18 +97,18 @@ impl Cache {
     }
 
     /// A page is being read ahead.
-    pub fn prefetch(&mut self, page: u64, ready_at: Time) {
+    pub(super) fn prefetch(&mut self, page: u64, ready_at: Time) {
         self.pages.insert(page, Page::new(0..PAGE_BYTES, ready_at));
         self.list(page);
     }
 
     /// Whether anything of a page is here.
-    pub fn holds(&self, page: u64) -> bool {
+    pub(super) fn holds(&self, page: u64) -> bool {
         self.pages.contains_key(&page)
     }
 
     /// When all of a part of a page is here; none if that is not to be.
-    pub fn find(&self, page: u64, range: &Range<u32>) -> Option<Time> {
+    pub(super) fn find(&self, page: u64, range: &Range<u32>) -> Option<Time> {
         let entry = self.pages.get(&page)?;
         covers(&entry.range, range).then_some(entry.ready_at)
     }

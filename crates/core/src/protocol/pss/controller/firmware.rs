@@ -4,19 +4,19 @@ use crate::time::{Span, Time};
 
 /// Cores that take commands in their order, each the next one as soon as it is free.
 #[derive(Clone, Debug)]
-pub struct Firmware {
+pub(super) struct Firmware {
     free_at: Vec<Time>,
     command: Span,
 }
 
 impl Firmware {
     /// `cores` cores, at least one, that need `command` for each command.
-    pub fn new(cores: u16, command: Span) -> Firmware {
+    pub(super) fn new(cores: u16, command: Span) -> Firmware {
         Firmware { free_at: vec![Time::ZERO; usize::from(cores.max(1))], command }
     }
 
     /// A command comes in; when the firmware is done with it.
-    pub fn work(&mut self, now: Time) -> Time {
+    pub(super) fn work(&mut self, now: Time) -> Time {
         let first = self.free_at.iter_mut().min().expect("a card has a core");
         *first = now.max(*first) + self.command;
         *first

@@ -34,11 +34,11 @@ use lanes::{Job, Lanes};
 /// Timers of the controller.
 mod timer {
     /// The firmware is done with a command; its data is ready to be sent; a page of it has been acknowledged.
-    pub const DECODED: u8 = 0;
-    pub const READY: u8 = 1;
-    pub const ACKNOWLEDGED: u8 = 2;
+    pub(super) const DECODED: u8 = 0;
+    pub(super) const READY: u8 = 1;
+    pub(super) const ACKNOWLEDGED: u8 = 2;
     /// A lane has programmed its page.
-    pub const PROGRAMMED: u8 = 3;
+    pub(super) const PROGRAMMED: u8 = 3;
 }
 
 /// A command between its descriptor and its record.

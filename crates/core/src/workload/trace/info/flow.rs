@@ -17,7 +17,7 @@ pub(super) struct Rate {
 
 impl Rate {
     /// A request at an instant in units of so many picoseconds.
-    pub fn add(&mut self, at: u64, unit: Span) {
+    pub(super) fn add(&mut self, at: u64, unit: Span) {
         let second = match unit.as_ps() {
             unit if unit >= PS_PER_S => at.saturating_mul(unit / PS_PER_S),
             unit => at / (PS_PER_S / unit.max(1)),
@@ -31,7 +31,7 @@ impl Rate {
     }
 
     /// Requests of the busiest second.
-    pub fn busiest(&self) -> u64 {
+    pub(super) fn busiest(&self) -> u64 {
         self.busiest
     }
 }
@@ -48,7 +48,7 @@ pub(super) struct Streams {
 
 impl Streams {
     /// Whether a request starts where one of the last to its device ended.
-    pub fn follows(&mut self, device: u32, io: Io) -> bool {
+    pub(super) fn follows(&mut self, device: u32, io: Io) -> bool {
         let place = device as usize;
         if self.ends.len() <= place {
             // No request ends at zero.
@@ -97,20 +97,20 @@ pub struct QueueDepth {
 }
 
 impl Depth {
-    pub fn issued(&mut self, at: u64) {
+    pub(super) fn issued(&mut self, at: u64) {
         self.go_on(at);
         self.issued += 1;
         self.now += 1;
         self.most = self.most.max(self.now);
     }
 
-    pub fn completed(&mut self, at: u64) {
+    pub(super) fn completed(&mut self, at: u64) {
         self.go_on(at);
         self.completed += 1;
         self.now = self.now.saturating_sub(1);
     }
 
-    pub fn response(&mut self, units: u64) {
+    pub(super) fn response(&mut self, units: u64) {
         self.responses = self.responses.saturating_add(units.into());
         self.responded += 1;
     }
@@ -122,7 +122,7 @@ impl Depth {
 
     /// The depth over a trace of so many units, if nearly all requests were seen to come back. Where each only says how
     /// long it took, by Little's law.
-    pub fn over(&self, units: u64, unit: Span) -> Option<QueueDepth> {
+    pub(super) fn over(&self, units: u64, unit: Span) -> Option<QueueDepth> {
         let mean = |sum: u128, count: u64| {
             let ps = sum.saturating_mul(unit.as_ps().into()) / u128::from(count.max(1));
             Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))

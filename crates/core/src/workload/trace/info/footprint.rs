@@ -48,11 +48,11 @@ pub struct Footprint {
 }
 
 impl Counter {
-    pub fn new() -> Counter {
+    pub(super) fn new() -> Counter {
         Counter { followed: BTreeMap::new(), halvings: 0 }
     }
 
-    pub fn add(&mut self, device: u32, io: Io) {
+    pub(super) fn add(&mut self, device: u32, io: Io) {
         let first = io.offset / BLOCK_BYTES;
         let last = io.offset.saturating_add(u64::from(io.bytes) - 1) / BLOCK_BYTES;
         for block in first..=last.min(first + BLOCKS_MAX - 1) {
@@ -72,7 +72,7 @@ impl Counter {
         }
     }
 
-    pub fn footprint(&self) -> Footprint {
+    pub(super) fn footprint(&self) -> Footprint {
         let mut accesses: Vec<u64> = self.followed.values().map(|block| block.accesses).collect();
         accesses.sort_unstable_by(|a, b| b.cmp(a));
         let (count, sum) = (accesses.len().max(1) as f64, accesses.iter().sum::<u64>() as f64);
