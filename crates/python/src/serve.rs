@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report;
 use phaselink_core::time::Span;
-use phaselink_serve::device::faults::{Faults, Reach};
+use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{self, Device, Stop, report as served};
 use phaselink_serve::front::{self, Asked, Front, KINDS, Kind};
@@ -145,7 +145,7 @@ fn bound(drive: &Drive, options: &Options) -> Result<server::Server, Problems> {
     let wait = wait.ok_or_else(|| refused(format!("wait is {}", options.wait), "adaptive, spin, block"))?;
     let kinds: Vec<&Kind> = asked.iter().map(|(kind, _)| *kind).collect();
     let interrupts = kinds.iter().any(|kind| kind.sends_interrupts);
-    let faults = Faults::new(Reach { model: options.timing, interrupts });
+    let faults = Faults::new(FaultScope { model: options.timing, interrupts });
     drive.faults.iter().try_for_each(|fault| faults.add(&drive.name, fault.clone()).map(drop))?;
     front::check(&kinds, drive, options.timing)?;
     let geometry = device::geometry(drive);

@@ -31,8 +31,8 @@ use phaselink_core::drive_file::{Override, shipped};
 use phaselink_core::protocol::nvme::spec::opcode;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::fio;
-use phaselink_serve::device::bell::Bell;
 use phaselink_serve::device::store::Store;
+use phaselink_serve::device::wakeup::Wakeup;
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::front::nbd::client::Client as NbdClient;
 use phaselink_serve::front::nbd::uri::Uri;
@@ -257,11 +257,11 @@ fn after_pauses_us(mut ask: impl FnMut()) -> f64 {
 
 /// From ringing a thread on the server's processor that sleeps to seeing what it writes when it is awake.
 fn bare_wake_us() -> io::Result<f64> {
-    let (bell, heard) = (Bell::new()?, AtomicUsize::new(0));
+    let (wakeup, heard) = (Wakeup::new()?, AtomicUsize::new(0));
     let sleep = || {
         pin(PROCESSORS[0]);
         for number in 1..=PAUSES {
-            bell.sleep([].into_iter(), PAUSE * 100, || false);
+            wakeup.sleep([].into_iter(), PAUSE * 100, || false);
             heard.store(number, Ordering::Release);
         }
     };
@@ -270,7 +270,7 @@ fn bare_wake_us() -> io::Result<f64> {
         let mut number = 0;
         after_pauses_us(|| {
             number += 1;
-            bell.ring();
+            wakeup.signal();
             while heard.load(Ordering::Acquire) < number {
                 hint::spin_loop();
             }

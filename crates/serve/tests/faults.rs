@@ -25,7 +25,7 @@ use background::{Background, alone, device};
 use phaselink_client::{Options, Queue};
 use phaselink_core::drive::Drive;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, opcode};
-use phaselink_serve::device::faults::{Faults, Reach};
+use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::nbd::export::Export;
 use phaselink_serve::front::nbd::socket::Listener;
@@ -88,7 +88,7 @@ fn serve(test: &str, kind: Kind, timing: bool, wait: Wait) -> Running {
     let mut drive = Drive::shipped("nvme").unwrap();
     (drive.nvme.queue_pairs, drive.nvme.queue_entries) = (4, 64);
     let mut device = device(drive, Store::in_memory(GEOMETRY).unwrap());
-    device.faults = Arc::new(Faults::new(Reach { model: timing, interrupts: kind == Kind::VfioUser }));
+    device.faults = Arc::new(Faults::new(FaultScope { model: timing, interrupts: kind == Kind::VfioUser }));
     let (drive, faults) = (Arc::clone(&device.drive), Arc::clone(&device.faults));
     let mut uri = None;
     let front: Box<dyn Front> = match kind {

@@ -151,8 +151,8 @@ impl Queue {
         self.tail = (self.tail + 1) % ENTRIES;
     }
 
-    fn ring(&self, bells: &Bells) {
-        bells.ring(self.number, self.tail, self.head);
+    fn ring(&self, wakeups: &Bells) {
+        wakeups.ring(self.number, self.tail, self.head);
     }
 
     /// The next answer, if it has come.
@@ -183,25 +183,25 @@ impl Queue {
     }
 
     /// One command, and its answer.
-    fn ask(&mut self, ram: &Memory, bells: &Bells, opcode: u8, slba: u64, blocks: u32) -> Status {
+    fn ask(&mut self, ram: &Memory, wakeups: &Bells, opcode: u8, slba: u64, blocks: u32) -> Status {
         self.submit(ram, opcode, slba, blocks, RAM + self.at(Queue::DATA));
-        self.ring(bells);
+        self.ring(wakeups);
         let status = self.answer(ram).status;
-        self.ring(bells);
+        self.ring(wakeups);
         status
     }
 
     /// Write pages that are this queue's alone, and read them back.
-    fn exercise(&mut self, ram: &Memory, bells: &Bells, rounds: u64) {
+    fn exercise(&mut self, ram: &Memory, wakeups: &Bells, rounds: u64) {
         for round in 0..rounds {
             let slba = u64::from(self.number) * 64 + mix(round) % 8 * 8;
             let number = u64::from(self.number);
             let value = |word: u64| mix(number << 40 | round << 20 | word);
             let data = ram.words(self.at(Queue::DATA), 512);
             (0..).zip(data).for_each(|(word, place)| place.store(value(word), Ordering::Relaxed));
-            assert_eq!(self.ask(ram, bells, opcode::WRITE, slba, 8), Status::SUCCESS);
+            assert_eq!(self.ask(ram, wakeups, opcode::WRITE, slba, 8), Status::SUCCESS);
             data.iter().for_each(|place| place.store(0, Ordering::Relaxed));
-            assert_eq!(self.ask(ram, bells, opcode::READ, slba, 8), Status::SUCCESS);
+            assert_eq!(self.ask(ram, wakeups, opcode::READ, slba, 8), Status::SUCCESS);
             let is_right = (0..).zip(data).all(|(word, place)| place.load(Ordering::Relaxed) == value(word));
             assert!(is_right, "queue {}, round {round}", self.number);
         }
@@ -238,9 +238,9 @@ fn queues_of_one_controller_are_served_by_several_threads_and_find_what_they_hav
             let server = serve("data", timing, ring, threads);
             let mut driver = attach(&server.path, ring);
             let mut queues = create_all(&mut driver);
-            let (ram, bells) = (&driver.client.ram_words, &Bells(&driver));
+            let (ram, wakeups) = (&driver.client.ram_words, &Bells(&driver));
             thread::scope(|scope| {
-                queues.iter_mut().for_each(|queue| drop(scope.spawn(|| queue.exercise(ram, bells, ROUNDS))));
+                queues.iter_mut().for_each(|queue| drop(scope.spawn(|| queue.exercise(ram, wakeups, ROUNDS))));
             });
             drop(driver);
             let summary = server.server.finish();
@@ -382,9 +382,9 @@ fn a_random_conversation_disturbs_no_queue_that_has_no_part_in_it() {
         let coming = queues.split_off(3);
         let (is_over, mut given_up) = (AtomicBool::new(false), 0);
         // The steady queues ring through a page, or by messages of their own, which the socket keeps whole.
-        let steady = |queue: &mut Queue, ram: &Memory, bells: &Bells| {
+        let steady = |queue: &mut Queue, ram: &Memory, wakeups: &Bells| {
             while !is_over.load(Ordering::Relaxed) {
-                queue.exercise(ram, bells, 1);
+                queue.exercise(ram, wakeups, 1);
             }
         };
         let Driver { client, rings, .. } = &driver;
@@ -409,9 +409,9 @@ fn a_random_conversation_disturbs_no_queue_that_has_no_part_in_it() {
                 next_id: 1,
             }
         };
-        let (ram, bells, steady) = (&shared.client.ram_words, &Bells(&shared), &steady);
+        let (ram, wakeups, steady) = (&shared.client.ram_words, &Bells(&shared), &steady);
         thread::scope(|scope| {
-            queues.iter_mut().for_each(|queue| drop(scope.spawn(move || steady(queue, ram, bells))));
+            queues.iter_mut().for_each(|queue| drop(scope.spawn(move || steady(queue, ram, wakeups))));
             let conversed = scope.spawn(|| converse(&mut driver, coming, seed)).join();
             is_over.store(true, Ordering::Relaxed);
             given_up = conversed.unwrap();

@@ -2,7 +2,7 @@
 
 use phaselink_core::drive::Drive;
 use phaselink_serve::control::{Conversation, LINE_BYTES_MAX};
-use phaselink_serve::device::faults::{Faults, RULES_MAX, Reach};
+use phaselink_serve::device::faults::{FaultScope, Faults, RULES_MAX};
 
 use crate::Target;
 
@@ -13,7 +13,7 @@ pub(super) const CONTROL: Target = Target { name: "control", run, seeds, quick: 
 fn run(input: &[u8]) {
     let Some((first, bytes)) = input.split_first() else { return };
     let drive = Drive::shipped("nvme").expect("it is shipped");
-    let faults = Faults::new(Reach { model: first & 1 == 0, interrupts: first & 2 == 0 });
+    let faults = Faults::new(FaultScope { model: first & 1 == 0, interrupts: first & 2 == 0 });
     let (mut conversation, mut answers) = (Conversation::default(), 0);
     for piece in bytes.chunks(usize::from(*first).max(1)) {
         conversation.hear(piece);

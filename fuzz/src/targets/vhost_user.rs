@@ -1,6 +1,6 @@
 //! What a guest writes into the memory in which its ring lies.
 
-use phaselink_serve::device::faults::Mishap;
+use phaselink_serve::device::faults::FaultEffect;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::front::vhost_user::blk::{Command, HEADER_BYTES, RANGE_BYTES, Status, Wanted};
 use phaselink_serve::front::vhost_user::data::perform;
@@ -119,7 +119,7 @@ impl Pair {
 
     fn answer(&mut self) {
         let Some(request) = self.taken.pop() else { return };
-        let done = perform(&request, Mishap::default(), &self.memory, &self.store, "fuzzed", &mut self.space);
+        let done = perform(&request, FaultEffect::default(), &self.memory, &self.store, "fuzzed", &mut self.space);
         let (status, bytes) = done.map_or_else(|status| (status, 0), |bytes| (Status::Ok, bytes));
         self.ring.answer(&self.memory, &request, status, bytes);
         self.ring.signal(&self.memory);

@@ -16,7 +16,7 @@ use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::report::{self, units};
 use phaselink_core::time::Span;
 use phaselink_serve::control::ControlSocket;
-use phaselink_serve::device::faults::{Faults, Reach};
+use phaselink_serve::device::faults::{FaultScope, Faults};
 use phaselink_serve::device::record::Record;
 use phaselink_serve::device::store::Store;
 use phaselink_serve::device::{self, Device, Stop, metrics, report as served};
@@ -193,7 +193,7 @@ impl Arguments {
             let found = format!("faults with --device-threads {} and timing on", self.device_threads);
             return Err(Problem::new("serve", None, found, "one device thread, or --timing off").into());
         }
-        let reach = Reach { model: self.timing == Timing::On, interrupts: self.fronts.send_interrupts() };
+        let reach = FaultScope { model: self.timing == Timing::On, interrupts: self.fronts.send_interrupts() };
         let faults = Faults::new(reach);
         let add = |fault: &Fault| faults.add(&self.drive, fault.clone()).map_err(Problems::from);
         input::all(drive.faults.iter().map(add))?;

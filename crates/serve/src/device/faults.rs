@@ -33,13 +33,13 @@ pub struct Faults {
     of_interrupts: AtomicBool,
     /// Changes of the rules that are the model's, so far.
     changes: AtomicU64,
-    reach: Reach,
+    reach: FaultScope,
     kept: Mutex<Kept>,
 }
 
 /// What a server has that rules can be about, beside requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
+pub struct FaultScope {
     /// Banks, packets and a link: those of a model.
     pub model: bool,
     /// Interrupts that are really sent.
@@ -62,39 +62,39 @@ struct Active {
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum FaultOutcome {
     /// The device never begins it, nor answers.
-    Never,
+    Hangs,
     /// The device has it so long before it begins.
-    Late(Duration),
+    Delayed(Duration),
     /// The device does it, and something goes wrong.
-    Done(Mishap),
+    Executed(FaultEffect),
 }
 
 /// What goes wrong with a request that is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mishap {
+pub struct FaultEffect {
     /// It is reported as failed.
     pub fails: bool,
     /// It is not reported at all.
-    pub is_untold: bool,
+    pub drops_completion: bool,
     /// The second half of what it writes does not reach the store.
-    pub is_torn: bool,
+    pub tears_write: bool,
     /// It is reported twice.
-    pub repeats: bool,
+    pub repeats_completion: bool,
 }
 
 /// What becomes of an interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
+pub enum InterruptFault {
     Lost,
     /// It comes again after so long.
-    Again(Duration),
+    Repeated(Duration),
 }
 
 impl Faults {
     /// No rules, of a server that has this.
-    pub fn new(reach: Reach) -> Faults {
+    pub fn new(reach: FaultScope) -> Faults {
         Faults { reach, ..Faults::default() }
     }
 
@@ -121,7 +121,7 @@ impl Faults {
     /// # Errors
     /// If it is not.
     pub fn check(&self, place: &str, fault: &Fault) -> Result<(), Problem> {
-        let Reach { model, interrupts } = self.reach;
+        let FaultScope { model, interrupts } = self.reach;
         let (found, allowed) = match fault.subject() {
             _ if fault.action == FaultAction::PowerCut => (
                 "a device that is served loses its power with its server",
@@ -200,7 +200,7 @@ impl Faults {
     /// A request of this thread, counted from 0, has been taken: what becomes of it, if it meets a rule that happens. What
     /// does not move data meets none.
     #[inline]
-    pub fn meet(&self, thread: u64, io: impl FnOnce() -> Option<Io>) -> Option<Fate> {
+    pub fn match_request(&self, thread: u64, io: impl FnOnce() -> Option<Io>) -> Option<FaultOutcome> {
         if !self.of_requests.load(Ordering::Relaxed) {
             return None;
         }
@@ -208,7 +208,7 @@ impl Faults {
     }
 
     #[cold]
-    fn meet_any(&self, io: &Io, thread: u64) -> Option<Fate> {
+    fn meet_any(&self, io: &Io, thread: u64) -> Option<FaultOutcome> {
         let thread = u16::try_from(thread).unwrap_or(u16::MAX - 1);
         let fault = self.first(FaultSubject::Request, |rule, now| rule.meets_request(now, io, thread))?;
         fate(&fault, io.op)
@@ -216,14 +216,14 @@ impl Faults {
 
     /// An interrupt is about to be sent: what becomes of it, if it meets a rule that happens.
     #[inline]
-    pub fn meet_interrupt(&self) -> Option<Signal> {
+    pub fn match_interrupt(&self) -> Option<InterruptFault> {
         if !self.of_interrupts.load(Ordering::Relaxed) {
             return None;
         }
         let fault = self.first(FaultSubject::Interrupt, Rule::meets)?;
         match fault.action {
-            FaultAction::RepeatInterrupt => Some(Signal::Again(duration(fault.delay))),
-            _ => Some(Signal::Lost),
+            FaultAction::RepeatInterrupt => Some(InterruptFault::Repeated(duration(fault.delay))),
+            _ => Some(InterruptFault::Lost),
         }
     }
 
@@ -237,19 +237,19 @@ impl Faults {
 }
 
 /// What comes of a fault; nothing if the code of the memory corrects it.
-fn fate(fault: &Fault, op: Op) -> Option<Fate> {
-    let mut mishap = Mishap::default();
+fn fate(fault: &Fault, op: Op) -> Option<FaultOutcome> {
+    let mut effect = FaultEffect::default();
     match fault.action {
-        FaultAction::Hang => return Some(Fate::Never),
-        FaultAction::Delay => return Some(Fate::Late(duration(fault.delay))),
+        FaultAction::Hang => return Some(FaultOutcome::Hangs),
+        FaultAction::Delay => return Some(FaultOutcome::Delayed(duration(fault.delay))),
         FaultAction::FailChip => return None,
         FaultAction::FlipBits if usize::from(fault.bits) <= CORRECTED_BITS => return None,
-        FaultAction::DropCompletion => mishap.is_untold = true,
-        FaultAction::RepeatCompletion => mishap.repeats = true,
-        FaultAction::TornWrite => (mishap.fails, mishap.is_torn) = (true, op == Op::Write),
-        _ => mishap.fails = true,
+        FaultAction::DropCompletion => effect.drops_completion = true,
+        FaultAction::RepeatCompletion => effect.repeats_completion = true,
+        FaultAction::TornWrite => (effect.fails, effect.tears_write) = (true, op == Op::Write),
+        _ => effect.fails = true,
     }
-    Some(Fate::Done(mishap))
+    Some(FaultOutcome::Executed(effect))
 }
 
 /// The time of a rule that was added then. What is longer than 213 days counts as that.
@@ -261,36 +261,36 @@ fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.as_ps().div_ceil(1000))
 }
 
-impl Mishap {
+impl FaultEffect {
     /// Whether its host hears that it has been done.
     pub fn succeeds(self) -> bool {
-        !self.fails && !self.is_untold
+        !self.fails && !self.drops_completion
     }
 
     /// How many of the bytes of a write reach the store, in whole blocks.
     pub fn kept_bytes(self, bytes: u32, block_bytes: u32) -> u32 {
-        if self.is_torn { bytes / 2 / block_bytes * block_bytes } else { bytes }
+        if self.tears_write { bytes / 2 / block_bytes * block_bytes } else { bytes }
     }
 }
 
 /// Requests that a device has before it begins them. They are few: no client has more under way than it may.
 #[derive(Debug)]
-pub struct Held<T>(Vec<(Instant, T)>);
+pub struct DelayQueue<T>(Vec<(Instant, T)>);
 
-impl<T> Default for Held<T> {
-    fn default() -> Held<T> {
-        Held(Vec::new())
+impl<T> Default for DelayQueue<T> {
+    fn default() -> DelayQueue<T> {
+        DelayQueue(Vec::new())
     }
 }
 
-impl<T> Held<T> {
+impl<T> DelayQueue<T> {
     /// Keep something for so long.
     pub fn keep(&mut self, time: Duration, thing: T) {
         self.0.push((Instant::now() + time, thing));
     }
 
     /// Keep what another has kept, for as long as that would have.
-    pub fn extend(&mut self, other: Held<T>) {
+    pub fn extend(&mut self, other: DelayQueue<T>) {
         self.0.extend(other.0);
     }
 
@@ -357,17 +357,17 @@ mod tests {
     #[test]
     fn the_first_rule_that_happens_decides_and_no_rule_none() {
         let faults = Faults::default();
-        assert_eq!(faults.meet(0, || Some(READ)), None);
+        assert_eq!(faults.match_request(0, || Some(READ)), None);
         let reads = Fault { operation: FaultOperation::Read, every: 2, ..of(FaultAction::Hang) };
         assert_eq!(faults.add("test", reads), Ok(1));
         assert_eq!(faults.add("test", of(FaultAction::Error)), Ok(2));
-        let fails = Some(Fate::Done(Mishap { fails: true, ..Mishap::default() }));
-        let met: Vec<_> = (0..4).map(|_| faults.meet(0, || Some(READ))).collect();
-        assert_eq!(met, [Some(Fate::Never), fails, Some(Fate::Never), fails]);
-        assert_eq!(faults.meet(0, || Some(WRITE)), fails);
+        let fails = Some(FaultOutcome::Executed(FaultEffect { fails: true, ..FaultEffect::default() }));
+        let met: Vec<_> = (0..4).map(|_| faults.match_request(0, || Some(READ))).collect();
+        assert_eq!(met, [Some(FaultOutcome::Hangs), fails, Some(FaultOutcome::Hangs), fails]);
+        assert_eq!(faults.match_request(0, || Some(WRITE)), fails);
         assert_eq!(faults.list()[0]["happened"], 2);
         assert_eq!((faults.list()[1]["met"].as_u64(), faults.clear(Some(2)), faults.clear(None)), (Some(3), 1, 1));
-        assert_eq!(faults.meet(0, || Some(WRITE)), None);
+        assert_eq!(faults.match_request(0, || Some(WRITE)), None);
     }
 
     #[test]
@@ -375,19 +375,19 @@ mod tests {
         let met = |fault: Fault, io: &Io| {
             let faults = Faults::default();
             faults.add("test", fault).unwrap();
-            faults.meet(0, || Some(*io))
+            faults.match_request(0, || Some(*io))
         };
         let late = Fault { delay: Span::from_us(3), ..of(FaultAction::Delay) };
-        assert_eq!(met(late, &READ), Some(Fate::Late(Duration::from_micros(3))));
-        let untold = Mishap { is_untold: true, ..Mishap::default() };
-        assert_eq!(met(of(FaultAction::DropCompletion), &WRITE), Some(Fate::Done(untold)));
-        let again = Mishap { repeats: true, ..Mishap::default() };
-        assert_eq!(met(of(FaultAction::RepeatCompletion), &READ), Some(Fate::Done(again)));
+        assert_eq!(met(late, &READ), Some(FaultOutcome::Delayed(Duration::from_micros(3))));
+        let untold = FaultEffect { drops_completion: true, ..FaultEffect::default() };
+        assert_eq!(met(of(FaultAction::DropCompletion), &WRITE), Some(FaultOutcome::Executed(untold)));
+        let again = FaultEffect { repeats_completion: true, ..FaultEffect::default() };
+        assert_eq!(met(of(FaultAction::RepeatCompletion), &READ), Some(FaultOutcome::Executed(again)));
         let flipped = |bits| met(Fault { bits, ..of(FaultAction::FlipBits) }, &READ);
-        let fails = Some(Fate::Done(Mishap { fails: true, ..Mishap::default() }));
+        let fails = Some(FaultOutcome::Executed(FaultEffect { fails: true, ..FaultEffect::default() }));
         assert_eq!((flipped(39), flipped(40), met(of(FaultAction::FailChip), &READ)), (None, fails, None));
-        let torn = Mishap { fails: true, is_torn: true, ..Mishap::default() };
-        assert_eq!(met(of(FaultAction::TornWrite), &WRITE), Some(Fate::Done(torn)));
+        let torn = FaultEffect { fails: true, tears_write: true, ..FaultEffect::default() };
+        assert_eq!(met(of(FaultAction::TornWrite), &WRITE), Some(FaultOutcome::Executed(torn)));
         assert_eq!(met(of(FaultAction::TornWrite), &READ), None);
         assert_eq!([512, 1024, 2560].map(|bytes| torn.kept_bytes(bytes, 512)), [0, 512, 1024]);
         assert_eq!(untold.kept_bytes(1024, 512), 1024);
@@ -399,9 +399,9 @@ mod tests {
         thread::sleep(Duration::from_millis(2));
         let later = Fault { from: Span::from_ms(30), ..of(FaultAction::Error) };
         faults.add("test", later).unwrap();
-        assert_eq!(faults.meet(0, || Some(READ)), None);
+        assert_eq!(faults.match_request(0, || Some(READ)), None);
         thread::sleep(Duration::from_millis(30));
-        assert!(faults.meet(0, || Some(READ)).is_some());
+        assert!(faults.match_request(0, || Some(READ)).is_some());
     }
 
     #[test]
@@ -415,24 +415,25 @@ mod tests {
         let late = Fault { delay: Span::from_us(1), ..of(FaultAction::RepeatCompletion) };
         assert!(untimed.add("control", late).unwrap_err().to_string().ends_with("allowed: delay_us = 0"));
         assert!(
-            refused(&Faults::new(Reach { model: true, interrupts: true }), FaultAction::Reset).contains("by its hosts")
+            refused(&Faults::new(FaultScope { model: true, interrupts: true }), FaultAction::Reset)
+                .contains("by its hosts")
         );
-        for faults in [&untimed, &Faults::new(Reach { model: true, interrupts: true })] {
+        for faults in [&untimed, &Faults::new(FaultScope { model: true, interrupts: true })] {
             assert!(refused(faults, FaultAction::PowerCut).contains("loses its power with its server"));
         }
         assert!(refused(&untimed, FaultAction::LoseInterrupt).contains("no interrupts are sent"));
-        let modelled = Faults::new(Reach { model: true, interrupts: true });
+        let modelled = Faults::new(FaultScope { model: true, interrupts: true });
         assert_eq!(modelled.add("control", of(FaultAction::SlowBank)), Ok(1));
         assert_eq!(modelled.add("control", of(FaultAction::LoseInterrupt)), Ok(2));
         let numbers: Vec<u64> = modelled.of_model().into_iter().map(|(number, _)| number).collect();
-        assert_eq!((numbers, modelled.meet_interrupt()), (vec![1], Some(Signal::Lost)));
+        assert_eq!((numbers, modelled.match_interrupt()), (vec![1], Some(InterruptFault::Lost)));
         assert!((2..RULES_MAX).all(|_| modelled.add("control", of(FaultAction::Error)).is_ok()));
         assert!(refused(&modelled, FaultAction::Error).contains("64 rules hold already"));
     }
 
     #[test]
     fn what_is_held_comes_back_when_its_time_is_over_the_earliest_first() {
-        let mut held = Held::default();
+        let mut held = DelayQueue::default();
         held.keep(Duration::from_millis(2), 'b');
         held.keep(Duration::ZERO, 'a');
         held.keep(Duration::from_secs(3600), 'c');

@@ -1,6 +1,5 @@
 //! What every front-end works on: the bytes, the description, the counters, the record, and the sign to stop.
 
-pub mod bell;
 pub mod faults;
 pub mod flusher;
 pub mod history;
@@ -11,6 +10,7 @@ pub mod record;
 pub mod report;
 pub mod store;
 pub mod tally;
+pub mod wakeup;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

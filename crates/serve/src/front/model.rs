@@ -83,7 +83,7 @@ impl Model<'_> {
         }
     }
 
-    /// How long nothing happens, unless something is asked or the bell is rung.
+    /// How long nothing happens, unless something is asked or the wakeup is rung.
     pub fn idle_for(&self) -> Duration {
         match self {
             Model::Own(own) => own.wall.idle_for(),
@@ -92,14 +92,14 @@ impl Model<'_> {
     }
 
     /// What to poll for results of another thread, if that is needed; [`Model::silence`] is due when it is readable.
-    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
+    pub fn wakeup(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Model::Own(_) => None,
-            Model::Remote(remote) => remote.bell(),
+            Model::Remote(remote) => remote.wakeup(),
         }
     }
 
-    /// The bell has been heard.
+    /// The wakeup has been heard.
     pub fn silence(&self) {
         if let Model::Remote(remote) = self {
             remote.silence();

@@ -23,8 +23,8 @@ use phaselink_core::request::{Io, Op};
 use phaselink_core::table::Table;
 use phaselink_core::time::{Span, Time};
 
-use crate::device::bell::Bell;
 use crate::device::pipe::{Pipe, Reader, Record, WORDS, Writer};
+use crate::device::wakeup::{Wakeup, clear};
 use crate::model::commands::{self, HostQueues, Incoming, SentCommand};
 use crate::model::wall::{Clock, IDLE_MAX, Wait, Wall};
 
@@ -44,7 +44,7 @@ pub struct Exchange {
     opened: AtomicUsize,
     turns: AtomicUsize,
     /// Wakes the engine's thread.
-    engine: Bell,
+    engine: Wakeup,
 }
 
 /// The ways of one thread that asks.
@@ -54,7 +54,7 @@ struct Lane {
     /// What is done, at the instant of the clock at which it is due.
     done: Pipe,
     /// Wakes the asking thread, if that sleeps.
-    bell: Option<Bell>,
+    wakeup: Option<Wakeup>,
 }
 
 impl Lane {
@@ -113,15 +113,15 @@ impl Exchange {
     /// If the process has no descriptor left.
     pub fn new(wait: Wait, lanes: usize) -> io::Result<Exchange> {
         let lane = |_| {
-            let bell = (wait == Wait::Block).then(Bell::new).transpose()?;
-            Ok(Lane { calls: Pipe::default(), done: Pipe::default(), bell })
+            let wakeup = (wait == Wait::Block).then(Wakeup::new).transpose()?;
+            Ok(Lane { calls: Pipe::default(), done: Pipe::default(), wakeup })
         };
         Ok(Exchange {
             clock: Clock::start(),
             lanes: (0..lanes).map(lane).collect::<io::Result<_>>()?,
             opened: AtomicUsize::new(0),
             turns: AtomicUsize::new(0),
-            engine: Bell::new()?,
+            engine: Wakeup::new()?,
         })
     }
 
@@ -136,7 +136,7 @@ impl Exchange {
     }
 
     /// That of the engine's thread, which whoever asks rings if it sleeps.
-    pub fn engine(&self) -> &Bell {
+    pub fn engine(&self) -> &Wakeup {
         &self.engine
     }
 }
@@ -273,7 +273,7 @@ impl Callers<'_> {
     }
 
     fn ring(&self, lane: usize) {
-        self.exchange.lanes[lane].bell.iter().for_each(Bell::ring);
+        self.exchange.lanes[lane].wakeup.iter().for_each(Wakeup::signal);
     }
 }
 
@@ -392,20 +392,20 @@ impl Remote<'_> {
         self.last_lag
     }
 
-    /// How long nothing is due, unless [`Remote::bell`] tells of something else.
+    /// How long nothing is due, unless [`Remote::wakeup`] tells of something else.
     pub fn idle_for(&self) -> Duration {
         let left = |Reverse((at, _)): &Reverse<(Time, u32)>| at.since(self.exchange.clock.now()).as_ps() / 1000;
         self.due.peek().map_or(IDLE_MAX, |next| Duration::from_nanos(left(next)).min(IDLE_MAX))
     }
 
     /// Becomes readable when results have come, for threads that sleep.
-    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.lane.bell.as_ref().map(AsFd::as_fd)
+    pub fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        self.lane.wakeup.as_ref().map(AsFd::as_fd)
     }
 
-    /// The bell has been heard, and can be rung again.
+    /// The wakeup has been heard, and can be rung again.
     pub fn silence(&self) {
-        self.lane.bell.iter().for_each(Bell::silence);
+        self.lane.wakeup.iter().for_each(clear);
     }
 }
 
@@ -560,8 +560,8 @@ mod tests {
         let mut remote = Remote::new(&exchange);
         let (mut callers, (mut wall, threads)) = (Callers::new(&exchange), wall());
         let rings = |remote: &Remote| {
-            let mut bell = [PollFd::from_borrowed_fd(remote.bell().unwrap(), PollFlags::IN)];
-            rustix::event::poll(&mut bell, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+            let mut wakeup = [PollFd::from_borrowed_fd(remote.wakeup().unwrap(), PollFlags::IN)];
+            rustix::event::poll(&mut wakeup, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
         };
         remote.expect(true);
         callers.listen(&mut wall, &threads);

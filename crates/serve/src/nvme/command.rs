@@ -10,7 +10,7 @@ use phaselink_ring::chunk::AHEAD_BYTES;
 
 use super::host::Host;
 use super::logs::Journal;
-use crate::device::faults::Mishap;
+use crate::device::faults::FaultEffect;
 use crate::device::store::{Access, Store};
 
 /// The bytes of a submission queue entry.
@@ -92,13 +92,13 @@ impl Command {
         Some(Io { op: checked.op()?, offset: checked.offset, bytes: checked.bytes })
     }
 
-    /// As much of it as reaches the store in a mishap; none if that is nothing. What is copied within the drive is not torn.
+    /// As much of it as reaches the store in a effect; none if that is nothing. What is copied within the drive is not torn.
     #[cold]
-    pub fn torn(&self, mishap: Mishap, block_bytes: u32) -> Option<Command> {
+    pub fn torn(&self, effect: FaultEffect, block_bytes: u32) -> Option<Command> {
         let mut torn = self.clone();
         let Ok(checked) = &mut torn.checked else { return Some(torn) };
         if matches!(checked.action, Action::Write { .. } | Action::Zero { .. }) {
-            checked.bytes = mishap.kept_bytes(checked.bytes, block_bytes);
+            checked.bytes = effect.kept_bytes(checked.bytes, block_bytes);
             checked.data.truncate(checked.bytes);
         }
         (checked.bytes > 0).then_some(torn)

@@ -19,7 +19,7 @@ use super::host::{Host, Unreachable};
 use super::logs::Journal;
 use super::queues::{CompletionQueue, SubmissionQueue};
 use super::strict::{self, Watch};
-use crate::device::faults::Mishap;
+use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 use crate::device::tally::Undefined;
 
@@ -238,7 +238,7 @@ impl QueueSet {
         command.execute(host, store, space, &mut self.journal)
     }
 
-    /// Do as much of a command as its mishap leaves, and do not answer it yet: what the answer will be, if there is one.
+    /// Do as much of a command as its effect leaves, and do not answer it yet: what the answer will be, if there is one.
     ///
     /// # Errors
     /// As [`QueueSet::perform`]; and what a host is told of a fault of the memory, if it is to fail.
@@ -246,17 +246,17 @@ impl QueueSet {
     pub fn suffer(
         &mut self,
         command: &Command,
-        mishap: Mishap,
+        effect: FaultEffect,
         host: &mut impl Host,
         store: &Store,
         space: &mut [u8],
     ) -> Result<(), Status> {
         let is_write = command.io().is_some_and(|io| io.op == Op::Write);
         // Data that reaches the host unannounced is data all the same; data of a read that fails does not.
-        if let Some(torn) = command.torn(mishap, store.geometry().block_bytes).filter(|_| is_write || !mishap.fails) {
+        if let Some(torn) = command.torn(effect, store.geometry().block_bytes).filter(|_| is_write || !effect.fails) {
             self.perform(&torn, host, store, space)?;
         }
-        match (mishap.fails, is_write) {
+        match (effect.fails, is_write) {
             (false, _) => Ok(()),
             (true, true) => Err(Status::WRITE_FAULT),
             (true, false) => Err(Status::UNRECOVERED_READ_ERROR),

@@ -25,7 +25,7 @@ pub(super) struct Deal {
 pub(super) struct Hand {
     cards: Mailbox<Card>,
     /// Readable when there are some.
-    bell: OwnedFd,
+    wakeup: OwnedFd,
 }
 
 /// A client that has just connected, and the place of what it has connected to.
@@ -53,8 +53,8 @@ impl Deal {
     /// If the process has no descriptor left.
     pub(super) fn new(threads: usize) -> io::Result<Deal> {
         let hand = |_| {
-            let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            Ok(Hand { cards: Mailbox::default(), bell })
+            let wakeup = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            Ok(Hand { cards: Mailbox::default(), wakeup })
         };
         Ok(Deal { hands: (0..threads).map(hand).collect::<io::Result<_>>()?, open: AtomicUsize::new(0) })
     }
@@ -85,7 +85,7 @@ impl Deal {
     /// What has been dealt to a thread since it looked last; each connection counts until its second half goes.
     pub(super) fn take(&self, hand: &Hand) -> Vec<(Card, Open<'_>)> {
         // It has not been rung most often, and can be rung again from here on.
-        let _ = rustix::io::read(&hand.bell, &mut [0; 8]);
+        let _ = rustix::io::read(&hand.wakeup, &mut [0; 8]);
         hand.cards.take().into_iter().map(|card| (card, Open(&self.open))).collect()
     }
 }
@@ -94,12 +94,12 @@ impl Hand {
     fn put(&self, card: Card) {
         self.cards.put(card);
         // A counter that is full is readable already.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.wakeup, &1u64.to_ne_bytes());
     }
 }
 
 impl AsFd for Hand {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wakeup.as_fd()
     }
 }

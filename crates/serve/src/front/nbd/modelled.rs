@@ -24,7 +24,7 @@ use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
 use super::{ExportSocket, HANDSHAKE_MAX, count};
 use crate::device::Device;
-use crate::device::faults::{Fate, Held, Mishap};
+use crate::device::faults::{DelayQueue, FaultEffect, FaultOutcome};
 use crate::device::flusher::Flusher;
 use crate::device::tally::{Tally, locked};
 use crate::front::Service;
@@ -58,7 +58,7 @@ struct UnderWay {
     data: Vec<u8>,
     arrived: Time,
     /// What goes wrong with it then.
-    mishap: Mishap,
+    effect: FaultEffect,
 }
 
 /// Everything of a server with timing.
@@ -77,7 +77,7 @@ struct Server<'a> {
     /// By token.
     requests: Table<Option<UnderWay>>,
     /// Requests that a fault delays, with their clients and data.
-    held: Held<(u64, Wanted, Vec<u8>)>,
+    held: DelayQueue<(u64, Wanted, Vec<u8>)>,
     flusher: Flusher<Saved>,
     tally: std::sync::Arc<std::sync::Mutex<Tally>>,
 }
@@ -142,7 +142,7 @@ fn serve_one(
             patience: Patience::default(),
             chores: Chores::new(Instant::now()),
             requests: Table::default(),
-            held: Held::default(),
+            held: DelayQueue::default(),
             flusher,
             tally: device.tallies.open(),
         };
@@ -184,8 +184,8 @@ impl<'a> Server<'a> {
         polled.extend(hand.map(|hand| PollFd::new(hand, PollFlags::IN)));
         let comings = polled.len();
         polled.push(PollFd::new(&*self.device.stop, PollFlags::IN));
-        let bell = polled.len();
-        polled.extend(self.model.bell().map(|bell| PollFd::from_borrowed_fd(bell, PollFlags::IN)));
+        let wakeup = polled.len();
+        polled.extend(self.model.wakeup().map(|wakeup| PollFd::from_borrowed_fd(wakeup, PollFlags::IN)));
         let first_client = polled.len();
         polled.extend(self.clients.values().map(Client::polled));
         let timeout = Timespec { tv_sec: 0, tv_nsec: idle_for.subsec_nanos().into() };
@@ -195,7 +195,7 @@ impl<'a> Server<'a> {
         };
         self.patience.renew();
         let any = |fds: &[PollFd]| fds.iter().any(|fd| !fd.revents().is_empty());
-        let (accepts, rung) = (any(&polled[..comings]), any(&polled[bell..first_client]));
+        let (accepts, rung) = (any(&polled[..comings]), any(&polled[wakeup..first_client]));
         let ready = polled[first_client..].iter().zip(self.clients.keys()).filter(|(fd, _)| !fd.revents().is_empty());
         let ready: Vec<u64> = ready.map(|(_, number)| *number).collect();
         drop(polled);
@@ -280,35 +280,35 @@ impl<'a> Server<'a> {
             self.count_untimed(&wanted, status);
             return self.answer(number, wanted, status);
         };
-        let fate = self.device.faults.meet(number, || Some(io));
-        if fate == Some(Fate::Never) {
+        let fate = self.device.faults.match_request(number, || Some(io));
+        if fate == Some(FaultOutcome::Hangs) {
             return;
         }
         client.under_way += 1;
         client.bytes_under_way += data.len().max(wanted.payload_back()) as u64;
         match fate {
-            None => self.ask(number, wanted, io, data, Mishap::default()),
-            Some(Fate::Done(mishap)) => self.ask(number, wanted, io, data, mishap),
-            Some(Fate::Late(time)) => self.held.keep(time, (number, wanted, data)),
-            Some(Fate::Never) => {}
+            None => self.ask(number, wanted, io, data, FaultEffect::default()),
+            Some(FaultOutcome::Executed(effect)) => self.ask(number, wanted, io, data, effect),
+            Some(FaultOutcome::Delayed(time)) => self.held.keep(time, (number, wanted, data)),
+            Some(FaultOutcome::Hangs) => {}
         }
     }
 
     /// A request that a fault has delayed begins.
     fn on_late(&mut self, number: u64, wanted: Wanted, data: Vec<u8>) {
         if let Some(io) = wanted.io() {
-            self.ask(number, wanted, io, data, Mishap::default());
+            self.ask(number, wanted, io, data, FaultEffect::default());
         }
     }
 
     /// A request enters the model.
-    fn ask(&mut self, number: u64, wanted: Wanted, io: Io, data: Vec<u8>, mishap: Mishap) {
+    fn ask(&mut self, number: u64, wanted: Wanted, io: Io, data: Vec<u8>, effect: FaultEffect) {
         // One whose client has gone meanwhile is nobody's.
         let Some(client) = self.clients.get(&number) else { return };
         let turn = client.turn;
         let token = self.requests.insert(None);
         let arrived = self.model.ask(turn, io, token);
-        self.requests[token as usize] = Some(UnderWay { client: number, wanted, data, arrived, mishap });
+        self.requests[token as usize] = Some(UnderWay { client: number, wanted, data, arrived, effect });
     }
 
     fn count_untimed(&self, wanted: &Wanted, status: Status) {
@@ -321,10 +321,10 @@ impl<'a> Server<'a> {
     fn on_completed(&mut self, done: Completed) {
         let request = self.requests[done.token as usize].take().expect("a request completes once");
         self.requests.vacate(done.token);
-        let UnderWay { client: number, wanted, data, arrived, mishap } = request;
+        let UnderWay { client: number, wanted, data, arrived, effect } = request;
         let store = &self.device.store;
         let fine = match (wanted.command, self.clients.get_mut(&number)) {
-            _ if mishap != Mishap::default() => self.suffer(number, wanted, &data, mishap),
+            _ if effect != FaultEffect::default() => self.suffer(number, wanted, &data, effect),
             (Command::Read, None) => true,
             (Command::Read, Some(client)) => {
                 client.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, store)
@@ -345,20 +345,20 @@ impl<'a> Server<'a> {
 
     /// A request is done with which something goes wrong; false if it fails.
     #[cold]
-    fn suffer(&mut self, number: u64, wanted: Wanted, data: &[u8], mishap: Mishap) -> bool {
+    fn suffer(&mut self, number: u64, wanted: Wanted, data: &[u8], effect: FaultEffect) -> bool {
         let store = &self.device.store;
-        if wanted.command == Command::Read && mishap.succeeds() {
+        if wanted.command == Command::Read && effect.succeeds() {
             let Some(client) = self.clients.get_mut(&number) else { return true };
             let mut answer = || client.session.answer_read(wanted.cookie, wanted.offset, wanted.bytes, store);
-            return (!mishap.repeats || answer()) && answer();
+            return (!effect.repeats_completion || answer()) && answer();
         }
-        let torn = wanted.torn(mishap, data, store.geometry().block_bytes);
+        let torn = wanted.torn(effect, data, store.geometry().block_bytes);
         let changed = torn.map_or(Ok(()), |(wanted, data)| change(&wanted, data, store));
-        let status = if mishap.fails { Status::Io } else { status(changed) };
-        if let Some(client) = self.clients.get_mut(&number).filter(|_| mishap.repeats) {
+        let status = if effect.fails { Status::Io } else { status(changed) };
+        if let Some(client) = self.clients.get_mut(&number).filter(|_| effect.repeats_completion) {
             client.session.answer(wanted.cookie, status);
         }
-        if !mishap.is_untold {
+        if !effect.drops_completion {
             self.answer(number, wanted, status);
         }
         status == Status::Ok

@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 use super::export::{self, Command, Export};
 use super::handshake::{Handshake, Progress};
 use super::wire::{self, Parsed, Request, Status};
-use crate::device::faults::Mishap;
+use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 
 /// Room for what comes in one piece: a batch of small requests, or a share of a large write.
@@ -54,9 +54,9 @@ impl Wanted {
         Some(Io { op, offset: self.offset, bytes: self.bytes })
     }
 
-    /// As much of it as reaches the store in a mishap, with as much of its data; none if that is nothing.
-    pub fn torn<'a>(&self, mishap: Mishap, data: &'a [u8], block_bytes: u32) -> Option<(Wanted, &'a [u8])> {
-        let bytes = mishap.kept_bytes(self.bytes, block_bytes);
+    /// As much of it as reaches the store in a effect, with as much of its data; none if that is nothing.
+    pub fn torn<'a>(&self, effect: FaultEffect, data: &'a [u8], block_bytes: u32) -> Option<(Wanted, &'a [u8])> {
+        let bytes = effect.kept_bytes(self.bytes, block_bytes);
         let data = &data[..data.len().min(bytes as usize)];
         (bytes > 0).then_some((Wanted { bytes, ..*self }, data))
     }

@@ -25,7 +25,7 @@ use super::session::{Session, Wanted, apply};
 use super::socket::Stream;
 use super::wire::{PAYLOAD_BYTES_MAX, Status};
 use super::{ExportSocket, HANDSHAKE_MAX, count};
-use crate::device::faults::{Fate, Held, Mishap};
+use crate::device::faults::{DelayQueue, FaultEffect, FaultOutcome};
 use crate::device::history::Ticket;
 use crate::device::tally::{Tally, locked};
 use crate::device::{Device, Stop};
@@ -139,7 +139,7 @@ struct Connection<'a> {
     /// Counted from 0 in the order in which they have come.
     number: u64,
     /// Requests that a fault delays, with their data.
-    held: RefCell<Held<(Wanted, Vec<u8>)>>,
+    held: RefCell<DelayQueue<(Wanted, Vec<u8>)>>,
 }
 
 impl Connection<'_> {
@@ -238,7 +238,7 @@ impl Connection<'_> {
         let arrived = Instant::now();
         let mut errors = 0;
         while let Some((wanted, data)) = self.held.borrow_mut().take_due() {
-            errors += u64::from(!self.finish(session, &wanted, &data, Mishap::default()));
+            errors += u64::from(!self.finish(session, &wanted, &data, FaultEffect::default()));
             batch.push(wanted);
         }
         while let Some(wanted) = self.next(session, &mut errors) {
@@ -271,7 +271,7 @@ impl Connection<'_> {
         if let Some(record) = &self.device.record {
             record.note(command.action(), offset, bytes.into());
         }
-        if let Some(fate) = self.device.faults.meet(self.number, || wanted.io()) {
+        if let Some(fate) = self.device.faults.match_request(self.number, || wanted.io()) {
             return self.suffer(session, wanted, fate);
         }
         if command == Command::Read {
@@ -286,35 +286,35 @@ impl Connection<'_> {
 
     /// The same with a request that has met a fault.
     #[cold]
-    fn suffer(&self, session: &mut Session, wanted: &Wanted, fate: Fate) -> Option<bool> {
+    fn suffer(&self, session: &mut Session, wanted: &Wanted, fate: FaultOutcome) -> Option<bool> {
         let payload = wanted.command.payload_bytes(wanted.bytes);
         let data = session.input.data()[..payload].to_vec();
         session.input.consume(payload);
         match fate {
-            Fate::Never => None,
-            Fate::Late(time) => {
+            FaultOutcome::Hangs => None,
+            FaultOutcome::Delayed(time) => {
                 self.held.borrow_mut().keep(time, (*wanted, data));
                 None
             }
-            Fate::Done(mishap) => Some(self.finish(session, wanted, &data, mishap)),
+            FaultOutcome::Executed(effect) => Some(self.finish(session, wanted, &data, effect)),
         }
     }
 
     /// Do a request that has been taken, in which something may go wrong; false if it has failed.
     #[cold]
-    fn finish(&self, session: &mut Session, wanted: &Wanted, data: &[u8], mishap: Mishap) -> bool {
+    fn finish(&self, session: &mut Session, wanted: &Wanted, data: &[u8], effect: FaultEffect) -> bool {
         let Wanted { command, cookie, offset, bytes } = *wanted;
-        if command == Command::Read && mishap.succeeds() {
+        if command == Command::Read && effect.succeeds() {
             let mut answer = || session.answer_read(cookie, offset, bytes, &self.device.store);
-            return (!mishap.repeats || answer()) && answer();
+            return (!effect.repeats_completion || answer()) && answer();
         }
-        let torn = wanted.torn(mishap, data, self.export.geometry.block_bytes);
+        let torn = wanted.torn(effect, data, self.export.geometry.block_bytes);
         let status = torn.filter(|_| command != Command::Read).map(|(wanted, data)| self.apply(&wanted, data));
-        let status = if mishap.fails { Status::Io } else { status.unwrap_or(Status::Ok) };
-        if !mishap.is_untold {
+        let status = if effect.fails { Status::Io } else { status.unwrap_or(Status::Ok) };
+        if !effect.drops_completion {
             session.answer(cookie, status);
         }
-        if mishap.repeats {
+        if effect.repeats_completion {
             session.answer(cookie, status);
         }
         status == Status::Ok

@@ -11,7 +11,7 @@ use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::status::Status;
 
 use super::share::Part;
-use crate::device::faults::Mishap;
+use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 
 /// Where many commands wait, the entry so far behind the one that is taken is fetched with it.
@@ -241,14 +241,14 @@ impl Client {
     /// What of a command's data moves if something goes wrong with it, and what its answer will be then. Data of a read is its
     /// answer, so none of it does if that fails or is not told. An answer that is given twice is the same word again.
     #[cold]
-    pub fn suffer(&self, command: &CheckedCommand, mishap: Mishap, store: &Store, space: &mut [u8]) -> Status {
-        let bytes = mishap.kept_bytes(command.bytes, self.part.block_bytes);
+    pub fn suffer(&self, command: &CheckedCommand, effect: FaultEffect, store: &Store, space: &mut [u8]) -> Status {
+        let bytes = effect.kept_bytes(command.bytes, self.part.block_bytes);
         let done = match command.operation {
-            Operation::Read if mishap.succeeds() => self.transfer(command, store, space),
+            Operation::Read if effect.succeeds() => self.transfer(command, store, space),
             Operation::Write if bytes > 0 => self.transfer(&CheckedCommand { bytes, ..*command }, store, space),
             _ => Status::Fine,
         };
-        if mishap.fails { Status::Failed } else { done }
+        if effect.fails { Status::Failed } else { done }
     }
 
     #[inline]

@@ -134,7 +134,7 @@ impl<'a> Clients<'a> {
         clients.iter().for_each(|client| client.tell_mode(MODE_DOORBELL));
         fence(Ordering::SeqCst);
         let any = |client: &Client| (0..client.queues()).any(|queue| client.has_command(queue));
-        inbox.bell().sleep(rings.iter().map(AsFd::as_fd), span.min(SLEEP_MAX), || {
+        inbox.wakeup().sleep(rings.iter().map(AsFd::as_fd), span.min(SLEEP_MAX), || {
             clients.iter().any(any) || execution.is_asked()
         });
         clients.iter().for_each(|client| client.tell_mode(MODE_POLL));
@@ -151,8 +151,8 @@ mod tests {
     use phaselink_ring::shared::memory::Memory;
 
     use super::*;
-    use crate::device::bell::Bell;
     use crate::device::store::{Geometry, Store};
+    use crate::device::wakeup::Wakeup;
     use crate::front::shm::share::Part;
 
     /// Nothing is ever there.
@@ -183,11 +183,11 @@ mod tests {
     #[test]
     fn a_ring_wakes_the_device_thread_though_nobody_else_hears_it() {
         let store = store();
-        let (bell, layout) = (Bell::new().unwrap(), Layout { queues: 1, entries: 8, transfer_bytes: 512 });
+        let (wakeup, layout) = (Wakeup::new().unwrap(), Layout { queues: 1, entries: 8, transfer_bytes: 512 });
         let (memory, _) = Memory::create(layout.memory_bytes()).unwrap();
         let part = Part { start: 0, bytes: 1 << 20, block_bytes: 512, writes: true };
         let (mut host, device) = UnixStream::pair().unwrap();
-        let inbox = Inbox::new(&bell);
+        let inbox = Inbox::new(&wakeup);
         thread::scope(|scope| {
             let flusher = Flusher::of_store(scope, &store, || {}).unwrap();
             let mut clients = Clients::new(&inbox, flusher, Wait::Block);
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_thread_looks_again_many_times_before_it_thinks_of_anything_else() {
-        let (store, bell) = (store(), Bell::new().unwrap());
-        let inbox = Inbox::new(&bell);
+        let (store, wakeup) = (store(), Wakeup::new().unwrap());
+        let inbox = Inbox::new(&wakeup);
         thread::scope(|scope| {
             let flusher = Flusher::of_store(scope, &store, || {}).unwrap();
             let mut clients = Clients::new(&inbox, flusher, Wait::Spin);

@@ -54,8 +54,8 @@ struct Divided<'a> {
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
 pub fn serve(service: &Service<'_>, sockets: &[ShareSocket]) -> io::Result<()> {
-    let bells = serve::bells(service.device_threads)?;
-    let executions = bells.iter().map(|bell| (bell, || Divided::new(service))).collect();
+    let wakeups = serve::wakeups(service.device_threads)?;
+    let executions = wakeups.iter().map(|wakeup| (wakeup, || Divided::new(service))).collect();
     serve::serve(service.device, sockets, service.wait, executions)
 }
 

@@ -21,8 +21,8 @@ use rustix::net::RecvFlags;
 use super::client::Client;
 use super::{CLIENTS_MAX, ShareSocket};
 use crate::device::Device;
-use crate::device::bell::Bell;
 use crate::device::mailbox::Mailbox;
+use crate::device::wakeup::Wakeup;
 
 /// A client that has not said what it wants by then is sent away.
 const GREETING_MAX: Duration = Duration::from_secs(1);
@@ -40,18 +40,18 @@ pub enum Change {
 pub struct Inbox<'a> {
     changes: Mailbox<Change>,
     /// The device thread's.
-    bell: &'a Bell,
+    wakeup: &'a Wakeup,
 }
 
 impl<'a> Inbox<'a> {
-    /// That of the thread with this bell.
-    pub fn new(bell: &'a Bell) -> Inbox<'a> {
-        Inbox { changes: Mailbox::default(), bell }
+    /// That of the thread with this wakeup.
+    pub fn new(wakeup: &'a Wakeup) -> Inbox<'a> {
+        Inbox { changes: Mailbox::default(), wakeup }
     }
 
-    /// The device thread's bell.
-    pub fn bell(&self) -> &'a Bell {
-        self.bell
+    /// The device thread's wakeup.
+    pub fn wakeup(&self) -> &'a Wakeup {
+        self.wakeup
     }
 
     /// What has changed since the last look.
@@ -62,7 +62,7 @@ impl<'a> Inbox<'a> {
 
     fn put(&self, change: Change) {
         self.changes.put(change);
-        self.bell.ring();
+        self.wakeup.signal();
     }
 }
 
@@ -113,7 +113,7 @@ impl Listener<'_> {
             }
         };
         self.device.stop.request();
-        self.inboxes.iter().for_each(|inbox| inbox.bell.ring());
+        self.inboxes.iter().for_each(|inbox| inbox.wakeup.signal());
         ended
     }
 
@@ -149,7 +149,7 @@ impl Listener<'_> {
                 Err(error) => matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
             };
             self.inboxes.iter().for_each(|inbox| match is_there {
-                true => inbox.bell.wake(),
+                true => inbox.wakeup.wake(),
                 false => inbox.put(Change::Gone(*number)),
             });
             is_there

@@ -32,7 +32,7 @@ use super::client::{CheckedCommand, Client, Taken, action};
 use super::clients::Clients;
 use super::serve::{self, Execution};
 use crate::device::Device;
-use crate::device::faults::{Fate, Held, Mishap};
+use crate::device::faults::{DelayQueue, FaultEffect, FaultOutcome};
 use crate::device::tally::{Tally, locked};
 use crate::model::remote::{Callers, Exchange};
 use crate::model::wall::{Clock, Wait, Wall};
@@ -65,7 +65,7 @@ struct UnderWay {
     /// For how long a fault has held it before.
     held: Span,
     /// Its client is not to hear of its end.
-    is_untold: bool,
+    drops_completion: bool,
 }
 
 /// What the device thread needs to execute commands.
@@ -79,7 +79,7 @@ struct Modelled<'a> {
     /// By token.
     under_way: Table<UnderWay>,
     /// Commands that a fault delays, with the numbers of their clients and when they were found.
-    held: Held<(u64, CheckedCommand, Time)>,
+    held: DelayQueue<(u64, CheckedCommand, Time)>,
     space: Vec<u8>,
     /// Mean of the latest ways.
     usual_way: Span,
@@ -108,7 +108,7 @@ pub fn serve(
         exchange,
         threads,
         under_way: Table::default(),
-        held: Held::default(),
+        held: DelayQueue::default(),
         space: vec![0; TRANSFER_BYTES_MAX as usize],
         usual_way: Span::ZERO,
         tally: counts,
@@ -177,11 +177,11 @@ impl Modelled<'_> {
     }
 
     fn answer(&mut self, clients: &mut Clients<'_>, completed: Completed) {
-        let UnderWay { client, command, status, asked, arrived, way, held, is_untold } =
+        let UnderWay { client, command, status, asked, arrived, way, held, drops_completion } =
             self.under_way.take(completed.token);
         let latency = completed.at.since(arrived);
         let Some(client) = clients.find(client) else { return self.wall.hand_over(asked, asked) };
-        match is_untold {
+        match drops_completion {
             true => client.forget(&command),
             false => client.finish(&command, status, (held + latency).as_ps() / 1000),
         }
@@ -212,13 +212,13 @@ impl Modelled<'_> {
             record.note(action(command.operation), command.offset, command.bytes.into());
         }
         let Some(io) = command.io() else { return clients.flush(place, command) };
-        let fate = self.device.faults.meet(command.queue.into(), || Some(io));
+        let fate = self.device.faults.match_request(command.queue.into(), || Some(io));
         let client = &mut clients.clients[place];
         match fate {
             None => self.enter(client, command, io, now),
-            Some(Fate::Done(mishap)) => self.suffer(client, command, io, mishap, now),
-            Some(Fate::Late(time)) => self.held.keep(time, (client.number, command, now)),
-            Some(Fate::Never) => client.forget(&command),
+            Some(FaultOutcome::Executed(effect)) => self.suffer(client, command, io, effect, now),
+            Some(FaultOutcome::Delayed(time)) => self.held.keep(time, (client.number, command, now)),
+            Some(FaultOutcome::Hangs) => client.forget(&command),
         }
     }
 
@@ -241,11 +241,11 @@ impl Modelled<'_> {
 
     /// A command enters the model, and something goes wrong with it.
     #[cold]
-    fn suffer(&mut self, client: &mut Client, command: CheckedCommand, io: Io, mishap: Mishap, now: Time) {
+    fn suffer(&mut self, client: &mut Client, command: CheckedCommand, io: Io, effect: FaultEffect, now: Time) {
         let token = self.enter_model(client, command, io, now);
-        let status = client.suffer(&command, mishap, &self.device.store, &mut self.space);
+        let status = client.suffer(&command, effect, &self.device.store, &mut self.space);
         let kept = &mut self.under_way[token as usize];
-        (kept.status, kept.is_untold) = (status, mishap.is_untold);
+        (kept.status, kept.drops_completion) = (status, effect.drops_completion);
     }
 
     /// A command goes into the model, and its data moves.
@@ -270,9 +270,9 @@ impl Modelled<'_> {
         let asked = asked(command.asked_ns, self.wall.clock(), now);
         let way = now.since(asked).min(WAY_AHEAD_MAX);
         self.usual_way = self.usual_way - self.usual_way / 8 + way / 8;
-        let (status, held, is_untold) = (Status::Fine, Span::ZERO, false);
+        let (status, held, drops_completion) = (Status::Fine, Span::ZERO, false);
         let under_way =
-            UnderWay { client: client.number, command, status, asked, arrived: asked, way, held, is_untold };
+            UnderWay { client: client.number, command, status, asked, arrived: asked, way, held, drops_completion };
         let token = self.under_way.insert(under_way);
         self.wall.lead_by(way);
         let input = Input::Request { thread: client.thread(command.queue), io, token };

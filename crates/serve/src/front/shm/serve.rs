@@ -11,8 +11,8 @@ use super::client::Client;
 use super::clients::Clients;
 use super::listener::{Inbox, Listener};
 use crate::device::Device;
-use crate::device::bell::Bell;
 use crate::device::flusher::Flusher;
+use crate::device::wakeup::Wakeup;
 use crate::model::wall::Wait;
 
 /// What becomes of commands: at once, or when the model says.
@@ -42,7 +42,7 @@ pub(super) trait Execution {
 }
 
 /// Serve those who come to the sockets until the device is told to stop, on as many threads as there are executions, which
-/// are made there, each with the bell of its thread. The first of them is the calling one.
+/// are made there, each with the wakeup of its thread. The first of them is the calling one.
 ///
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
@@ -53,9 +53,9 @@ pub(super) fn serve<E: Execution>(
     device: &Device,
     sockets: &[ShareSocket],
     wait: Wait,
-    mut executions: Vec<(&Bell, impl FnOnce() -> E + Send)>,
+    mut executions: Vec<(&Wakeup, impl FnOnce() -> E + Send)>,
 ) -> io::Result<()> {
-    let inboxes: Vec<Inbox<'_>> = executions.iter().map(|(bell, _)| Inbox::new(bell)).collect();
+    let inboxes: Vec<Inbox<'_>> = executions.iter().map(|(wakeup, _)| Inbox::new(wakeup)).collect();
     let doorbells = wait != Wait::Spin;
     let listener = Listener { device, served: sockets, inboxes: &inboxes, doorbells, modelled: E::IS_MODELLED };
     thread::scope(|scope| {
@@ -81,7 +81,7 @@ pub(super) fn serve<E: Execution>(
 fn serve_one<E: Execution>(device: &Device, wait: Wait, inbox: &Inbox<'_>, execution: &mut E) -> io::Result<()> {
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();
-        let flusher = Flusher::of_store(scope, &device.store, || inbox.bell().ring())?;
+        let flusher = Flusher::of_store(scope, &device.store, || inbox.wakeup().signal())?;
         run(device, &mut Clients::new(inbox, flusher, wait), execution);
         Ok(())
     })
@@ -91,8 +91,8 @@ fn serve_one<E: Execution>(device: &Device, wait: Wait, inbox: &Inbox<'_>, execu
 ///
 /// # Errors
 /// If the process has no descriptor left.
-pub(super) fn bells(threads: usize) -> io::Result<Vec<Bell>> {
-    (0..threads).map(|_| Bell::new()).collect()
+pub(super) fn wakeups(threads: usize) -> io::Result<Vec<Wakeup>> {
+    (0..threads).map(|_| Wakeup::new()).collect()
 }
 
 fn run<E: Execution>(device: &Device, clients: &mut Clients<'_>, execution: &mut E) {

@@ -14,7 +14,7 @@ use super::client::{CheckedCommand, Client, Taken, action};
 use super::clients::Clients;
 use super::serve::{self, Execution};
 use crate::device::Device;
-use crate::device::faults::{Fate, Held};
+use crate::device::faults::{DelayQueue, FaultOutcome};
 use crate::front::pace::{BATCH, Counter};
 use crate::model::wall::Wait;
 
@@ -29,7 +29,7 @@ struct Untimed<'a> {
     /// Commands that have been taken, empty between queues.
     ahead: VecDeque<CheckedCommand>,
     /// Commands that a fault delays, with the numbers of their clients.
-    held: Held<(u64, CheckedCommand)>,
+    held: DelayQueue<(u64, CheckedCommand)>,
     counter: Counter<'a>,
 }
 
@@ -38,8 +38,8 @@ struct Untimed<'a> {
 /// # Errors
 /// If the system gives no thread, or cannot wait for sockets.
 pub fn serve(device: &Device, sockets: &[ShareSocket], wait: Wait, threads: usize) -> io::Result<()> {
-    let bells = serve::bells(threads)?;
-    serve::serve(device, sockets, wait, bells.iter().map(|bell| (bell, || Untimed::new(device))).collect())
+    let wakeups = serve::wakeups(threads)?;
+    serve::serve(device, sockets, wait, wakeups.iter().map(|wakeup| (wakeup, || Untimed::new(device))).collect())
 }
 
 impl Execution for Untimed<'_> {
@@ -72,7 +72,7 @@ impl Untimed<'_> {
             device,
             space,
             ahead: VecDeque::with_capacity(AHEAD),
-            held: Held::default(),
+            held: DelayQueue::default(),
             counter: Counter::open(device),
         }
     }
@@ -111,7 +111,7 @@ impl Untimed<'_> {
         if command.operation == Operation::Flush {
             return clients.flush(place, *command);
         }
-        if let Some(fate) = self.device.faults.meet(command.queue.into(), || command.io()) {
+        if let Some(fate) = self.device.faults.match_request(command.queue.into(), || command.io()) {
             return self.suffer(&mut clients.clients[place], command, fate);
         }
         self.finish(&mut clients.clients[place], command);
@@ -129,15 +129,15 @@ impl Untimed<'_> {
 
     /// A command has met a fault.
     #[cold]
-    fn suffer(&mut self, client: &mut Client, command: &CheckedCommand, fate: Fate) {
-        let mishap = match fate {
-            Fate::Never => return client.forget(command),
-            Fate::Late(time) => return self.held.keep(time, (client.number, *command)),
-            Fate::Done(mishap) => mishap,
+    fn suffer(&mut self, client: &mut Client, command: &CheckedCommand, fate: FaultOutcome) {
+        let effect = match fate {
+            FaultOutcome::Hangs => return client.forget(command),
+            FaultOutcome::Delayed(time) => return self.held.keep(time, (client.number, *command)),
+            FaultOutcome::Executed(effect) => effect,
         };
-        let status = client.suffer(command, mishap, &self.device.store, &mut self.space);
+        let status = client.suffer(command, effect, &self.device.store, &mut self.space);
         self.counter.counts().errors += u64::from(status != Status::Fine);
-        match mishap.is_untold {
+        match effect.drops_completion {
             true => client.forget(command),
             false => client.finish(command, status, 0),
         }

@@ -21,9 +21,9 @@ use phaselink_core::protocol::nvme::spec::Status;
 
 use super::modelled::Due;
 use super::reach::Mapped;
-use crate::device::bell::Bell;
 use crate::device::mailbox::Mailbox;
 use crate::device::tally::locked;
+use crate::device::wakeup::Wakeup;
 use crate::nvme::{Command, QueueSet};
 
 /// Queues of a client, with what another thread than that of the socket needs to serve them.
@@ -108,17 +108,17 @@ pub(super) enum Handed {
 /// The threads of a controller, beside the one with its socket.
 #[derive(Debug)]
 pub struct Crew<'a> {
-    /// Where each finds its queues, and its bell.
-    slots: Vec<(Slot, &'a Bell)>,
+    /// Where each finds its queues, and its wakeup.
+    slots: Vec<(Slot, &'a Wakeup)>,
     /// What is left for the thread with the socket, with the number of its client.
     handed: Mailbox<(u64, Handed)>,
-    bell: &'a Bell,
+    wakeup: &'a Wakeup,
 }
 
 impl<'a> Crew<'a> {
-    /// Of the threads with these bells, behind the one with the first.
-    pub fn new(bell: &'a Bell, others: impl Iterator<Item = &'a Bell>) -> Crew<'a> {
-        Crew { slots: others.map(|bell| (Slot::default(), bell)).collect(), handed: Mailbox::default(), bell }
+    /// Of the threads with these wakeups, behind the one with the first.
+    pub fn new(wakeup: &'a Wakeup, others: impl Iterator<Item = &'a Wakeup>) -> Crew<'a> {
+        Crew { slots: others.map(|wakeup| (Slot::default(), wakeup)).collect(), handed: Mailbox::default(), wakeup }
     }
 
     /// Sets of queues: one for each thread.
@@ -133,9 +133,9 @@ impl<'a> Crew<'a> {
 
     /// Lend a set, which is counted from 1, to its thread.
     pub fn lend(&self, set: usize, lane: Lane) {
-        let (slot, bell) = &self.slots[set - 1];
+        let (slot, wakeup) = &self.slots[set - 1];
         slot.put(lane);
-        bell.wake();
+        wakeup.wake();
     }
 
     /// What is lent of a set, if anything is.
@@ -145,13 +145,13 @@ impl<'a> Crew<'a> {
 
     /// Doorbells have been rung.
     pub fn wake(&self) {
-        self.slots.iter().for_each(|(_, bell)| bell.wake());
+        self.slots.iter().for_each(|(_, wakeup)| wakeup.wake());
     }
 
     /// Leave something to the thread with the socket.
     pub(super) fn hand(&self, client: u64, handed: Handed) {
         self.handed.put((client, handed));
-        self.bell.wake();
+        self.wakeup.wake();
     }
 
     /// Whether anything has been left.

@@ -7,14 +7,14 @@ use std::io;
 
 use super::crew::Crew;
 use super::front::{ControllerSocket, Front, Posts, Seat};
-use crate::device::bell::Bell;
+use crate::device::wakeup::Wakeup;
 use crate::model::wall::Wait;
 
-/// Threads, of which each has a bell, and the controllers that they serve.
+/// Threads, of which each has a wakeup, and the controllers that they serve.
 #[derive(Debug)]
 pub(super) struct Division<'a> {
     served: &'a [ControllerSocket],
-    bells: Vec<Bell>,
+    wakeups: Vec<Wakeup>,
 }
 
 impl<'a> Division<'a> {
@@ -24,26 +24,26 @@ impl<'a> Division<'a> {
     /// If the process has no descriptor left.
     pub(super) fn new(served: &'a [ControllerSocket], threads: usize) -> io::Result<Division<'a>> {
         let queues: usize = served.iter().map(|served| served.limits().queue_pairs as usize).sum();
-        let bells = (0..threads.min(queues).max(1)).map(|_| Bell::new()).collect::<io::Result<_>>()?;
-        Ok(Division { served, bells })
+        let wakeups = (0..threads.min(queues).max(1)).map(|_| Wakeup::new()).collect::<io::Result<_>>()?;
+        Ok(Division { served, wakeups })
     }
 
     /// How many threads there are.
     pub(super) fn threads(&self) -> usize {
-        self.bells.len()
+        self.wakeups.len()
     }
 
     /// The thread that has a set of a controller's queues.
     fn thread(&self, controller: usize, set: usize) -> usize {
-        (controller + set) % self.bells.len()
+        (controller + set) % self.wakeups.len()
     }
 
     /// Those who serve each controller.
     pub(super) fn crews(&self) -> Vec<Crew<'_>> {
         let crew = |(controller, served): (usize, &ControllerSocket)| {
             let sets = self.threads().min(served.limits().queue_pairs as usize);
-            let bell = |set| &self.bells[self.thread(controller, set)];
-            Crew::new(bell(0), (1..sets).map(bell))
+            let wakeup = |set| &self.wakeups[self.thread(controller, set)];
+            Crew::new(wakeup(0), (1..sets).map(wakeup))
         };
         self.served.iter().enumerate().map(crew).collect()
     }
@@ -51,7 +51,7 @@ impl<'a> Division<'a> {
     /// What each thread looks after.
     pub(super) fn posts<'c>(&'c self, crews: &'c [Crew<'c>], wait: Wait) -> Vec<Posts<'c>> {
         let mut posts: Vec<Posts> =
-            self.bells.iter().map(|bell| Posts { fronts: Vec::new(), seats: Vec::new(), bell }).collect();
+            self.wakeups.iter().map(|wakeup| Posts { fronts: Vec::new(), seats: Vec::new(), wakeup }).collect();
         for (controller, (served, crew)) in self.served.iter().zip(crews).enumerate() {
             posts[self.thread(controller, 0)].fronts.push(Front::new(served, controller, wait, crew));
             for set in 1..crew.sets() {

@@ -19,10 +19,10 @@ use super::connection::{Connection, MESSAGES_MAX};
 use super::crew::{Crew, Handed, Lane, Slot};
 use super::reach::Reach;
 use crate::device::Device;
-use crate::device::bell::Bell;
 use crate::device::flusher::Flusher;
 use crate::device::store::Geometry;
 use crate::device::tally::{Tally, Undefined};
+use crate::device::wakeup::Wakeup;
 use crate::front::pace::{BATCH, Patience, ROUNDS_IN_VAIN_MAX};
 use crate::front::socket::bind_unix;
 use crate::model::wall::Wait;
@@ -358,7 +358,7 @@ pub struct Seat<'a> {
 pub struct Posts<'a> {
     pub fronts: Vec<Front<'a>>,
     pub seats: Vec<Seat<'a>>,
-    pub bell: &'a Bell,
+    pub wakeup: &'a Wakeup,
 }
 
 /// Room for the largest transfer of any of these.
@@ -415,16 +415,16 @@ impl Posts<'_> {
             thread::yield_now();
             return Ok(false);
         }
-        self.bell.fall_asleep();
+        self.wakeup.begin_sleep();
         let again = match self.ask_to_ring() {
             Asked::Again(again) => again,
             Asked::Busy => {
-                self.bell.wake_up();
+                self.wakeup.end_sleep();
                 return Ok(false);
             }
         };
         let slept = self.sleep(device, again.map_or(time, |again| again.min(time)));
-        self.bell.wake_up();
+        self.wakeup.end_sleep();
         slept?;
         // Whatever has woken the thread has most likely come through a socket.
         rounds.since_attended = ATTENDED_EVERY;
@@ -462,13 +462,13 @@ impl Posts<'_> {
         self.fronts.iter().all(|front| front.client.is_none()) && self.seats.iter().all(is_empty)
     }
 
-    /// Sleep until something comes through a socket, the bell rings, the device is to stop, or the time is over.
+    /// Sleep until something comes through a socket, the wakeup rings, the device is to stop, or the time is over.
     ///
     /// # Errors
     /// If the system cannot wait for sockets.
     fn sleep(&self, device: &Device, time: Duration) -> io::Result<()> {
         let mut polled: Vec<PollFd> = self.fronts.iter().map(Front::polled).collect();
-        for fd in [device.stop.as_fd(), self.bell.as_fd()] {
+        for fd in [device.stop.as_fd(), self.wakeup.as_fd()] {
             polled.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         }
         let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };

@@ -53,15 +53,15 @@ pub struct Nonsense;
 /// Where interrupts go. Clones are for threads that send them, until the client changes anything; all of them have the one pin.
 #[derive(Clone, Debug)]
 pub struct Interrupts {
-    vectors: Vec<Option<Arc<Bell>>>,
-    pin: Option<Arc<Bell>>,
+    vectors: Vec<Option<Arc<EventFd>>>,
+    pin: Option<Arc<EventFd>>,
     /// The pin has spoken, or the client does not listen: it is to say so before the pin speaks again.
     is_pin_masked: Arc<AtomicBool>,
 }
 
 /// A descriptor to write to.
 #[derive(Debug)]
-struct Bell {
+struct EventFd {
     fd: OwnedFd,
     /// Writing might wait for the client: it is asked first whether it would.
     may_block: bool,
@@ -120,13 +120,13 @@ impl Interrupts {
 
     fn assign(&mut self, kind: u32, start: u32, fds: Vec<OwnedFd>) {
         for (place, fd) in (start as usize..).zip(fds) {
-            let bell = Some(Arc::new(Bell::new(fd)));
+            let event = Some(Arc::new(EventFd::new(fd)));
             match kind {
                 PIN => {
-                    self.pin = bell;
+                    self.pin = event;
                     self.mask_pin(false);
                 }
-                VECTOR => self.vectors[place] = bell,
+                VECTOR => self.vectors[place] = event,
                 _ => {}
             }
         }
@@ -141,7 +141,7 @@ impl Interrupts {
                 _ if !is_meant => {}
                 PIN => self.raise_pin(),
                 ERROR => {}
-                _ => self.vectors[(setting.start + place) as usize].iter().for_each(|bell| bell.ring()),
+                _ => self.vectors[(setting.start + place) as usize].iter().for_each(|event| event.ring()),
             }
         }
     }
@@ -149,7 +149,7 @@ impl Interrupts {
     /// Interrupt by this vector, or by the pin if the client has no vectors; `masked` are the pin's bits of INTMS.
     pub fn raise(&self, vector: u16, masked: u32) {
         match self.vectors.get(usize::from(vector)).and_then(Option::as_ref) {
-            Some(bell) => bell.ring(),
+            Some(event) => event.ring(),
             None if self.vectors.iter().all(Option::is_none) && masked & 1 == 0 => self.raise_pin(),
             None => {}
         }
@@ -167,10 +167,10 @@ impl Interrupts {
     }
 }
 
-impl Bell {
-    fn new(fd: OwnedFd) -> Bell {
+impl EventFd {
+    fn new(fd: OwnedFd) -> EventFd {
         let flags = rustix::fs::fcntl_getfl(&fd).unwrap_or(OFlags::empty());
-        Bell { fd, may_block: !flags.contains(OFlags::NONBLOCK) }
+        EventFd { fd, may_block: !flags.contains(OFlags::NONBLOCK) }
     }
 
     /// A descriptor that is no event counter, or a counter that is full, is the client's affair.

@@ -40,7 +40,7 @@ use super::reach::Reach;
 use super::serve::{self, Execution};
 use super::untimed::{meet, note};
 use crate::device::Device;
-use crate::device::faults::{Fate, Held, Mishap};
+use crate::device::faults::{DelayQueue, FaultEffect, FaultOutcome};
 use crate::device::tally::{Tally, locked};
 use crate::front::engine_thread;
 use crate::front::pace::{BATCH, SLEEP_MAX, exchange_of_words};
@@ -59,7 +59,7 @@ pub(super) struct UnderWay {
     command: Command,
     arrived: Time,
     /// What goes wrong with it.
-    mishap: Mishap,
+    effect: FaultEffect,
 }
 
 /// A command of which all is done but its answer, which is due at an instant of the model.
@@ -195,7 +195,7 @@ struct Executor<'a> {
     /// In the order of their instants.
     due: VecDeque<Due>,
     /// Commands that a fault delays.
-    held: Held<(Origin, Command)>,
+    held: DelayQueue<(Origin, Command)>,
     /// What a word takes from one processor to another and back.
     way: Span,
     space: Vec<u8>,
@@ -285,15 +285,15 @@ fn serve_some<'a>(
 ) -> io::Result<()> {
     let _stop = device.stop.at_the_end();
     let tally = device.tallies.open();
-    let (bell, looked) = (posts.bell, model.clock_now());
+    let (wakeup, looked) = (posts.wakeup, model.clock_now());
     let ended = thread::scope(|scope| {
         let executor = Executor {
             device,
             model,
-            disk: Disk::of_store(scope, &device.store, || bell.ring())?,
+            disk: Disk::of_store(scope, &device.store, || wakeup.signal())?,
             commands: Table::default(),
             due: VecDeque::new(),
-            held: Held::default(),
+            held: DelayQueue::default(),
             way,
             space: front::space(served),
             tally: Arc::clone(&tally),
@@ -401,7 +401,7 @@ impl Modelled<'_> {
                 let Some((set, client)) = front.at_home(origin.client, &command) else { return };
                 let command = set.check_again(&command, client);
                 let Some(queue) = executor.model_queue(controller, origin.client, command.queue(), set) else { return };
-                executor.submit(origin, queue, now, vec![(command, Mishap::default())]);
+                executor.submit(origin, queue, now, vec![(command, FaultEffect::default())]);
             }
             Handed::Due(due) => {
                 front.come_home();
@@ -509,7 +509,7 @@ impl Modelled<'_> {
                 executor.held.keep(NO_ROOM, (origin, command));
                 break;
             }
-            executor.submit(origin, queue, now, vec![(command, Mishap::default())]);
+            executor.submit(origin, queue, now, vec![(command, FaultEffect::default())]);
         }
         any
     }
@@ -566,10 +566,10 @@ impl Executor<'_> {
                 continue;
             }
             match meet(self.device, &command, queue) {
-                None => batch.push((command, Mishap::default())),
-                Some(Fate::Done(mishap)) => batch.push((command, mishap)),
-                Some(Fate::Late(time)) => self.held.keep(time, (origin, command)),
-                Some(Fate::Never) => set.forget(&command),
+                None => batch.push((command, FaultEffect::default())),
+                Some(FaultOutcome::Executed(effect)) => batch.push((command, effect)),
+                Some(FaultOutcome::Delayed(time)) => self.held.keep(time, (origin, command)),
+                Some(FaultOutcome::Hangs) => set.forget(&command),
             }
         }
         if !batch.is_empty() {
@@ -578,14 +578,14 @@ impl Executor<'_> {
         found
     }
 
-    fn submit(&mut self, origin: Origin, queue: ModelQueue, rung: Time, batch: Vec<(Command, Mishap)>) {
+    fn submit(&mut self, origin: Origin, queue: ModelQueue, rung: Time, batch: Vec<(Command, FaultEffect)>) {
         let tokens: Vec<u32> = batch.iter().map(|_| self.commands.insert(None)).collect();
         let commands: Vec<(&Command, u32)> =
             batch.iter().map(|(command, _)| command).zip(tokens.iter().copied()).collect();
         let arrived = self.model.ring(rung, queue, &commands);
-        for ((command, mishap), token) in batch.into_iter().zip(tokens) {
+        for ((command, effect), token) in batch.into_iter().zip(tokens) {
             note(self.device, &command);
-            self.commands[token as usize] = Some(UnderWay { origin, command, arrived, mishap });
+            self.commands[token as usize] = Some(UnderWay { origin, command, arrived, effect });
         }
     }
 
@@ -596,11 +596,11 @@ impl Executor<'_> {
         set: &mut QueueSet,
         host: &mut impl Reach,
     ) -> Option<Result<(), Status>> {
-        let UnderWay { command, mishap, .. } = under_way;
+        let UnderWay { command, effect, .. } = under_way;
         let (store, space) = (&self.device.store, &mut self.space);
-        let done = match *mishap == Mishap::default() {
+        let done = match *effect == FaultEffect::default() {
             true => set.perform(command, host, store, space),
-            false => set.suffer(command, *mishap, host, store, space),
+            false => set.suffer(command, *effect, host, store, space),
         };
         (!host.take_out_of_reach()).then_some(done)
     }
@@ -611,12 +611,12 @@ impl Executor<'_> {
     }
 
     fn finish(&mut self, due: Due, set: &mut QueueSet, host: &mut impl Reach) {
-        let Due { at, under_way: UnderWay { origin, command, arrived, mishap }, done } = due;
+        let Due { at, under_way: UnderWay { origin, command, arrived, effect }, done } = due;
         let done = done.unwrap_or(Ok(()));
-        if mishap.is_untold {
+        if effect.drops_completion {
             return set.forget(&command);
         }
-        if mishap.repeats {
+        if effect.repeats_completion {
             set.repeat(&command, done, host);
         }
         let executed = set.finish(&command, done, host);

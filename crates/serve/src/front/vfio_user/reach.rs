@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::interrupts::Interrupts;
 use super::memory::{Memory, Target};
 use super::session::{Doorbells, Session};
-use crate::device::faults::{Faults, Held, Signal};
+use crate::device::faults::{DelayQueue, Faults, InterruptFault};
 use crate::nvme::{Host, Unreachable};
 
 /// A client, as one thread reaches it. Whatever implements this is a [`Host`].
@@ -157,20 +157,20 @@ impl<T: Reach> Host for T {
 pub struct Signals {
     faults: Arc<Faults>,
     /// Vectors of interrupts that a fault lets come again.
-    again: Held<u16>,
+    again: DelayQueue<u16>,
 }
 
 impl Signals {
     /// Of a device that has these faults.
     pub fn new(faults: &Arc<Faults>) -> Signals {
-        Signals { faults: Arc::clone(faults), again: Held::default() }
+        Signals { faults: Arc::clone(faults), again: DelayQueue::default() }
     }
 
     /// Send one. `masked` are the pin's bits of INTMS.
     pub fn send(&mut self, vector: u16, interrupts: &Interrupts, masked: u32) {
-        match self.faults.meet_interrupt() {
-            Some(Signal::Lost) => return,
-            Some(Signal::Again(time)) => self.again.keep(time, vector),
+        match self.faults.match_interrupt() {
+            Some(InterruptFault::Lost) => return,
+            Some(InterruptFault::Repeated(time)) => self.again.keep(time, vector),
             None => {}
         }
         interrupts.raise(vector, masked);

@@ -14,7 +14,7 @@ use super::front::{self, ControllerSocket, Disk, Origin, Place, Posts, Seat, Uns
 use super::reach::Reach;
 use super::serve::{self, Execution};
 use crate::device::Device;
-use crate::device::faults::{Fate, Held, Mishap};
+use crate::device::faults::{DelayQueue, FaultEffect, FaultOutcome};
 use crate::front::pace::{BATCH, Counter, SLEEP_MAX};
 use crate::model::wall::Wait;
 use crate::nvme::{Command, Executed, QueueSet, Taken};
@@ -33,7 +33,7 @@ struct Executor<'a> {
     /// Commands that have been taken and not done, empty between queues.
     ahead: Vec<Ahead>,
     /// Commands that a fault delays.
-    held: Held<(Origin, Command)>,
+    held: DelayQueue<(Origin, Command)>,
     counter: Counter<'a>,
 }
 
@@ -42,17 +42,17 @@ struct Ahead {
     command: Command,
     started: Option<Instant>,
     /// What goes wrong with it.
-    mishap: Mishap,
+    effect: FaultEffect,
     /// Nothing, if its data is out of this thread's reach.
     done: Option<Result<(), Status>>,
 }
 
 impl Ahead {
     #[inline]
-    fn begin(command: Command, mishap: Mishap, counter: &mut Counter<'_>) -> Ahead {
+    fn begin(command: Command, effect: FaultEffect, counter: &mut Counter<'_>) -> Ahead {
         let started = counter.begin();
         counter.executed();
-        Ahead { command, started, mishap, done: None }
+        Ahead { command, started, effect, done: None }
     }
 }
 
@@ -87,14 +87,14 @@ pub fn serve(device: &Device, served: &[ControllerSocket], wait: Wait, threads: 
 /// One thread.
 fn serve_some(device: &Device, served: &[ControllerSocket], posts: Posts, wait: Wait) -> io::Result<()> {
     let _stop = device.stop.at_the_end();
-    let bell = posts.bell;
+    let wakeup = posts.wakeup;
     thread::scope(|scope| {
         let executor = Executor {
             device,
-            disk: Disk::of_store(scope, &device.store, || bell.ring())?,
+            disk: Disk::of_store(scope, &device.store, || wakeup.signal())?,
             space: front::space(served),
             ahead: Vec::with_capacity(AHEAD),
-            held: Held::default(),
+            held: DelayQueue::default(),
             counter: Counter::open(device),
         };
         serve::run(device, wait, &mut Untimed { posts, executor })
@@ -181,7 +181,7 @@ impl Untimed<'_> {
                 let crew = front.crew();
                 let Some((set, client)) = front.at_home(origin.client, &command) else { return };
                 let command = set.check_again(&command, client);
-                executor.ahead.push(Ahead { command, started, mishap: Mishap::default(), done: None });
+                executor.ahead.push(Ahead { command, started, effect: FaultEffect::default(), done: None });
                 executor.do_ahead(origin, crew, set, client);
                 set.signal(client);
             }
@@ -283,10 +283,12 @@ impl Executor<'_> {
             }
             set.prefetch(&command, host, &self.device.store);
             match meet(self.device, &command, queue) {
-                None => self.ahead.push(Ahead::begin(command, Mishap::default(), &mut self.counter)),
-                Some(Fate::Done(mishap)) => self.ahead.push(Ahead::begin(command, mishap, &mut self.counter)),
-                Some(Fate::Late(time)) => self.held.keep(time, (origin, command)),
-                Some(Fate::Never) => set.forget(&command),
+                None => self.ahead.push(Ahead::begin(command, FaultEffect::default(), &mut self.counter)),
+                Some(FaultOutcome::Executed(effect)) => {
+                    self.ahead.push(Ahead::begin(command, effect, &mut self.counter))
+                }
+                Some(FaultOutcome::Delayed(time)) => self.held.keep(time, (origin, command)),
+                Some(FaultOutcome::Hangs) => set.forget(&command),
             }
         }
     }
@@ -308,10 +310,10 @@ impl Executor<'_> {
     #[inline]
     fn perform(&mut self, set: &mut QueueSet, host: &mut impl Reach) {
         let (store, space) = (&self.device.store, &mut self.space);
-        for Ahead { command, done, mishap, .. } in &mut self.ahead {
-            let performed = match *mishap == Mishap::default() {
+        for Ahead { command, done, effect, .. } in &mut self.ahead {
+            let performed = match *effect == FaultEffect::default() {
                 true => set.perform(command, host, store, space),
-                false => set.suffer(command, *mishap, host, store, space),
+                false => set.suffer(command, *effect, host, store, space),
             };
             *done = (!host.take_out_of_reach()).then_some(performed);
         }
@@ -326,11 +328,11 @@ impl Executor<'_> {
         set: &mut QueueSet,
         host: &mut impl Reach,
     ) {
-        let Ahead { command, started, mishap, .. } = one;
-        if mishap.is_untold {
+        let Ahead { command, started, effect, .. } = one;
+        if effect.drops_completion {
             return set.forget(&command);
         }
-        if mishap.repeats {
+        if effect.repeats_completion {
             set.repeat(&command, done, host);
         }
         match set.finish(&command, done, host) {
@@ -342,7 +344,7 @@ impl Executor<'_> {
     /// Do a command that a fault has delayed.
     #[cold]
     fn do_late(&mut self, origin: Origin, crew: &Crew, command: Command, set: &mut QueueSet, host: &mut impl Reach) {
-        self.ahead.push(Ahead { command, started: None, mishap: Mishap::default(), done: None });
+        self.ahead.push(Ahead { command, started: None, effect: FaultEffect::default(), done: None });
         self.do_ahead(origin, crew, set, host);
         set.signal(host);
     }
@@ -367,8 +369,8 @@ impl Executor<'_> {
 
 /// What becomes of a command of this queue, if it meets a fault: the first I/O queue is thread 0.
 #[inline]
-pub(super) fn meet(device: &Device, command: &Command, queue: u16) -> Option<Fate> {
-    device.faults.meet(u64::from(queue) - 1, || command.io())
+pub(super) fn meet(device: &Device, command: &Command, queue: u16) -> Option<FaultOutcome> {
+    device.faults.match_request(u64::from(queue) - 1, || command.io())
 }
 
 /// Record a command, if that is wanted; one that is refused has not asked for anything.

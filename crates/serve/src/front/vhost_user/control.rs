@@ -25,9 +25,9 @@ use super::Socket;
 use super::blk::{self, FEATURES, feature};
 use super::memory::{Memory, REGIONS_MAX};
 use super::ring::{Ring, without_waiting};
-use crate::device::bell::Bell;
 use crate::device::store::Geometry;
 use crate::device::tally::locked;
+use crate::device::wakeup::Wakeup;
 use crate::device::{Device, Stop};
 
 /// A client that has begun a message has so long to end it.
@@ -131,7 +131,7 @@ impl Shared {
 ///
 /// # Errors
 /// If the system cannot wait for them.
-pub(super) fn run(socket: &Socket, shared: &Arc<Shared>, bell: &Bell, stop: &Stop) -> io::Result<()> {
+pub(super) fn run(socket: &Socket, shared: &Arc<Shared>, wakeup: &Wakeup, stop: &Stop) -> io::Result<()> {
     while wait(&socket.listener, stop)? {
         // A connection that fails before it is made is the client's loss.
         let Ok((stream, _)) = socket.listener.accept() else { continue };
@@ -146,14 +146,14 @@ pub(super) fn run(socket: &Socket, shared: &Arc<Shared>, bell: &Bell, stop: &Sto
             shared.hears(Some(Instant::now()));
             let heard = messages.handle_request();
             shared.hears(None);
-            bell.ring();
+            wakeup.signal();
             if heard.is_err() {
                 break;
             }
         }
         *locked(&shared.heard) = None;
         shared.forget();
-        bell.ring();
+        wakeup.signal();
     }
     Ok(())
 }

@@ -6,16 +6,16 @@ use vm_memory::GuestMemoryMmap;
 
 use super::blk::{self, Command, Status, Wanted};
 use super::ring::{Request, gather, scatter};
-use crate::device::faults::Mishap;
+use crate::device::faults::FaultEffect;
 use crate::device::store::Store;
 
-/// Do what a request asks for, as far as its mishap leaves it, but for waiting for the disk: how many bytes the guest has got.
+/// Do what a request asks for, as far as its effect leaves it, but for waiting for the disk: how many bytes the guest has got.
 ///
 /// # Errors
 /// The status to answer with.
 pub fn perform(
     request: &Request,
-    mishap: Mishap,
+    effect: FaultEffect,
     memory: &GuestMemoryMmap,
     store: &Store,
     name: &str,
@@ -26,15 +26,15 @@ pub fn perform(
         Command::Read => {
             let data = room(space, bytes);
             store.read(offset, data).map_err(io_error)?;
-            told(mishap)?;
+            told(effect)?;
             scatter(&request.parts, memory, data).map(|()| bytes)
         }
         Command::Write => {
             let data = room(space, bytes);
             gather(&request.parts, memory, data)?;
-            let kept = mishap.kept_bytes(bytes, store.geometry().block_bytes) as usize;
+            let kept = effect.kept_bytes(bytes, store.geometry().block_bytes) as usize;
             store.write(offset, &data[..kept]).map_err(io_error)?;
-            told(mishap).map(|()| 0)
+            told(effect).map(|()| 0)
         }
         Command::Flush => Ok(0),
         Command::Name => {
@@ -50,7 +50,7 @@ pub fn perform(
                 store.zero(range.offset, range.bytes.into(), keep_space)
             })
             .map_err(io_error)
-            .and_then(|()| told(mishap))
+            .and_then(|()| told(effect))
             .map(|()| 0),
     }
 }
@@ -65,8 +65,8 @@ fn room(space: &mut Vec<u8>, bytes: u32) -> &mut [u8] {
 }
 
 /// What a fault lets the guest be told.
-fn told(mishap: Mishap) -> Result<(), Status> {
-    if mishap.fails { Err(Status::IoError) } else { Ok(()) }
+fn told(effect: FaultEffect) -> Result<(), Status> {
+    if effect.fails { Err(Status::IoError) } else { Ok(()) }
 }
 
 fn io_error(_: io::Error) -> Status {

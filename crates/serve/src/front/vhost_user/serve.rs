@@ -21,10 +21,10 @@ use super::control::{self, Client, Shared};
 use super::ring::Request;
 use super::{Socket, data};
 use crate::device::Device;
-use crate::device::bell::{Bell, silence};
-use crate::device::faults::{Fate, Held, Mishap};
+use crate::device::faults::{DelayQueue, FaultEffect, FaultOutcome};
 use crate::device::flusher::Flusher;
 use crate::device::tally::locked;
+use crate::device::wakeup::{Wakeup, clear};
 use crate::front::model::Model;
 use crate::front::pace::{BATCH, Chores, Counter, Patience, SLEEP_MAX};
 use crate::model::wall::{IDLE_MAX, Wait};
@@ -45,7 +45,7 @@ struct UnderWay {
     request: Request,
     arrived: Time,
     /// What goes wrong with it.
-    mishap: Mishap,
+    effect: FaultEffect,
 }
 
 /// A request that waits for the disk.
@@ -53,7 +53,7 @@ struct Saved {
     origin: Origin,
     request: Request,
     took: Took,
-    mishap: Mishap,
+    effect: FaultEffect,
 }
 
 /// How long a request takes.
@@ -68,12 +68,12 @@ enum Took {
 struct Server<'a> {
     device: &'a Device,
     clients: &'a [Arc<Shared>],
-    bell: &'a Bell,
+    wakeup: &'a Wakeup,
     model: Option<Model<'a>>,
     /// By token.
     requests: Table<Option<UnderWay>>,
     /// Requests that a fault delays.
-    held: Held<(Origin, Request)>,
+    held: DelayQueue<(Origin, Request)>,
     flusher: Flusher<Saved>,
     waiting_for_disk: usize,
     space: Vec<u8>,
@@ -91,24 +91,24 @@ struct Server<'a> {
 /// If the system gives no thread, or cannot wait.
 pub(super) fn serve(device: &Device, sockets: &[Socket], model: Option<Model<'_>>, wait: Wait) -> io::Result<()> {
     let clients: Vec<Arc<Shared>> = sockets.iter().map(|_| Arc::new(Shared::new(device))).collect();
-    let bell = Bell::new()?;
+    let wakeup = Wakeup::new()?;
     thread::scope(|scope| {
         let _stop = device.stop.at_the_end();
         for (socket, shared) in sockets.iter().zip(&clients) {
             let builder = thread::Builder::new().name(String::from("vhost-user client"));
             builder.spawn_scoped(scope, || {
                 // A socket that cannot be waited for has no clients any more, and the others have theirs.
-                let _ = control::run(socket, shared, &bell, &device.stop);
+                let _ = control::run(socket, shared, &wakeup, &device.stop);
             })?;
         }
         let mut server = Server {
             device,
             clients: &clients,
-            bell: &bell,
+            wakeup: &wakeup,
             model,
             requests: Table::default(),
-            held: Held::default(),
-            flusher: Flusher::of_store(scope, &device.store, || bell.ring())?,
+            held: DelayQueue::default(),
+            flusher: Flusher::of_store(scope, &device.store, || wakeup.signal())?,
             waiting_for_disk: 0,
             space: Vec::new(),
             counter: Counter::open(device),
@@ -191,11 +191,11 @@ impl Server<'_> {
     /// A request has been found: it is done now, or when the model says.
     fn begin(&mut self, origin: Origin, request: Request, client: &mut Client) {
         self.note(&request);
-        match self.device.faults.meet(origin.ring as u64, || io(&request)) {
-            None => self.ask(origin, request, client, Mishap::default()),
-            Some(Fate::Done(mishap)) => self.ask(origin, request, client, mishap),
-            Some(Fate::Late(time)) => self.held.keep(time, (origin, request)),
-            Some(Fate::Never) => client.rings[origin.ring].forget(),
+        match self.device.faults.match_request(origin.ring as u64, || io(&request)) {
+            None => self.ask(origin, request, client, FaultEffect::default()),
+            Some(FaultOutcome::Executed(effect)) => self.ask(origin, request, client, effect),
+            Some(FaultOutcome::Delayed(time)) => self.held.keep(time, (origin, request)),
+            Some(FaultOutcome::Hangs) => client.rings[origin.ring].forget(),
         }
     }
 
@@ -205,20 +205,20 @@ impl Server<'_> {
         let clients = self.clients;
         let mut client = locked(&clients[origin.socket].client);
         if client.number == origin.client {
-            self.ask(origin, request, &mut client, Mishap::default());
+            self.ask(origin, request, &mut client, FaultEffect::default());
         }
     }
 
     /// A request is done now, or enters the model.
-    fn ask(&mut self, origin: Origin, request: Request, client: &mut Client, mishap: Mishap) {
+    fn ask(&mut self, origin: Origin, request: Request, client: &mut Client, effect: FaultEffect) {
         let io = io(&request);
         let Some((model, io)) = self.model.as_mut().zip(io) else {
             let took = Took::Measured(io.and_then(|_| self.counter.begin()));
-            return self.perform(origin, request, client, took, mishap);
+            return self.perform(origin, request, client, took, effect);
         };
         let token = self.requests.insert(None);
         let arrived = model.ask(origin.socket + origin.ring, io, token);
-        self.requests[token as usize] = Some(UnderWay { origin, request, arrived, mishap });
+        self.requests[token as usize] = Some(UnderWay { origin, request, arrived, effect });
     }
 
     fn note(&self, request: &Request) {
@@ -234,11 +234,11 @@ impl Server<'_> {
     }
 
     /// Move the bytes of a request, and answer it, unless its answer waits for the disk.
-    fn perform(&mut self, origin: Origin, request: Request, client: &mut Client, took: Took, mishap: Mishap) {
+    fn perform(&mut self, origin: Origin, request: Request, client: &mut Client, took: Took, effect: FaultEffect) {
         let Client { memory, .. } = &*client;
         let name = self.clients[origin.socket].name();
-        let done = data::perform(&request, mishap, memory.guest(), &self.device.store, name, &mut self.space);
-        if mishap.is_untold {
+        let done = data::perform(&request, effect, memory.guest(), &self.device.store, name, &mut self.space);
+        if effect.drops_completion {
             return client.rings[origin.ring].forget();
         }
         let waits = match request.wanted.map(|wanted| wanted.command) {
@@ -248,9 +248,9 @@ impl Server<'_> {
         };
         if waits && done.is_ok() {
             self.waiting_for_disk += 1;
-            return self.flusher.ask(Saved { origin, request, took, mishap });
+            return self.flusher.ask(Saved { origin, request, took, effect });
         }
-        self.answer(origin, &request, client, done, (took, mishap));
+        self.answer(origin, &request, client, done, (took, effect));
     }
 
     fn answer(
@@ -259,14 +259,14 @@ impl Server<'_> {
         request: &Request,
         client: &mut Client,
         done: Result<u32, Status>,
-        (took, mishap): (Took, Mishap),
+        (took, effect): (Took, FaultEffect),
     ) {
         self.count(request, done.is_ok(), took);
         let Client { memory, rings, .. } = &mut *client;
         let (status, bytes) = done.map_or_else(|status| (status, 0), |bytes| (Status::Ok, bytes));
         let ring = &mut rings[origin.ring];
         ring.answer(memory.guest(), request, status, bytes);
-        if mishap.repeats {
+        if effect.repeats_completion {
             ring.answer_again(memory.guest(), request, status, bytes);
         }
         if ring.under_way == 0 && !ring.is_started {
@@ -278,10 +278,10 @@ impl Server<'_> {
     /// What a request has written is on the disk, or will never be.
     fn on_saved(&mut self, saved: Saved, done: Result<u32, Status>) {
         self.waiting_for_disk -= 1;
-        let Saved { origin, request, took, mishap } = saved;
+        let Saved { origin, request, took, effect } = saved;
         let mut client = locked(&self.clients[origin.socket].client);
         if client.number == origin.client {
-            self.answer(origin, &request, &mut client, done, (took, mishap));
+            self.answer(origin, &request, &mut client, done, (took, effect));
         }
     }
 
@@ -289,13 +289,13 @@ impl Server<'_> {
     fn on_completed(&mut self, done: Completed) {
         let request = self.requests[done.token as usize].take().expect("a request completes once");
         self.requests.vacate(done.token);
-        let UnderWay { origin, request, arrived, mishap } = request;
+        let UnderWay { origin, request, arrived, effect } = request;
         let lag = self.model.as_ref().map(Model::last_lag);
         lag.into_iter().for_each(|lag| self.counter.counts().lag.record(lag));
         let mut client = locked(&self.clients[origin.socket].client);
         // Nobody has asked, if the client has gone since.
         if client.number == origin.client {
-            self.perform(origin, request, &mut client, Took::Modelled(done.at.since(arrived)), mishap);
+            self.perform(origin, request, &mut client, Took::Modelled(done.at.since(arrived)), effect);
         }
     }
 
@@ -325,18 +325,18 @@ impl Server<'_> {
         }
         self.counter.show();
         let Some(kicks) = self.listen() else { return Ok(()) };
-        let mut polled = vec![PollFd::new(self.bell, PollFlags::IN), PollFd::new(&*self.device.stop, PollFlags::IN)];
+        let mut polled = vec![PollFd::new(self.wakeup, PollFlags::IN), PollFd::new(&*self.device.stop, PollFlags::IN)];
         polled.extend(kicks.iter().map(|kick| PollFd::new(&**kick, PollFlags::IN)));
-        let bell = self.model.as_ref().and_then(Model::bell);
-        polled.extend(bell.map(|bell| PollFd::from_borrowed_fd(bell, PollFlags::IN)));
+        let wakeup = self.model.as_ref().and_then(Model::wakeup);
+        polled.extend(wakeup.map(|wakeup| PollFd::from_borrowed_fd(wakeup, PollFlags::IN)));
         let timeout = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
         match rustix::event::poll(&mut polled, Some(&timeout)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(()),
             other => other?,
         };
         self.patience.renew();
-        self.bell.silence();
-        kicks.iter().for_each(silence);
+        clear(self.wakeup);
+        kicks.iter().for_each(clear);
         if let Some(model) = &self.model {
             model.silence();
         }
