@@ -2,8 +2,11 @@
 
 use phaselink_serve::crash::format::{decode, encode};
 use phaselink_serve::crash::sample::images;
-use phaselink_serve::crash::view::View;
-use phaselink_serve::crash::{Event, Image, Kind, Promise, Recording, Request, Rules, Timeline};
+use phaselink_serve::crash::view::ImageView;
+use phaselink_serve::crash::{Image, Timeline};
+use phaselink_serve::device::recording::{
+    Durability, DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest, Recording,
+};
 
 use super::text;
 use crate::Target;
@@ -27,7 +30,7 @@ fn recording(input: &[u8]) {
         return;
     }
     let timeline = Timeline::new(&recording);
-    let mut view = View::new(&recording, &timeline);
+    let mut view = ImageView::new(&recording, &timeline);
     for image in images(&recording, &timeline, 20, 1) {
         assert_eq!(image.check(&recording, &timeline), Ok(()));
         let mut bytes = Vec::new();
@@ -47,30 +50,34 @@ fn image(input: &[u8]) {
 
 /// Two writes, one of them durable, a flush, a trim, and a torn write that nobody has answered.
 fn example() -> Recording {
-    let request =
-        |kind, block: u64, blocks: u32, durable| Request { kind, offset: block * 512, bytes: blocks * 512, durable };
-    let write = |value, blocks: u32| Kind::Write(vec![value; blocks as usize * 512].into());
+    let request = |kind, block: u64, blocks: u32, durable| RecordedRequest {
+        kind,
+        offset: block * 512,
+        bytes: blocks * 512,
+        durable,
+    };
+    let write = |value, blocks: u32| RecordedOp::Write(vec![value; blocks as usize * 512].into());
     Recording {
         capacity_bytes: 64 << 10,
-        rules: Rules { block_bytes: 512, atomic_bytes: 1024, promise: Promise::Flushed },
+        rules: DurabilityRules { block_bytes: 512, atomic_bytes: 1024, durability: Durability::OnFlush },
         requests: vec![
             request(write(1, 1), 0, 1, false),
             request(write(2, 2), 1, 2, true),
-            request(Kind::Flush, 0, 0, false),
-            request(Kind::Trim, 8, 16, false),
+            request(RecordedOp::Flush, 0, 0, false),
+            request(RecordedOp::Trim, 8, 16, false),
             request(write(3, 8), 4, 8, false),
         ],
         lines: vec![b"done\n".to_vec()],
         events: vec![
-            Event::Arrived(0),
-            Event::Arrived(1),
-            Event::Completed(1),
-            Event::Completed(0),
-            Event::Arrived(2),
-            Event::Arrived(3),
-            Event::Completed(2),
-            Event::Printed(0),
-            Event::Arrived(4),
+            RecordedEvent::Arrived(0),
+            RecordedEvent::Arrived(1),
+            RecordedEvent::Completed(1),
+            RecordedEvent::Completed(0),
+            RecordedEvent::Arrived(2),
+            RecordedEvent::Arrived(3),
+            RecordedEvent::Completed(2),
+            RecordedEvent::Printed(0),
+            RecordedEvent::Arrived(4),
         ],
         prepared: 0,
     }

@@ -10,8 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use phaselink_core::problem::Problem;
-use phaselink_serve::crash::view::{View, footprint};
-use phaselink_serve::crash::{Image, Recording, Timeline};
+use phaselink_serve::crash::view::{ImageView, footprint};
+use phaselink_serve::crash::{Image, Timeline};
+use phaselink_serve::device::recording::Recording;
 use phaselink_serve::device::tally::locked;
 
 use super::child::{self, End};
@@ -54,7 +55,7 @@ pub(super) struct Findings {
 #[derive(Debug)]
 pub(super) struct Worker<'a> {
     checks: &'a Checks<'a>,
-    view: View<'a>,
+    view: ImageView<'a>,
     image: PlainFile,
     printed: std::path::PathBuf,
 }
@@ -87,7 +88,7 @@ impl<'a> Checks<'a> {
             PlainFile::create(&folder.join("image"), self.recording.blocks(), self.recording.rules.block_bytes)
         });
         let image = made.map_err(unwritable)?;
-        let view = View::new(self.recording, self.timeline);
+        let view = ImageView::new(self.recording, self.timeline);
         Ok(Worker { checks: self, view, image, printed: folder.join("printed") })
     }
 

@@ -19,10 +19,11 @@ use phaselink_core::drive_file::shipped;
 use phaselink_core::problem::{Problem, Problems};
 use phaselink_core::workload;
 use phaselink_serve::crash::format::{self, CAPACITY_BYTES_MAX};
-use phaselink_serve::crash::sample::{self, Possible};
+use phaselink_serve::crash::sample::{self, ImageCount};
 use phaselink_serve::crash::shrink::shrink;
-use phaselink_serve::crash::{Image, Promise, Recording, Rules, Timeline};
+use phaselink_serve::crash::{Image, Timeline};
 use phaselink_serve::device;
+use phaselink_serve::device::recording::{Durability, DurabilityRules, Recording};
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
@@ -49,7 +50,7 @@ const BLOCK_BYTES_MIN: u32 = 64;
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("source").args(["run", "replay"]).required(true))]
 pub(crate) struct Arguments {
-    /// Drive file, or name of a shipped drive, whose block and promise hold [default: blocks of 512 bytes and a volatile
+    /// Drive file, or name of a shipped drive, whose block and durability hold [default: blocks of 512 bytes and a volatile
     /// cache, as a plain NVMe drive]
     #[arg(value_name = "DRIVE", conflicts_with = "replay")]
     drive: Option<String>,
@@ -100,7 +101,7 @@ pub(crate) struct Arguments {
 struct Report<'a> {
     recording: &'a Recording,
     timeline: &'a Timeline,
-    possible: Possible,
+    possible: ImageCount,
     findings: Findings,
     elapsed: Duration,
     stopped: bool,
@@ -215,9 +216,9 @@ impl Arguments {
             Some(word) => input::drive(word, &self.flags.resolve()?)?.into_drive(),
             None => self.plain_drive()?,
         };
-        let (block_bytes, promise) = match self.drive {
-            Some(_) => (device::geometry(&drive).block_bytes.max(BLOCK_BYTES_MIN), Promise::of(&drive)),
-            None => (BLOCK_BYTES, Promise::Flushed),
+        let (block_bytes, durability) = match self.drive {
+            Some(_) => (device::geometry(&drive).block_bytes.max(BLOCK_BYTES_MIN), Durability::of(&drive)),
+            None => (BLOCK_BYTES, Durability::OnFlush),
         };
         let atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(block_bytes);
         if !self.size.is_multiple_of(block_bytes.into()) {
@@ -227,7 +228,7 @@ impl Arguments {
         Ok(Wanted {
             drive,
             capacity_bytes: self.size,
-            rules: Rules { block_bytes, atomic_bytes, promise },
+            rules: DurabilityRules { block_bytes, atomic_bytes, durability },
             prepare: self.prepare.as_deref(),
             run: self.run.as_deref().unwrap_or_default(),
             file: self.file,
@@ -248,7 +249,7 @@ impl Arguments {
 
     /// The same recording on a drive that keeps other writes whole, if that is asked for.
     fn with_atomic_write(&self, mut recording: Recording) -> Result<Recording, Problem> {
-        let Rules { block_bytes, atomic_bytes, .. } = recording.rules;
+        let DurabilityRules { block_bytes, atomic_bytes, .. } = recording.rules;
         recording.rules.atomic_bytes = self.atomic_bytes(block_bytes)?.unwrap_or(atomic_bytes);
         Ok(recording)
     }
@@ -327,7 +328,7 @@ impl Arguments {
     }
 
     /// The command that checks an image again.
-    fn again(&self, file: &Path, image: &str, rules: Rules) -> String {
+    fn again(&self, file: &Path, image: &str, rules: DurabilityRules) -> String {
         let file = quoted(&file.display().to_string());
         // A recording says itself what its drive keeps whole.
         let is_other = self.replay.is_some() && self.atomic_write.is_some();

@@ -9,8 +9,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use phaselink_serve::crash::Recording;
-use phaselink_serve::crash::view::{Blocks, Source};
+use phaselink_serve::crash::view::{BlockSource, ImageBlocks};
+use phaselink_serve::device::recording::Recording;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FallocateFlags, FsWord, SeekFrom};
 use rustix::io::Errno;
@@ -38,7 +38,7 @@ pub(super) struct PlainFile {
     /// When it was changed last, if this tells of every change.
     stamps: Option<Stamps>,
     /// What the file holds if nobody else has written to it.
-    held: Vec<Source>,
+    held: Vec<BlockSource>,
     wanted: Vec<u8>,
     found: Vec<u8>,
 }
@@ -51,7 +51,7 @@ impl PlainFile {
     pub(super) fn create(path: &Path, blocks: usize, block_bytes: u32) -> io::Result<PlainFile> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         file.set_len(blocks as u64 * u64::from(block_bytes))?;
-        let (watch, held) = (watch(path).ok(), vec![Source::ZEROS; blocks]);
+        let (watch, held) = (watch(path).ok(), vec![BlockSource::ZEROS; blocks]);
         let (wanted, found) = (Vec::new(), Vec::new());
         Ok(PlainFile { path: path.into(), file, watch, stamps: None, held, wanted, found })
     }
@@ -60,7 +60,7 @@ impl PlainFile {
     ///
     /// # Errors
     /// Those of the file system.
-    pub(super) fn hold(&mut self, image: Blocks<'_>, footprint: &[Range<usize>]) -> io::Result<()> {
+    pub(super) fn hold(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>]) -> io::Result<()> {
         if !self.is_in_place()? {
             remove(&self.path)?;
             *self = PlainFile::create(&self.path, image.sources.len(), image.recording.rules.block_bytes)?;
@@ -107,7 +107,7 @@ impl PlainFile {
     }
 
     /// Write what differs from what the file held, in ascending ranges of bytes.
-    fn write_differences(&mut self, image: Blocks<'_>, footprint: &[Range<usize>]) -> io::Result<Vec<Range<u64>>> {
+    fn write_differences(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>]) -> io::Result<Vec<Range<u64>>> {
         let block_bytes = u64::from(image.recording.rules.block_bytes);
         let (gap, longest) = (PAGE_BYTES / block_bytes, PIECE_BYTES / block_bytes);
         let differences = image.differences(&self.held, footprint, gap as usize, longest.max(1) as usize);
@@ -124,13 +124,13 @@ impl PlainFile {
     }
 
     /// Undo what a check has done to anything but what has been written since: that is read and compared.
-    fn mend(&mut self, image: Blocks<'_>, footprint: &[Range<usize>], written: &[Range<u64>]) -> io::Result<()> {
+    fn mend(&mut self, image: ImageBlocks<'_>, footprint: &[Range<usize>], written: &[Range<u64>]) -> io::Result<()> {
         let pages = pages(footprint, image.recording);
         rest(&pages, written).into_iter().try_for_each(|range| self.mend_range(range, image))?;
         self.clear_but(&pages, image.recording.capacity_bytes)
     }
 
-    fn mend_range(&mut self, range: Range<u64>, image: Blocks<'_>) -> io::Result<()> {
+    fn mend_range(&mut self, range: Range<u64>, image: ImageBlocks<'_>) -> io::Result<()> {
         for start in range.clone().step_by(PIECE_BYTES as usize) {
             let end = (start + PIECE_BYTES).min(range.end);
             self.found.resize((end - start) as usize, 0);
@@ -268,8 +268,9 @@ fn remove(path: &Path) -> io::Result<()> {
 mod tests {
     use std::time::Duration;
 
-    use phaselink_serve::crash::view::{View, footprint};
-    use phaselink_serve::crash::{Event, Image, Kind, Promise, Request, Rules, Timeline};
+    use phaselink_serve::crash::view::{ImageView, footprint};
+    use phaselink_serve::crash::{Image, Timeline};
+    use phaselink_serve::device::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest};
 
     use super::*;
 
@@ -278,18 +279,19 @@ mod tests {
 
     /// A drive of which parts have been written, over and over.
     fn recording(values: Range<u8>) -> Recording {
-        let write = |value: u8, range: Range<usize>| Request {
-            kind: Kind::Write(vec![value; range.len()].into()),
+        let write = |value: u8, range: Range<usize>| RecordedRequest {
+            kind: RecordedOp::Write(vec![value; range.len()].into()),
             offset: range.start as u64,
             bytes: range.len() as u32,
             durable: false,
         };
         let parts = [500..1000, 41_000..45_500, 60_000..70_000];
-        let requests: Vec<Request> = values.flat_map(|value| parts.clone().map(|part| write(value, part))).collect();
+        let requests: Vec<RecordedRequest> =
+            values.flat_map(|value| parts.clone().map(|part| write(value, part))).collect();
         Recording {
             capacity_bytes: CAPACITY as u64,
-            rules: Rules { block_bytes: BLOCK, atomic_bytes: BLOCK, promise: Promise::Flushed },
-            events: (0..requests.len()).map(Event::Arrived).collect(),
+            rules: DurabilityRules { block_bytes: BLOCK, atomic_bytes: BLOCK, durability: Durability::OnFlush },
+            events: (0..requests.len()).map(RecordedEvent::Arrived).collect(),
             requests,
             lines: Vec::new(),
             prepared: 0,
@@ -302,7 +304,7 @@ mod tests {
         let path = folder.path().join("image");
         let recording = recording(1..checks.len() as u8 + 1);
         let (timeline, footprint) = (Timeline::new(&recording), footprint(&recording));
-        let mut view = View::new(&recording, &timeline);
+        let mut view = ImageView::new(&recording, &timeline);
         let mut file = PlainFile::create(&path, recording.blocks(), BLOCK).unwrap();
         if !is_watched {
             file.watch = None;
@@ -350,7 +352,7 @@ mod tests {
         let path = folder.path().join("image");
         let recording = recording(1..2);
         let (timeline, footprint) = (Timeline::new(&recording), footprint(&recording));
-        let mut view = View::new(&recording, &timeline);
+        let mut view = ImageView::new(&recording, &timeline);
         let mut file = PlainFile::create(&path, recording.blocks(), BLOCK).unwrap();
         let mut hold = |file: &mut PlainFile| file.hold(view.show(&Image::whole(3)), &footprint).unwrap();
         hold(&mut file);

@@ -9,8 +9,8 @@ use std::thread;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_serve::crash::{Recording, Rules};
 use phaselink_serve::device::history::History;
+use phaselink_serve::device::recording::{DurabilityRules, Recording};
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::device::{Device, Stop};
 use phaselink_serve::front::nbd::export::Export;
@@ -31,7 +31,7 @@ pub(super) const RECORDING_BYTES_MAX: u64 = 2 << 30;
 pub(super) struct Wanted<'a> {
     pub drive: Drive,
     pub capacity_bytes: u64,
-    pub rules: Rules,
+    pub rules: DurabilityRules,
     pub prepare: Option<&'a str>,
     pub run: &'a str,
     pub file: bool,

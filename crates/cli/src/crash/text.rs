@@ -3,8 +3,9 @@
 use phaselink_core::problem::printable;
 use phaselink_core::report::{Table, units};
 use phaselink_serve::crash::image::Pieces;
-use phaselink_serve::crash::sample::Possible;
-use phaselink_serve::crash::{Event, Image, Kind, Lost, Promise, Recording, Rules};
+use phaselink_serve::crash::sample::ImageCount;
+use phaselink_serve::crash::{Image, Loss};
+use phaselink_serve::device::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, Recording};
 use serde_json::{Value, json};
 
 use super::{Report, Smallest};
@@ -19,7 +20,7 @@ const NAMED_MAX: usize = 100;
 
 /// Everything for people.
 pub(super) fn text(report: &Report<'_>) -> String {
-    let mut text = format!("{}\n\n{}\n", promise(report.recording), table(report));
+    let mut text = format!("{}\n\n{}\n", durability(report.recording), table(report));
     text += &describe::wrapped(&conclusion(report), "  ");
     if let Some(smallest) = &report.failure {
         text += &failure(report, smallest);
@@ -28,12 +29,12 @@ pub(super) fn text(report: &Report<'_>) -> String {
 }
 
 /// What the drive keeps.
-fn promise(recording: &Recording) -> String {
-    let Rules { block_bytes, atomic_bytes, promise } = recording.rules;
+fn durability(recording: &Recording) -> String {
+    let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
     let (size, block) = (describe::size(recording.capacity_bytes), describe::size(block_bytes.into()));
-    let kept = match promise {
-        Promise::Flushed => "a write is kept once it is flushed",
-        Promise::Acknowledged => "a write is kept once it is answered",
+    let kept = match durability {
+        Durability::OnFlush => "a write is kept once it is flushed",
+        Durability::OnAcknowledgement => "a write is kept once it is answered",
     };
     let whole = match atomic_bytes == block_bytes {
         true => format!("blocks of {block} are whole"),
@@ -57,14 +58,14 @@ struct Counts {
 
 fn counts(recording: &Recording) -> Counts {
     let count =
-        |is: &dyn Fn(&Kind) -> bool| recording.requests.iter().filter(|request| is(&request.kind)).count() as u64;
-    let writes = recording.requests.iter().filter(|request| matches!(request.kind, Kind::Write(_)));
+        |is: &dyn Fn(&RecordedOp) -> bool| recording.requests.iter().filter(|request| is(&request.kind)).count() as u64;
+    let writes = recording.requests.iter().filter(|request| matches!(request.kind, RecordedOp::Write(_)));
     Counts {
-        writes: count(&|kind| matches!(kind, Kind::Write(_))),
+        writes: count(&|kind| matches!(kind, RecordedOp::Write(_))),
         bytes: writes.map(|request| u64::from(request.bytes)).sum(),
-        trims: count(&|kind| *kind == Kind::Trim),
-        zeroes: count(&|kind| *kind == Kind::Zero),
-        flushes: count(&|kind| *kind == Kind::Flush),
+        trims: count(&|kind| *kind == RecordedOp::Trim),
+        zeroes: count(&|kind| *kind == RecordedOp::Zero),
+        flushes: count(&|kind| *kind == RecordedOp::Flush),
         durable: recording.requests.iter().filter(|request| request.durable).count() as u64,
     }
 }
@@ -74,8 +75,8 @@ fn table(report: &Report<'_>) -> Table {
     let heads = ["writes", "written", "trims", "zeroings", "flushes", "FUA", "epochs", "images", "tested", "failed"];
     let mut table = heads.into_iter().fold(Table::new(), Table::right);
     let possible = match report.possible {
-        Possible::Exactly(count) => units::grouped(count),
-        Possible::TenTo(power) => format!("10^{power:.0}"),
+        ImageCount::Exact(count) => units::grouped(count),
+        ImageCount::PowerOfTen(power) => format!("10^{power:.0}"),
     };
     let epochs = report.timeline.epochs().len() as u64;
     let (tested, failed) = (report.findings.tested as u64, report.findings.failed.len() as u64);
@@ -137,9 +138,9 @@ fn image_words(report: &Report<'_>, image: &Image) -> String {
     let Report { recording, timeline, .. } = report;
     let when = match image.cut.checked_sub(1).map(|last| recording.events[last]) {
         None => String::from("before anything has happened"),
-        Some(Event::Arrived(place)) => format!("when {} has arrived", request(recording, place)),
-        Some(Event::Completed(place)) => format!("when {} has been answered", request(recording, place)),
-        Some(Event::Printed(line)) => {
+        Some(RecordedEvent::Arrived(place)) => format!("when {} has arrived", request(recording, place)),
+        Some(RecordedEvent::Completed(place)) => format!("when {} has been answered", request(recording, place)),
+        Some(RecordedEvent::Printed(line)) => {
             let line = String::from_utf8_lossy(&recording.lines[line]);
             format!("when the application has printed {:?}", line.trim_end())
         }
@@ -155,8 +156,8 @@ fn image_words(report: &Report<'_>, image: &Image) -> String {
         let state = if timeline.is_answered(place, image.cut) { "answered, not flushed" } else { "not answered" };
         let what = request(recording, place);
         text += &match lost {
-            Lost::All => format!("  Missing: {what}, {state}.\n"),
-            Lost::AllBut(there) => {
+            Loss::All => format!("  Missing: {what}, {state}.\n"),
+            Loss::AllBut(there) => {
                 let last = recording.pieces(place) - 1;
                 format!("  Torn: {what}, {state}; of its blocks 0-{last}, only {} came.\n", Pieces(there))
             }
@@ -173,10 +174,10 @@ fn image_words(report: &Report<'_>, image: &Image) -> String {
 fn request(recording: &Recording, place: usize) -> String {
     let request = &recording.requests[place];
     let kind = match request.kind {
-        Kind::Write(_) => "write",
-        Kind::Zero => "zeroing",
-        Kind::Trim => "trim",
-        Kind::Flush => return format!("request {} (flush)", place + 1),
+        RecordedOp::Write(_) => "write",
+        RecordedOp::Zero => "zeroing",
+        RecordedOp::Trim => "trim",
+        RecordedOp::Flush => return format!("request {} (flush)", place + 1),
     };
     let durable = if request.durable { ", force unit access" } else { "" };
     let (size, offset) = (describe::size(request.bytes.into()), request.offset);
@@ -187,10 +188,10 @@ fn request(recording: &Recording, place: usize) -> String {
 pub(super) fn document(seed: u64, report: &Report<'_>) -> Value {
     let Report { recording, timeline, .. } = report;
     let Counts { writes, bytes, trims, zeroes, flushes, durable } = counts(recording);
-    let Rules { block_bytes, atomic_bytes, promise } = recording.rules;
+    let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
     let (possible, power) = match report.possible {
-        Possible::Exactly(count) => (Some(count), (count as f64).log10()),
-        Possible::TenTo(power) => (None, power),
+        ImageCount::Exact(count) => (Some(count), (count as f64).log10()),
+        ImageCount::PowerOfTen(power) => (None, power),
     };
     let named = report.findings.failed.iter().take(NAMED_MAX).map(|image| image.name(recording, timeline));
     json!({
@@ -200,7 +201,7 @@ pub(super) fn document(seed: u64, report: &Report<'_>) -> Value {
             "capacity_bytes": recording.capacity_bytes,
             "block_bytes": block_bytes,
             "atomic_write_bytes": atomic_bytes,
-            "kept_once": match promise { Promise::Flushed => "flushed", Promise::Acknowledged => "answered" },
+            "kept_once": match durability { Durability::OnFlush => "flushed", Durability::OnAcknowledgement => "answered" },
         },
         "recording": {
             "writes": writes, "written_bytes": bytes, "trims": trims, "zeroings": zeroes, "flushes": flushes,

@@ -1,7 +1,7 @@
 //! A recording as a file.
 //!
 //! ```text
-//! magic, capacity (8 bytes), block (4), atomic unit (4), promise (1), events of the preparation (8)
+//! magic, capacity (8 bytes), block (4), atomic unit (4), durability (1), events of the preparation (8)
 //! for each event: 1 write, 2 zero, 3 trim: offset (8), bytes (4), durable (1), and the data of a write
 //!                 4 flush; 5 completed: place of the request (8); 6 printed: bytes (4), the line
 //! 0, and the CRC-32 of everything before it
@@ -9,7 +9,7 @@
 //!
 //! Numbers have their little end first.
 
-use super::recording::{Event, Kind, Promise, Recording, Request, Rules};
+use crate::device::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest, Recording};
 
 /// The first bytes of every recording, and the version.
 pub const MAGIC: [u8; 16] = *b"phaselink crash\x01";
@@ -29,20 +29,20 @@ const PRINTED: u8 = 6;
 /// A recording as bytes.
 pub fn encode(recording: &Recording) -> Vec<u8> {
     let mut bytes = Vec::from(MAGIC);
-    let Rules { block_bytes, atomic_bytes, promise } = recording.rules;
+    let DurabilityRules { block_bytes, atomic_bytes, durability } = recording.rules;
     bytes.extend(recording.capacity_bytes.to_le_bytes());
     bytes.extend(block_bytes.to_le_bytes());
     bytes.extend(atomic_bytes.to_le_bytes());
-    bytes.push(u8::from(promise == Promise::Acknowledged));
+    bytes.push(u8::from(durability == Durability::OnAcknowledgement));
     bytes.extend((recording.prepared as u64).to_le_bytes());
     for event in &recording.events {
         match *event {
-            Event::Arrived(request) => put_request(&mut bytes, &recording.requests[request]),
-            Event::Completed(request) => {
+            RecordedEvent::Arrived(request) => put_request(&mut bytes, &recording.requests[request]),
+            RecordedEvent::Completed(request) => {
                 bytes.push(COMPLETED);
                 bytes.extend((request as u64).to_le_bytes());
             }
-            Event::Printed(line) => {
+            RecordedEvent::Printed(line) => {
                 let line = &recording.lines[line];
                 bytes.push(PRINTED);
                 bytes.extend((line.len() as u32).to_le_bytes());
@@ -56,12 +56,12 @@ pub fn encode(recording: &Recording) -> Vec<u8> {
     bytes
 }
 
-fn put_request(bytes: &mut Vec<u8>, request: &Request) {
+fn put_request(bytes: &mut Vec<u8>, request: &RecordedRequest) {
     let (kind, data): (u8, &[u8]) = match &request.kind {
-        Kind::Flush => return bytes.push(FLUSH),
-        Kind::Write(data) => (WRITE, data),
-        Kind::Zero => (ZERO, &[]),
-        Kind::Trim => (TRIM, &[]),
+        RecordedOp::Flush => return bytes.push(FLUSH),
+        RecordedOp::Write(data) => (WRITE, data),
+        RecordedOp::Zero => (ZERO, &[]),
+        RecordedOp::Trim => (TRIM, &[]),
     };
     bytes.push(kind);
     bytes.extend(request.offset.to_le_bytes());
@@ -82,12 +82,12 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
     if u32::from_le_bytes(*checksum) != crc32fast::hash(body) {
         return Err("a damaged recording: its checksum is another");
     }
-    let mut reader = Reader { rest: &body[MAGIC.len()..] };
+    let mut reader = RecordingReader { rest: &body[MAGIC.len()..] };
     let capacity_bytes = reader.u64()?;
-    let rules = Rules {
+    let rules = DurabilityRules {
         block_bytes: reader.u32()?,
         atomic_bytes: reader.u32()?,
-        promise: if reader.bool()? { Promise::Acknowledged } else { Promise::Flushed },
+        durability: if reader.bool()? { Durability::OnAcknowledgement } else { Durability::OnFlush },
     };
     let prepared = reader.u64()?;
     let block = rules.block_bytes;
@@ -116,7 +116,7 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, &'static str> {
 
 const CUT_SHORT: &str = "a recording that is cut short";
 
-fn take_events(reader: &mut Reader<'_>, recording: &mut Recording) -> Result<(), &'static str> {
+fn take_events(reader: &mut RecordingReader<'_>, recording: &mut Recording) -> Result<(), &'static str> {
     let mut completed: Vec<bool> = Vec::new();
     loop {
         let event = match reader.u8()? {
@@ -127,18 +127,18 @@ fn take_events(reader: &mut Reader<'_>, recording: &mut Recording) -> Result<(),
                     Some(is_completed) if !*is_completed => *is_completed = true,
                     _ => return Err("a recording with an answer that nobody has asked for"),
                 }
-                Event::Completed(place)
+                RecordedEvent::Completed(place)
             }
             PRINTED => {
                 let bytes = reader.u32()?;
                 recording.lines.push(reader.bytes(bytes)?.to_vec());
-                Event::Printed(recording.lines.len() - 1)
+                RecordedEvent::Printed(recording.lines.len() - 1)
             }
             kind @ (WRITE | ZERO | TRIM | FLUSH) => {
                 let request = take_request(reader, kind, recording)?;
                 recording.requests.push(request);
                 completed.push(false);
-                Event::Arrived(recording.requests.len() - 1)
+                RecordedEvent::Arrived(recording.requests.len() - 1)
             }
             _ => return Err("a recording with an event of no kind"),
         };
@@ -146,9 +146,13 @@ fn take_events(reader: &mut Reader<'_>, recording: &mut Recording) -> Result<(),
     }
 }
 
-fn take_request(reader: &mut Reader<'_>, kind: u8, recording: &Recording) -> Result<Request, &'static str> {
+fn take_request(
+    reader: &mut RecordingReader<'_>,
+    kind: u8,
+    recording: &Recording,
+) -> Result<RecordedRequest, &'static str> {
     if kind == FLUSH {
-        return Ok(Request { kind: Kind::Flush, offset: 0, bytes: 0, durable: false });
+        return Ok(RecordedRequest { kind: RecordedOp::Flush, offset: 0, bytes: 0, durable: false });
     }
     let (offset, bytes, durable) = (reader.u64()?, reader.u32()?, reader.bool()?);
     let block = u64::from(recording.rules.block_bytes);
@@ -158,18 +162,18 @@ fn take_request(reader: &mut Reader<'_>, kind: u8, recording: &Recording) -> Res
         return Err("a recording with a request beyond the drive or its blocks");
     }
     let kind = match kind {
-        WRITE => Kind::Write(reader.bytes(bytes)?.into()),
-        ZERO => Kind::Zero,
-        _ => Kind::Trim,
+        WRITE => RecordedOp::Write(reader.bytes(bytes)?.into()),
+        ZERO => RecordedOp::Zero,
+        _ => RecordedOp::Trim,
     };
-    Ok(Request { kind, offset, bytes, durable })
+    Ok(RecordedRequest { kind, offset, bytes, durable })
 }
 
-struct Reader<'a> {
+struct RecordingReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RecordingReader<'a> {
     fn bytes(&mut self, count: u32) -> Result<&'a [u8], &'static str> {
         let (taken, rest) = self.rest.split_at_checked(count as usize).ok_or(CUT_SHORT)?;
         self.rest = rest;

@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 
 use phaselink_core::problem::Problem;
 
-use super::recording::Recording;
 use super::timeline::Timeline;
+use crate::device::recording::Recording;
 
 /// Everything that had arrived is there, but for what is lost.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,20 +15,20 @@ pub struct Image {
     /// Events that had happened when the power failed.
     pub cut: usize,
     /// By the place of the request.
-    pub lost: BTreeMap<usize, Lost>,
+    pub lost: BTreeMap<usize, Loss>,
 }
 
 /// What of a request is lost.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lost {
+pub enum Loss {
     All,
     /// All but these pieces, of which there is one at least: ranges in ascending order that do not touch.
     AllBut(Vec<(u32, u32)>),
 }
 
-impl Lost {
+impl Loss {
     /// What is lost of a request whose pieces are there or not as told; none if nothing is.
-    pub fn unless(there: impl IntoIterator<Item = bool>) -> Option<Lost> {
+    pub fn unless(there: impl IntoIterator<Item = bool>) -> Option<Loss> {
         let (mut kept, mut pieces) = (Vec::<(u32, u32)>::new(), 0);
         for (piece, is_there) in (0..).zip(there) {
             pieces += 1;
@@ -39,9 +39,9 @@ impl Lost {
             }
         }
         match kept[..] {
-            [] => Some(Lost::All),
+            [] => Some(Loss::All),
             [(0, last)] if last + 1 == pieces => None,
-            _ => Some(Lost::AllBut(kept)),
+            _ => Some(Loss::AllBut(kept)),
         }
     }
 }
@@ -74,7 +74,7 @@ impl Image {
             if timeline.is_durable(place, self.cut) {
                 return Err(format!("request {number} cannot be missing at cut={}: it was durable", self.cut));
             }
-            let Lost::AllBut(there) = lost else { return Ok(()) };
+            let Loss::AllBut(there) = lost else { return Ok(()) };
             let pieces = recording.pieces(place);
             let is_torn = is_ascending(there) && there.last().is_some_and(|&(_, last)| last < pieces);
             let count = || there.iter().map(|&(first, last)| last - first + 1).sum::<u32>();
@@ -94,7 +94,7 @@ impl Image {
     }
 }
 
-/// Ranges that are none, or touch the one before, are not as [`Lost::AllBut`] wants them.
+/// Ranges that are none, or touch the one before, are not as [`Loss::AllBut`] wants them.
 fn is_ascending(there: &[(u32, u32)]) -> bool {
     there.iter().all(|(first, last)| first <= last) && there.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0)
 }
@@ -108,20 +108,20 @@ fn parsed(text: &str, recording: &Recording, timeline: &Timeline) -> Option<Imag
                 let numbers = range(numbers)?;
                 let places = (*numbers.start() as usize).checked_sub(1)?..*numbers.end() as usize;
                 if places.len() == 1 {
-                    image.lost.insert(places.start, Lost::All);
+                    image.lost.insert(places.start, Loss::All);
                     continue;
                 }
                 // A range is everything in it that can be missing.
                 let places = places.start..places.end.min(recording.requests.len());
                 let open =
                     places.filter(|&place| recording.requests[place].is_change() && timeline.is_open(place, image.cut));
-                image.lost.extend(open.map(|place| (place, Lost::All)));
+                image.lost.extend(open.map(|place| (place, Loss::All)));
             }
             ("torn", torn) => {
                 let (number, there) = torn.split_once(':')?;
                 let there: Option<Vec<_>> =
                     there.split('+').map(|part| range(part).map(|range| (*range.start(), *range.end()))).collect();
-                image.lost.insert(number.parse::<usize>().ok()?.checked_sub(1)?, Lost::AllBut(there?));
+                image.lost.insert(number.parse::<usize>().ok()?.checked_sub(1)?, Loss::AllBut(there?));
             }
             _ => return None,
         }
@@ -140,7 +140,7 @@ impl Image {
     /// The name of this image, with ranges of missing requests where nothing else in them could be missing.
     pub fn name(&self, recording: &Recording, timeline: &Timeline) -> String {
         let missing: Vec<usize> =
-            self.lost.iter().filter(|(_, lost)| **lost == Lost::All).map(|(&place, _)| place).collect();
+            self.lost.iter().filter(|(_, lost)| **lost == Loss::All).map(|(&place, _)| place).collect();
         let is_there = |place: &usize| recording.requests[*place].is_change() && timeline.is_open(*place, self.cut);
         let mut name = format!("cut={}", self.cut);
         for run in missing.chunk_by(|&one, &next| !(one + 1..next).any(|place| is_there(&place))) {
@@ -151,7 +151,7 @@ impl Image {
             }
         }
         for (place, lost) in &self.lost {
-            if let Lost::AllBut(there) = lost {
+            if let Loss::AllBut(there) = lost {
                 name += &format!(",torn={}:{}", place + 1, Pieces(there));
             }
         }

@@ -1,25 +1,24 @@
-//! What a drive may hold after its power was cut: from a recording of what it was asked for to every legal image.
+//! Every state that a power failure may leave on a drive, computed from a recording of its requests.
 //!
-//! No I/O here: a [`Recording`] in, [`Image`]s and their bytes out.
+//! The module does no I/O: a [`Recording`](crate::device::recording::Recording) goes in, [`Image`]s and their bytes come out.
 //!
-//! - [`recording`] is what was asked and answered, in order; [`format`] is the same as a file.
-//! - [`timeline`] says at which cuts a request must be there, may be there, or cannot be there yet.
-//! - [`image`] names one state: a cut, and what of the open requests is missing.
-//! - [`sample`] makes all images, or some of every kind; [`shrink`] looks for the smallest that still fails.
-//! - [`view`] turns an image into blocks, each of which says where its bytes are.
+//! - [`format`] reads and writes a recording as a file.
+//! - [`timeline`] says at which cuts a request must be on the drive, may be on it, or cannot be on it yet.
+//! - [`image`] names one state: a cut, and the parts of open requests that are lost.
+//! - [`sample`] lists all images of a recording, or draws some of every kind.
+//! - [`shrink`] looks for the smallest image that still fails a check.
+//! - [`view`] turns an image into blocks, each of which knows where its bytes are.
 //!
-//! What is legal is said in `docs/crash.md`, with the specifications that say so.
+//! `docs/crash.md` defines the legal states and cites the specifications that say so.
 
 pub mod format;
 pub mod image;
-pub mod recording;
 pub mod sample;
 pub mod shrink;
 pub mod timeline;
 pub mod view;
 
-pub use image::{Image, Lost};
-pub use recording::{Event, Kind, Promise, Recording, Request, Rules};
+pub use image::{Image, Loss};
 pub use timeline::Timeline;
 
 #[cfg(test)]

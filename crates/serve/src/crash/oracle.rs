@@ -6,35 +6,36 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::format::{decode, encode};
-use super::image::{Image, Lost};
-use super::recording::{Event, Kind, Promise, Recording, Request, Rules};
-use super::sample::{Possible, images, possible, sampled};
+use super::image::{Image, Loss};
+use super::sample::{ImageCount, images, possible, sampled};
 use super::shrink::shrink;
 use super::timeline::Timeline;
-use super::view::View;
+use super::view::ImageView;
+use crate::device::recording::{Durability, DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest, Recording};
 
 const BLOCK: u32 = 512;
 
 /// One byte stands for a block, as all of a block's bytes are the same here.
 type State = Vec<u8>;
 
-fn at(recording: &Recording, wanted: Event) -> Option<usize> {
+fn at(recording: &Recording, wanted: RecordedEvent) -> Option<usize> {
     recording.events.iter().position(|event| *event == wanted)
 }
 
 /// Whether a change must be there, by the words of the specifications.
 fn must_be_there(recording: &Recording, change: usize, cut: usize) -> bool {
     let before = |event| at(recording, event).filter(|at| *at < cut);
-    if at(recording, Event::Arrived(change)).unwrap() < recording.prepared {
+    if at(recording, RecordedEvent::Arrived(change)).unwrap() < recording.prepared {
         return true;
     }
-    let Some(answered) = before(Event::Completed(change)) else { return false };
-    if recording.rules.promise == Promise::Acknowledged || recording.requests[change].durable {
+    let Some(answered) = before(RecordedEvent::Completed(change)) else { return false };
+    if recording.rules.durability == Durability::OnAcknowledgement || recording.requests[change].durable {
         return true;
     }
     (0..recording.requests.len()).any(|flush| {
-        let is_answered = recording.requests[flush].kind == Kind::Flush && before(Event::Completed(flush)).is_some();
-        is_answered && at(recording, Event::Arrived(flush)).unwrap() > answered
+        let is_answered =
+            recording.requests[flush].kind == RecordedOp::Flush && before(RecordedEvent::Completed(flush)).is_some();
+        is_answered && at(recording, RecordedEvent::Arrived(flush)).unwrap() > answered
     })
 }
 
@@ -45,13 +46,13 @@ fn legal_states(recording: &Recording) -> BTreeSet<State> {
         let arrived: Vec<usize> = recording.events[..cut]
             .iter()
             .filter_map(|event| match *event {
-                Event::Arrived(place) if recording.requests[place].kind != Kind::Flush => Some(place),
+                RecordedEvent::Arrived(place) if recording.requests[place].kind != RecordedOp::Flush => Some(place),
                 _ => None,
             })
             .collect();
         // Pieces of open changes, one bit each.
         let pieces = |change: usize| {
-            let Request { bytes, .. } = recording.requests[change];
+            let RecordedRequest { bytes, .. } = recording.requests[change];
             if bytes <= recording.rules.atomic_bytes { 1 } else { bytes / BLOCK }
         };
         let open: Vec<usize> = arrived.iter().copied().filter(|&one| !must_be_there(recording, one, cut)).collect();
@@ -67,7 +68,7 @@ fn legal_states(recording: &Recording) -> BTreeSet<State> {
                     let piece = if pieces(change) == 1 { 0 } else { block as u32 };
                     if !is_open || there >> (bit + piece) & 1 == 1 {
                         state[first + block] = match &request.kind {
-                            Kind::Write(data) => data[block * BLOCK as usize],
+                            RecordedOp::Write(data) => data[block * BLOCK as usize],
                             _ => 0,
                         };
                     }
@@ -82,18 +83,18 @@ fn legal_states(recording: &Recording) -> BTreeSet<State> {
 
 fn states(recording: &Recording, images: &[Image]) -> BTreeSet<State> {
     let timeline = Timeline::new(recording);
-    let mut view = View::new(recording, &timeline);
+    let mut view = ImageView::new(recording, &timeline);
     images.iter().map(|image| state(&mut view, image)).collect()
 }
 
-fn state(view: &mut View<'_>, image: &Image) -> State {
+fn state(view: &mut ImageView<'_>, image: &Image) -> State {
     let (shown, mut bytes) = (view.show(image), Vec::new());
     shown.append(0..shown.recording.capacity_bytes, &mut bytes);
     bytes.chunks(BLOCK as usize).map(|block| block[0]).collect()
 }
 
 /// A drive of four blocks; each request is a letter and where it goes.
-fn recording(events: &[(&str, usize)], rules: Rules) -> Recording {
+fn recording(events: &[(&str, usize)], rules: DurabilityRules) -> Recording {
     let mut recording = Recording {
         capacity_bytes: 4 * u64::from(BLOCK),
         rules,
@@ -108,22 +109,23 @@ fn recording(events: &[(&str, usize)], rules: Rules) -> Recording {
         let bytes = BLOCK * blocks as u32;
         let kind = match what {
             "done" => {
-                recording.events.push(Event::Completed(number));
+                recording.events.push(RecordedEvent::Completed(number));
                 continue;
             }
-            "flush" => Kind::Flush,
-            "trim" => Kind::Trim,
-            _ => Kind::Write((0..blocks as u8).flat_map(|block| [4 * value + block; BLOCK as usize]).collect()),
+            "flush" => RecordedOp::Flush,
+            "trim" => RecordedOp::Trim,
+            _ => RecordedOp::Write((0..blocks as u8).flat_map(|block| [4 * value + block; BLOCK as usize]).collect()),
         };
-        let (offset, bytes) = if kind == Kind::Flush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
+        let (offset, bytes) = if kind == RecordedOp::Flush { (0, 0) } else { (block as u64 * u64::from(BLOCK), bytes) };
         let durable = what.ends_with("fua");
-        recording.events.push(Event::Arrived(recording.requests.len()));
-        recording.requests.push(Request { kind, offset, bytes, durable });
+        recording.events.push(RecordedEvent::Arrived(recording.requests.len()));
+        recording.requests.push(RecordedRequest { kind, offset, bytes, durable });
     }
     recording
 }
 
-const VOLATILE: Rules = Rules { block_bytes: BLOCK, atomic_bytes: BLOCK, promise: Promise::Flushed };
+const VOLATILE: DurabilityRules =
+    DurabilityRules { block_bytes: BLOCK, atomic_bytes: BLOCK, durability: Durability::OnFlush };
 
 fn all(recording: &Recording) -> Vec<Image> {
     images(recording, &Timeline::new(recording), usize::MAX, 1)
@@ -131,7 +133,7 @@ fn all(recording: &Recording) -> Vec<Image> {
 
 fn counted(recording: &Recording) -> usize {
     let images = all(recording);
-    assert_eq!(possible(&Timeline::new(recording)), Possible::Exactly(images.len() as u64));
+    assert_eq!(possible(&Timeline::new(recording)), ImageCount::Exact(images.len() as u64));
     assert_eq!(states(recording, &images), legal_states(recording));
     images.len()
 }
@@ -159,10 +161,10 @@ fn images_are_as_many_as_counting_by_hand_says() {
 
 #[test]
 fn power_loss_protection_keeps_what_was_answered_and_an_atomic_unit_is_whole() {
-    let protected = Rules { promise: Promise::Acknowledged, ..VOLATILE };
+    let protected = DurabilityRules { durability: Durability::OnAcknowledgement, ..VOLATILE };
     let events = [("write", 0), ("done", 0), ("long", 1)];
     assert_eq!(counted(&recording(&events, protected)), 5, "nothing, the first, and of the second any part");
-    let atomic = Rules { atomic_bytes: 2 * BLOCK, ..VOLATILE };
+    let atomic = DurabilityRules { atomic_bytes: 2 * BLOCK, ..VOLATILE };
     assert_eq!(counted(&recording(&[("long", 0)], atomic)), 2);
 }
 
@@ -181,7 +183,7 @@ fn a_name_says_which_image_it_is_and_what_is_no_image_is_refused() {
     for image in all(&recording) {
         assert_eq!(parse(&image.name(&recording, &timeline)).unwrap(), image);
     }
-    assert_eq!(parse("cut=5,torn=3:1").unwrap().lost, [(2, Lost::AllBut(vec![(1, 1)]))].into());
+    assert_eq!(parse("cut=5,torn=3:1").unwrap().lost, [(2, Loss::AllBut(vec![(1, 1)]))].into());
     let wrong = [
         ("", "is no image"),
         ("cut=6", "cuts from 0 to 5"),
@@ -208,8 +210,8 @@ fn recordings() -> impl Strategy<Value = Recording> {
     let event = (0..8u8, 0..4usize);
     let rules = (any::<bool>(), 1..3u32);
     (prop::collection::vec(event, 0..14), rules, 0..4usize).prop_map(|(script, (is_kept, atomic), prepared)| {
-        let promise = if is_kept { Promise::Acknowledged } else { Promise::Flushed };
-        let rules = Rules { block_bytes: BLOCK, atomic_bytes: atomic * BLOCK, promise };
+        let durability = if is_kept { Durability::OnAcknowledgement } else { Durability::OnFlush };
+        let rules = DurabilityRules { block_bytes: BLOCK, atomic_bytes: atomic * BLOCK, durability };
         let (mut events, mut waiting, mut requests) = (Vec::new(), Vec::new(), 0);
         for (what, number) in script {
             let what = ["done", "done", "done", "flush", "write", "long", "write fua", "trim"][usize::from(what)];
@@ -257,7 +259,7 @@ proptest! {
     fn images_look_the_same_in_any_order(recording in recordings(), seed: u64) {
         let timeline = Timeline::new(&recording);
         let images = all(&recording);
-        let mut view = View::new(&recording, &timeline);
+        let mut view = ImageView::new(&recording, &timeline);
         let in_order: Vec<State> = images.iter().map(|image| state(&mut view, image)).collect();
         for step in 0..images.len() {
             let place = (seed as usize).wrapping_mul(step + 1) % images.len();

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use phaselink_core::random::Random;
 
-use super::image::{Image, Lost};
-use super::recording::Recording;
+use super::image::{Image, Loss};
 use super::timeline::{Epoch, Timeline};
+use crate::device::recording::Recording;
 
 /// How many images can be made.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Possible {
-    Exactly(u64),
+pub enum ImageCount {
+    Exact(u64),
     /// About ten to this power.
-    TenTo(f64),
+    PowerOfTen(f64),
 }
 
 /// Exact numbers reach up to here.
@@ -26,23 +26,23 @@ const REPEATED_MAX: usize = 1000;
 /// The states of an epoch are all sets between what is durable and what has arrived, and both only grow. So a state of
 /// several epochs is one of neighbours, and those that an epoch shares with the next are the ones that have everything that
 /// becomes durable in between.
-pub fn possible(timeline: &Timeline) -> Possible {
+pub fn possible(timeline: &Timeline) -> ImageCount {
     let (last, others) = timeline.epochs().split_last().expect("a recording has a last cut");
     let most = timeline.epochs().iter().map(|epoch| epoch.pieces).max().unwrap_or(0);
     if most <= PIECES_COUNTED_MAX {
         let own = |epoch: &Epoch| (1u64 << epoch.pieces) - (1 << epoch.pieces_left);
         let sum = others.iter().map(own).try_fold(1u64 << last.pieces, u64::checked_add);
-        return sum.map_or(Possible::TenTo(most as f64 * 2f64.log10()), Possible::Exactly);
+        return sum.map_or(ImageCount::PowerOfTen(most as f64 * 2f64.log10()), ImageCount::Exact);
     }
     let relative: f64 = timeline.epochs().iter().map(|epoch| (epoch.pieces as f64 - most as f64).exp2()).sum();
-    Possible::TenTo((most as f64 + relative.log2()) * 2f64.log10())
+    ImageCount::PowerOfTen((most as f64 + relative.log2()) * 2f64.log10())
 }
 
 /// Up to `wanted` images in the order of their cuts: all, if there are no more, and otherwise of every kind in turn, which
 /// the seed draws. No image comes twice.
 pub fn images(recording: &Recording, timeline: &Timeline, wanted: usize, seed: u64) -> Vec<Image> {
     match possible(timeline) {
-        Possible::Exactly(count) if count <= wanted as u64 => all(recording, timeline),
+        ImageCount::Exact(count) if count <= wanted as u64 => all(recording, timeline),
         _ => sampled(recording, timeline, wanted, seed),
     }
 }
@@ -70,7 +70,7 @@ fn image(recording: &Recording, open: &[usize], cut: usize, there: u64) -> Image
     let mut image = Image::whole(cut);
     for &place in open {
         let pieces = recording.pieces(place);
-        let lost = Lost::unless((bit..bit + pieces).map(|bit| there >> bit & 1 == 1));
+        let lost = Loss::unless((bit..bit + pieces).map(|bit| there >> bit & 1 == 1));
         image.lost.extend(lost.map(|lost| (place, lost)));
         bit += pieces;
     }
@@ -79,7 +79,7 @@ fn image(recording: &Recording, open: &[usize], cut: usize, there: u64) -> Image
 
 /// One image that is to be made.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum SampleKind {
     /// All that has arrived is there, at the end of an epoch.
     Boundary(usize),
     /// Nothing that is open is there, at the end of an epoch.
@@ -141,45 +141,45 @@ impl Sampler<'_> {
         (0..recording.requests.len()).filter(move |&place| timeline.open_cuts(place, recording).is_some())
     }
 
-    fn strata(&self) -> Vec<Vec<Kind>> {
+    fn strata(&self) -> Vec<Vec<SampleKind>> {
         let epochs = 0..self.timeline.epochs().len();
         let torn = self.open().filter(|&place| self.recording.pieces(place) > 1);
         let tears = [Tear::First, Tear::Last, Tear::Half, Tear::Random];
         vec![
-            epochs.clone().map(Kind::Boundary).collect(),
-            epochs.map(Kind::Nothing).collect(),
-            self.open().map(Kind::Prefix).collect(),
-            self.open().map(Kind::Without).collect(),
-            self.open().map(Kind::Alone).collect(),
-            torn.flat_map(|place| tears.map(|tear| Kind::Torn(place, tear))).collect(),
+            epochs.clone().map(SampleKind::Boundary).collect(),
+            epochs.map(SampleKind::Nothing).collect(),
+            self.open().map(SampleKind::Prefix).collect(),
+            self.open().map(SampleKind::Without).collect(),
+            self.open().map(SampleKind::Alone).collect(),
+            torn.flat_map(|place| tears.map(|tear| SampleKind::Torn(place, tear))).collect(),
         ]
     }
 
-    fn make(&mut self, kind: Kind) -> Image {
+    fn make(&mut self, kind: SampleKind) -> Image {
         let (recording, timeline) = (self.recording, self.timeline);
         let cuts = |place| timeline.open_cuts(place, recording).expect("open requests are open at some cut");
         let all_open = |cut, except| {
             let open = timeline.open(recording, cut).into_iter().filter(move |&place| Some(place) != except);
-            Image { cut, lost: open.map(|place| (place, Lost::All)).collect() }
+            Image { cut, lost: open.map(|place| (place, Loss::All)).collect() }
         };
         match kind {
-            Kind::Boundary(epoch) => Image::whole(timeline.epochs()[epoch].cut),
-            Kind::Nothing(epoch) => all_open(timeline.epochs()[epoch].cut, None),
-            Kind::Prefix(place) => Image::whole(cuts(place).0),
-            Kind::Without(place) => Image { cut: cuts(place).1, lost: [(place, Lost::All)].into() },
-            Kind::Alone(place) => all_open(cuts(place).1, Some(place)),
-            Kind::Torn(place, tear) => {
+            SampleKind::Boundary(epoch) => Image::whole(timeline.epochs()[epoch].cut),
+            SampleKind::Nothing(epoch) => all_open(timeline.epochs()[epoch].cut, None),
+            SampleKind::Prefix(place) => Image::whole(cuts(place).0),
+            SampleKind::Without(place) => Image { cut: cuts(place).1, lost: [(place, Loss::All)].into() },
+            SampleKind::Alone(place) => all_open(cuts(place).1, Some(place)),
+            SampleKind::Torn(place, tear) => {
                 let lost = self.tear(tear, recording.pieces(place));
                 Image { cut: cuts(place).0, lost: lost.map(|lost| (place, lost)).into_iter().collect() }
             }
         }
     }
 
-    fn tear(&mut self, tear: Tear, pieces: u32) -> Option<Lost> {
+    fn tear(&mut self, tear: Tear, pieces: u32) -> Option<Loss> {
         match tear {
-            Tear::First => Lost::unless((0..pieces).map(|piece| piece == 0)),
-            Tear::Last => Lost::unless((0..pieces).map(|piece| piece + 1 == pieces)),
-            Tear::Half => Lost::unless((0..pieces).map(|piece| piece < pieces / 2)),
+            Tear::First => Loss::unless((0..pieces).map(|piece| piece == 0)),
+            Tear::Last => Loss::unless((0..pieces).map(|piece| piece + 1 == pieces)),
+            Tear::Half => Loss::unless((0..pieces).map(|piece| piece < pieces / 2)),
             Tear::Random => {
                 // Runs, whose typical length differs from image to image; any pattern may come.
                 let run = 1 + self.below(u64::from(pieces));
@@ -189,7 +189,7 @@ impl Sampler<'_> {
                     is_there ^= self.below(run) == 0;
                     there.push(is_there);
                 }
-                Lost::unless(there)
+                Loss::unless(there)
             }
         }
     }
@@ -204,7 +204,7 @@ impl Sampler<'_> {
         for place in self.timeline.open(self.recording, cut) {
             let lost = match self.recording.pieces(place) {
                 pieces @ 2.. if self.random.unit() < torn_share => self.tear(Tear::Random, pieces),
-                _ => (self.random.unit() < share).then_some(Lost::All),
+                _ => (self.random.unit() < share).then_some(Loss::All),
             };
             image.lost.extend(lost.map(|lost| (place, lost)));
         }
@@ -217,7 +217,7 @@ impl Sampler<'_> {
     }
 
     /// Fisher and Yates, as in Knuth's algorithm P.
-    fn shuffle(&mut self, kinds: &mut [Kind]) {
+    fn shuffle(&mut self, kinds: &mut [SampleKind]) {
         for last in (1..kinds.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;
             kinds.swap(last, other);

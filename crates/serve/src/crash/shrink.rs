@@ -1,8 +1,8 @@
 //! The smallest image that still fails.
 
-use super::image::{Image, Lost};
-use super::recording::Recording;
+use super::image::{Image, Loss};
 use super::timeline::Timeline;
+use crate::device::recording::Recording;
 
 /// An image that fails like `image`, cut as early and with as little missing as `fails` shows in `tries` questions: first
 /// without what came last and is missing anyway, then with more and more of the missing there (Zeller and Hildebrandt's
@@ -47,7 +47,7 @@ fn without(image: &Image, first: usize, size: usize) -> Image {
 /// The same bytes, cut before the last requests came, as far as they are missing anyway.
 fn cut_earlier(recording: &Recording, timeline: &Timeline, image: &Image) -> Image {
     let unsettled = timeline.settled(image.cut)..timeline.arrived(image.cut);
-    let is_there = |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&Lost::All);
+    let is_there = |place: &usize| recording.requests[*place].is_change() && image.lost.get(place) != Some(&Loss::All);
     let last = unsettled.rev().find(is_there);
     let open = last.and_then(|place| timeline.open_cuts(place, recording));
     let cut = open.map_or(image.cut, |(first, _)| first);

@@ -5,19 +5,19 @@
 //! *durable*: an answered flush that arrived after the request's own answer, its own answer if it is durable by force unit
 //! access, or its own answer alone where the drive's buffer outlives power.
 
-use super::recording::{Event, Promise, Recording};
+use crate::device::recording::{Durability, RecordedEvent, Recording};
 
 /// When each request arrived, was answered and became durable.
 #[derive(Clone, Debug)]
 pub struct Timeline {
-    requests: Vec<Instants>,
+    requests: Vec<RequestInstants>,
     /// For each request, the first cut at which it and all changes before it are durable.
     settled_at: Vec<usize>,
     epochs: Vec<Epoch>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Instants {
+struct RequestInstants {
     arrived: usize,
     completed: Option<usize>,
     /// The first cut at which it must be there; never for what nobody has flushed.
@@ -44,7 +44,7 @@ impl Timeline {
         flush(recording, &mut requests);
         for (place, request) in requests.iter_mut().enumerate() {
             let asked = &recording.requests[place];
-            let is_kept = asked.durable || recording.rules.promise == Promise::Acknowledged;
+            let is_kept = asked.durable || recording.rules.durability == Durability::OnAcknowledgement;
             if let (true, Some(completed)) = (is_kept, request.completed) {
                 request.durable = request.durable.min(completed + 1);
             }
@@ -80,7 +80,7 @@ impl Timeline {
 
     /// The first and the last cut at which it is open, if there is any.
     pub fn open_cuts(&self, request: usize, recording: &Recording) -> Option<(usize, usize)> {
-        let Instants { arrived, durable, .. } = self.requests[request];
+        let RequestInstants { arrived, durable, .. } = self.requests[request];
         let first = (arrived + 1).max(recording.prepared);
         let last = durable.saturating_sub(1).min(recording.events.len());
         (recording.requests[request].is_change() && first <= last).then_some((first, last))
@@ -136,41 +136,42 @@ impl Timeline {
     }
 }
 
-fn instants(recording: &Recording) -> Vec<Instants> {
-    let mut requests = vec![Instants { arrived: NEVER, completed: None, durable: NEVER }; recording.requests.len()];
+fn instants(recording: &Recording) -> Vec<RequestInstants> {
+    let mut requests =
+        vec![RequestInstants { arrived: NEVER, completed: None, durable: NEVER }; recording.requests.len()];
     for (at, event) in recording.events.iter().enumerate() {
         match *event {
-            Event::Arrived(request) => requests[request].arrived = at,
-            Event::Completed(request) => requests[request].completed = Some(at),
-            Event::Printed(_) => {}
+            RecordedEvent::Arrived(request) => requests[request].arrived = at,
+            RecordedEvent::Completed(request) => requests[request].completed = Some(at),
+            RecordedEvent::Printed(_) => {}
         }
     }
     requests
 }
 
 /// An answered flush makes durable what had been answered when it arrived.
-fn flush(recording: &Recording, requests: &mut [Instants]) {
+fn flush(recording: &Recording, requests: &mut [RequestInstants]) {
     // Changes in the order of their answers; how many of them each flush found, and how many are durable.
     let (mut answered, mut found, mut durable) = (Vec::new(), vec![0; requests.len()], 0);
     for (at, event) in recording.events.iter().enumerate() {
         match *event {
-            Event::Arrived(request) => found[request] = answered.len(),
-            Event::Completed(request) if recording.requests[request].is_flush() => {
+            RecordedEvent::Arrived(request) => found[request] = answered.len(),
+            RecordedEvent::Completed(request) if recording.requests[request].is_flush() => {
                 for &change in answered.get(durable..found[request]).unwrap_or_default() {
-                    let change: &mut Instants = &mut requests[change];
+                    let change: &mut RequestInstants = &mut requests[change];
                     change.durable = at + 1;
                 }
                 durable = durable.max(found[request]);
             }
-            Event::Completed(request) => answered.push(request),
-            Event::Printed(_) => {}
+            RecordedEvent::Completed(request) => answered.push(request),
+            RecordedEvent::Printed(_) => {}
         }
     }
 }
 
-fn settled(recording: &Recording, requests: &[Instants]) -> Vec<usize> {
+fn settled(recording: &Recording, requests: &[RequestInstants]) -> Vec<usize> {
     let mut latest = 0;
-    let settled = |(place, request): (usize, &Instants)| {
+    let settled = |(place, request): (usize, &RequestInstants)| {
         if recording.requests[place].is_change() {
             latest = latest.max(request.durable);
         }

@@ -4,26 +4,28 @@
 
 use std::ops::Range;
 
-use super::image::{Image, Lost};
-use super::recording::{Kind, Recording};
+use super::image::{Image, Loss};
 use super::timeline::Timeline;
+use crate::device::recording::{RecordedOp, Recording};
 
 /// What is compared at once where there are zeros.
 const ZEROS: [u8; 4096] = [0; 4096];
 
 /// Where a block has its bytes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source(u32);
+pub struct BlockSource(u32);
 
-impl Source {
+impl BlockSource {
     /// Zeros: nobody has written it, or somebody has trimmed it since.
-    pub const ZEROS: Source = Source(0);
+    pub const ZEROS: BlockSource = BlockSource(0);
 
     /// The request of this place.
-    fn of(recording: &Recording, place: usize) -> Source {
+    fn of(recording: &Recording, place: usize) -> BlockSource {
         match recording.requests[place].kind {
-            Kind::Write(_) => Source(u32::try_from(place + 1).expect("a recording has fewer requests than bytes")),
-            Kind::Zero | Kind::Trim | Kind::Flush => Source::ZEROS,
+            RecordedOp::Write(_) => {
+                BlockSource(u32::try_from(place + 1).expect("a recording has fewer requests than bytes"))
+            }
+            RecordedOp::Zero | RecordedOp::Trim | RecordedOp::Flush => BlockSource::ZEROS,
         }
     }
 
@@ -31,40 +33,40 @@ impl Source {
     fn bytes(self, recording: &Recording, range: Range<u64>) -> Option<&[u8]> {
         let place = self.0.checked_sub(1)?;
         let request = &recording.requests[place as usize];
-        let Kind::Write(data) = &request.kind else { return None };
+        let RecordedOp::Write(data) = &request.kind else { return None };
         Some(&data[(range.start - request.offset) as usize..(range.end - request.offset) as usize])
     }
 }
 
 /// One image at a time. Cheapest in the order of cuts.
 #[derive(Debug)]
-pub struct View<'a> {
+pub struct ImageView<'a> {
     recording: &'a Recording,
     timeline: &'a Timeline,
     /// The first requests, as far as they are settled.
     settled: usize,
-    base: Vec<Source>,
+    base: Vec<BlockSource>,
     /// The base with what is laid over it.
-    shown: Vec<Source>,
+    shown: Vec<BlockSource>,
     laid: Vec<Range<usize>>,
 }
 
 /// All blocks of one image.
 #[derive(Clone, Copy, Debug)]
-pub struct Blocks<'a> {
+pub struct ImageBlocks<'a> {
     pub recording: &'a Recording,
-    pub sources: &'a [Source],
+    pub sources: &'a [BlockSource],
 }
 
-impl<'a> View<'a> {
+impl<'a> ImageView<'a> {
     /// A drive of zeros.
-    pub fn new(recording: &'a Recording, timeline: &'a Timeline) -> View<'a> {
-        let zeros = || vec![Source::ZEROS; recording.blocks()];
-        View { recording, timeline, settled: 0, base: zeros(), shown: zeros(), laid: Vec::new() }
+    pub fn new(recording: &'a Recording, timeline: &'a Timeline) -> ImageView<'a> {
+        let zeros = || vec![BlockSource::ZEROS; recording.blocks()];
+        ImageView { recording, timeline, settled: 0, base: zeros(), shown: zeros(), laid: Vec::new() }
     }
 
     /// The blocks of this image.
-    pub fn show(&mut self, image: &Image) -> Blocks<'_> {
+    pub fn show(&mut self, image: &Image) -> ImageBlocks<'_> {
         for range in self.laid.drain(..) {
             self.shown[range.clone()].copy_from_slice(&self.base[range]);
         }
@@ -72,8 +74,8 @@ impl<'a> View<'a> {
         if settled < self.settled {
             // Back in time: what has been settled since is not known apart from the rest.
             for range in ranges(self.recording, 0..self.settled) {
-                self.base[range.clone()].fill(Source::ZEROS);
-                self.shown[range].fill(Source::ZEROS);
+                self.base[range.clone()].fill(BlockSource::ZEROS);
+                self.shown[range].fill(BlockSource::ZEROS);
             }
             self.settled = 0;
         }
@@ -85,16 +87,16 @@ impl<'a> View<'a> {
         let mut lost = image.lost.range(settled..).peekable();
         for place in settled..self.timeline.arrived(image.cut) {
             let lost = lost.next_if(|(lost, _)| **lost == place).map(|(_, lost)| lost);
-            if lost != Some(&Lost::All) {
+            if lost != Some(&Loss::All) {
                 lay(self.recording, place, lost, &mut self.shown);
                 self.laid.extend(range(self.recording, place));
             }
         }
-        Blocks { recording: self.recording, sources: &self.shown }
+        ImageBlocks { recording: self.recording, sources: &self.shown }
     }
 }
 
-impl Blocks<'_> {
+impl ImageBlocks<'_> {
     /// Append the bytes of this range of the drive.
     pub fn append(&self, range: Range<u64>, bytes: &mut Vec<u8>) {
         for (length, data) in self.parts(range) {
@@ -139,7 +141,7 @@ impl Blocks<'_> {
     /// between two that differ belong to their range: to write them again costs less than another call.
     pub fn differences(
         &self,
-        held: &[Source],
+        held: &[BlockSource],
         footprint: &[Range<usize>],
         gap: usize,
         longest: usize,
@@ -158,7 +160,7 @@ impl Blocks<'_> {
     }
 }
 
-/// Blocks that may hold anything but zeros after this recording: ranges in ascending order that do not touch.
+/// ImageBlocks that may hold anything but zeros after this recording: ranges in ascending order that do not touch.
 pub fn footprint(recording: &Recording) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = ranges(recording, 0..recording.requests.len()).collect();
     all.sort_unstable_by_key(|range| range.start);
@@ -174,7 +176,7 @@ pub fn footprint(recording: &Recording) -> Vec<Range<usize>> {
 
 /// Where these requests have put bytes.
 fn ranges(recording: &Recording, places: Range<usize>) -> impl Iterator<Item = Range<usize>> {
-    let writes = places.filter(|&place| matches!(recording.requests[place].kind, Kind::Write(_)));
+    let writes = places.filter(|&place| matches!(recording.requests[place].kind, RecordedOp::Write(_)));
     writes.filter_map(|place| range(recording, place))
 }
 
@@ -186,13 +188,13 @@ fn range(recording: &Recording, place: usize) -> Option<Range<usize>> {
 }
 
 /// Let a request change blocks, as far as it is there.
-fn lay(recording: &Recording, place: usize, lost: Option<&Lost>, sources: &mut [Source]) {
+fn lay(recording: &Recording, place: usize, lost: Option<&Loss>, sources: &mut [BlockSource]) {
     let Some(range) = range(recording, place) else { return };
-    let source = Source::of(recording, place);
+    let source = BlockSource::of(recording, place);
     match lost {
         None => sources[range].fill(source),
-        Some(Lost::All) => {}
-        Some(Lost::AllBut(there)) => {
+        Some(Loss::All) => {}
+        Some(Loss::AllBut(there)) => {
             for &(first, last) in there {
                 sources[range.start + first as usize..=range.start + last as usize].fill(source);
             }

@@ -8,7 +8,7 @@
 use std::mem;
 use std::sync::{Arc, Mutex};
 
-use crate::crash::recording::{Event, Kind, Recording, Request, Rules};
+use super::recording::{DurabilityRules, RecordedEvent, RecordedOp, RecordedRequest, Recording};
 use crate::device::Stop;
 use crate::device::store::Store;
 use crate::device::tally::locked;
@@ -38,7 +38,7 @@ pub struct Ticket(usize);
 
 impl History {
     /// The history of a drive of zeros, up to so many bytes of changes; beyond, the server is told to stop.
-    pub fn new(capacity_bytes: u64, rules: Rules, bytes_max: u64, stop: Arc<Stop>) -> History {
+    pub fn new(capacity_bytes: u64, rules: DurabilityRules, bytes_max: u64, stop: Arc<Stop>) -> History {
         let recording = Recording {
             capacity_bytes,
             rules,
@@ -66,21 +66,21 @@ impl History {
         let (start, end) = (offset / block * block, (offset + u64::from(bytes)).next_multiple_of(block));
         let is_whole = (start, end) == (offset, offset + u64::from(bytes));
         let kind = match asked {
-            Asked::Flush => Kind::Flush,
-            Asked::Zero if is_whole => Kind::Zero,
-            Asked::Trim if is_whole => Kind::Trim,
-            Asked::Write | Asked::Zero | Asked::Trim => Kind::Write(held(store, start, end)),
+            Asked::Flush => RecordedOp::Flush,
+            Asked::Zero if is_whole => RecordedOp::Zero,
+            Asked::Trim if is_whole => RecordedOp::Trim,
+            Asked::Write | Asked::Zero | Asked::Trim => RecordedOp::Write(held(store, start, end)),
         };
         let place = recording.requests.len();
-        self.count(if let Kind::Write(data) = &kind { data.len() } else { 0 });
-        recording.requests.push(Request { kind, offset: start, bytes: (end - start) as u32, durable });
-        recording.events.push(Event::Arrived(place));
+        self.count(if let RecordedOp::Write(data) = &kind { data.len() } else { 0 });
+        recording.requests.push(RecordedRequest { kind, offset: start, bytes: (end - start) as u32, durable });
+        recording.events.push(RecordedEvent::Arrived(place));
         (changed, Ticket(place))
     }
 
     /// Requests are going to be answered.
     pub fn answered(&self, tickets: impl IntoIterator<Item = Ticket>) {
-        let events = tickets.into_iter().map(|Ticket(place)| Event::Completed(place));
+        let events = tickets.into_iter().map(|Ticket(place)| RecordedEvent::Completed(place));
         locked(&self.recording).events.extend(events);
     }
 
@@ -90,7 +90,7 @@ impl History {
         let mut recording = locked(&self.recording);
         recording.lines.push(line);
         let place = recording.lines.len() - 1;
-        recording.events.push(Event::Printed(place));
+        recording.events.push(RecordedEvent::Printed(place));
     }
 
     /// Everything so far was preparation.
@@ -128,12 +128,12 @@ fn held(store: &Store, start: u64, end: u64) -> Box<[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crash::Promise;
+    use crate::device::recording::Durability;
     use crate::device::store::Geometry;
 
     fn drive(bytes_max: u64) -> (Store, History, Arc<Stop>) {
         let store = Store::in_memory(Geometry { capacity_bytes: 4096, block_bytes: 512 }).unwrap();
-        let rules = Rules { block_bytes: 512, atomic_bytes: 512, promise: Promise::Flushed };
+        let rules = DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush };
         let stop = Arc::new(Stop::new().unwrap());
         let history = History::new(4096, rules, bytes_max, Arc::clone(&stop));
         (store, history, stop)
@@ -155,11 +155,11 @@ mod tests {
         let [_, merged, zeroed, whole] = &recording.requests[..] else { panic!("four requests") };
         let mut bytes = [[1; 512], [0; 512]].concat();
         bytes[500..520].fill(2);
-        assert_eq!((merged.offset, &merged.kind), (0, &Kind::Write(bytes.clone().into())));
+        assert_eq!((merged.offset, &merged.kind), (0, &RecordedOp::Write(bytes.clone().into())));
         bytes[100..110].fill(0);
-        assert_eq!((zeroed.offset, &zeroed.kind), (0, &Kind::Write(bytes[..512].into())));
-        assert_eq!((whole.offset, whole.bytes, &whole.kind), (1024, 512, &Kind::Zero));
-        assert_eq!(recording.events[2..4], [Event::Completed(1), Event::Completed(0)]);
+        assert_eq!((zeroed.offset, &zeroed.kind), (0, &RecordedOp::Write(bytes[..512].into())));
+        assert_eq!((whole.offset, whole.bytes, &whole.kind), (1024, 512, &RecordedOp::Zero));
+        assert_eq!(recording.events[2..4], [RecordedEvent::Completed(1), RecordedEvent::Completed(0)]);
     }
 
     #[test]

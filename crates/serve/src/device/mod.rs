@@ -7,6 +7,7 @@ pub mod mailbox;
 pub mod metrics;
 pub mod pipe;
 pub mod record;
+pub mod recording;
 pub mod report;
 pub mod store;
 pub mod tally;

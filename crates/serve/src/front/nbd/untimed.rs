@@ -363,9 +363,8 @@ impl Connection<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crash::Promise;
-    use crate::crash::recording::{Event, Rules};
     use crate::device::history::History;
+    use crate::device::recording::{Durability, DurabilityRules, RecordedEvent};
     use crate::device::store::{Geometry, Store};
     use crate::front::nbd::client::Client;
     use crate::front::nbd::socket::Listener;
@@ -377,7 +376,7 @@ mod tests {
     /// A device that keeps a history.
     fn device() -> Device {
         let stop = Arc::new(Stop::new().unwrap());
-        let rules = Rules { block_bytes: 512, atomic_bytes: 512, promise: Promise::Flushed };
+        let rules = DurabilityRules { block_bytes: 512, atomic_bytes: 512, durability: Durability::OnFlush };
         Device {
             drive: Arc::new(phaselink_core::drive::Drive::shipped("nvme").unwrap()),
             store: Arc::new(Store::in_memory(GEOMETRY).unwrap()),
@@ -416,6 +415,14 @@ mod tests {
             server.join().unwrap().unwrap();
         });
         let events = device.history.as_ref().unwrap().finish().unwrap().events;
-        assert_eq!(events, [Event::Arrived(0), Event::Arrived(1), Event::Completed(0), Event::Completed(1)]);
+        assert_eq!(
+            events,
+            [
+                RecordedEvent::Arrived(0),
+                RecordedEvent::Arrived(1),
+                RecordedEvent::Completed(0),
+                RecordedEvent::Completed(1)
+            ]
+        );
     }
 }
