@@ -1,6 +1,6 @@
 //! phaselink's models. Pure: no I/O, no clock, no thread, no unsafe, no async.
 //!
-//! From the ground up; what may import what is kept by `tests/house.rs`.
+//! From the ground up; what may import what is kept by `tests/house/`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

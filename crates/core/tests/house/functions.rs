@@ -1,0 +1,70 @@
+//! Length of functions: none has more than fifty lines, from its `fn` to its closing brace.
+
+use crate::sources::{Source, all, all_crates};
+
+/// Lines that a function may have.
+const ALLOWED_LINES: usize = 50;
+/// Functions that may be longer: falls to 0.
+const ALLOWED_TODAY: usize = 4;
+
+/// Functions that are too long. The format of the sources is checked, so that a function ends at the first brace in its own column.
+fn violations(sources: &[Source]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources {
+        let lines: Vec<&str> = source.text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            if let Some(name) = function_name(line)
+                && let Some(length) = length(&lines[at..])
+                && length > ALLOWED_LINES
+            {
+                found.push(format!("{}:{}: {name} has {length} lines", source.path, at + 1));
+            }
+        }
+    }
+    found
+}
+
+fn function_name(line: &str) -> Option<&str> {
+    let (before, rest) = line.split_once("fn ")?;
+    let is_qualifier = |word: &str| {
+        matches!(word, "pub" | "const" | "unsafe" | "async" | "extern" | "\"C\"" | "in") || word.starts_with("pub(")
+    };
+    before.split_whitespace().all(is_qualifier).then(|| rest.split(['(', '<']).next()).flatten()
+}
+
+/// Lines from a function's first to its last, if the function has a body of more than one line.
+fn length(lines: &[&str]) -> Option<usize> {
+    let first = lines.first()?;
+    let indent = &first[..first.len() - first.trim_start().len()];
+    if first.ends_with(';') || first.ends_with('}') {
+        return None;
+    }
+    let (body, declaration) = (format!("{indent}}}"), format!("{indent})"));
+    let end =
+        lines.iter().skip(1).position(|line| *line == body || line.starts_with(&declaration) && line.ends_with(';'))?;
+    (lines[end + 1] == body).then_some(end + 2)
+}
+
+#[test]
+fn no_function_has_more_than_fifty_lines() {
+    let mut sources = all_crates();
+    for folder in
+        ["crates/core/tests", "crates/serve/tests", "crates/cli/tests", "crates/client/tests", "benches", "fuzz/src"]
+    {
+        sources.extend(all(folder));
+    }
+    crate::at_most(ALLOWED_TODAY, &violations(&sources));
+}
+
+#[test]
+fn a_function_of_fifty_one_lines_is_found() {
+    let planted = |lines: usize| {
+        let body = "        a();\n".repeat(lines - 2);
+        [Source::new(
+            "x.rs",
+            &format!("trait T {{\n    fn one() -> u8;\n    pub(crate) const fn f(\n{body}    }}\n}}\n"),
+        )]
+    };
+    assert_eq!(violations(&planted(50)), [""; 0]);
+    assert_eq!(violations(&planted(51)), ["x.rs:3: f has 51 lines"]);
+}

@@ -1,0 +1,25 @@
+//! Rules of the repository that no compiler checks. Each is tried on the tree and on a planted fault.
+
+mod circles;
+mod documentation;
+mod floors;
+mod functions;
+mod imports;
+mod names;
+mod pages;
+mod protocols;
+mod security;
+mod sources;
+mod test_programs;
+
+/// Fails with the list of violations if there are more than `allowed`, the number that is still to be mended.
+fn at_most(allowed: usize, violations: &[String]) {
+    let (found, list) = (violations.len(), violations.join("\n"));
+    assert!(found <= allowed, "{found} violations, at most {allowed} are allowed:\n{list}");
+}
+
+#[test]
+#[should_panic(expected = "2 violations, at most 1 are allowed:\na\nb")]
+fn more_violations_than_allowed_fail_and_are_listed() {
+    at_most(1, &[String::from("a"), String::from("b")]);
+}

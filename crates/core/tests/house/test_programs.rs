@@ -1,0 +1,33 @@
+//! Programs of tests that are made of several files: every file is part of its program.
+
+use std::fs;
+use std::path::Path;
+
+use crate::sources::root;
+
+const TEST_PROGRAMS: [&str; 3] = ["crates/core/tests/library", "crates/core/tests/house", "crates/cli/tests/program"];
+
+/// Names of files and folders beside a program's `main.rs` that it does not declare as modules.
+fn left_out(folder: &Path) -> Vec<String> {
+    let main = fs::read_to_string(folder.join("main.rs")).expect("a program");
+    let entries = fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
+    let names = entries.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));
+    names.filter(|name| name != "main" && !main.contains(&format!("\nmod {name};\n"))).collect()
+}
+
+#[test]
+fn every_file_of_a_test_program_is_part_of_it() {
+    for folder in TEST_PROGRAMS {
+        assert_eq!(left_out(&root().join(folder)), [""; 0], "{folder}/main.rs");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_part_of_its_program_is_found() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("left_out");
+    fs::create_dir_all(&folder).unwrap();
+    for (name, text) in [("main.rs", "\nmod one;\n"), ("one.rs", ""), ("two.rs", "")] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    assert_eq!(left_out(&folder), ["two"]);
+}
