@@ -22,6 +22,7 @@ const PAGES: &[(&str, &str)] = pages! {
     "tutorial" "python" "model-my-drive" "fit" "read-a-report" "which-interface" "serve-to-qemu" "crash" "faults" "sweep-on-a-cluster"
     "explorer" "adding-a-memory" "adding-a-protocol" "adding-a-front-end" "commands" "keys" "fio" "traces" "sweep" "serve"
     "reports" "json" "stages" "models" "hosts" "media" "flash" "dma" "ecc" "one-request" "torture"
+    "decisions"
 };
 
 /// Print a page of the documentation, or which there are.

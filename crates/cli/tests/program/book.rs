@@ -31,6 +31,7 @@ pages! {
     dma = "dma" serve = "serve" crash = "crash" faults = "faults" torture = "torture" python = "python"
     explorer = "explorer" reports = "reports" ecc = "ecc" models = "models" one_request = "one-request"
     adding_a_memory = "adding-a-memory" adding_a_protocol = "adding-a-protocol" adding_a_front_end = "adding-a-front-end"
+    decisions = "decisions"
 }
 
 #[test]
