@@ -4,11 +4,18 @@
 //! each resource, the throughput that it cannot exceed (utilisation law: one over the time for which a request keeps it
 //! busy); and what follows from both for a number of outstanding requests (Little's law, balanced job bounds: Zahorjan
 //! et al., "Balanced Job Bound Analysis of Queueing Networks", CACM 1982). Says of every figure whether it is exact, a
-//! mean or a bound. Uses the arithmetic of link, memory and host, so that no cost is written twice, but no event.
+//! mean or a bound.
 //!
 //! A protocol adds one file with its [`Form`] and one line in [`form`]; [`Form::of_data`] gives the bounds that hold for
 //! any protocol. Where the pieces or pages of a request meet each other, its form is a recurrence over them, as each
 //! wire, buffer and bank serves in order.
+//!
+//! # Parts shared with the simulator
+//!
+//! Closed forms handle no event. They share with the simulator the wire times and credits of the link, the root complex, the
+//! costs of software, and the memory: a clone of the media is asked once for each place of a request
+//! (`closed_form/media.rs`). Agreement with a run therefore checks how parts are put together, and not these parts.
+//! Sums that are written out by hand from a drive's constants check the parts (`tests/library/lone_requests.rs`).
 
 mod json;
 mod text;

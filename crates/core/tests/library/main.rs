@@ -18,6 +18,7 @@ mod forms;
 mod host;
 mod ladders;
 mod link;
+mod lone_requests;
 mod mixes;
 mod moneta;
 mod nvm_model;

@@ -1,14 +1,9 @@
 //! Closed forms that the simulation must meet: unloaded latency to the picosecond, saturated throughput, Little's law.
 
 use crate::common::{close, counter, drive, ns, reads, run};
+use crate::lone_requests::wire;
 use phaselink_core::drive::Drive;
-use phaselink_core::link::rate::Rate;
 use phaselink_core::time::Span;
-
-/// Wire time of one packet, 24 bytes of overhead for requests and 20 for completions.
-fn wire(drive: &Drive, bytes: u32) -> Span {
-    Rate::new(&drive.link).time(bytes)
-}
 
 /// Media access up to the first packet of a read, and the wire time of all its packets.
 fn media_and_transfer(drive: &Drive, bytes: u32) -> Span {
