@@ -460,6 +460,56 @@ mod tests {
         Cut,
     }
 
+    /// Credits beside their model, through the steps of one history.
+    struct History {
+        number: usize,
+        credits: Credits,
+        model: OneByOne,
+        now: Time,
+        asked_at: Time,
+        train: u32,
+    }
+
+    impl History {
+        const EACH: Span = Span::from_ns(40);
+
+        fn new(number: usize, returns: Returns) -> History {
+            let (credits, model) = (Credits::new(4, 24, returns), OneByOne::new(4, 24, returns));
+            History { number, credits, model, now: Time::ZERO, asked_at: Time::ZERO, train: 1 }
+        }
+
+        fn check(&mut self, now: Time, packets: u32, data_each: u32) -> bool {
+            let is_granted = self.model.sendable(now, packets, data_each) == packets;
+            assert_eq!(self.credits.allow(now, packets, data_each), is_granted, "{} at {now}", self.number);
+            is_granted
+        }
+
+        fn apply(&mut self, step: Step) {
+            match step {
+                Step::Spend { packets, data_each, after_ns } => {
+                    self.now += Span::from_ns(after_ns);
+                    (self.asked_at, self.train) = (self.now, 1);
+                    if self.check(self.now, packets, data_each) {
+                        self.credits.spend(packets, data_each, self.now, Self::EACH);
+                        self.model.spend(packets, data_each, self.now, Self::EACH);
+                        self.now += Self::EACH * u64::from(packets);
+                        self.train = packets;
+                    }
+                }
+                Step::Cut => {
+                    self.credits.unspend(self.train - 1, Self::EACH);
+                    self.model.unspend(self.train - 1, Self::EACH);
+                    self.train = 1;
+                }
+                Step::Hold { from_ns, until_ns } => {
+                    let (from, until) = (self.now + Span::from_ns(from_ns), self.now + Span::from_ns(until_ns));
+                    self.credits.hold(from, until);
+                    self.model.hold(self.asked_at, from, until);
+                }
+            }
+        }
+    }
+
     #[test]
     fn all_short_runs_grant_what_each_packet_by_itself_would() {
         const STEPS: [Step; 8] = [
@@ -473,46 +523,16 @@ mod tests {
             Step::Cut,
         ];
         const LENGTH: u32 = 5;
-        let each = Span::from_ns(40);
         for accept in [0, 25, 60] {
             let returns = Returns { accept: Span::from_ns(accept), round_trip: Span::from_ns(150), in_turn: true };
-            for history in 0..STEPS.len().pow(LENGTH) {
-                let steps = (0..LENGTH).map(|place| STEPS[history / STEPS.len().pow(place) % STEPS.len()]);
-                let (mut credits, mut model) = (Credits::new(4, 24, returns), OneByOne::new(4, 24, returns));
-                let (mut now, mut asked_at, mut train) = (Time::ZERO, Time::ZERO, 1);
-                for step in steps {
-                    match step {
-                        Step::Spend { packets, data_each, after_ns } => {
-                            now += Span::from_ns(after_ns);
-                            (asked_at, train) = (now, 1);
-                            let granted = model.sendable(now, packets, data_each);
-                            assert_eq!(
-                                credits.allow(now, packets, data_each),
-                                granted == packets,
-                                "{history} at {now}"
-                            );
-                            if granted == packets {
-                                credits.spend(packets, data_each, now, each);
-                                model.spend(packets, data_each, now, each);
-                                now += each * u64::from(packets);
-                                train = packets;
-                            }
-                        }
-                        Step::Cut => {
-                            credits.unspend(train - 1, each);
-                            model.unspend(train - 1, each);
-                            train = 1;
-                        }
-                        Step::Hold { from_ns, until_ns } => {
-                            credits.hold(now + Span::from_ns(from_ns), now + Span::from_ns(until_ns));
-                            model.hold(asked_at, now + Span::from_ns(from_ns), now + Span::from_ns(until_ns));
-                        }
-                    }
-                }
+            for number in 0..STEPS.len().pow(LENGTH) {
+                let mut history = History::new(number, returns);
+                let steps = (0..LENGTH).map(|place| STEPS[number / STEPS.len().pow(place) % STEPS.len()]);
+                steps.for_each(|step| history.apply(step));
                 for later in 0..12 {
-                    let now = now + Span::from_ns(later * 60);
-                    assert_eq!(credits.allow(now, 4, 6), model.sendable(now, 4, 6) == 4, "{history} at {now}");
-                    assert_eq!(credits.allow(now, 1, 1), model.sendable(now, 1, 1) == 1, "{history} at {now}");
+                    let now = history.now + Span::from_ns(later * 60);
+                    history.check(now, 4, 6);
+                    history.check(now, 1, 1);
                 }
             }
         }

@@ -105,20 +105,20 @@ impl Digest {
             runtime,
             time_based,
             ramp_time,
-            start_delay,
-            waits,
+            start_delay: _,
+            waits: _,
             thinktime,
             thinktime_blocks,
-            rate_iops_read,
-            rate_iops_write,
-            rate_process,
-            distribution,
-            way,
-            batch,
-            flushes,
-            trace,
-            replay_percent,
-            replay_no_stall,
+            rate_iops_read: _,
+            rate_iops_write: _,
+            rate_process: _,
+            distribution: _,
+            way: _,
+            batch: _,
+            flushes: _,
+            trace: _,
+            replay_percent: _,
+            replay_no_stall: _,
         } = job;
         self.text(name);
         self.number(u64::from(*pattern == Pattern::Random));
@@ -135,36 +135,44 @@ impl Digest {
         self.number(u64::from(*time_based));
         self.number(ramp_time.as_ps());
         self.number(thinktime.as_ps());
-        self.optional(rate_iops_read.map(f64::to_bits));
-        self.optional(rate_iops_write.map(f64::to_bits));
-        self.number(u64::from(*rate_process == RateProcess::Poisson));
-        self.distribution(*distribution);
-        // Hashes of jobs that say nothing of it stay what they were before there were ways to choose from.
-        if *way != Way::default() {
-            self.way(way);
+        self.rates(job);
+        self.later_fields(job);
+    }
+
+    /// Adds fields that count only where they differ from their defaults, and the requests of a trace.
+    fn later_fields(&mut self, job: &Job) {
+        if job.way != Way::default() {
+            self.way(&job.way);
         }
-        if *batch != Batch::default() {
-            self.batch(*batch);
+        if job.batch != Batch::default() {
+            self.batch(job.batch);
         }
-        for (name, value) in flushes.named() {
+        for (name, value) in job.flushes.named() {
             self.text(name);
             self.number(value.into());
         }
-        if (*start_delay, *waits) != (Span::ZERO, false) {
-            self.number(start_delay.as_ps());
-            self.number(u64::from(*waits));
+        if (job.start_delay, job.waits) != (Span::ZERO, false) {
+            self.number(job.start_delay.as_ps());
+            self.number(u64::from(job.waits));
         }
-        if (*replay_percent, *replay_no_stall) != (100, false) {
-            self.number(u64::from(*replay_percent));
-            self.number(u64::from(*replay_no_stall));
+        if (job.replay_percent, job.replay_no_stall) != (100, false) {
+            self.number(u64::from(job.replay_percent));
+            self.number(u64::from(job.replay_no_stall));
         }
-        self.optional(trace.as_ref().map(Requests::count));
-        for request in trace.iter().flat_map(Requests::iter) {
+        self.optional(job.trace.as_ref().map(Requests::count));
+        for request in job.trace.iter().flat_map(Requests::iter) {
             self.number(request.at.as_ps());
             self.number(u64::from(request.io.op == Op::Write));
             self.number(request.io.offset);
             self.number(u64::from(request.io.bytes));
         }
+    }
+
+    fn rates(&mut self, job: &Job) {
+        self.optional(job.rate_iops_read.map(f64::to_bits));
+        self.optional(job.rate_iops_write.map(f64::to_bits));
+        self.number(u64::from(job.rate_process == RateProcess::Poisson));
+        self.distribution(job.distribution);
     }
 
     fn way(&mut self, way: &Way) {

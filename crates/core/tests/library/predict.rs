@@ -219,9 +219,9 @@ fn one_of(values: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::sample::select(values).prop_map(String::from)
 }
 
-/// A shipped drive by name, with overrides.
-fn any_drive() -> impl Strategy<Value = (&'static str, Vec<String>)> {
-    let link = (
+/// Generation, lanes and three overrides of a link.
+fn any_link() -> impl Strategy<Value = ((u32, u32), String, String, String)> {
+    (
         (1..=6u32, prop::sample::select(&[1u32, 2, 4, 8, 16][..])),
         one_of(&["link.max_payload_bytes=128", "link.max_payload_bytes=512", "link.completion_bytes=128"]),
         one_of(&[
@@ -239,8 +239,12 @@ fn any_drive() -> impl Strategy<Value = (&'static str, Vec<String>)> {
             "link.dllps=false",
             "link.granularity=packet",
         ]),
-    );
-    let rest = (
+    )
+}
+
+/// An override of the memory, one of the host or a protocol, and the name of a drive.
+fn any_memory_and_host() -> impl Strategy<Value = (String, String, &'static str)> {
+    (
         one_of(&[
             "media.preset=dram",
             "media.preset=pcm-lpddr2-nvm",
@@ -261,20 +265,26 @@ fn any_drive() -> impl Strategy<Value = (&'static str, Vec<String>)> {
             "dc_express.fetch_entries=8",
         ]),
         prop::sample::select(&DRIVES[..]),
-    );
-    (link, rest).prop_map(|(((generation, lanes), payload, credits, other), (media, host, name))| {
-        let set = [
-            format!("link.generation={generation}"),
-            format!("link.lanes={lanes}"),
-            payload,
-            credits,
-            other,
-            media,
-            host,
-            "dc_express.max_latency_us=100000".into(),
-        ];
-        (name, set.to_vec())
-    })
+    )
+}
+
+/// A shipped drive by name, with overrides.
+fn any_drive() -> impl Strategy<Value = (&'static str, Vec<String>)> {
+    (any_link(), any_memory_and_host()).prop_map(
+        |(((generation, lanes), payload, credits, other), (media, host, name))| {
+            let set = [
+                format!("link.generation={generation}"),
+                format!("link.lanes={lanes}"),
+                payload,
+                credits,
+                other,
+                media,
+                host,
+                "dc_express.max_latency_us=100000".into(),
+            ];
+            (name, set.to_vec())
+        },
+    )
 }
 
 fn described((name, set): &(&'static str, Vec<String>)) -> Drive {
