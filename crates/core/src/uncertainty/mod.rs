@@ -50,11 +50,6 @@ impl Draws {
         self.count
     }
 
-    /// Whether there is nothing to draw.
-    pub fn is_certain(&self) -> bool {
-        self.keys.is_empty()
-    }
-
     /// The overrides that give a drive the constants of one draw.
     pub fn overrides(&self, drive: &Drive, draw: usize) -> Vec<Override> {
         let doubts = drive.doubts();

@@ -65,25 +65,6 @@ impl TagWidth {
     }
 }
 
-/// Chunks of a device: one trailer each, a last partial chunk included.
-fn chunks(capacity_bytes: u64, chunk_bytes: u32) -> u64 {
-    assert!(chunk_bytes > 0, "a chunk needs a byte");
-    capacity_bytes.div_ceil(u64::from(chunk_bytes))
-}
-
-/// Greatest probability that a random tag equals the trailer of some chunk on the device: every chunk
-/// ends differently. 128 GiB in chunks of 128 B and 32 bits give 2^30 / 2^32 = 25 % (section 3.1).
-pub fn collision_bound(capacity_bytes: u64, chunk_bytes: u32, tag_bits: u32) -> f64 {
-    let values = libm::exp2(f64::from(tag_bits));
-    (chunks(capacity_bytes, chunk_bytes) as f64 / values).min(1.0)
-}
-
-/// Least number of bits with which a tag that no chunk ends in always exists: the length must be
-/// greater than log2(C / P), C being the capacity and P the size of a chunk (section 3.1).
-pub fn tag_bits_min(capacity_bytes: u64, chunk_bytes: u32) -> u32 {
-    u64::BITS - chunks(capacity_bytes, chunk_bytes).leading_zeros()
-}
-
 /// An incomplete tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {

@@ -19,21 +19,6 @@ fn first_marked(buffer: &[u8], chunk_bytes: usize, value: u64, width: TagWidth) 
 const WIDTHS: [TagWidth; 4] = [TagWidth::Bits8, TagWidth::Bits16, TagWidth::Bits32, TagWidth::Bits64];
 
 #[test]
-fn a_32_bit_tag_on_128_gib_in_chunks_of_128_bytes_collides_in_at_most_a_quarter_of_cases() {
-    assert_eq!(collision_bound(128 << 30, 128, 32), 0.25);
-    assert_eq!(collision_bound(1 << 20, 128, 8), 1.0);
-    assert_eq!(collision_bound(0, 128, 8), 0.0);
-}
-
-#[test]
-fn a_free_tag_exists_as_soon_as_there_are_more_values_than_chunks() {
-    assert_eq!(tag_bits_min(128 << 30, 128), 31);
-    assert_eq!(tag_bits_min((128 << 30) - 128, 128), 30);
-    assert_eq!(tag_bits_min(128, 128), 1);
-    assert_eq!(tag_bits_min(u64::MAX, 1), 64);
-}
-
-#[test]
 fn widths_are_8_16_32_and_64_bits() {
     let accepted: Vec<_> = (0..=255).filter_map(TagWidth::from_bits).collect();
     assert_eq!(accepted, WIDTHS);

@@ -49,9 +49,6 @@ const VERSION: u32 = 0x0002_0000;
 /// Most queue pairs for commands that a drive may offer, beside the admin queue. Linux and SPDK have been seen to take as
 /// many; the page of doorbells would have room for 511, the table of interrupt vectors for 127.
 pub const QUEUE_PAIRS_MAX: usize = 32;
-/// Most interrupt vectors.
-pub const VECTORS_MAX: u16 = QUEUE_PAIRS_MAX as u16 + 1;
-
 /// Interrupt vectors of a controller with these limits: one for each queue pair.
 pub fn vectors(limits: &Limits) -> u16 {
     limits.queue_pairs as u16 + 1
