@@ -1,9 +1,10 @@
-//! What `--report DIR` writes: a page to look at, and the result that it shows.
+//! Files that `--report DIR` writes: a page to look at, its drawings one by one, and the result that it shows.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use phaselink_core::problem::Problems;
+use phaselink_core::report::html::pictures;
 use serde_json::Value;
 
 use super::{Target, create_directory, json_text};
@@ -11,7 +12,7 @@ use super::{Target, create_directory, json_text};
 /// The flag, the same for every command that has it.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ReportFlags {
-    /// Write DIR/index.html, one page with plots, and DIR/result.json
+    /// Write DIR/index.html, one page with plots, each plot as an SVG file, and DIR/result.json
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     report: Option<PathBuf>,
 }
@@ -19,6 +20,7 @@ pub(crate) struct ReportFlags {
 /// The files of a report.
 #[derive(Debug)]
 pub(crate) struct Report {
+    directory: PathBuf,
     page: Target,
     document: Target,
 }
@@ -37,10 +39,11 @@ impl Report {
     fn create(directory: &Path) -> Result<Report, Problems> {
         create_directory(directory)?;
         let create = |name| Target::create("--report", &directory.join(name));
-        Ok(Report { page: create("index.html")?, document: create("result.json")? })
+        let (page, document) = (create("index.html")?, create("result.json")?);
+        Ok(Report { directory: directory.to_path_buf(), page, document })
     }
 
-    /// Write both.
+    /// Writes the page, the document, and each drawing of the page as a file of its own.
     ///
     /// # Errors
     /// As [`Target::write`].
@@ -48,11 +51,14 @@ impl Report {
         self.write_text(page, &json_text(document))
     }
 
-    /// The same with the document as a text.
+    /// Writes the page, a document that is a text already, and each drawing.
     ///
     /// # Errors
     /// As [`Target::write`].
     pub(crate) fn write_text(self, page: &str, document: &str) -> Result<(), Problems> {
+        for picture in pictures(page) {
+            Target::create("--report", &self.directory.join(&picture.file))?.write(&picture.svg)?;
+        }
         self.page.write(page)?;
         self.document.write(document)
     }

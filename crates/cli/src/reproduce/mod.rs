@@ -38,6 +38,9 @@ pub(crate) struct Arguments {
     /// Print a table in Markdown for each paper, and nothing else
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     markdown: bool,
+    /// Print one line for each paper: how many results are predicted, and how many of these are reproduced
+    #[arg(long, conflicts_with_all = ["json", "csv", "markdown"])]
+    summary: bool,
     /// List the papers
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     list: bool,
@@ -78,6 +81,7 @@ pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
         _ if arguments.markdown => {
             output::print(&judged.iter().map(|paper| text::markdown(&paper.rows)).collect::<String>())?
         }
+        _ if arguments.summary => output::print(&text::summary(&rows))?,
         _ => output::print(&text::text(&rows))?,
     }
     let is_off = rows.iter().any(|row| row.verdict == Verdict::Off);

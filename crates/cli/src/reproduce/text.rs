@@ -33,6 +33,23 @@ pub(super) fn text(rows: &[Row]) -> String {
     text
 }
 
+/// A line for each paper: numbers of predictions, of results that lean on fitted constants, and of inputs.
+pub(super) fn summary(rows: &[Row]) -> String {
+    let mut table = Table::new().left("source").right("predicted").right("reproduced").right("on fits");
+    for column in ["reproduced", "inputs", "fitted constants"] {
+        table = table.right(column);
+    }
+    for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
+        let results = |leaning: bool| paper.iter().filter(move |row| row.kind != Kind::Input && (row.fitted > 0) == leaning);
+        let good = |leaning| results(leaning).filter(|row| row.verdict == Verdict::Reproduced).count();
+        let fitted: BTreeSet<&String> = paper.iter().flat_map(|row| &row.fitted_keys).collect();
+        let inputs = paper.iter().filter(|row| row.kind == Kind::Input).count();
+        let counts = [results(false).count(), good(false), results(true).count(), good(true), inputs, fitted.len()];
+        table.row([paper[0].paper.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect());
+    }
+    with_bold_head(&table.to_string())
+}
+
 /// The results of one paper below its name, in Markdown.
 pub(super) fn markdown(rows: &[Row]) -> String {
     rows.first().map_or(String::new(), |first| format!("## {}\n\n{}\n", first.paper, table(rows).markdown()))

@@ -11,6 +11,7 @@ pub mod comparison;
 pub mod lines;
 mod packets;
 pub mod page;
+mod pictures;
 mod plot;
 mod run;
 
@@ -19,6 +20,7 @@ use super::table::{Side, Table, characters};
 pub use against::{Compared, against};
 pub use packets::packets;
 pub use page::Page;
+pub use pictures::{Picture, pictures};
 pub use plot::{Series, percentiles, percentiles_beside};
 pub use run::{Run, html};
 
