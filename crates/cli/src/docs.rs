@@ -19,9 +19,9 @@ macro_rules! pages {
 
 /// Names and texts, in the order in which a newcomer wants them.
 const PAGES: &[(&str, &str)] = pages! {
-    "tutorial" "python" "model-my-drive" "fit" "read-a-report" "which-interface" "serve-to-qemu" "crash" "faults" "sweep-on-a-cluster"
+    "tutorial" "python" "guide" "model-my-drive" "fit" "read-a-report" "which-interface" "serve-to-qemu" "crash" "faults" "sweep-on-a-cluster"
     "explorer" "adding-a-memory" "adding-a-protocol" "adding-a-front-end" "commands" "keys" "fio" "traces" "sweep" "serve"
-    "reports" "json" "stages" "models" "hosts" "media" "flash" "dma" "ecc" "one-request" "torture"
+    "reports" "json" "stages" "models" "hosts" "media" "flash" "dma" "ecc" "one-request" "one-served-command" "torture"
     "decisions"
 };
 
