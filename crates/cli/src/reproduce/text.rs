@@ -40,7 +40,8 @@ pub(super) fn summary(rows: &[Row]) -> String {
         table = table.right(column);
     }
     for paper in rows.chunk_by(|left, right| left.paper == right.paper) {
-        let results = |leaning: bool| paper.iter().filter(move |row| row.kind != Kind::Input && (row.fitted > 0) == leaning);
+        let results =
+            |leaning: bool| paper.iter().filter(move |row| row.kind != Kind::Input && (row.fitted > 0) == leaning);
         let good = |leaning| results(leaning).filter(|row| row.verdict == Verdict::Reproduced).count();
         let fitted: BTreeSet<&String> = paper.iter().flat_map(|row| &row.fitted_keys).collect();
         let inputs = paper.iter().filter(|row| row.kind == Kind::Input).count();

@@ -37,8 +37,7 @@ pub fn pictures(page: &str) -> Vec<Picture> {
 
 /// Writes one drawing, with the key of its colours above it.
 fn picture(number: usize, head: &str, body: &str, keys: &[(String, String)]) -> Picture {
-    let sizes: Vec<f64> =
-        attribute(head, "viewBox").split(' ').skip(2).filter_map(|size| size.parse().ok()).collect();
+    let sizes: Vec<f64> = attribute(head, "viewBox").split(' ').skip(2).filter_map(|size| size.parse().ok()).collect();
     let (width, height) = (sizes.first().copied().unwrap_or(0.0), sizes.get(1).copied().unwrap_or(0.0));
     // Only bars of several colours need a key: curves and ladders carry their names.
     let keys = if attribute(head, "class") == "bars" { keys } else { &[] };
