@@ -46,7 +46,8 @@ pub(super) fn summary(rows: &[Row]) -> String {
         let fitted: BTreeSet<&String> = paper.iter().flat_map(|row| &row.fitted_keys).collect();
         let inputs = paper.iter().filter(|row| row.kind == Kind::Input).count();
         let counts = [results(false).count(), good(false), results(true).count(), good(true), inputs, fitted.len()];
-        table.row([paper[0].paper.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect());
+        table
+            .row([paper[0].paper.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect::<Vec<_>>());
     }
     with_bold_head(&table.to_string())
 }
