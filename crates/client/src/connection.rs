@@ -30,7 +30,7 @@ impl Connection {
         let welcome = Welcome::decode(&message[..bytes])?;
         let fd = fd.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the server gave no memory"))?;
         let memory = Memory::open(&fd, welcome.layout.memory_bytes())?;
-        let looks_ns = if welcome.modelled { 2 * clock::look_ns() } else { 0 };
+        let looks_ns = if welcome.modelled { 2 * clock::read_duration_ns() } else { 0 };
         Ok(Connection { socket: stream, memory, welcome, looks_ns })
     }
 

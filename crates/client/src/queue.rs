@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use phaselink_ring::chunk::{self, COMMAND_WORDS};
 use phaselink_ring::command::{Command, FIRST_PASS, Operation, next_entry};
-use phaselink_ring::layout::{self, MODE_DOORBELL, Places, words};
+use phaselink_ring::layout::{self, MODE_DOORBELL, QueueOffsets, words};
 use phaselink_ring::shared::clock;
 use phaselink_ring::status::Status;
 use phaselink_ring::trailer::{Tag, TagSource};
@@ -70,7 +70,7 @@ struct Late {
 #[derive(Debug)]
 pub struct Queue {
     connection: Arc<Connection>,
-    places: Places,
+    places: QueueOffsets,
     tail: u32,
     pass: u8,
     free: Vec<u16>,
@@ -192,7 +192,7 @@ impl Queue {
             }
             return self.look_closer(slot);
         };
-        if status == Status::Fine {
+        if status == Status::Success {
             let latency = self.connection.memory.word(self.places.latency(slot.into()));
             let latency_ns = latency.load(Ordering::Relaxed).saturating_sub(self.connection.looks_ns);
             let due_ns = asked_ns.saturating_add(latency_ns);
@@ -361,8 +361,8 @@ impl Queue {
         let status = self.status(slot);
         let &mut Asked { operation, bytes, tag, ref mut late, .. } = self.asked_mut(slot);
         match status {
-            Some(Status::Fine) if operation != Operation::Read => Ok(false),
-            Some(Status::Fine) => {
+            Some(Status::Success) if operation != Operation::Read => Ok(false),
+            Some(Status::Success) => {
                 // The status is behind the data, so that the tags are looked at for the last time here.
                 if !chunk::is_complete(self.buffer(slot, bytes), self.tag(tag)) {
                     self.retry(slot);
@@ -404,6 +404,6 @@ impl Queue {
     #[inline]
     fn status(&self, slot: u16) -> Option<Status> {
         let word = self.connection.memory.word(self.places.status(slot.into())).load(Ordering::Acquire);
-        Status::of(word, self.attempts[usize::from(slot)])
+        Status::from_word(word, self.attempts[usize::from(slot)])
     }
 }

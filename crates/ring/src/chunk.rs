@@ -1,6 +1,6 @@
-//! Words of shared memory, and the order in which they may be seen. Everything else relies on these few functions.
+//! Accesses to words of shared memory, in the memory order on which the protocol relies.
 //!
-//! # Why a tag that is gone means that the data is there
+//! # Why the data of a chunk is visible once its tag is overwritten
 //!
 //! ```text
 //!    host                                            device
@@ -14,13 +14,14 @@
 //!    load the data                      (relaxed)
 //! ```
 //!
-//! On a link, a packet becomes visible as a whole. Between two processors nothing does beyond a word, so the order
-//! has to be made: a chunk's last word is stored with release, behind the others of the chunk. Who loads it with acquire
-//! and finds something else than the tag finds the rest of that chunk too. Chunks may come in any order, as in the paper.
-//! The tag cannot be seen again afterwards: the release of the command puts it before the device's store of that word.
-//! Data of a write is stored before the command is released, and a status after the data it speaks of, in the same way.
+//! On a PCI Express link, a packet becomes visible as a whole. Between two processors only a word does, so the device orders
+//! its stores: it stores the last word of a chunk, the trailer, with release after the other words. A host that loads the
+//! trailer with acquire and finds another value than the tag also sees the rest of the chunk. Chunks may arrive in any order,
+//! as in the paper. The host cannot see the tag again later, since the release of the command orders the tag before the
+//! device's store. In the same way, the data of a write is stored before the command is released, and a status is stored
+//! after the data that it completes.
 //!
-//! All access is by atomic words, so that a peer who writes where or when it should not makes values wrong, and nothing
+//! All accesses are to atomic words. A peer that writes at a wrong place or time therefore makes values wrong, and nothing
 //! else. On x86-64 these are plain loads and stores; on AArch64 release and acquire are `stlr` and `ldar` (or `ldapr`).
 
 use std::sync::atomic::Ordering;
@@ -28,48 +29,52 @@ use std::sync::atomic::Ordering;
 use crate::command::COMMAND_BYTES;
 use crate::trailer::{self, Tag};
 
-/// The unit in which data becomes visible: each chunk has a trailer. On the link it is a packet's 128 bytes (section 3.1);
-/// here nothing cuts data into packets, and a trailer is in a line that both sides write: with one a page instead of one a
-/// sector, pages at depth 32 have come from 0.79 of the rate of two bare threads to 0.91 of it.
+/// Length in bytes of a chunk, the unit in which data becomes visible. The last word of a chunk is its trailer.
+///
+/// On the link a chunk is the payload of a packet, 128 bytes (section 3.1). Shared memory has no packets, and each trailer is
+/// in a cache line that both sides write, so a longer chunk is faster: with 4096 bytes instead of 512, transfers of 4 KiB at
+/// queue depth 32 rose from 0.79 to 0.91 of the rate of two bare threads.
 pub const CHUNK_BYTES: usize = 4096;
-/// The same in words.
+/// Length of a chunk in words.
 pub const CHUNK_WORDS: usize = CHUNK_BYTES / WORD_BYTES;
-/// Bytes of a word.
+/// Length of a word in bytes.
 pub const WORD_BYTES: usize = 8;
-/// Bytes of a cache line, and its words.
+/// Length of a cache line in bytes.
 pub(crate) const LINE_BYTES: usize = 64;
+/// Length of a cache line in words.
 pub(crate) const LINE_WORDS: usize = LINE_BYTES / WORD_BYTES;
-/// Bytes that are fetched ahead: a processor waits for some sixteen lines at a time, and follows by itself from there.
+/// Maximum number of bytes to prefetch. A core has about sixteen cache misses in flight, and its hardware prefetcher continues
+/// from there.
 pub const AHEAD_BYTES: usize = 1024;
 const AHEAD_WORDS: usize = AHEAD_BYTES / WORD_BYTES;
-/// Words of a command.
+/// Length of a command in words.
 pub const COMMAND_WORDS: usize = COMMAND_BYTES / WORD_BYTES;
 
-/// A word that two processes share. The second kind is the one with which the order above is checked exhaustively.
+/// Word of 64 bits that two processes share: `AtomicU64`, or the one of the model checker that explores every interleaving.
 pub trait Word: Sized {
-    /// The value.
+    /// Loads the value.
     fn load(&self, order: Ordering) -> u64;
-    /// Let `value` be the value.
+    /// Stores a value.
     fn store(&self, value: u64, order: Ordering);
-    /// Fetch the line of this word, ahead of need: a hint.
+    /// Hints that the cache line of this word is about to be read.
     fn prefetch(&self) {}
-    /// The same, to write there.
+    /// Hints that the cache line of this word is about to be written.
     fn prefetch_to_write(&self) {}
-    /// Copy words out, in any order: their presence has been seen by an acquire.
+    /// Copies words to bytes, in any order. An earlier load with acquire has made the words visible.
     fn load_all(words: &[Self], into: &mut [u8]) {
         load_words(words, into);
     }
-    /// Copy into words, in any order: a release makes them visible.
+    /// Copies bytes to words, in any order. A later store with release makes them visible.
     fn store_all(words: &[Self], from: &[u8]) {
         store_words(words, from);
     }
-    /// Copy words that others may be changing into words, in any order: a release makes them visible.
+    /// Copies words that others may be changing to words, in any order. A later store with release makes them visible.
     fn copy_all(from: &[Self], into: &[Self]) {
         copy_words(from, into);
     }
 }
 
-/// The host marks a receive buffer.
+/// Writes the tag into the trailer of every chunk of a receive buffer. The host does so before it sends a read.
 #[inline]
 pub fn mark<W: Word>(buffer: &[W], tag: Tag) {
     let word = tag.word();
@@ -78,7 +83,7 @@ pub fn mark<W: Word>(buffer: &[W], tag: Tag) {
     }
 }
 
-/// Whether no chunk ends in the tag any more: all data is there.
+/// Returns true if no chunk of a receive buffer ends in the tag, so that all data has arrived.
 #[inline]
 pub fn is_complete<W: Word>(buffer: &[W], tag: Tag) -> bool {
     let is_marked = |chunk: usize| {
@@ -88,24 +93,24 @@ pub fn is_complete<W: Word>(buffer: &[W], tag: Tag) -> bool {
     trailer::first_incomplete(buffer.len().div_ceil(CHUNK_WORDS), is_marked).is_none()
 }
 
-/// Fetch a buffer, ahead of copying it out.
+/// Prefetches a buffer that is about to be copied out.
 pub fn prefetch<W: Word>(buffer: &[W]) {
     buffer.iter().step_by(LINE_WORDS).for_each(Word::prefetch);
 }
 
-/// Fetch the beginning of a buffer, ahead of writing it.
+/// Prefetches the first [`AHEAD_BYTES`] of a buffer that is about to be written.
 #[inline]
 pub fn prefetch_to_write<W: Word>(buffer: &[W]) {
     buffer[..buffer.len().min(AHEAD_WORDS)].iter().step_by(LINE_WORDS).for_each(Word::prefetch_to_write);
 }
 
-/// The device puts data into a marked buffer: each chunk's last word behind the others.
+/// Copies data into a receive buffer, with the trailer of each chunk last. The device completes a read so.
 ///
 /// # Panics
 /// If the data is no whole number of words or longer than the buffer.
 #[inline]
 pub fn deliver<W: Word>(buffer: &[W], data: &[u8]) {
-    assert!(data.len().is_multiple_of(WORD_BYTES), "data comes in whole words");
+    assert!(data.len().is_multiple_of(WORD_BYTES), "the data of a read is a whole number of words");
     let chunks = buffer[..data.len() / WORD_BYTES].chunks(CHUNK_WORDS);
     for (chunk, piece) in chunks.zip(data.chunks(CHUNK_BYTES)) {
         let (trailer, body) = chunk.split_last().expect("no chunk is empty");
@@ -115,7 +120,8 @@ pub fn deliver<W: Word>(buffer: &[W], data: &[u8]) {
     }
 }
 
-/// The same with data that is in shared words itself, which others may be changing.
+/// Copies data that is in shared words itself, which others may be changing, into a receive buffer, with the trailer of each
+/// chunk last.
 ///
 /// # Panics
 /// If the data is longer than the buffer.
@@ -129,13 +135,13 @@ pub fn forward<W: Word>(buffer: &[W], data: &[W]) {
     }
 }
 
-/// Copy data whose presence has been seen by an acquire: of a trailer, or of a command.
+/// Copies data out of shared words. An earlier load with acquire, of a trailer or a command, has made them visible.
 #[inline]
 pub fn copy_out<W: Word>(buffer: &[W], into: &mut [u8]) {
     W::load_all(buffer, into);
 }
 
-/// Copy data that a release will make visible: that of the command it belongs to.
+/// Copies the data of a write into shared words. The release of its command makes them visible.
 #[inline]
 pub fn copy_in<W: Word>(buffer: &[W], from: &[u8]) {
     W::store_all(buffer, from);
@@ -162,7 +168,7 @@ pub(crate) fn copy_words<W: Word>(from: &[W], into: &[W]) {
     }
 }
 
-/// The host puts a command into an entry of the ring.
+/// Writes a command into an entry of the command ring, its first word last. The host submits a command so.
 #[inline]
 pub fn publish<W: Word>(entry: &[W], command: &[u8; COMMAND_BYTES]) {
     store_words(&entry[1..], &command[WORD_BYTES..]);
@@ -170,7 +176,7 @@ pub fn publish<W: Word>(entry: &[W], command: &[u8; COMMAND_BYTES]) {
     entry[0].store(first, Ordering::Release);
 }
 
-/// The device takes a private copy of an entry, if it carries the mark of this pass over the ring.
+/// Returns a private copy of the command in an entry of the ring, or none if the entry was not written in this pass.
 #[inline]
 pub fn take<W: Word>(entry: &[W], pass: u8) -> Option<[u8; COMMAND_BYTES]> {
     let first = entry[0].load(Ordering::Acquire).to_le_bytes();
@@ -189,7 +195,7 @@ mod tests {
     use super::*;
     use crate::trailer::TagWidth;
 
-    /// A word of one thread.
+    /// Word that one thread uses.
     struct Lone(Cell<u64>);
 
     impl Word for Lone {
@@ -202,9 +208,8 @@ mod tests {
         }
     }
 
-    /// Buffers of words hold their tags at the bytes that the rule for any buffer names, and nowhere else.
     #[test]
-    fn tags_of_words_stand_where_those_of_bytes_do() {
+    fn marking_words_writes_the_tag_at_the_trailer_bytes_and_nowhere_else() {
         for width in [TagWidth::Bits8, TagWidth::Bits16, TagWidth::Bits32, TagWidth::Bits64] {
             let tag = Tag { value: 0x8877_6655_4433_22f1 & width.value_max(), width };
             for words in [1, 2, CHUNK_WORDS - 1, CHUNK_WORDS, CHUNK_WORDS + 1, 3 * CHUNK_WORDS] {

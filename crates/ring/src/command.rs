@@ -1,41 +1,45 @@
-//! The command of DC Express: one 64-byte entry of a ring in host memory (section 4.1: "one 64 B command").
+//! Command of DC Express: a 64-byte entry of a ring in host memory (section 4.1: "one 64 B command").
 //!
-//! The paper does not print a layout; this one holds what its text needs. Its device takes reads alone, as the modelled
-//! one does; served in shared memory, where there is no NVMe beside it, the ring takes the other operations too.
+//! The paper prints no layout; this one has the fields that its text mentions. The device of the paper, and the modelled one,
+//! execute reads only. The ring in shared memory has no NVMe queue beside it, so it also carries writes and flushes.
 
-/// Bytes of a command.
+/// Length of a command in bytes.
 pub const COMMAND_BYTES: usize = 64;
 
-/// What a command asks for.
+/// Operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
+    /// Read into the buffer.
     Read = 1,
-    /// Store what is in the buffer.
+    /// Write from the buffer.
     Write = 2,
-    /// What has been written before survives the device's end.
+    /// Flush: all completed writes become durable.
     Flush = 3,
 }
 
-/// A command, as the host puts it into the ring.
+/// Fields of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command {
+    /// Operation to execute.
     pub operation: Operation,
-    /// Alternates between 1 and 2 each time the ring wraps, so that the endpoint knows a new entry from an old one.
+    /// Pass over the ring, 1 or 2 in turn, by which the device tells a new entry from an old one (as NVMe's phase tag does).
     pub pass: u8,
-    /// Receive buffer, and which attempt at reading into it this is.
+    /// Number of the slot, which has one buffer and one status word.
     pub slot: u16,
+    /// Number of the attempt to use the slot, by which a late status is recognised.
     pub attempt: u8,
-    /// First byte on the device, and length in bytes.
+    /// First byte on the device.
     pub offset: u64,
+    /// Length in bytes.
     pub bytes: u32,
-    /// Bus address of the receive buffer.
+    /// Bus address of the buffer.
     pub buffer: u64,
-    /// Incomplete tag that the buffer is marked with.
+    /// Incomplete tag that the host wrote into the trailers of the buffer.
     pub tag: u64,
 }
 
 impl Command {
-    /// The command as it stands in the ring.
+    /// Returns the entry of the ring.
     #[inline]
     pub fn encode(&self) -> [u8; COMMAND_BYTES] {
         let (operation, pass) = (self.operation as u64, u64::from(self.pass));
@@ -48,7 +52,7 @@ impl Command {
         bytes
     }
 
-    /// The command that these bytes hold, unless they are none.
+    /// Returns the command in an entry, or none if the operation is unknown.
     #[inline]
     pub fn decode(bytes: &[u8; COMMAND_BYTES]) -> Option<Command> {
         let words = bytes.as_chunks::<8>().0;
@@ -65,7 +69,7 @@ impl Command {
         })
     }
 
-    /// Whether it names bytes, all of them within a device of this size, and in whole blocks.
+    /// Returns true if the command names at least one block, in whole blocks, within a device of this size.
     #[inline]
     pub fn is_within(&self, capacity_bytes: u64, block_bytes: u32) -> bool {
         let (block, bytes) = (u64::from(block_bytes), u64::from(self.bytes));
@@ -86,10 +90,10 @@ impl Operation {
     }
 }
 
-/// Mark of the first pass over a ring.
+/// Value of [`Command::pass`] in the first pass over a ring.
 pub const FIRST_PASS: u8 = 1;
 
-/// The entry after `entry` in a ring of `entries`, and the mark of its pass.
+/// Returns the index of the entry after `entry` in a ring of `entries`, and its pass.
 #[inline]
 pub fn next_entry(entry: u32, pass: u8, entries: u32) -> (u32, u8) {
     if entry + 1 == entries { (0, 3 - pass) } else { (entry + 1, pass) }
@@ -100,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pass_over_a_ring_of_any_length_has_another_mark_than_the_one_before() {
+    fn pass_changes_each_time_a_ring_of_any_length_wraps() {
         for entries in 1..5 {
             let (mut entry, mut pass) = (0, FIRST_PASS);
             for step in 1..20 {
@@ -111,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_the_device_and_of_whole_blocks() {
+    fn command_beyond_the_device_or_with_part_of_a_block_is_refused() {
         let command = |offset, bytes| Command {
             operation: Operation::Read,
             pass: 1,
@@ -129,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_reads_back_and_an_empty_slot_is_none() {
+    fn encoded_command_decodes_to_itself_and_zeros_to_none() {
         let command = Command {
             operation: Operation::Read,
             pass: 2,

@@ -1,56 +1,66 @@
-//! The two messages that open a connection: what the client would like, and what it gets, with the memory's descriptor.
+//! Two messages that open a connection: the client requests queues, and the server grants them and sends the memory's
+//! descriptor.
 
 use std::io;
 
 use crate::layout::Layout;
 use crate::trailer::TagWidth;
 
-/// Of this protocol: layout of memory, commands and both messages. Sides of different versions refuse each other.
+/// Version of the memory layout, the commands and both messages. A server refuses a client of another version.
 pub const VERSION: u32 = 3;
-/// "phaselnk" in the first eight bytes of either message.
+/// First eight bytes of either message.
 const MAGIC: u64 = u64::from_le_bytes(*b"phaselnk");
 
-/// Bytes of the client's message.
+/// Length in bytes of the message from the client.
 pub const HELLO_BYTES: usize = 32;
-/// Bytes of the server's answer.
+/// Length in bytes of the message from the server.
 pub const WELCOME_BYTES: usize = 64;
 
-/// What a client asks for.
+/// Message from the client: the queues that it requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
+    /// Version of the protocol that the client speaks.
     pub version: u32,
+    /// Number and size of the queues that the client requests.
     pub layout: Layout,
-    /// Without it, the server does not let this client write.
+    /// True if the client intends to write; otherwise the server refuses its writes.
     pub writes: bool,
 }
 
-/// What it gets.
+/// Message from the server that grants a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// The client's part of the drive, which looks like all of it.
+    /// Bytes of the part of the drive that the client sees, from offset 0 on.
     pub capacity_bytes: u64,
-    /// Offsets and lengths are multiples of it.
+    /// Unit in bytes of offsets and lengths.
     pub block_bytes: u32,
+    /// Width of incomplete tags.
     pub tag_width: TagWidth,
+    /// Number and size of the granted queues.
     pub layout: Layout,
+    /// True if the client may write.
     pub writes: bool,
-    /// The device may sleep: the mode word says when to ring.
+    /// True if the device may sleep, so that the client has to ring when the mode word says so.
     pub doorbells: bool,
-    /// Commands say when they were asked, and statuses when their commands are over.
+    /// True if timing is on: commands carry their submission time, and statuses the time at which to report completion.
     pub modelled: bool,
 }
 
-/// Why a client gets nothing.
+/// Reason for which the server refuses a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
+    /// The client speaks another version of the protocol.
     Version = 1,
+    /// The server grants no queues of this number and size.
     Layout = 2,
+    /// The client intends to write, and the device is read-only.
     ReadOnly = 3,
+    /// The server has as many clients as it allows.
     Full = 4,
 }
 
 impl Hello {
-    /// The message.
+    /// Returns the bytes of the message.
     pub fn encode(&self) -> [u8; HELLO_BYTES] {
         let Layout { queues, entries, transfer_bytes } = self.layout;
         let mut message = [0; HELLO_BYTES];
@@ -59,7 +69,7 @@ impl Hello {
         message
     }
 
-    /// What the message says, unless it is none.
+    /// Returns the message in these bytes, or none if they are malformed.
     pub fn decode(message: &[u8]) -> Option<Hello> {
         let words = numbers::<HELLO_BYTES>(message)?;
         let [version, queues, entries, transfer_bytes, writes, 0] = words[..] else { return None };
@@ -68,7 +78,7 @@ impl Hello {
 }
 
 impl Welcome {
-    /// The message; `refusal` if there is nothing else to say.
+    /// Returns the bytes of the message that grants a request or refuses it.
     pub fn encode(granted: Result<Welcome, Refusal>) -> [u8; WELCOME_BYTES] {
         let mut message = [0; WELCOME_BYTES];
         message[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -85,12 +95,12 @@ impl Welcome {
         message
     }
 
-    /// What the message says.
+    /// Returns the grant in these bytes.
     ///
     /// # Errors
-    /// If it is none, or a refusal.
+    /// If they are malformed, or refuse the request.
     pub fn decode(message: &[u8]) -> io::Result<Welcome> {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the server's answer is not understood");
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the server's greeting is malformed");
         let words = numbers::<WELCOME_BYTES>(message).ok_or_else(invalid)?;
         let [version, refusal, low, high, block_bytes, tag_bits, queues, entries, transfer_bytes, flags, ..] =
             words[..]
@@ -116,9 +126,9 @@ impl Welcome {
 fn refused(version: u32, refusal: u32) -> io::Result<()> {
     let kinds = [
         (Refusal::Version, io::ErrorKind::Unsupported, "the server has another version of the protocol"),
-        (Refusal::Layout, io::ErrorKind::InvalidInput, "the server gives no queues of this number and size"),
-        (Refusal::ReadOnly, io::ErrorKind::PermissionDenied, "the server lets nobody write here"),
-        (Refusal::Full, io::ErrorKind::ResourceBusy, "the server has no room for another client"),
+        (Refusal::Layout, io::ErrorKind::InvalidInput, "the server grants no queues of this number and size"),
+        (Refusal::ReadOnly, io::ErrorKind::PermissionDenied, "the device is read-only"),
+        (Refusal::Full, io::ErrorKind::ResourceBusy, "the server has as many clients as it allows"),
     ];
     let named = kinds.into_iter().find(|(known, ..)| *known as u32 == refusal);
     match (refusal, named) {
@@ -134,7 +144,7 @@ fn put(message: &mut [u8], numbers: &[u32]) {
     }
 }
 
-/// The numbers behind the magic of a message of exactly this length.
+/// Returns the numbers after the magic of a message of exactly this length.
 fn numbers<const BYTES: usize>(message: &[u8]) -> Option<Vec<u32>> {
     let body = message.strip_prefix(&MAGIC.to_le_bytes()).filter(|_| message.len() == BYTES)?;
     Some(body.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
@@ -147,7 +157,7 @@ mod tests {
     const LAYOUT: Layout = Layout { queues: 2, entries: 64, transfer_bytes: 4096 };
 
     #[test]
-    fn messages_read_back_and_refusals_say_why() {
+    fn encoded_messages_decode_to_themselves_and_a_refusal_to_its_error() {
         let hello = Hello { version: VERSION, layout: LAYOUT, writes: true };
         assert_eq!(Hello::decode(&hello.encode()), Some(hello));
         let welcome = Welcome {
@@ -165,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_are_more_than_not_understood() {
+    fn truncated_or_changed_messages_are_refused() {
         let message = Hello { version: VERSION, layout: LAYOUT, writes: true }.encode();
         assert_eq!(Hello::decode(&message[..31]), None);
         assert_eq!(Hello::decode(&[0; HELLO_BYTES]), None);

@@ -1,54 +1,56 @@
-//! Where things are in the memory that a client shares with the device.
+//! Layout of the memory that a client shares with the device.
 //!
 //! ```text
 //!   queue 0                                            queue 1 ...
 //!   mode word | ring of commands | status words | buffers
 //! ```
 //!
-//! Every part starts at a cache line of its own, so that no two writers share one.
+//! Every part starts at a cache line, so that no two writers share one.
 
 use crate::chunk::WORD_BYTES;
 use crate::command::COMMAND_BYTES;
 
-/// Bytes that go between two processors together.
+/// Length of a cache line in bytes.
 const LINE_BYTES: u64 = 64;
-/// Beginnings of queues are multiples of a page.
+/// Alignment of queues in bytes: a page.
 const PAGE_BYTES: u64 = 4096;
-/// Buffers lie so much further apart than they are long: at a distance of a power of two, their first lines would all
-/// compete for the same few places of a cache. 640 bytes put 512-byte reads side by side in it.
+/// Gap between two buffers in bytes. At a distance of a power of two, the first lines of all buffers would fall into the same
+/// cache sets. With 640 bytes, buffers of 512 bytes fall into neighbouring sets.
 const STAGGER_BYTES: u64 = 640;
-/// Beginnings of buffers are multiples of two lines, which some processors fetch together.
+/// Alignment of buffers in bytes: two cache lines, which some processors fetch together.
 const BUFFER_ALIGN_BYTES: u64 = 2 * LINE_BYTES;
 
-/// What the mode word says: the device looks at the ring by itself, or sleeps and wants to be rung.
+/// Value of the mode word while the device polls the ring.
 pub const MODE_POLL: u8 = 0;
+/// Value of the mode word while the device sleeps and has to be woken by the doorbell.
 pub const MODE_DOORBELL: u8 = 1;
 
-/// What a client may ask for.
+/// Maximum number of queues of a client.
 pub const QUEUES_MAX: u32 = 16;
-/// Entries of a ring; one less can be under way.
+/// Maximum number of entries of a ring; one less can be in flight.
 pub const ENTRIES_MAX: u32 = 1024;
-/// The longest transfer, and the shortest.
+/// Maximum length of a transfer in bytes.
 pub const TRANSFER_BYTES_MAX: u32 = 128 << 10;
-/// A disk sector: offsets and lengths are multiples of it.
+/// Minimum length of a transfer in bytes, a sector; all lengths are multiples of it.
 pub const TRANSFER_BYTES_MIN: u32 = 512;
-/// Memory of one client.
+/// Maximum size of the memory of a client in bytes.
 pub const MEMORY_BYTES_MAX: u64 = 256 << 20;
 
-/// The shape of a client's memory; both sides compute all places from it.
+/// Number and size of a client's queues, from which both sides compute all offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
+    /// Number of queues.
     pub queues: u32,
-    /// Commands of a ring.
+    /// Number of entries of the command ring of each queue.
     pub entries: u32,
-    /// The longest transfer.
+    /// Length of each buffer, and so of the longest transfer, in bytes.
     pub transfer_bytes: u32,
 }
 
-/// Where the parts of one queue are, computed once.
+/// Offsets of the parts of one queue in the shared memory, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Places {
-    /// Where the queue's host reads whether to ring.
+pub struct QueueOffsets {
+    /// Offset of the mode word, in which the device says that it polls or that it has to be woken.
     pub mode_word: u64,
     ring: u64,
     statuses: u64,
@@ -57,7 +59,7 @@ pub struct Places {
 }
 
 impl Layout {
-    /// Whether a server gives this.
+    /// Returns true if a server grants these queues.
     pub fn is_allowed(&self) -> bool {
         (1..=QUEUES_MAX).contains(&self.queues)
             && (2..=ENTRIES_MAX).contains(&self.entries)
@@ -66,23 +68,24 @@ impl Layout {
             && self.memory_bytes() <= MEMORY_BYTES_MAX
     }
 
-    /// Commands under way in a queue: fewer than entries, so that the device never finds its own tail.
+    /// Returns the number of slots of a queue, which is the maximum number of commands in flight: one less than the ring has
+    /// entries, so that a full ring differs from an empty one.
     pub fn slots(&self) -> u32 {
         self.entries - 1
     }
 
-    /// All of it.
+    /// Returns the size of the memory in bytes.
     pub fn memory_bytes(&self) -> u64 {
         u64::from(self.queues) * self.queue_bytes()
     }
 
-    /// Where the parts of a queue are.
-    pub fn places(&self, queue: u32) -> Places {
+    /// Returns the offsets of the parts of a queue.
+    pub fn places(&self, queue: u32) -> QueueOffsets {
         let mode_word = u64::from(queue) * self.queue_bytes();
         let ring = mode_word + LINE_BYTES;
         let statuses = ring + u64::from(self.entries) * COMMAND_BYTES as u64;
         let buffers = (statuses + u64::from(self.slots()) * LINE_BYTES).next_multiple_of(BUFFER_ALIGN_BYTES);
-        Places { mode_word, ring, statuses, buffers, stride_bytes: self.stride_bytes() }
+        QueueOffsets { mode_word, ring, statuses, buffers, stride_bytes: self.stride_bytes() }
     }
 
     fn stride_bytes(&self) -> u64 {
@@ -96,49 +99,49 @@ impl Layout {
     }
 }
 
-impl Places {
-    /// Where an entry of the ring is.
+impl QueueOffsets {
+    /// Returns the offset of an entry of the command ring.
     #[inline]
     pub fn entry(&self, index: u32) -> u64 {
         self.ring + u64::from(index) * COMMAND_BYTES as u64
     }
 
-    /// Where the status of what was last asked with a slot is.
+    /// Returns the offset of the status word of a slot.
     #[inline]
     pub fn status(&self, slot: u32) -> u64 {
         self.statuses + u64::from(slot) * LINE_BYTES
     }
 
-    /// Where, beside it, is how many nanoseconds after it was asked this is over.
+    /// Returns the offset of the latency word of a slot: nanoseconds from the submission of its command to the time at which the
+    /// client reports completion.
     #[inline]
     pub fn latency(&self, slot: u32) -> u64 {
         self.status(slot) + WORD_BYTES as u64
     }
 
-    /// Where a slot's buffer is.
+    /// Returns the offset of the buffer of a slot.
     #[inline]
     pub fn buffer(&self, slot: u32) -> u64 {
         self.buffers + u64::from(slot) * self.stride_bytes
     }
 }
 
-/// Where a command has its stamp, in a word that the simulator leaves free: when the client asked, by its
-/// steady clock, or 0.
+/// Index of the word of a command that holds its submission time, which the simulator does not use.
 const STAMP_WORD: usize = 5;
 
-/// Put the stamp into a command.
+/// Writes the submission time into a command, in nanoseconds of the steady clock; 0 if timing is off.
 #[inline]
-pub fn stamp(command: &mut [u8; COMMAND_BYTES], asked_ns: u64) {
-    command.as_chunks_mut().0[STAMP_WORD] = asked_ns.to_le_bytes();
+pub fn stamp(command: &mut [u8; COMMAND_BYTES], submitted_ns: u64) {
+    command.as_chunks_mut().0[STAMP_WORD] = submitted_ns.to_le_bytes();
 }
 
-/// The stamp of a command.
+/// Returns the submission time of a command in nanoseconds of the steady clock.
 #[inline]
 pub fn stamped_ns(command: &[u8; COMMAND_BYTES]) -> u64 {
     u64::from_le_bytes(command.as_chunks().0[STAMP_WORD])
 }
 
-/// Words of so many bytes.
+/// Returns the number of whole words in `bytes` bytes.
 pub fn words(bytes: u32) -> usize {
     bytes as usize / WORD_BYTES
 }
@@ -148,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_follow_each_other_and_the_last_buffer_ends_within_the_memory() {
+    fn parts_of_queues_do_not_overlap_and_end_within_the_memory() {
         for (queues, entries, transfer_bytes) in [(1, 2, 512), (3, 33, 4096), (2, 64, 128 << 10)] {
             let layout = Layout { queues, entries, transfer_bytes };
             assert!(layout.is_allowed());
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_or_no_multiple_of_a_sector_is_not_allowed() {
+    fn layout_that_is_too_large_or_no_multiple_of_a_sector_is_refused() {
         let fine = Layout { queues: 1, entries: 64, transfer_bytes: 4096 };
         assert!(fine.is_allowed());
         for wrong in [

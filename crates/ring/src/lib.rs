@@ -1,14 +1,13 @@
-//! What host and device of DC Express agree on: the command, the tags in a read's buffer, the layout of the memory that
-//! both share, the greeting, and how a command ended.
+//! Host-device protocol of DC Express: commands, incomplete tags, layout of the shared memory, greeting and status.
 //!
-//! Three programs ask these rules. The simulator's driver and endpoint put the same commands into rings of modelled
-//! memory and look at the same tags; a served device and its clients do so in real memory. Whatever decides *which* bytes
-//! stand *where* is written here once, as functions of bytes and numbers that build anywhere.
+//! Three programs use this crate. The simulator's driver and endpoint exchange commands and tags in modelled memory; a served
+//! device and its clients do so in real memory. The functions that decide which bytes stand where take bytes and numbers, and
+//! build on any system.
 //!
-//! The memory itself is in [`shared`]: mapping, atomic words, wide copies, the clock that two processes have in common,
-//! and the socket that hands the descriptor over. It is Linux's (sealed memory files), and the only part with `unsafe`.
-//! It stands beside the rules rather than in the client's crate or the server's, because the order of accesses in
-//! [`chunk`] holds only as long as both ends use the same few functions.
+//! Module [`shared`] has the real memory: mapping, atomic words, wide copies, the clock that both processes read, and the
+//! socket that carries the memory's descriptor. It needs Linux (sealed memory files) and is the only part with `unsafe`. It
+//! is in this crate, and not in the client's or the server's, because the memory order of [`chunk`] holds only if both ends
+//! use the same functions.
 
 #![deny(unsafe_code)]
 

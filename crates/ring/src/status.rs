@@ -1,55 +1,62 @@
-//! How a command ended. The status stands in a word of its slot and is stored behind everything the command did.
+//! Status of a command, which the device stores in the status word of the slot after all effects of the command.
 //!
-//! Writes and flushes are complete when it is there. Reads are complete when their tags are gone; their host looks at the
-//! status only when that takes too long: the read was refused, or its data ends in the tag, or it is still under way.
+//! A write or a flush is complete once its status has been stored. A read is complete once its tags are overwritten; the host
+//! looks at the status of a read only after a time-out, when the read was refused, its data ends in the tag, or it is still in
+//! flight.
 
 use std::io;
 
-/// What became of a command.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    Fine = 1,
-    /// No such operation, or not these bytes.
+    /// The command was executed.
+    Success = 1,
+    /// The operation is unknown, or the bytes lie outside the device or its blocks.
     Invalid = 2,
+    /// The client may not write.
     ReadOnly = 3,
+    /// The file behind the device cannot grow.
     NoSpace = 4,
-    /// The disk behind the device has failed.
+    /// The file behind the device could not be read or written.
     Failed = 5,
 }
 
 impl Status {
-    /// The word that says so of this attempt at using the slot.
+    /// Returns the status word for this attempt to use the slot.
     #[inline]
     pub fn word(self, attempt: u8) -> u64 {
         u64::from(attempt) << 8 | self as u64
     }
 
-    /// What a word says of this attempt; none if it speaks of another one, or of none.
+    /// Returns the status in a status word, or none if the word belongs to another attempt.
     #[inline]
-    pub fn of(word: u64, attempt: u8) -> Option<Status> {
-        let all = [Status::Fine, Status::Invalid, Status::ReadOnly, Status::NoSpace, Status::Failed];
+    pub fn from_word(word: u64, attempt: u8) -> Option<Status> {
+        let all = [Status::Success, Status::Invalid, Status::ReadOnly, Status::NoSpace, Status::Failed];
         all.into_iter().find(|status| status.word(attempt) == word)
     }
 
-    /// What an error of the store is.
-    pub fn of_error(error: &io::Error) -> Status {
+    /// Returns the status for an I/O error of the file behind the device.
+    pub fn from_error(error: &io::Error) -> Status {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Status::NoSpace,
             _ => Status::Failed,
         }
     }
 
-    /// The same for programs.
+    /// Returns the status as a result.
     ///
     /// # Errors
-    /// Unless it is fine.
+    /// If the command failed.
     pub fn result(self) -> io::Result<()> {
         Err(match self {
-            Status::Fine => return Ok(()),
-            Status::Invalid => io::Error::new(io::ErrorKind::InvalidInput, "the device does not take this command"),
-            Status::ReadOnly => io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the device lets nobody write here"),
-            Status::NoSpace => io::Error::new(io::ErrorKind::StorageFull, "the disk behind the device is full"),
-            Status::Failed => io::Error::other("the disk behind the device has failed"),
+            Status::Success => return Ok(()),
+            Status::Invalid => io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the device refuses the command: its operation, offset or length",
+            ),
+            Status::ReadOnly => io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the device is read-only"),
+            Status::NoSpace => io::Error::new(io::ErrorKind::StorageFull, "the file system behind the device is full"),
+            Status::Failed => io::Error::other("the file behind the device cannot be read or written"),
         })
     }
 }

@@ -75,7 +75,7 @@ fn device(shared: &Shared) {
             chunk::copy_out(&shared.buffer, &mut found);
             assert_eq!(found, data(), "data of a write is there with its command");
         }
-        shared.status.store(Status::Fine.word(1), Ordering::Release);
+        shared.status.store(Status::Success.word(1), Ordering::Release);
         return;
     }
 }
@@ -133,7 +133,7 @@ fn a_status_is_seen_after_all_the_data_it_speaks_of() {
     explore(false, |shared| {
         chunk::mark(&shared.buffer, TAG);
         chunk::publish(&shared.entry, &command(Operation::Read).encode());
-        if shared.status.load(Ordering::Acquire) == Status::Fine.word(1) {
+        if shared.status.load(Ordering::Acquire) == Status::Success.word(1) {
             assert!(chunk::is_complete(&shared.buffer, TAG), "a tag that stands now is the data's own");
         }
     });

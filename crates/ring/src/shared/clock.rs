@@ -1,21 +1,21 @@
-//! The clock by which commands are stamped: the system's steady one, which all processes of a machine share.
+//! Clock for the submission times of commands: the steady clock, which all processes of a system share.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What it shows, in nanoseconds since some instant before the program began.
+/// Returns nanoseconds since an arbitrary instant before the program started.
 #[inline]
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// How long looking at it takes: of some looks, the shortest, as anything else may come in between.
-pub fn look_ns() -> u64 {
-    let looks = (0..64).map(|_| {
+/// Returns the time in nanoseconds that one reading of the clock takes, the shortest of 64.
+pub fn read_duration_ns() -> u64 {
+    let durations = (0..64).map(|_| {
         let before = now_ns();
         now_ns() - before
     });
-    looks.min().unwrap_or_default()
+    durations.min().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -23,9 +23,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_does_not_go_back_and_a_look_takes_less_than_a_system_call_could() {
+    fn clock_never_goes_back_and_is_read_in_less_than_100_us() {
         let start = now_ns();
-        assert!(look_ns() < 100_000);
+        assert!(read_duration_ns() < 100_000);
         assert!(now_ns() >= start);
     }
 }

@@ -9,17 +9,17 @@ use rustix::fs::{MemfdFlags, SealFlags};
 
 use crate::chunk::WORD_BYTES;
 
-/// A mapping of a sealed memory file. Its size is fixed for good, so that no access can fail.
+/// Mapping of a memory file whose size is sealed, so that no access can fail.
 #[derive(Debug)]
 pub struct Memory {
     map: MmapRaw,
 }
 
 impl Memory {
-    /// New memory of zeros, with the descriptor by which another process finds it.
+    /// Creates zeroed memory. Returns the descriptor with which another process can map it.
     ///
     /// # Errors
-    /// If the system has none left.
+    /// If the system has no memory or no descriptor left.
     pub fn create(bytes: u64) -> io::Result<(Memory, OwnedFd)> {
         let fd = rustix::fs::memfd_create("phaselink", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         rustix::fs::ftruncate(&fd, bytes)?;
@@ -28,25 +28,28 @@ impl Memory {
         Ok((memory, fd))
     }
 
-    /// The memory behind a descriptor.
+    /// Maps the memory of a descriptor.
     ///
     /// # Errors
-    /// If it has another size, or one that could change.
+    /// If the memory has another size than `bytes`, or its size is not sealed.
     pub fn open(fd: &OwnedFd, bytes: u64) -> io::Result<Memory> {
         let size = rustix::fs::fstat(fd)?.st_size as u64;
         let is_fixed = rustix::fs::fcntl_get_seals(fd)?.contains(SealFlags::SHRINK);
         if size != bytes || !is_fixed {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the shared memory is not what was agreed upon"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the shared memory does not have the agreed size, or is not sealed",
+            ));
         }
         let length = usize::try_from(bytes).map_err(io::Error::other)?;
         let map = MmapOptions::new().len(length).map_raw(&fd.as_fd())?;
         Ok(Memory { map })
     }
 
-    /// The `count` words from `offset` on.
+    /// Returns `count` words that begin at byte `offset`.
     ///
     /// # Panics
-    /// If they do not lie within the memory, or do not begin at a word: the layout is the caller's.
+    /// If the words do not lie within the memory, or `offset` is no multiple of a word.
     #[inline]
     pub fn words(&self, offset: u64, count: usize) -> &[AtomicU64] {
         let end = offset + (count * WORD_BYTES) as u64;
@@ -58,10 +61,10 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(first, count) }
     }
 
-    /// The word at `offset`.
+    /// Returns the word at byte `offset`.
     ///
     /// # Panics
-    /// As [`Memory::words`].
+    /// If the word does not lie within the memory, or `offset` is no multiple of a word.
     #[inline]
     pub fn word(&self, offset: u64) -> &AtomicU64 {
         &self.words(offset, 1)[0]

@@ -1,4 +1,4 @@
-//! The memory that two processes share, and how it comes to both of them.
+//! Memory that two processes share on Linux, and the socket by which both get it.
 
 pub mod clock;
 pub mod memory;

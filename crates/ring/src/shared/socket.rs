@@ -1,4 +1,4 @@
-//! Messages on a socket, with the descriptor of the memory.
+//! Messages on a Unix socket that carry the descriptor of the shared memory.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -8,10 +8,10 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
 
-/// Send a message with a descriptor, or without one.
+/// Sends a message, with a descriptor or without.
 ///
 /// # Errors
-/// If it cannot be sent whole and at once.
+/// If the socket does not take the whole message at once.
 pub fn send(socket: BorrowedFd<'_>, message: &[u8], fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -24,10 +24,10 @@ pub fn send(socket: BorrowedFd<'_>, message: &[u8], fd: Option<BorrowedFd<'_>>) 
     if sent == message.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Receive a message, and the descriptor that comes with it.
+/// Receives a message. Returns its length in bytes, and its descriptor if it carries one.
 ///
 /// # Errors
-/// If the connection breaks.
+/// If the connection fails.
 pub fn receive(socket: BorrowedFd<'_>, message: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,4 +1,4 @@
-//! The processor's own words as the two ends share them.
+//! Word of shared memory as an atomic of the processor.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,7 +20,7 @@ impl Word for AtomicU64 {
     #[inline(always)]
     fn prefetch(&self) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which reads nothing that a program could see.
+        // SAFETY: a prefetch is a hint without effect on memory or registers.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(self).cast()) }
     }
 

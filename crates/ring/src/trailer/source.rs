@@ -1,4 +1,4 @@
-//! The choice of the current tag, by one of the three strategies of section 3.1.
+//! Choice of the current tag by one of the three strategies of section 3.1.
 
 use rand::Rng;
 use rand::SeedableRng;
@@ -6,11 +6,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{StoredTrailers, TagWidth, UnusedTrailers};
 
-/// Where tags come from. Seeded, so that every choice replays.
+/// Source of tags. The choice depends on the seed and the writes alone.
 ///
-/// The two deterministic strategies belong to the device, which sees every write: they never let
-/// the tag be one in which a stored chunk ends. The host must know a new tag before the device
-/// answers reads from the data that forced it: a read marked with the old tag would get stuck.
+/// Two strategies need the device, which sees every write: they never choose a tag in which a stored chunk ends. The host must
+/// know a new tag before the device answers a read with the data that forced the change, since a read that is marked with the
+/// old tag would never complete.
 #[derive(Clone, Debug)]
 pub struct TagSource {
     width: TagWidth,
@@ -27,18 +27,17 @@ enum Strategy {
 }
 
 impl TagSource {
-    /// Tags picked blindly: a collision is left to the time-out, which calls [`TagSource::renew`].
+    /// Returns a source of random tags. After a collision, the time-out calls [`TagSource::renew`].
     pub fn random(width: TagWidth, seed: u64) -> TagSource {
         TagSource::new(width, seed, Strategy::Random)
     }
 
-    /// Tags picked at random until one is not among the `stored` trailers.
+    /// Returns a source that draws random tags until one is not among the `stored` trailers.
     pub fn compare(width: TagWidth, seed: u64, stored: StoredTrailers) -> TagSource {
         TagSource::new(width, seed, Strategy::Compare(stored))
     }
 
-    /// Tags taken from the intervals of unused values, in constant time. The record's width must
-    /// be `width`.
+    /// Returns a source that takes tags from the intervals of unused values, in constant time. The record has the same `width`.
     pub fn intervals(width: TagWidth, seed: u64, unused: UnusedTrailers) -> TagSource {
         TagSource::new(width, seed, Strategy::Intervals(unused))
     }
@@ -49,13 +48,13 @@ impl TagSource {
         source
     }
 
-    /// The tag to mark buffers with. None if chunks end in every value of this width: reads then
-    /// need another sign of completion.
+    /// Returns the tag to mark buffers with, or none if chunks end in every value of this width; reads then need another sign
+    /// of completion.
     pub fn current(&self) -> Option<u64> {
         self.current
     }
 
-    /// Chooses again, as after a time-out, and returns the new tag. A random tag is uniformly
+    /// Chooses another tag, as after a time-out, and returns the new tag. A random tag is uniformly
     /// distributed over all values; the other strategies choose among the unused ones.
     pub fn renew(&mut self) -> Option<u64> {
         self.current = match &self.strategy {
@@ -67,8 +66,7 @@ impl TagSource {
     }
 
     /// Records that a write replaced a chunk's trailer, and returns the new tag if that made one
-    /// necessary or, where none was left, possible. Look at [`TagSource::current`] for a tag lost
-    /// without a successor.
+    /// necessary or, where none was left, possible. [`TagSource::current`] is none if the tag was lost and none is left.
     pub fn on_write(&mut self, old_trailer: u64, new_trailer: u64) -> Option<u64> {
         // New before old, so that a trailer written over itself is never unused in between.
         match &mut self.strategy {
@@ -87,12 +85,12 @@ impl TagSource {
     }
 }
 
-/// A uniformly distributed value of the given width.
+/// Returns a uniformly distributed value of the given width.
 fn draw(rng: &mut Xoshiro256PlusPlus, width: TagWidth) -> u64 {
     rng.next_u64() >> (u64::BITS - width.bits())
 }
 
-/// A random value in which no chunk ends. The number of draws is geometric: 4 / 3 on average in the
+/// Returns a random value in which no chunk ends, or none if every value is used. The number of draws is geometric: 4 / 3 on average in the
 /// paper's worst case of a quarter of the values in use.
 fn draw_absent(rng: &mut Xoshiro256PlusPlus, width: TagWidth, stored: &StoredTrailers) -> Option<u64> {
     if stored.distinct() > width.value_max() {
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn when_every_value_is_stored_there_is_no_tag_until_a_write_frees_one() {
+    fn no_tag_exists_while_all_values_are_stored_and_one_after_a_write_frees_it() {
         for mut source in sources(TagWidth::Bits8, 300) {
             for trailer in 1..=255 {
                 source.on_write(0, trailer);

@@ -1,17 +1,17 @@
-//! The device's record of the values in which its chunks end.
+//! Record of a device of the values in which its chunks end.
 
 use std::collections::BTreeMap;
 
 use super::TagWidth;
 
-/// The trailers of all chunks, as a multiset.
+/// Trailers of all chunks with the number of chunks that have each.
 #[derive(Clone, Debug, Default)]
 pub struct StoredTrailers {
     copies: BTreeMap<u64, u64>,
 }
 
 impl StoredTrailers {
-    /// The trailers of `chunks` chunks that all end in `trailer`: a device as it leaves the factory.
+    /// Returns the record of a new device, whose `chunks` chunks all end in `trailer`.
     pub fn uniform(trailer: u64, chunks: u64) -> StoredTrailers {
         let mut stored = StoredTrailers::default();
         if chunks > 0 {
@@ -20,14 +20,14 @@ impl StoredTrailers {
         stored
     }
 
-    /// Adds the trailer of one chunk; true if no other chunk ended in it.
+    /// Adds the trailer of one chunk. Returns true if no other chunk ends in it.
     pub fn insert(&mut self, trailer: u64) -> bool {
         let copies = self.copies.entry(trailer).or_insert(0);
         *copies += 1;
         *copies == 1
     }
 
-    /// Takes away the trailer of one chunk; true if no chunk ends in it any more. Asserts that one did.
+    /// Removes the trailer of one chunk. Returns true if no chunk ends in it any more. Asserts that one did.
     pub fn remove(&mut self, trailer: u64) -> bool {
         let copies = self.copies.get_mut(&trailer).expect("the trailer of a stored chunk");
         *copies -= 1;
@@ -38,31 +38,30 @@ impl StoredTrailers {
         gone
     }
 
-    /// Whether some chunk ends in `trailer`.
+    /// Returns true if some chunk ends in `trailer`.
     pub fn contains(&self, trailer: u64) -> bool {
         self.copies.contains_key(&trailer)
     }
 
-    /// Number of different trailers.
+    /// Returns the number of different trailers.
     pub fn distinct(&self) -> u64 {
         self.copies.len() as u64
     }
 }
 
-/// The values in which no chunk ends, kept as intervals beside the trailers in which some chunk does
-/// (the last strategy of section 3.1). A choice takes constant time and an update logarithmic time;
-/// there are at most one more intervals than different trailers, hence memory is bounded by the number
-/// of chunks.
+/// Values in which no chunk ends, as intervals (the last strategy of section 3.1). A choice takes constant time and an update
+/// logarithmic time. There is at most one interval more than there are different trailers, so that the number of chunks bounds the
+/// memory.
 #[derive(Clone, Debug)]
 pub struct UnusedTrailers {
     stored: StoredTrailers,
-    /// First and last value of each interval that is unused, as long as possible.
+    /// First and last value of each interval of unused values; no two intervals touch.
     gaps: BTreeMap<u64, u64>,
     choice: Option<u64>,
 }
 
 impl UnusedTrailers {
-    /// The record of a device without chunks.
+    /// Returns the record of a device without chunks.
     pub fn new(width: TagWidth) -> UnusedTrailers {
         let mut unused = UnusedTrailers {
             stored: StoredTrailers::default(),
@@ -73,7 +72,7 @@ impl UnusedTrailers {
         unused
     }
 
-    /// The record of `chunks` chunks that all end in `trailer`, which must fit the width.
+    /// Returns the record of `chunks` chunks that all end in `trailer`, which has to fit the width.
     pub fn uniform(width: TagWidth, trailer: u64, chunks: u64) -> UnusedTrailers {
         let mut unused = UnusedTrailers::new(width);
         if chunks > 0 {
@@ -90,24 +89,24 @@ impl UnusedTrailers {
         }
     }
 
-    /// Takes away the trailer of one chunk. Asserts that some chunk ended in it.
+    /// Removes the trailer of one chunk. Asserts that some chunk ended in it.
     pub fn remove(&mut self, trailer: u64) {
         if self.stored.remove(trailer) {
             self.join_gaps(trailer);
         }
     }
 
-    /// Whether some chunk ends in `trailer`.
+    /// Returns true if some chunk ends in `trailer`.
     pub fn contains(&self, trailer: u64) -> bool {
         self.stored.contains(trailer)
     }
 
-    /// A value in which no chunk ends, the same until one does; none if every value is used.
+    /// Returns a value in which no chunk ends, the same until one does, or none if every value is used.
     pub fn choose(&self) -> Option<u64> {
         self.choice
     }
 
-    /// Takes `trailer` out of the gap that holds it.
+    /// Removes `trailer` from the interval that contains it.
     fn split_gap(&mut self, trailer: u64) {
         let gap = self.gaps.range(..=trailer).next_back();
         let (&first, &last) = gap.expect("an unused trailer lies in a gap");
@@ -124,7 +123,7 @@ impl UnusedTrailers {
         }
     }
 
-    /// Makes `trailer` a gap of its own and joins it with its neighbours.
+    /// Adds `trailer` as an interval and joins it with its neighbours.
     fn join_gaps(&mut self, trailer: u64) {
         let before = self.gaps.range(..trailer).next_back();
         let first = match before {
@@ -138,8 +137,7 @@ impl UnusedTrailers {
         }
     }
 
-    /// Chooses the middle of a gap: stored values often grow one by one, and would soon meet a
-    /// choice at the edge of one.
+    /// Chooses the middle of an interval: stored values often grow one by one, and would soon reach a value at an edge.
     fn choose_again(&mut self) {
         let gap = self.gaps.last_key_value();
         self.choice = gap.map(|(&first, &last)| first + (last - first) / 2);
@@ -173,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_choice_while_every_value_is_used_and_one_as_soon_as_one_is_free() {
+    fn no_value_is_chosen_while_all_are_used_and_one_as_soon_as_one_is_free() {
         let mut unused = UnusedTrailers::new(TagWidth::Bits8);
         for trailer in 0..=255 {
             assert!(unused.choose().is_some_and(|tag| tag >= trailer));

@@ -106,7 +106,7 @@ fn permutations(items: &[usize]) -> Vec<Vec<usize>> {
 }
 
 #[test]
-fn in_every_order_of_five_chunks_the_read_is_complete_with_the_last_and_not_before() {
+fn read_is_complete_with_the_last_of_five_chunks_in_every_order() {
     let data: Vec<u8> = (0..40).collect();
     for width in WIDTHS {
         for order in permutations(&[0, 1, 2, 3, 4]) {

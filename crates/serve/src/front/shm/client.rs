@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use phaselink_core::request::{Io, Op};
 use phaselink_ring::chunk::{self, AHEAD_BYTES, COMMAND_WORDS, Word};
 use phaselink_ring::command::{COMMAND_BYTES, Command, FIRST_PASS, Operation, next_entry};
-use phaselink_ring::layout::{self, Layout, Places, words};
+use phaselink_ring::layout::{self, Layout, QueueOffsets, words};
 use phaselink_ring::shared::memory::Memory;
 use phaselink_ring::status::Status;
 
@@ -21,7 +21,7 @@ const ENTRIES_AHEAD: u32 = 3;
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Ring {
-    places: Places,
+    places: QueueOffsets,
     head: u32,
     pass: u8,
     /// Commands that have been taken and not been answered: no more than slots.
@@ -131,7 +131,7 @@ impl Client {
     }
 
     #[inline]
-    fn places(&self, queue: u32) -> &Places {
+    fn places(&self, queue: u32) -> &QueueOffsets {
         &self.rings[queue as usize].places
     }
 
@@ -246,7 +246,7 @@ impl Client {
         let done = match command.operation {
             Operation::Read if effect.succeeds() => self.transfer(command, store, space),
             Operation::Write if bytes > 0 => self.transfer(&CheckedCommand { bytes, ..*command }, store, space),
-            _ => Status::Fine,
+            _ => Status::Success,
         };
         if effect.fails { Status::Failed } else { done }
     }
@@ -299,7 +299,7 @@ impl Client {
 
 /// What becomes of a command whose store has done this.
 pub fn status(done: io::Result<()>) -> Status {
-    done.map_or_else(|error| Status::of_error(&error), |()| Status::Fine)
+    done.map_or_else(|error| Status::from_error(&error), |()| Status::Success)
 }
 
 /// fio's word for an operation, in traces.

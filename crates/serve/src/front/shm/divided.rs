@@ -75,7 +75,7 @@ impl Execution for Divided<'_> {
     }
 
     fn flushed(&mut self, status: Status) {
-        locked(&self.tally).count_flush(status == Status::Fine);
+        locked(&self.tally).count_flush(status == Status::Success);
     }
 
     fn idle_for(&self, wait: Wait) -> Duration {
@@ -129,7 +129,7 @@ impl<'a> Divided<'a> {
         let clock = self.model.clock();
         let asked = asked(command.asked_ns, clock, clock.now());
         let CheckedCommand { offset, bytes, queue, .. } = command;
-        let under_way = UnderWay { client: client.number, command, status: Status::Fine, asked };
+        let under_way = UnderWay { client: client.number, command, status: Status::Success, asked };
         let token = self.under_way.insert(under_way);
         self.model.ask_early(asked, client.thread(queue).into(), Io { op: op(&command), offset, bytes }, token);
         self.under_way[token as usize].status = client.transfer(&command, &self.device.store, &mut self.space);
@@ -153,7 +153,7 @@ impl<'a> Divided<'a> {
         client.finish(&command, status, latency.as_ps() / 1000);
         let mut tally = locked(&self.tally);
         tally.direction(op(&command)).count(command.bytes, latency);
-        tally.errors += u64::from(status != Status::Fine);
+        tally.errors += u64::from(status != Status::Success);
         tally.lag.record(self.model.clock().now().since(done.at));
     }
 }

@@ -135,7 +135,7 @@ impl Execution for Modelled<'_> {
     }
 
     fn flushed(&mut self, status: Status) {
-        locked(&self.tally).count_flush(status == Status::Fine);
+        locked(&self.tally).count_flush(status == Status::Success);
     }
 
     fn is_asked(&mut self) -> bool {
@@ -190,7 +190,7 @@ impl Modelled<'_> {
         let mut tally = locked(&self.tally);
         let op = if command.operation == Operation::Write { Op::Write } else { Op::Read };
         tally.direction(op).count(command.bytes, latency);
-        tally.errors += u64::from(status != Status::Fine);
+        tally.errors += u64::from(status != Status::Success);
         tally.lag.record(self.wall.last_lag());
     }
 
@@ -270,7 +270,7 @@ impl Modelled<'_> {
         let asked = asked(command.asked_ns, self.wall.clock(), now);
         let way = now.since(asked).min(WAY_AHEAD_MAX);
         self.usual_way = self.usual_way - self.usual_way / 8 + way / 8;
-        let (status, held, drops_completion) = (Status::Fine, Span::ZERO, false);
+        let (status, held, drops_completion) = (Status::Success, Span::ZERO, false);
         let under_way =
             UnderWay { client: client.number, command, status, asked, arrived: asked, way, held, drops_completion };
         let token = self.under_way.insert(under_way);

@@ -53,7 +53,7 @@ impl Execution for Untimed<'_> {
     }
 
     fn flushed(&mut self, status: Status) {
-        self.counter.counts().count_flush(status == Status::Fine);
+        self.counter.counts().count_flush(status == Status::Success);
     }
 
     fn idle_for(&self, _wait: Wait) -> Duration {
@@ -121,7 +121,7 @@ impl Untimed<'_> {
     fn finish(&mut self, client: &mut Client, command: &CheckedCommand) {
         let started = self.counter.begin();
         let status = client.execute(command, &self.device.store, &mut self.space);
-        self.counter.counts().errors += u64::from(status != Status::Fine);
+        self.counter.counts().errors += u64::from(status != Status::Success);
         let op = if command.operation == Operation::Write { Op::Write } else { Op::Read };
         self.counter.count(op, command.bytes, started);
         self.counter.executed();
@@ -136,7 +136,7 @@ impl Untimed<'_> {
             FaultOutcome::Executed(effect) => effect,
         };
         let status = client.suffer(command, effect, &self.device.store, &mut self.space);
-        self.counter.counts().errors += u64::from(status != Status::Fine);
+        self.counter.counts().errors += u64::from(status != Status::Success);
         match effect.drops_completion {
             true => client.forget(command),
             false => client.finish(command, status, 0),
