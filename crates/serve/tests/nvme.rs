@@ -62,7 +62,7 @@ fn a_namespace_has_a_uuid_of_version_8_and_the_controller_is_named_by_it() {
         let uuid = identity_uuid(front);
         // RFC 9562, sections 4.1 and 5.8.
         assert_eq!((uuid[6] >> 4, uuid[8] >> 6), (8, 0b10), "{uuid:x?}");
-        let controller = identity.answer(1, 0, 0).unwrap();
+        let controller = identity.structure((1, 0, 0), &[]).unwrap();
         let name = String::from_utf8(controller[768..1024].to_vec()).unwrap();
         let written = name.trim_end_matches('\0').strip_prefix("nqn.2014-08.org.nvmexpress:uuid:").unwrap();
         let lengths: Vec<usize> = written.split('-').map(str::len).collect();
@@ -74,7 +74,7 @@ fn a_namespace_has_a_uuid_of_version_8_and_the_controller_is_named_by_it() {
 }
 
 fn identity_uuid(front: usize) -> Vec<u8> {
-    Identity::new("test", LIMITS, front).answer(3, 0, 1).unwrap()[4..20].to_vec()
+    Identity::new("test", LIMITS, front).structure((3, 0, 1), &[]).unwrap()[4..20].to_vec()
 }
 
 #[test]
@@ -215,19 +215,19 @@ fn a_host_may_want_to_be_watched_and_says_that_it_is_there() {
         ..Fields::default()
     };
     assert_eq!(bench.administer(ask(admin::GET_FEATURES, 0x0f, 0)).result, 0);
-    assert_eq!(bench.controller.keep_alive(), None);
+    assert_eq!(bench.controller.poll_keep_alive(), None);
     // The unit is a tenth of a second.
     assert_eq!(bench.administer(ask(admin::SET_FEATURES, 0x0f, 250)).status, Status::SUCCESS);
     assert_eq!(bench.administer(ask(admin::GET_FEATURES, 0x0f, 0)).result, 300);
     let time = std::time::Duration::from_millis(300);
     assert_eq!(
-        [bench.controller.keep_alive(), bench.controller.keep_alive()],
+        [bench.controller.poll_keep_alive(), bench.controller.poll_keep_alive()],
         [Some((time, true)), Some((time, false))]
     );
     assert_eq!(bench.administer(ask(admin::KEEP_ALIVE, 0, 0)).status, Status::SUCCESS);
-    assert_eq!(bench.controller.keep_alive(), Some((time, true)));
+    assert_eq!(bench.controller.poll_keep_alive(), Some((time, true)));
     bench.set(0x14, 0);
-    assert_eq!(bench.controller.keep_alive(), None);
+    assert_eq!(bench.controller.poll_keep_alive(), None);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io;
 
 use nvme_bench::*;
 use phaselink_core::protocol::nvme::spec::{Status, admin, opcode};
-use phaselink_serve::nvme::{Executed, Taken};
+use phaselink_serve::nvme::{CommandProgress, NextCommand};
 use proptest::prelude::*;
 
 #[test]
@@ -41,8 +41,10 @@ fn commands_that_are_never_answered_keep_no_place_in_their_queue() {
     let mut pair = bench.io;
     for _ in 0..3 * ENTRIES {
         pair = bench.submit(pair, transfer(opcode::READ, 0, 1, [DATA, 0]));
-        let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
-        bench.controller.set_of(1).forget(&command);
+        let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else {
+            panic!("a command")
+        };
+        bench.controller.set_of_submission_queue(1).drop_command(&command);
     }
 }
 
@@ -104,11 +106,13 @@ fn what_is_told_between_commands_interrupts_too() {
     bench.machine.doorbells[1].0 = ENTRIES - 1;
     let mut commands = Vec::new();
     for _ in 0..ENTRIES - 1 {
-        let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+        let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else {
+            panic!("a command")
+        };
         commands.push(command);
     }
     bench.machine.doorbells[1].0 = 0;
-    let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+    let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else { panic!("a command") };
     commands.push(command);
     for command in &commands {
         bench.execute(command);
@@ -137,10 +141,10 @@ fn shadow_doorbells_are_followed_and_the_host_is_asked_to_ring_before_a_sleep() 
     bench.step();
     assert!(bench.reap(&mut pair.clone()).is_none(), "the register no longer counts");
     bench.machine.memory[shadow as usize + 8] = 1;
-    assert!(bench.controller.ask_to_ring(&mut bench.machine));
+    assert!(bench.controller.request_doorbells(&mut bench.machine));
     bench.step();
     assert_eq!(bench.reap(&mut pair).unwrap().status, Status::SUCCESS);
-    assert!(!bench.controller.ask_to_ring(&mut bench.machine));
+    assert!(!bench.controller.request_doorbells(&mut bench.machine));
     assert_eq!(bench.machine.word(events + 8), 1);
 }
 
@@ -149,7 +153,7 @@ fn what_a_host_has_done_before_a_reset_answers_nobody_after_it() {
     let mut bench = Bench::new();
     bench.machine.memory[DATA as usize..][..512].fill(9);
     bench.io = bench.submit(bench.io, transfer(opcode::READ, 0, 1, [DATA, 0]));
-    let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+    let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else { panic!("a command") };
     bench.set(0x14, 0);
     bench.enable();
     let status = bench.execute(&command);
@@ -165,22 +169,24 @@ fn what_is_to_be_durable_is_answered_when_the_disk_has_kept_it_and_with_an_error
         for (flushed, expected) in [(Ok(()), Status::SUCCESS), (Err(io::ErrorKind::Other.into()), loss)] {
             let mut bench = Bench::new();
             let mut pair = bench.submit(bench.io, fields);
-            let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+            let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else {
+                panic!("a command")
+            };
             let executed = bench.controller.execute(&command, &mut bench.machine, &bench.store, &mut bench.space);
-            assert_eq!((executed, bench.reap(&mut pair)), (Executed::WaitsForDisk, None));
-            assert_eq!(bench.controller.commit(&command, flushed, &mut bench.machine), expected);
+            assert_eq!((executed, bench.reap(&mut pair)), (CommandProgress::NeedsFlush, None));
+            assert_eq!(bench.controller.complete_flushed(&command, flushed, &mut bench.machine), expected);
             assert_eq!(bench.reap(&mut pair).expect("an answer").status, expected);
         }
     }
     let mut bench = Bench::new();
     bench.io = bench.submit(bench.io, write);
-    let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+    let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else { panic!("a command") };
     assert_eq!(bench.execute(&command), Status::SUCCESS);
     bench.io = bench.submit(bench.io, flush);
-    let Taken::Command(command) = bench.controller.take(1, &mut bench.machine) else { panic!("a command") };
+    let NextCommand::Io(command) = bench.controller.next_command(1, &mut bench.machine) else { panic!("a command") };
     bench.set(0x14, 0);
     bench.enable();
-    assert_eq!(bench.controller.commit(&command, Ok(()), &mut bench.machine), Status::ABORT_REQUESTED);
+    assert_eq!(bench.controller.complete_flushed(&command, Ok(()), &mut bench.machine), Status::ABORT_REQUESTED);
 }
 
 #[test]
@@ -310,7 +316,7 @@ proptest! {
                         bytes[at] = if at == 26 || at == 34 { bytes[at] & 15 } else { 0 };
                     }
                     let queue = u16::from(kind == 3);
-                    if let Taken::Command(command) = bench.controller.accept(queue, 2, &bytes, &mut bench.machine) {
+                    if let NextCommand::Io(command) = bench.controller.accept(queue, 2, &bytes, &mut bench.machine) {
                         bench.execute(&command);
                     }
                 }

@@ -19,7 +19,9 @@ use phaselink_core::random::Random;
 use phaselink_core::time::Span;
 use phaselink_serve::device::store::{Geometry, Store};
 use phaselink_serve::nvme::registers::Registers;
-use phaselink_serve::nvme::{AdminHost, Command, Controller, Executed, Host, Identity, Taken, Unreachable};
+use phaselink_serve::nvme::{
+    AdminHost, Command, CommandProgress, Controller, Host, Identity, NextCommand, Unreachable,
+};
 
 const CONVERSATIONS: u64 = 420;
 const COMMANDS: usize = 250;
@@ -250,7 +252,7 @@ impl Conversation {
             let entry =
                 SubmissionEntry { opcode, prp1, dwords: [size, more, 0, 0, 0, 0], ..SubmissionEntry::default() };
             let taken = self.served.accept(0, 1, &entry.encode(), &mut self.machine);
-            assert_eq!(taken, Taken::Answered(Status::SUCCESS));
+            assert_eq!(taken, NextCommand::Admin(Status::SUCCESS));
         }
         self.machine.posted.clear();
         assert!(self.timing.begin_queue(0, self.entries));
@@ -285,9 +287,9 @@ impl Conversation {
         let value = self.entries + self.dice.below(1 << 20) as u32;
         let before = self.machine.doorbells[1];
         self.machine.doorbells[1] = (value, value);
-        assert_eq!(self.served.take(1, &mut self.machine), Taken::Nothing);
+        assert_eq!(self.served.next_command(1, &mut self.machine), NextCommand::None);
         self.machine.doorbells[1] = before;
-        assert_eq!(self.served.take(1, &mut self.machine), Taken::Nothing);
+        assert_eq!(self.served.next_command(1, &mut self.machine), NextCommand::None);
         let tail = if self.dice.one_in(2) { value } else { self.tail };
         self.register_write(submission_doorbell(1), tail);
         self.register_write(completion_doorbell(1), value);
@@ -308,14 +310,14 @@ impl Conversation {
         }
         self.machine.doorbells[1].0 = self.tail;
         let mut commands = Vec::new();
-        while let Taken::Command(command) = self.served.take(1, &mut self.machine) {
+        while let NextCommand::Io(command) = self.served.next_command(1, &mut self.machine) {
             commands.push(command);
         }
         assert_eq!(commands.len(), batch.len());
         for command in &commands {
             let executed = self.served.execute(command, &mut self.machine, &self.store, &mut self.space);
-            if executed == Executed::WaitsForDisk {
-                self.served.commit(command, Ok(()), &mut self.machine);
+            if executed == CommandProgress::NeedsFlush {
+                self.served.complete_flushed(command, Ok(()), &mut self.machine);
             }
         }
         // Entries that have found no room: the host's head is only looked at when it has to be.

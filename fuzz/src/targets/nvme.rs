@@ -6,17 +6,18 @@ use std::io::ErrorKind;
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin, opcode};
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::nvme::machine::Machine;
-use phaselink_serve::nvme::{ADMIN_COMMANDS, Command, Controller, Executed, Identity, QUEUE_PAIRS_MAX, Taken};
+use phaselink_serve::nvme::admin::ADMIN_COMMANDS;
+use phaselink_serve::nvme::array_host::ArrayHost;
+use phaselink_serve::nvme::{Command, CommandProgress, Controller, Identity, NextCommand, QUEUE_PAIRS_MAX};
 
 use crate::Target;
 use crate::script::Script;
 
 /// Steps of a host and of whoever drives the controller, behind a fair start with one queue pair.
-pub(super) const HOST: Target = Target { name: "nvme", run: host, seeds: hosts, quick: 2000 };
+pub(super) const HOST: Target = Target { name: "nvme", run: host, seeds: hosts };
 
 /// Admin commands, 64 bytes each.
-pub(super) const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators, quick: 2000 };
+pub(super) const ADMIN: Target = Target { name: "nvme-admin", run: administer, seeds: administrators };
 
 const GEOMETRY: Geometry = Geometry { capacity_bytes: 64 << 10, block_bytes: 512 };
 const LIMITS: Limits = Limits {
@@ -69,7 +70,7 @@ fn administer(input: &[u8]) {
 
 /// A host with its driver, and the controller.
 struct Bench {
-    machine: Machine,
+    machine: ArrayHost,
     controller: Controller,
     store: Store,
     space: Vec<u8>,
@@ -82,8 +83,8 @@ impl Bench {
     /// An enabled controller with one queue pair.
     fn new() -> Bench {
         let mut bench = Bench {
-            machine: Machine::new(MEMORY_BYTES, &LIMITS),
-            controller: Controller::new(Identity::new("fuzz", LIMITS, 0)).divided(2).watched(),
+            machine: ArrayHost::new(MEMORY_BYTES, &LIMITS),
+            controller: Controller::new(Identity::new("fuzz", LIMITS, 0)).with_queue_sets(2).with_strict_checks(),
             store: Store::in_memory(GEOMETRY).expect("64 KiB"),
             space: vec![0; LIMITS.transfer_bytes_max as usize],
             commands: VecDeque::new(),
@@ -142,14 +143,14 @@ impl Bench {
         for queue in self.controller.queues() {
             // A host that rings while it is looked at is looked at again later.
             for _ in 0..2 * ENTRIES {
-                match self.controller.take(queue, &mut self.machine) {
-                    Taken::Nothing => break,
-                    Taken::Answered(_) => {}
-                    Taken::Command(command) => self.keep(command),
+                match self.controller.next_command(queue, &mut self.machine) {
+                    NextCommand::None => break,
+                    NextCommand::Admin(_) => {}
+                    NextCommand::Io(command) => self.keep(command),
                 }
             }
         }
-        self.controller.signal(&mut self.machine);
+        self.controller.send_interrupts(&mut self.machine);
     }
 
     fn keep(&mut self, command: Command) {
@@ -165,13 +166,13 @@ impl Bench {
         let fails = script.byte() == 0;
         let Some(command) = self.unsaved.pop_front() else { return };
         let flushed = if fails { Err(ErrorKind::Other.into()) } else { self.store.flush() };
-        let _ = self.controller.commit(&command, flushed, &mut self.machine);
+        let _ = self.controller.complete_flushed(&command, flushed, &mut self.machine);
     }
 
     fn execute(&mut self) {
         if let Some(command) = self.commands.pop_front() {
             let executed = self.controller.execute(&command, &mut self.machine, &self.store, &mut self.space);
-            if executed == Executed::WaitsForDisk {
+            if executed == CommandProgress::NeedsFlush {
                 self.unsaved.push_back(command);
             }
         }
@@ -203,7 +204,7 @@ impl Bench {
             4 => self.scribble(script),
             5 => self.ring(script),
             6 => self.execute(),
-            7 => drop(self.controller.ask_to_ring(&mut self.machine)),
+            7 => drop(self.controller.request_doorbells(&mut self.machine)),
             8 => {
                 // The answers have been read: there is room for more.
                 for pair in &mut self.machine.doorbells[..2] {
@@ -275,7 +276,7 @@ fn io_command(script: &mut Script<'_>) -> [u8; 64] {
 }
 
 fn admin_command(script: &mut Script<'_>) -> [u8; 64] {
-    let opcode = ADMIN_COMMANDS[usize::from(script.byte()) % ADMIN_COMMANDS.len()];
+    let opcode = ADMIN_COMMANDS[usize::from(script.byte()) % ADMIN_COMMANDS.len()].opcode;
     let (low, high, more) = (script.byte(), script.byte(), script.byte());
     let namespace = u32::from(script.byte() % 3);
     let dwords = [u32::from(low % 40) | u32::from(high % 32) << 16, u32::from(more)];

@@ -4,81 +4,103 @@ use phaselink_core::protocol::nvme::rules::Shadow;
 use phaselink_core::protocol::nvme::rules::command::{ALL_NAMESPACES, check_flags};
 use phaselink_core::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry, admin};
 
-use super::command::{copy_in, copy_out};
-use super::controller::Controller;
-use super::events::Event;
-use super::features;
+use super::command::{CommandRow, copy_in, copy_out};
+use super::controller::{Controller, PendingFormat};
+use super::events::AsyncEvent;
+use super::features::Features;
 use super::host::AdminHost;
+use super::identify::IDENTIFY_BYTES;
+use super::limits::interrupt_vectors;
+use super::log_pages::{LogSources, log_page};
 use super::queues::{CompletionQueue, SubmissionQueue};
-use super::{identify, vectors};
 use crate::device::store::Store;
 
-/// Powers of two of the sizes of entries that a host has to have set before it creates queues.
+/// Binary logarithms of the submission and the completion queue entry sizes that CC has to hold when a queue is created.
 const ENTRY_SIZES: (u32, u32) = (6, 4);
-/// SV, in dword 10 of Set Features: keep the value across resets.
+/// SV, in dword 10 of Set Features: save the value across resets.
 const SAVE: u32 = 1 << 31;
-/// Longest log page that is handed out at a time; hosts ask for parts of what is longer.
+/// Maximum length in bytes of the part of a log page that one command returns.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
-/// What an admin command has come to.
+/// Outcome of an admin command that is not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Done, with dword 0 of the answer.
+pub enum AdminOutcome {
+    /// The command completes now, with this dword 0.
     Done(u32),
-    /// It waits for an event, or for the memory.
-    Later,
+    /// The command completes later: with an event, or after a format of the drive.
+    Pending,
 }
 
-/// A Format NVM that has yet to be done.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Formatting {
-    command_id: u16,
-    /// First byte on the drive, and bytes.
-    range: (u64, u64),
+/// Admin commands, a row for each: opcode, true if the command changes logical blocks, bit of OACS that announces the command,
+/// and its handler.
+macro_rules! admin_commands {
+    ($($opcode:ident, $changes:literal, $bit:expr => |$controller:ident, $command:ident, $host:ident| $handler:expr;)*) => {
+        /// Admin commands that the controller executes.
+        pub const ADMIN_COMMANDS: &[CommandRow] = &[$(CommandRow::new(admin::$opcode, $changes, $bit)),*];
+
+        /// Calls the handler of an admin command.
+        fn dispatch(
+            controller: &mut Controller,
+            command: &SubmissionEntry,
+            host: &mut impl AdminHost,
+        ) -> Result<AdminOutcome, Status> {
+            match command.opcode {
+                $(admin::$opcode => {
+                    let ($controller, $command, $host) = (controller, command, host);
+                    $handler
+                })*
+                _ => Err(Status::INVALID_OPCODE),
+            }
+        }
+    };
 }
+
+admin_commands! {
+    DELETE_SUBMISSION_QUEUE, false, None => |controller, command, _host| controller.delete_submission_queue(command);
+    CREATE_SUBMISSION_QUEUE, false, None => |controller, command, host| controller.create_submission_queue(command, host);
+    GET_LOG_PAGE, false, None => |controller, command, host| controller.get_log_page(command, host);
+    DELETE_COMPLETION_QUEUE, false, None => |controller, command, _host| controller.delete_completion_queue(command);
+    CREATE_COMPLETION_QUEUE, false, None => |controller, command, host| controller.create_completion_queue(command, host);
+    IDENTIFY, false, None => |controller, command, host| controller.identify(command, host);
+    ABORT, false, None => |controller, command, host| controller.abort(command, host);
+    SET_FEATURES, false, None => |controller, command, host| controller.set_features(command, host);
+    GET_FEATURES, false, None => |controller, command, host| controller.get_features(command, host);
+    ASYNC_EVENT_REQUEST, false, None => |controller, command, _host| controller.request_event(command);
+    KEEP_ALIVE, false, None => |controller, _command, _host| controller.keep_alive();
+    DOORBELL_BUFFER_CONFIG, false, Some(8) => |controller, command, host| controller.share_doorbells(command, host);
+    FORMAT_NVM, true, Some(1) => |controller, command, _host| controller.begin_format(command);
+}
+
+/// Outcome of a command that has no result in dword 0.
+const DONE: AdminOutcome = AdminOutcome::Done(0);
 
 impl Controller {
-    /// Do an admin command.
-    pub(super) fn administer(
+    /// Executes an admin command, without posting its completion.
+    pub(super) fn execute_admin(
         &mut self,
         command: &SubmissionEntry,
         host: &mut impl AdminHost,
-    ) -> Result<Answer, Status> {
+    ) -> Result<AdminOutcome, Status> {
         check_flags(command, false)?;
-        let done = |()| Answer::Done(0);
-        match command.opcode {
-            admin::IDENTIFY => self.identify(command, host).map(done),
-            admin::GET_LOG_PAGE => self.get_log_page(command, host).map(done),
-            admin::SET_FEATURES => self.set_feature(command, host).map(Answer::Done),
-            admin::GET_FEATURES => self.get_feature(command, host).map(Answer::Done),
-            admin::CREATE_COMPLETION_QUEUE => self.create_completion_queue(command, host).map(done),
-            admin::CREATE_SUBMISSION_QUEUE => self.create_submission_queue(command, host).map(done),
-            admin::DELETE_SUBMISSION_QUEUE => self.delete_submission_queue(command).map(done),
-            admin::DELETE_COMPLETION_QUEUE => self.delete_completion_queue(command).map(done),
-            admin::ABORT => Ok(Answer::Done(self.abort(command, host))),
-            admin::ASYNC_EVENT_REQUEST => self.events.request(command.command_id).map(|()| Answer::Later),
-            admin::KEEP_ALIVE => {
-                self.heard = true;
-                Ok(Answer::Done(0))
-            }
-            admin::DOORBELL_BUFFER_CONFIG => self.share_doorbells(command, host).map(done),
-            admin::FORMAT_NVM => self.begin_format(command).map(|()| Answer::Later),
-            _ => Err(Status::INVALID_OPCODE),
-        }
+        dispatch(self, command, host)
     }
 
-    fn identify(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<(), Status> {
+    /// Identify (section 5.17).
+    fn identify(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, ..] = command.dwords;
-        let page = self.identity.answer(first as u8, (second >> 24) as u8, command.namespace_id)?;
-        copy_out(command, host, &page[..])
+        let selected = (first as u8, (second >> 24) as u8, command.namespace_id);
+        let page = self.identity.structure(selected, ADMIN_COMMANDS)?;
+        copy_out(command, host, &page[..])?;
+        Ok(DONE)
     }
 
-    /// Any part of a page from any word on; what is asked beyond its end is zeros.
-    fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<(), Status> {
+    /// Get Log Page (section 5.16): any part of a page that begins at a multiple of 4 bytes. Bytes beyond its end are zeros.
+    fn get_log_page(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, second, low, high, ..] = command.dwords;
         let log = first as u8;
         self.collect_journals();
-        let page = self.journal.page(log)?;
+        let Controller { journal, features, .. } = &*self;
+        let page = log_page(log, &LogSources { journal, features, admin_commands: ADMIN_COMMANDS })?;
         let words = (u64::from(first >> 16) | u64::from(second & 0xffff) << 16) + 1;
         let offset = u64::from(low) | u64::from(high) << 32;
         if !offset.is_multiple_of(4) || offset > page.len() as u64 || words * 4 > LOG_BYTES_MAX {
@@ -87,138 +109,155 @@ impl Controller {
         let mut part = page[offset as usize..].to_vec();
         part.resize((words * 4) as usize, 0);
         copy_out(command, host, &part)?;
-        // RAE keeps the event that led here from being told again.
+        // Retain Asynchronous Event (RAE) keeps the event masked.
         if first >> 15 & 1 == 0 {
-            self.events.read(log);
+            self.events.on_log_page_read(log);
         }
-        Ok(())
+        Ok(DONE)
     }
 
-    fn get_feature(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<u32, Status> {
+    /// Get Features (section 5.15).
+    fn get_features(&self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, select, ..] = command.dwords;
-        // Only current values: ONCS offers no others.
+        // Only current values exist, since ONCS announces no saveable ones.
         if first >> 8 & 7 != 0 {
             return Err(Status::INVALID_FIELD);
         }
-        let value = self.features.get(first as u8, select)?;
-        if let Some(structure) = self.features.structure(first as u8, host.now_ms()) {
+        let row = Features::row(first as u8)?;
+        let value = self.features.get(row, select)?;
+        if let Some(structure) = self.features.structure(row, host.now_ms()) {
             copy_out(command, host, &structure)?;
         }
-        Ok(value)
+        Ok(AdminOutcome::Done(value))
     }
 
-    fn set_feature(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<u32, Status> {
+    /// Set Features (section 5.27).
+    fn set_features(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let [first, value, ..] = command.dwords;
-        let feature = first as u8;
-        if !features::ALL.contains(&feature) {
-            return Err(Status::INVALID_FIELD);
-        }
+        let row = Features::row(first as u8)?;
         if first & SAVE != 0 {
             return Err(Status::FEATURE_NOT_SAVEABLE);
         }
-        // None of them is a namespace's, so that naming one is wrong (section 5.27).
+        // Every feature has the scope of the controller, so that naming a namespace is an error.
         if !matches!(command.namespace_id, 0 | u32::MAX) {
             return Err(Status::FEATURE_NOT_OF_NAMESPACE);
         }
-        if let Some(mut structure) = self.features.structure(feature, host.now_ms()) {
+        if let Some(mut structure) = self.features.structure(row, host.now_ms()) {
             copy_in(command, host, &mut structure)?;
-            self.features.set_structure(feature, &structure, host.now_ms());
-            return Ok(0);
+            self.features.set_structure(row, &structure, host.now_ms());
+            return Ok(DONE);
         }
-        let has_queues = self.has_io_queues();
-        let result = self.features.set(feature, value, has_queues)?;
-        self.share();
-        // A new time begins with its being set, too.
-        self.heard = true;
-        self.look_at_temperature();
-        Ok(result)
+        let (has_io_queues, was_critical) = (self.has_io_queues(), self.features.is_temperature_critical());
+        let result = self.features.set(row, value, has_io_queues)?;
+        self.share_features();
+        // Setting the keep-alive timeout restarts the timer.
+        self.is_kept_alive = true;
+        let becomes_critical = !was_critical && self.features.is_temperature_critical();
+        if becomes_critical && self.features.reports_temperature() {
+            self.events.raise(AsyncEvent::Temperature);
+        }
+        Ok(AdminOutcome::Done(result))
     }
 
-    fn look_at_temperature(&mut self) {
-        let was_warm = std::mem::replace(&mut self.journal.is_warm, self.features.is_warm());
-        if self.journal.is_warm && !was_warm && self.features.tells_temperature() {
-            self.events.raise(Event::Temperature);
-        }
-    }
-
-    /// Section 5.4.
-    fn create_completion_queue(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<(), Status> {
+    /// Create I/O Completion Queue (section 5.4).
+    fn create_completion_queue(
+        &mut self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
         let [first, second, ..] = command.dwords;
-        let (_, completion_queues) = self.features.queue_pairs();
-        let queue =
-            new_queue_id(first, completion_queues, |queue| self.set_of_answers(queue).completion(queue).is_some())?;
+        let (_, queue_count) = self.features.queue_counts();
+        let is_used = |queue| self.set_of_completion_queue(queue).completion(queue).is_some();
+        let queue = new_queue_id(first, queue_count, is_used)?;
         let (_, entry_size) = host.registers().entry_sizes();
-        let entries = self.queue_entries_of(first, entry_size == ENTRY_SIZES.1)?;
+        let entries = self.queue_entries(first, entry_size == ENTRY_SIZES.1)?;
         check_queue_memory(command)?;
         let vector = (second >> 1 & 1 == 1).then_some((second >> 16) as u16);
-        if vector.is_some_and(|vector| vector >= vectors(&self.identity.limits)) {
+        if vector.is_some_and(|vector| vector >= interrupt_vectors(&self.identity.limits)) {
             return Err(Status::INVALID_INTERRUPT_VECTOR);
         }
         host.clear_doorbells(queue, false, true);
-        self.set_of_answers(queue).add_completion(queue, CompletionQueue::new(command.prp1, entries, vector));
-        Ok(())
+        let completion = CompletionQueue::new(command.prp1, entries, vector);
+        self.set_of_completion_queue(queue).add_completion(queue, completion);
+        Ok(DONE)
     }
 
-    /// Section 5.5.
-    fn create_submission_queue(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<(), Status> {
+    /// Create I/O Submission Queue (section 5.5).
+    fn create_submission_queue(
+        &mut self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
         let [first, second, ..] = command.dwords;
-        let (submission_queues, completion_queues) = self.features.queue_pairs();
-        let queue = new_queue_id(first, submission_queues, |queue| self.set_of(queue).submission(queue).is_some())?;
+        let (submission_count, completion_count) = self.features.queue_counts();
+        let queue = new_queue_id(first, submission_count, |queue| self.has_submission_queue(queue))?;
         let (entry_size, _) = host.registers().entry_sizes();
-        let entries = self.queue_entries_of(first, entry_size == ENTRY_SIZES.0)?;
+        let entries = self.queue_entries(first, entry_size == ENTRY_SIZES.0)?;
         check_queue_memory(command)?;
-        let answers = (second >> 16) as u16;
-        if answers == 0 || u32::from(answers) > completion_queues {
+        let completion_queue = (second >> 16) as u16;
+        if completion_queue == 0 || u32::from(completion_queue) > completion_count {
             return Err(Status::INVALID_QUEUE_ID);
         }
-        if self.set_of_answers(answers).completion(answers).is_none() {
+        if self.set_of_completion_queue(completion_queue).completion(completion_queue).is_none() {
             return Err(Status::COMPLETION_QUEUE_INVALID);
         }
         host.clear_doorbells(queue, true, false);
-        let submission = SubmissionQueue::new(command.prp1, entries, answers, self.next_generation());
-        self.set_of_answers(answers).add_submission(queue, submission);
-        Ok(())
+        let submission = SubmissionQueue::new(command.prp1, entries, completion_queue, self.next_generation());
+        self.set_of_completion_queue(completion_queue).add_submission(queue, submission);
+        Ok(DONE)
     }
 
-    /// Section 5.7. What is under way is answered to nobody.
-    fn delete_submission_queue(&mut self, command: &SubmissionEntry) -> Result<(), Status> {
+    /// Delete I/O Submission Queue (section 5.7). Commands in flight get no completion.
+    fn delete_submission_queue(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         let queue = command.dwords[0] as u16;
-        let set = self.set_of(queue);
+        let set = self.set_of_submission_queue(queue);
         if queue == 0 || set.submission(queue).is_none() {
             return Err(Status::INVALID_QUEUE_ID);
         }
         set.remove_submission(queue);
-        Ok(())
+        Ok(DONE)
     }
 
-    /// Section 5.6: its submission queues go first.
-    fn delete_completion_queue(&mut self, command: &SubmissionEntry) -> Result<(), Status> {
+    /// Delete I/O Completion Queue (section 5.6): its submission queues have to be deleted first.
+    fn delete_completion_queue(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         let queue = command.dwords[0] as u16;
-        let set = self.set_of_answers(queue);
+        let set = self.set_of_completion_queue(queue);
         match set.completion(queue).filter(|_| queue != 0) {
             None => Err(Status::INVALID_QUEUE_ID),
             Some(completion) if completion.users > 0 => Err(Status::INVALID_QUEUE_DELETION),
             Some(_) => {
                 set.remove_completion(queue);
-                Ok(())
+                Ok(DONE)
             }
         }
     }
 
-    /// Section 5.1: 1 if nothing was aborted. Only what waits for an event can be.
-    fn abort(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> u32 {
+    /// Abort (section 5.1): only Asynchronous Event Requests can be aborted. Bit 0 of the result is 1 if nothing was aborted.
+    fn abort(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<AdminOutcome, Status> {
         let (queue, command_id) = (command.dwords[0] as u16, (command.dwords[0] >> 16) as u16);
-        self.set_of(queue).watch(|watch| watch.on_abort(queue, command_id));
-        if queue != 0 || !self.events.cancel(command_id) {
-            return 1;
+        self.set_of_submission_queue(queue).check_strictly(|checks| checks.on_abort(queue, command_id));
+        if queue != 0 || !self.events.cancel_request(command_id) {
+            return Ok(AdminOutcome::Done(1));
         }
-        self.answer(command_id, Status::ABORT_REQUESTED, 0, host);
-        0
+        self.complete_admin(command_id, Status::ABORT_REQUESTED, 0, host);
+        Ok(DONE)
     }
 
-    /// Format NVM (section 5.14): there is one format, without metadata and protection; erasing by giving up a key is not
-    /// offered (FNA). The memory is formatted by [`Controller::update`], which has it.
-    fn begin_format(&mut self, command: &SubmissionEntry) -> Result<(), Status> {
+    /// Asynchronous Event Request (section 5.2).
+    fn request_event(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
+        self.events.add_request(command.command_id)?;
+        Ok(AdminOutcome::Pending)
+    }
+
+    /// Keep Alive (section 5.18).
+    fn keep_alive(&mut self) -> Result<AdminOutcome, Status> {
+        self.is_kept_alive = true;
+        Ok(DONE)
+    }
+
+    /// Format NVM (section 5.14): there is one format, without metadata and protection information, and no cryptographic erase
+    /// (FNA). [`Controller::update`] formats the drive, since it has the store.
+    fn begin_format(&mut self, command: &SubmissionEntry) -> Result<AdminOutcome, Status> {
         let first = command.dwords[0];
         let (format, protection, erase) = (first & 0xf | first >> 8 & 0x30, first >> 5 & 7, first >> 9 & 7);
         let (limits, namespace) = (&self.identity.limits, command.namespace_id);
@@ -234,50 +273,54 @@ impl Controller {
         if format != 0 || protection != 0 {
             return Err(Status::INVALID_FORMAT);
         }
-        if self.formatting.is_some() {
+        if self.pending_format.is_some() {
             return Err(Status::FORMAT_IN_PROGRESS);
         }
-        self.formatting = Some(Formatting { command_id: command.command_id, range });
-        Ok(())
+        self.pending_format = Some(PendingFormat { command_id: command.command_id, range });
+        Ok(AdminOutcome::Pending)
     }
 
-    /// Format the memory, if that has been asked for: all of the namespace, or of all of them, reads as zeros then, and will after a power cut.
-    pub(super) fn format(&mut self, host: &mut impl AdminHost, store: &Store) {
-        let Some(Formatting { command_id, range: (start, bytes) }) = self.formatting.take() else { return };
+    /// Executes a pending Format NVM command: the namespace, or all of them, reads as zeros afterwards, durably.
+    pub(super) fn execute_pending_format(&mut self, host: &mut impl AdminHost, store: &Store) {
+        let Some(PendingFormat { command_id, range: (start, bytes) }) = self.pending_format.take() else { return };
         let formatted = store.zero(start, bytes, false).and_then(|()| store.flush());
         let status = formatted.map_or(Status::WRITE_FAULT, |()| Status::SUCCESS);
-        self.answer(command_id, status, 0, host);
+        self.complete_admin(command_id, status, 0, host);
     }
 
-    /// Doorbell Buffer Config (section 5.8): two pages that the host writes its doorbells into, and reads from which
-    /// values on to ring.
-    fn share_doorbells(&mut self, command: &SubmissionEntry, host: &mut impl AdminHost) -> Result<(), Status> {
+    /// Doorbell Buffer Config (section 5.8): a page with shadow doorbells, which the host writes, and a page with event
+    /// indices, which tell the host when to write the doorbell register.
+    fn share_doorbells(
+        &mut self,
+        command: &SubmissionEntry,
+        host: &mut impl AdminHost,
+    ) -> Result<AdminOutcome, Status> {
         let shadow = Shadow::check(command.prp1, command.prp2)?;
-        // Memory that can only be reached by asking is not looked at all the time.
+        // Shadow doorbells are polled, so they have to be mapped here.
         if host.peek(shadow.tail(0)).is_none() || host.peek(shadow.tail_event(0)).is_none() {
             return Err(Status::INVALID_FIELD);
         }
-        self.sets().iter_mut().for_each(|set| set.shadow = Some(shadow));
-        Ok(())
+        self.sets.iter_mut().for_each(|set| set.shadow = Some(shadow));
+        Ok(DONE)
     }
 
-    /// Entries of a queue to be created, as dword 10 says, if the host has set the size of one.
-    fn queue_entries_of(&self, first: u32, is_size_set: bool) -> Result<u32, Status> {
+    /// Returns the number of entries of a queue to be created (dword 10). The host has to have set the entry size in CC.
+    fn queue_entries(&self, first: u32, is_size_set: bool) -> Result<u32, Status> {
         let entries = self.identity.limits.check_entries((first >> 16) as u16)?;
         if is_size_set { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
     }
 }
 
-/// The number of a queue to be created: from 1 to as many as the host has been given, and not in use.
-fn new_queue_id(first: u32, queues: u32, mut is_used: impl FnMut(u16) -> bool) -> Result<u16, Status> {
+/// Returns the identifier of a queue to be created: from 1 to the number of queues granted to the host, and not in use.
+fn new_queue_id(first: u32, queue_count: u32, mut is_used: impl FnMut(u16) -> bool) -> Result<u16, Status> {
     let queue = first as u16;
-    match (1..=queues).contains(&queue.into()) && !is_used(queue) {
+    match (1..=queue_count).contains(&queue.into()) && !is_used(queue) {
         true => Ok(queue),
         false => Err(Status::INVALID_QUEUE_ID),
     }
 }
 
-/// Queues are contiguous (CAP.CQR, PC) and begin at a page.
+/// Checks that a queue is contiguous (CAP.CQR, PC) and begins at a page.
 fn check_queue_memory(command: &SubmissionEntry) -> Result<(), Status> {
     if command.dwords[1] & 1 == 0 {
         return Err(Status::INVALID_FIELD);
@@ -288,4 +331,4 @@ fn check_queue_memory(command: &SubmissionEntry) -> Result<(), Status> {
     Ok(())
 }
 
-const _: () = assert!(identify::BYTES as u64 == PAGE_BYTES);
+const _: () = assert!(IDENTIFY_BYTES as u64 == PAGE_BYTES);

@@ -1,48 +1,75 @@
-//! Commands of I/O queues: what the core's [rules] say of them, done on a store and in a host's memory.
+//! Commands of I/O queues: checked by the core's [rules], executed on a store and in a host's memory.
 
 use std::io;
 
 use phaselink_core::protocol::nvme::rules::completion::refusal;
 use phaselink_core::protocol::nvme::rules::{self, Action, Data, Limits, command};
-use phaselink_core::protocol::nvme::spec::{SUBMISSION_ENTRY_BYTES, Status, SubmissionEntry};
+use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry, opcode};
 use phaselink_core::request::Io;
 use phaselink_ring::chunk::AHEAD_BYTES;
 
 use super::host::Host;
-use super::logs::Journal;
+use super::journal::Journal;
+use super::queues::EntryBytes;
 use crate::device::faults::FaultEffect;
 use crate::device::store::{Access, Store};
 
-/// The bytes of a submission queue entry.
-pub type Bytes = [u8; SUBMISSION_ENTRY_BYTES];
+/// Row of a table of commands, from which Identify Controller and the log page of command effects are made.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandRow {
+    /// Opcode of the command.
+    pub opcode: u8,
+    /// True if the command changes logical blocks (LBCC).
+    pub changes_blocks: bool,
+    /// Bit of OACS or ONCS that announces the command, or none if every controller has it.
+    pub optional_bit: Option<u16>,
+}
 
-/// A command that has been copied, checked, and read the lists of: nothing of it is looked at again in the host's memory.
+impl CommandRow {
+    /// Returns the row of a command; see the fields.
+    pub const fn new(opcode: u8, changes_blocks: bool, optional_bit: Option<u16>) -> CommandRow {
+        CommandRow { opcode, changes_blocks, optional_bit }
+    }
+}
+
+/// I/O commands that the controller executes.
+pub const IO_COMMANDS: &[CommandRow] = &[
+    CommandRow::new(opcode::FLUSH, false, None),
+    CommandRow::new(opcode::WRITE, true, None),
+    CommandRow::new(opcode::READ, false, None),
+    CommandRow::new(opcode::COMPARE, false, Some(0)),
+    CommandRow::new(opcode::WRITE_ZEROES, true, Some(3)),
+    CommandRow::new(opcode::DATASET_MANAGEMENT, true, Some(2)),
+    CommandRow::new(opcode::VERIFY, false, Some(7)),
+    CommandRow::new(opcode::COPY, true, Some(8)),
+];
+
+/// I/O command that has been copied and checked, with its page lists and ranges; host memory is not read again for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
     pub(super) queue: u16,
     pub(super) generation: u32,
-    /// As it was sent.
-    pub bytes: Bytes,
-    /// What it asks for, or why it is refused: its place on the drive lies within it, and its data somewhere in the host's
-    /// memory.
+    /// Submission queue entry as the host wrote it.
+    pub bytes: EntryBytes,
+    /// Checked command, whose blocks lie within the namespace, or the status with which it is refused.
     pub checked: Result<rules::Command, Status>,
-    /// What a deallocation gives back, or a copy reads: offset and bytes of each part.
-    pub parts: Vec<(u64, u64)>,
-    /// What was read of the host's memory to find all this, if anything was to be: lists of pages, and of ranges, in the
-    /// order of reading.
+    /// Ranges of the drive that a Dataset Management command deallocates or a Copy reads: offset and length in bytes.
+    pub ranges: Vec<(u64, u64)>,
+    /// PRP lists, SGL segments and range lists in the order in which they were read, or none if the command has none.
     pub lists: Option<Vec<u8>>,
 }
 
 impl Command {
-    /// What an entry asks for. `queue` and `generation` say to whom the answer goes.
+    /// Checks a submission queue entry and reads its lists. `queue` and `generation` name the submission queue that it was
+    /// fetched from.
     #[inline]
-    pub fn check(bytes: &Bytes, queue: u16, generation: u32, limits: &Limits, host: &mut impl Host) -> Command {
+    pub fn check(bytes: &EntryBytes, queue: u16, generation: u32, limits: &Limits, host: &mut impl Host) -> Command {
         let mut command = Command {
             queue,
             generation,
             bytes: *bytes,
             checked: rules::Command::check(&SubmissionEntry::decode(bytes), limits),
-            parts: Vec::new(),
+            ranges: Vec::new(),
             lists: None,
         };
         if let Err(status) = command.read_lists(limits, host) {
@@ -59,7 +86,7 @@ impl Command {
             return Ok(());
         }
         let lists = self.lists.insert(Vec::new());
-        follow(&mut checked.data, lists, host)?;
+        read_data_lists(&mut checked.data, lists, host)?;
         if !is_list {
             return Ok(());
         }
@@ -67,32 +94,33 @@ impl Command {
         lists.extend(&list);
         match checked.action {
             Action::Copy { .. } => {
-                (self.parts, checked.bytes) = command::sources(&list, checked.namespace, checked.offset, limits)?;
+                (self.ranges, checked.bytes) = command::sources(&list, checked.namespace, checked.offset, limits)?;
             }
             Action::Deallocate { is_hint: true } => drop(command::ranges(&list, checked.namespace, limits)?),
-            _ => self.parts = command::ranges(&list, checked.namespace, limits)?,
+            _ => self.ranges = command::ranges(&list, checked.namespace, limits)?,
         }
         Ok(())
     }
 
-    /// The queue that it was in.
+    /// Returns the identifier of the submission queue that the command was fetched from.
     pub fn queue(&self) -> u16 {
         self.queue
     }
 
-    /// Its fields.
+    /// Returns the fields of the submission queue entry.
     #[inline]
     pub fn entry(&self) -> SubmissionEntry {
         SubmissionEntry::decode(&self.bytes)
     }
 
-    /// What the command is to a memory; nothing if it does not get that far.
+    /// Returns the access to the memory that the command makes, or none if it is refused or makes no access.
     pub fn io(&self) -> Option<Io> {
         let checked = self.checked.as_ref().ok()?;
         Some(Io { op: checked.op()?, offset: checked.offset, bytes: checked.bytes })
     }
 
-    /// As much of it as reaches the store in a effect; none if that is nothing. What is copied within the drive is not torn.
+    /// Returns the part of the command that still reaches the store under a fault, or none if nothing does. A Copy is never
+    /// torn.
     #[cold]
     pub fn torn(&self, effect: FaultEffect, block_bytes: u32) -> Option<Command> {
         let mut torn = self.clone();
@@ -104,8 +132,8 @@ impl Command {
         (checked.bytes > 0).then_some(torn)
     }
 
-    /// fio's word for it, in traces.
-    pub fn word(&self) -> &'static str {
+    /// Returns the name of the operation in fio's trace format.
+    pub fn trace_name(&self) -> &'static str {
         match self.checked.as_ref().map(|checked| checked.action) {
             Ok(Action::Read | Action::Compare | Action::Verify) => "read",
             Ok(Action::Write { .. } | Action::Zero { .. } | Action::Copy { .. }) => "write",
@@ -114,9 +142,9 @@ impl Command {
         }
     }
 
-    /// Whether the answer says that something is durable: then the store is flushed between [`Command::execute`] and it.
+    /// Returns true if the completion promises durability, so that the store is flushed before the completion is posted.
     #[inline]
-    pub(super) fn waits_for_disk(&self, write_cache: bool) -> bool {
+    pub(super) fn needs_flush(&self, write_cache: bool) -> bool {
         match self.checked.as_ref().map(|checked| checked.action) {
             Ok(Action::Flush) => true,
             Ok(Action::Write { force } | Action::Zero { force, .. } | Action::Copy { force }) => force || !write_cache,
@@ -124,19 +152,19 @@ impl Command {
         }
     }
 
-    /// What the host is told if the disk does not keep what it waits for.
-    pub(super) fn loss(&self) -> Status {
+    /// Returns the status of the command if that flush fails.
+    pub(super) fn flush_failure(&self) -> Status {
         let is_flush = matches!(&self.checked, Ok(checked) if checked.action == Action::Flush);
         if is_flush { Status::INTERNAL_ERROR } else { Status::WRITE_FAULT }
     }
 
-    /// The status that goes into the completion entry of a command that has come to `status`.
+    /// Returns the status field of the completion queue entry: a refused command also has Do Not Retry set.
     #[inline]
-    pub(super) fn posted(&self, status: Status) -> Status {
+    pub(super) fn completion_status(&self, status: Status) -> Status {
         if self.checked.is_err() { refusal(status) } else { status }
     }
 
-    /// Begin to fetch what executing it will need: the store's bytes, and the host's lines.
+    /// Prefetches the cache lines that executing a Read needs: of the store, and of the host's first page.
     #[inline]
     pub(super) fn prefetch(&self, host: &mut impl Host, store: &Store) {
         let Ok(rules::Command { action: Action::Read, offset, bytes, data, .. }) = &self.checked else { return };
@@ -147,10 +175,10 @@ impl Command {
         }
     }
 
-    /// Do it, as far as the store goes; `space` has room for the largest transfer.
+    /// Executes the command on the store, without posting a completion. `space` holds the longest transfer.
     ///
     /// # Errors
-    /// The status of a command that is refused, or fails.
+    /// The status of a command that is refused or fails.
     #[inline]
     pub(super) fn execute(
         &self,
@@ -166,31 +194,31 @@ impl Command {
         match action {
             Action::Read => {
                 read(*offset, data, store, &mut space[..*bytes as usize], host)?;
-                journal.note_read((*bytes).into());
+                journal.count_read((*bytes).into());
             }
             Action::Compare => {
                 compare(*offset, data, store, &mut space[..*bytes as usize], host)?;
-                journal.note_read((*bytes).into());
+                journal.count_read((*bytes).into());
             }
             Action::Write { .. } => {
                 write(*offset, data, store, &mut space[..*bytes as usize], host)?;
-                journal.note_write((*bytes).into());
+                journal.count_write((*bytes).into());
             }
             Action::Zero { keep_space, .. } => {
-                store.zero(*offset, (*bytes).into(), *keep_space).map_err(|error| written(&error))?;
+                store.zero(*offset, (*bytes).into(), *keep_space).map_err(|error| write_status(&error))?;
             }
             Action::Verify => {
                 verify(*offset, (*bytes).into(), store, space)?;
-                journal.note_read((*bytes).into());
+                journal.count_read((*bytes).into());
             }
             Action::Copy { .. } => {
-                copy(&self.parts, *offset, store)?;
-                journal.note_write((*bytes).into());
+                copy(&self.ranges, *offset, store)?;
+                journal.count_write((*bytes).into());
             }
             Action::Flush => {}
             Action::Deallocate { .. } => {
-                for (offset, bytes) in &self.parts {
-                    store.zero(*offset, *bytes, false).map_err(|error| written(&error))?;
+                for (offset, bytes) in &self.ranges {
+                    store.zero(*offset, *bytes, false).map_err(|error| write_status(&error))?;
                 }
             }
         }
@@ -198,7 +226,7 @@ impl Command {
     }
 }
 
-/// Each run goes straight from the store to the host's memory if both are words in this process, and by `space` otherwise.
+/// Copies blocks to the host: straight from the store if the host's memory is mapped here, and through `space` otherwise.
 #[inline]
 fn read(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     let mut offset = offset;
@@ -214,7 +242,7 @@ fn read(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut im
     Ok(())
 }
 
-/// The other way. What cannot be read leaves what was there, but for the runs before it.
+/// Copies the host's data to the store. If host memory becomes unreachable, the runs before stay written.
 #[inline]
 fn write(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     let mut offset = offset;
@@ -223,21 +251,22 @@ fn write(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut i
         if copied != Some(true) {
             let space = &mut space[..bytes as usize];
             host.read(address, space)?;
-            store.write(offset, space).map_err(|error| written(&error))?;
+            store.write(offset, space).map_err(|error| write_status(&error))?;
         }
         offset += u64::from(bytes);
     }
     Ok(())
 }
 
+/// Compares the host's data with the blocks on the drive.
 fn compare(offset: u64, data: &Data, store: &Store, space: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
-    fetch(data, space, host)?;
-    let mut held = vec![0; space.len()];
-    store.read(offset, &mut held).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
-    if held == space { Ok(()) } else { Err(Status::COMPARE_FAILURE) }
+    copy_from_host(data, space, host)?;
+    let mut stored = vec![0; space.len()];
+    store.read(offset, &mut stored).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
+    if stored == space { Ok(()) } else { Err(Status::COMPARE_FAILURE) }
 }
 
-/// Read, as much at a time as there is space.
+/// Reads blocks and discards them, as many at a time as `space` holds.
 fn verify(offset: u64, bytes: u64, store: &Store, space: &mut [u8]) -> Result<(), Status> {
     let mut done = 0;
     while done < bytes {
@@ -249,7 +278,7 @@ fn verify(offset: u64, bytes: u64, store: &Store, space: &mut [u8]) -> Result<()
     Ok(())
 }
 
-/// Read all of it before any is written: a copy may go over its own sources.
+/// Copies ranges of the drive to `to`. All sources are read first, since the destination may overlap them.
 fn copy(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
     let mut copied = vec![0; sources.iter().map(|(_, bytes)| *bytes as usize).sum()];
     let mut rest = &mut copied[..];
@@ -258,12 +287,12 @@ fn copy(sources: &[(u64, u64)], to: u64, store: &Store) -> Result<(), Status> {
         store.read(*offset, source).map_err(|_| Status::UNRECOVERED_READ_ERROR)?;
         rest = others;
     }
-    store.write(to, &copied).map_err(|error| written(&error))
+    store.write(to, &copied).map_err(|error| write_status(&error))
 }
 
-/// Read the lists of pages that data needs, and keep what they hold.
+/// Reads the PRP lists or SGL segments of a data pointer, and appends their bytes to `lists`.
 #[inline]
-fn follow(data: &mut Data, lists: &mut Vec<u8>, host: &mut impl Host) -> Result<(), Status> {
+fn read_data_lists(data: &mut Data, lists: &mut Vec<u8>, host: &mut impl Host) -> Result<(), Status> {
     while let Some((address, bytes)) = data.wanted() {
         let start = lists.len();
         lists.resize(start + bytes as usize, 0);
@@ -276,32 +305,33 @@ fn follow(data: &mut Data, lists: &mut Vec<u8>, host: &mut impl Host) -> Result<
     Ok(())
 }
 
-/// The host's memory that a command names for so many bytes of an administrator's data.
-fn described(entry: &SubmissionEntry, bytes: usize, host: &mut impl Host) -> Result<Data, Status> {
+/// Returns the host memory that the data pointer of an admin command names for `bytes` bytes.
+fn admin_data(entry: &SubmissionEntry, bytes: usize, host: &mut impl Host) -> Result<Data, Status> {
     let mut data = Data::of(entry, bytes as u32)?;
-    follow(&mut data, &mut Vec::new(), host)?;
+    read_data_lists(&mut data, &mut Vec::new(), host)?;
     Ok(data)
 }
 
-/// Copy the data that comes with a command.
+/// Copies the data of an admin command from the host.
 pub(super) fn copy_in(entry: &SubmissionEntry, host: &mut impl Host, into: &mut [u8]) -> Result<(), Status> {
-    fetch(&described(entry, into.len(), host)?, into, host)
+    copy_from_host(&admin_data(entry, into.len(), host)?, into, host)
 }
 
-/// Hand out the data that a command asks for.
+/// Copies data to the host memory that an admin command names.
 pub(super) fn copy_out(entry: &SubmissionEntry, host: &mut impl Host, from: &[u8]) -> Result<(), Status> {
-    put(&described(entry, from.len(), host)?, from, host)
+    copy_to_host(&admin_data(entry, from.len(), host)?, from, host)
 }
 
+/// Returns a copy of the host's data.
 fn read_data(data: &Data, host: &mut impl Host) -> Result<Vec<u8>, Status> {
     let mut bytes = vec![0; data.runs().iter().map(|(_, bytes)| *bytes as usize).sum()];
-    fetch(data, &mut bytes, host)?;
+    copy_from_host(data, &mut bytes, host)?;
     Ok(bytes)
 }
 
-/// Copy the host's data.
+/// Copies the host memory of a data pointer into `into`.
 #[inline]
-fn fetch(data: &Data, mut into: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
+fn copy_from_host(data: &Data, mut into: &mut [u8], host: &mut impl Host) -> Result<(), Status> {
     for (address, bytes) in data.runs() {
         let (run, others) = into.split_at_mut(*bytes as usize);
         host.read(*address, run)?;
@@ -310,9 +340,9 @@ fn fetch(data: &Data, mut into: &mut [u8], host: &mut impl Host) -> Result<(), S
     Ok(())
 }
 
-/// Copy data to the host.
+/// Copies `from` into the host memory of a data pointer.
 #[inline]
-fn put(data: &Data, mut from: &[u8], host: &mut impl Host) -> Result<(), Status> {
+fn copy_to_host(data: &Data, mut from: &[u8], host: &mut impl Host) -> Result<(), Status> {
     for (address, bytes) in data.runs() {
         let (run, others) = from.split_at(*bytes as usize);
         host.write(*address, run)?;
@@ -321,8 +351,8 @@ fn put(data: &Data, mut from: &[u8], host: &mut impl Host) -> Result<(), Status>
     Ok(())
 }
 
-/// Why the store has not taken a write.
-fn written(error: &io::Error) -> Status {
+/// Returns the status for a write that the store refused with this error.
+fn write_status(error: &io::Error) -> Status {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Status::CAPACITY_EXCEEDED,
         _ => Status::WRITE_FAULT,
@@ -334,8 +364,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_told_whether_the_disk_has_no_room_or_has_failed() {
-        let told = [libc::ENOSPC, libc::EDQUOT, libc::EIO].map(|number| written(&io::Error::from_raw_os_error(number)));
+    fn full_disk_is_reported_as_capacity_exceeded_and_failed_disk_as_write_fault() {
+        let told =
+            [libc::ENOSPC, libc::EDQUOT, libc::EIO].map(|number| write_status(&io::Error::from_raw_os_error(number)));
         assert_eq!(told, [Status::CAPACITY_EXCEEDED, Status::CAPACITY_EXCEEDED, Status::WRITE_FAULT]);
     }
 }

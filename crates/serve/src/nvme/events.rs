@@ -1,92 +1,93 @@
-//! Asynchronous events: requests that wait for something to tell (Base Specification 2.0, section 5.2).
+//! Asynchronous events (Base Specification 2.0, section 5.2): requests of the host that complete when an event happens.
 
 use std::collections::VecDeque;
 
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::{EVENTS_MAX, logs};
+use super::limits::EVENT_REQUESTS_MAX;
+use super::log_pages;
 
-/// Something to tell.
+/// Event that the controller reports to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A doorbell was written that no queue has.
+pub enum AsyncEvent {
+    /// The doorbell of a queue that does not exist was written.
     InvalidDoorbell,
-    /// A doorbell was given a value that its queue cannot have.
+    /// A doorbell was written with an index that its queue does not have.
     InvalidDoorbellValue,
-    /// The temperature has passed a threshold that the host has set.
+    /// The temperature passed a threshold.
     Temperature,
 }
 
-impl Event {
-    /// Type and information (figures 147 to 149), and the log page that says more.
-    fn parts(self) -> (u8, u8, u8) {
+impl AsyncEvent {
+    /// Returns the event type, the event information (figures 147 to 149) and the log page with details.
+    fn fields(self) -> (u8, u8, u8) {
         match self {
-            Event::InvalidDoorbell => (0, 0, logs::ERRORS),
-            Event::InvalidDoorbellValue => (0, 1, logs::ERRORS),
-            Event::Temperature => (1, 1, logs::HEALTH),
+            AsyncEvent::InvalidDoorbell => (0, 0, log_pages::ERRORS),
+            AsyncEvent::InvalidDoorbellValue => (0, 1, log_pages::ERRORS),
+            AsyncEvent::Temperature => (1, 1, log_pages::HEALTH),
         }
     }
 
-    /// Dword 0 of the answer (figure 146).
-    fn result(self) -> u32 {
-        let (kind, information, log) = self.parts();
+    /// Returns dword 0 of the completion that reports the event (figure 146).
+    fn completion_dword(self) -> u32 {
+        let (kind, information, log) = self.fields();
         u32::from(kind) | u32::from(information) << 8 | u32::from(log) << 16
     }
 }
 
-/// Requests and events that have not met.
+/// Asynchronous Event Requests in flight, and events that no request has reported yet.
 #[derive(Clone, Debug, Default)]
-pub struct Events {
+pub struct AsyncEvents {
     requests: VecDeque<u16>,
-    pending: Vec<Event>,
-    /// Types that have been told, and are not told again until the host has read their log page: one bit each.
-    told: u8,
+    pending: Vec<AsyncEvent>,
+    /// Bit for each event type that has been reported and is masked until the host reads its log page.
+    masked_types: u8,
 }
 
-impl Events {
-    /// The host waits for events with a command of this identifier.
+impl AsyncEvents {
+    /// Adds the Asynchronous Event Request with this command identifier.
     ///
     /// # Errors
-    /// If too many wait already.
-    pub fn request(&mut self, command_id: u16) -> Result<(), Status> {
-        if self.requests.len() >= usize::from(EVENTS_MAX) {
+    /// Asynchronous Event Request Limit Exceeded if too many are in flight.
+    pub fn add_request(&mut self, command_id: u16) -> Result<(), Status> {
+        if self.requests.len() >= usize::from(EVENT_REQUESTS_MAX) {
             return Err(Status::ASYNC_EVENT_LIMIT_EXCEEDED);
         }
         self.requests.push_back(command_id);
         Ok(())
     }
 
-    /// Stop waiting with this command; whether it was one.
-    pub fn cancel(&mut self, command_id: u16) -> bool {
+    /// Removes the request with this command identifier. Returns true if it was in flight.
+    pub fn cancel_request(&mut self, command_id: u16) -> bool {
         let before = self.requests.len();
         self.requests.retain(|waiting| *waiting != command_id);
         self.requests.len() < before
     }
 
-    /// Something has happened.
-    pub fn raise(&mut self, event: Event) {
+    /// Adds an event to report, unless the same one is pending already.
+    pub fn raise(&mut self, event: AsyncEvent) {
         if !self.pending.contains(&event) {
             self.pending.push(event);
         }
     }
 
-    /// The host has read a log page.
-    pub fn read(&mut self, log: u8) {
+    /// Unmasks the events of a log page that the host has read.
+    pub fn on_log_page_read(&mut self, log: u8) {
         match log {
-            logs::ERRORS => self.told &= !1,
-            logs::HEALTH => self.told &= !2,
+            log_pages::ERRORS => self.masked_types &= !1,
+            log_pages::HEALTH => self.masked_types &= !2,
             _ => {}
         }
     }
 
-    /// The next event that can be told: the command to answer, and dword 0 of the answer.
-    pub fn take(&mut self) -> Option<(u16, u32)> {
+    /// Returns the next request to complete with an event: its command identifier, and dword 0 of the completion.
+    pub fn next_completion(&mut self) -> Option<(u16, u32)> {
         if self.pending.is_empty() || self.requests.is_empty() {
             return None;
         }
-        let place = self.pending.iter().position(|event| self.told >> event.parts().0 & 1 == 0)?;
+        let place = self.pending.iter().position(|event| self.masked_types >> event.fields().0 & 1 == 0)?;
         let event = self.pending.remove(place);
-        self.told |= 1 << event.parts().0;
-        Some((self.requests.pop_front()?, event.result()))
+        self.masked_types |= 1 << event.fields().0;
+        Some((self.requests.pop_front()?, event.completion_dword()))
     }
 }

@@ -1,246 +1,336 @@
-//! Features: what a host may set and ask for (Base Specification 2.0, section 5.27; NVM Command Set Specification 1.0,
-//! section 4.1.3). None is saved across resets.
+//! Features that a host sets and reads (Base Specification 2.0, section 5.27; NVM Command Set Specification 1.0, section
+//! 4.1.3). None is saved across resets.
 
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::{KEEP_ALIVE_TENTHS, TEMPERATURE_KELVIN, vectors};
+use super::limits::{KEEP_ALIVE_TENTHS, TEMPERATURE_KELVIN, interrupt_vectors};
 
-/// Feature identifiers (figure 317).
-mod id {
-    pub(super) const ARBITRATION: u8 = 0x01;
-    pub(super) const POWER: u8 = 0x02;
-    pub(super) const TEMPERATURE: u8 = 0x04;
-    pub(super) const ERROR_RECOVERY: u8 = 0x05;
-    pub(super) const WRITE_CACHE: u8 = 0x06;
-    pub(super) const QUEUES: u8 = 0x07;
-    pub(super) const COALESCING: u8 = 0x08;
-    pub(super) const VECTOR: u8 = 0x09;
-    pub(super) const ATOMICITY: u8 = 0x0a;
-    pub(super) const EVENTS: u8 = 0x0b;
-    pub(super) const TIMESTAMP: u8 = 0x0e;
-    pub(super) const KEEP_ALIVE: u8 = 0x0f;
-    pub(super) const HOST_BEHAVIOR: u8 = 0x16;
-}
-
-/// Those that are supported.
-pub const ALL: [u8; 13] = [
-    id::ARBITRATION,
-    id::POWER,
-    id::TEMPERATURE,
-    id::ERROR_RECOVERY,
-    id::WRITE_CACHE,
-    id::QUEUES,
-    id::COALESCING,
-    id::VECTOR,
-    id::ATOMICITY,
-    id::EVENTS,
-    id::TIMESTAMP,
-    id::KEEP_ALIVE,
-    id::HOST_BEHAVIOR,
-];
-/// Bytes of the structure of Host Behavior Support (figure 355) and of that of Timestamp (figure 336).
+/// Length in bytes of the data structure of Host Behavior Support (figure 355).
 const HOST_BEHAVIOR_BYTES: usize = 512;
+/// Length in bytes of the data structure of Timestamp (figure 336).
 const TIMESTAMP_BYTES: usize = 8;
-/// Milliseconds of a timestamp, which is in its lowest six bytes.
+/// Bits of a Timestamp that hold milliseconds.
 const TIMESTAMP_MS: u64 = (1 << 48) - 1;
-/// Origin, in the seventh byte: the host has set it, rather than a reset to 0.
+/// Timestamp Origin: the host has set the clock; 0 means that a reset has cleared it.
 const TIMESTAMP_IS_SET: u64 = 0b001 << 1;
 
-/// A number of queues that asks for too many (section 5.27.1.5).
-const QUEUES_INVALID: u32 = 0xffff;
+/// Number of queues in Number of Queues that is not allowed, 65536 counted from 0 (section 5.27.1.5).
+const QUEUE_COUNT_INVALID: u32 = 0xffff;
 
-/// What the host has set.
+/// Row of the table of features.
+#[derive(Clone, Copy, Debug)]
+pub struct FeatureRow {
+    /// Feature identifier (figure 317).
+    pub id: u8,
+    /// Returns the value. The second argument is dword 11 of Get Features, which selects a part of some features.
+    get: fn(&Features, u32) -> Result<u32, Status>,
+    /// Sets the value to dword 11 of Set Features, and returns dword 0 of the completion. The last argument is true if the
+    /// host has created I/O queues.
+    set: fn(&mut Features, u32, bool) -> Result<u32, Status>,
+    /// Access to the data structure in host memory that the feature has in place of a value.
+    structure: Option<FeatureStructure>,
+}
+
+/// Access to the data structure of a feature. The last argument is the host's clock in milliseconds.
+#[derive(Clone, Copy, Debug)]
+struct FeatureStructure {
+    get: fn(&Features, u64) -> Vec<u8>,
+    set: fn(&mut Features, &[u8], u64),
+}
+
+impl FeatureRow {
+    /// Returns the row of a feature that has a value of 32 bits.
+    const fn value(
+        id: u8,
+        get: fn(&Features, u32) -> Result<u32, Status>,
+        set: fn(&mut Features, u32, bool) -> Result<u32, Status>,
+    ) -> FeatureRow {
+        FeatureRow { id, get, set, structure: None }
+    }
+
+    /// Returns the row of a feature that has a data structure in place of a value.
+    const fn structure(id: u8, get: fn(&Features, u64) -> Vec<u8>, set: fn(&mut Features, &[u8], u64)) -> FeatureRow {
+        FeatureRow { id, get: |_, _| Ok(0), set: |_, _, _| Ok(0), structure: Some(FeatureStructure { get, set }) }
+    }
+}
+
+/// Features that the controller supports. Arbitration and interrupt coalescing are stored and not acted upon, as the
+/// specification allows: queues take turns, and interrupts are sent at once.
+pub const FEATURES: &[FeatureRow] = &[
+    // Arbitration.
+    FeatureRow::value(
+        0x01,
+        |features, _| Ok(features.arbitration),
+        |features, value, _| {
+            features.arbitration = value;
+            Ok(0)
+        },
+    ),
+    // Power Management: there is one power state.
+    FeatureRow::value(
+        0x02,
+        |_, _| Ok(0),
+        |_, value, _| {
+            if value & 0x1f == 0 { Ok(0) } else { Err(Status::INVALID_FIELD) }
+        },
+    ),
+    // Temperature Threshold.
+    FeatureRow::value(
+        0x04,
+        |features, select| features.threshold(select),
+        |features, value, _| features.set_threshold(value).map(|()| 0),
+    ),
+    // Error Recovery.
+    FeatureRow::value(
+        0x05,
+        |features, _| Ok(features.error_recovery),
+        |features, value, _| {
+            features.error_recovery = value & 0xffff;
+            Ok(0)
+        },
+    ),
+    // Volatile Write Cache.
+    FeatureRow::value(
+        0x06,
+        |features, _| Ok(features.write_cache.into()),
+        |features, value, _| {
+            features.write_cache = value & 1 == 1;
+            Ok(0)
+        },
+    ),
+    // Number of Queues.
+    FeatureRow::value(0x07, |features, _| Ok(features.queue_counts), Features::set_queue_counts),
+    // Interrupt Coalescing.
+    FeatureRow::value(
+        0x08,
+        |features, _| Ok(features.coalescing),
+        |features, value, _| {
+            features.coalescing = value & 0xffff;
+            Ok(0)
+        },
+    ),
+    // Interrupt Vector Configuration.
+    FeatureRow::value(0x09, Features::vector_configuration, |features, value, _| {
+        features.set_vector_configuration(value).map(|()| 0)
+    }),
+    // Write Atomicity Normal.
+    FeatureRow::value(
+        0x0a,
+        |features, _| Ok(features.atomicity),
+        |features, value, _| {
+            features.atomicity = value & 1;
+            Ok(0)
+        },
+    ),
+    // Asynchronous Event Configuration.
+    FeatureRow::value(
+        0x0b,
+        |features, _| Ok(features.event_configuration),
+        |features, value, _| {
+            features.event_configuration = value;
+            Ok(0)
+        },
+    ),
+    // Timestamp.
+    FeatureRow::structure(
+        0x0e,
+        |features, now_ms| features.timestamp.structure(now_ms).to_vec(),
+        |features, bytes, now_ms| {
+            features.timestamp = Timestamp::set_by(bytes, now_ms);
+        },
+    ),
+    // Keep Alive Timer: rounded up to the unit that Identify Controller reports (KAS), and read back rounded.
+    FeatureRow::value(
+        0x0f,
+        |features, _| Ok(features.keep_alive_ms),
+        |features, value, _| {
+            let unit_ms = u32::from(KEEP_ALIVE_TENTHS) * 100;
+            features.keep_alive_ms = value.div_ceil(unit_ms).saturating_mul(unit_ms);
+            Ok(0)
+        },
+    ),
+    // Host Behavior Support.
+    FeatureRow::structure(
+        0x16,
+        |features, _| features.host_behavior.to_vec(),
+        |features, bytes, _| {
+            features.host_behavior.copy_from_slice(bytes);
+        },
+    ),
+];
+
+/// Values of all features.
 #[derive(Clone, Debug)]
 pub struct Features {
     arbitration: u32,
-    over_kelvin: u16,
-    under_kelvin: u16,
+    over_temperature_kelvin: u16,
+    under_temperature_kelvin: u16,
     error_recovery: u32,
-    /// With it, writes are durable from the next flush on; without it, at once.
+    /// True if the volatile write cache is enabled: writes are durable after the next flush, and at once without it.
     pub write_cache: bool,
     coalescing: u32,
+    /// Bit for each interrupt vector, set if coalescing is disabled for it.
     coalescing_disabled: u64,
     atomicity: u32,
-    events: u32,
-    /// Milliseconds within which the host says again that it is there, in whole units (section 5.27.1.12); 0 for ever.
+    event_configuration: u32,
+    /// Keep-alive timeout in milliseconds (section 5.27.1.12); 0 turns the timer off.
     pub keep_alive_ms: u32,
     host_behavior: [u8; HOST_BEHAVIOR_BYTES],
     timestamp: Timestamp,
-    queues: u32,
+    /// Value of Number of Queues.
+    queue_counts: u32,
     limits: Limits,
 }
 
-/// A clock that the host may set (section 5.27.1.11).
+/// Clock that the host may set (section 5.27.1.11).
 #[derive(Clone, Copy, Debug, Default)]
 struct Timestamp {
-    /// What it showed, and what the host's own clock then did.
+    /// Milliseconds that the clock showed when it was set.
     ms: u64,
-    at_ms: u64,
+    /// Time at which the clock was set, by the host's own clock.
+    set_at_ms: u64,
     is_set: bool,
 }
 
 impl Timestamp {
-    /// Its structure now.
+    /// Returns a clock that the host sets with this data structure.
+    fn set_by(bytes: &[u8], now_ms: u64) -> Timestamp {
+        let bytes = bytes.first_chunk().copied().unwrap_or_default();
+        Timestamp { ms: u64::from_le_bytes(bytes) & TIMESTAMP_MS, set_at_ms: now_ms, is_set: true }
+    }
+
+    /// Returns the data structure that reports the time.
     fn structure(&self, now_ms: u64) -> [u8; TIMESTAMP_BYTES] {
-        let ms = self.ms.wrapping_add(now_ms.saturating_sub(self.at_ms)) & TIMESTAMP_MS;
+        let ms = self.ms.wrapping_add(now_ms.saturating_sub(self.set_at_ms)) & TIMESTAMP_MS;
         let origin = if self.is_set { TIMESTAMP_IS_SET } else { 0 };
         (ms | origin << 48).to_le_bytes()
     }
 }
 
 impl Features {
-    /// What a controller with these limits begins with.
+    /// Returns the default values of a controller with these limits.
     pub fn new(limits: &Limits) -> Features {
         Features {
             arbitration: 0,
-            over_kelvin: u16::MAX,
-            under_kelvin: 0,
+            over_temperature_kelvin: u16::MAX,
+            under_temperature_kelvin: 0,
             error_recovery: 0,
             write_cache: true,
             coalescing: 0,
             coalescing_disabled: 0,
             atomicity: 0,
-            events: 0,
+            event_configuration: 0,
             keep_alive_ms: 0,
             host_behavior: [0; HOST_BEHAVIOR_BYTES],
             timestamp: Timestamp::default(),
-            queues: limits.queues_field(),
+            queue_counts: limits.queues_field(),
             limits: *limits,
         }
     }
 
-    /// The value of a feature; `select` is dword 11.
+    /// Returns the row of a feature.
     ///
     /// # Errors
-    /// Invalid Field for a feature that is not there, or a part of it that is not.
-    pub fn get(&self, feature: u8, select: u32) -> Result<u32, Status> {
-        match feature {
-            id::ARBITRATION => Ok(self.arbitration),
-            // One power state.
-            id::POWER => Ok(0),
-            id::TEMPERATURE => self.threshold(select),
-            id::ERROR_RECOVERY => Ok(self.error_recovery),
-            id::WRITE_CACHE => Ok(self.write_cache.into()),
-            id::QUEUES => Ok(self.queues),
-            id::COALESCING => Ok(self.coalescing),
-            id::VECTOR => {
-                let vector = self.vector(select)?;
-                Ok(vector | ((self.coalescing_disabled >> vector & 1) as u32) << 16)
-            }
-            id::ATOMICITY => Ok(self.atomicity),
-            id::EVENTS => Ok(self.events),
-            id::KEEP_ALIVE => Ok(self.keep_alive_ms),
-            id::HOST_BEHAVIOR | id::TIMESTAMP => Ok(0),
-            _ => Err(Status::INVALID_FIELD),
-        }
+    /// Invalid Field if the controller does not support the feature.
+    pub fn row(id: u8) -> Result<&'static FeatureRow, Status> {
+        FEATURES.iter().find(|row| row.id == id).ok_or(Status::INVALID_FIELD)
     }
 
-    /// Set a feature to dword 11; dword 0 of the answer. Coalescing and arbitration are remembered and not acted upon, as
-    /// the specification allows: interrupts come at once, and queues take turns.
+    /// Returns the value of a feature. `select` is dword 11 of Get Features.
     ///
     /// # Errors
-    /// As [`Features::get`]; Command Sequence Error for a number of queues while there are some.
-    pub fn set(&mut self, feature: u8, value: u32, has_queues: bool) -> Result<u32, Status> {
-        match feature {
-            id::ARBITRATION => self.arbitration = value,
-            id::POWER if value & 0x1f != 0 => return Err(Status::INVALID_FIELD),
-            id::POWER => {}
-            id::TEMPERATURE => self.set_threshold(value)?,
-            id::ERROR_RECOVERY => self.error_recovery = value & 0xffff,
-            id::WRITE_CACHE => self.write_cache = value & 1 == 1,
-            id::QUEUES => return self.set_queues(value, has_queues),
-            id::COALESCING => self.coalescing = value & 0xffff,
-            id::VECTOR => {
-                let bit = 1 << self.vector(value)?;
-                self.coalescing_disabled = self.coalescing_disabled & !bit | if value >> 16 & 1 == 1 { bit } else { 0 };
-            }
-            id::ATOMICITY => self.atomicity = value & 1,
-            id::EVENTS => self.events = value,
-            // The value is rounded up to the unit, and what the host may ask for later is the rounded one.
-            id::KEEP_ALIVE => {
-                let unit_ms = u32::from(KEEP_ALIVE_TENTHS) * 100;
-                self.keep_alive_ms = value.div_ceil(unit_ms).saturating_mul(unit_ms);
-            }
-            _ => return Err(Status::INVALID_FIELD),
-        }
-        Ok(0)
+    /// Invalid Field if `select` names a part that the feature does not have.
+    pub fn get(&self, row: &FeatureRow, select: u32) -> Result<u32, Status> {
+        (row.get)(self, select)
     }
 
-    /// The controller has been enabled: its clock begins.
-    pub fn begin(&mut self, now_ms: u64) {
-        self.timestamp.at_ms = now_ms;
+    /// Sets a feature to dword 11 of Set Features, and returns dword 0 of the completion.
+    ///
+    /// # Errors
+    /// Invalid Field if the value is not allowed; Command Sequence Error for Number of Queues while I/O queues exist.
+    pub fn set(&mut self, row: &FeatureRow, value: u32, has_io_queues: bool) -> Result<u32, Status> {
+        (row.set)(self, value, has_io_queues)
     }
 
-    /// The structure in memory that a feature has, if it has one.
-    pub fn structure(&self, feature: u8, now_ms: u64) -> Option<Vec<u8>> {
-        match feature {
-            id::HOST_BEHAVIOR => Some(self.host_behavior.to_vec()),
-            id::TIMESTAMP => Some(self.timestamp.structure(now_ms).to_vec()),
-            _ => None,
+    /// Starts the Timestamp clock when the controller is enabled.
+    pub fn start_clock(&mut self, now_ms: u64) {
+        self.timestamp.set_at_ms = now_ms;
+    }
+
+    /// Returns the data structure of a feature, or none if the feature has a value.
+    pub fn structure(&self, row: &FeatureRow, now_ms: u64) -> Option<Vec<u8>> {
+        row.structure.map(|structure| (structure.get)(self, now_ms))
+    }
+
+    /// Sets a feature from its data structure, which is as long as the one that [`Features::structure`] returns.
+    pub fn set_structure(&mut self, row: &FeatureRow, bytes: &[u8], now_ms: u64) {
+        if let Some(structure) = row.structure {
+            (structure.set)(self, bytes, now_ms);
         }
     }
 
-    /// Set a feature by its structure, which is as long as [`Features::structure`] gives it.
-    pub fn set_structure(&mut self, feature: u8, structure: &[u8], now_ms: u64) {
-        match (feature, structure.first_chunk()) {
-            (id::TIMESTAMP, Some(bytes)) => {
-                self.timestamp =
-                    Timestamp { ms: u64::from_le_bytes(*bytes) & TIMESTAMP_MS, at_ms: now_ms, is_set: true };
-            }
-            (id::HOST_BEHAVIOR, _) => self.host_behavior.copy_from_slice(structure),
-            _ => {}
-        }
-    }
-
-    fn set_queues(&mut self, value: u32, has_queues: bool) -> Result<u32, Status> {
+    /// Sets Number of Queues, and returns the number of queues that the controller grants.
+    fn set_queue_counts(&mut self, value: u32, has_io_queues: bool) -> Result<u32, Status> {
         let (submission, completion) = (value & 0xffff, value >> 16);
-        if has_queues {
+        if has_io_queues {
             return Err(Status::COMMAND_SEQUENCE_ERROR);
         }
-        if submission == QUEUES_INVALID || completion == QUEUES_INVALID {
+        if submission == QUEUE_COUNT_INVALID || completion == QUEUE_COUNT_INVALID {
             return Err(Status::INVALID_FIELD);
         }
-        let most = self.limits.queue_pairs - 1;
-        self.queues = submission.min(most) | completion.min(most) << 16;
-        Ok(self.queues)
+        let max = self.limits.queue_pairs - 1;
+        self.queue_counts = submission.min(max) | completion.min(max) << 16;
+        Ok(self.queue_counts)
     }
 
-    /// Queues of either kind that the host may create, counted from 1.
-    pub fn queue_pairs(&self) -> (u32, u32) {
-        ((self.queues & 0xffff) + 1, (self.queues >> 16) + 1)
+    /// Returns the number of I/O submission queues and of I/O completion queues that the host may create.
+    pub fn queue_counts(&self) -> (u32, u32) {
+        ((self.queue_counts & 0xffff) + 1, (self.queue_counts >> 16) + 1)
     }
 
-    /// Whether the temperature is beyond a threshold.
-    pub fn is_warm(&self) -> bool {
-        TEMPERATURE_KELVIN >= self.over_kelvin || TEMPERATURE_KELVIN <= self.under_kelvin
+    /// Returns true if the temperature has passed one of its thresholds.
+    pub fn is_temperature_critical(&self) -> bool {
+        TEMPERATURE_KELVIN >= self.over_temperature_kelvin || TEMPERATURE_KELVIN <= self.under_temperature_kelvin
     }
 
-    /// Whether the host wants to be told of that (figure 326).
-    pub fn tells_temperature(&self) -> bool {
-        self.events >> 1 & 1 == 1
+    /// Returns true if the host asked for an event when the temperature passes a threshold (figure 326).
+    pub fn reports_temperature(&self) -> bool {
+        self.event_configuration >> 1 & 1 == 1
     }
 
     fn threshold(&self, select: u32) -> Result<u32, Status> {
         match (select >> 16 & 15, select >> 20 & 3) {
-            (0, 0) => Ok(self.over_kelvin.into()),
-            (0, 1) => Ok(self.under_kelvin.into()),
+            (0, 0) => Ok(self.over_temperature_kelvin.into()),
+            (0, 1) => Ok(self.under_temperature_kelvin.into()),
             _ => Err(Status::INVALID_FIELD),
         }
     }
 
-    /// The composite temperature is the only one; 15 stands for all there are.
+    /// Sets a threshold of the composite temperature, the only sensor; sensor 15 means all of them.
     fn set_threshold(&mut self, value: u32) -> Result<(), Status> {
         match (value >> 16 & 15, value >> 20 & 3) {
-            (0 | 15, 0) => self.over_kelvin = value as u16,
-            (0 | 15, 1) => self.under_kelvin = value as u16,
+            (0 | 15, 0) => self.over_temperature_kelvin = value as u16,
+            (0 | 15, 1) => self.under_temperature_kelvin = value as u16,
             _ => return Err(Status::INVALID_FIELD),
         }
         Ok(())
     }
 
+    fn vector_configuration(&self, select: u32) -> Result<u32, Status> {
+        let vector = self.vector(select)?;
+        Ok(vector | ((self.coalescing_disabled >> vector & 1) as u32) << 16)
+    }
+
+    fn set_vector_configuration(&mut self, value: u32) -> Result<(), Status> {
+        let bit = 1 << self.vector(value)?;
+        self.coalescing_disabled = self.coalescing_disabled & !bit | if value >> 16 & 1 == 1 { bit } else { 0 };
+        Ok(())
+    }
+
+    /// Returns the interrupt vector in the low half of a dword.
     fn vector(&self, value: u32) -> Result<u32, Status> {
         let vector = value & 0xffff;
-        if vector < u32::from(vectors(&self.limits)) { Ok(vector) } else { Err(Status::INVALID_FIELD) }
+        if vector < u32::from(interrupt_vectors(&self.limits)) { Ok(vector) } else { Err(Status::INVALID_FIELD) }
     }
 }

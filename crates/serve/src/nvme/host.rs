@@ -1,4 +1,4 @@
-//! What an NVMe controller asks of whoever connects it to a host: memory, doorbells, interrupts, registers.
+//! Host side of a controller: the memory, doorbells, interrupts and registers through which the two talk.
 
 use std::sync::atomic::AtomicU64;
 
@@ -6,7 +6,7 @@ use phaselink_core::protocol::nvme::spec::Status;
 
 use super::registers::Registers;
 
-/// An address that leads nowhere, or not where it may.
+/// Error of an access to host memory that is not mapped, or not mapped for this kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreachable;
 
@@ -16,63 +16,63 @@ impl From<Unreachable> for Status {
     }
 }
 
-/// The host as the controller reaches it. Whatever it holds may change at any time; nothing that is read twice has to be
-/// the same.
+/// Access of a controller to its host. Host memory may change at any time, so two reads of one address may differ.
 pub trait Host {
-    /// Copy the memory from `address` on.
+    /// Copies host memory that begins at `address` into `into`.
     ///
     /// # Errors
-    /// If part of it is not there.
+    /// If part of the memory is not mapped.
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable>;
 
-    /// Let the memory from `address` on be `from`.
+    /// Copies `from` into host memory that begins at `address`.
     ///
     /// # Errors
-    /// If part of it is not there, or not to be written.
+    /// If part of the memory is not mapped, or not writable.
     fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Unreachable>;
 
-    /// Copy words straight from the memory at `address` on, or straight to it, with nothing in between; whether that has
-    /// been done. Where it cannot be, there are [`Host::read`] and [`Host::write`].
+    /// Copies host memory into `into` without a buffer in between. Returns false if the host cannot do so and nothing was
+    /// copied; the caller then uses [`Host::read`].
     fn read_words(&mut self, _address: u64, _into: &[AtomicU64]) -> bool {
         false
     }
 
-    /// The other way; see [`Host::read_words`].
+    /// Copies `from` into host memory without a buffer in between. Returns false if the host cannot do so and nothing was
+    /// copied; the caller then uses [`Host::write`].
     fn write_words(&mut self, _address: u64, _from: &[AtomicU64]) -> bool {
         false
     }
 
-    /// Bytes are going to be written there soon: a hint.
+    /// Hints that these bytes of host memory are about to be written.
     fn prefetch_to_write(&mut self, _address: u64, _bytes: u32) {}
 
-    /// The same for a completion entry: its last word, with the phase, becomes visible after everything else.
+    /// Writes a completion queue entry. The last word, which holds the phase tag, becomes visible after all others.
     ///
     /// # Errors
-    /// As [`Host::write`].
+    /// If the completion queue is not mapped, or not writable.
     fn post(&mut self, address: u64, entry: &[u8; 16]) -> Result<(), Unreachable>;
 
-    /// The word at `address`, a multiple of 4, if it can be looked at for nothing: what was written before it is seen
-    /// after it.
+    /// Reads a 32-bit word of host memory with acquire ordering, or returns none if that would take a message to the host.
+    /// `address` is a multiple of 4.
     fn peek(&mut self, address: u64) -> Option<u32>;
 
-    /// Set such a word; later looks at memory come after it.
+    /// Writes a 32-bit word of host memory that [`Host::peek`] can read. Later reads of host memory do not pass this write.
     fn poke(&mut self, address: u64, value: u32);
 
-    /// The doorbells of a queue pair as written last: submission tail, completion head.
+    /// Returns the doorbell registers of a queue pair: submission queue tail and completion queue head.
     fn doorbells(&self, queue: u16) -> (u32, u32);
 
-    /// Tell the host that an interrupt vector has something for it.
+    /// Sends an interrupt with this vector to the host.
     fn interrupt(&mut self, vector: u16);
 }
 
-/// What its registers and the admin queue take beside that.
+/// Access to the registers, the doorbells and the clock, which only the admin queue and the controller's life cycle need.
 pub trait AdminHost: Host {
-    /// The doorbells of a queue that begins anew are zero again: the tail's, the head's, or both.
+    /// Sets the doorbell registers of a queue pair to zero: the submission tail if `tail`, the completion head if `head`.
     fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool);
 
-    /// Milliseconds since some instant, by a clock that goes on for as long as the host is there.
+    /// Returns milliseconds since an arbitrary instant, by a clock that never goes back.
     fn now_ms(&self) -> u64;
 
-    /// The registers.
+    /// Returns the controller's registers.
     fn registers(&mut self) -> &mut Registers;
 }

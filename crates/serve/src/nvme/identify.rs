@@ -1,17 +1,18 @@
-//! What Identify returns (Base Specification 2.0, section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
+//! Data structures of the Identify command (Base Specification 2.0, section 5.17; NVM Command Set Specification 1.0, section 4.1.5).
 
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::rules::command::COPY_SOURCES_MAX;
 use phaselink_core::protocol::nvme::spec::Status;
 
-use super::{ABORTS_MAX, EVENTS_MAX, LOGGED_ERRORS, VERSION};
+use super::command::{CommandRow, IO_COMMANDS};
+use super::limits::{ABORTS_MAX, ERROR_LOG_ENTRIES, EVENT_REQUESTS_MAX, KEEP_ALIVE_TENTHS, VERSION};
 
-/// Bytes of every such structure.
-pub const BYTES: usize = 4096;
-/// PCI vendor, as the configuration space has it too: "pl", which no vendor has (assumed).
+/// Length in bytes of every Identify data structure.
+pub const IDENTIFY_BYTES: usize = 4096;
+/// PCI vendor identifier, also in the PCI configuration space: "pl", which no vendor has (assumed).
 pub const VENDOR: u16 = 0x706c;
 
-/// CNS values (figure 273).
+/// Values of the CNS field (figure 273).
 mod cns {
     pub(super) const NAMESPACE: u8 = 0x00;
     pub(super) const CONTROLLER: u8 = 0x01;
@@ -24,38 +25,42 @@ mod cns {
     pub(super) const COMMAND_SETS: u8 = 0x1c;
 }
 
-/// OACS: Format NVM, Doorbell Buffer Config.
-const OPTIONAL_ADMIN: u16 = 1 << 1 | 1 << 8;
-/// ONCS: Compare, Dataset Management, Write Zeroes, Timestamp, Verify, Copy.
-const OPTIONAL_COMMANDS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7 | 1 << 8;
-/// WCTEMP and CCTEMP, in kelvin (assumed, as usual: 70 and 85 degrees).
+/// Bit of ONCS that announces the feature Timestamp.
+const ONCS_TIMESTAMP: u16 = 1 << 6;
+/// Warning composite temperature (WCTEMP) in kelvin: 70 degrees Celsius (assumed).
 const WARNING_KELVIN: u16 = 343;
+/// Critical composite temperature (CCTEMP) in kelvin: 85 degrees Celsius (assumed).
 const CRITICAL_KELVIN: u16 = 358;
 
-/// Who a controller says it is.
+/// Model, serial number and limits that a controller reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     model: String,
     serial: String,
+    /// Limits of commands, queues and namespaces.
     pub limits: Limits,
 }
 
 impl Identity {
-    /// A drive of this name with these limits, behind one of several front-ends; the same ones every time.
+    /// Returns the identity of a drive behind front-end number `front`. The serial number depends on the arguments alone.
     pub fn new(name: &str, limits: Limits, front: usize) -> Identity {
         let capacity_bytes = limits.blocks << limits.block_shift;
         let hash = crc32fast::hash(format!("{name} {capacity_bytes}").as_bytes());
         Identity { model: format!("phaselink {name}"), serial: format!("{hash:08x}-{front}"), limits }
     }
 
-    /// The structure that CNS, CSI and namespace ask for.
+    /// Returns the data structure that the fields CNS, CSI and NSID select. `admin_commands` are the supported admin commands.
     ///
     /// # Errors
-    /// Invalid Field for one that is not there, Invalid Namespace where the namespace is not.
-    pub fn answer(&self, cns: u8, command_set: u8, namespace: u32) -> Result<Box<[u8; BYTES]>, Status> {
-        let mut page = Box::new([0; BYTES]);
+    /// Invalid Field if the controller does not support the structure, Invalid Namespace if the namespace does not exist.
+    pub fn structure(
+        &self,
+        (cns, command_set, namespace): (u8, u8, u32),
+        admin_commands: &[CommandRow],
+    ) -> Result<Box<[u8; IDENTIFY_BYTES]>, Status> {
+        let mut page = Box::new([0; IDENTIFY_BYTES]);
         match cns {
-            cns::CONTROLLER => self.controller(&mut page),
+            cns::CONTROLLER => self.controller(admin_commands, &mut page),
             cns::COMMAND_SETS => page[0] = 1,
             cns::NAMESPACE => self.namespace(self.existing(namespace)?, &mut page),
             cns::NAMESPACE_IDS => self.namespace_ids(self.existing(namespace)?, &mut page),
@@ -65,7 +70,7 @@ impl Identity {
                 return Err(Status::INVALID_FIELD);
             }
             cns::NVM_ACTIVE_NAMESPACES => self.active_namespaces(namespace, &mut page)?,
-            // Nothing in it is limited further, or protected.
+            // No further limits, and no protection information.
             cns::NVM_CONTROLLER => {}
             cns::NVM_NAMESPACE => {
                 self.existing(namespace)?;
@@ -75,8 +80,8 @@ impl Identity {
         Ok(page)
     }
 
-    /// Figure 275.
-    fn controller(&self, page: &mut [u8; BYTES]) {
+    /// Fills Identify Controller (figure 275).
+    fn controller(&self, admin_commands: &[CommandRow], page: &mut [u8; IDENTIFY_BYTES]) {
         put(page, 0, VENDOR.to_le_bytes());
         put(page, 2, VENDOR.to_le_bytes());
         text(&mut page[4..24], &self.serial);
@@ -86,22 +91,22 @@ impl Identity {
         put(page, 80, VERSION.to_le_bytes());
         // An I/O controller (CNTRLTYPE).
         page[111] = 1;
-        put(page, 256, OPTIONAL_ADMIN.to_le_bytes());
+        put(page, 256, optional_bits(admin_commands).to_le_bytes());
         page[258] = ABORTS_MAX - 1;
-        page[259] = EVENTS_MAX - 1;
+        page[259] = EVENT_REQUESTS_MAX - 1;
         // One firmware slot, which is read-only (FRMW).
         page[260] = 1 | 1 << 1;
         // Commands Supported and Effects, and log pages from an offset on (LPA).
         page[261] = 1 << 1 | 1 << 2;
-        page[262] = LOGGED_ERRORS as u8 - 1;
+        page[262] = ERROR_LOG_ENTRIES as u8 - 1;
         put(page, 266, WARNING_KELVIN.to_le_bytes());
         put(page, 268, CRITICAL_KELVIN.to_le_bytes());
-        put(page, 320, super::KEEP_ALIVE_TENTHS.to_le_bytes());
-        // Sizes of entries, least and most (SQES, CQES).
+        put(page, 320, KEEP_ALIVE_TENTHS.to_le_bytes());
+        // Binary logarithms of the smallest and the largest entry of queues (SQES, CQES).
         page[512] = 0x66;
         page[513] = 0x44;
         put(page, 516, self.limits.namespaces.to_le_bytes());
-        put(page, 520, OPTIONAL_COMMANDS.to_le_bytes());
+        put(page, 520, (optional_bits(IO_COMMANDS) | ONCS_TIMESTAMP).to_le_bytes());
         // A volatile write cache; Flush may name all namespaces (VWC).
         page[525] = 1 | 0b11 << 1;
         // Copy takes sources of format 0 (OCFS).
@@ -112,30 +117,30 @@ impl Identity {
         page[768..][..name.len()].copy_from_slice(name.as_bytes());
     }
 
-    /// NVM Command Set Specification, figure 97.
-    fn namespace(&self, _: Existing, page: &mut [u8; BYTES]) {
+    /// Fills Identify Namespace (NVM Command Set Specification 1.0, figure 97).
+    fn namespace(&self, _: ExistingNamespace, page: &mut [u8; IDENTIFY_BYTES]) {
         for at in [0, 8, 16] {
             put(page, at, self.limits.blocks.to_le_bytes());
         }
         // Deallocated blocks read as zeros, and Write Zeroes may deallocate (DLFEAT).
         page[33] = 0b001 | 1 << 3;
-        // What a Copy may bring (MSSRL, MCL, MSRC).
+        // Limits of Copy (MSSRL, MCL, MSRC).
         put(page, 74, (self.limits.copy_source_blocks_max() as u16).to_le_bytes());
         put(page, 76, self.limits.copy_blocks_max().to_le_bytes());
         page[80] = COPY_SOURCES_MAX as u8 - 1;
         page[130] = self.limits.block_shift as u8;
     }
 
-    /// A namespace's UUID (figure 277, type 3).
-    fn namespace_ids(&self, Existing(namespace): Existing, page: &mut [u8; BYTES]) {
+    /// Fills the list of namespace identification descriptors with a UUID (figure 277, type 3) and the command set.
+    fn namespace_ids(&self, ExistingNamespace(namespace): ExistingNamespace, page: &mut [u8; IDENTIFY_BYTES]) {
         page[..2].copy_from_slice(&[3, 16]);
         page[4..20].copy_from_slice(&self.uuid(namespace));
         // The command set: NVM (type 4).
         page[20..22].copy_from_slice(&[4, 1]);
     }
 
-    /// RFC 9562, version 8: made from the serial number and a namespace's, so that it stays the same; that of the first is
-    /// the controller's as well.
+    /// Returns the UUID of a namespace (RFC 9562, version 8), made from the model, the serial number and the namespace so that it
+    /// never changes. The UUID of namespace 1 also names the controller.
     fn uuid(&self, namespace: u32) -> [u8; 16] {
         let mut uuid = [0; 16];
         let further = if namespace == 1 { String::new() } else { format!(" {namespace}") };
@@ -153,12 +158,17 @@ impl Identity {
         [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
     }
 
-    fn existing(&self, namespace: u32) -> Result<Existing, Status> {
-        if self.limits.has_namespace(namespace) { Ok(Existing(namespace)) } else { Err(Status::INVALID_NAMESPACE) }
+    /// Checks that a namespace exists.
+    fn existing(&self, namespace: u32) -> Result<ExistingNamespace, Status> {
+        if self.limits.has_namespace(namespace) {
+            Ok(ExistingNamespace(namespace))
+        } else {
+            Err(Status::INVALID_NAMESPACE)
+        }
     }
 
-    /// Identifiers above the one given; the two highest numbers are none to start from.
-    fn active_namespaces(&self, above: u32, page: &mut [u8; BYTES]) -> Result<(), Status> {
+    /// Fills the list of active namespaces whose identifier is greater than `above`. The two highest values are not allowed.
+    fn active_namespaces(&self, above: u32, page: &mut [u8; IDENTIFY_BYTES]) -> Result<(), Status> {
         if above >= 0xffff_fffe {
             return Err(Status::INVALID_NAMESPACE);
         }
@@ -168,19 +178,24 @@ impl Identity {
     }
 }
 
-/// A namespace that is there.
-struct Existing(u32);
+/// Identifier of a namespace that exists.
+struct ExistingNamespace(u32);
 
-/// Ready (figure 280, NSTAT).
-fn namespace_status(_: Existing, page: &mut [u8; BYTES]) {
+/// Fills the namespace-independent structure with the status "ready" (figure 280, NSTAT).
+fn namespace_status(_: ExistingNamespace, page: &mut [u8; IDENTIFY_BYTES]) {
     page[14] = 1;
 }
 
-fn put<const N: usize>(page: &mut [u8; BYTES], at: usize, bytes: [u8; N]) {
+fn put<const N: usize>(page: &mut [u8; IDENTIFY_BYTES], at: usize, bytes: [u8; N]) {
     page[at..at + N].copy_from_slice(&bytes);
 }
 
-/// Text is padded with spaces (section 1.4.2).
+/// Returns the bits of OACS or ONCS that announce these commands.
+fn optional_bits(commands: &[CommandRow]) -> u16 {
+    commands.iter().filter_map(|command| command.optional_bit).fold(0, |bits, bit| bits | 1 << bit)
+}
+
+/// Copies a text into a field and pads it with spaces (section 1.4.2).
 fn text(field: &mut [u8], text: &str) {
     field.fill(b' ');
     let bytes = text.bytes().map(|byte| if byte.is_ascii_graphic() || byte == b' ' { byte } else { b'?' });

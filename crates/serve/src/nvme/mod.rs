@@ -1,83 +1,66 @@
-//! The NVMe controller as a real host's driver meets it: registers, admin commands, queues in the host's memory.
+//! NVMe controller for real hosts: registers, admin commands, and queues in the host's memory.
 //!
-//! Nothing here has a socket, a thread or a clock. What connects it to a host is a [`Host`](host::Host), the bytes are a
-//! [`Store`](crate::device::store::Store), and whoever drives it asks queue by queue:
+//! The module has no socket, no thread and no clock. A [`Host`] connects it to a host, a [`Store`](crate::device::store::Store)
+//! holds the bytes of the drive, and a front-end calls it queue by queue:
 //!
 //! ```text
-//!   update(host, store)     what registers and doorbells ask for: enable, reset, shut down, interrupts that are due
-//!   take(queue, host)       the next command: an admin command is done at once, any other is checked
-//!   perform(command, ...)   move the bytes: straight between the store and the host's memory, where both are mapped
-//!   finish(command, ...)    post the answer: at once, together with others, or when a model says so
-//!   commit(command, ...)    post the answer of one that was to be durable first, once the store has been flushed
-//!   signal(host)            one interrupt for all that has been posted meanwhile
+//!   Controller::update          follows the registers: enable, reset, shut down, asynchronous events
+//!   next_command(queue)         fetches the next command: an admin command is executed at once, any other is checked
+//!   QueueSet::perform           moves the data: straight between the store and the host's memory where both are mapped
+//!   QueueSet::complete          posts the completion: at once, in a batch, or when a timing model says so
+//!   complete_flushed            posts the completion of a command that had to be durable first, after a flush of the store
+//!   send_interrupts             sends one interrupt for all completions that were posted since the last one
 //! ```
 //!
-//! What it decides is in the core's [rules](phaselink_core::protocol::nvme::rules), which the timing controller of simulations asks too: layouts, statuses, page
-//! lists, rings, limits. What is left here is whose memory that is, the bytes, and administration.
+//! The core's [rules](phaselink_core::protocol::nvme::rules) decide what is allowed: layouts, statuses, page lists, ring
+//! arithmetic, limits. The timing controller of simulations uses them too. This module adds the host's memory, the bytes of
+//! the drive, and administration.
 //!
-//! A host can write anything anywhere at any time. So each command is copied once, and only the copy is checked and
-//! executed; a page list is read once; whatever is wrong has the status that the specification asks for, and a host that
-//! takes its memory away has commands fail, or, where that was a queue's, a controller that is fatal until it is reset.
-//! A command that outlives its queue answers nobody.
+//! A host can write anything anywhere at any time. Each command is therefore copied once, and only the copy is checked and
+//! executed; a page list is read once. Every malformed command gets the status that the specification asks for. A host that
+//! unmaps the data of a command has this command fail; one that unmaps a queue has the controller report a fatal status
+//! until it is reset. A command that outlives its submission queue gets no completion.
+//!
+//! # Layers
+//!
+//! A file imports files of its own layer that stand before it, and of the layers above this line in the list; none imports
+//! a later one.
+//!
+//! | layer | files |
+//! |---|---|
+//! | memory | [`limits`], [`strict`], [`registers`], [`host`], [`array_host`] |
+//! | queues | [`queues`] |
+//! | commands | [`journal`], [`command`], [`queue_set`] |
+//! | controller | [`features`], [`log_pages`], [`events`], [`identify`], [`controller`] (state), [`admin`] (commands), [`lifecycle`] |
+//!
+//! # Adding something
+//!
+//! - An admin command: its opcode in the core's [`spec`](phaselink_core::protocol::nvme::spec::admin), a row of the table in
+//!   [`admin`], and its handler there.
+//! - A feature: a row of the table in [`features`], with its functions. Get Features, Set Features and the log page that
+//!   lists features follow from the row.
+//! - A log page: a row of the table in [`log_pages`], and the function that fills the page.
 
 pub mod admin;
+pub mod array_host;
 pub mod command;
 pub mod controller;
 pub mod events;
 pub mod features;
 pub mod host;
 pub mod identify;
-pub mod logs;
-pub mod machine;
-pub mod offer;
+pub mod journal;
+pub mod lifecycle;
+pub mod limits;
+pub mod log_pages;
+pub mod queue_set;
 pub mod queues;
 pub mod registers;
-pub mod set;
 pub mod strict;
 
-use phaselink_core::protocol::nvme::rules::Limits;
-use phaselink_core::protocol::nvme::spec::admin as opcode;
-
 pub use command::Command;
-pub use controller::{Controller, Executed, Taken};
+pub use controller::Controller;
 pub use host::{AdminHost, Host, Unreachable};
 pub use identify::Identity;
-pub use set::QueueSet;
-
-/// VS: 2.0.
-const VERSION: u32 = 0x0002_0000;
-/// Most queue pairs for commands that a drive may offer, beside the admin queue. Linux and SPDK have been seen to take as
-/// many; the page of doorbells would have room for 511, the table of interrupt vectors for 127.
-pub const QUEUE_PAIRS_MAX: usize = 32;
-/// Interrupt vectors of a controller with these limits: one for each queue pair.
-pub fn vectors(limits: &Limits) -> u16 {
-    limits.queue_pairs as u16 + 1
-}
-
-/// ACL and AERL count these from 0.
-const ABORTS_MAX: u8 = 4;
-const EVENTS_MAX: u8 = 4;
-/// Entries of the error log.
-const LOGGED_ERRORS: usize = 16;
-/// The temperature that is told: 27 degrees (assumed; nothing here is warm).
-const TEMPERATURE_KELVIN: u16 = 300;
-
-/// Opcodes of all admin commands that the controller knows.
-pub const ADMIN_COMMANDS: [u8; 13] = [
-    opcode::DELETE_SUBMISSION_QUEUE,
-    opcode::CREATE_SUBMISSION_QUEUE,
-    opcode::GET_LOG_PAGE,
-    opcode::DELETE_COMPLETION_QUEUE,
-    opcode::CREATE_COMPLETION_QUEUE,
-    opcode::IDENTIFY,
-    opcode::ABORT,
-    opcode::SET_FEATURES,
-    opcode::GET_FEATURES,
-    opcode::ASYNC_EVENT_REQUEST,
-    opcode::KEEP_ALIVE,
-    opcode::DOORBELL_BUFFER_CONFIG,
-    opcode::FORMAT_NVM,
-];
-
-/// KAS: the unit in which Keep Alive counts, in tenths of a second.
-const KEEP_ALIVE_TENTHS: u16 = 1;
+pub use limits::{QUEUE_PAIRS_MAX, interrupt_vectors};
+pub use queue_set::{CommandProgress, NextCommand, QueueSet};

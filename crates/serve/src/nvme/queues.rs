@@ -1,5 +1,6 @@
-//! Submission and completion queues in a host's memory (Base Specification 2.0, section 3.3); which of their entries is
-//! next, and when they are full, [the rules](phaselink_core::protocol::nvme::rules::queues) say.
+//! Submission and completion queues in a host's memory (Base Specification 2.0, section 3.3).
+//!
+//! The [rules](phaselink_core::protocol::nvme::rules::queues) keep the indices: which entry is next, and when a queue is full.
 
 use std::collections::VecDeque;
 
@@ -7,81 +8,87 @@ use phaselink_core::protocol::nvme::rules::completion::Done;
 use phaselink_core::protocol::nvme::rules::queues::{CompletionRing, InvalidDoorbell, SubmissionRing};
 use phaselink_core::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, SUBMISSION_ENTRY_BYTES};
 
-use super::command::Bytes;
 use super::host::{Host, Unreachable};
 
-/// A queue of commands.
+/// Bytes of a submission queue entry.
+pub type EntryBytes = [u8; SUBMISSION_ENTRY_BYTES];
+
+/// Submission queue of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubmissionQueue {
     base: u64,
+    /// Head and tail of the queue.
     pub ring: SubmissionRing,
+    /// Identifier of the completion queue that completions of these commands are posted to.
     pub completion_queue: u16,
-    /// The doorbell as seen last, so that a value that makes no sense is reported once.
-    seen: u32,
-    /// Of this very queue, so that what outlives it can be told from what belongs to its successor of the same number.
+    /// Last value of the tail doorbell, so that an invalid value is reported only once.
+    last_doorbell: u32,
+    /// Number that tells this queue from an earlier or later one with the same identifier.
     pub generation: u32,
 }
 
 impl SubmissionQueue {
-    /// An empty queue.
+    /// Returns an empty queue whose entries begin at host address `base`.
     pub fn new(base: u64, entries: u32, completion_queue: u16, generation: u32) -> SubmissionQueue {
-        SubmissionQueue { base, ring: SubmissionRing::new(entries), completion_queue, seen: 0, generation }
+        SubmissionQueue { base, ring: SubmissionRing::new(entries), completion_queue, last_doorbell: 0, generation }
     }
 
-    /// Its address, and how many bytes it has.
-    pub fn place(&self) -> (u64, usize) {
+    /// Returns the host address of the queue and its length in bytes.
+    pub fn memory_range(&self) -> (u64, usize) {
         (self.base, self.ring.entries() as usize * SUBMISSION_ENTRY_BYTES)
     }
 
-    /// The host's tail is `value`.
+    /// Sets the tail to the value of the tail doorbell.
     ///
     /// # Errors
-    /// If there is no such entry; the queue then goes on with what it knew.
+    /// If the queue has no such entry; the tail then stays as it is.
     #[inline]
-    pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
-        if value == self.seen {
+    pub fn set_tail(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
+        if value == self.last_doorbell {
             return Ok(());
         }
-        self.seen = value;
+        self.last_doorbell = value;
         self.ring.ring(value)
     }
 
-    /// A private copy of the next command, if there is one.
+    /// Takes the next entry off the queue and returns a private copy, or none if the queue is empty.
     ///
     /// # Errors
-    /// If the queue is not there any more. Its commands are lost, as nobody knows what they were.
+    /// If the queue's memory is no longer mapped. The commands in the queue are lost.
     #[inline]
-    pub fn fetch(&mut self, host: &mut impl Host) -> Result<Option<Bytes>, Unreachable> {
+    pub fn fetch(&mut self, host: &mut impl Host) -> Result<Option<EntryBytes>, Unreachable> {
         let Some((slot, _)) = self.ring.take(1) else { return Ok(None) };
         let mut bytes = [0; SUBMISSION_ENTRY_BYTES];
-        host.read(entry(self.base, slot, SUBMISSION_ENTRY_BYTES), &mut bytes)?;
+        host.read(entry_address(self.base, slot, SUBMISSION_ENTRY_BYTES), &mut bytes)?;
         Ok(Some(bytes))
     }
 }
 
-/// A queue of answers.
+/// Completion queue of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletionQueue {
     base: u64,
+    /// Head, tail and phase tag of the queue.
     pub ring: CompletionRing,
-    seen: u32,
-    /// The vector to interrupt with, if any.
+    /// Last value of the head doorbell, so that an invalid value is reported only once.
+    last_doorbell: u32,
+    /// Interrupt vector of the queue, or none if interrupts are disabled for it.
     pub vector: Option<u16>,
-    /// Something has been posted since the host was last interrupted.
+    /// True if a completion has been posted since the last interrupt.
     pub interrupt_pending: bool,
-    /// Answers that found no room.
+    /// Completions that wait because the queue was full.
     held: VecDeque<Done>,
-    /// Submission queues that answer here.
+    /// Number of submission queues whose completions are posted to this queue.
     pub users: u32,
 }
 
 impl CompletionQueue {
-    /// An empty queue.
+    /// Returns an empty queue whose entries begin at host address `base`.
     pub fn new(base: u64, entries: u32, vector: Option<u16>) -> CompletionQueue {
         CompletionQueue {
             base,
             ring: CompletionRing::new(entries),
-            seen: 0,
+            last_doorbell: 0,
             vector,
             interrupt_pending: false,
             held: VecDeque::new(),
@@ -89,55 +96,55 @@ impl CompletionQueue {
         }
     }
 
-    /// Its address, and how many bytes it has.
-    pub fn place(&self) -> (u64, usize) {
+    /// Returns the host address of the queue and its length in bytes.
+    pub fn memory_range(&self) -> (u64, usize) {
         (self.base, self.ring.entries() as usize * COMPLETION_ENTRY_BYTES)
     }
 
-    /// The host's head is `value`.
+    /// Sets the head to the value of the head doorbell.
     ///
     /// # Errors
-    /// If no entry from the head on up to the tail is that one.
+    /// If the value does not lie between the head and the tail.
     #[inline]
-    pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
-        if value == self.seen {
+    pub fn set_head(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
+        if value == self.last_doorbell {
             return Ok(());
         }
-        self.seen = value;
+        self.last_doorbell = value;
         self.ring.ring(value)
     }
 
-    /// Whether answers wait for room.
+    /// Returns true if completions wait because the queue was full.
     #[inline]
     pub fn is_holding(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Post an answer, or keep it until there is room.
+    /// Posts a completion, or holds it until the host has freed an entry.
     ///
     /// # Errors
-    /// If the queue's memory is not there any more.
+    /// If the queue's memory is no longer mapped.
     #[inline]
-    pub fn post(&mut self, answer: Done, host: &mut impl Host) -> Result<(), Unreachable> {
+    pub fn post(&mut self, completion: Done, host: &mut impl Host) -> Result<(), Unreachable> {
         if self.ring.is_full() || !self.held.is_empty() {
-            self.held.push_back(answer);
+            self.held.push_back(completion);
             return Ok(());
         }
         let (slot, phase) = self.ring.post();
-        host.post(entry(self.base, slot, COMPLETION_ENTRY_BYTES), &answer.entry(phase).encode())?;
+        host.post(entry_address(self.base, slot, COMPLETION_ENTRY_BYTES), &completion.entry(phase).encode())?;
         self.interrupt_pending = true;
         Ok(())
     }
 
-    /// Post what waits, as far as there is room now.
+    /// Posts held completions, as far as the queue has free entries.
     ///
     /// # Errors
-    /// As [`CompletionQueue::post`].
-    pub fn release(&mut self, host: &mut impl Host) -> Result<(), Unreachable> {
+    /// If the queue's memory is no longer mapped.
+    pub fn post_held(&mut self, host: &mut impl Host) -> Result<(), Unreachable> {
         let mut held = std::mem::take(&mut self.held);
         while !self.ring.is_full() {
-            let Some(answer) = held.pop_front() else { break };
-            self.post(answer, host)?;
+            let Some(completion) = held.pop_front() else { break };
+            self.post(completion, host)?;
         }
         self.held = held;
         Ok(())
@@ -145,6 +152,6 @@ impl CompletionQueue {
 }
 
 #[inline]
-fn entry(base: u64, place: u32, bytes: usize) -> u64 {
-    base.wrapping_add(u64::from(place) * bytes as u64)
+fn entry_address(base: u64, slot: u32, entry_bytes: usize) -> u64 {
+    base.wrapping_add(u64::from(slot) * entry_bytes as u64)
 }

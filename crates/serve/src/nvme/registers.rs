@@ -1,18 +1,18 @@
-//! The controller's registers as a latch: what the host has written, and what it reads (Base Specification 2.0, section
-//! 3.1.3).
+//! Controller registers (Base Specification 2.0, section 3.1.3): values that the host wrote, and values that it reads.
 //!
-//! Writing has no effect but here; the controller looks at what has been written when its turn comes. So a host may
-//! write at any moment, also while the controller waits for that host's memory.
+//! A write changes only this module. The controller follows later, in [`Controller::update`](super::Controller::update), so
+//! that a host may write at any moment, also while the controller waits for that host's memory.
 
 use phaselink_core::protocol::nvme::rules::Limits;
 
-use super::{VERSION, strict};
+use super::limits::VERSION;
+use super::strict;
 use crate::device::tally::Undefined;
 
-/// Bytes before the doorbells.
+/// Length of the register space in front of the doorbells, in bytes.
 pub const REGISTER_BYTES: u64 = 0x1000;
 
-/// Offsets (figure 35).
+/// Offsets of registers (figure 35).
 mod at {
     pub(super) const CAP: u64 = 0x00;
     pub(super) const CAP_HIGH: u64 = 0x04;
@@ -29,28 +29,31 @@ mod at {
     pub(super) const CRTO: u64 = 0x68;
 }
 
-/// Time within which the controller is ready, in units of 500 ms: it always is at once, and hosts that share a busy
-/// processor with it are not to give up.
-const TIMEOUT: u64 = 20;
-/// CAP (figure 36) without MQES: queues contiguous (CQR), the NVM command set, controller ready with media (CRWMS),
-/// doorbells 4 bytes apart, pages of 4 KiB and no others.
-const CAPABILITIES: u64 = 1 << 16 | TIMEOUT << 24 | 1 << 37 | 1 << 59;
+/// CAP.TO: time that a host waits for CSTS.RDY, in units of 500 ms. The controller is ready at once; the long timeout is for
+/// hosts that share a busy processor with it.
+const READY_TIMEOUT: u64 = 20;
+/// CAP (figure 36) without MQES: contiguous queues (CQR), the NVM command set, controller ready with media (CRMS),
+/// doorbells 4 bytes apart, and a page size of 4 KiB only.
+const CAPABILITIES: u64 = 1 << 16 | READY_TIMEOUT << 24 | 1 << 37 | 1 << 59;
 
 /// CC.EN (figure 46).
 const ENABLE: u32 = 1;
-/// Bits of CC that a host may set: EN, CSS, MPS, AMS, SHN, IOSQES, IOCQES, CRIME.
+/// CC fields that a host may set: EN, CSS, MPS, AMS, SHN, IOSQES, IOCQES, CRIME.
 const CONFIGURATION_BITS: u32 = 0x01ff_fff1;
 
-/// Those that are set before the controller is enabled: CSS, MPS, AMS.
-const CONFIGURED_BEFORE: u32 = 0x3ff0;
+/// CC fields that may change only while the controller is disabled: CSS, MPS, AMS.
+const FIXED_WHILE_ENABLED: u32 = 0x3ff0;
 
-/// CSTS (figure 47): ready, fatal, and the two bits of shutdown.
+/// CSTS.RDY (figure 47).
 const READY: u32 = 1;
+/// CSTS.CFS: controller fatal status.
 const FATAL: u32 = 1 << 1;
+/// CSTS.SHST: shutdown processing is complete.
 const SHUTDOWN_COMPLETE: u32 = 0b10 << 2;
+/// CSTS.SHST: all bits of the field.
 const SHUTDOWN_BITS: u32 = 0b11 << 2;
 
-/// What the registers hold.
+/// Values of the registers, and changes that the controller has yet to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registers {
     capabilities: u64,
@@ -59,20 +62,20 @@ pub struct Registers {
     admin_entries: u32,
     admin_submission: u64,
     admin_completion: u64,
-    /// INTMS and INTMC: vectors that are masked, for interrupts by pin.
+    /// Vectors that INTMS has masked, for pin-based interrupts.
     pub masked: u32,
-    /// The host has disabled the controller, or reset it, and the controller has yet to follow.
+    /// True if the host has disabled or reset the controller and the controller has not followed yet.
     pub reset: bool,
-    /// Interrupts by pin may have been held up and are due again.
-    pub recheck: bool,
-    /// A doorbell has been rung that no queue can have.
+    /// True if the host has unmasked pin-based interrupts, so that unread completions have to raise one again.
+    pub interrupts_unmasked: bool,
+    /// True if the host has written the doorbell of a queue that cannot exist.
     pub invalid_doorbell: bool,
-    /// What the host has done that is undefined, where that is looked for, until it is counted.
-    seen: Option<Vec<&'static Undefined>>,
+    /// Undefined behaviour seen since the last [`Registers::take_undefined`], or none if strict checks are off.
+    undefined: Option<Vec<&'static Undefined>>,
 }
 
 impl Registers {
-    /// Those of a controller with these limits, just switched on.
+    /// Returns the registers of a controller with these limits after power-on.
     pub fn new(limits: &Limits) -> Registers {
         Registers::with(CAPABILITIES | u64::from(limits.entries_field()))
     }
@@ -87,37 +90,37 @@ impl Registers {
             admin_completion: 0,
             masked: 0,
             reset: false,
-            recheck: false,
+            interrupts_unmasked: false,
             invalid_doorbell: false,
-            seen: None,
+            undefined: None,
         }
     }
 
-    /// From now on, look for what the specification leaves undefined.
-    pub fn watch(&mut self) {
-        self.seen.get_or_insert_default();
+    /// Turns strict checks on.
+    pub fn check_strictly(&mut self) {
+        self.undefined.get_or_insert_default();
     }
 
-    /// Whether that is looked for.
+    /// Returns true if strict checks are on.
     #[inline]
-    pub fn is_watched(&self) -> bool {
-        self.seen.is_some()
+    pub fn is_strict(&self) -> bool {
+        self.undefined.is_some()
     }
 
-    /// The host has done this, which counts if it is looked for.
+    /// Records undefined behaviour of the host if `is_seen` is true and strict checks are on.
     pub fn note(&mut self, is_seen: bool, behaviour: &'static Undefined) {
-        if let Some(seen) = self.seen.as_mut().filter(|_| is_seen) {
-            seen.push(behaviour);
+        if let Some(undefined) = self.undefined.as_mut().filter(|_| is_seen) {
+            undefined.push(behaviour);
         }
     }
 
-    /// What has been seen since the last time.
+    /// Returns the undefined behaviour seen since the last call.
     #[inline]
-    pub fn take_seen(&mut self) -> Vec<&'static Undefined> {
-        self.seen.as_mut().map(std::mem::take).unwrap_or_default()
+    pub fn take_undefined(&mut self) -> Vec<&'static Undefined> {
+        self.undefined.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// What a host reads from `offset` on, of any length; beyond the registers, zeros.
+    /// Fills `into` with the registers from `offset` on. Bytes that no register has read as zeros.
     pub fn read(&self, offset: u64, into: &mut [u8]) {
         for (place, byte) in into.iter_mut().enumerate() {
             let at = offset.saturating_add(place as u64);
@@ -138,18 +141,18 @@ impl Registers {
             at::ASQ_HIGH => (self.admin_submission >> 32) as u32,
             at::ACQ => self.admin_completion as u32,
             at::ACQ_HIGH => (self.admin_completion >> 32) as u32,
-            at::CRTO => TIMEOUT as u32,
+            at::CRTO => READY_TIMEOUT as u32,
             _ => 0,
         }
     }
 
-    /// Whether the registers that mask interrupts by pin begin there.
-    pub fn masks(offset: u64) -> bool {
+    /// Returns true if INTMS or INTMC begins at `offset`.
+    pub fn is_interrupt_mask(offset: u64) -> bool {
         matches!(offset, at::INTMS | at::INTMC)
     }
 
-    /// A host writes from `offset` on. What is no whole number of words has no effect, as the specification leaves it
-    /// open (section 3.1).
+    /// Writes registers from `offset` on. An unaligned write, or one that is no whole number of 32-bit words, has no effect;
+    /// the specification leaves its result undefined (section 3.1).
     pub fn write(&mut self, offset: u64, from: &[u8]) {
         let (words, rest) = from.as_chunks();
         if !rest.is_empty() || !offset.is_multiple_of(4) {
@@ -161,8 +164,8 @@ impl Registers {
     }
 
     fn write_word(&mut self, offset: u64, value: u32) {
-        if self.is_watched() {
-            self.look_at_write(offset, value);
+        if self.is_strict() {
+            self.check_write(offset, value);
         }
         let low = |whole: u64| whole & !0xffff_ffff | u64::from(value & !0xfff);
         let high = |whole: u64| whole & 0xffff_ffff | u64::from(value) << 32;
@@ -170,7 +173,7 @@ impl Registers {
             at::INTMS => self.masked |= value,
             at::INTMC => {
                 self.masked &= !value;
-                self.recheck = true;
+                self.interrupts_unmasked = true;
             }
             at::CC => self.configure(value),
             // The admin queue changes only while the controller is disabled (sections 3.1.3.8 to 3.1.3.10).
@@ -184,17 +187,17 @@ impl Registers {
         }
     }
 
-    /// Whether writing a word is left undefined.
-    fn look_at_write(&mut self, offset: u64, value: u32) {
+    /// Records undefined behaviour in a write to a register.
+    fn check_write(&mut self, offset: u64, value: u32) {
         let reserved = match offset {
             at::CC => {
-                self.look_at_configuration(value);
+                self.check_configuration(value);
                 value & !CONFIGURATION_BITS
             }
             at::AQA => value & !0x0fff_0fff,
             at::ASQ | at::ACQ => value & 0xfff,
             at::INTMS | at::INTMC | at::ASQ_HIGH | at::ACQ_HIGH => 0,
-            // What only the controller writes, or nobody.
+            // A read-only register, or an offset without one.
             _ => u32::MAX,
         };
         self.note(reserved != 0, &strict::RESERVED_REGISTER_BITS);
@@ -202,12 +205,13 @@ impl Registers {
         self.note(is_of_admin_queue && self.is_enabled(), &strict::ADMIN_QUEUE_WHILE_ENABLED);
     }
 
-    fn look_at_configuration(&mut self, value: u32) {
+    /// Records undefined behaviour in a write to CC.
+    fn check_configuration(&mut self, value: u32) {
         let (was_enabled, is_ready) = (self.is_enabled(), self.is_ready());
         let enables = value & ENABLE != 0;
         self.note(!was_enabled && enables && is_ready, &strict::ENABLE_BEFORE_DISABLED);
         self.note(was_enabled && !enables && !is_ready, &strict::DISABLE_BEFORE_READY);
-        let changed = (self.configuration ^ value) & CONFIGURED_BEFORE;
+        let changed = (self.configuration ^ value) & FIXED_WHILE_ENABLED;
         self.note(was_enabled && enables && changed != 0, &strict::CONFIGURATION_WHILE_ENABLED);
     }
 
@@ -217,65 +221,65 @@ impl Registers {
         self.reset |= was_enabled && !self.is_enabled();
     }
 
-    /// Everything is as after power-on, and the controller is to follow.
+    /// Sets all registers to their values after power-on, for a reset of the PCI function.
     pub fn reset_device(&mut self) {
-        *self = Registers { reset: true, seen: self.seen.take(), ..Registers::with(self.capabilities) };
+        *self = Registers { reset: true, undefined: self.undefined.take(), ..Registers::with(self.capabilities) };
     }
 
-    /// CC.EN.
+    /// Returns true if CC.EN is set.
     pub fn is_enabled(&self) -> bool {
         self.configuration & ENABLE != 0
     }
 
-    /// CC.SHN: whether the host wants to switch off.
-    pub fn wants_shutdown(&self) -> bool {
+    /// Returns true if CC.SHN requests a normal or an abrupt shutdown.
+    pub fn is_shutdown_requested(&self) -> bool {
         matches!(self.configuration >> 14 & 3, 1 | 2)
     }
 
-    /// Whether the host asks for something that is there: the NVM command set, pages of 4 KiB, round robin.
+    /// Returns true if CC selects the NVM command set, pages of 4 KiB and round robin arbitration, the only supported values.
     pub fn is_configuration_valid(&self) -> bool {
         let (command_set, page, arbitration) =
             (self.configuration >> 4 & 7, self.configuration >> 7 & 15, self.configuration >> 11 & 7);
         command_set == 0 && page == 0 && arbitration == 0
     }
 
-    /// CC.IOSQES and CC.IOCQES: powers of two of the sizes of entries.
+    /// Returns CC.IOSQES and CC.IOCQES, the binary logarithms of the queue entry sizes.
     pub fn entry_sizes(&self) -> (u32, u32) {
         (self.configuration >> 16 & 15, self.configuration >> 20 & 15)
     }
 
-    /// Address and entries of the admin submission queue, and of its completion queue.
+    /// Returns the host address and the number of entries of the admin submission queue and of the admin completion queue.
     pub fn admin_queues(&self) -> [(u64, u32); 2] {
         let entries = |shift: u32| (self.admin_entries >> shift & 0xfff) + 1;
         [(self.admin_submission, entries(0)), (self.admin_completion, entries(16))]
     }
 
-    /// CSTS.RDY.
-    pub fn set_ready(&mut self, ready: bool) {
-        self.status = if ready { READY } else { 0 };
+    /// Sets CSTS.RDY, and clears all other bits of CSTS.
+    pub fn set_ready(&mut self, is_ready: bool) {
+        self.status = if is_ready { READY } else { 0 };
     }
 
-    /// Whether it is set.
+    /// Returns true if CSTS.RDY is set.
     pub fn is_ready(&self) -> bool {
         self.status & READY != 0
     }
 
-    /// CSTS.CFS: only a reset helps.
+    /// Sets CSTS.CFS: the controller accepts no command until it is reset.
     pub fn set_fatal(&mut self) {
         self.status |= FATAL;
     }
 
-    /// Whether it is set.
+    /// Returns true if CSTS.CFS is set.
     pub fn is_fatal(&self) -> bool {
         self.status & FATAL != 0
     }
 
-    /// CSTS.SHST: it is safe to switch off; or no longer.
-    pub fn set_shut_down(&mut self, down: bool) {
-        self.status = self.status & !SHUTDOWN_BITS | if down { SHUTDOWN_COMPLETE } else { 0 };
+    /// Sets CSTS.SHST to "shutdown processing complete", or back to "normal operation".
+    pub fn set_shut_down(&mut self, is_shut_down: bool) {
+        self.status = self.status & !SHUTDOWN_BITS | if is_shut_down { SHUTDOWN_COMPLETE } else { 0 };
     }
 
-    /// Whether it is.
+    /// Returns true if CSTS.SHST says that shutdown processing is complete.
     pub fn is_shut_down(&self) -> bool {
         self.status & SHUTDOWN_BITS == SHUTDOWN_COMPLETE
     }
@@ -292,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_register_reads_the_same_whole_in_halves_and_in_bytes() {
+    fn register_reads_the_same_as_quadword_as_words_and_as_bytes() {
         let registers = Registers::with(CAPABILITIES | 63);
         let mut whole = [0; 8];
         registers.read(0, &mut whole);
@@ -300,14 +304,14 @@ mod tests {
         assert_eq!(u64::from_le_bytes(whole), halves);
         let mut byte = [0];
         registers.read(3, &mut byte);
-        assert_eq!(byte[0], TIMEOUT as u8);
+        assert_eq!(byte[0], READY_TIMEOUT as u8);
         assert_eq!((word(&registers, 0) & 0xffff, word(&registers, 8)), (63, 0x0002_0000));
-        // CMBSZ, PMRCAP: none of it is there.
+        // CMBSZ and PMRCAP: the controller has no such memory.
         assert_eq!((word(&registers, 0x3c), word(&registers, 0xe00)), (0, 0));
     }
 
     #[test]
-    fn the_admin_queue_can_be_moved_only_while_the_controller_is_disabled() {
+    fn admin_queue_address_can_change_only_while_the_controller_is_disabled() {
         let mut registers = Registers::with(CAPABILITIES);
         registers.write(0x28, &0x1234_5678_9abc_def0_u64.to_le_bytes());
         registers.write(0x24, &0x00ff_003f_u32.to_le_bytes());
@@ -318,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn disabling_is_kept_until_the_controller_has_followed_even_if_it_is_enabled_again_before() {
+    fn disable_is_remembered_if_the_host_enables_again_before_the_controller_follows() {
         let mut registers = Registers::with(CAPABILITIES);
         for value in [1_u32, 0, 1] {
             registers.write(0x14, &value.to_le_bytes());
@@ -328,22 +332,22 @@ mod tests {
 
     /// Base Specification 2.0, sections 3.1.3.5 and 3.1.3.8 to 3.1.3.10.
     #[test]
-    fn only_reserved_bits_of_what_a_host_may_write_are_reported() {
+    fn strict_checks_report_only_reserved_bits_of_writable_registers() {
         for (offset, value) in
             [(at::CC, CONFIGURATION_BITS), (at::AQA, 0x0fff_0fff), (at::ASQ, !0xfff), (at::ACQ, !0xfff)]
         {
             let reserved = |value: u32| {
                 let mut registers = Registers::with(CAPABILITIES);
-                registers.watch();
+                registers.check_strictly();
                 registers.write(offset, &value.to_le_bytes());
-                registers.take_seen().contains(&&strict::RESERVED_REGISTER_BITS)
+                registers.take_undefined().contains(&&strict::RESERVED_REGISTER_BITS)
             };
             assert!(!reserved(value) && reserved(!value), "register {offset:x}");
         }
     }
 
     #[test]
-    fn what_is_no_whole_word_changes_nothing() {
+    fn write_of_less_than_a_word_changes_no_register() {
         let mut registers = Registers::with(CAPABILITIES);
         registers.write(0x14, &[1]);
         registers.write(0x16, &1_u32.to_le_bytes());

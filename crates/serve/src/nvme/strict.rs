@@ -1,7 +1,6 @@
-//! What hosts do that the specification leaves undefined, or tells them not to do without asking controllers to notice: counted
-//! by kind, for whoever writes a driver. Nothing is answered differently because of it.
+//! Strict checks: host behaviour that the specification leaves undefined or forbids without asking controllers to notice it.
 //!
-//! Sections are those of the NVM Express Base Specification 2.0 where no other is named.
+//! Each kind is counted, which helps the author of a driver. No command gets another status because of a strict check.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +12,16 @@ use crate::device::tally::Undefined;
 macro_rules! behaviours {
     ($($name:ident: $kind:literal, $what:literal, $section:literal;)*) => {
         $(#[doc = $what] pub static $name: Undefined = Undefined { kind: $kind, what: $what, section: $section };)*
-        /// All of them.
+        /// Every kind of behaviour that strict checks count.
         pub static ALL: &[&Undefined] = &[$(&$name),*];
     };
 }
 
 behaviours! {
     REGISTER_ACCESS: "register-access",
-        "a register is written in part, or not at its beginning", "Base 3.1";
+        "a write to a register is shorter than a word or not aligned", "Base 3.1";
     RESERVED_REGISTER_BITS: "reserved-register-bits",
-        "reserved bits of a register are set, or one that cannot be written is", "Base 3.1.3";
+        "a reserved bit of a register is set, or a read-only register is written", "Base 3.1.3";
     ENABLE_BEFORE_DISABLED: "enable-before-disabled",
         "CC.EN is set while CSTS.RDY is 1", "Base 3.1.3.5";
     DISABLE_BEFORE_READY: "disable-before-ready",
@@ -34,19 +33,19 @@ behaviours! {
     MASK_WITH_VECTORS: "mask-with-vectors",
         "INTMS or INTMC is written while MSI-X is enabled", "Base 3.1.3.3 and 3.1.3.4";
     DOORBELL_BEFORE_READY: "doorbell-before-ready",
-        "a doorbell is rung before CSTS.RDY is 1", "Base 3.5.1";
+        "a doorbell is written before CSTS.RDY is 1", "Base 3.5.1";
     DOORBELL_STALE: "doorbell-stale",
-        "a doorbell is given the value that it has", "Base 5.2, Invalid Doorbell Write Value";
+        "a doorbell is written with the value that it already has", "Base 5.2, Invalid Doorbell Write Value";
     DOORBELL_VALUE: "doorbell-value",
-        "a doorbell is given a value that its queue cannot have", "Base 5.2, Invalid Doorbell Write Value";
+        "a doorbell is written with an index that its queue does not have", "Base 5.2, Invalid Doorbell Write Value";
     DOORBELL_OF_NO_QUEUE: "doorbell-of-no-queue",
-        "a doorbell is rung that no queue has", "Base 5.2, Write to Invalid Doorbell Register";
+        "the doorbell of a queue that does not exist is written", "Base 5.2, Write to Invalid Doorbell Register";
     DOORBELL_ACCESS: "doorbell-access",
-        "a doorbell is written in part, or not at its beginning", "PCIe Transport 3.1.2";
+        "a write to a doorbell is shorter than a word or not aligned", "PCIe Transport 3.1.2";
     RESERVED_COMMAND_BITS: "reserved-command-bits",
-        "reserved bits of a command are set", "Base 3.3.3.1";
+        "a reserved bit of a command is set", "Base 3.3.3.1";
     COMMAND_IDENTIFIER: "command-identifier",
-        "a command has the identifier of one that is under way in its queue", "Base 3.3.3.1";
+        "a command has the identifier of another one in flight in its queue", "Base 3.3.3.1";
     PRP_NOT_ALIGNED: "prp-not-aligned",
         "the first PRP entry is not at a multiple of 4 bytes", "Base 4.1.1";
     PRP_OFFSET: "prp-offset",
@@ -54,89 +53,90 @@ behaviours! {
     PRP_WITHOUT_NEED: "prp-without-need",
         "the second PRP entry, which is reserved if the first is enough, is not 0", "Base 4.1.1";
     ABORT_OF_UNKNOWN: "abort-of-unknown",
-        "Abort names a command that is not under way", "Base 5.1";
+        "Abort names a command that is not in flight", "Base 5.1";
 }
 
-/// What is known of a host's behaviour.
+/// Strict checks of one set of queues: counts by kind, and the commands in flight.
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
+pub struct StrictChecks {
     counts: Vec<(&'static Undefined, u64)>,
-    /// Queue and identifier of each command that has not been answered.
-    under_way: BTreeSet<(u16, u16)>,
+    /// Submission queue and command identifier of each command in flight.
+    in_flight: BTreeSet<(u16, u16)>,
 }
 
-impl Watch {
-    /// It has been seen.
-    pub fn note(&mut self, behaviour: &'static Undefined) {
+impl StrictChecks {
+    /// Counts one occurrence of a behaviour.
+    pub fn count(&mut self, behaviour: &'static Undefined) {
         match self.counts.iter_mut().find(|(counted, _)| counted.kind == behaviour.kind) {
             Some((_, count)) => *count += 1,
             None => self.counts.push((behaviour, 1)),
         }
     }
 
-    fn note_if(&mut self, is_seen: bool, behaviour: &'static Undefined) {
+    fn count_if(&mut self, is_seen: bool, behaviour: &'static Undefined) {
         if is_seen {
-            self.note(behaviour);
+            self.count(behaviour);
         }
     }
 
-    /// What has been seen since the last time.
+    /// Returns the counts since the last call, and sets them to zero.
     pub fn take(&mut self) -> Vec<(&'static Undefined, u64)> {
         std::mem::take(&mut self.counts)
     }
 
-    /// A command has been taken from a queue.
+    /// Checks a command that has been fetched from a queue: reserved bits, and a command identifier that is in use.
     pub fn on_command(&mut self, queue: u16, entry: &SubmissionEntry) {
-        self.note_if(has_reserved(queue, entry), &RESERVED_COMMAND_BITS);
-        let is_new = self.under_way.insert((queue, entry.command_id));
-        self.note_if(!is_new, &COMMAND_IDENTIFIER);
+        self.count_if(has_reserved_bits(queue, entry), &RESERVED_COMMAND_BITS);
+        let is_new = self.in_flight.insert((queue, entry.command_id));
+        self.count_if(!is_new, &COMMAND_IDENTIFIER);
     }
 
-    /// It has been checked, with its lists.
+    /// Checks the data pointer of a command after its lists have been read.
     pub fn on_checked(&mut self, entry: &SubmissionEntry, checked: &Result<rules::Command, Status>) {
         let data = match checked {
             Ok(command) => command.data.runs(),
-            Err(Status::INVALID_PRP_OFFSET) if !entry.prp1.is_multiple_of(4) => return self.note(&PRP_NOT_ALIGNED),
-            Err(Status::INVALID_PRP_OFFSET) => return self.note(&PRP_OFFSET),
+            Err(Status::INVALID_PRP_OFFSET) if !entry.prp1.is_multiple_of(4) => return self.count(&PRP_NOT_ALIGNED),
+            Err(Status::INVALID_PRP_OFFSET) => return self.count(&PRP_OFFSET),
             Err(_) => return,
         };
         let bytes: u64 = data.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
         let is_enough = bytes > 0 && entry.prp1 % PAGE_BYTES + bytes <= PAGE_BYTES;
-        self.note_if(!entry.is_sgl() && is_enough && entry.prp2 != 0, &PRP_WITHOUT_NEED);
+        self.count_if(!entry.is_sgl() && is_enough && entry.prp2 != 0, &PRP_WITHOUT_NEED);
     }
 
-    /// A command is answered.
-    pub fn on_answer(&mut self, queue: u16, command_id: u16) {
-        self.under_way.remove(&(queue, command_id));
+    /// Removes a command that completes from those in flight.
+    pub fn on_completion(&mut self, queue: u16, command_id: u16) {
+        self.in_flight.remove(&(queue, command_id));
     }
 
-    /// The host asks to abort a command.
+    /// Checks that an Abort names a command in flight.
     pub fn on_abort(&mut self, queue: u16, command_id: u16) {
-        let is_known = self.under_way.contains(&(queue, command_id));
-        self.note_if(!is_known, &ABORT_OF_UNKNOWN);
+        let is_known = self.in_flight.contains(&(queue, command_id));
+        self.count_if(!is_known, &ABORT_OF_UNKNOWN);
     }
 
-    /// The commands of a queue are nobody's any more; those of all, if none is named.
-    pub fn forget(&mut self, queue: Option<u16>) {
-        self.under_way.retain(|(other, _)| queue.is_some_and(|queue| queue != *other));
+    /// Removes the commands of a deleted submission queue from those in flight; those of all queues if `queue` is none.
+    pub fn forget_queue(&mut self, queue: Option<u16>) {
+        self.in_flight.retain(|(other, _)| queue.is_some_and(|queue| queue != *other));
     }
 }
 
-/// Reserved bits of command dwords 10 to 15.
-type Reserved = [u32; 6];
+/// Masks of the reserved bits of command dwords 10 to 15.
+type ReservedBits = [u32; 6];
 
 const ALL_BITS: u32 = u32::MAX;
-/// Nothing is said in any of them.
-const NO_PARAMETERS: Reserved = [ALL_BITS; 6];
-/// Of the commands that name blocks, in dword 12: bits 16 to 19 of a write (bits 20 to 23 are a directive's type), 16 to 23 of
-/// the others; bit 25 of all but Write Zeroes.
-const WRITE_TWELVE: u32 = 0x020f_0000;
-const READ_TWELVE: u32 = 0x02ff_0000;
-const ZERO_TWELVE: u32 = 0x00ff_0000;
+/// Masks of a command that uses none of the dwords 10 to 15.
+const NO_PARAMETERS: ReservedBits = [ALL_BITS; 6];
+/// Reserved bits of dword 12 of a Write; bits 20 to 23 are the directive type.
+const WRITE_DWORD_12: u32 = 0x020f_0000;
+/// Reserved bits of dword 12 of Read, Compare and Verify.
+const READ_DWORD_12: u32 = 0x02ff_0000;
+/// Reserved bits of dword 12 of Write Zeroes; bit 25 is DEAC.
+const ZERO_DWORD_12: u32 = 0x00ff_0000;
 
-/// Those of a command (NVM Command Set Specification 1.0, sections 3.2.1 to 3.2.8; Base Specification, sections 5.1 to 5.7);
-/// none where many are defined and this host's business is its own.
-fn reserved(queue: u16, opcode: u8) -> Reserved {
+/// Returns the reserved bits of a command (NVM Command Set Specification 1.0, sections 3.2.1 to 3.2.8; Base Specification 2.0,
+/// sections 5.1 to 5.7). Commands without a row have none that are checked.
+fn reserved_bits(queue: u16, opcode: u8) -> ReservedBits {
     match (queue, opcode) {
         (0, admin::DELETE_SUBMISSION_QUEUE | admin::DELETE_COMPLETION_QUEUE) => {
             [0xffff_0000, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS]
@@ -145,18 +145,19 @@ fn reserved(queue: u16, opcode: u8) -> Reserved {
         (0, admin::ASYNC_EVENT_REQUEST | admin::KEEP_ALIVE) => NO_PARAMETERS,
         (0, _) => [0; 6],
         (_, opcode::FLUSH) => NO_PARAMETERS,
-        (_, opcode::READ) => [0, 0, READ_TWELVE, 0xffff_ff00, 0, 0],
-        (_, opcode::WRITE) => [0, 0, WRITE_TWELVE, 0x0000_ff00, 0, 0],
-        (_, opcode::COMPARE | opcode::VERIFY) => [0, 0, READ_TWELVE, ALL_BITS, 0, 0],
-        (_, opcode::WRITE_ZEROES) => [0, 0, ZERO_TWELVE, ALL_BITS, 0, 0],
+        (_, opcode::READ) => [0, 0, READ_DWORD_12, 0xffff_ff00, 0, 0],
+        (_, opcode::WRITE) => [0, 0, WRITE_DWORD_12, 0x0000_ff00, 0, 0],
+        (_, opcode::COMPARE | opcode::VERIFY) => [0, 0, READ_DWORD_12, ALL_BITS, 0, 0],
+        (_, opcode::WRITE_ZEROES) => [0, 0, ZERO_DWORD_12, ALL_BITS, 0, 0],
         (_, opcode::DATASET_MANAGEMENT) => [0xffff_ff00, 0xffff_fff8, ALL_BITS, ALL_BITS, ALL_BITS, ALL_BITS],
         _ => [0; 6],
     }
 }
 
-fn has_reserved(queue: u16, entry: &SubmissionEntry) -> bool {
+/// Returns true if the command has a reserved bit set in dword 0 or in dwords 10 to 15.
+fn has_reserved_bits(queue: u16, entry: &SubmissionEntry) -> bool {
     let of_dwords =
-        reserved(queue, entry.opcode).iter().zip(entry.dwords).any(|(reserved, dword)| reserved & dword != 0);
+        reserved_bits(queue, entry.opcode).iter().zip(entry.dwords).any(|(reserved, dword)| reserved & dword != 0);
     of_dwords || entry.flags & !FLAGS != 0
 }
 
@@ -165,14 +166,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_has_a_name_of_its_own_and_a_section() {
+    fn every_behaviour_has_a_unique_kind_and_cites_a_section() {
         let names: BTreeSet<&str> = ALL.iter().map(|behaviour| behaviour.kind).collect();
         assert_eq!(names.len(), ALL.len());
         assert!(ALL.iter().all(|behaviour| behaviour.section.contains(|letter: char| letter.is_ascii_digit())));
     }
 
     #[test]
-    fn reserved_bits_are_those_that_nothing_is_said_in() {
+    fn only_bits_without_a_definition_count_as_reserved() {
         let entry = |opcode, dwords| SubmissionEntry { opcode, dwords, ..SubmissionEntry::default() };
         // FUA, limited retry, a directive, hints for the whole of dword 13's low byte.
         for fine in [
@@ -181,7 +182,7 @@ mod tests {
             entry(opcode::WRITE_ZEROES, [0, 0, 1 << 25, 0, 0, 0]),
             entry(opcode::DATASET_MANAGEMENT, [255, 7, 0, 0, 0, 0]),
         ] {
-            assert!(!has_reserved(1, &fine), "{fine:?}");
+            assert!(!has_reserved_bits(1, &fine), "{fine:?}");
         }
         for wrong in [
             entry(opcode::FLUSH, [1, 0, 0, 0, 0, 0]),
@@ -189,9 +190,9 @@ mod tests {
             entry(opcode::WRITE, [0, 0, 0, 1 << 8, 0, 0]),
             SubmissionEntry { flags: 1 << 2, ..entry(opcode::READ, [0; 6]) },
         ] {
-            assert!(has_reserved(1, &wrong), "{wrong:?}");
+            assert!(has_reserved_bits(1, &wrong), "{wrong:?}");
         }
-        assert!(has_reserved(0, &entry(admin::KEEP_ALIVE, [0, 0, 0, 0, 0, 1])));
-        assert!(!has_reserved(0, &entry(admin::IDENTIFY, [1, 0, 0, 0, 0, 0])));
+        assert!(has_reserved_bits(0, &entry(admin::KEEP_ALIVE, [0, 0, 0, 0, 0, 1])));
+        assert!(!has_reserved_bits(0, &entry(admin::IDENTIFY, [1, 0, 0, 0, 0, 0])));
     }
 }

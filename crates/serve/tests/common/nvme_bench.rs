@@ -3,8 +3,8 @@
 use phaselink_core::protocol::nvme::rules::Limits;
 use phaselink_core::protocol::nvme::spec::{CompletionEntry, Status, admin};
 use phaselink_serve::device::store::{Geometry, Store};
-use phaselink_serve::nvme::machine::Machine;
-use phaselink_serve::nvme::{Command, Controller, Executed, Identity, Taken};
+use phaselink_serve::nvme::array_host::ArrayHost;
+use phaselink_serve::nvme::{Command, CommandProgress, Controller, Identity, NextCommand};
 
 pub(crate) const GEOMETRY: Geometry = Geometry { capacity_bytes: 1 << 20, block_bytes: 512 };
 pub(crate) const BLOCKS: u64 = 2048;
@@ -41,7 +41,7 @@ pub(crate) struct Pair {
 
 /// A host with its driver, and the controller.
 pub(crate) struct Bench {
-    pub machine: Machine,
+    pub machine: ArrayHost,
     pub controller: Controller,
     pub store: Store,
     pub space: Vec<u8>,
@@ -89,7 +89,7 @@ impl Bench {
     /// The same with other limits.
     pub(crate) fn off_with(limits: Limits) -> Bench {
         Bench {
-            machine: Machine::new(MEMORY, &limits),
+            machine: ArrayHost::new(MEMORY, &limits),
             controller: Controller::new(Identity::new("test", limits, 0)),
             store: Store::in_memory(GEOMETRY).unwrap(),
             space: vec![0; LIMITS.transfer_bytes_max as usize],
@@ -101,7 +101,7 @@ impl Bench {
     /// The same whose queues are divided into so many sets.
     pub(crate) fn divided(sets: usize) -> Bench {
         let bench = Bench::off();
-        let mut bench = Bench { controller: bench.controller.divided(sets), ..bench };
+        let mut bench = Bench { controller: bench.controller.with_queue_sets(sets), ..bench };
         bench.enable();
         bench
     }
@@ -154,22 +154,24 @@ impl Bench {
         self.controller.update(&mut self.machine, &self.store);
         for queue in self.controller.queues() {
             loop {
-                match self.controller.take(queue, &mut self.machine) {
-                    Taken::Nothing => break,
-                    Taken::Answered(_) => {}
-                    Taken::Command(command) => drop(self.execute(&command)),
+                match self.controller.next_command(queue, &mut self.machine) {
+                    NextCommand::None => break,
+                    NextCommand::Admin(_) => {}
+                    NextCommand::Io(command) => drop(self.execute(&command)),
                 }
             }
         }
-        self.controller.signal(&mut self.machine);
+        self.controller.send_interrupts(&mut self.machine);
         self.controller.update(&mut self.machine, &self.store);
     }
 
     /// Execute a command; one that waits for the disk does not wait long.
     pub(crate) fn execute(&mut self, command: &Command) -> Status {
         match self.controller.execute(command, &mut self.machine, &self.store, &mut self.space) {
-            Executed::Answered(status) => status,
-            Executed::WaitsForDisk => self.controller.commit(command, self.store.flush(), &mut self.machine),
+            CommandProgress::Completed(status) => status,
+            CommandProgress::NeedsFlush => {
+                self.controller.complete_flushed(command, self.store.flush(), &mut self.machine)
+            }
         }
     }
 

@@ -43,15 +43,15 @@ impl Lane {
     /// Tell the controller, once, that there is something to follow.
     #[inline]
     pub fn tell(&mut self, crew: &Crew) {
-        if self.set.has_news() && !std::mem::replace(&mut self.is_told, true) {
+        if self.set.has_errors() && !std::mem::replace(&mut self.is_told, true) {
             crew.hand(self.client, Handed::News);
         }
     }
 
     /// Answer a command that has waited for the disk.
     pub fn commit(&mut self, command: &Command, flushed: io::Result<()>) -> Status {
-        let status = self.set.commit(command, flushed, &mut self.host);
-        self.set.signal(&mut self.host);
+        let status = self.set.complete_flushed(command, flushed, &mut self.host);
+        self.set.send_interrupts(&mut self.host);
         status
     }
 }

@@ -105,11 +105,11 @@ mod tests {
             let mut client = Connection::new(socket, true, served.limits(), &Default::default()).unwrap();
             let own = &mut posts[division.thread(controller, 0)].fronts;
             let front = own.iter_mut().find(|front| front.number == controller).unwrap();
-            lines[division.thread(controller, 0)].extend(of(bytes_of(&*front.controller.sets()[0])));
+            lines[division.thread(controller, 0)].extend(of(bytes_of(&*front.controller.queue_sets()[0])));
             for set in 1..crew.sets() {
                 let lane = Lane {
                     client: 1,
-                    set: front.controller.no_set(),
+                    set: front.controller.empty_queue_set(),
                     host: client.share(),
                     rings_unheard: false,
                     is_told: false,

@@ -26,7 +26,7 @@ use crate::device::wakeup::Wakeup;
 use crate::front::pace::{BATCH, Patience, ROUNDS_IN_VAIN_MAX};
 use crate::front::socket::bind_unix;
 use crate::model::wall::Wait;
-use crate::nvme::{AdminHost, Command, Controller, Identity, QueueSet, Taken, offer};
+use crate::nvme::{AdminHost, Command, Controller, Identity, NextCommand, QueueSet, limits};
 
 /// Name of the socket within a directory, where SPDK's clients look for it.
 const SOCKET_IN_DIRECTORY: &str = "cntrl";
@@ -48,9 +48,9 @@ impl ControllerSocket {
     /// of a drive from each other.
     ///
     /// # Errors
-    /// If the path is taken, or the drive is one that [real hosts cannot have](offer::limits).
+    /// If the path is taken, or the drive is one that [real hosts cannot have](limits::served_limits).
     pub fn bind(path: &Path, drive: &Drive, geometry: Geometry, number: usize) -> Result<ControllerSocket, Problem> {
-        let identity = Identity::new(&drive.name, offer::limits(drive, geometry)?, number);
+        let identity = Identity::new(&drive.name, limits::served_limits(drive, geometry)?, number);
         let (is_for_drivers, path) = (path.is_dir(), socket_path(path));
         let bound = bind_unix(&path).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -132,14 +132,14 @@ impl<'a> Front<'a> {
     /// Nobody has come yet. Clients may ring without telling if the device threads never sleep while they are there.
     pub fn new(served: &'a ControllerSocket, number: usize, wait: Wait, crew: &'a Crew<'a>) -> Front<'a> {
         let is_mappable = wait == Wait::Spin || wait == Wait::Adaptive && served.is_for_drivers;
-        let controller = Controller::new(served.identity.clone()).divided(crew.sets());
+        let controller = Controller::new(served.identity.clone()).with_queue_sets(crew.sets());
         Front {
-            empty: (1..crew.sets()).map(|_| controller.no_set()).collect(),
+            empty: (1..crew.sets()).map(|_| controller.empty_queue_set()).collect(),
             crew,
             is_lent: false,
             number,
             served,
-            controller: if served.is_strict { controller.watched() } else { controller },
+            controller: if served.is_strict { controller.with_strict_checks() } else { controller },
             client: None,
             clients_ever: 0,
             is_mappable,
@@ -169,7 +169,7 @@ impl<'a> Front<'a> {
                 false => self.come_home(),
             }
             if let Some(client) = &mut self.client {
-                self.controller.follow(client);
+                self.controller.report_queue_errors(client);
                 client.answer(message);
             }
         }
@@ -183,19 +183,19 @@ impl<'a> Front<'a> {
     fn look_after(&mut self, device: &Device) {
         let Some(client) = &mut self.client else { return };
         client.interrupt_again();
-        if self.is_lent && self.controller.has_work(client) {
+        if self.is_lent && self.controller.needs_update(client) {
             self.come_home();
         }
         let Some(client) = &mut self.client else { return };
         self.controller.update(client, &device.store);
         let is_silent = !client.has_agreed() && self.heard_at.elapsed() > GREETING_MAX;
         let is_over = client.is_over() || is_silent;
-        if let Some((time, heard)) = self.controller.keep_alive() {
+        if let Some((time, heard)) = self.controller.poll_keep_alive() {
             if heard {
                 self.heard_at = Instant::now();
             } else if self.heard_at.elapsed() > time {
                 self.come_home();
-                self.client.iter_mut().for_each(|client| self.controller.give_up(client));
+                self.client.iter_mut().for_each(|client| self.controller.expire_keep_alive(client));
             }
         }
         if is_over {
@@ -209,18 +209,18 @@ impl<'a> Front<'a> {
     /// without a descriptor has to be asked for.
     pub fn lend(&mut self) {
         let Some(client) = self.client.as_mut().filter(|_| !self.is_lent) else { return };
-        let sets = self.controller.sets();
+        let sets = self.controller.queue_sets();
         let is_wanted = sets[1..].iter().any(|set| set.has_io_queues());
         let mut is_mapped = |(address, bytes)| client.memory().mapped(address, bytes).is_some();
-        if !is_wanted || !sets.iter().flat_map(|set| set.places()).all(&mut is_mapped) {
+        if !is_wanted || !sets.iter().flat_map(|set| set.memory_ranges()).all(&mut is_mapped) {
             return;
         }
         for number in 1..self.crew.sets() {
-            if !self.controller.sets()[number].has_io_queues() {
+            if !self.controller.queue_sets()[number].has_io_queues() {
                 continue;
             }
             let mut set = self.empty.pop().expect("there is one for each");
-            self.controller.exchange(number, &mut set);
+            self.controller.swap_queue_set(number, &mut set);
             let (client, host, rings_unheard) = (self.clients_ever, client.share(), self.is_mappable);
             let lane = Lane { client, set, host, rings_unheard, is_told: false };
             self.crew.lend(number, lane);
@@ -236,7 +236,7 @@ impl<'a> Front<'a> {
         for number in 1..self.crew.sets() {
             let Some(lane) = self.crew.take(number) else { continue };
             let Lane { mut set, host, .. } = *lane;
-            self.controller.exchange(number, &mut set);
+            self.controller.swap_queue_set(number, &mut set);
             self.empty.push(set);
             if let Some(client) = &mut self.client {
                 client.take_back(host);
@@ -250,17 +250,17 @@ impl<'a> Front<'a> {
         if self.clients_ever != client || self.client.is_none() {
             return None;
         }
-        if self.is_lent && !self.controller.has_at_home(command.queue()) {
+        if self.is_lent && !self.controller.has_submission_queue(command.queue()) {
             self.come_home();
         }
-        Some((self.controller.set_of(command.queue()), self.client.as_mut()?))
+        Some((self.controller.set_of_submission_queue(command.queue()), self.client.as_mut()?))
     }
 
     /// Answer a command that has waited for the disk, if its client is still there.
     pub fn commit(&mut self, client: u64, command: &Command, flushed: io::Result<()>) -> Status {
         let Some((set, client)) = self.at_home(client, command) else { return Status::ABORT_REQUESTED };
-        let status = set.commit(command, flushed, client);
-        set.signal(client);
+        let status = set.complete_flushed(command, flushed, client);
+        set.send_interrupts(client);
         status
     }
 
@@ -274,7 +274,7 @@ impl<'a> Front<'a> {
     #[inline]
     pub fn own(&mut self) -> Option<(&mut [Box<QueueSet>], &mut Connection)> {
         let sets = if self.is_lent { 1 } else { self.crew.sets() };
-        Some((&mut self.controller.sets()[..sets], self.client.as_mut()?))
+        Some((&mut self.controller.queue_sets()[..sets], self.client.as_mut()?))
     }
 
     /// Do what is in the admin queue; whether there was anything.
@@ -290,11 +290,11 @@ impl<'a> Front<'a> {
         let mut any = false;
         for _ in 0..BATCH {
             let Some(client) = &mut self.client else { break };
-            let Taken::Answered(status) = self.controller.take_admin(client) else { break };
+            let NextCommand::Admin(status) = self.controller.next_admin_command(client) else { break };
             answered(status);
             any = true;
         }
-        self.client.iter_mut().for_each(|client| self.controller.signal(client));
+        self.client.iter_mut().for_each(|client| self.controller.send_interrupts(client));
         self.lend();
         any
     }
@@ -305,7 +305,7 @@ impl<'a> Front<'a> {
         let Ok((socket, _)) = self.served.listener.accept() else { return false };
         self.client = Connection::new(socket, self.is_mappable, self.served.limits(), &device.faults).ok();
         if self.served.is_strict {
-            self.client.iter_mut().for_each(|client| client.registers().watch());
+            self.client.iter_mut().for_each(|client| client.registers().check_strictly());
         }
         self.clients_ever += 1;
         self.heard_at = Instant::now();
@@ -376,8 +376,8 @@ impl Posts<'_> {
                 && let Some(lane) = &mut *entered
             {
                 lane.host.interrupt_again();
-                lane.set.release_held(&mut lane.host);
-                lane.set.signal(&mut lane.host);
+                lane.set.post_held(&mut lane.host);
+                lane.set.send_interrupts(&mut lane.host);
             }
         }
         any
@@ -442,7 +442,7 @@ impl Posts<'_> {
         let mut note = |next: Option<Duration>| again = [again, next].into_iter().flatten().min();
         for front in &mut self.fronts {
             let Some(client) = &mut front.client else { continue };
-            is_busy |= front.controller.ask_to_ring(client) || front.crew.has_handed();
+            is_busy |= front.controller.request_doorbells(client) || front.crew.has_handed();
             note(client.interrupt_again());
         }
         for seat in &self.seats {
@@ -450,7 +450,7 @@ impl Posts<'_> {
             let Some(lane) = &mut *entered else { continue };
             let Lane { set, host, rings_unheard, .. } = &mut **lane;
             // It may have come since it was seen whether any can be rung unheard.
-            is_busy |= *rings_unheard || set.ask_to_ring(host) || set.has_work(host);
+            is_busy |= *rings_unheard || set.request_doorbells(host) || set.has_work(host);
             note(host.interrupt_again());
         }
         if is_busy { Asked::Busy } else { Asked::Again(again) }

@@ -47,7 +47,7 @@ use crate::front::pace::{BATCH, SLEEP_MAX, exchange_of_words};
 use crate::model::commands::SentCommand;
 use crate::model::remote::{Exchange, Remote};
 use crate::model::wall::{IDLE_MAX, Wait, Wall};
-use crate::nvme::{Command, Executed, QueueSet, Taken};
+use crate::nvme::{Command, CommandProgress, NextCommand, QueueSet};
 
 /// How long a command waits that a fault has delayed until its queue of the model is full.
 const NO_ROOM: Duration = Duration::from_micros(10);
@@ -355,7 +355,7 @@ impl Modelled<'_> {
             let Some((sets, client)) = front.own() else { continue };
             for set in sets {
                 found |= executor.look(origin, crew, controller, rung, set, client);
-                set.signal(client);
+                set.send_interrupts(client);
             }
         }
         for (place, seat) in seats.iter().enumerate() {
@@ -364,7 +364,7 @@ impl Modelled<'_> {
             let Lane { set, host, client, .. } = &mut **lane;
             let origin = Origin { place: Place::Seat(place), client: *client };
             found |= executor.look(origin, seat.crew, seat.controller, rung, set, host);
-            set.signal(host);
+            set.send_interrupts(host);
             lane.tell(seat.crew);
         }
         found
@@ -399,7 +399,7 @@ impl Modelled<'_> {
                 front.come_home();
                 let controller = front.number;
                 let Some((set, client)) = front.at_home(origin.client, &command) else { return };
-                let command = set.check_again(&command, client);
+                let command = set.recheck(&command, client);
                 let Some(queue) = executor.model_queue(controller, origin.client, command.queue(), set) else { return };
                 executor.submit(origin, queue, now, vec![(command, FaultEffect::default())]);
             }
@@ -552,14 +552,14 @@ impl Executor<'_> {
         set: &mut QueueSet,
         host: &mut impl Reach,
     ) -> bool {
-        if !set.look(queue, host) {
+        if !set.poll_doorbell(queue, host) {
             return false;
         }
         let room = self.model.room(model_queue).min(BATCH as usize);
         let mut batch = Vec::new();
         let mut found = false;
         while batch.len() < room {
-            let Taken::Command(command) = set.take_seen(queue, host) else { break };
+            let NextCommand::Io(command) = set.next_io_command(queue, host) else { break };
             found = true;
             if host.take_out_of_reach() {
                 crew.hand(origin.client, Handed::Perform(command, None));
@@ -569,7 +569,7 @@ impl Executor<'_> {
                 None => batch.push((command, FaultEffect::default())),
                 Some(FaultOutcome::Executed(effect)) => batch.push((command, effect)),
                 Some(FaultOutcome::Delayed(time)) => self.held.keep(time, (origin, command)),
-                Some(FaultOutcome::Hangs) => set.forget(&command),
+                Some(FaultOutcome::Hangs) => set.drop_command(&command),
             }
         }
         if !batch.is_empty() {
@@ -600,7 +600,7 @@ impl Executor<'_> {
         let (store, space) = (&self.device.store, &mut self.space);
         let done = match *effect == FaultEffect::default() {
             true => set.perform(command, host, store, space),
-            false => set.suffer(command, *effect, host, store, space),
+            false => set.perform_with_fault(command, *effect, host, store, space),
         };
         (!host.take_out_of_reach()).then_some(done)
     }
@@ -614,13 +614,13 @@ impl Executor<'_> {
         let Due { at, under_way: UnderWay { origin, command, arrived, effect }, done } = due;
         let done = done.unwrap_or(Ok(()));
         if effect.drops_completion {
-            return set.forget(&command);
+            return set.drop_command(&command);
         }
         if effect.repeats_completion {
-            set.repeat(&command, done, host);
+            set.complete_again(&command, done, host);
         }
-        let executed = set.finish(&command, done, host);
-        set.signal(host);
+        let executed = set.complete(&command, done, host);
+        set.send_interrupts(host);
         let lag = self.model.now().since(at);
         let mut tally = locked(&self.tally);
         match (command.checked.as_ref().map(|checked| checked.action), command.io()) {
@@ -632,9 +632,9 @@ impl Executor<'_> {
         tally.lag.record(lag);
         drop(tally);
         match executed {
-            Executed::Answered(status) => self.count_error(status),
+            CommandProgress::Completed(status) => self.count_error(status),
             // Others are served while the disk takes it.
-            Executed::WaitsForDisk => self.disk.ask(Unsaved { origin, command, started: None }),
+            CommandProgress::NeedsFlush => self.disk.ask(Unsaved { origin, command, started: None }),
         }
     }
 

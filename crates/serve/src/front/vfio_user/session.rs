@@ -14,7 +14,7 @@ use super::memory::{Memory, REGIONS_MAX, Refusal, Wanted};
 use super::pci::{CONFIGURATION_BYTES, Configuration, REGISTERS_BYTES, VECTORS_BYTES};
 use super::wire::{DESCRIPTORS_MAX, Fields, HEADER_BYTES, Header, TRANSFER_BYTES_MAX, command};
 use crate::nvme::registers::{REGISTER_BYTES, Registers};
-use crate::nvme::{strict, vectors};
+use crate::nvme::{interrupt_vectors, strict};
 
 /// The protocol's version: 0.1.
 const MAJOR: u16 = 0;
@@ -92,13 +92,13 @@ impl Session {
             transfer_bytes_max: TRANSFER_BYTES_MAX,
             registers: Registers::new(limits),
             queue_pairs: limits.queue_pairs,
-            configuration: Configuration::new(vectors(limits)),
+            configuration: Configuration::new(interrupt_vectors(limits)),
             vectors: vec![0; VECTORS_BYTES as usize],
             doorbells: Arc::new(Doorbells(doorbells)),
             doorbells_fd,
             is_mappable,
             memory: Memory::default(),
-            interrupts: Interrupts::new(vectors(limits)),
+            interrupts: Interrupts::new(interrupt_vectors(limits)),
         })
     }
 
@@ -239,7 +239,7 @@ impl Session {
         let setting = Setting { flags, kind, start, count, data: payload.0 };
         match self.interrupts.set(&setting, fds) {
             Ok(Outcome::Fine) => {}
-            Ok(Outcome::Unmasked) => self.registers.recheck = true,
+            Ok(Outcome::Unmasked) => self.registers.interrupts_unmasked = true,
             Err(interrupts::Nonsense) => return Err(libc::EINVAL),
         }
         Ok(Answer::default())
@@ -293,7 +293,7 @@ impl Session {
         let offset = access.offset;
         match access.region {
             BAR_REGISTERS if offset < REGISTER_BYTES => {
-                let is_masking = self.configuration.has_vectors() && Registers::masks(offset);
+                let is_masking = self.configuration.has_vectors() && Registers::is_interrupt_mask(offset);
                 self.registers.note(is_masking, &strict::MASK_WITH_VECTORS);
                 self.registers.write(offset, from);
             }
@@ -322,7 +322,7 @@ impl Session {
             match u16::try_from(number / 2) {
                 Ok(queue) if u32::from(queue) <= self.queue_pairs => {
                     let shift = number % 2 * 32;
-                    if self.registers.is_watched() {
+                    if self.registers.is_strict() {
                         self.look_at_ring(queue, shift, value);
                     }
                     self.doorbells.set(queue, 0xffff_ffff << shift, value << shift);

@@ -17,7 +17,7 @@ use crate::device::Device;
 use crate::device::faults::{DelayQueue, FaultEffect, FaultOutcome};
 use crate::front::pace::{BATCH, Counter, SLEEP_MAX};
 use crate::model::wall::Wait;
-use crate::nvme::{Command, Executed, QueueSet, Taken};
+use crate::nvme::{Command, CommandProgress, NextCommand, QueueSet};
 
 /// A device thread.
 struct Untimed<'a> {
@@ -180,10 +180,10 @@ impl Untimed<'_> {
                 front.come_home();
                 let crew = front.crew();
                 let Some((set, client)) = front.at_home(origin.client, &command) else { return };
-                let command = set.check_again(&command, client);
+                let command = set.recheck(&command, client);
                 executor.ahead.push(Ahead { command, started, effect: FaultEffect::default(), done: None });
                 executor.do_ahead(origin, crew, set, client);
-                set.signal(client);
+                set.send_interrupts(client);
             }
         }
     }
@@ -247,7 +247,7 @@ impl Executor<'_> {
         set: &mut QueueSet,
         host: &mut impl Reach,
     ) -> bool {
-        if !set.look(queue, host) {
+        if !set.poll_doorbell(queue, host) {
             return false;
         }
         let mut left = BATCH;
@@ -258,7 +258,7 @@ impl Executor<'_> {
             }
             self.do_ahead(origin, crew, set, host);
         }
-        set.signal(host);
+        set.send_interrupts(host);
         left < BATCH
     }
 
@@ -274,7 +274,7 @@ impl Executor<'_> {
         host: &mut impl Reach,
     ) {
         while self.ahead.len() < AHEAD && *left > 0 {
-            let Taken::Command(command) = set.take_seen(queue, host) else { return };
+            let NextCommand::Io(command) = set.next_io_command(queue, host) else { return };
             *left -= 1;
             note(self.device, &command);
             if host.take_out_of_reach() {
@@ -288,7 +288,7 @@ impl Executor<'_> {
                     self.ahead.push(Ahead::begin(command, effect, &mut self.counter))
                 }
                 Some(FaultOutcome::Delayed(time)) => self.held.keep(time, (origin, command)),
-                Some(FaultOutcome::Hangs) => set.forget(&command),
+                Some(FaultOutcome::Hangs) => set.drop_command(&command),
             }
         }
     }
@@ -313,7 +313,7 @@ impl Executor<'_> {
         for Ahead { command, done, effect, .. } in &mut self.ahead {
             let performed = match *effect == FaultEffect::default() {
                 true => set.perform(command, host, store, space),
-                false => set.suffer(command, *effect, host, store, space),
+                false => set.perform_with_fault(command, *effect, host, store, space),
             };
             *done = (!host.take_out_of_reach()).then_some(performed);
         }
@@ -330,14 +330,14 @@ impl Executor<'_> {
     ) {
         let Ahead { command, started, effect, .. } = one;
         if effect.drops_completion {
-            return set.forget(&command);
+            return set.drop_command(&command);
         }
         if effect.repeats_completion {
-            set.repeat(&command, done, host);
+            set.complete_again(&command, done, host);
         }
-        match set.finish(&command, done, host) {
-            Executed::Answered(status) => self.count(&command, status, started),
-            Executed::WaitsForDisk => self.disk.ask(Unsaved { origin, command, started }),
+        match set.complete(&command, done, host) {
+            CommandProgress::Completed(status) => self.count(&command, status, started),
+            CommandProgress::NeedsFlush => self.disk.ask(Unsaved { origin, command, started }),
         }
     }
 
@@ -346,7 +346,7 @@ impl Executor<'_> {
     fn do_late(&mut self, origin: Origin, crew: &Crew, command: Command, set: &mut QueueSet, host: &mut impl Reach) {
         self.ahead.push(Ahead { command, started: None, effect: FaultEffect::default(), done: None });
         self.do_ahead(origin, crew, set, host);
-        set.signal(host);
+        set.send_interrupts(host);
     }
 
     fn count_error(&mut self, status: Status) {
@@ -379,12 +379,12 @@ pub(super) fn note(device: &Device, command: &Command) {
     let (Some(record), Ok(checked)) = (&device.record, &command.checked) else { return };
     match &checked.action {
         Action::Deallocate { .. } => {
-            command.parts.iter().for_each(|(offset, bytes)| record.note(command.word(), *offset, *bytes));
+            command.ranges.iter().for_each(|(offset, bytes)| record.note(command.trace_name(), *offset, *bytes));
         }
         Action::Copy { .. } => {
-            command.parts.iter().for_each(|(offset, bytes)| record.note("read", *offset, *bytes));
-            record.note(command.word(), checked.offset, checked.bytes.into());
+            command.ranges.iter().for_each(|(offset, bytes)| record.note("read", *offset, *bytes));
+            record.note(command.trace_name(), checked.offset, checked.bytes.into());
         }
-        _ => record.note(command.word(), checked.offset, checked.bytes.into()),
+        _ => record.note(command.trace_name(), checked.offset, checked.bytes.into()),
     }
 }

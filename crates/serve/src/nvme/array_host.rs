@@ -1,34 +1,36 @@
-//! A host that is an array, for whoever drives a controller without one: tests, fuzzing, experiments.
+//! Host whose memory is an array: drives a controller without a second process, in tests and under a fuzzer.
 
 use std::ops::Range;
 
 use phaselink_core::protocol::nvme::rules::Limits;
 
-use super::QUEUE_PAIRS_MAX;
 use super::host::{AdminHost, Host, Unreachable};
+use super::limits::QUEUE_PAIRS_MAX;
 use super::registers::Registers;
 
-/// Looks at the memory after which a controller is taken to go round in circles: far more than any one test needs.
+/// Number of reads of host memory after which a controller is assumed to be in an endless loop.
 const READS_MAX: u32 = 1 << 22;
 
-/// Memory from address 0 on, doorbells, registers, and the interrupts that have come.
+/// Host with memory from address 0 on, doorbells, registers, and a list of the interrupts that it received.
 #[derive(Debug)]
-pub struct Machine {
+pub struct ArrayHost {
+    /// Bytes of host memory; the index is the address.
     pub memory: Vec<u8>,
-    /// Submission tail and completion head of each queue pair.
+    /// Doorbell registers of each queue pair: submission tail and completion head.
     pub doorbells: [(u32, u32); QUEUE_PAIRS_MAX + 1],
+    /// Registers of the controller.
     pub registers: Registers,
-    /// Vectors, in the order in which they came.
+    /// Vectors of the interrupts, in the order in which they arrived.
     pub interrupts: Vec<u16>,
-    /// What its clock shows.
+    /// Time that the host's clock shows, in milliseconds.
     pub now_ms: u64,
     reads: u32,
 }
 
-impl Machine {
-    /// A host with so many bytes of memory, all zero, just switched on, whose controller has these limits.
-    pub fn new(memory_bytes: usize, limits: &Limits) -> Machine {
-        Machine {
+impl ArrayHost {
+    /// Returns a host with zeroed memory, whose controller has these limits and has just been powered on.
+    pub fn new(memory_bytes: usize, limits: &Limits) -> ArrayHost {
+        ArrayHost {
             memory: vec![0; memory_bytes],
             doorbells: [(0, 0); QUEUE_PAIRS_MAX + 1],
             registers: Registers::new(limits),
@@ -38,13 +40,13 @@ impl Machine {
         }
     }
 
-    /// The word at `address`.
+    /// Returns the 32-bit word at `address`.
     ///
     /// # Panics
     /// If the memory ends before that.
     pub fn word(&self, address: u64) -> u32 {
         let bytes = self.memory[address as usize..].first_chunk();
-        u32::from_le_bytes(*bytes.expect("a word of the memory"))
+        u32::from_le_bytes(*bytes.expect("the word lies in the memory"))
     }
 
     fn range(&self, address: u64, bytes: usize) -> Result<Range<usize>, Unreachable> {
@@ -54,12 +56,12 @@ impl Machine {
     }
 }
 
-impl Host for Machine {
+impl Host for ArrayHost {
     /// # Panics
-    /// If this is called so often that only an endless loop can be the reason.
+    /// If the controller reads so often that only an endless loop can be the reason.
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Unreachable> {
         self.reads += 1;
-        assert!(self.reads < READS_MAX, "the controller reads memory without end, at {address:#x}");
+        assert!(self.reads < READS_MAX, "the controller has read host memory {READS_MAX} times, now at {address:#x}");
         let range = self.range(address, into.len())?;
         into.copy_from_slice(&self.memory[range]);
         Ok(())
@@ -80,7 +82,7 @@ impl Host for Machine {
     }
 
     fn poke(&mut self, address: u64, value: u32) {
-        // A word that is not there is as good as set.
+        // A word outside the memory has no reader.
         let _ = self.write(address, &value.to_le_bytes());
     }
 
@@ -93,7 +95,7 @@ impl Host for Machine {
     }
 }
 
-impl AdminHost for Machine {
+impl AdminHost for ArrayHost {
     fn clear_doorbells(&mut self, queue: u16, tail: bool, head: bool) {
         let pair = &mut self.doorbells[usize::from(queue)];
         *pair = (if tail { 0 } else { pair.0 }, if head { 0 } else { pair.1 });

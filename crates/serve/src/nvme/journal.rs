@@ -1,0 +1,103 @@
+//! Counters and failed commands of a controller, from which the health and error log pages are made.
+
+use std::collections::VecDeque;
+
+use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+
+use super::limits::ERROR_LOG_ENTRIES;
+
+/// Command that was refused or failed, as an entry of the error log reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FailedCommand {
+    /// Number of failures since power-on, this one included.
+    pub number: u64,
+    pub queue: u16,
+    pub command_id: u16,
+    pub status: Status,
+    pub namespace: u32,
+    /// First logical block that the command named.
+    pub slba: u64,
+}
+
+/// Commands and bytes since power-on, and the latest failures.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    pub(super) read_bytes: u64,
+    pub(super) written_bytes: u64,
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) failures_since_power_on: u64,
+    /// Latest failures, the newest first.
+    pub(super) failures: VecDeque<FailedCommand>,
+}
+
+impl Journal {
+    /// Counts a Read, Compare or Verify command.
+    pub fn count_read(&mut self, bytes: u64) {
+        self.reads += 1;
+        self.read_bytes += bytes;
+    }
+
+    /// Counts a Write or Copy command.
+    pub fn count_write(&mut self, bytes: u64) {
+        self.writes += 1;
+        self.written_bytes += bytes;
+    }
+
+    /// Records a command of `queue` that was refused or failed with `status`.
+    #[cold]
+    pub fn record_failure(&mut self, queue: u16, entry: &SubmissionEntry, status: Status) {
+        let (command_id, namespace, slba) = (entry.command_id, entry.namespace_id, entry.slba());
+        self.push_failure(FailedCommand { number: 0, queue, command_id, status, namespace, slba });
+    }
+
+    /// Adds a failure under the next number.
+    fn push_failure(&mut self, failure: FailedCommand) {
+        self.failures_since_power_on += 1;
+        self.failures.truncate(ERROR_LOG_ENTRIES - 1);
+        self.failures.push_front(FailedCommand { number: self.failures_since_power_on, ..failure });
+    }
+
+    /// Returns true if a failure is recorded.
+    #[inline]
+    pub fn has_failures(&self) -> bool {
+        !self.failures.is_empty()
+    }
+
+    /// Moves all counts and failures of `other` into this journal and leaves `other` empty.
+    pub fn absorb(&mut self, other: &mut Journal) {
+        let other = std::mem::take(other);
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        // Failures that `other` counted but no longer lists.
+        self.failures_since_power_on += other.failures_since_power_on - other.failures.len() as u64;
+        other.failures.into_iter().rev().for_each(|failure| self.push_failure(failure));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absorbed_journal_is_added_once_and_left_empty() {
+        let fail = |journal: &mut Journal, command_id: u16| {
+            let entry = SubmissionEntry { command_id, ..SubmissionEntry::default() };
+            journal.record_failure(1, &entry, Status::INVALID_FIELD);
+        };
+        let (mut all, mut other) = (Journal::default(), Journal::default());
+        for journal in [&mut all, &mut other] {
+            (0..3).for_each(|_| journal.count_read(1_000_000));
+            (0..5).for_each(|_| journal.count_write(2_000_000));
+            (0..2).for_each(|id| fail(journal, id));
+        }
+        all.absorb(&mut other);
+        assert_eq!((all.reads, all.writes, all.read_bytes, all.written_bytes), (6, 10, 6_000_000, 20_000_000));
+        assert_eq!((all.failures_since_power_on, all.failures.len()), (4, 4));
+        assert_eq!((other.reads, other.has_failures()), (0, false), "the absorbed journal begins anew");
+        all.absorb(&mut other);
+        assert_eq!((all.reads, all.failures_since_power_on), (6, 4));
+    }
+}

@@ -1,0 +1,197 @@
+//! Life cycle of a controller: enable, reset, shutdown, keep-alive, and the commands that it fetches meanwhile.
+
+use std::time::Duration;
+
+use phaselink_core::protocol::nvme::rules::completion::refusal;
+use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+
+use super::admin::AdminOutcome;
+use super::controller::Controller;
+use super::events::{AsyncEvent, AsyncEvents};
+use super::features::Features;
+use super::host::{AdminHost, Host};
+use super::limits::QUEUE_PAIRS_MAX;
+use super::queue_set::NextCommand;
+use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
+use crate::device::store::Store;
+
+impl Controller {
+    /// Disables the controller because the client has disconnected. The journal and the data stay.
+    pub fn power_off(&mut self) {
+        self.disable();
+    }
+
+    /// Returns the keep-alive timeout, and true if the host has restarted the timer since the last call. Returns none if the
+    /// controller or the timer is off.
+    pub fn poll_keep_alive(&mut self) -> Option<(Duration, bool)> {
+        let is_restarted = std::mem::take(&mut self.is_kept_alive);
+        let timeout = Duration::from_millis(self.features.keep_alive_ms.into());
+        (self.is_enabled && !timeout.is_zero()).then_some((timeout, is_restarted))
+    }
+
+    /// Sets the fatal status because the keep-alive timer has expired (section 3.9).
+    pub fn expire_keep_alive(&mut self, host: &mut impl AdminHost) {
+        self.features.keep_alive_ms = 0;
+        self.fail(host);
+    }
+
+    /// Returns true if [`Controller::update`] has work for which no set may be lent.
+    #[inline]
+    pub fn needs_update(&self, host: &mut impl AdminHost) -> bool {
+        let registers = host.registers();
+        let is_changed = registers.reset || registers.interrupts_unmasked || registers.is_enabled() != self.is_enabled;
+        let is_shutting_down = registers.is_shutdown_requested() != registers.is_shut_down() && !registers.is_fatal();
+        is_changed || is_shutting_down || self.pending_format.is_some() || self.sets[0].has_failed
+    }
+
+    /// Follows the registers (reset, enable, shutdown), executes a pending format, reports events, and sends interrupts.
+    #[inline]
+    pub fn update(&mut self, host: &mut impl AdminHost, store: &Store) {
+        for behaviour in host.registers().take_undefined() {
+            self.check_strictly(|checks| checks.count(behaviour));
+        }
+        self.report_queue_errors(host);
+        self.follow_registers(host, store);
+        self.execute_pending_format(host, store);
+        self.complete_events(host);
+        self.send_interrupts(host);
+        if self.sets.iter().any(|set| set.journal.has_failures()) {
+            self.collect_journals();
+        }
+    }
+
+    #[inline]
+    fn follow_registers(&mut self, host: &mut impl AdminHost, store: &Store) {
+        let registers = host.registers();
+        if registers.reset {
+            registers.reset = false;
+            registers.set_ready(false);
+            self.disable();
+        }
+        if host.registers().is_enabled() != self.is_enabled {
+            self.enable(host);
+        }
+        let registers = host.registers();
+        if registers.is_shutdown_requested() != registers.is_shut_down() && !registers.is_fatal() {
+            self.shut_down(host, store);
+        }
+        if std::mem::take(&mut host.registers().invalid_doorbell) {
+            self.events.raise(AsyncEvent::InvalidDoorbell);
+        }
+        if std::mem::take(&mut host.registers().interrupts_unmasked) {
+            self.sets.iter_mut().for_each(|set| set.interrupt_for_unread(host));
+        }
+    }
+
+    /// Drops queues, features and events (section 3.7.2). The journal and the data stay.
+    fn disable(&mut self) {
+        self.is_enabled = false;
+        self.drop_queues();
+        self.features = Features::new(&self.identity.limits);
+        self.events = AsyncEvents::default();
+        self.share_features();
+        self.sets.iter_mut().for_each(|set| set.shadow = None);
+        self.pending_format = None;
+    }
+
+    /// Follows CC.EN. When it is set, creates the admin queue that the registers describe (section 3.5.1).
+    fn enable(&mut self, host: &mut impl AdminHost) {
+        self.is_enabled = host.registers().is_enabled();
+        if !self.is_enabled {
+            return;
+        }
+        let registers = host.registers();
+        let [(submission, submission_entries), (completion, completion_entries)] = registers.admin_queues();
+        if !registers.is_configuration_valid() || submission_entries < 2 || completion_entries < 2 {
+            return registers.set_fatal();
+        }
+        registers.set_ready(true);
+        self.features.start_clock(host.now_ms());
+        for queue in 0..=QUEUE_PAIRS_MAX as u16 {
+            host.clear_doorbells(queue, true, true);
+        }
+        let generation = self.next_generation();
+        let admin = &mut self.sets[0];
+        admin.add_completion(0, CompletionQueue::new(completion, completion_entries, Some(0)));
+        admin.add_submission(0, SubmissionQueue::new(submission, submission_entries, 0, generation));
+    }
+
+    /// Follows CC.SHN (section 3.6). All data is durable when CSTS.SHST reports that the shutdown is complete. A host that
+    /// clears CC.SHN sees CSTS.SHST cleared.
+    fn shut_down(&mut self, host: &mut impl AdminHost, store: &Store) {
+        let is_requested = host.registers().is_shutdown_requested();
+        let is_durable = !is_requested || store.flush().is_ok();
+        match is_durable {
+            true => host.registers().set_shut_down(is_requested),
+            false => host.registers().set_fatal(),
+        }
+    }
+
+    /// Fetches the next command of a queue. An admin command is executed at once; an I/O command is checked.
+    #[inline]
+    pub fn next_command(&mut self, queue: u16, host: &mut impl AdminHost) -> NextCommand {
+        if queue == 0 {
+            return self.next_admin_command(host);
+        }
+        let set = self.set_of_submission_queue(queue);
+        let next = if set.poll_doorbell(queue, host) { set.next_io_command(queue, host) } else { NextCommand::None };
+        self.report_queue_errors(host);
+        next
+    }
+
+    /// Fetches and executes the next admin command.
+    pub fn next_admin_command(&mut self, host: &mut impl AdminHost) -> NextCommand {
+        let admin = &mut self.sets[0];
+        let fetched = if admin.poll_doorbell(0, host) { admin.fetch(0, host) } else { None };
+        self.report_queue_errors(host);
+        fetched.map_or(NextCommand::None, |(bytes, generation)| self.accept(0, generation, &bytes, host))
+    }
+
+    /// Returns true if the admin queue has commands.
+    #[inline]
+    pub fn has_admin_commands(&mut self, host: &mut impl Host) -> bool {
+        self.sets[0].poll_doorbell(0, host)
+    }
+
+    /// Accepts the 64 bytes of a command as if they had been fetched from submission queue `queue` of this generation. Any
+    /// bytes are allowed, so that a test or a fuzzer can begin here. The first generation is 1.
+    ///
+    /// # Panics
+    /// If no queue can have this identifier.
+    #[inline]
+    pub fn accept(
+        &mut self,
+        queue: u16,
+        generation: u32,
+        bytes: &EntryBytes,
+        host: &mut impl AdminHost,
+    ) -> NextCommand {
+        if queue > 0 {
+            return NextCommand::Io(self.set_of_submission_queue(queue).accept(queue, generation, bytes, host));
+        }
+        let entry = SubmissionEntry::decode(bytes);
+        self.check_strictly(|checks| checks.on_command(queue, &entry));
+        let outcome = self.execute_admin(&entry, host);
+        self.report_queue_errors(host);
+        match outcome {
+            Ok(AdminOutcome::Done(result)) => self.complete_admin(entry.command_id, Status::SUCCESS, result, host),
+            Ok(AdminOutcome::Pending) => {}
+            Err(status) => {
+                self.sets[0].record_failure(queue, &entry, status);
+                self.complete_admin(entry.command_id, refusal(status), 0, host);
+                return NextCommand::Admin(status);
+            }
+        }
+        NextCommand::Admin(Status::SUCCESS)
+    }
+
+    /// Completes requests with events, and posts completions that waited for a free entry.
+    #[inline]
+    fn complete_events(&mut self, host: &mut impl AdminHost) {
+        while let Some((command_id, result)) = self.events.next_completion() {
+            self.complete_admin(command_id, Status::SUCCESS, result, host);
+        }
+        self.sets.iter_mut().for_each(|set| set.post_held(host));
+        self.report_queue_errors(host);
+    }
+}

@@ -1,0 +1,525 @@
+//! Set of queues that one thread owns, and the path of a command from its submission queue to its completion queue.
+//!
+//! A controller has one set for each device thread. A submission queue is in the same set as its completion queue, so that
+//! the thread that owns a set needs no other set to serve a command, and writes no cache line that another thread reads. The
+//! [controller](super::Controller) holds a set until it lends the set to a device thread.
+
+use std::io;
+use std::ops::Range;
+
+use phaselink_core::protocol::nvme::rules::completion::Done;
+use phaselink_core::protocol::nvme::rules::{Limits, Shadow};
+use phaselink_core::protocol::nvme::spec::{Status, SubmissionEntry};
+use phaselink_core::request::Op;
+
+use super::command::Command;
+use super::host::{Host, Unreachable};
+use super::journal::Journal;
+use super::limits::QUEUE_PAIRS_MAX;
+use super::queues::{CompletionQueue, EntryBytes, SubmissionQueue};
+use super::strict::{self, StrictChecks};
+use crate::device::faults::FaultEffect;
+use crate::device::store::Store;
+use crate::device::tally::Undefined;
+
+/// Number of queue identifiers, the admin queue's included.
+const QUEUES: usize = QUEUE_PAIRS_MAX + 1;
+
+/// Result of fetching from a submission queue.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "most fetches that find something find an I/O command, and an allocation for each would cost more"
+)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextCommand {
+    /// The queue is empty, or its completion queue is full.
+    None,
+    /// An admin command came to this status: it has completed, or waits for an event or a format.
+    Admin(Status),
+    /// An I/O command is to be executed; one that is refused completes with an error then.
+    Io(Command),
+}
+
+/// Progress of a command that has been executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandProgress {
+    /// The completion has been posted with this status.
+    Completed(Status),
+    /// The store has to be flushed before [`QueueSet::complete_flushed`] posts the completion.
+    NeedsFlush,
+}
+
+/// Queues that one thread owns, with the state that serving them takes.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct QueueSet {
+    limits: Limits,
+    /// Submission queues by identifier; 0 is the admin queue.
+    submissions: [Option<SubmissionQueue>; QUEUES],
+    /// Completion queues by identifier; 0 is the admin queue.
+    completions: [Option<CompletionQueue>; QUEUES],
+    /// Commands in flight of each submission queue, at most as many as it has entries.
+    in_flight: [u32; QUEUES],
+    /// One more than the highest identifier of an existing queue.
+    queues_end: u16,
+    /// True if a completion has been posted since the last interrupt.
+    interrupt_pending: bool,
+    /// True if the memory of a queue is no longer mapped; the set has dropped all its queues then.
+    pub(super) has_failed: bool,
+    /// True if a doorbell was written with an index that its queue does not have.
+    pub(super) invalid_doorbell_value: bool,
+    /// Shadow doorbells, if the host has configured them.
+    pub(super) shadow: Option<Shadow>,
+    /// True if the volatile write cache is enabled: writes are durable after a flush only.
+    pub(super) write_cache: bool,
+    /// Counts and failures since the controller last collected them.
+    pub(super) journal: Journal,
+    /// Strict checks, if they are on.
+    pub(super) strict: Option<Box<StrictChecks>>,
+}
+
+/// Sets share no cache line with each other, wherever they are allocated.
+const _: () = assert!(align_of::<QueueSet>() >= 64 && size_of::<QueueSet>().is_multiple_of(64));
+
+impl QueueSet {
+    /// Returns a set without queues, for a controller with these limits.
+    pub(super) fn new(limits: Limits) -> QueueSet {
+        QueueSet {
+            limits,
+            submissions: [const { None }; QUEUES],
+            completions: [const { None }; QUEUES],
+            in_flight: [0; QUEUES],
+            queues_end: 0,
+            interrupt_pending: false,
+            has_failed: false,
+            invalid_doorbell_value: false,
+            shadow: None,
+            write_cache: true,
+            journal: Journal::default(),
+            strict: None,
+        }
+    }
+
+    /// Returns counts of undefined behaviour since the last call.
+    pub fn take_undefined(&mut self) -> Vec<(&'static Undefined, u64)> {
+        self.strict.as_mut().map_or_else(Vec::new, |checks| checks.take())
+    }
+
+    /// Runs a strict check, if strict checks are on.
+    #[inline]
+    pub(super) fn check_strictly(&mut self, check: impl FnOnce(&mut StrictChecks)) {
+        if let Some(checks) = &mut self.strict {
+            check(checks);
+        }
+    }
+
+    /// Returns the range of identifiers to poll; some in it may have no queue.
+    #[inline]
+    pub fn queues(&self) -> Range<u16> {
+        0..self.queues_end
+    }
+
+    /// Returns the range of identifiers of I/O queues to poll; some in it may have no queue.
+    #[inline]
+    pub fn io_queues(&self) -> Range<u16> {
+        1..self.queues_end
+    }
+
+    /// Returns true if the controller has an error to report: a queue that is no longer mapped, or an invalid doorbell value.
+    #[inline]
+    pub fn has_errors(&self) -> bool {
+        self.has_failed | self.invalid_doorbell_value
+    }
+
+    /// Returns true if the set has an I/O queue.
+    pub fn has_io_queues(&self) -> bool {
+        self.submissions[1..].iter().any(Option::is_some) || self.completions[1..].iter().any(Option::is_some)
+    }
+
+    /// Returns the host address and the length in bytes of each queue.
+    pub fn memory_ranges(&self) -> impl Iterator<Item = (u64, usize)> {
+        let submissions = self.submissions.iter().flatten().map(SubmissionQueue::memory_range);
+        submissions.chain(self.completions.iter().flatten().map(CompletionQueue::memory_range))
+    }
+
+    /// Returns a submission queue of this set.
+    pub(super) fn submission(&self, queue: u16) -> Option<&SubmissionQueue> {
+        self.submissions.get(usize::from(queue))?.as_ref()
+    }
+
+    /// Returns a completion queue of this set.
+    pub(super) fn completion(&self, queue: u16) -> Option<&CompletionQueue> {
+        self.completions.get(usize::from(queue))?.as_ref()
+    }
+
+    /// Adds a completion queue under this identifier.
+    pub(super) fn add_completion(&mut self, queue: u16, completion: CompletionQueue) {
+        self.completions[usize::from(queue)] = Some(completion);
+        self.update_queues_end();
+    }
+
+    /// Adds a submission queue under this identifier. Its completion queue is in this set.
+    pub(super) fn add_submission(&mut self, queue: u16, submission: SubmissionQueue) {
+        if let Some(completion) = &mut self.completions[usize::from(submission.completion_queue)] {
+            completion.users += 1;
+        }
+        self.submissions[usize::from(queue)] = Some(submission);
+        self.in_flight[usize::from(queue)] = 0;
+        self.update_queues_end();
+    }
+
+    /// Removes a submission queue. Its commands in flight get no completion.
+    pub(super) fn remove_submission(&mut self, queue: u16) {
+        let removed = self.submissions[usize::from(queue)].take();
+        let completion = removed.and_then(|removed| self.completions[usize::from(removed.completion_queue)].as_mut());
+        completion.into_iter().for_each(|completion| completion.users -= 1);
+        self.check_strictly(|checks| checks.forget_queue(Some(queue)));
+        self.update_queues_end();
+    }
+
+    /// Removes a completion queue.
+    pub(super) fn remove_completion(&mut self, queue: u16) {
+        self.completions[usize::from(queue)] = None;
+        self.update_queues_end();
+    }
+
+    /// Removes all queues. Their commands in flight get no completion.
+    pub(super) fn clear(&mut self) {
+        self.submissions.fill(None);
+        self.completions.fill(None);
+        self.in_flight.fill(0);
+        self.check_strictly(|checks| checks.forget_queue(None));
+        self.update_queues_end();
+    }
+
+    /// Updates the range of identifiers to poll.
+    fn update_queues_end(&mut self) {
+        let mut pairs = self.submissions.iter().zip(&self.completions);
+        let last = pairs.rposition(|(submission, completion)| submission.is_some() || completion.is_some());
+        self.queues_end = last.map_or(0, |last| last as u16 + 1);
+    }
+
+    /// Fetches the next entry of a submission queue, with the queue's generation. Returns none if the queue is empty or its
+    /// completion queue is full. Only entries count that [`QueueSet::poll_doorbell`] has seen: the host writes the doorbell's
+    /// cache line at every command, and reading the line moves it between cores.
+    #[inline]
+    pub(super) fn fetch(&mut self, queue: u16, host: &mut impl Host) -> Option<(EntryBytes, u32)> {
+        if !self.has_completion_entry(queue, host) {
+            return None;
+        }
+        let submission = self.submissions[usize::from(queue)].as_mut()?;
+        let generation = submission.generation;
+        match submission.fetch(host) {
+            Ok(found) => found.map(|bytes| (bytes, generation)),
+            Err(Unreachable) => {
+                self.fail();
+                None
+            }
+        }
+    }
+
+    /// Fetches and checks the next command of an I/O queue, as far as [`QueueSet::poll_doorbell`] has seen its doorbell.
+    #[inline]
+    pub fn next_io_command(&mut self, queue: u16, host: &mut impl Host) -> NextCommand {
+        match self.fetch(queue, host) {
+            Some((bytes, generation)) => NextCommand::Io(self.accept(queue, generation, &bytes, host)),
+            None => NextCommand::None,
+        }
+    }
+
+    /// Checks the 64 bytes of a command of a submission queue of this generation, and counts the command as in flight.
+    #[inline]
+    pub(super) fn accept(&mut self, queue: u16, generation: u32, bytes: &EntryBytes, host: &mut impl Host) -> Command {
+        self.check_strictly(|checks| checks.on_command(queue, &SubmissionEntry::decode(bytes)));
+        self.in_flight[usize::from(queue)] += 1;
+        let command = Command::check(bytes, queue, generation, &self.limits, host);
+        self.check_strictly(|checks| checks.on_checked(&command.entry(), &command.checked));
+        command
+    }
+
+    /// Checks a command again whose lists or data were not reachable when it was fetched.
+    #[cold]
+    pub fn recheck(&self, command: &Command, host: &mut impl Host) -> Command {
+        Command::check(&command.bytes, command.queue, command.generation, &self.limits, host)
+    }
+
+    /// Executes a command and posts its completion, unless a flush has to come first. `space` holds the longest transfer.
+    #[inline]
+    pub fn execute(
+        &mut self,
+        command: &Command,
+        host: &mut impl Host,
+        store: &Store,
+        space: &mut [u8],
+    ) -> CommandProgress {
+        let done = self.perform(command, host, store, space);
+        self.complete(command, done, host)
+    }
+
+    /// Executes a command without posting its completion; [`QueueSet::complete`] takes the result.
+    ///
+    /// # Errors
+    /// The status of a command that is refused or fails, and Command Abort Requested if its submission queue is deleted.
+    #[inline]
+    pub fn perform(
+        &mut self,
+        command: &Command,
+        host: &mut impl Host,
+        store: &Store,
+        space: &mut [u8],
+    ) -> Result<(), Status> {
+        if !self.has_queue_of(command) {
+            return Err(Status::ABORT_REQUESTED);
+        }
+        command.execute(host, store, space, &mut self.journal)
+    }
+
+    /// Executes as much of a command as an injected fault leaves, without posting its completion.
+    ///
+    /// # Errors
+    /// The status of a command that is refused or fails, and the status of a media error if the fault says so.
+    #[cold]
+    pub fn perform_with_fault(
+        &mut self,
+        command: &Command,
+        effect: FaultEffect,
+        host: &mut impl Host,
+        store: &Store,
+        space: &mut [u8],
+    ) -> Result<(), Status> {
+        let is_write = command.io().is_some_and(|io| io.op == Op::Write);
+        // A read that is executed but never completes still moves its data; a read that fails moves none.
+        if let Some(torn) = command.torn(effect, store.geometry().block_bytes).filter(|_| is_write || !effect.fails) {
+            self.perform(&torn, host, store, space)?;
+        }
+        match (effect.fails, is_write) {
+            (false, _) => Ok(()),
+            (true, true) => Err(Status::WRITE_FAULT),
+            (true, false) => Err(Status::UNRECOVERED_READ_ERROR),
+        }
+    }
+
+    /// Posts a second completion for a command, as an injected fault.
+    #[cold]
+    pub fn complete_again(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) {
+        if self.has_queue_of(command) {
+            let status = command.completion_status(done.err().unwrap_or(Status::SUCCESS));
+            self.post(command.queue, command.entry().command_id, status, 0, host);
+        }
+    }
+
+    /// Drops a command without a completion, as an injected fault. The host may use its queue entry again.
+    #[cold]
+    pub fn drop_command(&mut self, command: &Command) {
+        if self.has_queue_of(command) {
+            self.in_flight[usize::from(command.queue)] -= 1;
+        }
+    }
+
+    /// Prefetches the cache lines that executing a command needs.
+    #[inline]
+    pub fn prefetch(&self, command: &Command, host: &mut impl Host, store: &Store) {
+        command.prefetch(host, store);
+    }
+
+    /// Posts the completion of an executed command, unless the store has to be flushed first or its submission queue has been
+    /// deleted meanwhile.
+    #[inline]
+    pub fn complete(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> CommandProgress {
+        if !self.has_queue_of(command) {
+            return CommandProgress::Completed(Status::ABORT_REQUESTED);
+        }
+        if done.is_ok() && command.needs_flush(self.write_cache) {
+            return CommandProgress::NeedsFlush;
+        }
+        CommandProgress::Completed(self.post_completion(command, done, host))
+    }
+
+    /// Posts the completion of a command that needed a flush, with the result of that flush, unless its submission queue has
+    /// been deleted meanwhile.
+    pub fn complete_flushed(&mut self, command: &Command, flushed: io::Result<()>, host: &mut impl Host) -> Status {
+        if !self.has_queue_of(command) {
+            return Status::ABORT_REQUESTED;
+        }
+        self.post_completion(command, flushed.map_err(|_| command.flush_failure()), host)
+    }
+
+    /// Returns true if the submission queue of a command still exists.
+    #[inline]
+    fn has_queue_of(&self, command: &Command) -> bool {
+        let queue = self.submissions[usize::from(command.queue)].as_ref();
+        queue.is_some_and(|queue| queue.generation == command.generation)
+    }
+
+    /// Ends a command: posts its completion and records a failure.
+    #[inline]
+    fn post_completion(&mut self, command: &Command, done: Result<(), Status>, host: &mut impl Host) -> Status {
+        let queue = command.queue;
+        self.in_flight[usize::from(queue)] -= 1;
+        let status = done.err().unwrap_or(Status::SUCCESS);
+        if status != Status::SUCCESS {
+            self.record_failure(queue, &command.entry(), status);
+        }
+        self.post(queue, command.entry().command_id, command.completion_status(status), 0, host);
+        status
+    }
+
+    /// Records a command that was refused or failed.
+    #[cold]
+    pub(super) fn record_failure(&mut self, queue: u16, entry: &SubmissionEntry, status: Status) {
+        self.journal.record_failure(queue, entry, status);
+    }
+
+    /// Returns the generation and the number of entries of a submission queue.
+    pub fn submission_queue(&self, queue: u16) -> Option<(u32, u32)> {
+        let submission = self.submissions[usize::from(queue)].as_ref()?;
+        Some((submission.generation, submission.ring.entries()))
+    }
+
+    /// Sends an interrupt for each completion queue that has new completions since the last call.
+    #[inline]
+    pub fn send_interrupts(&mut self, host: &mut impl Host) {
+        if !std::mem::take(&mut self.interrupt_pending) {
+            return;
+        }
+        let queues = usize::from(self.queues_end);
+        for completion in self.completions[..queues].iter_mut().flatten() {
+            if completion.interrupt_pending {
+                completion.interrupt_pending = false;
+                completion.vector.into_iter().for_each(|vector| host.interrupt(vector));
+            }
+        }
+    }
+
+    /// Marks an interrupt as pending for each completion queue with unread entries, after pin-based interrupts are unmasked.
+    pub(super) fn interrupt_for_unread(&mut self, host: &mut impl Host) {
+        for queue in self.queues() {
+            self.poll_head(queue, host);
+            if let Some(completion) = &mut self.completions[usize::from(queue)] {
+                completion.interrupt_pending |= completion.ring.has_unread();
+                self.interrupt_pending |= completion.interrupt_pending;
+            }
+        }
+    }
+
+    /// Asks the host, by the event index of shadow doorbells, to write the doorbell register for its next command, so that the
+    /// thread that owns the set may sleep. Returns true if a command arrived before the host could see that.
+    pub fn request_doorbells(&mut self, host: &mut impl Host) -> bool {
+        let Some(shadow) = self.shadow else { return false };
+        for (number, submission) in (0..).zip(&self.submissions) {
+            let Some(submission) = submission else { continue };
+            host.poke(shadow.tail_event(number), submission.ring.tail());
+        }
+        for (number, completion) in (0..).zip(&self.completions) {
+            let Some(completion) = completion else { continue };
+            if completion.ring.is_full() || completion.is_holding() {
+                host.poke(shadow.head_event(number), completion.ring.head());
+            }
+        }
+        self.has_work(host)
+    }
+
+    /// Returns true if a submission queue has commands or an interrupt is pending. Posts held completions first.
+    pub fn has_work(&mut self, host: &mut impl Host) -> bool {
+        self.post_held(host);
+        self.queues().fold(self.interrupt_pending, |any, queue| self.poll_doorbell(queue, host) | any)
+    }
+
+    /// Reads the tail doorbell of a submission queue. Returns true if the queue has commands.
+    #[inline]
+    pub fn poll_doorbell(&mut self, queue: u16, host: &mut impl Host) -> bool {
+        let Some(submission) = &mut self.submissions[usize::from(queue)] else { return false };
+        let doorbell = match self.shadow.filter(|_| queue > 0) {
+            None => Some(host.doorbells(queue).0),
+            Some(shadow) => host.peek(shadow.tail(queue.into())),
+        };
+        if doorbell.is_some_and(|tail| submission.set_tail(tail).is_err()) {
+            self.report_invalid_doorbell();
+        }
+        let submission = self.submissions[usize::from(queue)].as_mut();
+        let is_busy = submission.is_some_and(|submission| !submission.ring.is_empty());
+        if queue == 0 && is_busy {
+            self.request_admin_doorbell(host);
+        }
+        is_busy
+    }
+
+    /// Records that a doorbell was written with an index that its queue does not have.
+    #[cold]
+    fn report_invalid_doorbell(&mut self) {
+        self.invalid_doorbell_value = true;
+        self.check_strictly(|checks| checks.count(&strict::DOORBELL_VALUE));
+    }
+
+    /// Keeps the host writing the doorbell register of the admin queue, whose shadow doorbell is not polled.
+    fn request_admin_doorbell(&self, host: &mut impl Host) {
+        let (Some(shadow), Some(submission)) = (self.shadow, &self.submissions[0]) else { return };
+        host.poke(shadow.tail_event(0), submission.ring.tail());
+    }
+
+    /// Returns true if the completion of the next command would have a free entry in its completion queue.
+    #[inline]
+    fn has_completion_entry(&mut self, queue: u16, host: &mut impl Host) -> bool {
+        let Some(submission) = &self.submissions[usize::from(queue)] else { return false };
+        let target = submission.completion_queue;
+        if self.in_flight[usize::from(queue)] >= submission.ring.entries() {
+            return false;
+        }
+        let is_short = |completion: &CompletionQueue| completion.ring.is_full() || completion.is_holding();
+        if !self.completions[usize::from(target)].as_ref().is_none_or(is_short) {
+            return true;
+        }
+        self.poll_head(target, host);
+        self.completions[usize::from(target)].as_ref().is_some_and(|completion| !is_short(completion))
+    }
+
+    /// Reads the head doorbell of a completion queue, and posts completions that waited for a free entry.
+    fn poll_head(&mut self, queue: u16, host: &mut impl Host) {
+        let Some(completion) = &mut self.completions[usize::from(queue)] else { return };
+        let doorbell = match self.shadow.filter(|_| queue > 0) {
+            None => Some(host.doorbells(queue).1),
+            Some(shadow) => host.peek(shadow.head(queue.into())),
+        };
+        let is_invalid = doorbell.is_some_and(|head| completion.set_head(head).is_err());
+        let posted = completion.post_held(host);
+        self.interrupt_pending |= completion.interrupt_pending;
+        if is_invalid {
+            self.report_invalid_doorbell();
+        }
+        if posted.is_err() {
+            self.fail();
+        }
+    }
+
+    /// Posts completions that waited because their completion queue was full.
+    #[inline]
+    pub fn post_held(&mut self, host: &mut impl Host) {
+        for queue in self.queues() {
+            if self.completions[usize::from(queue)].as_ref().is_some_and(CompletionQueue::is_holding) {
+                self.poll_head(queue, host);
+            }
+        }
+    }
+
+    /// Posts a completion for a command of a submission queue.
+    #[inline]
+    pub(super) fn post(&mut self, queue: u16, command_id: u16, status: Status, result: u32, host: &mut impl Host) {
+        self.check_strictly(|checks| checks.on_completion(queue, command_id));
+        let Some(submission) = &self.submissions[usize::from(queue)] else { return };
+        let submission_head = submission.ring.head() as u16;
+        let done = Done { command_id, submission_queue: queue, submission_head, result, status };
+        let Some(completion) = &mut self.completions[usize::from(submission.completion_queue)] else { return };
+        let posted = completion.post(done, host);
+        self.interrupt_pending |= completion.interrupt_pending;
+        if let Err(Unreachable) = posted {
+            self.fail();
+        }
+    }
+
+    /// Drops all queues because the memory of one is no longer mapped; the controller then reports a fatal status.
+    #[cold]
+    fn fail(&mut self) {
+        self.has_failed = true;
+        self.clear();
+    }
+}
