@@ -18,6 +18,7 @@ pub mod crash;
 pub mod device;
 pub mod explore;
 pub mod front;
+pub mod http;
 pub mod model;
 pub mod nvme;
 pub mod server;

@@ -86,7 +86,7 @@ fn prometheus_gets_counts_and_latencies() {
     let mut answer = String::new();
     while !answer.contains("phaselink_requests_total{op=\"read\"} 3\n") {
         let mut stream = TcpStream::connect(address.trim_end_matches("/metrics")).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
         answer.clear();
         stream.read_to_string(&mut answer).unwrap();
     }
@@ -187,7 +187,7 @@ fn silent_clients_hold_up_nobody(timing: &str) {
     let address = address.trim_end_matches("/metrics");
     let _silent: Vec<TcpStream> = (0..70).map(|_| TcpStream::connect(address).unwrap()).collect();
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let (started, mut answer) = (Instant::now(), String::new());
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK") && started.elapsed() < Duration::from_millis(900));

@@ -1,4 +1,4 @@
-//! What has been served, for Prometheus: its text format over HTTP, on this machine only.
+//! Metrics of a served device in the text format of Prometheus, over HTTP on this machine only.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -11,19 +11,22 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::device::Device;
 use crate::device::tally::Tally;
+use crate::http::{self, HttpStatus, RequestState, Route};
 
-/// A client that has not asked whole by then is let go.
-const PATIENCE: Duration = Duration::from_millis(999);
-/// Clients that may be about to ask; one more takes the place of the one that came first.
+/// Time that a client has to send its request; then its connection is closed.
+const REQUEST_TIMEOUT: Duration = Duration::from_millis(999);
+/// Maximum number of clients with an incomplete request; one more replaces the client that connected first.
 const CLIENTS_MAX: usize = 64;
-/// The head of a request; whatever follows is not read.
-const REQUEST_BYTES_MAX: usize = 4096;
+/// The only request that is answered.
+const ROUTES: [Route; 1] = [Route { method: "GET", path: "/metrics", has_body: false }];
+/// Content type of the text format, version 0.0.4.
+const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4";
 const QUANTILES: [(&str, f64); 3] = [("0.5", 50.0), ("0.99", 99.0), ("0.999", 99.9)];
 
-/// Listen at a loopback address.
+/// Listens at a loopback address.
 ///
 /// # Errors
-/// If it is none, or taken.
+/// If `address` is no loopback address, or its port is taken.
 pub fn bind(address: &str) -> Result<TcpListener, Problem> {
     let problem = |found: String, allowed: &str| Problem::new("--metrics", None, found, allowed);
     let parsed: Result<SocketAddr, _> = address.parse();
@@ -35,74 +38,67 @@ pub fn bind(address: &str) -> Result<TcpListener, Problem> {
     listener.map_err(|error| problem(format!("{parsed} cannot be served: {error}"), ""))
 }
 
-/// A client that has not asked whole yet.
-struct Asking {
+/// Client whose request is not complete yet.
+struct MetricsClient {
     stream: TcpStream,
-    head: Vec<u8>,
-    since: Instant,
+    bytes: Vec<u8>,
+    connected: Instant,
 }
 
-/// Answer every request with the metrics, until the device is told to stop. Nobody who is slow to ask, or to listen, holds
-/// up others.
+/// Answers requests for the metrics until the device is told to stop. No client that is slow delays another.
 ///
 /// # Errors
 /// If the system cannot wait for sockets.
 pub fn serve(listener: &TcpListener, device: &Device) -> io::Result<()> {
-    let mut asking: Vec<Asking> = Vec::new();
+    let mut clients: Vec<MetricsClient> = Vec::new();
     while !device.stop.is_requested() {
         let mut sockets = vec![PollFd::new(listener, PollFlags::IN), PollFd::new(&*device.stop, PollFlags::IN)];
-        sockets.extend(asking.iter().map(|one| PollFd::new(&one.stream, PollFlags::IN)));
-        let timeout = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
-        match rustix::event::poll(&mut sockets, Some(&timeout).filter(|_| !asking.is_empty())) {
+        sockets.extend(clients.iter().map(|client| PollFd::new(&client.stream, PollFlags::IN)));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: REQUEST_TIMEOUT.subsec_nanos().into() };
+        match rustix::event::poll(&mut sockets, Some(&timeout).filter(|_| !clients.is_empty())) {
             Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
-        asking.retain_mut(|one| one.since.elapsed() < PATIENCE && one.go_on(device).unwrap_or(false));
+        clients
+            .retain_mut(|client| client.connected.elapsed() < REQUEST_TIMEOUT && client.serve(device).unwrap_or(false));
         if let Ok((stream, _)) = listener.accept()
             && stream.set_nonblocking(true).is_ok()
         {
-            if asking.len() == CLIENTS_MAX {
-                asking.remove(0);
+            if clients.len() == CLIENTS_MAX {
+                clients.remove(0);
             }
-            asking.push(Asking { stream, head: Vec::new(), since: Instant::now() });
+            clients.push(MetricsClient { stream, bytes: Vec::new(), connected: Instant::now() });
         }
     }
     Ok(())
 }
 
-impl Asking {
-    /// Read what has come, and answer once the question is whole; whether more is to come.
-    fn go_on(&mut self, device: &Device) -> io::Result<bool> {
+impl MetricsClient {
+    /// Reads the bytes that have arrived, and answers a request that is complete. Returns true if more bytes have to arrive.
+    fn serve(&mut self, device: &Device) -> io::Result<bool> {
         let mut piece = [0; 512];
         loop {
             match (&self.stream).read(&mut piece) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Ok(0) => return Ok(false),
-                other => self.head.extend(&piece[..other?]),
+                other => self.bytes.extend(&piece[..other?]),
             }
-            if self.head.windows(4).any(|four| four == b"\r\n\r\n") {
-                // An answer fits the socket's buffer. A client that leaves before it does not want it.
-                answer(&self.stream, &self.head, &text(&device.tallies.sum()))?;
-                return Ok(false);
-            }
-            if self.head.len() >= REQUEST_BYTES_MAX {
-                return Ok(false);
-            }
+            let response = match http::read_request(&self.bytes, &ROUTES) {
+                RequestState::Incomplete => continue,
+                RequestState::Refused(status) => http::refusal(status),
+                RequestState::Complete { .. } => {
+                    let text = text(&device.tallies.sum());
+                    http::response(HttpStatus::Ok, PROMETHEUS_TEXT, text.as_bytes())
+                }
+            };
+            // A response fits the socket's buffer. A client that disconnects early loses it.
+            (&self.stream).write_all(&response)?;
+            return Ok(false);
         }
     }
 }
 
-fn answer(mut stream: &TcpStream, head: &[u8], body: &str) -> io::Result<()> {
-    let status = if head.starts_with(b"GET ") { "200 OK" } else { "405 Method Not Allowed" };
-    let kind = "text/plain; version=0.0.4";
-    let length = body.len();
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    );
-    stream.write_all(answer.as_bytes())
-}
-
-/// The metrics as text.
+/// Returns the metrics in the text format of Prometheus.
 pub fn text(tally: &Tally) -> String {
     let mut text = String::new();
     let both = [("read", &tally.read), ("write", &tally.write)];
@@ -174,39 +170,64 @@ mod tests {
         }
     }
 
-    /// Both ends of a connection.
-    fn connection() -> (TcpStream, Asking) {
+    /// Returns both ends of a connection.
+    fn connection() -> (TcpStream, MetricsClient) {
         let listener = bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         rustix::event::poll(&mut [PollFd::new(&listener, PollFlags::IN)], None).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        (client, Asking { stream, head: Vec::new(), since: Instant::now() })
+        (client, MetricsClient { stream, bytes: Vec::new(), connected: Instant::now() })
     }
 
-    /// What the client says arrives: whether more is to come.
-    fn says(client: &mut TcpStream, words: &[u8], asking: &mut Asking, device: &Device) -> bool {
-        client.write_all(words).unwrap();
-        rustix::event::poll(&mut [PollFd::new(&asking.stream, PollFlags::IN)], None).unwrap();
-        asking.go_on(device).unwrap()
+    /// Sends bytes to the server's end and serves them. Returns true if more bytes have to arrive.
+    fn send(client: &mut TcpStream, bytes: &[u8], served: &mut MetricsClient, device: &Device) -> bool {
+        client.write_all(bytes).unwrap();
+        rustix::event::poll(&mut [PollFd::new(&served.stream, PollFlags::IN)], None).unwrap();
+        served.serve(device).unwrap()
+    }
+
+    /// Returns the response to a whole request.
+    fn response_to(request: &str) -> String {
+        let (device, (mut client, mut served)) = (device(), connection());
+        assert!(!send(&mut client, request.as_bytes(), &mut served, &device), "{request} is incomplete");
+        drop(served);
+        let mut response = String::new();
+        client.read_to_string(&mut response).unwrap();
+        response
     }
 
     #[test]
-    fn a_question_that_comes_in_parts_is_answered_when_it_is_whole() {
-        let (device, (mut client, mut asking)) = (device(), connection());
-        assert!(says(&mut client, b"GET /metrics HTT", &mut asking, &device));
-        assert!(!says(&mut client, b"P/1.1\r\n\r\n", &mut asking, &device));
-        drop(asking);
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("phaselink_requests_total"), "{answer}");
+    fn request_that_arrives_in_parts_is_answered_when_complete() {
+        let (device, (mut client, mut served)) = (device(), connection());
+        assert!(send(&mut client, b"GET /metrics HTT", &mut served, &device));
+        assert!(!send(&mut client, b"P/1.1\r\nHost: localhost\r\n\r\n", &mut served, &device));
+        drop(served);
+        let mut response = String::new();
+        client.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 OK") && response.contains("phaselink_requests_total"), "{response}");
     }
 
     #[test]
-    fn a_question_without_an_end_is_let_go_once_it_is_too_long() {
-        let (device, (mut client, mut asking)) = (device(), connection());
-        let lines = REQUEST_BYTES_MAX / 64;
-        let until = (0..lines).position(|_| !says(&mut client, &[b'x'; 64], &mut asking, &device));
-        assert_eq!(until, Some(lines - 1));
+    fn request_of_another_site_or_path_gets_no_metrics() {
+        for (request, status) in [
+            ("GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n", "403"),
+            ("GET /metrics HTTP/1.1\r\nHost: localhost\r\nOrigin: http://other.example\r\n\r\n", "403"),
+            ("GET /metrics HTTP/1.1\r\n\r\n", "403"),
+            ("GET / HTTP/1.1\r\nHost: 127.0.0.1:9100\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\nHost: 127.0.0.1:9100\r\n\r\n", "405"),
+        ] {
+            let response = response_to(request);
+            assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {response}");
+            assert!(!response.contains("phaselink_"), "{request}: {response}");
+        }
+    }
+
+    #[test]
+    fn request_whose_head_has_no_end_is_refused_at_the_maximum_length() {
+        let (device, (mut client, mut served)) = (device(), connection());
+        let pieces = http::HEAD_BYTES_MAX / 64;
+        let until = (0..2 * pieces).position(|_| !send(&mut client, &[b'x'; 64], &mut served, &device));
+        assert_eq!(until, Some(pieces));
     }
 }

@@ -1,6 +1,5 @@
-//! The explorer's page on this machine alone, with the simulator behind it: what its module would answer is answered here.
+//! Server of the explorer's page on this machine, which answers the page's questions as its WebAssembly module would.
 
-pub mod http;
 mod page;
 
 use std::io::{self, Read, Write};
@@ -14,25 +13,33 @@ use phaselink_core::ask;
 use phaselink_core::problem::Problem;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use http::{Asked, Request, Status};
+use crate::http::{self, HttpStatus, RequestState, Route};
 
-/// How long a client may take to ask, and to take its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// A question that takes longer is given up. The page gives up sooner.
-const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// Clients at a time; a page has one question under way. More wait for a moment, and are sent away if it does not help.
+/// Time that a client has to send its request, and again to take the response.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time after which the server stops computing an answer. The page itself stops waiting earlier.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum number of clients at a time; a page has one request in flight.
 const CLIENTS_MAX: usize = 8;
-/// How often the sign to stop is looked at.
-const TURN: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// Interval at which the server looks whether it has been told to stop.
+const STOP_POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// A page that is ready to be asked for.
+/// Requests of the explorer's page, which `http` reads.
+pub const ROUTES: [Route; 2] =
+    [Route { method: "GET", path: PAGE_PATH, has_body: false }, Route { method: "POST", path: "/ask", has_body: true }];
+const PAGE_PATH: &str = "/";
+
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// Explorer that listens and can be served.
 #[derive(Debug)]
 pub struct Explorer {
     listener: TcpListener,
 }
 
 impl Explorer {
-    /// Listen on this machine alone; port 0 is any.
+    /// Listens on this machine alone; port 0 chooses a free port.
     ///
     /// # Errors
     /// If the port is taken.
@@ -50,15 +57,15 @@ impl Explorer {
         listener.map(|listener| Explorer { listener }).map_err(problem)
     }
 
-    /// Where the page is.
+    /// Returns the address of the page as a URL.
     ///
     /// # Errors
-    /// If the system does not know.
+    /// If the system cannot tell the port.
     pub fn address(&self) -> io::Result<String> {
         Ok(format!("http://{}/", self.listener.local_addr()?))
     }
 
-    /// Answer until `stopped`. Each client has a thread; none waits for another's answer.
+    /// Answers requests until `stopped` is true. Each client has a thread, so that none waits for another's answer.
     ///
     /// # Errors
     /// If the system cannot wait for clients.
@@ -67,79 +74,79 @@ impl Explorer {
         let clients = Arc::new(AtomicUsize::new(0));
         while !stopped.load(Ordering::Relaxed) {
             let mut waiting = [PollFd::new(&self.listener, PollFlags::IN)];
-            match rustix::event::poll(&mut waiting, Some(&TURN)) {
+            match rustix::event::poll(&mut waiting, Some(&STOP_POLL_INTERVAL)) {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => other?,
             };
-            // A client that has gone already is no reason to stop.
+            // A client that has disconnected before it was accepted is no reason to stop.
             let Ok((stream, _)) = self.listener.accept() else { continue };
             if clients.load(Ordering::Relaxed) >= CLIENTS_MAX {
-                let _ = write(&stream, "503 Service Unavailable", TEXT, b"too many at a time\n");
+                let _ = (&stream).write_all(&http::refusal(HttpStatus::Unavailable));
                 continue;
             }
-            let client = Client::enter(&clients, Arc::clone(&page), Arc::clone(stopped));
-            // Without a thread there is no answer, and the client sees its connection closed.
+            let client = ExplorerClient::new(&clients, Arc::clone(&page), Arc::clone(stopped));
+            // If no thread can be started, the client sees its connection closed.
             let _ = thread::Builder::new().spawn(move || client.answer(&stream));
         }
         Ok(())
     }
 }
 
-const TEXT: &str = "text/plain; charset=utf-8";
-const HTML: &str = "text/html; charset=utf-8";
-const JSON: &str = "application/json";
-
-/// A client under way; counted while there is one.
-struct Client {
+/// Client of the explorer. While it exists, the server counts it.
+struct ExplorerClient {
     clients: Arc<AtomicUsize>,
     page: Arc<str>,
     stopped: Arc<AtomicBool>,
 }
 
-impl Drop for Client {
+impl Drop for ExplorerClient {
     fn drop(&mut self) {
         self.clients.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Client {
-    fn enter(clients: &Arc<AtomicUsize>, page: Arc<str>, stopped: Arc<AtomicBool>) -> Client {
+impl ExplorerClient {
+    fn new(clients: &Arc<AtomicUsize>, page: Arc<str>, stopped: Arc<AtomicBool>) -> ExplorerClient {
         clients.fetch_add(1, Ordering::Relaxed);
-        Client { clients: Arc::clone(clients), page, stopped }
+        ExplorerClient { clients: Arc::clone(clients), page, stopped }
     }
 
     fn answer(&self, stream: &TcpStream) {
-        // A client that leaves, or is too slow, does not want its answer.
+        // A client that disconnects, or is too slow, gets no response.
         let _ = self.try_to_answer(stream);
     }
 
-    fn try_to_answer(&self, stream: &TcpStream) -> io::Result<()> {
+    fn try_to_answer(&self, mut stream: &TcpStream) -> io::Result<()> {
         stream.set_nonblocking(false)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let (mut bytes, begun) = (Vec::new(), Instant::now());
-        loop {
-            match http::read(&bytes) {
-                Asked::Unfinished => receive(stream, &mut bytes, begun)?,
-                Asked::Refused(status) => return refuse(stream, status),
-                Asked::Whole(Request::Page) => return write(stream, Status::Ok.words(), HTML, self.page.as_bytes()),
-                Asked::Whole(Request::Question(question)) => {
-                    let answer = self.told(question);
-                    return write(stream, Status::Ok.words(), JSON, answer.as_bytes());
+        stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
+        let (mut bytes, started) = (Vec::new(), Instant::now());
+        let response = loop {
+            match http::read_request(&bytes, &ROUTES) {
+                RequestState::Incomplete => receive(stream, &mut bytes, started)?,
+                RequestState::Refused(status) => break http::refusal(status),
+                RequestState::Complete { path: PAGE_PATH, .. } => {
+                    break http::response(HttpStatus::Ok, HTML, self.page.as_bytes());
+                }
+                RequestState::Complete { body, .. } => {
+                    let answer = self.answer_to(body);
+                    break http::response(HttpStatus::Ok, JSON, answer.as_bytes());
                 }
             }
-        }
+        };
+        stream.write_all(&response)
     }
 
-    /// The answer as the module gives it, or that it took too long.
-    fn told(&self, question: &[u8]) -> String {
-        let begun = Instant::now();
-        ask::answer(question, || self.stopped.load(Ordering::Relaxed) || begun.elapsed() > ANSWER_MAX).to_string()
+    /// Returns the answer to a question, or the message that it took too long.
+    fn answer_to(&self, question: &[u8]) -> String {
+        let started = Instant::now();
+        let is_over = || self.stopped.load(Ordering::Relaxed) || started.elapsed() > ANSWER_TIMEOUT;
+        ask::answer(question, is_over).to_string()
     }
 }
 
-/// Read what comes next.
-fn receive(mut stream: &TcpStream, bytes: &mut Vec<u8>, begun: Instant) -> io::Result<()> {
-    let left = PATIENCE.checked_sub(begun.elapsed()).filter(|left| !left.is_zero());
+/// Appends the next bytes that a client sends to `bytes`.
+fn receive(mut stream: &TcpStream, bytes: &mut Vec<u8>, started: Instant) -> io::Result<()> {
+    let left = CLIENT_TIMEOUT.checked_sub(started.elapsed()).filter(|left| !left.is_zero());
     stream.set_read_timeout(Some(left.ok_or(io::ErrorKind::TimedOut)?))?;
     let mut piece = [0; 4096];
     let length = stream.read(&mut piece)?;
@@ -148,21 +155,4 @@ fn receive(mut stream: &TcpStream, bytes: &mut Vec<u8>, begun: Instant) -> io::R
     }
     bytes.extend(&piece[..length]);
     Ok(())
-}
-
-fn refuse(stream: &TcpStream, status: Status) -> io::Result<()> {
-    write(stream, status.words(), TEXT, format!("{}\n", status.words()).as_bytes())
-}
-
-/// An answer. The page may run its own scripts and ask here, and nothing else; nobody may frame or keep it.
-fn write(mut stream: &TcpStream, status: &str, kind: &str, body: &[u8]) -> io::Result<()> {
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\
-         Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
-         Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
-         connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body)
 }

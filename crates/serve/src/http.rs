@@ -1,0 +1,265 @@
+//! HTTP/1.1 (RFC 9112) for the two small servers on this machine, the explorer's page and the metrics: reads a request and
+//! decides who may send it, and formats a response. No I/O.
+//!
+//! Web pages of other sites run in the same browser as the user, and must not reach these servers. A browser names the site in
+//! `Origin` (RFC 6454). A site that resolves its own name to this machine has that name in `Host`. Both are checked.
+
+use std::net::IpAddr;
+
+/// Maximum length of the head of a request, in bytes.
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Maximum length of the body of a request, in bytes; a drive file has some thousand.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// Content type of plain text.
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Request that a server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Method, in capitals.
+    pub method: &'static str,
+    /// Path, without query.
+    pub path: &'static str,
+    /// True if the request has a body, whose length `Content-Length` tells.
+    pub has_body: bool,
+}
+
+/// State of the bytes that a client has sent so far.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RequestState<'a> {
+    /// More bytes have to arrive.
+    Incomplete,
+    /// The request is complete and may be answered.
+    Complete {
+        /// Path of the route that it matches.
+        path: &'static str,
+        /// Body, empty for a route without one.
+        body: &'a [u8],
+    },
+    /// The request is refused with this status.
+    Refused(HttpStatus),
+}
+
+/// Status of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HttpStatus {
+    /// The response is the requested document.
+    Ok,
+    /// The request is malformed or ambiguous.
+    BadRequest,
+    /// The request does not name this machine as its host, or a page of another site sent it.
+    Forbidden,
+    /// The server has no such path.
+    NotFound,
+    /// The path exists, but not with this method.
+    MethodNotAllowed,
+    /// The head or the body is longer than allowed.
+    TooLarge,
+    /// The server has as many clients as it allows.
+    Unavailable,
+}
+
+impl HttpStatus {
+    /// Returns status code and reason phrase.
+    pub fn code_and_reason(self) -> &'static str {
+        match self {
+            HttpStatus::Ok => "200 OK",
+            HttpStatus::BadRequest => "400 Bad Request",
+            HttpStatus::Forbidden => "403 Forbidden",
+            HttpStatus::NotFound => "404 Not Found",
+            HttpStatus::MethodNotAllowed => "405 Method Not Allowed",
+            HttpStatus::TooLarge => "413 Content Too Large",
+            HttpStatus::Unavailable => "503 Service Unavailable",
+        }
+    }
+}
+
+/// Header lines of every response: a page may run its own scripts and connect to its own server, and nothing else; no site may
+/// frame it, and no cache may store it.
+const SECURITY_HEADERS: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n\
+     Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
+
+/// Returns a response that ends the connection.
+pub fn response(status: HttpStatus, content_type: &str, body: &[u8]) -> Vec<u8> {
+    let (status, length) = (status.code_and_reason(), body.len());
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\
+         {SECURITY_HEADERS}\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// Returns the response to a refused request: its status, as text.
+pub fn refusal(status: HttpStatus) -> Vec<u8> {
+    response(status, TEXT, format!("{}\n", status.code_and_reason()).as_bytes())
+}
+
+/// Header fields that decide about a request.
+#[derive(Debug, Default)]
+struct RequestHead<'a> {
+    host: Option<&'a str>,
+    origin: Option<&'a str>,
+    body_bytes: Option<usize>,
+    /// True if a field is malformed, unsupported or given twice.
+    is_invalid: bool,
+}
+
+/// Reads the bytes that a client has sent, as a request for one of `routes`.
+pub fn read_request<'a>(bytes: &'a [u8], routes: &[Route]) -> RequestState<'a> {
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+        let is_too_long = bytes.len() >= HEAD_BYTES_MAX + 4;
+        return if is_too_long { RequestState::Refused(HttpStatus::TooLarge) } else { RequestState::Incomplete };
+    };
+    if end > HEAD_BYTES_MAX {
+        return RequestState::Refused(HttpStatus::TooLarge);
+    }
+    match std::str::from_utf8(&bytes[..end]) {
+        Ok(head) => read_with_head(head, &bytes[end + 4..], routes),
+        Err(_) => RequestState::Refused(HttpStatus::BadRequest),
+    }
+}
+
+fn read_with_head<'a>(text: &'a str, body: &'a [u8], routes: &[Route]) -> RequestState<'a> {
+    let mut lines = text.split("\r\n");
+    let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
+    let [method, path, "HTTP/1.1" | "HTTP/1.0"] = words[..] else {
+        return RequestState::Refused(HttpStatus::BadRequest);
+    };
+    let head = RequestHead::parse(lines);
+    if head.is_invalid {
+        return RequestState::Refused(HttpStatus::BadRequest);
+    }
+    if !head.is_local() {
+        return RequestState::Refused(HttpStatus::Forbidden);
+    }
+    match routes.iter().find(|route| (route.method, route.path) == (method, path)) {
+        Some(route) if route.has_body => read_body(route.path, &head, body),
+        Some(route) => RequestState::Complete { path: route.path, body: &[] },
+        None if routes.iter().any(|route| route.path == path) => RequestState::Refused(HttpStatus::MethodNotAllowed),
+        None => RequestState::Refused(HttpStatus::NotFound),
+    }
+}
+
+fn read_body<'a>(path: &'static str, head: &RequestHead, body: &'a [u8]) -> RequestState<'a> {
+    match head.body_bytes {
+        None => RequestState::Refused(HttpStatus::BadRequest),
+        Some(length) if length > BODY_BYTES_MAX => RequestState::Refused(HttpStatus::TooLarge),
+        Some(length) if body.len() < length => RequestState::Incomplete,
+        Some(length) => RequestState::Complete { path, body: &body[..length] },
+    }
+}
+
+impl<'a> RequestHead<'a> {
+    fn parse(lines: impl Iterator<Item = &'a str>) -> RequestHead<'a> {
+        let mut head = RequestHead::default();
+        for line in lines {
+            match line.split_once(':') {
+                Some((name, value)) => head.add_field(name, value.trim_matches([' ', '\t'])),
+                None => head.is_invalid = true,
+            }
+        }
+        head
+    }
+
+    fn add_field(&mut self, name: &str, value: &'a str) {
+        match name.to_ascii_lowercase().as_str() {
+            "host" => self.is_invalid |= self.host.replace(value).is_some(),
+            "origin" => self.is_invalid |= self.origin.replace(value).is_some(),
+            "content-length" => {
+                let length = Some(value).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+                let length = length.and_then(|text| text.parse().ok());
+                self.is_invalid |= length.is_none() || self.body_bytes.is_some();
+                self.body_bytes = length;
+            }
+            // Chunked bodies are not supported.
+            "transfer-encoding" => self.is_invalid = true,
+            _ => {}
+        }
+    }
+
+    /// Returns true if the request is for this machine under a loopback name, and no page of another site has sent it.
+    fn is_local(&self) -> bool {
+        let Some(host) = self.host else { return false };
+        is_loopback(host) && self.origin.is_none_or(|origin| origin.strip_prefix("http://") == Some(host))
+    }
+}
+
+/// Returns true if a `Host` field names this machine: `localhost`, or a loopback address, with or without a port.
+fn is_loopback(host: &str) -> bool {
+    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, port)) => (address, port),
+        None => host.find(':').map_or((host, ""), |colon| host.split_at(colon)),
+    };
+    let is_port =
+        port.is_empty() || port.strip_prefix(':').is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    is_port && (name == "localhost" || name.parse().is_ok_and(|address: IpAddr| address.is_loopback()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUTES: [Route; 2] =
+        [Route { method: "GET", path: "/", has_body: false }, Route { method: "POST", path: "/ask", has_body: true }];
+
+    fn read(text: &str) -> RequestState<'_> {
+        read_request(text.as_bytes(), &ROUTES)
+    }
+
+    #[test]
+    fn request_is_incomplete_until_its_last_byte() {
+        let page = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8\r\n\r\n";
+        assert_eq!(read(page), RequestState::Complete { path: "/", body: b"" });
+        let question =
+            "POST /ask HTTP/1.1\r\nhost: localhost:8\r\nOrigin: http://localhost:8\r\nContent-Length: 2\r\n\r\n{}";
+        assert_eq!(read(question), RequestState::Complete { path: "/ask", body: b"{}" });
+        for end in 0..question.len() {
+            assert_eq!(read(&question[..end]), RequestState::Incomplete, "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn request_of_a_page_of_another_site_is_forbidden() {
+        for head in [
+            "Host: rebound.example:8",
+            "Host: 127.0.0.1.example:8",
+            "Host: 127.0.0.1:8:8",
+            "Host: [::1].example",
+            "Host: 127.0.0.1:8\r\nOrigin: http://evil.example",
+            "Host: 127.0.0.1:8\r\nOrigin: http://127.0.0.1:9",
+            "Host: 127.0.0.1:8\r\nOrigin: https://127.0.0.1:8",
+            "Host: 127.0.0.1:8\r\nOrigin: null",
+            "Accept: */*",
+        ] {
+            let text = format!("POST /ask HTTP/1.1\r\n{head}\r\nContent-Length: 2\r\n\r\n{{}}");
+            assert_eq!(read(&text), RequestState::Refused(HttpStatus::Forbidden), "{head}");
+        }
+    }
+
+    #[test]
+    fn every_loopback_name_is_allowed_with_and_without_port() {
+        for host in ["localhost", "127.0.0.1", "127.0.0.2:80", "[::1]", "[::1]:9100"] {
+            let text = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            assert_eq!(read(&text), RequestState::Complete { path: "/", body: b"" }, "{host}");
+        }
+    }
+
+    #[test]
+    fn malformed_long_or_unknown_request_is_refused_with_its_status() {
+        let host = "Host: localhost";
+        for (text, status) in [
+            (String::from("GET /\r\n\r\n"), HttpStatus::BadRequest),
+            (format!("GET / HTTP/1.1\r\n{host}\r\n{host}\r\n\r\n"), HttpStatus::BadRequest),
+            (format!("POST /ask HTTP/1.1\r\n{host}\r\nContent-Length: +2\r\n\r\n"), HttpStatus::BadRequest),
+            (format!("POST /ask HTTP/1.1\r\n{host}\r\nTransfer-Encoding: chunked\r\n\r\n"), HttpStatus::BadRequest),
+            (format!("POST /ask HTTP/1.1\r\n{host}\r\n\r\n"), HttpStatus::BadRequest),
+            (format!("POST /ask HTTP/1.1\r\n{host}\r\nContent-Length: 1048577\r\n\r\n"), HttpStatus::TooLarge),
+            (format!("GET /etc/passwd HTTP/1.1\r\n{host}\r\n\r\n"), HttpStatus::NotFound),
+            (format!("DELETE / HTTP/1.1\r\n{host}\r\n\r\n"), HttpStatus::MethodNotAllowed),
+            ("x".repeat(HEAD_BYTES_MAX + 4), HttpStatus::TooLarge),
+        ] {
+            assert_eq!(read(&text), RequestState::Refused(status), "{text:.60}");
+        }
+    }
+}
