@@ -1,28 +1,25 @@
-//! Bytes of any kind against everything in phaselink that reads bytes.
+//! Fuzz targets: every reader of bytes in phaselink that somebody else has written.
 //!
-//! A [`Target`] is a function that takes any bytes and returns. What it may not do is panic, hang or ask for memory
-//! without bound; beyond that, each target asserts what its reader owes: a reply for each request, bytes where they
-//! were written, a file that reads back to what it says.
+//! A [`Target`] is a function that accepts any bytes and returns. It must not panic, hang, or allocate memory without bound.
+//! Each target also asserts what its reader promises: a response for each request, data where it was written, a file that
+//! reads back as it was.
 //!
-//! The same targets are run in three ways: `cargo test` replays seeds and corpus and a few mutants of them, the program
-//! `phaselink-fuzz` any number of mutants, and `make fuzz` lets libFuzzer look for mutants that reach new code.
+//! `cargo test -p phaselink-fuzz` replays seeds and corpus, with a few changes to each. `make fuzz` lets libFuzzer search for
+//! inputs that reach new code.
 
 pub mod corpus;
-pub mod hunt;
-pub mod mutate;
 mod script;
 mod targets;
 
 pub use targets::{ALL, find};
 
-/// Something that reads bytes.
+/// Reader of bytes under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
+    /// Name of the target on the command line and of its folder in `corpus/`.
     pub name: &'static str,
-    /// Takes any bytes, and panics if the code under test breaks its word.
+    /// Reads an input, and panics if the reader breaks a promise.
     pub run: fn(&[u8]),
-    /// Inputs that are worth altering: conversations and files as they should be.
+    /// Returns well-formed inputs, from which a fuzzer starts.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Mutants that take about half a second in a build for tests.
-    pub quick: u64,
 }

@@ -15,10 +15,10 @@ use crate::Target;
 const CAPACITY_BYTES_MAX: u64 = 1 << 20;
 
 /// A recording whose checksum is made right, since no chance would: it is refused, or reads back and has images.
-pub(super) const RECORDING: Target = Target { name: "crash-recording", run: recording, seeds, quick: 1000 };
+pub(super) const RECORDING: Target = Target { name: "crash-recording", run: recording, seeds };
 
 /// A name is refused, or that of an image that power may leave behind and that has this name again.
-pub(super) const IMAGE: Target = Target { name: "crash-image", run: image, seeds: names, quick: 10_000 };
+pub(super) const IMAGE: Target = Target { name: "crash-image", run: image, seeds: names };
 
 fn recording(input: &[u8]) {
     let mut bytes = input.to_vec();

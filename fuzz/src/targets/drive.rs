@@ -10,10 +10,10 @@ use super::text;
 use crate::Target;
 
 /// Any text is a drive or refused; a drive reads back from its own description.
-pub(super) const FILE: Target = Target { name: "drive", run: file, seeds, quick: 250 };
+pub(super) const FILE: Target = Target { name: "drive", run: file, seeds };
 
 /// A drive that is accepted runs: a few requests of a mixed job, or the reason why not.
-pub(super) const RUN: Target = Target { name: "drive-run", run, seeds, quick: 150 };
+pub(super) const RUN: Target = Target { name: "drive-run", run, seeds };
 
 /// Events of one run: some hundred requests of most drives.
 const EVENTS: u64 = 20_000;

@@ -10,7 +10,7 @@ use super::text;
 use crate::Target;
 
 /// Any text is a job file or refused; a job that fits a drive asks for nothing beyond it.
-pub(super) const FILE: Target = Target { name: "job", run: file, seeds, quick: 3000 };
+pub(super) const FILE: Target = Target { name: "job", run: file, seeds };
 
 const LIMITS: Limits = Limits {
     capacity_bytes: 1 << 30,

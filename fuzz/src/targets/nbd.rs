@@ -12,10 +12,10 @@ const CAPACITY_BYTES: u64 = 64 << 10;
 
 /// Requests of a client whose handshake is over: structured replies, if the first byte is odd. The second byte is how
 /// much comes in one piece.
-pub(super) const SESSION: Target = Target { name: "nbd-session", run: session, seeds: sessions, quick: 3000 };
+pub(super) const SESSION: Target = Target { name: "nbd-session", run: session, seeds: sessions };
 
 /// The same from the first byte of the connection on.
-pub(super) const HANDSHAKE: Target = Target { name: "nbd-handshake", run: handshake, seeds: handshakes, quick: 3000 };
+pub(super) const HANDSHAKE: Target = Target { name: "nbd-handshake", run: handshake, seeds: handshakes };
 
 fn session(input: &[u8]) {
     let mut script = Script::new(input);

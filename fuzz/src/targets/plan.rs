@@ -9,11 +9,10 @@ use super::text;
 use crate::Target;
 
 /// Any text is a plan of a sweep or refused; each of its points can be described, and resolves or says why not.
-pub(super) const SWEEP: Target = Target { name: "sweep", run: sweep, seeds: sweeps, quick: 300 };
+pub(super) const SWEEP: Target = Target { name: "sweep", run: sweep, seeds: sweeps };
 
 /// Any two texts are a reproduction or refused.
-pub(super) const REPRODUCTION: Target =
-    Target { name: "reproduction", run: reproduction, seeds: reproductions, quick: 150 };
+pub(super) const REPRODUCTION: Target = Target { name: "reproduction", run: reproduction, seeds: reproductions };
 
 /// Points that are looked at of a plan.
 const POINTS: usize = 4;

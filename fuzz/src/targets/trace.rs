@@ -8,11 +8,11 @@ use crate::Target;
 use crate::script::Script;
 
 /// Any bytes are a trace or refused, what it holds is told of the same requests, and a trace reads back from the iolog that is made of it.
-pub(super) const FILE: Target = Target { name: "trace", run: file, seeds, quick: 10_000 };
+pub(super) const FILE: Target = Target { name: "trace", run: file, seeds };
 
 /// The same as files of blktrace of two processors, of whichever format the first byte names, in pieces of as many bytes
 /// as the second says.
-pub(super) const FORCED: Target = Target { name: "trace-forced", run: forced, seeds: forced_seeds, quick: 10_000 };
+pub(super) const FORCED: Target = Target { name: "trace-forced", run: forced, seeds: forced_seeds };
 
 fn file(input: &[u8]) {
     let info = trace::info(&[File::at_hand("fuzz", input)], &Selection::default());

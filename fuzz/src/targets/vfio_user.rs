@@ -13,7 +13,7 @@ use crate::script::Script;
 
 /// Messages, each behind two bytes: its length, and which descriptors come along. The first byte of all says whether
 /// versions have been agreed on.
-pub(super) const MESSAGES: Target = Target { name: "vfio-user", run: messages, seeds, quick: 1500 };
+pub(super) const MESSAGES: Target = Target { name: "vfio-user", run: messages, seeds };
 
 /// Length of the client's memory.
 const MEMORY_BYTES: u64 = 64 << 10;

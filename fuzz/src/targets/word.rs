@@ -10,7 +10,7 @@ use super::text;
 use crate::Target;
 
 /// Any words, read as each of these.
-pub(super) const WORD: Target = Target { name: "word", run, seeds, quick: 10_000 };
+pub(super) const WORD: Target = Target { name: "word", run, seeds };
 
 fn run(input: &[u8]) {
     let text = text(input);
