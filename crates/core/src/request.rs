@@ -1,4 +1,4 @@
-//! Requests: what an application asks for, and what is known of each while it is under way.
+//! Requests: what an application asks for, and what is known of each request in flight.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -11,33 +11,94 @@ use crate::time::{Span, Time};
 /// Index of a request in [`Requests`].
 pub type RequestId = u32;
 
-/// What a request does. As wide as what stands beside it, so that both are copied in one piece.
+/// Operation of a request. A protocol says in [`Protocol::supports`](crate::protocol::halves::Protocol::supports) which of them
+/// it has.
+// As wide as the length that stands beside it in a request, so that both are copied in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Op {
+    /// Moves data from the device to the host.
     Read,
+    /// Moves data from the host to the device.
+    Write,
+    /// Makes all acknowledged writes durable. A flush has neither place nor length.
+    Flush,
+    /// Tells the device that the data of a range is no longer needed (trim, deallocate).
+    Discard,
+    /// Fills a range with zeros, without moving data.
+    WriteZeroes,
+}
+
+/// Direction in which a request moves data, for parts that know reads and writes alone: media, software, closed forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DataDirection {
+    /// From the device to the host.
+    Read,
+    /// From the host to the device.
     Write,
 }
 
-/// One request of an application.
+impl Op {
+    /// All operations.
+    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes];
+
+    /// Name of the operation in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Flush => "flush",
+            Op::Discard => "discard",
+            Op::WriteZeroes => "write zeroes",
+        }
+    }
+
+    /// Direction as the block layer of Linux sees it: whatever is no read is handled like a write (`op_is_write`).
+    #[inline(always)]
+    pub const fn direction(self) -> DataDirection {
+        match self {
+            Op::Read => DataDirection::Read,
+            _ => DataDirection::Write,
+        }
+    }
+
+    /// True if requests of this operation have a data buffer in the host.
+    #[inline(always)]
+    pub const fn has_data(self) -> bool {
+        matches!(self, Op::Read | Op::Write)
+    }
+}
+
+impl From<DataDirection> for Op {
+    fn from(direction: DataDirection) -> Op {
+        match direction {
+            DataDirection::Read => Op::Read,
+            DataDirection::Write => Op::Write,
+        }
+    }
+}
+
+/// What a request asks of the device: operation, place and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Io {
+    /// Operation of the request.
     pub op: Op,
-    /// First byte on the device. For random requests a multiple of `bytes` from the job's first byte.
+    /// First byte on the device; 0 in a flush. Random requests start at multiples of `bytes` from the job's first byte.
     pub offset: u64,
-    /// Length in bytes, at least 1 but for a flush.
+    /// Length in bytes, at least 1; 0 in a flush.
     pub bytes: u32,
 }
 
 impl Io {
-    /// A flush is a write without data, as in Linux's block layer (`REQ_PREFLUSH` of an empty request): software treats it
-    /// as such, and protocols that have a command for it write that.
-    pub const FLUSH: Io = Io { op: Op::Write, offset: 0, bytes: 0 };
+    /// A flush, which has neither place nor length.
+    pub const fn flush() -> Io {
+        Io { op: Op::Flush, offset: 0, bytes: 0 }
+    }
 
-    /// Whether it is one.
+    /// Bytes that move between host and device.
     #[inline(always)]
-    pub fn is_flush(&self) -> bool {
-        self.bytes == 0
+    pub const fn data_bytes(&self) -> u32 {
+        if self.op.has_data() { self.bytes } else { 0 }
     }
 }
 

@@ -10,7 +10,6 @@ use arrow_array::{
 use arrow_schema::ArrowError;
 use phaselink_core::engine::requests::{Kept, KeptRequests};
 use phaselink_core::ledger::{Outcome, Stage, StageTimes};
-use phaselink_core::request::Op;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -100,7 +99,7 @@ impl Table {
         let mut columns = vec![
             (String::from("number"), whole(|it| it.number)),
             (String::from("job"), text(&|it| self.jobs[it.job].clone())),
-            (String::from("direction"), text(&|it| direction(it.io.op).into())),
+            (String::from("direction"), text(&|it| it.io.op.name().into())),
             (String::from("offset"), whole(|it| it.io.offset)),
             (String::from("bytes"), whole(|it| it.io.bytes.into())),
             (String::from("issued_ns"), ns(&|it| it.wanted.as_ns())),
@@ -109,12 +108,5 @@ impl Table {
         let stages = self.stages.iter();
         columns.extend(stages.map(|(stage, name)| (name.clone(), ns(&|it| it.stages.get(*stage).as_ns()))));
         RecordBatch::try_from_iter(columns)
-    }
-}
-
-fn direction(op: Op) -> &'static str {
-    match op {
-        Op::Read => "read",
-        Op::Write => "write",
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use phaselink_core::request::Op;
 use phaselink_core::time::Time;
 use phaselink_core::workload::check::Limits;
 use phaselink_core::workload::{Generator, fio, trace};
@@ -13,17 +14,13 @@ use crate::Target;
 pub(super) const FILE: Target = Target { name: "job", run: file, seeds };
 
 const LIMITS: Limits = Limits {
-    capacity_bytes: 1 << 30,
     queue_pairs: 8,
     queue_entries: 1024,
-    block_bytes: 512,
     write_block_bytes: 4096,
     transfer_bytes: 4096,
-    queue_keys: "",
-    ways_in: None,
     drives: 2,
-    is_volatile: false,
-    flushes: true,
+    supported: [true; 5],
+    ..Limits::new(1 << 30, 512)
 };
 const IOLOG: &str = "fio version 3 iolog\n0 d add\n0 d open\n5 d read 0 4096\n9 d write 4096 8192\n9 d close\n";
 /// Requests that are looked at of each job.
@@ -46,7 +43,7 @@ fn file(input: &[u8]) {
             let Some(next) = generator.next(now) else { break };
             let end = next.io.offset.checked_add(u64::from(next.io.bytes));
             assert!(end.is_some_and(|end| end <= LIMITS.capacity_bytes), "{next:?}");
-            assert!(next.io.bytes > 0 || next.io.is_flush(), "{next:?}");
+            assert!((next.io.bytes > 0) == (next.io.op != Op::Flush), "{next:?}");
             assert!(u32::from(next.drive) < LIMITS.drives, "{next:?}");
             now = now.max(next.due);
         }

@@ -11,7 +11,7 @@ use crate::media::flash::layout::Layout;
 use crate::media::flash::{Costs, shape};
 use crate::media::translation::Shape;
 use crate::media::translation::stationary::write_amplification;
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
 impl Parts<'_> {
@@ -26,15 +26,15 @@ impl Parts<'_> {
     }
 
     /// What a command takes of the drive's processors, if it is alone.
-    pub fn firmware(&self, op: Op) -> Span {
+    pub fn firmware(&self, direction: DataDirection) -> Span {
         let firmware = Firmware::of(&self.drive.controller);
-        firmware.map_or(Span::ZERO, |mut firmware| firmware.admit(Time::ZERO, op).since(Time::ZERO))
+        firmware.map_or(Span::ZERO, |mut firmware| firmware.admit(Time::ZERO, direction).since(Time::ZERO))
     }
 
     /// What a request costs the drive's processors: one command at least.
     pub fn demand_firmware(&self, demands: &mut Demands, class: &Class) {
         let controller = &self.drive.controller;
-        let core = if class.op == Op::Read { controller.read_core } else { controller.write_core };
+        let core = if class.direction == DataDirection::Read { controller.read_core } else { controller.write_core };
         demands.add("drive processors", controller.cores.into(), core, 1.0);
     }
 
@@ -43,7 +43,7 @@ impl Parts<'_> {
     pub fn flash_access(&self, workload: &Workload, class: &Class) -> Access {
         let least = self.flash_least(workload, class);
         let bounded = Access { idle: least, waited: Span::ZERO, least, regular: false };
-        if class.op == Op::Write || self.may_be_buffered(workload) {
+        if class.direction == DataDirection::Write || self.may_be_buffered(workload) {
             return bounded;
         }
         let pages_alike = self.flash_reads().iter().all(|read| *read == self.flash_reads()[0]);
@@ -69,11 +69,11 @@ impl Parts<'_> {
     fn flash_least(&self, workload: &Workload, class: &Class) -> Span {
         let (costs, buffer) = (Costs::of(&self.drive.media), &self.drive.buffer);
         let late = self.drive.media.acknowledge == Acknowledge::Late;
-        match class.op {
-            Op::Write if late => buffer.command + costs.program,
-            Op::Write => buffer.command + buffer.page * u64::from(class.bytes) / 4096,
-            Op::Read if self.may_be_buffered(workload) => Span::ZERO,
-            Op::Read => {
+        match class.direction {
+            DataDirection::Write if late => buffer.command + costs.program,
+            DataDirection::Write => buffer.command + buffer.page * u64::from(class.bytes) / 4096,
+            DataDirection::Read if self.may_be_buffered(workload) => Span::ZERO,
+            DataDirection::Read => {
                 let array = self.flash_reads().into_iter().min().unwrap_or_default();
                 costs.command + array + costs.ecc_decode
             }
@@ -88,7 +88,7 @@ impl Parts<'_> {
 
     /// Whether reads may do without the cells: what is read was just written, never written, or fetched ahead.
     fn may_be_buffered(&self, workload: &Workload) -> bool {
-        let writes = workload.classes.iter().any(|class| class.op == Op::Write);
+        let writes = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
         let ahead = workload.sequential && self.drive.buffer.read_ahead_kib > 0;
         writes || ahead || self.drive.translation.precondition == Precondition::None
     }
@@ -100,7 +100,7 @@ impl Parts<'_> {
             (f64::from(media.channels), f64::from(media.banks_per_channel) * f64::from(media.channels));
         let bytes = f64::from(class.bytes);
         let transfer = costs.bus.transfer(1 << 20).as_ns() / f64::from(1 << 20);
-        if class.op == Op::Read {
+        if class.direction == DataDirection::Read {
             let independent = media.plane_reads == PlaneReads::Independent;
             let planes = if independent { f64::from(media.planes) } else { 1.0 };
             let from_cells = if self.may_be_buffered(workload) { 0.0 } else { 1.0 };

@@ -7,7 +7,7 @@ use super::workload::{Class, Workload};
 use crate::config::{Duplex, Placement, Wait};
 use crate::ledger::stage::Ledger;
 use crate::ledger::{Stage, StageTimes};
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::Span;
 use crate::tlp::Direction;
 
@@ -45,9 +45,9 @@ impl Form {
     /// What is known whatever the protocol: the memory, the software above the driver, and the data on the wire.
     pub fn of_data(parts: &Parts, workload: &Workload, class: &Class) -> Form {
         let mut demands = Form::shared(parts, workload, class, Span::ZERO, false);
-        match class.op {
-            Op::Read => parts.demand_burst(&mut demands, &parts.data(class.bytes), 1.0),
-            Op::Write => parts.demand_burst(&mut demands, &parts.data_answer(class.bytes), 1.0),
+        match class.direction {
+            DataDirection::Read => parts.demand_burst(&mut demands, &parts.data(class.bytes), 1.0),
+            DataDirection::Write => parts.demand_burst(&mut demands, &parts.data_answer(class.bytes), 1.0),
         }
         Form { latency: None, demands }
     }
@@ -57,7 +57,7 @@ impl Form {
         let mut demands = Demands::default();
         parts.demand_pollers(&mut demands, workload, class, driver);
         let own = if parts.has_poller() { Span::ZERO } else { driver };
-        let software = parts.software(class.op, class.bytes) + own;
+        let software = parts.software(class.direction, class.bytes) + own;
         parts.demand_cores(&mut demands, workload, software, interrupts);
         parts.demand_media(&mut demands, workload, class);
         demands
@@ -92,15 +92,15 @@ impl Parts<'_> {
         if !dma.is_there() {
             return form;
         }
-        let transfer = match class.op {
-            Op::Read => dma.to_host,
-            Op::Write => dma.from_host,
+        let transfer = match class.direction {
+            DataDirection::Read => dma.to_host,
+            DataDirection::Write => dma.from_host,
         };
         let pieces = f64::from(class.bytes) / f64::from(dma.piece_bytes);
-        let part = match (dma.full_duplex, class.op) {
+        let part = match (dma.full_duplex, class.direction) {
             (false, _) => "DMA engine",
-            (true, Op::Read) => "DMA engine to host",
-            (true, Op::Write) => "DMA engine from host",
+            (true, DataDirection::Read) => "DMA engine to host",
+            (true, DataDirection::Write) => "DMA engine from host",
         };
         form.demands.add(part, 1.0, transfer, 1.0);
         form.demands.add(part, 1.0, dma.piece, pieces);

@@ -8,7 +8,7 @@ use crate::host::software::{Cost, locks};
 use crate::host::stack::{Path, Stack, Step, Way};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::request::{Io, Op};
+use crate::request::{DataDirection, Io};
 use crate::time::{Span, Time};
 
 impl Parts<'_> {
@@ -35,36 +35,36 @@ impl Parts<'_> {
     }
 
     /// A request on its way down to the driver, meeting nobody.
-    pub fn descend(&self, op: Op, bytes: u32) -> Ledger {
+    pub fn descend(&self, direction: DataDirection, bytes: u32) -> Ledger {
         let mut ledger = Ledger::new(Time::ZERO);
         if let Some(engaged) = &self.engaged {
-            let costs = engaged.software.down(op);
-            spend(&mut ledger, &costs.user, op, bytes);
+            let costs = engaged.software.down(direction);
+            spend(&mut ledger, &costs.user, direction, bytes);
             costs.batch.iter().for_each(|cost| ledger.spend(cost.stage, cost.time));
             if self.has_poller() {
                 self.see(&mut ledger);
             }
-            spend(&mut ledger, &costs.kernel, op, bytes);
+            spend(&mut ledger, &costs.kernel, direction, bytes);
             return ledger;
         }
-        let path = Path { request: 0, op, way: Way::Down, place: 0 };
+        let path = Path { request: 0, op: direction.into(), way: Way::Down, place: 0 };
         self.stack().copy(&path, bytes, &mut ledger);
         self.go_alone(path, &mut ledger);
         ledger
     }
 
     /// And on its way back up from the driver.
-    pub fn ascend(&self, ledger: &mut Ledger, op: Op, bytes: u32) {
+    pub fn ascend(&self, ledger: &mut Ledger, direction: DataDirection, bytes: u32) {
         if let Some(engaged) = &self.engaged {
             let costs = &engaged.software.up;
-            spend(ledger, &costs.kernel, op, bytes);
+            spend(ledger, &costs.kernel, direction, bytes);
             if self.has_poller() {
                 self.see(ledger);
             }
             costs.batch.iter().for_each(|cost| ledger.spend(cost.stage, cost.time));
-            return spend(ledger, &costs.user, op, bytes);
+            return spend(ledger, &costs.user, direction, bytes);
         }
-        let path = Path { request: 0, op, way: Way::Up, place: 0 };
+        let path = Path { request: 0, op: direction.into(), way: Way::Up, place: 0 };
         self.stack().copy(&path, bytes, ledger);
         self.go_alone(path, ledger);
     }
@@ -94,17 +94,17 @@ impl Parts<'_> {
     }
 
     /// Processor time of a request above the driver, its share of what a batch costs taken as small as can be.
-    pub fn software(&self, op: Op, bytes: u32) -> Span {
+    pub fn software(&self, direction: DataDirection, bytes: u32) -> Span {
         let Some(Engaged { software, together }) = &self.engaged else {
-            let mut ledger = self.descend(op, bytes);
-            self.ascend(&mut ledger, op, bytes);
+            let mut ledger = self.descend(direction, bytes);
+            self.ascend(&mut ledger, direction, bytes);
             return ledger.cursor().since(ledger.start());
         };
-        let (down, up) = (software.down(op), &software.up);
+        let (down, up) = (software.down(direction), &software.up);
         let mut ledger = Ledger::new(Time::ZERO);
         let all = [&down.user, &up.user, &down.kernel, &up.kernel];
         let own = if self.has_poller() { &all[..2] } else { &all };
-        own.iter().for_each(|costs| spend(&mut ledger, costs, op, bytes));
+        own.iter().for_each(|costs| spend(&mut ledger, costs, direction, bytes));
         let submitted: Span = down.batch.iter().map(|cost| cost.time).sum();
         let always = up.batch.iter().chain(&software.look).filter(|cost| !cost.if_waited);
         let completed: Span = always.map(|cost| cost.time).sum();
@@ -222,8 +222,8 @@ impl Parts<'_> {
     pub fn demand_pollers(&self, demands: &mut Demands, workload: &Workload, class: &Class, driver: Span) {
         let Some(Engaged { software, .. }) = self.engaged.as_ref().filter(|_| self.has_poller()) else { return };
         let mut ledger = Ledger::new(Time::ZERO);
-        spend(&mut ledger, &software.down(class.op).kernel, class.op, class.bytes);
-        spend(&mut ledger, &software.up.kernel, class.op, class.bytes);
+        spend(&mut ledger, &software.down(class.direction).kernel, class.direction, class.bytes);
+        spend(&mut ledger, &software.up.kernel, class.direction, class.bytes);
         let each = ledger.cursor().since(ledger.start()) + driver;
         demands.add_of_host("poll threads", workload.threads.into(), each, 1.0);
     }
@@ -233,7 +233,7 @@ impl Parts<'_> {
         let Some(Engaged { software, .. }) = self.engaged.as_ref().filter(|_| !self.has_poller()) else { return };
         let names = locks(&self.drive.stack);
         for class in &workload.classes {
-            let costs = software.down(class.op).kernel.iter().chain(&software.up.kernel);
+            let costs = software.down(class.direction).kernel.iter().chain(&software.up.kernel);
             for (lock, held) in costs.filter_map(|cost| cost.lock) {
                 demands.add_of_host(&format!("lock {}", names[lock]), 1.0, held, class.share);
             }
@@ -242,8 +242,8 @@ impl Parts<'_> {
 }
 
 /// What stages cost a request that meets nobody.
-fn spend(ledger: &mut Ledger, costs: &[Cost], op: Op, bytes: u32) {
-    let io = Io { op, offset: 0, bytes };
+fn spend(ledger: &mut Ledger, costs: &[Cost], direction: DataDirection, bytes: u32) {
+    let io = Io { op: direction.into(), offset: 0, bytes };
     for cost in costs {
         ledger.spend(cost.stage, cost.of(&io) + cost.lock.map_or(Span::ZERO, |(_, held)| held));
     }

@@ -8,7 +8,7 @@ use crate::config::{DataPattern, WearLevelling};
 use crate::media::cells::Cells;
 use crate::media::wear::Layout;
 use crate::media::{Acknowledge, Timing};
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
 /// Requests whose places in stripe and program unit are looked at before they are taken to be all different.
@@ -45,10 +45,10 @@ impl Parts<'_> {
             return self.flash_access(workload, class);
         }
         let bytes = class.bytes;
-        let least = self.least(class.op, bytes);
-        let idle = |offset| match class.op {
-            Op::Read => self.read_idle(offset, bytes),
-            Op::Write => self.write_idle(offset, bytes),
+        let least = self.least(class.direction, bytes);
+        let idle = |offset| match class.direction {
+            DataDirection::Read => self.read_idle(offset, bytes),
+            DataDirection::Write => self.write_idle(offset, bytes),
         };
         let first = idle(workload.offset);
         match self.places(workload, class).is_some_and(|mut offsets| offsets.all(|offset| idle(offset) == first)) {
@@ -61,10 +61,11 @@ impl Parts<'_> {
     /// many, or if chance, pauses or gap moves make equal requests take different times.
     pub fn places(&self, workload: &Workload, class: &Class) -> Option<impl Iterator<Item = u64> + use<>> {
         let (stripe, unit) = (self.geometry.stripe_bytes, self.timing().program_bytes);
-        let units_repeat = class.op == Op::Read || stripe.is_multiple_of(unit) || unit.is_multiple_of(stripe);
+        let units_repeat =
+            class.direction == DataDirection::Read || stripe.is_multiple_of(unit) || unit.is_multiple_of(stripe);
         let units_repeat = units_repeat && !self.crosses_units(class);
         let (count, offset, bytes) = (self.place_count(workload, class), workload.offset, u64::from(class.bytes));
-        let are_known = class.aligned && units_repeat && count <= PLACES_MAX && !self.is_interrupted(class.op);
+        let are_known = class.aligned && units_repeat && count <= PLACES_MAX && !self.is_interrupted(class.direction);
         are_known.then(|| (0..count).map(move |place| offset + place * bytes))
     }
 
@@ -82,14 +83,14 @@ impl Parts<'_> {
     /// Whether a request that lies in one stripe programs the same number of units wherever it lies there.
     fn fits_units(&self, class: &Class) -> bool {
         let unit = self.timing().program_bytes;
-        class.op == Op::Read || unit.is_multiple_of(class.bytes) || class.bytes.is_multiple_of(unit)
+        class.direction == DataDirection::Read || unit.is_multiple_of(class.bytes) || class.bytes.is_multiple_of(unit)
     }
 
     /// Whether a bank may get parts of two program units by a request whose stripes are smaller than these.
     fn crosses_units(&self, class: &Class) -> bool {
         let unit = u64::from(self.timing().program_bytes) * u64::from(self.banks());
         let has_more = self.geometry.stripe_bytes < self.timing().program_bytes;
-        class.op == Op::Write && has_more && !unit.is_multiple_of(class.bytes.into())
+        class.direction == DataDirection::Write && has_more && !unit.is_multiple_of(class.bytes.into())
     }
 
     /// A request that reaches the memory in so many commands, one after the other.
@@ -102,24 +103,24 @@ impl Parts<'_> {
     }
 
     /// The least that `bytes` take in any memory like this one.
-    pub fn least(&self, op: Op, bytes: u32) -> Span {
-        match op {
-            Op::Read => self.read_least(bytes),
-            Op::Write => self.write_least(bytes),
+    pub fn least(&self, direction: DataDirection, bytes: u32) -> Span {
+        match direction {
+            DataDirection::Read => self.read_least(bytes),
+            DataDirection::Write => self.write_least(bytes),
         }
     }
 
     /// How long all buses together carry `bytes`, if each has its share.
-    pub fn on_buses(&self, op: Op, bytes: u32) -> Span {
-        self.spread(op, bytes).bus_time / u64::from(self.buses())
+    pub fn on_buses(&self, direction: DataDirection, bytes: u32) -> Span {
+        self.spread(direction, bytes).bus_time / u64::from(self.buses())
     }
 
     /// Whether chance, pauses or gap moves make equal requests take different times.
-    fn is_interrupted(&self, op: Op) -> bool {
+    fn is_interrupted(&self, direction: DataDirection) -> bool {
         let media = &self.drive.media;
         let pauses = !media.housekeeping.is_zero();
         let moves = media.wear_levelling != WearLevelling::None;
-        pauses || op == Op::Write && (moves || media.data_pattern == DataPattern::Random)
+        pauses || direction == DataDirection::Write && (moves || media.data_pattern == DataPattern::Random)
     }
 
     /// How long a read waits in an idle memory, and when its data can start to flow.
@@ -139,10 +140,10 @@ impl Parts<'_> {
     /// No read starts to flow sooner, however its pieces meet: its first packet has come from the cells, and the rest
     /// has had the buses and banks that it needs.
     fn read_least(&self, bytes: u32) -> Span {
-        let (before, spread) = (self.before(Op::Read), self.spread(Op::Read, bytes));
+        let (before, spread) = (self.before(DataDirection::Read), self.spread(DataDirection::Read, bytes));
         let chunk_bytes = bytes.min(self.drive.data_payload_bytes());
         let first = before + self.first_transfer(chunk_bytes);
-        let over_buses = before + self.bus_share(Op::Read, bytes);
+        let over_buses = before + self.bus_share(DataDirection::Read, bytes);
         let over_banks = (before * spread.pieces + spread.transfer) / u64::from(self.banks());
         let before_last = self.link.stream_until(bytes.div_ceil(chunk_bytes) - 1, chunk_bytes);
         first.max(over_buses.max(over_banks).saturating_sub(before_last)) + self.drive.media.ecc_decode
@@ -151,9 +152,9 @@ impl Parts<'_> {
     /// No write is acknowledged sooner: its last byte has crossed a bus and, if that is asked for, its cells are
     /// programmed; the banks have done all their work but what may follow the acknowledgement.
     fn write_least(&self, bytes: u32) -> Span {
-        let (timing, spread) = (self.timing(), self.spread(Op::Write, bytes));
+        let (timing, spread) = (self.timing(), self.spread(DataDirection::Write, bytes));
         let banks = u64::from(self.banks());
-        let over_buses = timing.command + self.bus_share(Op::Write, bytes);
+        let over_buses = timing.command + self.bus_share(DataDirection::Write, bytes);
         let transfers = timing.command * self.commands_least(spread) + spread.transfer;
         match timing.acknowledge {
             Acknowledge::Late => {
@@ -182,10 +183,10 @@ impl Parts<'_> {
     }
 
     /// How a request spreads that begins with a stripe.
-    fn spread(&self, op: Op, bytes: u32) -> Spread {
+    fn spread(&self, direction: DataDirection, bytes: u32) -> Spread {
         let pieces = bytes.div_ceil(self.geometry.stripe_bytes);
         let units = self.units(bytes);
-        let (transfer, bus_time) = self.transfers(op, bytes);
+        let (transfer, bus_time) = self.transfers(direction, bytes);
         Spread { pieces: pieces.into(), units, transfer, bus_time, program: self.program_least() * units }
     }
 
@@ -220,12 +221,13 @@ impl Parts<'_> {
     }
 
     /// Its transfers, as banks wait for them and summed over the buses.
-    fn transfers(&self, op: Op, bytes: u32) -> (Span, Span) {
+    fn transfers(&self, direction: DataDirection, bytes: u32) -> (Span, Span) {
         let Some(chips) = &self.chips else {
             let transfer = self.timing().bus.transfer(bytes);
             return (transfer, transfer);
         };
-        let time = |count| if op == Op::Read { chips.read_time(count) } else { chips.write_time(count) };
+        let time =
+            |count| if direction == DataDirection::Read { chips.read_time(count) } else { chips.write_time(count) };
         let stripe = self.geometry.stripe_bytes;
         let (whole, rest) = (u64::from(bytes / stripe), bytes % stripe);
         let (mut transfer, mut count) = (time(chips.depth(stripe)) * whole, u64::from(chips.count(stripe)) * whole);
@@ -237,9 +239,9 @@ impl Parts<'_> {
     }
 
     /// What precedes the first turn on a bus.
-    fn before(&self, op: Op) -> Span {
-        match op {
-            Op::Read if self.chips.is_none() => self.timing().read_access(),
+    fn before(&self, direction: DataDirection) -> Span {
+        match direction {
+            DataDirection::Read if self.chips.is_none() => self.timing().read_access(),
             _ => self.timing().command,
         }
     }
@@ -253,10 +255,10 @@ impl Parts<'_> {
     }
 
     /// What every bus carries of a request that is spread evenly.
-    fn bus_share(&self, op: Op, bytes: u32) -> Span {
+    fn bus_share(&self, direction: DataDirection, bytes: u32) -> Span {
         match &self.chips {
             None => self.timing().bus.transfer(bytes / self.buses()),
-            Some(_) => self.transfers(op, bytes).1 / u64::from(self.buses()),
+            Some(_) => self.transfers(direction, bytes).1 / u64::from(self.buses()),
         }
     }
 
@@ -266,17 +268,17 @@ impl Parts<'_> {
         if self.is_mapped() {
             return self.demand_flash(demands, workload, class);
         }
-        let spread = self.spread(class.op, class.bytes);
+        let spread = self.spread(class.direction, class.bytes);
         let stripe = u64::from(self.geometry.stripe_bytes);
         let last = workload.offset.saturating_add(workload.region_bytes.max(1) - 1);
         let stripes = (last / stripe - workload.offset / stripe + 1) as f64;
         // The command of a piece that joins others goes out beside their transfers.
-        let alone = match class.op {
-            Op::Read => 1.0,
-            Op::Write => self.programs_alone(workload, class, spread.units),
+        let alone = match class.direction {
+            DataDirection::Read => 1.0,
+            DataDirection::Write => self.programs_alone(workload, class, spread.units),
         };
-        let program = if class.op == Op::Read { Span::ZERO } else { spread.program };
-        let held = (self.before(class.op) * spread.pieces + program).scale(alone) + spread.transfer;
+        let program = if class.direction == DataDirection::Read { Span::ZERO } else { spread.program };
+        let held = (self.before(class.direction) * spread.pieces + program).scale(alone) + spread.transfer;
         let buses_per_channel = self.chips.map_or(1, |chips| chips.buses()) as f64;
         let awake = 1.0 - self.pause_share(workload);
         // Pieces that meet at a bank, or on a bus, are one use of it.
@@ -284,7 +286,7 @@ impl Parts<'_> {
         demands.add("media banks", stripes.min(f64::from(self.banks())) * awake, held / banks, banks as f64);
         let in_region = (stripes * buses_per_channel).min(f64::from(self.buses()));
         demands.add("media buses", in_region, spread.bus_time / buses, buses as f64);
-        if class.op == Op::Write {
+        if class.direction == DataDirection::Write {
             self.demand_gap_moves(demands, stripes, class.bytes);
         }
     }
@@ -296,10 +298,10 @@ impl Parts<'_> {
         }
         let line_bytes = Layout::of(&self.drive.media).line_bytes;
         let moves = f64::from(bytes.div_ceil(line_bytes)) / f64::from(self.drive.media.gap_write_interval);
-        for op in [Op::Read, Op::Write] {
-            let spread = self.spread(op, line_bytes);
-            let program = if op == Op::Read { Span::ZERO } else { spread.program };
-            let held = self.before(op) + spread.transfer + program;
+        for direction in [DataDirection::Read, DataDirection::Write] {
+            let spread = self.spread(direction, line_bytes);
+            let program = if direction == DataDirection::Read { Span::ZERO } else { spread.program };
+            let held = self.before(direction) + spread.transfer + program;
             demands.add("media banks", stripes.min(f64::from(self.banks())), held, moves);
             demands.add("media buses", stripes.min(f64::from(self.buses())), spread.bus_time, moves);
         }
@@ -312,9 +314,9 @@ impl Parts<'_> {
             return 0.0;
         }
         let held = |class: &Class| {
-            let spread = self.spread(class.op, class.bytes);
-            let program = if class.op == Op::Read { Span::ZERO } else { spread.program };
-            self.before(class.op) * spread.pieces + spread.transfer + program
+            let spread = self.spread(class.direction, class.bytes);
+            let program = if class.direction == DataDirection::Read { Span::ZERO } else { spread.program };
+            self.before(class.direction) * spread.pieces + spread.transfer + program
         };
         let longest = workload.classes.iter().map(held).max().unwrap_or_default();
         pause.saturating_sub(longest).as_ns() / interval.as_ns()

@@ -1,6 +1,6 @@
 //! What a job asks for, as closed forms see it: kinds of requests with their shares, and how many at a time.
 
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::Span;
 use crate::workload::trace::Summary;
 use crate::workload::{BlockShare, Job, Pattern, RateProcess};
@@ -8,7 +8,7 @@ use crate::workload::{BlockShare, Job, Pattern, RateProcess};
 /// Requests that are alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
-    pub op: Op,
+    pub direction: DataDirection,
     pub bytes: u32,
     /// Share of the requests, 0 to 1.
     pub share: f64,
@@ -82,16 +82,18 @@ impl Workload {
     /// How many requests may share what one of them has brought or left behind: threads that go through a region one
     /// address after the other all begin with its first, and writes with those of reads.
     pub fn sharers(&self) -> f64 {
-        let has = |op| self.classes.iter().any(|class| class.op == op);
+        let has = |direction| self.classes.iter().any(|class| class.direction == direction);
         match self.sequential {
-            true => f64::from(self.threads) * if has(Op::Read) && has(Op::Write) { 2.0 } else { 1.0 },
+            true => {
+                f64::from(self.threads) * if has(DataDirection::Read) && has(DataDirection::Write) { 2.0 } else { 1.0 }
+            }
             false => 1.0,
         }
     }
 
     /// Drives at least for which so many requests of a thread are that follow each other: reads and writes have a round each.
     pub fn told(&self, together: u32) -> f64 {
-        let mixed = self.classes.iter().any(|class| class.op != self.classes[0].op);
+        let mixed = self.classes.iter().any(|class| class.direction != self.classes[0].direction);
         let of_one_round = f64::from(together) / if mixed { 2.0 } else { 1.0 };
         of_one_round.min(self.in_turn.into()).max(1.0)
     }
@@ -111,13 +113,13 @@ impl Workload {
 fn generated(job: &Job) -> Vec<Class> {
     let reads = job.read_percent / 100.0;
     let mut classes = Vec::new();
-    let mut add = |op, blocks: &[BlockShare], of_all: f64| {
+    let mut add = |direction, blocks: &[BlockShare], of_all: f64| {
         for block in blocks.iter().filter(|block| block.percent * of_all > 0.0) {
-            classes.push(Class { op, bytes: block.bytes, share: of_all * block.percent / 100.0, aligned: true });
+            classes.push(Class { direction, bytes: block.bytes, share: of_all * block.percent / 100.0, aligned: true });
         }
     };
-    add(Op::Read, &job.read_blocks, reads);
-    add(Op::Write, &job.write_blocks, 1.0 - reads);
+    add(DataDirection::Read, &job.read_blocks, reads);
+    add(DataDirection::Write, &job.write_blocks, 1.0 - reads);
     // Random requests are aligned to their own size, sequential ones to the size of those before them.
     let one_size = classes.iter().all(|class| class.bytes == classes[0].bytes);
     for class in &mut classes {
@@ -128,7 +130,7 @@ fn generated(job: &Job) -> Vec<Class> {
 
 fn replayed(summary: &Summary) -> Vec<Class> {
     let class = |(&(writes, bytes), &count): (&(bool, u32), &u64)| Class {
-        op: if writes { Op::Write } else { Op::Read },
+        direction: if writes { DataDirection::Write } else { DataDirection::Read },
         bytes,
         share: count as f64 / summary.count as f64,
         aligned: false,
@@ -143,7 +145,7 @@ fn has_rate(job: &Job) -> bool {
 /// Bytes that a job writes, if a number of requests ends it.
 fn written_bytes(job: &Job, classes: &[Class]) -> Option<u64> {
     let ios = job.ios.filter(|_| job.runtime.is_none())? as f64 * f64::from(job.threads);
-    let written = classes.iter().filter(|class| class.op == Op::Write);
+    let written = classes.iter().filter(|class| class.direction == DataDirection::Write);
     Some((ios * written.map(|class| class.share * f64::from(class.bytes)).sum::<f64>()) as u64)
 }
 

@@ -90,6 +90,13 @@ section! {
     }
 }
 
+impl Media {
+    /// Bytes that the drive offers.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_mib << 20
+    }
+}
+
 /// Cell technology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Technology {

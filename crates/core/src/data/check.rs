@@ -15,7 +15,7 @@
 //! or found to be there after the last cut. Until a block is written again, all of an atomic unit has one version then, and a
 //! read that finds it settles that for good: what was found is in the cells, and later versions are lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::random::mix;
 use crate::request::Io;
@@ -65,6 +65,8 @@ pub struct Checker {
     floors: BTreeMap<RequestId, Vec<u32>>,
     /// Floors of all blocks at the submission of each flush under way.
     flushes: BTreeMap<RequestId, Vec<(u64, u32)>>,
+    /// Blocks and their versions that are zeros by command.
+    zeroed: BTreeSet<(u64, u32)>,
 }
 
 impl Checker {
@@ -73,7 +75,7 @@ impl Checker {
         let packet_bytes = packet_bytes as usize;
         let atomic_bytes = BLOCK_BYTES as usize;
         let (blocks, floors, flushes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Checker { seed, packet_bytes, atomic_bytes, blocks, floors, flushes }
+        Checker { seed, packet_bytes, atomic_bytes, blocks, floors, flushes, zeroed: BTreeSet::new() }
     }
 
     /// Power may fail, which leaves so many bytes whole. What is more than a block is judged block by block, and what is less
@@ -83,8 +85,25 @@ impl Checker {
         self.packet_bytes = self.packet_bytes.min(self.atomic_bytes);
     }
 
-    /// A write is submitted: fill its buffer.
+    /// Fills the buffer of a write that is submitted.
     pub fn on_write(&mut self, io: &Io, buffer: &mut [u8]) {
+        self.begin_write(io);
+        for piece in pieces(io, self.packet_bytes) {
+            let version = self.block(piece.block).latest;
+            self.fill(piece.block, version, piece.within, &mut buffer[piece.start..piece.end]);
+        }
+    }
+
+    /// Begins a write of zeros to whole blocks, which has no buffer.
+    pub fn on_write_zeroes(&mut self, io: &Io) {
+        self.begin_write(io);
+        for number in blocks(io) {
+            self.zeroed.insert((number, self.block(number).latest));
+        }
+    }
+
+    /// Gives each block of a write that is submitted its next version.
+    fn begin_write(&mut self, io: &Io) {
         for number in blocks(io) {
             let block = self.blocks.entry(number).or_default();
             block.latest += 1;
@@ -94,10 +113,12 @@ impl Checker {
             }
             block.writes += 1;
         }
-        for piece in pieces(io, self.packet_bytes) {
-            let version = self.block(piece.block).latest;
-            generate(self.seed, piece.block, version, piece.within, &mut buffer[piece.start..piece.end]);
-        }
+    }
+
+    /// Bytes of a block's version from byte `within` on.
+    fn fill(&self, block: u64, version: u32, within: usize, into: &mut [u8]) {
+        let version = if self.zeroed.contains(&(block, version)) { 0 } else { version };
+        generate(self.seed, block, version, within, into);
     }
 
     /// A write is complete.
@@ -195,7 +216,7 @@ impl Checker {
             let (floor, latest) = (floors[(piece.block - first) as usize], block.latest);
             let mut allowed = (floor..=latest).rev().filter(|version| !block.has_lost(*version));
             let is_allowed = allowed.any(|version| {
-                generate(self.seed, piece.block, version, piece.within, expected);
+                self.fill(piece.block, version, piece.within, expected);
                 found == expected
             });
             if !is_allowed {
@@ -253,7 +274,7 @@ impl Checker {
         let expected = &mut expected[..found.len()];
         let mut allowed = (block.floor..=block.latest).rev().filter(|version| !block.has_lost(*version));
         allowed.find(|version| {
-            generate(self.seed, number, *version, within, expected);
+            self.fill(number, *version, within, expected);
             found == expected
         })
     }

@@ -105,16 +105,17 @@ impl Data {
         self.first_wrong
     }
 
-    /// A request is about to be submitted, its buffer chosen: fill a write's, and let a read's be full of [`STALE`].
+    /// Prepares the buffer of a request that is about to be submitted: fills a write's, and fills a read's with [`STALE`].
     pub fn on_submit(&mut self, id: RequestId, request: &Request, memory: &mut HostMemory) {
-        if request.io.is_flush() {
-            return self.on_flush(id);
-        }
         self.moving.clear();
         self.moving.resize(request.io.bytes as usize, STALE);
         match request.io.op {
             Op::Read => self.checker.on_read(id, &request.io),
             Op::Write => self.checker.on_write(&request.io, &mut self.moving),
+            Op::WriteZeroes => return self.checker.on_write_zeroes(&request.io),
+            Op::Flush => return self.on_flush(id),
+            // A block that has been deallocated keeps its bytes here, which the NVMe specification allows.
+            Op::Discard => return,
         }
         memory.write(request.buffer, &self.moving);
     }
@@ -143,18 +144,18 @@ impl Data {
 
     /// The driver has found a request complete: check what a read has found.
     pub fn on_complete(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
-        if request.io.is_flush() {
-            return self.checker.on_flushed(id);
+        let is_doubted = self.doubted.contains(&request.number);
+        match request.io.op {
+            Op::Read if is_doubted => self.checker.on_read_failed(id),
+            Op::Read => self.check_read(id, request, memory),
+            Op::Write | Op::WriteZeroes if is_doubted => self.checker.on_write_failed(&request.io),
+            Op::Write | Op::WriteZeroes => self.checker.on_written(&request.io),
+            Op::Flush => self.checker.on_flushed(id),
+            Op::Discard => {}
         }
-        if self.doubted.contains(&request.number) {
-            return match request.io.op {
-                Op::Write => self.checker.on_write_failed(&request.io),
-                Op::Read => self.checker.on_read_failed(id),
-            };
-        }
-        if request.io.op == Op::Write {
-            return self.checker.on_written(&request.io);
-        }
+    }
+
+    fn check_read(&mut self, id: RequestId, request: &Request, memory: &HostMemory) {
         self.moving.resize(request.io.bytes as usize, 0);
         memory.read(request.buffer, &mut self.moving);
         match self.checker.on_read_complete(id, &request.io, &self.moving) {

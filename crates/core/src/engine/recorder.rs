@@ -117,7 +117,7 @@ impl Recorder {
             request.ledger.close(now);
             return;
         }
-        if let Some(kept) = self.kept.as_mut().filter(|_| !request.io.is_flush()) {
+        if let Some(kept) = self.kept.as_mut().filter(|_| request.io.op != Op::Flush) {
             kept.keep(Kept {
                 number: request.number,
                 job: number,
@@ -129,8 +129,9 @@ impl Recorder {
         }
         let direction = match request.io.op {
             Op::Read => &mut job.outcome.read,
-            Op::Write if request.io.is_flush() => &mut job.outcome.flush,
-            Op::Write => &mut job.outcome.write,
+            Op::Write | Op::WriteZeroes => &mut job.outcome.write,
+            Op::Flush => &mut job.outcome.flush,
+            Op::Discard => &mut job.outcome.discard,
         };
         direction.ios += 1;
         direction.bytes += u64::from(request.io.bytes);
@@ -150,7 +151,7 @@ impl Recorder {
         job.last = now;
         if request.ledger.start() >= job.ramp_end {
             job.outcome.failed += 1;
-            job.outcome.failed_flushes += u64::from(request.io.is_flush());
+            job.outcome.failed_flushes += u64::from(request.io.op == Op::Flush);
             job.outcome.first_error.get_or_insert(error);
         }
     }
@@ -180,8 +181,9 @@ impl Counted {
     fn outcome(&self) -> JobOutcome {
         let runtime = self.last.since(self.ramp_end);
         let over = |direction: &DirectionOutcome| DirectionOutcome { runtime, ..direction.clone() };
-        let JobOutcome { read, write, flush, .. } = &self.outcome;
-        JobOutcome { read: over(read), write: over(write), flush: over(flush), ..self.outcome.clone() }
+        let JobOutcome { read, write, flush, discard, .. } = &self.outcome;
+        let (read, write, flush, discard) = (over(read), over(write), over(flush), over(discard));
+        JobOutcome { read, write, flush, discard, ..self.outcome.clone() }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::ledger::Stage;
 use crate::memory::HostMemory;
 use crate::protocol::dispatch::AnyDriver;
 use crate::protocol::halves::Driver as _;
-use crate::request::{Request, RequestId};
+use crate::request::{Op, Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -128,13 +128,13 @@ impl Batcher {
     /// What the kernel does for requests on their way down.
     fn plan_down(&mut self, software: &Software, shared: &Shared) {
         self.legs.clear();
-        let first = shared.requests[self.members[0].request].io.op;
+        let first = shared.requests[self.members[0].request].io.op.direction();
         let batch = software.down(first).batch.iter();
         self.legs.extend(batch.map(|cost| Leg::All { stage: cost.stage, time: cost.time }));
         let own = if self.poller.is_some() { 0 } else { self.members.len() };
         for member in 0..own {
-            let op = shared.requests[self.members[member].request].io.op;
-            self.each(member, &software.down(op).kernel, shared);
+            let direction = shared.requests[self.members[member].request].io.op.direction();
+            self.each(member, &software.down(direction).kernel, shared);
         }
     }
 
@@ -273,7 +273,7 @@ impl Host {
             let Some(next) = self.next_request(cursor, thread, 0).filter(|next| next.due <= cursor) else { break };
             let path = self.issue(cursor, thread, next, shared);
             let ledger = &mut shared.requests[path.request].ledger;
-            for cost in &software.down(next.io.op).user {
+            for cost in &software.down(next.io.op.direction()).user {
                 ledger.spend(cost.stage, cost.of(&next.io));
             }
             cursor = ledger.cursor();
@@ -291,7 +291,8 @@ impl Host {
         let core = this.core;
         let batcher = this.batcher.as_mut().expect("the thread has an engine");
         let count = this.done.len().min(batcher.together.complete_max as usize);
-        let is_flushed = this.is_flushing && this.done.iter().take(count).any(|it| shared.requests[*it].io.is_flush());
+        let is_flushed =
+            this.is_flushing && this.done.iter().take(count).any(|it| shared.requests[*it].io.op == Op::Flush);
         this.is_flushing &= !is_flushed;
         batcher.members.clear();
         batcher.members.extend(this.done.drain(..count).map(|request| Member { request, end: Time::NEVER }));

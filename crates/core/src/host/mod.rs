@@ -24,8 +24,7 @@ use crate::config::Wait;
 use crate::ledger::{CpuUse, Stage};
 use crate::protocol::dispatch::AnyDriver;
 use crate::protocol::halves::Driver as _;
-use crate::request::{Io, Next};
-use crate::request::{Request, RequestId};
+use crate::request::{Io, Next, Op, Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -162,7 +161,7 @@ impl Thread {
     /// It issues a request: a flush is a system call, for which the thread waits, except into a ring.
     fn on_issue(&mut self, io: &Io) {
         self.outstanding += 1;
-        self.is_flushing = io.is_flush() && self.batcher.as_ref().is_none_or(|batcher| !batcher.flushes_beside());
+        self.is_flushing = io.op == Op::Flush && self.batcher.as_ref().is_none_or(|batcher| !batcher.flushes_beside());
     }
 
     /// A request has taken so long, and the next ones are expected to take about as long.
@@ -176,7 +175,7 @@ impl Thread {
 
     /// It takes up the completion of a request.
     fn on_taken(&mut self, io: &Io) {
-        self.is_flushing &= !io.is_flush();
+        self.is_flushing &= io.op != Op::Flush;
     }
 }
 

@@ -82,7 +82,7 @@ impl Host {
             ledger.until(Stage::Poll, now + wake + poll);
             ledger.until(Stage::CoreWait, begin);
             ledger.until(Stage::Batch, cursor);
-            spend(ledger, &software.down(request.io.op).kernel, &request.io);
+            spend(ledger, &software.down(request.io.op.direction()).kernel, &request.io);
             if place == last {
                 ring(&mut self.posted, poller.core, drives, driver, request, &shared.memory);
             }

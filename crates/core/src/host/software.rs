@@ -8,7 +8,7 @@ use crate::config::engine::{Engine, Switches, polls};
 use crate::config::{self, Stage as Layer};
 use crate::drive::Drive;
 use crate::ledger::Stage;
-use crate::request::{Io, Op};
+use crate::request::{DataDirection, Io};
 use crate::time::Span;
 
 /// The pieces of memory by which data is pinned and mapped.
@@ -60,7 +60,7 @@ impl Cost {
         if self.page.is_zero() {
             return self.each;
         }
-        self.each + self.page * u64::from(io.bytes.div_ceil(PAGE_BYTES))
+        self.each + self.page * u64::from(io.data_bytes().div_ceil(PAGE_BYTES))
     }
 }
 
@@ -85,7 +85,7 @@ impl Software {
         Software {
             engine,
             switches,
-            down: [Op::Read, Op::Write].map(|op| Costs::down(&layers, op)),
+            down: [DataDirection::Read, DataDirection::Write].map(|direction| Costs::down(&layers, direction)),
             up: Costs::up(&layers),
             look: layers.iter().filter_map(|met| met.batch(met.layer.wait_batch, met.layer.if_waited)).collect(),
         }
@@ -102,8 +102,8 @@ impl Software {
     }
 
     /// The costs on the way down.
-    pub fn down(&self, op: Op) -> &Costs {
-        &self.down[op as usize]
+    pub fn down(&self, direction: DataDirection) -> &Costs {
+        &self.down[direction as usize]
     }
 }
 
@@ -135,9 +135,9 @@ impl Met<'_> {
         (!each.is_zero() || !page.is_zero()).then_some(cost)
     }
 
-    fn down(&self, op: Op) -> Option<Cost> {
+    fn down(&self, direction: DataDirection) -> Option<Cost> {
         let layer = self.layer;
-        let each = layer.submit + if op == Op::Write { layer.write_extra } else { Span::ZERO };
+        let each = layer.submit + if direction == DataDirection::Write { layer.write_extra } else { Span::ZERO };
         let all = layer.submit_held.is_zero() && self.lock.is_some();
         self.cost(each, layer.submit_page, if all { each } else { layer.submit_held })
     }
@@ -152,8 +152,9 @@ impl Met<'_> {
 }
 
 impl Costs {
-    fn down(layers: &[Met], op: Op) -> Costs {
-        let costs = |user: bool| layers.iter().filter(move |met| met.layer.user == user).filter_map(|met| met.down(op));
+    fn down(layers: &[Met], direction: DataDirection) -> Costs {
+        let costs =
+            |user: bool| layers.iter().filter(move |met| met.layer.user == user).filter_map(|met| met.down(direction));
         Costs {
             user: costs(true).collect(),
             kernel: costs(false).collect(),

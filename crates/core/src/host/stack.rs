@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::config::{self, LockHeld};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
-use crate::request::Op;
 use crate::request::RequestId;
+use crate::request::{DataDirection, Op};
 use crate::time::Span;
 
 /// One step of a path. Numbers name lines and locks.
@@ -83,9 +83,9 @@ impl Stack {
     }
 
     fn add(&mut self, layer: &Layer, lock: Option<usize>) {
-        for op in [Op::Read, Op::Write] {
-            self.down[op as usize].extend(layer.down(op, lock));
-            self.up[op as usize].splice(0..0, layer.up(lock));
+        for direction in [DataDirection::Read, DataDirection::Write] {
+            self.down[direction as usize].extend(layer.down(direction, lock));
+            self.up[direction as usize].splice(0..0, layer.up(lock));
         }
     }
 
@@ -98,8 +98,8 @@ impl Stack {
     #[inline]
     pub fn advance(&self, path: &mut Path, ledger: &mut Ledger) -> Option<Step> {
         let steps = match path.way {
-            Way::Down => &self.down[path.op as usize],
-            Way::Up => &self.up[path.op as usize],
+            Way::Down => &self.down[path.op.direction() as usize],
+            Way::Up => &self.up[path.op.direction() as usize],
         };
         while let Some(&step) = steps.get(path.place) {
             let Step::Run { stage, time } = step else { return Some(step) };
@@ -151,9 +151,9 @@ struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    fn down(&self, op: Op, lock: Option<usize>) -> Vec<Step> {
+    fn down(&self, direction: DataDirection, lock: Option<usize>) -> Vec<Step> {
         let Layer { config, stage, .. } = *self;
-        let extra = if op == Op::Write { config.write_extra } else { Span::ZERO };
+        let extra = if direction == DataDirection::Write { config.write_extra } else { Span::ZERO };
         let held = if config.submit_held.is_zero() { config.submit + extra } else { config.submit_held };
         let hand_over = config.hand_over.then_some(Step::HandOver { stage });
         match (lock, config.lock_held) {

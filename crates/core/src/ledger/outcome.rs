@@ -45,6 +45,8 @@ pub struct JobOutcome {
     pub write: DirectionOutcome,
     /// Flushes, which are no requests of the job's number.
     pub flush: DirectionOutcome,
+    /// Discards, as real hosts and traces ask for them.
+    pub discard: DirectionOutcome,
     /// Requests that have failed, which count nowhere else, and the error of the first: a number of Linux (`EIO` is 5).
     pub failed: u64,
     pub first_error: Option<u32>,
@@ -128,9 +130,10 @@ impl JobOutcome {
         [("read", &self.read), ("write", &self.write)].into_iter().filter(|(_, direction)| direction.ios > 0)
     }
 
-    /// The same with flushes.
+    /// Operations of which any were counted, with their names: reads and writes, then those that move no data.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, &DirectionOutcome)> {
-        self.directions().chain(Some(("flush", &self.flush)).filter(|(_, flush)| flush.ios > 0))
+        let without_data = [("flush", &self.flush), ("discard", &self.discard)];
+        self.directions().chain(without_data.into_iter().filter(|(_, outcome)| outcome.ios > 0))
     }
 }
 

@@ -2,7 +2,7 @@
 //! commands at a time.
 
 use crate::config;
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
 /// The processors, each free from some instant on.
@@ -34,8 +34,8 @@ impl Firmware {
     }
 
     /// When a command that comes now has passed.
-    pub fn admit(&mut self, now: Time, op: Op) -> Time {
-        let Cost { core, pipeline } = if op == Op::Read { self.read } else { self.write };
+    pub fn admit(&mut self, now: Time, direction: DataDirection) -> Time {
+        let Cost { core, pipeline } = if direction == DataDirection::Read { self.read } else { self.write };
         if core.is_zero() {
             return now + pipeline;
         }
@@ -58,12 +58,13 @@ mod tests {
             ..config::Controller::default()
         };
         let mut firmware = Firmware::of(&controller).expect("takes time");
-        let mut admit = |us, op| firmware.admit(Time::ZERO + Span::from_us(us), op).since(Time::ZERO).as_us();
-        assert_eq!(admit(0, Op::Read), 22.0);
-        assert_eq!(admit(0, Op::Read), 22.0);
-        assert_eq!(admit(1, Op::Read), 24.0);
-        assert_eq!(admit(1, Op::Write), 1.0);
-        assert_eq!(admit(4, Op::Read), 26.0);
+        let mut admit =
+            |us, direction| firmware.admit(Time::ZERO + Span::from_us(us), direction).since(Time::ZERO).as_us();
+        assert_eq!(admit(0, DataDirection::Read), 22.0);
+        assert_eq!(admit(0, DataDirection::Read), 22.0);
+        assert_eq!(admit(1, DataDirection::Read), 24.0);
+        assert_eq!(admit(1, DataDirection::Write), 1.0);
+        assert_eq!(admit(4, DataDirection::Read), 26.0);
         assert!(Firmware::of(&config::Controller::default()).is_none());
     }
 }

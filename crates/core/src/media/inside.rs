@@ -9,7 +9,7 @@ use super::{Media, ReadTiming, WriteTiming};
 use crate::config::{self, Acknowledge, Fault, FaultSubject, Mapping};
 use crate::data::persistence::{Notes, Step};
 use crate::faults::Rule;
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::Time;
 
 /// Parts in front of the banks; with flash, in place of them.
@@ -162,8 +162,8 @@ impl Media {
 
     #[inline(never)]
     pub(super) fn read_inside(&mut self, now: Time, offset: u64, bytes: u32, first_bytes: u32) -> ReadTiming {
-        let at = self.admit(now, Op::Read);
-        self.admitted = self.pass_trouble(at, Op::Read, offset, bytes);
+        let at = self.admit(now, DataDirection::Read);
+        self.admitted = self.pass_trouble(at, DataDirection::Read, offset, bytes);
         let timing = match self.flash_mut() {
             Some(flash) => flash.read(now, at, offset, bytes, first_bytes),
             // What faults cost is time before the bank, as waiting for it is.
@@ -177,8 +177,8 @@ impl Media {
         if self.inside.is_none() {
             return self.write_pieces(now, offset, bytes, patience);
         }
-        let at = self.admit(now, Op::Write);
-        self.admitted = self.pass_trouble(at, Op::Write, offset, bytes);
+        let at = self.admit(now, DataDirection::Write);
+        self.admitted = self.pass_trouble(at, DataDirection::Write, offset, bytes);
         let timing = match self.flash_mut() {
             Some(flash) => flash.write(now, at, offset, bytes),
             None => {
@@ -193,13 +193,13 @@ impl Media {
         timing
     }
 
-    fn admit(&mut self, now: Time, op: Op) -> Time {
+    fn admit(&mut self, now: Time, direction: DataDirection) -> Time {
         let firmware = self.inside.as_mut().and_then(|inside| inside.firmware.as_mut());
-        firmware.map_or(now, |firmware| firmware.admit(now, op))
+        firmware.map_or(now, |firmware| firmware.admit(now, direction))
     }
 
-    fn pass_trouble(&mut self, at: Time, op: Op, offset: u64, bytes: u32) -> Time {
+    fn pass_trouble(&mut self, at: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
         let trouble = self.inside.as_mut().and_then(|inside| inside.trouble.as_mut());
-        trouble.map_or(at, |trouble| trouble.admit(at, op, offset, bytes))
+        trouble.map_or(at, |trouble| trouble.admit(at, direction, offset, bytes))
     }
 }

@@ -6,7 +6,7 @@
 use super::geometry::Interleave;
 use crate::config::{Fault, FaultAction};
 use crate::faults::Rule;
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::{Span, Time};
 
 /// What is in front of the banks that have a fault.
@@ -46,8 +46,8 @@ impl Trouble {
     }
 
     /// When an access that comes at `now` gets past the faults.
-    pub(super) fn admit(&mut self, now: Time, op: Op, offset: u64, bytes: u32) -> Time {
-        let well = if op == Op::Read { self.read } else { self.program };
+    pub(super) fn admit(&mut self, now: Time, direction: DataDirection, offset: u64, bytes: u32) -> Time {
+        let well = if direction == DataDirection::Read { self.read } else { self.program };
         let mut until = now;
         for piece in self.interleave.pieces(offset, bytes) {
             for bank in self.banks.iter_mut().filter(|bank| bank.rule.fault.bank == piece.bank) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{JobPrediction, Prediction};
 use crate::closed_form::{Certainty, Class, Latency};
-use crate::request::Op;
+use crate::request::DataDirection;
 
 /// The document of drives, each as [`json`] has it, without its head.
 pub fn document(drives: impl IntoIterator<Item = Value>) -> Value {
@@ -53,7 +53,7 @@ fn entry(job: &JobPrediction, stack: &[String]) -> Value {
 
 fn class(class: &Class, latency: Option<&Latency>, stack: &[String]) -> Value {
     json!({
-        "op": if class.op == Op::Read { "read" } else { "write" },
+        "op": if class.direction == DataDirection::Read { "read" } else { "write" },
         "bytes": class.bytes,
         "share": class.share,
         "alone": latency.map(|latency| alone(latency, stack)),

@@ -6,7 +6,7 @@ use super::{JobPrediction, Prediction};
 use crate::closed_form::{Certainty, Class, Latency};
 use crate::report::table::{Table, bar};
 use crate::report::units;
-use crate::request::Op;
+use crate::request::DataDirection;
 
 const BAR_WIDTH: usize = 30;
 
@@ -26,10 +26,10 @@ pub fn text(prediction: &Prediction) -> String {
 
 /// `random read`, say, with its share if there are others.
 fn what(class: &Class) -> String {
-    let op = if class.op == Op::Read { "read" } else { "write" };
+    let direction = if class.direction == DataDirection::Read { "read" } else { "write" };
     match class.share {
-        1.0 => format!("{op} of {} bytes", units::grouped(class.bytes.into())),
-        share => format!("{op} of {} bytes ({})", units::grouped(class.bytes.into()), units::percent(share)),
+        1.0 => format!("{direction} of {} bytes", units::grouped(class.bytes.into())),
+        share => format!("{direction} of {} bytes ({})", units::grouped(class.bytes.into()), units::percent(share)),
     }
 }
 

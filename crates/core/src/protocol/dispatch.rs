@@ -9,7 +9,7 @@ use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::memory::HostMemory;
 use crate::problem::Broken;
-use crate::request::{Io, RequestId};
+use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -266,8 +266,14 @@ protocols!(halves_of);
 impl Drive {
     /// What this drive's queues and memory can take.
     pub fn limits(&self) -> Limits {
-        let is_volatile = !self.keeps_acknowledged();
-        Limits { ways_in: self.ways_in(), drives: self.drives.into(), is_volatile, ..self.protocol().limits(self) }
+        let protocol = self.protocol();
+        Limits {
+            ways_in: self.ways_in(),
+            drives: self.drives.into(),
+            is_volatile: !self.keeps_acknowledged(),
+            supported: Op::ALL.map(|op| protocol.supports(op)),
+            ..protocol.limits(self)
+        }
     }
 
     /// The ways into its host's software, where jobs choose among them.

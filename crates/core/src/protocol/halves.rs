@@ -10,7 +10,7 @@ use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::memory::HostMemory;
 use crate::problem::Broken;
-use crate::request::{Io, RequestId};
+use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -43,6 +43,11 @@ pub trait Protocol {
     /// drive speaks it or not.
     fn broken(&self, _drive: &Drive) -> Vec<Broken> {
         Vec::new()
+    }
+
+    /// True if it has a command for requests of this operation. A plain device reads and writes.
+    fn supports(&self, op: Op) -> bool {
+        op.has_data()
     }
 
     /// Why a thread cannot sleep until an interrupt, if it cannot.

@@ -6,7 +6,6 @@
 use std::fmt;
 
 use crate::drive::Drive;
-use crate::request::Op;
 use crate::time::Span;
 use crate::workload::trace::Requests;
 use crate::workload::{Batch, BlockShare, Distribution, Job, Pattern, RateProcess, Way};
@@ -162,7 +161,7 @@ impl Digest {
         self.optional(job.trace.as_ref().map(Requests::count));
         for request in job.trace.iter().flat_map(Requests::iter) {
             self.number(request.at.as_ps());
-            self.number(u64::from(request.io.op == Op::Write));
+            self.number(request.io.op as u64);
             self.number(request.io.offset);
             self.number(u64::from(request.io.bytes));
         }

@@ -5,6 +5,7 @@ use phaselink_core::drive::Drive;
 use phaselink_core::ledger::{Outcome, Stage};
 use phaselink_core::predict::predict;
 use phaselink_core::report;
+use phaselink_core::request::Op;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::workload::fio;
@@ -107,7 +108,7 @@ fn what_a_flush_would_do_beyond_what_is_modelled_is_refused() {
     let safe = refused(&volatile(&["drives=2", "buffer.power_loss_protection=true"]), &[("fsync", "1")]);
     assert_eq!(safe, "");
     let mut limits = raw.limits();
-    limits.flushes = false;
+    limits.supported[Op::Flush as usize] = false;
     let file = fio::from_flags(&[("rw", "write"), ("size", "1m"), ("fsync", "1")]).expect("options");
     let problems = file.resolve(&limits, &Default::default()).expect_err("no command").to_string();
     assert!(problems.contains("of a volatile buffer behind an interface without flushes"), "{problems}");

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use phaselink_core::ledger::{DirectionOutcome, Latency};
-use phaselink_core::request::Op;
+use phaselink_core::request::{DataDirection, Op};
 use phaselink_core::time::Span;
 
 /// Requests of one kind.
@@ -80,9 +80,9 @@ impl Direction {
 impl Tally {
     /// Requests of a kind.
     pub fn direction(&mut self, op: Op) -> &mut Direction {
-        match op {
-            Op::Read => &mut self.read,
-            Op::Write => &mut self.write,
+        match op.direction() {
+            DataDirection::Read => &mut self.read,
+            DataDirection::Write => &mut self.write,
         }
     }
 

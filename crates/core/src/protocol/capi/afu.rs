@@ -111,7 +111,7 @@ impl Afu {
             random: Random::stream(seed, "capi translation"),
             parse: capi.parse,
             parser_free_at: Time::ZERO,
-            capacity_lines: (drive.media.capacity_mib << 20) / u64::from(LINE_BYTES),
+            capacity_lines: drive.media.capacity_bytes() / u64::from(LINE_BYTES),
             max_transfer_bytes: capi.max_transfer_kib * 1024,
             counts: Counts::default(),
         }

@@ -10,7 +10,7 @@ use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::protocol::capi::afu::CLAIM_BYTES;
 use crate::protocol::capi::spec::{LINE_BYTES, STATUS_BYTES};
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
@@ -33,18 +33,18 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = Split::new(class.bytes, capi.max_transfer_kib);
     let access = access(parts, workload, class, split);
     let ring = parts.at_clock(parts.drive.host.mmio_write);
-    let mut ledger = parts.descend(class.op, class.bytes);
+    let mut ledger = parts.descend(class.direction, class.bytes);
     ledger.spend(Stage::Driver, parts.at_clock(capi.fill) + ring);
     ledger.spend(Stage::Doorbell, parts.sent(&parts.write(Direction::Down, DOORBELL_BYTES)));
     ledger.spend(Stage::Psl, capi.psl);
     ledger.spend(Stage::Fetch, parts.round_trip(LINE_BYTES));
     ledger.spend(Stage::Parse, capi.parse);
-    match class.op {
-        Op::Read => read(parts, &mut ledger, split, access),
-        Op::Write => write(parts, &mut ledger, split, access),
+    match class.direction {
+        DataDirection::Read => read(parts, &mut ledger, split, access),
+        DataDirection::Write => write(parts, &mut ledger, split, access),
     }
     parts.see(&mut ledger);
-    parts.ascend(&mut ledger, class.op, class.bytes);
+    parts.ascend(&mut ledger, class.direction, class.bytes);
     let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
     let latency = Latency::new(&ledger, access, certainty);
     // Commands that gather for an element share its doorbell.
@@ -55,15 +55,16 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
 /// cells count. Of a split request, no more is known than what its shortest command takes.
 fn access(parts: &Parts, workload: &Workload, class: &Class, split: Split) -> Access {
     let access = parts.access(workload, class);
-    if class.op == Op::Write && parts.drive.media.acknowledge == Acknowledge::Early {
+    if class.direction == DataDirection::Write && parts.drive.media.acknowledge == Acknowledge::Early {
         return Access { idle: Span::ZERO, waited: Span::ZERO, least: Span::ZERO, ..access };
     }
     if split.is_split() {
-        let (op, in_all) = (class.op, parts.on_buses(class.op, class.bytes));
-        let least = split.media_least(in_all, |bytes| parts.least(op, bytes), |bytes| on_wire(parts, op, bytes));
+        let (direction, in_all) = (class.direction, parts.on_buses(class.direction, class.bytes));
+        let least =
+            split.media_least(in_all, |bytes| parts.least(direction, bytes), |bytes| on_wire(parts, direction, bytes));
         return Access { idle: least, waited: Span::ZERO, least, ..access };
     }
-    if class.op == Op::Write {
+    if class.direction == DataDirection::Write {
         return access;
     }
     if !access.regular {
@@ -76,10 +77,10 @@ fn access(parts: &Parts, workload: &Workload, class: &Class, split: Split) -> Ac
 }
 
 /// How long the lines of so many bytes are on the wire.
-fn on_wire(parts: &Parts, op: Op, bytes: u32) -> Span {
-    match op {
-        Op::Read => parts.on_wire(&Packet { chunk_bytes: LINE_BYTES, ..parts.data(bytes) }),
-        Op::Write => parts.on_wire(&parts.answer(bytes)),
+fn on_wire(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
+    match direction {
+        DataDirection::Read => parts.on_wire(&Packet { chunk_bytes: LINE_BYTES, ..parts.data(bytes) }),
+        DataDirection::Write => parts.on_wire(&parts.answer(bytes)),
     }
 }
 
@@ -110,8 +111,8 @@ fn read(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
         ledger.spend(Stage::Claim, parts.sent(&claim) + host_memory(parts, &claim) + parts.sent(&claimed));
         ledger.spend(Stage::Psl, capi.psl);
     }
-    let lines = on_wire(parts, Op::Read, split.last_bytes);
-    let all: Span = split.sizes().map(|bytes| on_wire(parts, Op::Read, bytes)).sum();
+    let lines = on_wire(parts, DataDirection::Read, split.last_bytes);
+    let all: Span = split.sizes().map(|bytes| on_wire(parts, DataDirection::Read, bytes)).sum();
     ledger.spend(Stage::LinkWait, all - lines);
     ledger.spend(Stage::Transfer, lines);
     ledger.spend(Stage::Propagation, parts.link.one_way());
@@ -125,7 +126,7 @@ fn read(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
 fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     let psl = parts.drive.capi.psl;
     let (requests, _) = exchange(parts, split.last_bytes, LINE_BYTES);
-    let lines = split.sizes().map(|bytes| on_wire(parts, Op::Write, bytes)).sum();
+    let lines = split.sizes().map(|bytes| on_wire(parts, DataDirection::Write, bytes)).sum();
     ledger.spend(Stage::Psl, psl);
     ledger.spend(Stage::Transfer, parts.on_wire(&requests));
     ledger.spend(Stage::Propagation, parts.link.one_way());
@@ -149,7 +150,10 @@ fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&
         (split.is_split(), OVERLAP),
         (capi.translation_miss_ratio > 0.0, "addresses that the PSL cannot translate come by chance"),
         (parts.refreshes(), "reads of host memory wait for its refresh"),
-        (class.op == Op::Write, "writes wait for room in the AFU's buffer once the memory falls behind"),
+        (
+            class.direction == DataDirection::Write,
+            "writes wait for room in the AFU's buffer once the memory falls behind",
+        ),
         (!parts.flows(&requests, 0), "lines wait for flow-control credits"),
     ];
     let found = first_reason(&doubts);

@@ -62,17 +62,9 @@ impl Protocol for Capi {
     /// What the AFU has no place for waits for the next element.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
-            capacity_bytes: drive.media.capacity_mib << 20,
-            queue_pairs: 1,
             queue_entries: 1 << 16,
-            block_bytes: spec::LINE_BYTES,
-            write_block_bytes: spec::LINE_BYTES,
             transfer_bytes: self.max_transfer_kib * 1024,
-            queue_keys: "",
-            ways_in: None,
-            drives: 1,
-            is_volatile: false,
-            flushes: false,
+            ..Limits::new(drive.media.capacity_bytes(), spec::LINE_BYTES)
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::config::section::section;
 use crate::config::spans::{LONGEST, ZERO, ns};
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::Span;
 
 section! {
@@ -25,8 +25,8 @@ section! {
 
 impl Cxl {
     /// Lines of a read or write of so many that a core may have under way at once.
-    pub fn lines_at_once(&self, op: Op, lines: u32) -> u32 {
-        let prefetched = op == Op::Read && lines > STREAM_LINES;
+    pub fn lines_at_once(&self, direction: DataDirection, lines: u32) -> u32 {
+        let prefetched = direction == DataDirection::Read && lines > STREAM_LINES;
         u32::from(self.fill_buffers) + if prefetched { self.prefetch_lines.into() } else { 0 }
     }
 }

@@ -13,7 +13,7 @@ use crate::config::Acknowledge;
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
-use crate::request::Op;
+use crate::request::{DataDirection, Op};
 use crate::request::{Request, RequestId};
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -106,13 +106,13 @@ impl Driver {
         let now = shared.scheduler.now();
         shared.requests.charge(Some(line), Stage::FillBuffer, now);
         let Request { io, buffer: address, .. } = shared.requests[line];
-        let packet = match io.op {
-            Op::Read => {
+        let packet = match io.op.direction() {
+            DataDirection::Read => {
                 self.loads += 1;
                 let packet = Packet::read(address, io.bytes, LINE_BYTES, Role::READ.token(place));
                 Packet { direction: Direction::Down, device_offset: io.offset, request: Some(line), ..packet }
             }
-            Op::Write => {
+            DataDirection::Write => {
                 self.stores += 1;
                 let token = Role::WRITE.token(place);
                 Packet::write(Direction::Down, address, io.bytes, LINE_BYTES, token).user_data(io.offset, Some(line))

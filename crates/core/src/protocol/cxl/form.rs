@@ -15,7 +15,7 @@ use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::media::Media;
 use crate::protocol::cxl::{Buffer, LINE_BYTES};
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet};
 
@@ -36,34 +36,34 @@ fn issue(parts: &Parts, bytes: u32) -> Span {
 }
 
 /// What asks for a line, or brings it to be stored.
-fn message(parts: &Parts, op: Op) -> Packet {
+fn message(parts: &Parts, direction: DataDirection) -> Packet {
     let message = parts.write(Direction::Down, LINE_BYTES);
-    match op {
-        Op::Read => Packet { kind: Kind::MemoryRead, ..message },
-        Op::Write => message.user_data(0, None),
+    match direction {
+        DataDirection::Read => Packet { kind: Kind::MemoryRead, ..message },
+        DataDirection::Write => message.user_data(0, None),
     }
 }
 
 /// What answers it.
-fn answer(parts: &Parts, op: Op) -> Packet {
-    match op {
-        Op::Read => parts.data(LINE_BYTES),
-        Op::Write => parts.write(Direction::Up, 0),
+fn answer(parts: &Parts, direction: DataDirection) -> Packet {
+    match direction {
+        DataDirection::Read => parts.data(LINE_BYTES),
+        DataDirection::Write => parts.write(Direction::Up, 0),
     }
 }
 
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let mut demands = Demands::default();
-    let mut ledger = parts.descend(class.op, class.bytes);
+    let mut ledger = parts.descend(class.direction, class.bytes);
     ledger.spend(Stage::Driver, issue(parts, class.bytes));
-    parts.ascend(&mut ledger, class.op, class.bytes);
+    parts.ascend(&mut ledger, class.direction, class.bytes);
     parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), false);
     let times = f64::from(lines(class.bytes));
-    parts.demand_burst(&mut demands, &message(parts, class.op), times);
-    parts.demand_burst(&mut demands, &answer(parts, class.op), times);
-    let at_once = parts.drive.cxl.lines_at_once(class.op, lines(class.bytes));
+    parts.demand_burst(&mut demands, &message(parts, class.direction), times);
+    parts.demand_burst(&mut demands, &answer(parts, class.direction), times);
+    let at_once = parts.drive.cxl.lines_at_once(class.direction, lines(class.bytes));
     let cores = workload.threads.min(parts.drive.host.cores.into()) * at_once;
-    demands.add_of_host("fill buffers", f64::from(cores), line_least(parts, class.op), times);
+    demands.add_of_host("fill buffers", f64::from(cores), line_least(parts, class.direction), times);
     demands.add_share(&demand_media(parts, workload, class), 1.0);
     demands
 }
@@ -77,14 +77,14 @@ fn demand_media(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let bytes = class.bytes.max(cxl.unit_bytes);
     parts.demand_media(&mut unit, workload, &Class { bytes, ..*class });
     // Loads that follow each other through a sequence find its rows open.
-    if class.op == Op::Read && workload.sequential {
+    if class.direction == DataDirection::Read && workload.sequential {
         unit = unit.without("media banks");
     }
     let held = f64::from(cxl.unit_bytes) * f64::from(cxl.buffer_units) / workload.region_bytes.max(1) as f64;
-    let reach = match class.op {
-        Op::Write if !is_whole(parts, class) => (1.0 - held).max(0.0),
-        Op::Read => 1.0 - open_share(parts, workload),
-        Op::Write => 1.0,
+    let reach = match class.direction {
+        DataDirection::Write if !is_whole(parts, class) => (1.0 - held).max(0.0),
+        DataDirection::Read => 1.0 - open_share(parts, workload),
+        DataDirection::Write => 1.0,
     };
     let mut demands = Demands::default();
     demands.add_share(&unit, reach * f64::from(class.bytes) / f64::from(bytes));
@@ -109,16 +109,16 @@ fn is_whole(parts: &Parts, class: &Class) -> bool {
 }
 
 /// The least for which a line is under way: it is in the buffer.
-fn line_least(parts: &Parts, op: Op) -> Span {
-    parts.sent(&message(parts, op))
+fn line_least(parts: &Parts, direction: DataDirection) -> Span {
+    parts.sent(&message(parts, direction))
         + parts.drive.cxl.controller
-        + parts.sent(&answer(parts, op))
+        + parts.sent(&answer(parts, direction))
         + parts.root_complex.write_latency()
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let doubt = doubt(parts, workload, class);
-    let mut ledger = parts.descend(class.op, class.bytes);
+    let mut ledger = parts.descend(class.direction, class.bytes);
     ledger.spend(Stage::Driver, issue(parts, class.bytes));
     let before = ledger.cursor().since(ledger.start());
     match doubt {
@@ -126,13 +126,13 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
             spend_least(parts, class, &mut ledger);
             // The unit of the last line has not been programmed before that line was there.
             let stored = ledger.cursor() - done(parts);
-            spend_flush(parts, class.op, &mut ledger, |_| stored + parts.program_least());
+            spend_flush(parts, class.direction, &mut ledger, |_| stored + parts.program_least());
         }
-        _ => Lines::new(parts, class.op, ledger.cursor()).run(workload.offset, class.bytes, &mut ledger),
+        _ => Lines::new(parts, class.direction, ledger.cursor()).run(workload.offset, class.bytes, &mut ledger),
     }
     let below = ledger.cursor();
-    parts.ascend(&mut ledger, class.op, class.bytes);
-    let least = before + line_least(parts, class.op) + ledger.cursor().since(below);
+    parts.ascend(&mut ledger, class.direction, class.bytes);
+    let least = before + line_least(parts, class.direction) + ledger.cursor().since(below);
     let stages = ledger.close(ledger.cursor()).clone();
     Latency { least: least.min(stages.total()), stages, certainty: doubt.map_or(Certainty::Exact, Doubt::certainty) }
 }
@@ -161,16 +161,18 @@ impl Doubt {
 fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<Doubt> {
     let access = parts.access(workload, class);
     let lines = lines(class.bytes);
-    let at_once = lines.min(parts.drive.cxl.lines_at_once(class.op, lines)) * LINE_BYTES;
-    let starved = class.op == Op::Write
+    let at_once = lines.min(parts.drive.cxl.lines_at_once(class.direction, lines)) * LINE_BYTES;
+    let starved = class.direction == DataDirection::Write
         && !parts.flows(&Packet { chunk_bytes: LINE_BYTES, ..parts.write(Direction::Down, at_once) }, 0);
     let units = class.bytes.div_ceil(parts.drive.cxl.unit_bytes) + 1;
-    match class.op {
-        Op::Read if !access.regular || workload.sequential || open_share(parts, workload) > 0.0 => Some(Doubt::Held),
-        Op::Write if units > parts.drive.cxl.buffer_units => Some(Doubt::Held),
+    match class.direction {
+        DataDirection::Read if !access.regular || workload.sequential || open_share(parts, workload) > 0.0 => {
+            Some(Doubt::Held)
+        }
+        DataDirection::Write if units > parts.drive.cxl.buffer_units => Some(Doubt::Held),
         _ if parts.drive.link.dllps => Some(Doubt::Longer("acknowledgements share the wires")),
         _ if starved => Some(Doubt::Longer("stores wait for flow-control credits")),
-        Op::Write => Some(Doubt::Longer("stores wait for room in the buffer once the memory falls behind")),
+        DataDirection::Write => Some(Doubt::Longer("stores wait for room in the buffer once the memory falls behind")),
         _ => parts.doubt(access, at_once, 0).map(Doubt::Longer).or_else(|| {
             let again = Doubt::Shorter("a load whose unit has been read for another finds it in the buffer");
             (!is_whole(parts, class)).then_some(again)
@@ -180,21 +182,21 @@ fn doubt(parts: &Parts, workload: &Workload, class: &Class) -> Option<Doubt> {
 
 /// The least that a request takes: all is in the buffer, and lines follow each other on the wire.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
-    let burst = match class.op {
-        Op::Read => answer(parts, Op::Read),
-        Op::Write => message(parts, Op::Write),
+    let burst = match class.direction {
+        DataDirection::Read => answer(parts, DataDirection::Read),
+        DataDirection::Write => message(parts, DataDirection::Write),
     };
     ledger.spend(Stage::LinkWait, parts.on_wire(&burst) * u64::from(lines(class.bytes) - 1));
-    match class.op {
-        Op::Read => ledger.spend(Stage::LineRequest, parts.sent(&message(parts, Op::Read))),
-        Op::Write => {}
+    match class.direction {
+        DataDirection::Read => ledger.spend(Stage::LineRequest, parts.sent(&message(parts, DataDirection::Read))),
+        DataDirection::Write => {}
     }
     ledger.spend(Stage::Transfer, parts.on_wire(&burst));
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Parse, parts.drive.cxl.controller);
-    match class.op {
-        Op::Read => ledger.spend(Stage::Settle, parts.root_complex.write_latency()),
-        Op::Write => {
+    match class.direction {
+        DataDirection::Read => ledger.spend(Stage::Settle, parts.root_complex.write_latency()),
+        DataDirection::Write => {
             ledger.spend(Stage::CompletionEntry, done(parts));
         }
     }
@@ -202,12 +204,12 @@ fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
 
 /// The completion of a store or a flush.
 fn done(parts: &Parts) -> Span {
-    parts.sent(&answer(parts, Op::Write)) + parts.root_complex.write_latency()
+    parts.sent(&answer(parts, DataDirection::Write)) + parts.root_complex.write_latency()
 }
 
 /// The flush behind the last line of a write, if only the cells count: `flushed` says when it is done that comes then.
-fn spend_flush(parts: &Parts, op: Op, ledger: &mut Ledger, flushed: impl FnOnce(Time) -> Time) {
-    if op == Op::Read || parts.drive.media.acknowledge == Acknowledge::Early {
+fn spend_flush(parts: &Parts, direction: DataDirection, ledger: &mut Ledger, flushed: impl FnOnce(Time) -> Time) {
+    if direction == DataDirection::Read || parts.drive.media.acknowledge == Acknowledge::Early {
         return;
     }
     ledger.spend(Stage::Doorbell, parts.sent(&parts.write(Direction::Down, LINE_BYTES)));
@@ -230,7 +232,7 @@ struct Line {
 /// Lines of a request on their way through an idle drive.
 struct Lines<'a> {
     parts: &'a Parts<'a>,
-    op: Op,
+    direction: DataDirection,
     down: Span,
     up: Span,
     down_free_at: Time,
@@ -243,12 +245,12 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn new(parts: &'a Parts, op: Op, start: Time) -> Lines<'a> {
+    fn new(parts: &'a Parts, direction: DataDirection, start: Time) -> Lines<'a> {
         Lines {
             parts,
-            op,
-            down: parts.on_wire(&message(parts, op)),
-            up: parts.on_wire(&answer(parts, op)),
+            direction,
+            down: parts.on_wire(&message(parts, direction)),
+            up: parts.on_wire(&answer(parts, direction)),
             down_free_at: start,
             up_free_at: start,
             buffer: Buffer::new(&parts.drive.cxl),
@@ -261,7 +263,7 @@ impl<'a> Lines<'a> {
     /// All lines of `bytes` from `offset` on, charged as the last of them that is answered.
     fn run(mut self, offset: u64, bytes: u32, ledger: &mut Ledger) {
         let mut offsets = (0..u64::from(lines(bytes))).map(|line| offset + line * u64::from(LINE_BYTES));
-        let at_once = self.parts.drive.cxl.lines_at_once(self.op, lines(bytes));
+        let at_once = self.parts.drive.cxl.lines_at_once(self.direction, lines(bytes));
         for offset in offsets.by_ref().take(at_once as usize) {
             self.send(ledger.cursor(), offset);
         }
@@ -274,8 +276,8 @@ impl<'a> Lines<'a> {
             }
             if self.ready.is_empty() {
                 self.charge(place, ready_at, left, ledger);
-                let Lines { parts, op, buffer, media, .. } = &mut self;
-                return spend_flush(parts, *op, ledger, |at| buffer.flush(at, offset, bytes, media));
+                let Lines { parts, direction, buffer, media, .. } = &mut self;
+                return spend_flush(parts, *direction, ledger, |at| buffer.flush(at, offset, bytes, media));
             }
         }
     }
@@ -286,12 +288,12 @@ impl<'a> Lines<'a> {
         self.down_free_at = sent + self.down;
         let arrived = self.down_free_at + self.parts.link.one_way();
         let at = arrived + self.parts.drive.cxl.controller;
-        let (started, ready_at) = match self.op {
-            Op::Read => {
+        let (started, ready_at) = match self.direction {
+            DataDirection::Read => {
                 let fetched = self.buffer.read(at, offset, &mut self.media);
                 (fetched.started, fetched.ready_at)
             }
-            Op::Write => {
+            DataDirection::Write => {
                 let admitted = self.buffer.write(at, offset, &mut self.media);
                 (admitted, admitted)
             }
@@ -303,9 +305,9 @@ impl<'a> Lines<'a> {
     fn charge(&self, place: usize, ready_at: Time, left: Time, ledger: &mut Ledger) {
         let (line, parts) = (self.lines[place], self.parts);
         ledger.until(Stage::FillBuffer, line.issued);
-        match self.op {
-            Op::Read => ledger.until(Stage::LineRequest, line.arrived),
-            Op::Write => {
+        match self.direction {
+            DataDirection::Read => ledger.until(Stage::LineRequest, line.arrived),
+            DataDirection::Write => {
                 ledger.until(Stage::LinkWait, line.sent);
                 ledger.spend(Stage::Transfer, self.down);
                 ledger.spend(Stage::Propagation, parts.link.one_way());
@@ -314,14 +316,14 @@ impl<'a> Lines<'a> {
         ledger.spend(Stage::Parse, parts.drive.cxl.controller);
         ledger.until(Stage::MediaWait, line.started);
         ledger.until(Stage::Media, ready_at);
-        match self.op {
-            Op::Read => {
+        match self.direction {
+            DataDirection::Read => {
                 ledger.until(Stage::LinkWait, left);
                 ledger.spend(Stage::Transfer, self.up);
                 ledger.spend(Stage::Propagation, parts.link.one_way());
                 ledger.spend(Stage::Settle, parts.root_complex.write_latency());
             }
-            Op::Write => {
+            DataDirection::Write => {
                 let way = self.up + parts.link.one_way() + parts.root_complex.write_latency();
                 ledger.until(Stage::CompletionEntry, left + way);
             }

@@ -72,17 +72,9 @@ impl Protocol for Cxl {
     /// Lines beyond the fill buffers wait in the core.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
-            capacity_bytes: drive.media.capacity_mib << 20,
-            queue_pairs: 1,
             queue_entries: 1 << 16,
-            block_bytes: LINE_BYTES,
-            write_block_bytes: LINE_BYTES,
             transfer_bytes: LINE_BYTES,
-            queue_keys: "",
-            ways_in: None,
-            drives: 1,
-            is_volatile: false,
-            flushes: false,
+            ..Limits::new(drive.media.capacity_bytes(), LINE_BYTES)
         }
     }
 

@@ -242,7 +242,7 @@ impl Endpoint {
             polls_in_flight: config.polls_in_flight.into(),
             predict: config.predict,
             doorbell_below_iops: config.doorbell_below_iops,
-            capacity_bytes: drive.media.capacity_mib << 20,
+            capacity_bytes: drive.media.capacity_bytes(),
             max_payload_bytes: drive.link.max_payload_bytes,
             first_binding: drive.nvme.queue_pairs as usize,
             trailers: None,

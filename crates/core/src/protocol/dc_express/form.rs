@@ -9,7 +9,7 @@ use crate::closed_form::workload::{Arrivals, Class, Workload};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::protocol::nvme::form;
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use phaselink_ring::command::COMMAND_BYTES;
 
@@ -17,9 +17,11 @@ const ENTRY_BYTES: u32 = COMMAND_BYTES as u32;
 
 /// A request over DC Express.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
-    match class.op {
-        Op::Read => Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) },
-        Op::Write => beside_queue_reads(form::form(parts, workload, class)),
+    match class.direction {
+        DataDirection::Read => {
+            Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
+        }
+        DataDirection::Write => beside_queue_reads(form::form(parts, workload, class)),
     }
 }
 
@@ -58,7 +60,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
-    let mut ledger = parts.descend(class.op, class.bytes);
+    let mut ledger = parts.descend(class.direction, class.bytes);
     parts.hand_over(&mut ledger);
     ledger.spend(Stage::Mark, tags(parts, class.bytes));
     if workload.arrivals == Arrivals::Random {
@@ -72,7 +74,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     data(parts, &mut ledger, fetched, split, access);
     parts.see(&mut ledger);
     ledger.spend(Stage::Check, tags(parts, class.bytes));
-    parts.ascend(&mut ledger, class.op, class.bytes);
+    parts.ascend(&mut ledger, class.direction, class.bytes);
     Latency::new(&ledger, access, certainty(parts, workload, split, access))
 }
 

@@ -50,17 +50,12 @@ impl Protocol for DcExpress {
     /// Writes are NVMe's; offsets and lengths of reads are counted in double words.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
-            capacity_bytes: drive.media.capacity_mib << 20,
             queue_pairs: drive.nvme.queue_pairs.min(self.queue_pairs.into()),
             queue_entries: drive.nvme.queue_entries.min(self.queue_entries),
-            block_bytes: 4,
             write_block_bytes: drive.nvme.block_bytes,
             transfer_bytes: drive.nvme.max_transfer_kib * 1024,
             queue_keys: "queue_pairs or queue_entries, both of [nvme] and [dc_express]",
-            ways_in: None,
-            drives: 1,
-            is_volatile: false,
-            flushes: false,
+            ..Limits::new(drive.media.capacity_bytes(), 4)
         }
     }
 

@@ -38,7 +38,7 @@ impl Trailers {
         let width = TagWidth::from_bits(config.tag_bits).expect("the schema allows these widths alone");
         // Where packets are larger than blocks, the end of any block may be the end of a read.
         let chunk_bytes = u64::from(drive.link.max_payload_bytes).min(BLOCK_BYTES);
-        let chunks = (drive.media.capacity_mib << 20) / chunk_bytes;
+        let chunks = drive.media.capacity_bytes() / chunk_bytes;
         let seed = Random::stream(seed, "tag source").bits();
         let source = match config.tag_choice {
             TagChoice::Random => return None,

@@ -15,7 +15,7 @@ use crate::ledger::stage::Ledger;
 use crate::media::BusRate;
 use crate::media::timing::Bus;
 use crate::protocol::moneta::spec::WORD_BYTES;
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Kind, Packet};
 
@@ -88,21 +88,21 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     parts.demand_burst(&mut demands, &word(parts), words);
     for bytes in pieces(parts, class.bytes) {
         demands.add("ring", 1.0, over_ring(parts, bytes), 1.0);
-        match class.op {
-            Op::Read => parts.demand_burst(&mut demands, &parts.data(bytes), 1.0),
-            Op::Write => parts.demand_read(&mut demands, &parts.data_read(bytes), 1.0),
+        match class.direction {
+            DataDirection::Read => parts.demand_burst(&mut demands, &parts.data(bytes), 1.0),
+            DataDirection::Write => parts.demand_read(&mut demands, &parts.data_read(bytes), 1.0),
         }
-        demand_buffers(parts, &mut demands, class.op, bytes);
+        demand_buffers(parts, &mut demands, class.direction, bytes);
     }
     demands
 }
 
 /// The least for which a piece holds its buffer: of a read from its turn until its data has been received, of a write
 /// until it is over the ring.
-fn held(parts: &Parts, op: Op, bytes: u32) -> Span {
-    let filled = match op {
-        Op::Read => parts.least(Op::Read, bytes) + parts.sent(&parts.data(bytes)),
-        Op::Write => {
+fn held(parts: &Parts, direction: DataDirection, bytes: u32) -> Span {
+    let filled = match direction {
+        DataDirection::Read => parts.least(DataDirection::Read, bytes) + parts.sent(&parts.data(bytes)),
+        DataDirection::Write => {
             let asked = parts.sent(&parts.data_read(bytes)) + parts.data_memory(bytes);
             asked + parts.sent(&parts.data_answer(bytes))
         }
@@ -110,13 +110,13 @@ fn held(parts: &Parts, op: Op, bytes: u32) -> Span {
     filled + over_ring(parts, bytes)
 }
 
-fn demand_buffers(parts: &Parts, demands: &mut Demands, op: Op, bytes: u32) {
-    let name = match (parts.drive.moneta.split_queues, op) {
+fn demand_buffers(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
+    let name = match (parts.drive.moneta.split_queues, direction) {
         (false, _) => "transfer buffers",
-        (true, Op::Read) => "transfer buffers of reads",
-        (true, Op::Write) => "transfer buffers of writes",
+        (true, DataDirection::Read) => "transfer buffers of reads",
+        (true, DataDirection::Write) => "transfer buffers of writes",
     };
-    demands.add(name, buffers(parts) as f64, held(parts, op, bytes), 1.0);
+    demands.add(name, buffers(parts) as f64, held(parts, direction, bytes), 1.0);
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
@@ -127,7 +127,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let doubt = held_up.or_else(|| doubt(parts, workload, class));
     let certainty = doubt.map_or(Certainty::Exact, Certainty::AtLeast);
     parts.latency_at(offsets, certainty, |offset| {
-        let mut ledger = parts.descend(class.op, class.bytes);
+        let mut ledger = parts.descend(class.direction, class.bytes);
         if offset.is_some() {
             parts.hand_over(&mut ledger);
         }
@@ -135,13 +135,13 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
         let words = parts.on_wire(&word(parts)) * u64::from(parts.drive.moneta.request_words);
         ledger.spend(Stage::Doorbell, words + parts.link.one_way());
         ledger.spend(Stage::Parse, parts.drive.moneta.pipeline);
-        let done = match (class.op, offset) {
-            (Op::Read, Some(offset)) => read(parts, offset, class.bytes, &mut ledger),
-            (Op::Write, Some(offset)) => write(parts, offset, class.bytes, &mut ledger),
+        let done = match (class.direction, offset) {
+            (DataDirection::Read, Some(offset)) => read(parts, offset, class.bytes, &mut ledger),
+            (DataDirection::Write, Some(offset)) => write(parts, offset, class.bytes, &mut ledger),
             (_, None) => spend_least(parts, class, &mut ledger),
         };
         complete(parts, workload, class.bytes, submitted, done, &mut ledger);
-        parts.ascend(&mut ledger, class.op, class.bytes);
+        parts.ascend(&mut ledger, class.direction, class.bytes);
         ledger
     })
 }
@@ -221,24 +221,24 @@ fn write(parts: &Parts, offset: u64, bytes: u32, ledger: &mut Ledger) -> Time {
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) -> Time {
     let (first_bytes, last_bytes) = (first_bytes(parts, class.bytes), last_bytes(parts, class.bytes));
     let before_last = pieces(parts, class.bytes).count().saturating_sub(1);
-    let in_turn = held(parts, class.op, first_bytes) * (before_last / buffers(parts)) as u64;
-    let lead = held(parts, class.op, first_bytes) - held(parts, class.op, last_bytes);
-    let on_wire = |bytes| match class.op {
-        Op::Read => parts.on_wire(&parts.data(bytes)),
-        Op::Write => parts.on_wire(&parts.data_answer(bytes)),
+    let in_turn = held(parts, class.direction, first_bytes) * (before_last / buffers(parts)) as u64;
+    let lead = held(parts, class.direction, first_bytes) - held(parts, class.direction, last_bytes);
+    let on_wire = |bytes| match class.direction {
+        DataDirection::Read => parts.on_wire(&parts.data(bytes)),
+        DataDirection::Write => parts.on_wire(&parts.data_answer(bytes)),
     };
     let behind = on_wire(first_bytes) * (before_last.saturating_sub(1)) as u64 + on_wire(last_bytes);
     let data: Span = pieces(parts, class.bytes).map(on_wire).sum();
     let waited = if before_last > 0 { in_turn - lead - behind } else { Span::ZERO };
     ledger.spend(Stage::RequestQueue, waited);
     let first_bytes = if split(parts, class.bytes).is_split() { last_bytes } else { first_bytes };
-    if class.op == Op::Write {
+    if class.direction == DataDirection::Write {
         parts.spend_data_reads_least(first_bytes, data, ledger);
         ledger.spend(Stage::Ring, over_ring(parts, last_bytes));
-        ledger.spend(Stage::Media, parts.least(Op::Write, last_bytes));
+        ledger.spend(Stage::Media, parts.least(DataDirection::Write, last_bytes));
         return ledger.cursor();
     }
-    ledger.spend(Stage::Media, parts.least(Op::Read, first_bytes));
+    ledger.spend(Stage::Media, parts.least(DataDirection::Read, first_bytes));
     ledger.spend(Stage::Ring, over_ring(parts, first_bytes));
     ledger.spend(Stage::Transfer, data);
     let left = ledger.cursor();
@@ -307,8 +307,8 @@ fn held_up(parts: &Parts, class: &Class) -> Option<&'static str> {
     let in_gaps = link.dllps && link.granularity == Granularity::Packet && class.bytes > parts.drive.moneta.chunk_bytes;
     let doubts = [
         (!flows(parts, class), "data, or requests for it, wait for flow-control credits"),
-        (class.op == Op::Write && in_gaps, "acknowledgements share the wires"),
-        (class.op == Op::Write && parts.refreshes(), "reads of host memory wait for its refresh"),
+        (class.direction == DataDirection::Write && in_gaps, "acknowledgements share the wires"),
+        (class.direction == DataDirection::Write && parts.refreshes(), "reads of host memory wait for its refresh"),
     ];
     let found = first_reason(&doubts);
     found.or_else(|| parts.chance())
@@ -318,7 +318,7 @@ fn held_up(parts: &Parts, class: &Class) -> Option<&'static str> {
 fn flows(parts: &Parts, class: &Class) -> bool {
     let (chunk_bytes, buffers) = (parts.drive.moneta.chunk_bytes, buffers(parts) as u32);
     let cut = |packet: Packet| Packet { chunk_bytes: packet.chunk_bytes.min(chunk_bytes), ..packet };
-    if class.op == Op::Read {
+    if class.direction == DataDirection::Read {
         return parts.flows(&cut(parts.data(class.bytes)), 1);
     }
     let piece_bytes = first_bytes(parts, class.bytes);

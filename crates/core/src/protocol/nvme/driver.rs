@@ -190,9 +190,9 @@ impl Driver {
             true => (buffer, io.bytes.into()),
             false => queue.pages(id, buffer, io.bytes, shared),
         };
-        let entry = match io.is_flush() {
-            true => flush(id),
-            false => SubmissionEntry {
+        let entry = match io.op {
+            Op::Flush => flush(id),
+            _ => SubmissionEntry {
                 opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
                 flags: if sgl { PSDT_SGL } else { 0 },
                 command_id: id,

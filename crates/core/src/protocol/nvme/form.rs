@@ -11,7 +11,7 @@ use crate::ledger::stage::Ledger;
 use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::nvme::controller::PAYLOAD_READ_BYTES;
 use crate::protocol::nvme::spec::{COMPLETION_ENTRY_BYTES, PAGE_BYTES, SUBMISSION_ENTRY_BYTES};
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
@@ -91,7 +91,7 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
         parts.demand_burst(&mut demands, &message(parts), commands / f64::from(nvme.coalescing_entries));
     }
     for bytes in split.sizes() {
-        demand_data(parts, &mut demands, class.op, bytes);
+        demand_data(parts, &mut demands, class.direction, bytes);
     }
     demands
 }
@@ -109,19 +109,21 @@ fn demand_commands(parts: &Parts, workload: &Workload, demands: &mut Demands, co
     parts.demand_read(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
 }
 
-fn demand_data(parts: &Parts, demands: &mut Demands, op: Op, bytes: u32) {
+fn demand_data(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
     if page_list_bytes(parts, bytes) > 0 {
         parts.demand_read(demands, &parts.read(page_list_bytes(parts, bytes)), 1.0);
     }
-    match op {
-        Op::Read => parts.demand_burst(demands, &parts.data(bytes), 1.0),
-        Op::Write => payload_pieces(bytes).for_each(|piece| parts.demand_read(demands, &parts.data_read(piece), 1.0)),
+    match direction {
+        DataDirection::Read => parts.demand_burst(demands, &parts.data(bytes), 1.0),
+        DataDirection::Write => {
+            payload_pieces(bytes).for_each(|piece| parts.demand_read(demands, &parts.data_read(piece), 1.0))
+        }
     }
 }
 
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
-    let mut ledger = parts.descend(class.op, class.bytes);
+    let mut ledger = parts.descend(class.direction, class.bytes);
     parts.hand_over(&mut ledger);
     ledger.spend(Stage::Driver, register_write(parts));
     let submitted = ledger.cursor();
@@ -130,15 +132,15 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let fetched = ledger.cursor();
     ledger.spend(Stage::Parse, parts.drive.nvme.parse);
     let access = parts.access_by(workload, class, split.commands);
-    match class.op {
-        Op::Read => {
-            ledger.spend(Stage::Firmware, parts.firmware(Op::Read));
+    match class.direction {
+        DataDirection::Read => {
+            ledger.spend(Stage::Firmware, parts.firmware(DataDirection::Read));
             read(parts, &mut ledger, fetched, split, access);
         }
-        Op::Write => write(parts, &mut ledger, split, access),
+        DataDirection::Write => write(parts, &mut ledger, split, access),
     }
-    complete(parts, &mut ledger, submitted, class.op, split);
-    parts.ascend(&mut ledger, class.op, class.bytes);
+    complete(parts, &mut ledger, submitted, class.direction, split);
+    parts.ascend(&mut ledger, class.direction, class.bytes);
     let certainty = doubt(parts, class, split, access).map_or(Certainty::Exact, Certainty::AtLeast);
     let mut latency = Latency::new(&ledger, access, certainty);
     latency.least -= parts.spared_calls();
@@ -185,9 +187,9 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     ledger.spend(Stage::HostRead, parts.data_memory(first.bytes) + answers(all_bytes) - last);
     ledger.spend(Stage::Transfer, last);
     ledger.spend(Stage::Propagation, parts.link.one_way());
-    ledger.spend(Stage::Firmware, parts.firmware(Op::Write));
+    ledger.spend(Stage::Firmware, parts.firmware(DataDirection::Write));
     ledger.spend(Stage::MediaWait, access.waited);
-    let least = |bytes| parts.least(Op::Write, bytes);
+    let least = |bytes| parts.least(DataDirection::Write, bytes);
     let media = match split.is_split() {
         false => access.idle - access.waited,
         // The memory has begun with the shortest command's data while that of the others was still to come.
@@ -201,13 +203,13 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
 }
 
 /// From the completion entry in host memory to the driver being done with it.
-fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, op: Op, split: Split) {
+fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: DataDirection, split: Split) {
     if !parts.sleeps() {
         parts.see_since(ledger, submitted);
         return ledger.spend(Stage::Driver, completion_write(parts));
     }
     if split.is_split() {
-        let found = found_among_others(parts, ledger.cursor(), submitted, op, split);
+        let found = found_among_others(parts, ledger.cursor(), submitted, direction, split);
         ledger.until(Stage::Interrupt, found);
         return parts.rouse(ledger, found);
     }
@@ -229,16 +231,18 @@ fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, op: Op, split: 
 
 /// When the last entry of a split request is found at the earliest, which is in host memory at `now`: by a handler of its own
 /// if the entry before it came early enough, else perhaps by the handler that was called for that.
-fn found_among_others(parts: &Parts, now: Time, submitted: Time, op: Op, split: Split) -> Time {
+fn found_among_others(parts: &Parts, now: Time, submitted: Time, direction: DataDirection, split: Split) -> Time {
     let handled = parts.handled(now + parts.on_wire(&message(parts)), Some(submitted));
-    let data = |bytes| match op {
-        Op::Read => parts.on_wire(&parts.data(bytes)),
-        Op::Write => answers(parts, bytes),
+    let data = |bytes| match direction {
+        DataDirection::Read => parts.on_wire(&parts.data(bytes)),
+        DataDirection::Write => answers(parts, bytes),
     };
     // Data follow each other, and a memory that keeps up is done with one command's before it has those of the next.
-    let lag = match op {
-        Op::Read => Span::ZERO,
-        Op::Write => parts.least(op, split.each_bytes).saturating_sub(parts.least(op, split.last_bytes)),
+    let lag = match direction {
+        DataDirection::Read => Span::ZERO,
+        DataDirection::Write => {
+            parts.least(direction, split.each_bytes).saturating_sub(parts.least(direction, split.last_bytes))
+        }
     };
     if data(split.last_bytes).saturating_sub(lag) >= handled.since(now) {
         return handled;
@@ -248,10 +252,10 @@ fn found_among_others(parts: &Parts, now: Time, submitted: Time, op: Op, split: 
 }
 
 fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&'static str> {
-    let read_ahead = class.op == Op::Write && class.bytes > PAYLOAD_READ_BYTES;
-    let data_bytes = if class.op == Op::Read { split.each_bytes } else { ENTRY_BYTES };
+    let read_ahead = class.direction == DataDirection::Write && class.bytes > PAYLOAD_READ_BYTES;
+    let data_bytes = if class.direction == DataDirection::Read { split.each_bytes } else { ENTRY_BYTES };
     let payload = parts.data_read(class.bytes.min(PAYLOAD_READ_BYTES));
-    let starved = class.op == Op::Write && !parts.flows(&payload, 0);
+    let starved = class.direction == DataDirection::Write && !parts.flows(&payload, 0);
     let doubts = [
         (split.is_split(), OVERLAP),
         (read_ahead, "the reads of a write's data overlap"),

@@ -33,6 +33,7 @@ use super::halves::{Attachment, Protocol};
 use super::roles::roles;
 use crate::drive::Drive;
 use crate::problem::Broken;
+use crate::request::Op;
 use crate::shared::Shared;
 use crate::workload::Limits;
 
@@ -55,17 +56,11 @@ impl Protocol for Nvme {
 
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
-            capacity_bytes: drive.media.capacity_mib << 20,
             queue_pairs: self.queue_pairs,
             queue_entries: self.queue_entries,
-            block_bytes: self.block_bytes,
-            write_block_bytes: self.block_bytes,
             transfer_bytes: self.max_transfer_kib * 1024,
             queue_keys: "nvme.queue_pairs or nvme.queue_entries",
-            ways_in: None,
-            drives: 1,
-            is_volatile: false,
-            flushes: true,
+            ..Limits::new(drive.media.capacity_bytes(), self.block_bytes)
         }
     }
 
@@ -78,6 +73,10 @@ impl Protocol for Nvme {
 
     fn no_interrupts(&self) -> Option<&'static str> {
         (!self.interrupts).then_some("nvme.interrupts is false")
+    }
+
+    fn supports(&self, _: Op) -> bool {
+        true
     }
 
     fn takes_engines(&self) -> bool {

@@ -20,7 +20,7 @@ use crate::protocol::pss::config::ReadMode;
 use crate::protocol::pss::controller::lanes::{Job, Lanes};
 use crate::protocol::pss::controller::pages;
 use crate::protocol::pss::spec::{DESCRIPTOR_BYTES, METADATA_BYTES, PAGE_BYTES, RECORD_BYTES, SECTOR_BYTES};
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
@@ -48,7 +48,7 @@ fn message(parts: &Parts) -> Packet {
 fn metadata(parts: &Parts, class: &Class) -> Option<Packet> {
     let each_bytes = METADATA_BYTES as u32;
     let bytes = class.bytes / SECTOR_BYTES * each_bytes;
-    let is_sent = class.op == Op::Read && parts.drive.pss.read_mode == ReadMode::Passthrough;
+    let is_sent = class.direction == DataDirection::Read && parts.drive.pss.read_mode == ReadMode::Passthrough;
     is_sent.then(|| Packet { chunk_bytes: each_bytes, ..parts.write(Direction::Up, bytes) })
 }
 
@@ -62,15 +62,15 @@ fn pieces(bytes: u32) -> impl Iterator<Item = u32> {
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let pss = &parts.drive.pss;
     let mut demands = Demands::default();
-    let mut ledger = parts.descend(class.op, class.bytes);
+    let mut ledger = parts.descend(class.direction, class.bytes);
     ledger.spend(Stage::Driver, parts.at_clock(parts.drive.host.mmio_write));
-    parts.ascend(&mut ledger, class.op, class.bytes);
+    parts.ascend(&mut ledger, class.direction, class.bytes);
     parts.demand_cores(&mut demands, workload, ledger.cursor().since(ledger.start()), true);
     let mut media = Demands::default();
     parts.demand_media(&mut media, workload, class);
     let uncached = (1.0 - cached_share(parts, workload).min(1.0)) / workload.sharers();
     demands.add_share(&media, uncached);
-    if class.op == Op::Write {
+    if class.direction == DataDirection::Write {
         // However little of a page is written, its banks take the next one when that is programmed.
         let lanes = Lanes::new(&parts.drive.media).count() as f64;
         let pages = f64::from(class.bytes.div_ceil(PAGE_BYTES));
@@ -89,9 +89,11 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
 }
 
 fn demand_data(parts: &Parts, demands: &mut Demands, class: &Class) {
-    match class.op {
-        Op::Read => parts.demand_burst(demands, &parts.data(class.bytes), 1.0),
-        Op::Write => pieces(class.bytes).for_each(|bytes| parts.demand_read(demands, &parts.data_read(bytes), 1.0)),
+    match class.direction {
+        DataDirection::Read => parts.demand_burst(demands, &parts.data(class.bytes), 1.0),
+        DataDirection::Write => {
+            pieces(class.bytes).for_each(|bytes| parts.demand_read(demands, &parts.data_read(bytes), 1.0))
+        }
     }
     if let Some(packet) = metadata(parts, class) {
         parts.demand_burst(demands, &packet, 1.0);
@@ -108,7 +110,7 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let is_told = by_chips && fits_pages(workload, class) && !split(parts, class).is_split();
     let offsets = parts.places(workload, class).filter(|_| is_told);
     parts.latency_at(offsets.map(|offsets| offsets.collect()), certainty, |offset| {
-        let mut ledger = parts.descend(class.op, class.bytes);
+        let mut ledger = parts.descend(class.direction, class.bytes);
         if offset.is_some() {
             parts.hand_over(&mut ledger);
         }
@@ -117,19 +119,19 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
         ledger.spend(Stage::Doorbell, parts.sent(&parts.write(Direction::Down, REGISTER_BYTES)));
         ledger.spend(Stage::Fetch, parts.round_trip(DESCRIPTOR_BYTES as u32));
         ledger.spend(Stage::Firmware, parts.drive.pss.firmware);
-        match (class.op, offset) {
-            (Op::Read, Some(offset)) => read(parts, offset, class.bytes, &mut ledger),
-            (Op::Write, Some(offset)) => write(parts, offset, class.bytes, &mut ledger),
+        match (class.direction, offset) {
+            (DataDirection::Read, Some(offset)) => read(parts, offset, class.bytes, &mut ledger),
+            (DataDirection::Write, Some(offset)) => write(parts, offset, class.bytes, &mut ledger),
             (_, None) => spend_least(parts, class, &mut ledger),
         }
-        if class.op == Op::Read {
+        if class.direction == DataDirection::Read {
             send(parts, class, &mut ledger);
         } else {
             let sent = parts.sent(&record(parts));
             ledger.spend(Stage::CompletionEntry, sent + parts.root_complex.write_latency());
         }
         complete(parts, class, submitted, &mut ledger);
-        parts.ascend(&mut ledger, class.op, class.bytes);
+        parts.ascend(&mut ledger, class.direction, class.bytes);
         ledger
     })
 }
@@ -225,21 +227,23 @@ impl Chips {
 /// The least that a request takes between firmware and link: nothing in the chips where the cache may spare them, and as much
 /// as its shortest command where it is split.
 fn spend_least(parts: &Parts, class: &Class, ledger: &mut Ledger) {
-    if class.op == Op::Write {
+    if class.direction == DataDirection::Write {
         let answers = pieces(class.bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum();
         parts.spend_data_reads_least(PAGE_BYTES.min(class.bytes), answers, ledger);
     }
-    let decode = match (class.op, parts.drive.pss.read_mode) {
-        (Op::Read, ReadMode::Passthrough) => parts.drive.media.ecc_decode,
+    let decode = match (class.direction, parts.drive.pss.read_mode) {
+        (DataDirection::Read, ReadMode::Passthrough) => parts.drive.media.ecc_decode,
         _ => Span::ZERO,
     };
-    let is_spared = parts.drive.pss.cache_pages > 0 && (class.op == Op::Read || acknowledges_early(parts));
-    let on_wire = |bytes| match class.op {
-        Op::Read => parts.on_wire(&parts.data(bytes)),
-        Op::Write => pieces(bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum(),
+    let is_spared =
+        parts.drive.pss.cache_pages > 0 && (class.direction == DataDirection::Read || acknowledges_early(parts));
+    let on_wire = |bytes| match class.direction {
+        DataDirection::Read => parts.on_wire(&parts.data(bytes)),
+        DataDirection::Write => pieces(bytes).map(|bytes| parts.on_wire(&parts.data_answer(bytes))).sum(),
     };
-    let in_all = parts.on_buses(class.op, class.bytes);
-    let media = || split(parts, class).media_least(in_all, |bytes| parts.least(class.op, bytes) - decode, on_wire);
+    let in_all = parts.on_buses(class.direction, class.bytes);
+    let media =
+        || split(parts, class).media_least(in_all, |bytes| parts.least(class.direction, bytes) - decode, on_wire);
     ledger.spend(Stage::Media, if is_spared { Span::ZERO } else { media() });
 }
 
@@ -276,19 +280,21 @@ const SELDOM_SHARE: f64 = 0.01;
 fn spared(parts: &Parts, workload: &Workload, class: &Class) -> Spared {
     let pss = &parts.drive.pss;
     let ahead = pss.prefetch_pages > 0;
-    let written = workload.classes.iter().any(|class| class.op == Op::Write);
-    match class.op {
+    let written = workload.classes.iter().any(|class| class.direction == DataDirection::Write);
+    match class.direction {
         _ if pss.cache_pages == 0 => Spared::Never,
-        Op::Write if acknowledges_early(parts) => {
+        DataDirection::Write if acknowledges_early(parts) => {
             Spared::Often("writes wait for room in the card's DRAM once the chips fall behind")
         }
-        Op::Write => Spared::Never,
-        Op::Read if ahead && workload.sequential => Spared::Often("pages of a sequence may have been read ahead"),
-        Op::Read if !ahead && !written => Spared::Never,
-        Op::Read if cached_share(parts, workload) > SELDOM_SHARE => {
+        DataDirection::Write => Spared::Never,
+        DataDirection::Read if ahead && workload.sequential => {
+            Spared::Often("pages of a sequence may have been read ahead")
+        }
+        DataDirection::Read if !ahead && !written => Spared::Never,
+        DataDirection::Read if cached_share(parts, workload) > SELDOM_SHARE => {
             Spared::Often("the card's DRAM may hold what is read")
         }
-        Op::Read => Spared::Seldom("the card's DRAM seldom holds what is read, or brings what nobody reads"),
+        DataDirection::Read => Spared::Seldom("the card's DRAM seldom holds what is read, or brings what nobody reads"),
     }
 }
 
@@ -307,7 +313,7 @@ fn certainty(parts: &Parts, workload: &Workload, class: &Class) -> (Certainty, b
 fn fits_pages(workload: &Workload, class: &Class) -> bool {
     let (page_bytes, bytes) = (u64::from(PAGE_BYTES), u64::from(class.bytes));
     let fits = bytes.is_multiple_of(page_bytes) || page_bytes.is_multiple_of(bytes);
-    class.op == Op::Read || fits && workload.offset.is_multiple_of(page_bytes.min(bytes))
+    class.direction == DataDirection::Read || fits && workload.offset.is_multiple_of(page_bytes.min(bytes))
 }
 
 fn doubt(parts: &Parts, class: &Class) -> Option<&'static str> {
@@ -316,7 +322,7 @@ fn doubt(parts: &Parts, class: &Class) -> Option<&'static str> {
     let doubts = [
         (split(parts, class).is_split(), OVERLAP),
         (!flows(parts, class), "packets wait for flow-control credits"),
-        (class.op == Op::Write && in_gaps, "acknowledgements share the wires"),
+        (class.direction == DataDirection::Write && in_gaps, "acknowledgements share the wires"),
         (parts.refreshes(), "reads of host memory wait for its refresh"),
     ];
     let found = first_reason(&doubts);
@@ -326,10 +332,10 @@ fn doubt(parts: &Parts, class: &Class) -> Option<&'static str> {
 /// Whether what a lone request sends never waits for credits.
 fn flows(parts: &Parts, class: &Class) -> bool {
     let data = parts.data(class.bytes);
-    match (class.op, metadata(parts, class)) {
-        (Op::Write, _) => parts.flows(&parts.data_read(class.bytes), 0),
-        (Op::Read, None) => parts.flows(&data, 2),
-        (Op::Read, Some(metadata)) => {
+    match (class.direction, metadata(parts, class)) {
+        (DataDirection::Write, _) => parts.flows(&parts.data_read(class.bytes), 0),
+        (DataDirection::Read, None) => parts.flows(&data, 2),
+        (DataDirection::Read, Some(metadata)) => {
             // Metadata comes faster than the credits of the data before it return, unless there are enough of both.
             let link = &parts.drive.link;
             let in_data = u32::from(link.posted_data_credits).checked_div(data_credits(data.chunk_payload_bytes()));

@@ -56,17 +56,9 @@ impl Protocol for Pss {
     /// Requests beyond the descriptors wait in the driver.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
-            capacity_bytes: drive.media.capacity_mib << 20,
-            queue_pairs: 1,
             queue_entries: u16::MAX.into(),
-            block_bytes: spec::SECTOR_BYTES,
-            write_block_bytes: spec::SECTOR_BYTES,
             transfer_bytes: self.max_transfer_kib * 1024,
-            queue_keys: "",
-            ways_in: None,
-            drives: 1,
-            is_volatile: false,
-            flushes: false,
+            ..Limits::new(drive.media.capacity_bytes(), spec::SECTOR_BYTES)
         }
     }
 }

@@ -54,7 +54,7 @@ impl Controller {
             reads: Reads::new(drive.link.read_tags, drive.link.max_read_request_bytes),
             max_payload_bytes: drive.link.max_payload_bytes,
             max_transfer_bytes: drive.ramdisk.max_transfer_kib * 1024,
-            capacity_bytes: drive.media.capacity_mib << 20,
+            capacity_bytes: drive.media.capacity_bytes(),
             counts: Counts::default(),
         }
     }

@@ -50,17 +50,9 @@ impl Protocol for Ramdisk {
     /// Requests beyond the slots wait in the driver.
     fn limits(&self, drive: &Drive) -> Limits {
         Limits {
-            capacity_bytes: drive.media.capacity_mib << 20,
-            queue_pairs: 1,
             queue_entries: u16::MAX.into(),
-            block_bytes: command::BLOCK_BYTES,
-            write_block_bytes: command::BLOCK_BYTES,
             transfer_bytes: self.max_transfer_kib * 1024,
-            queue_keys: "",
-            ways_in: None,
-            drives: 1,
-            is_volatile: false,
-            flushes: false,
+            ..Limits::new(drive.media.capacity_bytes(), command::BLOCK_BYTES)
         }
     }
 

@@ -1,6 +1,7 @@
 //! Whether a job's flushes do what a drive and its host are known to do for them.
 
 use super::{Finding, Limits};
+use crate::request::Op;
 use crate::workload::Job;
 
 /// Flushes go where it is known what comes of them.
@@ -20,7 +21,7 @@ pub(super) fn known(job: &Job, limits: &Limits) -> Option<Finding> {
     if !limits.is_volatile {
         return None;
     }
-    if !limits.flushes {
+    if !limits.supports(Op::Flush) {
         let allowed = "an interface with a flush command, or buffer.power_loss_protection = true";
         return refused(option, "of a volatile buffer behind an interface without flushes", allowed);
     }

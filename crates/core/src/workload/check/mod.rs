@@ -44,12 +44,35 @@ pub struct Limits {
     pub ways_in: Option<WaysIn>,
     /// Equal drives among which its threads divide their requests, each with such queues.
     pub drives: u32,
-    /// Whether what it has acknowledged may lie in a buffer that does not outlive power, and whether hosts can flush that.
+    /// True if acknowledged writes may lie in a buffer that does not outlive power.
     pub is_volatile: bool,
-    pub flushes: bool,
+    /// True for each operation of [`Op::ALL`] that the drive has a command for.
+    pub supported: [bool; Op::ALL.len()],
 }
 
 impl Limits {
+    /// Limits of a drive of one queue that reads and writes blocks of this size; every other limit is as wide as can be.
+    pub const fn new(capacity_bytes: u64, block_bytes: u32) -> Limits {
+        Limits {
+            capacity_bytes,
+            queue_pairs: 1,
+            queue_entries: u32::MAX,
+            block_bytes,
+            write_block_bytes: block_bytes,
+            transfer_bytes: u32::MAX,
+            queue_keys: "",
+            ways_in: None,
+            drives: 1,
+            is_volatile: false,
+            supported: [true, true, false, false, false],
+        }
+    }
+
+    /// True if the drive has a command for requests of this operation.
+    pub fn supports(&self, op: Op) -> bool {
+        self.supported[op as usize]
+    }
+
     /// Requests that the queues of one thread can hold, one on each drive.
     pub fn queue_slots(&self) -> u32 {
         self.queue_entries.saturating_sub(1).saturating_mul(self.drives)

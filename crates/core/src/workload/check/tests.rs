@@ -5,19 +5,7 @@ use crate::request::{Io, Op};
 use crate::time::{Span, Time};
 use crate::workload::TraceIo;
 
-const LIMITS: Limits = Limits {
-    capacity_bytes: 1 << 20,
-    queue_pairs: 2,
-    queue_entries: 64,
-    block_bytes: 1,
-    write_block_bytes: 1,
-    transfer_bytes: 4096,
-    queue_keys: "",
-    ways_in: None,
-    drives: 1,
-    is_volatile: false,
-    flushes: false,
-};
+const LIMITS: Limits = Limits { queue_pairs: 2, queue_entries: 64, transfer_bytes: 4096, ..Limits::new(1 << 20, 1) };
 
 fn right() -> Job {
     Job { ios: Some(10), ..Job::named("j") }

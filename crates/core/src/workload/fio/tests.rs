@@ -7,19 +7,7 @@ use crate::workload::{Job, Limits, Pattern, Way};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const LIMITS: Limits = Limits {
-    capacity_bytes: 10 << 20,
-    queue_pairs: 4,
-    queue_entries: 128,
-    block_bytes: 1,
-    write_block_bytes: 1,
-    transfer_bytes: 4096,
-    queue_keys: "",
-    ways_in: None,
-    drives: 1,
-    is_volatile: false,
-    flushes: false,
-};
+const LIMITS: Limits = Limits { queue_pairs: 4, queue_entries: 128, transfer_bytes: 4096, ..Limits::new(10 << 20, 1) };
 
 fn resolve(text: &str) -> Vec<Job> {
     let jobs = parse("f", text).and_then(|file| file.resolve(&LIMITS, &BTreeMap::new()));
@@ -164,19 +152,7 @@ fn replays_ask_for_their_traces_and_take_them() {
 
 #[test]
 fn the_examples_are_right() {
-    let limits = Limits {
-        capacity_bytes: 640 << 20,
-        queue_pairs: 1,
-        queue_entries: 1024,
-        block_bytes: 1,
-        write_block_bytes: 1,
-        transfer_bytes: 4096,
-        queue_keys: "",
-        ways_in: None,
-        drives: 1,
-        is_volatile: false,
-        flushes: false,
-    };
+    let limits = Limits { queue_entries: 1024, transfer_bytes: 4096, ..Limits::new(640 << 20, 1) };
     for (text, jobs) in [
         (include_str!("../../../../../examples/randread-qd32.fio"), 1),
         (include_str!("../../../../../examples/mixed.fio"), 2),

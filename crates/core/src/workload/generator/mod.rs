@@ -11,7 +11,7 @@ use super::flushes::Flushing;
 use super::pace::Pace;
 use super::trace::{self, TraceIo};
 use super::{BlockShare, Distribution, Flushes, Job, Pattern};
-use crate::request::{Io, Next, Op};
+use crate::request::{DataDirection, Io, Next};
 use crate::time::{Span, Time};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -104,7 +104,7 @@ impl Generator {
 }
 
 fn flush(now: Time) -> Next {
-    Next { io: Io::FLUSH, due: now, drive: 0 }
+    Next { io: Io::flush(), due: now, drive: 0 }
 }
 
 /// Reads and writes of a job that is not a replay.
@@ -131,33 +131,34 @@ impl Mix {
     }
 
     fn next(&mut self, now: Time) -> Option<Next> {
-        let op = self.choose(now)?;
-        let direction = match op {
-            Op::Read => self.read.as_mut(),
-            Op::Write => self.write.as_mut(),
+        let chosen = self.choose(now)?;
+        let direction = match chosen {
+            DataDirection::Read => self.read.as_mut(),
+            DataDirection::Write => self.write.as_mut(),
         }?;
         let due = direction.take_due(now, &mut self.random);
         let (offset, bytes, drive) = direction.draw(&mut self.random);
-        Some(Next { io: Io { op, offset: self.first_byte + offset, bytes }, due, drive })
+        Some(Next { io: Io { op: chosen.into(), offset: self.first_byte + offset, bytes }, due, drive })
     }
 
     /// Reads or writes, by their shares; but a direction that is ahead of its rate gives way to one
     /// that is due earlier, as in fio (which says so under `rwmixread`).
-    fn choose(&mut self, now: Time) -> Option<Op> {
+    fn choose(&mut self, now: Time) -> Option<DataDirection> {
         match (&self.read, &self.write) {
             (Some(read), Some(write)) => Some(self.choose_of_both(now, read.due(now), write.due(now))),
-            (Some(_), None) => Some(Op::Read),
-            (None, Some(_)) => Some(Op::Write),
+            (Some(_), None) => Some(DataDirection::Read),
+            (None, Some(_)) => Some(DataDirection::Write),
             (None, None) => None,
         }
     }
 
     #[inline(never)]
-    fn choose_of_both(&mut self, now: Time, read: Time, write: Time) -> Op {
-        let drawn = if self.random.next_u64() < self.read_threshold { Op::Read } else { Op::Write };
+    fn choose_of_both(&mut self, now: Time, read: Time, write: Time) -> DataDirection {
+        let drawn =
+            if self.random.next_u64() < self.read_threshold { DataDirection::Read } else { DataDirection::Write };
         match drawn {
-            Op::Read if read > now && write < read => Op::Write,
-            Op::Write if write > now && read < write => Op::Read,
+            DataDirection::Read if read > now && write < read => DataDirection::Write,
+            DataDirection::Write if write > now && read < write => DataDirection::Read,
             drawn => drawn,
         }
     }

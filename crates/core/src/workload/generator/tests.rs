@@ -1,6 +1,7 @@
 //! Requests are in range, aligned, reproducible, and due when the job says.
 
 use super::*;
+use crate::request::Op;
 use crate::workload::{JobPlace, Limits, RateProcess};
 use proptest::prelude::*;
 
@@ -274,9 +275,7 @@ proptest! {
 
     #[test]
     fn requests_of_any_job_are_inside_its_region_and_random_ones_aligned(job in any_job(), seed in any::<u64>()) {
-        let (block_bytes, write_block_bytes) = (1, 1);
-        let limits =
-            Limits { capacity_bytes: CAPACITY, queue_pairs: 1, queue_entries: 64, block_bytes, write_block_bytes, transfer_bytes: 4096, queue_keys: "", ways_in: None, drives: 1, is_volatile: false, flushes: false };
+        let limits = Limits { queue_entries: 64, ..Limits::new(CAPACITY, 1) };
         prop_assert_eq!(job.problems(&JobPlace::default(), &limits), vec![]);
         let end = job.offset + job.region_bytes(CAPACITY);
         for Next { io, .. } in take(&job, 0, seed, 200) {

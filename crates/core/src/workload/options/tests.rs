@@ -242,19 +242,7 @@ fn flags_and_job_files_read_the_same_job() {
     let flags = [("rw", "randrw"), ("bs", "8k"), ("time_based", ""), ("runtime", "1"), ("iodepth", "4")];
     let flags = from_flags(&flags).expect("right");
     let job = |file: &JobFile| {
-        let limits = crate::workload::Limits {
-            capacity_bytes: 1 << 30,
-            queue_pairs: 1,
-            queue_entries: 64,
-            block_bytes: 1,
-            write_block_bytes: 1,
-            transfer_bytes: 4096,
-            queue_keys: "",
-            ways_in: None,
-            drives: 1,
-            is_volatile: false,
-            flushes: false,
-        };
+        let limits = crate::workload::Limits { queue_entries: 64, ..crate::workload::Limits::new(1 << 30, 1) };
         file.resolve(&limits, &Default::default()).expect("fits")
     };
     assert_eq!(job(&file), job(&flags));

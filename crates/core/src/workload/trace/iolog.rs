@@ -102,7 +102,10 @@ pub fn to_iolog(ios: impl IntoIterator<Item = TraceIo>) -> String {
         end_us = at.as_ps() / 1_000_000;
         let action = match io.op {
             Op::Read => "read",
-            Op::Write => "write",
+            // fio has no word for zeros that are written without data.
+            Op::Write | Op::WriteZeroes => "write",
+            Op::Flush => "sync",
+            Op::Discard => "trim",
         };
         text.push_str(&line(end_us, action, io.offset, io.bytes.into()));
     }

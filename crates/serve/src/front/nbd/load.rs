@@ -29,19 +29,7 @@ impl Target for Uri {
         let capacity_bytes = client.capacity_bytes;
         client.disconnect()?;
         let (queue_pairs, queue_entries, block_bytes) = (1 << 16, 4096, 512);
-        Ok(Limits {
-            capacity_bytes,
-            queue_pairs,
-            queue_entries,
-            block_bytes,
-            write_block_bytes: block_bytes,
-            transfer_bytes: u32::MAX,
-            queue_keys: "",
-            ways_in: None,
-            drives: 1,
-            is_volatile: false,
-            flushes: false,
-        })
+        Ok(Limits { queue_pairs, queue_entries, ..Limits::new(capacity_bytes, block_bytes) })
     }
 
     fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measured)>> {

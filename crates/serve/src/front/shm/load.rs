@@ -44,19 +44,7 @@ impl Target for Socket {
         let client = Client::connect(&self.0, &options)?;
         let (capacity_bytes, block_bytes) = (client.capacity_bytes(), client.block_bytes());
         let (queue_pairs, queue_entries) = (CLIENTS_MAX as u32, ENTRIES_MAX);
-        Ok(Limits {
-            capacity_bytes,
-            queue_pairs,
-            queue_entries,
-            block_bytes,
-            write_block_bytes: block_bytes,
-            transfer_bytes: u32::MAX,
-            queue_keys: "",
-            ways_in: None,
-            drives: 1,
-            is_volatile: false,
-            flushes: false,
-        })
+        Ok(Limits { queue_pairs, queue_entries, ..Limits::new(capacity_bytes, block_bytes) })
     }
 
     fn measure(&self, load: &Load<'_>) -> io::Result<Vec<(usize, Measured)>> {
@@ -134,6 +122,7 @@ impl Connection for Line {
         let (place, bytes) = match io.op {
             Op::Read => (self.queue.submit_read(io.offset, io.bytes)?, io.bytes as usize),
             Op::Write => (self.queue.submit_write(io.offset, data)?, 0),
+            op => return Err(io::Error::other(format!("a queue in shared memory has no {}", op.name()))),
         };
         let place = place.ok_or_else(|| io::Error::other("the queue is full"))?;
         self.under_way.push(Asked { slot, place, bytes });

@@ -27,8 +27,8 @@ use crate::protocol::dc_express::config::TagChoice;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
 use crate::protocol::ports::{Settled, queue_of};
 use crate::random::Random;
-use crate::request::Op;
 use crate::request::RequestId;
+use crate::request::{DataDirection, Op};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -314,25 +314,25 @@ impl Driver {
 impl halves::Driver for Driver {
     #[inline(always)]
     fn submit_work(&self, io: &Io, thread: u16, memory: &HostMemory, ledger: &mut Ledger) {
-        match io.op {
-            Op::Read => ledger.spend(Stage::Mark, self.tag_time * u64::from(self.chunks(io.bytes))),
-            Op::Write => self.nvme.submit_work(io, thread, memory, ledger),
+        match io.op.direction() {
+            DataDirection::Read => ledger.spend(Stage::Mark, self.tag_time * u64::from(self.chunks(io.bytes))),
+            DataDirection::Write => self.nvme.submit_work(io, thread, memory, ledger),
         }
     }
 
     fn complete_work(&self, io: &Io, ledger: &mut Ledger) {
-        match io.op {
-            Op::Read => ledger.spend(Stage::Check, self.tag_time * u64::from(self.chunks(io.bytes))),
-            Op::Write => self.nvme.complete_work(io, ledger),
+        match io.op.direction() {
+            DataDirection::Read => ledger.spend(Stage::Check, self.tag_time * u64::from(self.chunks(io.bytes))),
+            DataDirection::Write => self.nvme.complete_work(io, ledger),
         }
     }
 
     /// The write path says itself what it costs.
     fn work_beside(&self, io: &Io) -> Span {
-        match io.op {
-            Op::Read if io.bytes <= self.nvme.max_transfer_bytes() => self.command_time,
-            Op::Read => self.command_time * u64::from(io.bytes.div_ceil(self.nvme.max_transfer_bytes())),
-            Op::Write => self.nvme.work_beside(io),
+        match io.op.direction() {
+            DataDirection::Read if io.bytes <= self.nvme.max_transfer_bytes() => self.command_time,
+            DataDirection::Read => self.command_time * u64::from(io.bytes.div_ceil(self.nvme.max_transfer_bytes())),
+            DataDirection::Write => self.nvme.work_beside(io),
         }
     }
 
@@ -342,7 +342,7 @@ impl halves::Driver for Driver {
 
     fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
         let crate::request::Request { thread, io, .. } = shared.requests[request];
-        if io.op == Op::Write {
+        if io.op != Op::Read {
             return self.nvme.submit(now, request, link, shared);
         }
         let number = queue_of(thread, self.queues.len());

@@ -8,35 +8,35 @@
 use std::collections::VecDeque;
 
 use super::Piece;
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::table::Table;
 
 /// One engine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dma {
     /// Pieces in the order in which the scoreboard took them.
-    line: VecDeque<(u32, Op)>,
+    line: VecDeque<(u32, DataDirection)>,
     under_way: u32,
-    direction: Option<Op>,
+    last_direction: Option<DataDirection>,
 }
 
 impl Dma {
     /// The scoreboard has taken a piece.
-    pub(super) fn line_up(&mut self, piece: u32, op: Op) {
-        self.line.push_back((piece, op));
+    pub(super) fn line_up(&mut self, piece: u32, direction: DataDirection) {
+        self.line.push_back((piece, direction));
     }
 
     /// The next piece to move, if it may start now; it is under way from then on.
     pub(super) fn start(&mut self, pieces: &Table<Piece>) -> Option<u32> {
-        let &(piece, op) = self.line.front()?;
-        let is_ready = op == Op::Write || pieces[piece as usize].buffered;
-        let turns_round = self.under_way > 0 && self.direction != Some(op);
+        let &(piece, direction) = self.line.front()?;
+        let is_ready = direction == DataDirection::Write || pieces[piece as usize].buffered;
+        let turns_round = self.under_way > 0 && self.last_direction != Some(direction);
         if !is_ready || turns_round {
             return None;
         }
         self.line.pop_front();
         self.under_way += 1;
-        self.direction = Some(op);
+        self.last_direction = Some(direction);
         Some(piece)
     }
 

@@ -21,7 +21,7 @@ use crate::media::timing::Bus;
 use crate::protocol::halves;
 use crate::protocol::ports::Ports;
 use crate::protocol::reads::Reads;
-use crate::request::Op;
+use crate::request::DataDirection;
 use crate::request::RequestId;
 use crate::scheduler::{Event, Timer};
 use crate::shared::Shared;
@@ -45,7 +45,7 @@ mod timer {
 /// A request between its last word and its status bit.
 #[derive(Clone, Copy, Debug)]
 struct Active {
-    op: Op,
+    direction: DataDirection,
     /// First byte on the device, length, and the part of it that the scoreboard has taken.
     offset: u64,
     bytes: u32,
@@ -60,7 +60,7 @@ struct Active {
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     tag: u8,
-    op: Op,
+    direction: DataDirection,
     offset: u64,
     bytes: u32,
     buffer: u64,
@@ -116,7 +116,7 @@ impl Controller {
             status: Status::new(moneta.interrupt_vectors),
             pipeline: moneta.pipeline,
             chunk_bytes: moneta.chunk_bytes,
-            capacity_bytes: drive.media.capacity_mib << 20,
+            capacity_bytes: drive.media.capacity_bytes(),
             max_transfer_bytes: moneta.max_transfer_kib * 1024,
             max_payload_bytes: drive.link.max_payload_bytes,
             commands_done: 0,
@@ -150,7 +150,7 @@ impl Controller {
         }
         let block = if self.request_words == 3 { self.block } else { word.block };
         let active = Active {
-            op: if word.write { Op::Write } else { Op::Read },
+            direction: if word.write { DataDirection::Write } else { DataDirection::Read },
             offset: block.saturating_mul(BLOCK_BYTES.into()),
             bytes: word.blocks * BLOCK_BYTES,
             taken: 0,
@@ -172,7 +172,7 @@ impl Controller {
             self.refused += 1;
             return self.finish(now, tag, ports);
         }
-        self.queues.push(active.op, tag);
+        self.queues.push(active.direction, tag);
         self.fill_scoreboard(now, ports);
     }
 
@@ -181,11 +181,11 @@ impl Controller {
         while let Some(tag) = self.queues.draw() {
             let piece = self.take_piece(now, tag, ports.shared);
             let id = self.pieces.insert(piece);
-            let engine = self.queues.number(piece.op);
-            self.dma[engine].line_up(id, piece.op);
-            match piece.op {
-                Op::Read => self.read(now, id, ports),
-                Op::Write => self.advance(engine, ports),
+            let engine = self.queues.number(piece.direction);
+            self.dma[engine].line_up(id, piece.direction);
+            match piece.direction {
+                DataDirection::Read => self.read(now, id, ports),
+                DataDirection::Write => self.advance(engine, ports),
             }
         }
     }
@@ -203,7 +203,7 @@ impl Controller {
         shared.requests.charge(request, Stage::RequestQueue, now);
         let piece = Piece {
             tag,
-            op: active.op,
+            direction: active.direction,
             offset: active.offset + taken,
             bytes,
             buffer: active.buffer + taken,
@@ -211,7 +211,7 @@ impl Controller {
             buffered: false,
         };
         if !is_last {
-            self.queues.put_back(active.op, tag);
+            self.queues.put_back(active.direction, tag);
         }
         piece
     }
@@ -236,15 +236,15 @@ impl Controller {
     /// The data of a read is in its transfer buffer.
     fn on_buffered(&mut self, id: u32, ports: &mut Ports) {
         self.pieces[id as usize].buffered = true;
-        self.advance(self.queues.number(Op::Read), ports);
+        self.advance(self.queues.number(DataDirection::Read), ports);
     }
 
     /// Let a DMA engine start what it may.
     fn advance(&mut self, engine: usize, ports: &mut Ports) {
         while let Some(id) = self.dma[engine].start(&self.pieces) {
-            match self.pieces[id as usize].op {
-                Op::Read => self.send_data(id, ports),
-                Op::Write => self.ask_for_data(id, ports),
+            match self.pieces[id as usize].direction {
+                DataDirection::Read => self.send_data(id, ports),
+                DataDirection::Write => self.ask_for_data(id, ports),
             }
         }
     }
@@ -269,8 +269,8 @@ impl Controller {
     /// The data of a read has left: its transfer buffer is free.
     fn on_data_delivered(&mut self, now: Time, piece: u32, ports: &mut Ports) {
         self.pieces.vacate(piece);
-        self.end_transfer(Op::Read, ports);
-        self.queues.free_buffer(Op::Read);
+        self.end_transfer(DataDirection::Read, ports);
+        self.queues.free_buffer(DataDirection::Read);
         self.fill_scoreboard(now, ports);
     }
 
@@ -281,11 +281,11 @@ impl Controller {
         let piece = self.pieces[id as usize];
         let across = self.cross_ring(now, now, &piece, ports.shared);
         ports.shared.scheduler.at(across, Event::Controller { kind: timer::RELAYED, context: id });
-        self.end_transfer(Op::Write, ports);
+        self.end_transfer(DataDirection::Write, ports);
     }
 
-    fn end_transfer(&mut self, op: Op, ports: &mut Ports) {
-        let engine = self.queues.number(op);
+    fn end_transfer(&mut self, direction: DataDirection, ports: &mut Ports) {
+        let engine = self.queues.number(direction);
         self.dma[engine].end();
         self.advance(engine, ports);
     }
@@ -299,7 +299,7 @@ impl Controller {
             .shared
             .scheduler
             .at(timing.acknowledged_at, Event::Controller { kind: timer::STORED, context: piece.tag.into() });
-        self.queues.free_buffer(Op::Write);
+        self.queues.free_buffer(DataDirection::Write);
         self.fill_scoreboard(now, ports);
     }
 
@@ -320,7 +320,7 @@ impl Controller {
     fn finish(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].take().expect("a request is done once");
         self.commands_done += 1;
-        if active.op == Op::Write {
+        if active.direction == DataDirection::Write {
             // Of several pieces the last one taken may have been stored before another.
             ports.shared.requests.charge_late(active.request, Stage::Media, now);
         }

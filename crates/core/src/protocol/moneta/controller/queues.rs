@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::request::Op;
+use crate::request::DataDirection;
 
 /// One queue of tags with the transfer buffers for its pieces.
 #[derive(Clone, Debug)]
@@ -32,19 +32,19 @@ impl Queues {
     }
 
     /// Number of the queue that takes requests of this kind.
-    pub(super) fn number(&self, op: Op) -> usize {
-        usize::from(self.split && op == Op::Write)
+    pub(super) fn number(&self, direction: DataDirection) -> usize {
+        usize::from(self.split && direction == DataDirection::Write)
     }
 
     /// A request has come.
-    pub(super) fn push(&mut self, op: Op, tag: u8) {
-        let number = self.number(op);
+    pub(super) fn push(&mut self, direction: DataDirection, tag: u8) {
+        let number = self.number(direction);
         self.queues[number].tags.push_back(tag);
     }
 
     /// The rest of a request of which a piece has been taken.
-    pub(super) fn put_back(&mut self, op: Op, tag: u8) {
-        let number = self.number(op);
+    pub(super) fn put_back(&mut self, direction: DataDirection, tag: u8) {
+        let number = self.number(direction);
         let tags = &mut self.queues[number].tags;
         if self.fair { tags.push_back(tag) } else { tags.push_front(tag) }
     }
@@ -65,8 +65,8 @@ impl Queues {
     }
 
     /// A transfer buffer has been emptied.
-    pub(super) fn free_buffer(&mut self, op: Op) {
-        let number = self.number(op);
+    pub(super) fn free_buffer(&mut self, direction: DataDirection) {
+        let number = self.number(direction);
         self.queues[number].buffers_free += 1;
     }
 }
@@ -87,16 +87,16 @@ mod tests {
 
     /// Draw until nothing is left; the request with tag 0 has three pieces, others have one.
     fn drawn(mut queues: Queues) -> Vec<u8> {
-        queues.push(Op::Read, 0);
-        queues.push(Op::Read, 1);
-        queues.push(Op::Write, 2);
+        queues.push(DataDirection::Read, 0);
+        queues.push(DataDirection::Read, 1);
+        queues.push(DataDirection::Write, 2);
         let mut rest = 2;
         let mut drawn = Vec::new();
         while let Some(tag) = queues.draw() {
             drawn.push(tag);
             if tag == 0 && rest > 0 {
                 rest -= 1;
-                queues.put_back(Op::Read, 0);
+                queues.put_back(DataDirection::Read, 0);
             }
         }
         drawn
@@ -116,12 +116,12 @@ mod tests {
     #[test]
     fn nothing_is_drawn_without_a_buffer_of_its_queue() {
         let mut queues = queues(true, false, 1);
-        queues.push(Op::Read, 0);
-        queues.push(Op::Read, 1);
+        queues.push(DataDirection::Read, 0);
+        queues.push(DataDirection::Read, 1);
         assert_eq!((queues.draw(), queues.draw()), (Some(0), None));
-        queues.free_buffer(Op::Write);
+        queues.free_buffer(DataDirection::Write);
         assert_eq!(queues.draw(), None);
-        queues.free_buffer(Op::Read);
+        queues.free_buffer(DataDirection::Read);
         assert_eq!(queues.draw(), Some(1));
     }
 }

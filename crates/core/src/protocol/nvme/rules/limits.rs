@@ -27,7 +27,7 @@ impl Limits {
         let nvme = &drive.nvme;
         Limits {
             namespaces: 1,
-            blocks: drive.media.capacity_mib * (1 << 20) / u64::from(nvme.block_bytes),
+            blocks: drive.media.capacity_bytes() / u64::from(nvme.block_bytes),
             block_shift: nvme.block_bytes.trailing_zeros(),
             transfer_bytes_max: nvme.max_transfer_kib * 1024,
             queue_pairs: nvme.queue_pairs,

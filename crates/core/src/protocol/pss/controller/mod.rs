@@ -138,7 +138,7 @@ impl Controller {
             prefetch_pages: pss.prefetch_pages,
             sequential_at: u64::MAX,
             records: 0,
-            capacity_bytes: drive.media.capacity_mib << 20,
+            capacity_bytes: drive.media.capacity_bytes(),
             max_transfer_bytes: pss.max_transfer_kib * 1024,
             max_payload_bytes: link.max_payload_bytes,
             counts: Counts::default(),
@@ -512,7 +512,7 @@ mod tests {
     fn what_asks_for_nothing_for_too_much_or_for_what_does_not_exist_is_not_in_order() {
         let drive = Drive::shipped("pss").unwrap();
         let controller = Controller::new(&drive, Area { descriptors: 0x1000, records: 0x2000, entries: 16 });
-        let last = (drive.media.capacity_mib << 20) / u64::from(SECTOR_BYTES) - 1;
+        let last = drive.media.capacity_bytes() / u64::from(SECTOR_BYTES) - 1;
         let most = drive.pss.max_transfer_kib * 1024 / SECTOR_BYTES;
         let one = Descriptor { write: false, id: 0, sectors: 1, sector: last, buffer: 0x10_0000, metadata: 0x20_0000 };
         let whole = Descriptor { sectors: most, sector: 0, ..one };

@@ -248,7 +248,8 @@ impl Sums {
         let bytes = u64::from(io.bytes);
         match io.op {
             Op::Read => self.read_bytes += bytes,
-            Op::Write => self.written_bytes += bytes,
+            Op::Write | Op::WriteZeroes => self.written_bytes += bytes,
+            Op::Flush | Op::Discard => {}
         }
         self.aligned += u64::from((io.offset | bytes).is_multiple_of(BLOCK_BYTES));
         self.sequential += u64::from(self.streams.follows(device, io));
