@@ -4,8 +4,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::origin::Sources;
 use crate::config::section::{self, Section, any, names, section};
-use crate::config::{Acknowledge, Buffer, Controller, Dma, Doubt, Fault, FaultAction, Host, Link, Media, Power};
-use crate::config::{Peer, RootComplex, Stack, Switch, Translation};
+use crate::config::{Acknowledge, Doubt, Fault, FaultAction};
 use crate::media;
 use crate::time::Span;
 
@@ -25,11 +24,15 @@ section! {
     }
 }
 
-/// From the list of protocols: the names of interfaces, and a drive with a section for each.
-macro_rules! drive_with {
-    ($($protocol:ident: $Protocol:ident = $name:literal,)+) => {
-        /// The protocol between host and device.
+/// Defines [`Interface`] and [`Drive`] from the list of sections that all drives share and the list of protocols.
+macro_rules! drive_of {
+    (
+        shared { $($(#[doc = $about:literal])+ $section:ident: $Section:ident,)+ }
+        protocols { $($protocol:ident: $Protocol:ident = $name:literal,)+ }
+    ) => {
+        /// Protocol between host and device.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "each protocol is described in its folder")]
         pub enum Interface {
             $($Protocol,)+
         }
@@ -37,33 +40,30 @@ macro_rules! drive_with {
         names! { Interface { $($name => $Protocol,)+ } }
 
         impl Interface {
-            /// All of them, in the order of the list.
+            /// All protocols, in the order of their list.
             pub const ALL: &[Interface] = &[$(Interface::$Protocol,)+];
         }
 
-        /// A complete description, every key resolved.
+        /// Complete description of a drive, every key resolved.
         ///
-        /// Equal if every value is; where the values come from does not count.
+        /// Two drives are equal if every value is; where the values come from does not count.
         #[derive(Clone, Debug)]
         pub struct Drive {
+            /// Name under which results appear.
             pub name: String,
+            /// What the drive is, in one line.
             pub summary: String,
+            /// Protocol that host and device speak.
             pub interface: Interface,
+            /// Faults that are injected into a run.
             pub faults: Vec<Fault>,
+            /// Number of equal drives in one host.
             pub drives: u16,
-            pub link: Link,
-            pub switch: Switch,
-            pub peer: Peer,
-            pub dma: Dma,
-            pub host: Host,
-            pub root_complex: RootComplex,
-            pub stack: Stack,
-            pub power: Power,
-            pub media: Media,
-            pub controller: Controller,
-            pub buffer: Buffer,
-            pub translation: Translation,
-            $(pub $protocol: crate::protocol::$protocol::config::$Protocol,)+
+            $($(#[doc = $about])+ pub $section: crate::config::$Section,)+
+            $(
+                #[doc = concat!("Keys of the protocol `", $name, "`.")]
+                pub $protocol: crate::protocol::$protocol::config::$Protocol,
+            )+
             /// Keys whose value in effect is a fitted one.
             pub fitted: Vec<Doubt>,
             /// Keys whose value in effect is assumed.
@@ -72,7 +72,7 @@ macro_rules! drive_with {
         }
 
         impl Drive {
-            /// The defaults of all keys.
+            /// Drive in which every key has its default.
             pub(crate) fn blank() -> Drive {
                 let Header { name, summary, interface, faults, drives } = Header::default();
                 Drive {
@@ -81,18 +81,7 @@ macro_rules! drive_with {
                     interface,
                     faults,
                     drives,
-                    link: Link::default(),
-                    switch: Switch::default(),
-                    peer: Peer::default(),
-                    dma: Dma::default(),
-                    host: Host::default(),
-                    root_complex: RootComplex::default(),
-                    stack: Stack::default(),
-                    power: Power::default(),
-                    media: Media::default(),
-                    controller: Controller::default(),
-                    buffer: Buffer::default(),
-                    translation: Translation::default(),
+                    $($section: Default::default(),)+
                     $($protocol: Default::default(),)+
                     fitted: Vec::new(),
                     assumed: Vec::new(),
@@ -102,47 +91,27 @@ macro_rules! drive_with {
 
             /// All sections, in the order in which they are explained.
             pub(crate) fn sections(&self) -> Vec<&dyn Section> {
-                let Drive {
-                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
-                    translation, ..
-                } = self;
-                let shared: [&dyn Section; 12] = [
-                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
-                    translation,
-                ];
-                let mut sections = shared.to_vec();
-                sections.extend([$(&self.$protocol as &dyn Section,)+]);
-                sections
+                vec![$(&self.$section,)+ $(&self.$protocol,)+]
             }
 
+            /// All sections in the same order, to be changed.
             pub(crate) fn sections_mut(&mut self) -> Vec<&mut dyn Section> {
-                let Drive {
-                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
-                    translation, ..
-                } = self;
-                let shared: [&mut dyn Section; 12] = [
-                    link, switch, peer, dma, host, root_complex, stack, power, media, controller, buffer,
-                    translation,
-                ];
-                shared.into_iter().chain([$(&mut self.$protocol as &mut dyn Section,)+]).collect()
+                vec![$(&mut self.$section,)+ $(&mut self.$protocol,)+]
+            }
+
+            /// Takes a section that all drives share from another drive.
+            pub(crate) fn take_section(&mut self, path: &str, other: Drive) {
+                match path {
+                    $(stringify!($section) => self.$section = other.$section,)+
+                    _ => {}
+                }
             }
         }
 
         impl PartialEq for Drive {
             fn eq(&self, other: &Drive) -> bool {
                 self.header() == other.header()
-                    && self.link == other.link
-                    && self.switch == other.switch
-                    && self.peer == other.peer
-                    && self.dma == other.dma
-                    && self.host == other.host
-                    && self.root_complex == other.root_complex
-                    && self.stack == other.stack
-                    && self.power == other.power
-                    && self.media == other.media
-                    && self.controller == other.controller
-                    && self.buffer == other.buffer
-                    && self.translation == other.translation
+                    $(&& self.$section == other.$section)+
                     $(&& self.$protocol == other.$protocol)+
                     && self.fitted == other.fitted
                     && self.assumed == other.assumed
@@ -150,20 +119,55 @@ macro_rules! drive_with {
         }
     };
 }
-protocols!(drive_with);
+
+/// Puts the list of sections that all drives share before the list of protocols. A new section is one line here.
+macro_rules! with_shared_sections {
+    ($($protocols:tt)+) => {
+        drive_of! {
+            shared {
+                /// Link between host and device.
+                link: Link,
+                /// Switch between root port and drive, if there is one.
+                switch: Switch,
+                /// Peer device that the drive's data goes to instead of host memory, if there is one.
+                peer: Peer,
+                /// DMA engine of the device.
+                dma: Dma,
+                /// Host: processors, waiting, interrupts.
+                host: Host,
+                /// Root complex, through which packets reach host memory.
+                root_complex: RootComplex,
+                /// Software stack above the driver.
+                stack: Stack,
+                /// Power of the server.
+                power: Power,
+                /// Storage media.
+                media: Media,
+                /// Processors of the drive.
+                controller: Controller,
+                /// Write buffer of the drive.
+                buffer: Buffer,
+                /// Flash translation layer.
+                translation: Translation,
+            }
+            protocols { $($protocols)+ }
+        }
+    };
+}
+protocols!(with_shared_sections);
 
 impl Drive {
-    /// The same drive with nothing going wrong.
+    /// Copy of this drive without injected faults.
     pub fn without_faults(&self) -> Drive {
         Drive { faults: Vec::new(), ..self.clone() }
     }
 
-    /// One of several.
+    /// Copy of this drive that stands alone in its host.
     pub fn alone(&self) -> Drive {
         Drive { drives: 1, ..self.clone() }
     }
 
-    /// Its name, and how many of it there are if there are several.
+    /// Name of the drive, with the number of drives if there are several.
     pub fn title(&self) -> String {
         match self.drives {
             1 => self.name.clone(),
@@ -171,8 +175,8 @@ impl Drive {
         }
     }
 
-    /// Time for which the port at the upper end of a drive's link is busy with a posted packet: a root port accepts them in
-    /// its own time, a switch as they come.
+    /// Time for which the port at the upper end of a drive's link is busy with a posted packet. A root port takes its own
+    /// time to accept one; a switch accepts at line rate.
     pub fn write_accept(&self) -> Span {
         if self.switch.is_there() { Span::ZERO } else { self.root_complex.write_accept }
     }
@@ -185,25 +189,12 @@ impl Drive {
         }
     }
 
-    /// What a switch adds to the way of a packet that finds its uplink free.
-    pub fn through_switch(&self) -> Span {
+    /// Time that a switch adds to a packet that finds its uplink free; zero without a switch.
+    pub fn switch_time(&self) -> Span {
         if self.switch.is_there() { self.switch.pass } else { Span::ZERO }
     }
 
-    /// Take a section that can have a preset over from another drive.
-    pub(crate) fn take_section(&mut self, path: &str, other: Drive) {
-        match path {
-            "link" => self.link = other.link,
-            "host" => self.host = other.host,
-            "root_complex" => self.root_complex = other.root_complex,
-            "stack" => self.stack = other.stack,
-            "power" => self.power = other.power,
-            "media" => self.media = other.media,
-            _ => {}
-        }
-    }
-
-    /// Every key with its value, in the key's unit and the schema's order.
+    /// Every key of the drive with its value, in the key's unit and the schema's order.
     pub fn resolved(&self) -> Json {
         let mut resolved = section::values(&self.header());
         let (faults, drives) = (resolved.remove("faults"), resolved.remove("drives"));
@@ -215,7 +206,7 @@ impl Drive {
             let doubts = doubts.iter().map(|doubt| Json::Object(section::values(doubt)));
             resolved.insert(String::from(list), doubts.collect());
         }
-        // Nearly all drives have no faults, stand alone and on a root port, and are what they were before there was anything else.
+        // Defaults are left out, so that documents of drives without faults, switch and peers stay as short as they are.
         if let Some(faults) = faults.filter(|_| !self.faults.is_empty()) {
             resolved.insert(String::from("faults"), faults);
         }
@@ -231,8 +222,8 @@ impl Drive {
         Json::Object(resolved)
     }
 
-    /// What the software's costs are multiplied by: they hold at the stack's clock and on its core, if it states them, else
-    /// as the host's own.
+    /// Factor that scales the costs of the software stack to this host. The stack states the clock and the core that its
+    /// costs hold for; where it states none, they are taken as the host's own.
     pub fn software_ratio(&self) -> f64 {
         let (host, stack) = (&self.host, &self.stack);
         if stack.clock_ghz == 0.0 {
@@ -242,22 +233,23 @@ impl Drive {
         stack.clock_ghz / host.core_ghz * (ipc / host.ipc)
     }
 
-    /// Whether a write that it has acknowledged outlives power: it is in the cells, or in buffers that are protected.
+    /// True if an acknowledged write outlives power: it is in the cells, or in a buffer with power-loss protection.
     pub fn keeps_acknowledged(&self) -> bool {
         self.media.acknowledge == Acknowledge::Late || self.buffer.power_loss_protection
     }
 
-    /// Whether power is going to fail in its runs.
+    /// True if a fault rule cuts the power in its runs.
     pub fn loses_power(&self) -> bool {
         self.faults.iter().any(|fault| fault.action == FaultAction::PowerCut)
     }
 
-    /// Its memory with what lies in front of it, idle; chance comes from `seed`.
+    /// Idle media of the drive, with the processors, buffer and translation layer in front of it. Random choices follow from
+    /// `seed`.
     pub fn memory(&self, seed: u64) -> media::Media {
         media::Media::of(&self.media, seed).behind(&self.media, &self.controller, &self.buffer, &self.translation, seed)
     }
 
-    /// The keys above all sections.
+    /// Keys above all sections, with their values.
     pub(crate) fn header(&self) -> Header {
         Header {
             name: self.name.clone(),

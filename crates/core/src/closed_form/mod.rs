@@ -54,7 +54,7 @@ impl Parts<'_> {
     pub fn new(drive: &Drive) -> Parts<'_> {
         Parts {
             drive,
-            link: Link::new(&drive.link, drive.write_accept(), Span::ZERO, 0).farther(drive.through_switch()),
+            link: Link::new(&drive.link, drive.write_accept(), Span::ZERO, 0).farther(drive.switch_time()),
             root_complex: RootComplex::new(&drive.root_complex, &drive.link, &drive.host, &drive.power, 0)
                 .with_peer(&drive.peer),
             geometry: Geometry::from(&drive.media),
