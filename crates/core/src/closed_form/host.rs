@@ -84,7 +84,7 @@ impl Parts<'_> {
 
     /// How long a thread that has submitted a request is at the call that waits for it.
     fn call(&self) -> Span {
-        self.engaged.as_ref().map_or(Span::ZERO, |engaged| engaged.software.wait())
+        self.engaged.as_ref().map_or(Span::ZERO, |engaged| engaged.software.wait_time())
     }
 
     /// What a request may be spared whose thread finds its completion without waiting for it.

@@ -138,8 +138,9 @@ pub enum IdleState {
 names! { IdleState { "none" => None, "c1" => C1, "c1e" => C1e, "c6" => C6 } }
 
 /// How a thread waits for a completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
+    #[default]
     Spin,
     Sleep,
     Hybrid,

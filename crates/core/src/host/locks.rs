@@ -9,7 +9,7 @@ use crate::config;
 use crate::ledger::Stage;
 use crate::time::{Span, Time};
 
-/// How long a modified cache line takes from one core to another.
+/// Times that a modified cache line takes from one core to another.
 #[derive(Clone, Copy, Debug)]
 pub struct Distances {
     cores: usize,
@@ -19,7 +19,7 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// The distances between the cores of this host.
+    /// Distances between the cores of this host.
     pub fn new(host: &config::Host) -> Distances {
         Distances {
             cores: host.cores.into(),
@@ -29,8 +29,8 @@ impl Distances {
         }
     }
 
-    /// Time for processor `to` to have a line that `from` has written. Threads of one core share its caches.
-    pub fn transfer(&self, from: usize, to: usize) -> Span {
+    /// Time until processor `to` has a line that `from` has written. Threads of one core share its caches.
+    pub fn transfer_time(&self, from: usize, to: usize) -> Span {
         let (from, to) = (from % self.cores, to % self.cores);
         if from == to {
             Span::ZERO
@@ -42,7 +42,7 @@ impl Distances {
     }
 }
 
-/// A cache line that any core may write without a lock: a counter, a word of a bitmap.
+/// Cache line that any core may write without a lock: a counter, a word of a bitmap.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Line {
     owner: Option<usize>,
@@ -50,27 +50,31 @@ pub struct Line {
 }
 
 impl Line {
-    /// `core` writes the line: when it has it, after all who asked before.
+    /// Writes the line from `core`. Returns when that has it, after all who asked before.
     pub fn write(&mut self, now: Time, core: usize, distances: &Distances) -> Time {
-        let transfer = self.owner.map_or(Span::ZERO, |owner| distances.transfer(owner, core));
+        let transfer = self.owner.map_or(Span::ZERO, |owner| distances.transfer_time(owner, core));
         self.owner = Some(core);
         self.free_at = self.free_at.max(now) + transfer;
         self.free_at
     }
 }
 
-/// A thread that spins for a lock.
+/// Thread that spins for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spinner {
+    /// Number of the thread.
     pub thread: u16,
+    /// Processor that it spins on.
     pub core: usize,
-    /// How long it will hold the lock, how many lines it will write meanwhile, and the stage that it is in.
+    /// Time for which it will hold the lock.
     pub hold: Span,
+    /// Number of lines that it will write meanwhile.
     pub lines: u8,
+    /// Stage that it is in.
     pub stage: Stage,
 }
 
-/// A spinlock that serves in order of arrival and whose waiters all watch one line (the ticket lock of Linux 2.6.25
+/// Spinlock that serves in order of arrival and whose waiters all watch one line (the ticket lock of Linux 2.6.25
 /// and later).
 #[derive(Clone, Debug, Default)]
 pub struct SpinLock {
@@ -80,28 +84,28 @@ pub struct SpinLock {
 }
 
 impl SpinLock {
-    /// What it takes `core` to bring `lines` lines that the last holder has written.
-    pub fn fetch(&self, core: usize, lines: u8, distances: &Distances) -> Span {
-        self.owner.map_or(Span::ZERO, |owner| distances.transfer(owner, core)) * u64::from(lines)
+    /// Time that `core` takes to bring `lines` lines that the last holder has written.
+    pub fn fetch_time(&self, core: usize, lines: u8, distances: &Distances) -> Span {
+        self.owner.map_or(Span::ZERO, |owner| distances.transfer_time(owner, core)) * u64::from(lines)
     }
 
-    /// `core` takes the lock for `hold` if nobody has it: when it has it.
+    /// Takes the lock for `hold` if nobody holds it. Returns when `core` has it.
     pub fn take(&mut self, now: Time, core: usize, hold: Span, distances: &Distances) -> Option<Time> {
         if self.free_at > now || !self.spinners.is_empty() {
             return None;
         }
-        let start = now + self.owner.map_or(Span::ZERO, |owner| distances.transfer(owner, core));
+        let start = now + self.owner.map_or(Span::ZERO, |owner| distances.transfer_time(owner, core));
         self.keep(start, core, hold);
         Some(start)
     }
 
-    /// Stand in line. The first in line asks for the instant of the release.
+    /// Puts a thread in line. Returns the instant of the release to the first in line.
     pub fn wait(&mut self, spinner: Spinner) -> Option<Time> {
         self.spinners.push_back(spinner);
         (self.spinners.len() == 1).then_some(self.free_at)
     }
 
-    /// The holder lets go: who is next, and when it has seen so.
+    /// Lets the holder go. Returns who is next, and when that thread has seen the release.
     ///
     /// The holder's write first invalidates the copies of all spinners, which takes as long as the farthest of them.
     /// Then all read the line again, one after the other, and the next in line finds itself in the middle of them on
@@ -109,14 +113,14 @@ impl SpinLock {
     /// Linux Symposium 2012).
     pub fn release(&mut self, now: Time, distances: &Distances) -> Option<(Spinner, Time)> {
         let owner = self.owner?;
-        let transfers = self.spinners.iter().map(|spinner| distances.transfer(owner, spinner.core));
+        let transfers = self.spinners.iter().map(|spinner| distances.transfer_time(owner, spinner.core));
         let (farthest, all) = (transfers.clone().max()?, transfers.sum::<Span>());
         let next = self.spinners.pop_front()?;
-        let own = distances.transfer(owner, next.core);
+        let own = distances.transfer_time(owner, next.core);
         Some((next, now + farthest + (own + all) / 2))
     }
 
-    /// `core` has the lock from `start` on; the release of which somebody has to be told, if anybody waits.
+    /// Gives the lock to `core` from `start` on. Returns the instant of its release if anybody waits for it.
     pub fn keep(&mut self, start: Time, core: usize, hold: Span) -> Option<Time> {
         self.owner = Some(core);
         self.free_at = start + hold;
@@ -124,7 +128,7 @@ impl SpinLock {
     }
 }
 
-/// A lock that a request keeps until it is back: a mutex, whose waiters sleep. `W` is what waits.
+/// Mutex that a request keeps until it is back, and whose waiters sleep. `W` stands for a waiter.
 #[derive(Clone, Debug)]
 pub struct RequestLock<W> {
     taken: bool,
@@ -139,17 +143,17 @@ impl<W> Default for RequestLock<W> {
 }
 
 impl<W> RequestLock<W> {
-    /// `core` takes the lock, if it is free: when it has it.
+    /// Takes the lock if it is free. Returns when `core` has it.
     pub fn take(&mut self, now: Time, core: usize, distances: &Distances) -> Option<Time> {
         (!std::mem::replace(&mut self.taken, true)).then(|| self.line.write(now, core, distances))
     }
 
-    /// Stand in line.
+    /// Puts a request in line.
     pub fn wait(&mut self, waiter: W) {
         self.waiting.push_back(waiter);
     }
 
-    /// The holder lets go: the first in line has the lock now, if there is any.
+    /// Lets the holder go. Returns the first in line, which has the lock now, if there is any.
     pub fn release(&mut self) -> Option<W> {
         let next = self.waiting.pop_front();
         self.taken = next.is_some();

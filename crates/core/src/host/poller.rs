@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use super::batch::ring;
+use super::batched::{Batched, Batcher, ring};
+use super::processors::{Core, Processors};
 use super::software::Cost;
-use super::{Batcher, Core, Host};
 use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::protocol::dispatch::AnyDriver;
@@ -16,22 +16,24 @@ use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 
-/// The poll thread of a thread's ring.
+/// Poll thread of a thread's ring.
 #[derive(Clone, Debug)]
 pub(super) struct Poller {
-    /// Its processor.
+    /// Processor that it runs on.
     core: usize,
-    /// When it goes to sleep, and how long it takes to wake.
+    /// Time without requests after which it goes to sleep.
     idle: Span,
+    /// Time that it takes to wake.
     wake: Span,
-    /// What it has last done, and when it will have done what it has taken up.
+    /// End of what it has last done or taken up.
     last_at: Time,
-    /// Requests that it has taken down, and completions that it has put into the ring, each when it is done.
+    /// Requests that it has taken down, each with the instant at which that is done.
     taken: VecDeque<(Time, RequestId)>,
+    /// Completions that it has put into the ring, each with the instant at which that is done.
     answered: VecDeque<(Time, RequestId)>,
 }
 
-/// How long a processor of poll threads has worked for them, and slept.
+/// Time for which the poll threads of a processor have worked and slept.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Polled {
     worked: Span,
@@ -39,37 +41,50 @@ pub(super) struct Polled {
 }
 
 impl Poller {
+    /// Poll thread on a processor, which sleeps after an idle time and takes a time to wake.
     pub(super) fn new(core: usize, idle: Span, wake: Span) -> Poller {
         Poller { core, idle, wake, last_at: Time::ZERO, taken: VecDeque::new(), answered: VecDeque::new() }
     }
 }
 
-impl Host {
-    /// The poll threads of threads without a chosen processor have those behind all threads of the jobs, in turn.
-    pub(super) fn place_pollers(&mut self) {
-        let users = self.threads.len();
-        let mut free = users;
-        for place in 0..self.threads.len() {
-            let Some(batcher) = &mut self.threads[place].batcher else { continue };
+impl Processors {
+    /// Time for which the processors of poll threads have looked into rings by `now`.
+    pub(super) fn polling_time(&self, now: Time) -> Span {
+        let busy = |core: &Core| core.polled.worked + core.polled.slept + core.handlers;
+        let cores = self.cores.iter().filter(|core| core.polls);
+        cores.map(|core| now.since(Time::ZERO).saturating_sub(busy(core))).sum()
+    }
+}
+
+impl Batched {
+    /// Gives the poll threads without a chosen processor those behind all threads of the jobs, in turn.
+    pub(super) fn place_pollers(&mut self, processors: &mut Processors) {
+        let mut free = self.batchers.len();
+        for (place, batcher) in self.batchers.iter_mut().enumerate() {
             let cpu = batcher.poller_cpu;
             let Some(poller) = &mut batcher.poller else { continue };
-            poller.core = cpu.unwrap_or(free) % self.cores.len();
+            poller.core = cpu.unwrap_or(free) % processors.cores.len();
             free += usize::from(cpu.is_none());
-            let core = poller.core;
-            self.cores[core].polls = true;
+            processors.cores[poller.core].polls = true;
             if let Some(vector) = self.vector_cores.get_mut(place) {
-                *vector = core;
+                *vector = poller.core;
             }
         }
     }
 
-    /// A thread has put its batch into the ring: the poll thread takes it down to the driver.
-    pub fn leave_to_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
-        let (poll, drives) = (self.poll, self.drives_of(thread, shared));
-        let batcher = self.threads[usize::from(thread)].batcher.as_mut().expect("the thread has an engine");
-        let Batcher { software, poller, members, .. } = &mut **batcher;
+    /// Lets the poll thread take down to the driver the batch that a thread has put into its ring.
+    pub(super) fn leave_to_poller(
+        &mut self,
+        now: Time,
+        thread: u16,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        let (poll, drives) = (processors.poll, self.drives_of(thread, shared));
+        let Batcher { software, poller, members, .. } = &mut self.batchers[usize::from(thread)];
         let poller = poller.as_mut().expect("it has a poll thread");
-        let core = &mut self.cores[poller.core];
+        let core = &mut processors.cores[poller.core];
         let sleeps = now > poller.last_at + poller.idle;
         let wake = if sleeps { poller.wake } else { Span::ZERO };
         let begin = (now + poll + wake).max(core.free_at);
@@ -98,26 +113,25 @@ impl Host {
         }
         core.polled.worked += cursor.since(begin);
         (core.free_at, poller.last_at) = (cursor, cursor);
-        self.used.working += cursor.since(begin);
+        processors.used.working += cursor.since(begin);
         shared.scheduler.at(cursor, Event::Poller(thread));
     }
 
-    /// The device has completed a request of a ring: the poll thread puts that into it.
+    /// Lets the poll thread put a completion of the device into the ring.
     #[inline(never)] // Poll threads are asked for, and seldom.
-    pub(super) fn answer_by_poller(
+    pub(super) fn on_poller_completion(
         &mut self,
         now: Time,
         thread: u16,
         id: RequestId,
+        processors: &mut Processors,
         driver: &AnyDriver,
         shared: &mut Shared,
     ) {
-        let poll = self.poll;
-        let batcher = self.threads[usize::from(thread)].batcher.as_mut().expect("the thread has an engine");
-        let Batcher { software, poller, .. } = &mut **batcher;
+        let Batcher { software, poller, .. } = &mut self.batchers[usize::from(thread)];
         let poller = poller.as_mut().expect("it has a poll thread");
-        let core = &mut self.cores[poller.core];
-        let seen = if software.polls() { now + poll } else { now };
+        let core = &mut processors.cores[poller.core];
+        let seen = if software.polls() { now + processors.poll } else { now };
         let begin = seen.max(core.free_at);
         let request = &mut shared.requests[id];
         let ledger = &mut request.ledger;
@@ -133,14 +147,21 @@ impl Host {
         let end = ledger.cursor();
         core.polled.worked += end.since(begin);
         (core.free_at, poller.last_at) = (end, end);
-        self.used.working += end.since(begin);
+        processors.used.working += end.since(begin);
         poller.answered.push_back((end, id));
         shared.scheduler.at(end, Event::Poller(thread));
     }
 
-    /// A poll thread is done with something: the requests that go to the driver.
+    /// Lets a poll thread be done with what ends at `now`. Returns the requests that go to the driver.
     #[inline(never)]
-    pub fn on_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) -> Vec<RequestId> {
+    pub(super) fn on_poller(
+        &mut self,
+        now: Time,
+        thread: u16,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) -> Vec<RequestId> {
         let Some(poller) = self.poller(thread) else { return Vec::new() };
         let done = poller.taken.iter().take_while(|(at, _)| *at <= now).count();
         let taken: Vec<RequestId> = poller.taken.drain(..done).map(|(_, request)| request).collect();
@@ -149,32 +170,27 @@ impl Host {
         }
         while let Some((_, request)) = self.poller(thread).and_then(|poller| poller.next_answer(now)) {
             shared.requests[request].visible = now;
-            self.threads[usize::from(thread)].done.push_back(request);
-            self.on_completed_together(now, thread, request, driver, shared);
+            processors.threads[usize::from(thread)].done.push_back(request);
+            self.on_completed(now, thread, request, processors, driver, shared);
         }
         taken
     }
 
-    /// How long the processors of poll threads have looked into rings by `now`.
-    pub(super) fn polled(&self, now: Time) -> Span {
-        let busy = |core: &Core| core.polled.worked + core.polled.slept + core.handlers;
-        let cores = self.cores.iter().filter(|core| core.polls);
-        cores.map(|core| now.since(Time::ZERO).saturating_sub(busy(core))).sum()
-    }
-
     fn poller(&mut self, thread: u16) -> Option<&mut Poller> {
-        self.threads[usize::from(thread)].batcher.as_mut()?.poller.as_mut()
+        self.batchers[usize::from(thread)].poller.as_mut()
     }
 }
 
 impl Poller {
+    /// The next completion that is in the ring by `now`.
     fn next_answer(&mut self, now: Time) -> Option<(Time, RequestId)> {
         let is_due = self.answered.front().is_some_and(|(at, _)| *at <= now);
         is_due.then(|| self.answered.pop_front())?
     }
 }
 
-/// Poll threads are taken to meet nobody at a lock: they hold it for as long as any thread.
+/// Charges a request for what a poll thread does for it. A poll thread is taken to meet nobody at a lock, and holds it for
+/// as long as any thread.
 fn spend(ledger: &mut Ledger, costs: &[Cost], io: &Io) {
     for cost in costs {
         ledger.spend(cost.stage, cost.of(io) + cost.lock.map_or(Span::ZERO, |(_, held)| held));

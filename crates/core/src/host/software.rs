@@ -97,7 +97,7 @@ impl Software {
     }
 
     /// Processor time of looking for completions that are not there yet.
-    pub fn wait(&self) -> Span {
+    pub fn wait_time(&self) -> Span {
         self.look.iter().map(|cost| cost.time).sum()
     }
 

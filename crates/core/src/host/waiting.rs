@@ -1,20 +1,19 @@
-//! How threads wait, and whose turn it is on a core: spinning, sleeping, naps, and context switches.
+//! How threads wait, and whose turn it is on a processor: spinning, sleeping, naps, and context switches.
 
-use super::{Host, State, Thread};
+use super::processors::Processors;
+use super::thread::{State, Thread};
 use crate::config::Wait;
-use crate::ledger::Stage;
-use crate::protocol::dispatch::AnyDriver;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
 
-impl Host {
-    /// How long a thread has spun by `now`, handlers that ran on its core meanwhile taken off.
-    pub(super) fn spun(&self, now: Time, thread: &Thread) -> Span {
+impl Processors {
+    /// Time that a thread has spun by `now`, without the handlers that ran on its core meanwhile.
+    pub(super) fn spinning_time(&self, now: Time, thread: &Thread) -> Span {
         now.since(thread.watching_since) - (self.cores[thread.core].handlers - thread.handlers_before)
     }
 
-    /// A thread begins to spin.
+    /// Lets a thread begin to spin.
     pub(super) fn watch(&mut self, now: Time, thread: u16) {
         let this = &mut self.threads[usize::from(thread)];
         this.state = State::Watching;
@@ -23,12 +22,12 @@ impl Host {
         this.handlers_before = self.cores[this.core].handlers;
     }
 
-    /// It ends.
+    /// Counts the spinning of a thread that stops.
     pub(super) fn count_spinning(&mut self, now: Time, thread: u16) {
-        self.used.spinning += self.spun(now, &self.threads[usize::from(thread)]);
+        self.used.spinning += self.spinning_time(now, &self.threads[usize::from(thread)]);
     }
 
-    /// Nothing to do: watch, go to sleep, or leave for good.
+    /// Lets a thread with nothing to do watch, sleep, or leave for good.
     pub(super) fn wait(&mut self, now: Time, thread: u16, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         if this.is_worker {
@@ -43,9 +42,8 @@ impl Host {
             return self.leave(now, thread, shared);
         }
         let others = !self.cores[this.core].ready.is_empty();
-        let how = self.wait_of(thread);
         let this = &self.threads[usize::from(thread)];
-        match how {
+        match this.wait {
             Wait::Spin if !others => self.watch(now, thread),
             Wait::Sleep if this.spins_in_driver() && !(others && now >= self.cores[this.core].slice_end) => {
                 self.watch(now, thread);
@@ -58,8 +56,8 @@ impl Host {
         }
     }
 
-    /// Sleep for a share of the expected time, then watch.
-    pub(super) fn wait_hybrid(&mut self, now: Time, thread: u16, shared: &mut Shared) {
+    /// Lets a thread sleep for a share of the expected time, and then watch.
+    fn wait_hybrid(&mut self, now: Time, thread: u16, shared: &mut Shared) {
         let this = &mut self.threads[usize::from(thread)];
         let nap = this.latency_mean.scale(self.hybrid_sleep_ratio);
         // A nap shorter than the switches away and back would not let the core go at all.
@@ -73,12 +71,12 @@ impl Host {
         self.leave(now, thread, shared);
     }
 
-    /// Give the core to the next thread that is ready for it.
-    pub(super) fn leave(&mut self, now: Time, thread: u16, shared: &mut Shared) {
+    /// Gives the core to the next thread that is ready for it.
+    fn leave(&mut self, now: Time, thread: u16, shared: &mut Shared) {
         let core = self.threads[usize::from(thread)].core;
         let core = &mut self.cores[core];
         core.current = None;
-        if self.wait != Wait::Spin || !self.workers.is_empty() {
+        if self.wait != Wait::Spin || self.has_workers {
             // Switching away takes the core, but not this thread's time.
             core.free_at = core.free_at.max(now) + self.deactivate;
             core.mask(core.free_at);
@@ -89,16 +87,17 @@ impl Host {
         self.dispatch(now, core, shared);
     }
 
-    /// A thread has something to do: at once if it holds its core, when its turn comes otherwise.
+    /// Tells a thread that it has something to do: true if it holds its core and is to take its next step now. Otherwise its
+    /// turn comes later.
     #[inline(always)]
-    pub(super) fn rouse(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
+    pub(super) fn rouse(&mut self, now: Time, thread: u16, shared: &mut Shared) -> bool {
         let this = &mut self.threads[usize::from(thread)];
         match this.state {
-            State::Busy => {}
+            State::Busy => false,
             State::Watching => {
                 this.state = State::Busy;
                 self.count_spinning(now, thread);
-                self.step(now, thread, driver, shared);
+                true
             }
             State::Away | State::Finished => {
                 let core = this.core;
@@ -109,12 +108,13 @@ impl Host {
                     (false, false) => self.cores[core].ready.push_back(thread),
                 }
                 self.dispatch(now, core, shared);
+                false
             }
         }
     }
 
-    /// Switch a core that nobody needs to the next thread in line.
-    pub(super) fn dispatch(&mut self, now: Time, place: usize, shared: &mut Shared) {
+    /// Switches a core that nobody needs to the next thread in line.
+    fn dispatch(&mut self, now: Time, place: usize, shared: &mut Shared) {
         if let Some(current) = self.cores[place].current {
             let holder = &mut self.threads[usize::from(current)];
             let keeps = self.wait == Wait::Sleep && holder.spins_in_driver() && now < self.cores[place].slice_end;
@@ -145,11 +145,7 @@ impl Host {
         let this = &mut self.threads[usize::from(thread)];
         (this.queued, this.woken) = (false, false);
         this.state = State::Busy;
-        let resumed = this.resumed.front().map(|path| path.request);
-        if let Some(request) = resumed.or(this.done.front().copied()) {
-            shared.requests.charge_late(Some(request), Stage::CoreWait, from);
-            shared.requests.charge_late(Some(request), Stage::ContextSwitch, from + switch);
-        }
+        this.charge_switch(from, switch, shared);
         shared.scheduler.at(from + switch, Event::Thread(thread));
     }
 }

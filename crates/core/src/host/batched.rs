@@ -1,0 +1,575 @@
+//! Submission in batches: threads whose requests enter and leave the software together, each by the engine of its job.
+//!
+//! A thread gathers requests while it has slots, submits them with one call and one doorbell, and collects what has
+//! completed, as fio does. Such a piece of work is a list of legs: what a request costs, what the batch costs once,
+//! and locks, at which the piece stops so that those who contend come in order of time. While one request of a batch is
+//! worked for, the others wait for it (`batch` in the ledger).
+
+use std::sync::Arc;
+
+use super::interrupts::HandlerRun;
+use super::locks::Spinner;
+use super::poller::Poller;
+use super::posted::Posted;
+use super::processors::{Granted, Processors};
+use super::software::{Cost, Software};
+use super::stack::Way;
+use super::thread::{State, Thread, Work};
+use crate::config::{Engine, Stack, Switches, Wait};
+use crate::drive::Drive;
+use crate::ledger::Stage;
+use crate::memory::HostMemory;
+use crate::protocol::dispatch::AnyDriver;
+use crate::protocol::halves::Driver as _;
+use crate::protocol::ports::queue_of;
+use crate::request::{Op, Request, RequestId};
+use crate::scheduler::Event;
+use crate::shared::Shared;
+use crate::time::{Span, Time};
+use crate::workload::{Batch, Job, Together};
+
+/// Part of a piece of work on a batch.
+#[derive(Clone, Copy, Debug)]
+enum Leg {
+    /// Work for one member.
+    Each { member: usize, stage: Stage, time: Span },
+    /// Work for one member under a spinlock.
+    Locked { member: usize, stage: Stage, lock: usize, hold: Span },
+    /// Work for all members together.
+    All { stage: Stage, time: Span },
+    /// End of the work for one member, which has its result.
+    End { member: usize },
+}
+
+/// Request of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    /// The request.
+    pub request: RequestId,
+    /// Instant at which it has its result, or has left the thread.
+    pub end: Time,
+}
+
+/// Engine of a thread, and its present batch.
+#[derive(Clone, Debug)]
+pub(super) struct Batcher {
+    pub software: Arc<Software>,
+    together: Together,
+    way: Way,
+    pub members: Vec<Member>,
+    legs: Vec<Leg>,
+    /// Index of the next leg.
+    place: usize,
+    /// Instant up to which the piece of work has been planned.
+    cursor: Time,
+    /// Instant from which on the processor has not been occupied yet.
+    from: Time,
+    /// True if the thread has made the call that waits for completions.
+    has_waited: bool,
+    /// True from when all slots were taken until completions have freed enough of them.
+    is_draining: bool,
+    /// Poll thread of its ring.
+    pub poller: Option<Poller>,
+    /// Processor that the job wants for the poll thread.
+    pub poller_cpu: Option<usize>,
+}
+
+/// Software whose requests go in batches, and what its threads share.
+#[derive(Clone, Debug)]
+pub(super) struct Batched {
+    /// Drive whose stack has the engines.
+    drive: Arc<Drive>,
+    /// Batcher of each thread.
+    pub(super) batchers: Vec<Batcher>,
+    /// Register writes that can fill up.
+    pub(super) posted: Option<Posted>,
+    /// Interrupt vectors of each drive.
+    vectors: usize,
+    /// Core that handles each vector of a drive: that of the thread which submits.
+    pub(super) vector_cores: Vec<usize>,
+}
+
+impl Batcher {
+    pub(super) fn new(software: Arc<Software>, together: Together) -> Batcher {
+        Batcher {
+            software,
+            together,
+            way: Way::Down,
+            members: Vec::new(),
+            legs: Vec::new(),
+            place: 0,
+            cursor: Time::ZERO,
+            from: Time::ZERO,
+            has_waited: false,
+            is_draining: false,
+            poller: None,
+            poller_cpu: None,
+        }
+    }
+
+    /// Batcher with the engine and batches of a job on this drive; without a job, those that the stack has by default.
+    pub(super) fn of(drive: &Drive, iodepth: u32, job: Option<&Job>) -> Batcher {
+        let ways = drive.limits().ways_in.expect("the stack has engines");
+        let engine = job.map_or(Some(ways.default), |job| ways.engine(job)).expect("jobs are checked");
+        let switches = job.map_or_else(Switches::default, |job| job.way.switches);
+        let batch = job.map_or_else(Batch::default, |job| job.batch);
+        let together = batch.with_slots(iodepth, engine == Engine::Spdk);
+        let Stack { poller_idle, poller_wake, .. } = drive.stack;
+        let poller = switches.sqthread_poll.then(|| Poller::new(0, poller_idle, poller_wake));
+        let poller_cpu = job.and_then(|job| job.way.poller_cpu).map(|cpu| cpu as usize);
+        Batcher { poller, poller_cpu, ..Batcher::new(Arc::new(Software::new(drive, engine, switches)), together) }
+    }
+
+    /// True if the thread waits for a flush as for a system call. Rings take flushes like any request, and so do drivers in
+    /// user space.
+    fn waits_for_flush(&self) -> bool {
+        !self.software.engine.has_rings() && self.software.engine != Engine::Spdk
+    }
+
+    /// How the thread waits, on a host whose threads wait like `default` where engines leave it open.
+    fn wait(&self, default: Wait) -> Wait {
+        match self.software.polls() {
+            // Whoever has a poll thread looks into the ring.
+            _ if self.poller.is_some() => Wait::Spin,
+            false => Wait::Sleep,
+            true if default == Wait::Hybrid => Wait::Hybrid,
+            true => Wait::Spin,
+        }
+    }
+
+    /// Number of completions without which a thread with so many requests outstanding does not go on.
+    fn completions_wanted(&self, outstanding: u32) -> usize {
+        self.together.complete_min.min(outstanding).max(1) as usize
+    }
+
+    /// Delays the members whose result comes after a handler that has come in between.
+    fn preempt(&mut self, begin: Time, time: Span, shared: &mut Shared) {
+        for member in self.members.iter_mut().filter(|member| member.end > begin) {
+            member.end += time;
+            shared.requests[member.request].wait_for_core(time);
+        }
+    }
+
+    /// Plans what one member costs.
+    fn each(&mut self, member: usize, costs: &[Cost], shared: &Shared) {
+        let io = shared.requests[self.members[member].request].io;
+        for cost in costs {
+            let stage = cost.stage;
+            self.legs.push(Leg::Each { member, stage, time: cost.of(&io) });
+            if let Some((lock, hold)) = cost.lock {
+                self.legs.push(Leg::Locked { member, stage, lock, hold });
+            }
+        }
+    }
+
+    /// Plans what the kernel does for requests on their way down.
+    fn plan_down(&mut self, software: &Software, shared: &Shared) {
+        self.legs.clear();
+        let first = shared.requests[self.members[0].request].io.op.direction();
+        let batch = software.down(first).batch.iter();
+        self.legs.extend(batch.map(|cost| Leg::All { stage: cost.stage, time: cost.time }));
+        let own = if self.poller.is_some() { 0 } else { self.members.len() };
+        for member in 0..own {
+            let direction = shared.requests[self.members[member].request].io.op.direction();
+            self.each(member, &software.down(direction).kernel, shared);
+        }
+    }
+
+    /// Plans what is done for completions: by the kernel, once for all, and by the application.
+    fn plan_up(&mut self, software: &Software, acknowledge: Span, shared: &Shared) {
+        self.legs.clear();
+        if !acknowledge.is_zero() {
+            self.legs.push(Leg::All { stage: Stage::Driver, time: acknowledge });
+        }
+        let look = software.look.iter().filter(|cost| !self.has_waited && !cost.if_waited);
+        self.legs.extend(look.map(|cost| Leg::All { stage: cost.stage, time: cost.time }));
+        let own = if self.poller.is_some() { 0 } else { self.members.len() };
+        for member in 0..own {
+            self.each(member, &software.up.kernel, shared);
+        }
+        let met = software.up.batch.iter().filter(|cost| self.has_waited || !cost.if_waited);
+        self.legs.extend(met.map(|cost| Leg::All { stage: cost.stage, time: cost.time }));
+        for member in 0..self.members.len() {
+            self.each(member, &software.up.user, shared);
+            self.legs.push(Leg::End { member });
+        }
+    }
+
+    /// Lets a member hold a lock until `until`.
+    fn hold_lock(&mut self, member: usize, stage: Stage, until: Time, shared: &mut Shared) {
+        let ledger = &mut shared.requests[self.members[member].request].ledger;
+        ledger.until(Stage::Batch, self.cursor.max(ledger.cursor()));
+        ledger.until(stage, until);
+        self.cursor = until;
+    }
+
+    /// Takes a leg that contends with nobody.
+    fn take(&mut self, leg: Leg, shared: &mut Shared) {
+        match leg {
+            Leg::Each { member, stage, time } => {
+                let ledger = &mut shared.requests[self.members[member].request].ledger;
+                ledger.until(Stage::Batch, self.cursor);
+                ledger.spend(stage, time);
+                self.cursor = ledger.cursor();
+            }
+            Leg::All { stage, time } => {
+                let from = self.cursor;
+                for (place, member) in self.members.iter().enumerate() {
+                    let ledger = &mut shared.requests[member.request].ledger;
+                    ledger.until(Stage::Batch, from);
+                    match place {
+                        0 => ledger.spend(stage, time),
+                        _ => ledger.until(stage, self.cursor),
+                    }
+                    self.cursor = ledger.cursor();
+                }
+            }
+            Leg::End { member } => self.members[member].end = self.cursor,
+            Leg::Locked { .. } => unreachable!("a lock is taken at its instant"),
+        }
+    }
+}
+
+/// Rings the doorbells of so many drives for a batch that ends with `last`.
+pub(super) fn ring(
+    posted: &mut Option<Posted>,
+    core: usize,
+    drives: u32,
+    driver: &AnyDriver,
+    last: &mut Request,
+    memory: &HostMemory,
+) {
+    for _ in 0..drives {
+        let from = last.ledger.cursor();
+        driver.submit_work(&last.io, last.thread, memory, &mut last.ledger);
+        let to = last.ledger.cursor();
+        // A driver that does without the word takes no time for it.
+        if let Some(posted) = posted.as_mut().filter(|_| to > from) {
+            last.ledger.until(Stage::Driver, to + posted.write(to, core));
+        }
+    }
+}
+
+impl Batched {
+    /// Software of this drive's host, if its threads choose among engines.
+    pub(super) fn of(drive: &Drive) -> Option<Batched> {
+        drive.stack.has_engines().then(|| Batched {
+            drive: Arc::new(drive.clone()),
+            batchers: Vec::new(),
+            posted: Posted::of(&drive.host),
+            vectors: drive.limits().queue_pairs.max(1) as usize,
+            vector_cores: Vec::new(),
+        })
+    }
+
+    /// Thread of the workload with what its submission needs.
+    pub(super) fn thread(&mut self, thread: Thread, job: Option<&Job>, processors: &Processors) -> Thread {
+        let batcher = Batcher::of(&self.drive, thread.iodepth, job);
+        let (wait, waits_for_flush) = (batcher.wait(processors.wait), batcher.waits_for_flush());
+        self.batchers.push(batcher);
+        Thread { wait, waits_for_flush, ..thread }
+    }
+
+    /// Lets the interrupts of a queue go to the core of the first thread that uses it.
+    pub(super) fn take_vector(&mut self, thread: u16, processors: &Processors) {
+        let queue = queue_of(thread, self.drive.limits().queue_pairs as usize);
+        if queue == self.vector_cores.len() {
+            self.vector_cores.push(processors.threads[usize::from(thread)].core);
+        }
+    }
+
+    /// The core that handles a vector, if a thread uses its queue: that of the thread, as Linux has a queue for each core.
+    pub(super) fn core_of(&self, vector: u16) -> Option<usize> {
+        self.vector_cores.get(usize::from(vector) % self.vectors).copied()
+    }
+
+    /// True if a thread has a poll thread.
+    pub(super) fn has_poller(&self, thread: u16) -> bool {
+        self.batchers[usize::from(thread)].poller.is_some()
+    }
+
+    /// Delays a batch that an interrupt handler has come in between.
+    pub(super) fn on_handler(&mut self, run: &HandlerRun, shared: &mut Shared) {
+        if let Some(thread) = run.batch_of {
+            self.batchers[usize::from(thread)].preempt(run.begin, run.time, shared);
+        }
+    }
+
+    /// Lets a thread that holds its core take up the next thing to do: it gathers and submits requests while it has slots,
+    /// then it collects completions.
+    #[inline(never)] // Most hosts have but one way.
+    pub(super) fn step(
+        &mut self,
+        now: Time,
+        thread: u16,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        let begin = processors.free_time(now, thread);
+        if self.gather(begin, thread, processors, shared) {
+            let batcher = &mut self.batchers[usize::from(thread)];
+            let software = batcher.software.clone();
+            batcher.plan_down(&software, shared);
+            return self.take_legs(now, thread, processors, driver, shared);
+        }
+        let this = &processors.threads[usize::from(thread)];
+        let (outstanding, iodepth, done) = (this.outstanding, this.iodepth, this.done.len());
+        let batcher = &mut self.batchers[usize::from(thread)];
+        batcher.is_draining |= outstanding >= iodepth;
+        if done >= batcher.completions_wanted(outstanding) {
+            return self.collect(now, thread, processors, driver, shared);
+        }
+        if outstanding < iodepth {
+            processors.set_alarm(thread, shared);
+        }
+        self.call_and_wait(now, thread, processors, shared);
+    }
+
+    /// Draws requests into free slots, as many as go together; false if there are none.
+    fn gather(&mut self, begin: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) -> bool {
+        let outstanding = processors.threads[usize::from(thread)].outstanding;
+        let batcher = &mut self.batchers[usize::from(thread)];
+        if batcher.is_draining && outstanding > batcher.together.low {
+            return false;
+        }
+        batcher.is_draining = false;
+        (batcher.way, batcher.place, batcher.from, batcher.cursor) = (Way::Down, 0, begin, begin);
+        batcher.members.clear();
+        let most = batcher.together.submit as usize;
+        processors.piece_from = begin;
+        let mut cursor = begin;
+        while batcher.members.len() < most {
+            let next = processors.next_request(cursor, thread, 0);
+            let Some(next) = next.filter(|next| next.due <= cursor) else { break };
+            let path = processors.issue(cursor, thread, next, shared);
+            let ledger = &mut shared.requests[path.request].ledger;
+            for cost in &batcher.software.down(next.io.op.direction()).user {
+                ledger.spend(cost.stage, cost.of(&next.io));
+            }
+            cursor = ledger.cursor();
+            batcher.members.push(Member { request: path.request, end: Time::NEVER });
+            batcher.cursor = cursor;
+        }
+        !batcher.members.is_empty()
+    }
+
+    /// Takes up completions, as many as are collected together.
+    fn collect(
+        &mut self,
+        now: Time,
+        thread: u16,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        let this = &mut processors.threads[usize::from(thread)];
+        let core = this.core;
+        let batcher = &mut self.batchers[usize::from(thread)];
+        let count = this.done.len().min(batcher.together.complete_max as usize);
+        let is_flushed =
+            this.is_flushing && this.done.iter().take(count).any(|it| shared.requests[*it].io.op == Op::Flush);
+        this.is_flushing &= !is_flushed;
+        batcher.members.clear();
+        batcher.members.extend(this.done.drain(..count).map(|request| Member { request, end: Time::NEVER }));
+        let software = batcher.software.clone();
+        let newest = batcher.members.iter().map(|member| shared.requests[member.request].visible).max();
+        // A thread that was looking for them takes a moment to see them; one that comes to them later finds them there.
+        let poll = if newest == Some(now) { processors.poll } else { Span::ZERO };
+        let begin = processors.free_time(now + poll, thread);
+        processors.piece_from = begin;
+        let latest = batcher.members.iter().map(|member| shared.requests[member.request].ledger.cursor()).max();
+        let begin = begin.max(latest.unwrap_or(begin));
+        (batcher.way, batcher.place, batcher.from, batcher.cursor) = (Way::Up, 0, begin, begin);
+        let acknowledge = match software.polls() && batcher.poller.is_none() {
+            true => self.acknowledge_time(begin, core, self.drives_of(thread, shared), driver),
+            false => Span::ZERO,
+        };
+        let batcher = &mut self.batchers[usize::from(thread)];
+        batcher.plan_up(&software, acknowledge, shared);
+        batcher.has_waited = false;
+        let until = if batcher.together.complete_min > 1 { Stage::Batch } else { Stage::CoreWait };
+        for member in &batcher.members {
+            let pace = processors.draw_pace(begin, core);
+            let ledger = &mut shared.requests[member.request].ledger;
+            ledger.until(until, now.max(ledger.cursor()));
+            ledger.until(Stage::Poll, (now + poll).max(ledger.cursor()));
+            ledger.until(Stage::CoreWait, begin);
+            ledger.set_pace(pace);
+        }
+        self.take_legs(now, thread, processors, driver, shared);
+    }
+
+    /// Goes on with a piece of work that has stopped for a lock.
+    pub(super) fn on_legs(
+        &mut self,
+        now: Time,
+        thread: u16,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        let free_at = processors.free_time(Time::ZERO, thread);
+        let batcher = &mut self.batchers[usize::from(thread)];
+        if free_at > now {
+            // An interrupt handler has come in between.
+            for member in &batcher.members {
+                let ledger = &mut shared.requests[member.request].ledger;
+                ledger.until(Stage::CoreWait, free_at.max(ledger.cursor()));
+            }
+            (batcher.cursor, batcher.from) = (free_at, free_at);
+            return shared.scheduler.at(free_at, Event::Path(thread));
+        }
+        batcher.from = now;
+        self.take_legs(now, thread, processors, driver, shared);
+    }
+
+    /// Takes leg after leg, up to a lock or to the end.
+    fn take_legs(
+        &mut self,
+        now: Time,
+        thread: u16,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        let this = &mut processors.threads[usize::from(thread)];
+        this.state = State::Busy;
+        this.napped = false;
+        let core = this.core;
+        let batcher = &mut self.batchers[usize::from(thread)];
+        while let Some(&leg) = batcher.legs.get(batcher.place) {
+            let Leg::Locked { member, stage, lock, hold } = leg else {
+                batcher.place += 1;
+                batcher.take(leg, shared);
+                continue;
+            };
+            if batcher.cursor > now {
+                let (from, to) = (batcher.from, batcher.cursor);
+                this.work = Work::Legs;
+                processors.occupy(core, from, to);
+                return shared.scheduler.at(to, Event::Path(thread));
+            }
+            batcher.place += 1;
+            let Some(start) = processors.spin_locks[lock].take(now, core, hold, &processors.distances) else {
+                let spinner = Spinner { thread, core, hold, lines: 0, stage };
+                return processors.spin(now, lock, spinner, Work::Legs, shared);
+            };
+            processors.cores[core].mask(start + hold);
+            batcher.hold_lock(member, stage, start + hold, shared);
+        }
+        self.finish_legs(thread, processors, driver, shared);
+    }
+
+    /// Goes on with a batch whose thread has spun for a lock and has it now.
+    pub(super) fn on_lock(&mut self, granted: &Granted, shared: &mut Shared) {
+        let batcher = &mut self.batchers[usize::from(granted.thread)];
+        let Leg::Locked { member, .. } = batcher.legs[batcher.place - 1] else { unreachable!("it spins for a lock") };
+        batcher.hold_lock(member, granted.stage, granted.until, shared);
+    }
+
+    /// Ends a piece of work whose legs are all planned: down at the driver, or up at the application.
+    fn finish_legs(&mut self, thread: u16, processors: &mut Processors, driver: &AnyDriver, shared: &mut Shared) {
+        let drives = self.drives_of(thread, shared);
+        let this = &mut processors.threads[usize::from(thread)];
+        let core = this.core;
+        let batcher = &mut self.batchers[usize::from(thread)];
+        if let (Way::Down, Some(last)) = (batcher.way, batcher.members.last()) {
+            let request = &mut shared.requests[last.request];
+            request.ledger.until(Stage::Batch, batcher.cursor);
+            if batcher.poller.is_none() {
+                ring(&mut self.posted, core, drives, driver, request, &shared.memory);
+            }
+            batcher.cursor = request.ledger.cursor();
+            for member in &mut batcher.members {
+                member.end = batcher.cursor;
+                let ledger = &mut shared.requests[member.request].ledger;
+                ledger.until(Stage::Batch, batcher.cursor);
+                if batcher.poller.is_none() {
+                    ledger.set_pace(0);
+                }
+            }
+        }
+        let (from, end) = (batcher.from, batcher.cursor);
+        (this.work, this.work_end) = (Work::Together, end);
+        processors.occupy(core, from, end);
+        shared.scheduler.at(end, Event::WorkDone(thread));
+    }
+
+    /// Number of drives that the requests of a thread's batch are for, each of which has to be told.
+    pub(super) fn drives_of(&self, thread: u16, shared: &Shared) -> u32 {
+        if self.drive.drives == 1 {
+            return 1;
+        }
+        let members = &self.batchers[usize::from(thread)].members;
+        let drives = members.iter().map(|member| shared.requests[member.request].drive);
+        drives.fold(0_u64, |told, drive| told | 1 << drive).count_ones()
+    }
+
+    /// Processor time of telling so many drives how far their completions have been read, from `now` on.
+    pub(super) fn acknowledge_time(&mut self, now: Time, core: usize, drives: u32, driver: &AnyDriver) -> Span {
+        let each = driver.acknowledge_work();
+        let Some(posted) = self.posted.as_mut().filter(|_| !each.is_zero()) else { return each * u64::from(drives) };
+        let tell = |at: Time, _| at + each + posted.write(at + each, core);
+        (0..drives).fold(now, tell).since(now)
+    }
+
+    /// Ends a piece of work on a batch. Returns the way that its requests go.
+    #[inline(never)]
+    pub(super) fn end_work(&mut self, now: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) -> Way {
+        let batcher = &self.batchers[usize::from(thread)];
+        match batcher.way {
+            Way::Down => {
+                for member in &batcher.members {
+                    shared.requests[member.request].submitted = now;
+                }
+            }
+            Way::Up => processors.threads[usize::from(thread)].outstanding -= batcher.members.len() as u32,
+        }
+        batcher.way
+    }
+
+    /// Lets a thread with nothing to do make the call that waits for completions, once, and wait.
+    fn call_and_wait(&mut self, now: Time, thread: u16, processors: &mut Processors, shared: &mut Shared) {
+        let this = &processors.threads[usize::from(thread)];
+        let (core, outstanding) = (this.core, this.outstanding);
+        let batcher = &mut self.batchers[usize::from(thread)];
+        let wait = batcher.software.wait_time();
+        if outstanding > 0 && !std::mem::replace(&mut batcher.has_waited, true) && !wait.is_zero() {
+            let core = &mut processors.cores[core];
+            core.free_at = core.free_at.max(now) + wait;
+            processors.used.working += wait;
+        }
+        processors.wait(now, thread, shared);
+    }
+
+    /// Tells a thread of a completion: it goes on if it has as many as it wants.
+    #[inline(never)]
+    pub(super) fn on_completed(
+        &mut self,
+        now: Time,
+        thread: u16,
+        request: RequestId,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        let this = &mut processors.threads[usize::from(thread)];
+        let wanted = self.batchers[usize::from(thread)].completions_wanted(this.outstanding);
+        if this.done.len() < wanted {
+            return;
+        }
+        match (processors.handler_core, this.state) {
+            (Some(_), State::Away) if !processors.wake.is_zero() && (this.queued || this.woken) => {}
+            (Some(core), State::Away) if !processors.wake.is_zero() => {
+                this.woken = true;
+                let run = processors.run_handler(now, core, processors.wake, shared);
+                self.on_handler(&run, shared);
+                shared.requests.charge(Some(request), Stage::Interrupt, run.end());
+                shared.scheduler.at(run.end(), Event::Thread(thread));
+            }
+            _ if processors.rouse(now, thread, shared) => self.step(now, thread, processors, driver, shared),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Submission of one request at a time: a thread takes its request down the software stack by itself, as a system call
+//! does, and takes each completion up by itself.
+//!
+//! Software that no core contends for is one piece of work a request. Where cores contend (`locks.rs`), a request takes its
+//! path from one such place to the next (`path.rs`).
+
+use super::locks::{Line, RequestLock};
+use super::path::Parked;
+use super::processors::Processors;
+use super::stack::{Path, Stack, Way};
+use super::thread::{State, Thread, Work};
+use crate::drive::Drive;
+use crate::ledger::Stage;
+use crate::protocol::dispatch::AnyDriver;
+use crate::protocol::halves::Driver as _;
+use crate::request::{Next, RequestId};
+use crate::scheduler::Event;
+use crate::shared::Shared;
+use crate::time::{Span, Time};
+
+/// Software stack whose requests go one at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Blocking {
+    pub(super) stack: Stack,
+    /// Cache lines that cores contend for.
+    pub(super) lines: Vec<Line>,
+    /// Locks that requests keep until they are back.
+    pub(super) request_locks: Vec<RequestLock<Parked>>,
+    /// Kernel threads that take requests on, by core.
+    pub(super) workers: Vec<Option<u16>>,
+    /// Largest request for which a thread spins in the driver.
+    spin_up_to_bytes: u32,
+}
+
+impl Blocking {
+    /// Stack of this drive's host.
+    pub(super) fn new(drive: &Drive) -> Blocking {
+        let stack = Stack::new(&drive.stages(), &drive.stack, drive.software_ratio());
+        Blocking {
+            lines: vec![Line::default(); stack.lines],
+            request_locks: vec![RequestLock::default(); stack.request_locks],
+            workers: Vec::new(),
+            spin_up_to_bytes: drive.protocol().spin_up_to_bytes(),
+            stack,
+        }
+    }
+
+    /// Thread of the workload with what its submission needs.
+    pub(super) fn thread(&self, thread: Thread, processors: &Processors) -> Thread {
+        let spin_up_to_bytes = self.spin_up_to_bytes;
+        Thread { spin_up_to_bytes, wait: processors.wait, waits_for_flush: true, ..thread }
+    }
+
+    /// Lets a thread that holds its core take up the next thing to do: it goes on with requests that can, then fills its
+    /// slots, as fio does, and then looks for completions.
+    pub(super) fn step(
+        &mut self,
+        now: Time,
+        thread: u16,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        if self.stack.contended() && self.resume(now, thread, processors, shared) {
+            return;
+        }
+        if let Some(next) = processors.next_request(now, thread, 0) {
+            return self.submit(now, thread, next, processors, driver, shared);
+        }
+        if let Some(request) = processors.threads[usize::from(thread)].done.pop_front() {
+            return self.complete(now, thread, request, processors, driver, shared);
+        }
+        processors.set_alarm(thread, shared);
+        processors.wait(now, thread, shared);
+    }
+
+    /// Tells a thread of a completion that it can see from now on.
+    #[inline(always)]
+    pub(super) fn on_completed(
+        &mut self,
+        now: Time,
+        thread: u16,
+        request: RequestId,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        let this = &processors.threads[usize::from(thread)];
+        match (processors.handler_core, this.state) {
+            (Some(core), State::Away) if !processors.wake.is_zero() && !this.queued && this.done.len() == 1 => {
+                let woken = processors.run_handler(now, core, processors.wake, shared).end();
+                shared.requests.charge(Some(request), Stage::Interrupt, woken);
+                shared.scheduler.at(woken, Event::Thread(thread));
+            }
+            _ if processors.rouse(now, thread, shared) => self.step(now, thread, processors, driver, shared),
+            _ => {}
+        }
+    }
+
+    /// Starts on a request: down the stack, and through the driver.
+    #[inline(never)] // Most requests are started on when another is taken up.
+    fn submit(
+        &mut self,
+        now: Time,
+        thread: u16,
+        next: Next,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        let begin = processors.free_time(now, thread);
+        processors.piece_from = begin;
+        if self.stack.contended() {
+            let path = processors.issue(begin, thread, next, shared);
+            return processors.start_path(begin, thread, path, shared);
+        }
+        let (request, end) = self.descend(begin, thread, next, processors, driver, shared);
+        processors.run(thread, Work::Submit(request), begin, end, driver.work_beside(&next.io), shared);
+    }
+
+    /// Takes a request down to the driver: the request, and when it gets there.
+    #[inline(always)]
+    fn descend(
+        &mut self,
+        begin: Time,
+        thread: u16,
+        next: Next,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) -> (RequestId, Time) {
+        let mut path = processors.issue(begin, thread, next, shared);
+        let request = &mut shared.requests[path.request];
+        let ledger = &mut request.ledger;
+        self.stack.advance(&mut path, ledger);
+        self.stack.copy(&path, next.io.bytes, ledger);
+        driver.submit_work(&next.io, thread, &shared.memory, ledger);
+        ledger.set_pace(0);
+        let end = ledger.cursor();
+        request.submitted = end;
+        (path.request, end)
+    }
+
+    /// Takes up a completion: from the driver, and up the stack.
+    fn complete(
+        &mut self,
+        now: Time,
+        thread: u16,
+        id: RequestId,
+        processors: &mut Processors,
+        driver: &AnyDriver,
+        shared: &mut Shared,
+    ) {
+        let request = &mut shared.requests[id];
+        processors.threads[usize::from(thread)].on_taken(&request.io);
+        // A thread that was looking for it takes a moment to see it; one that comes to it later finds it there, but not
+        // before its waker has done with it.
+        let seen = if request.visible == now { now + processors.poll } else { now };
+        let (now, seen) = (now.max(request.ledger.cursor()), seen.max(request.ledger.cursor()));
+        let begin = processors.free_time(seen, thread);
+        let ledger = &mut request.ledger;
+        ledger.until(Stage::CoreWait, now);
+        ledger.until(Stage::Poll, seen);
+        ledger.until(Stage::CoreWait, begin);
+        processors.piece_from = begin;
+        ledger.set_pace(processors.draw_pace(begin, processors.threads[usize::from(thread)].core));
+        let mut path = Path { request: id, op: request.io.op, way: Way::Up, place: 0 };
+        driver.complete_work(&request.io, ledger);
+        self.stack.copy(&path, request.io.bytes, ledger);
+        if self.stack.contended() {
+            let ready = ledger.cursor();
+            processors.occupy(processors.threads[usize::from(thread)].core, begin, ready);
+            return processors.start_path(ready, thread, path, shared);
+        }
+        self.stack.advance(&mut path, ledger);
+        let end = ledger.cursor();
+        // With the result in hand, the thread goes on to its next request before it looks for other completions.
+        match processors.next_request(end, thread, 1) {
+            None => processors.run(thread, Work::Complete(id), begin, end, Span::ZERO, shared),
+            Some(next) => {
+                let (request, submitted) = self.descend(end, thread, next, processors, driver, shared);
+                let work = Work::CompleteAndSubmit(id, end, request);
+                processors.run(thread, work, begin, submitted, driver.work_beside(&next.io), shared);
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Processors and the threads that run on them: what [`Blocking`](super::blocking::Blocking) and
+//! [`Batched`](super::batched::Batched) submission share.
+//!
+//! A processor is an instant at which it is free. How threads wait for their turn is in `waiting.rs`, and what interrupts
+//! do to them in `interrupts.rs`.
+
+use std::collections::VecDeque;
+
+use super::idle::{Governor, Idles};
+use super::locks::{Distances, SpinLock, Spinner};
+use super::pace::Pace;
+use super::poller::Polled;
+use super::stack::{Path, Way};
+use super::thread::{State, Thread, Work};
+use crate::config::Wait;
+use crate::drive::Drive;
+use crate::ledger::{CpuUse, Stage};
+use crate::request::Next;
+use crate::scheduler::Event;
+use crate::shared::Shared;
+use crate::time::{Span, Time};
+
+/// Processor, and whose turn it is on it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Core {
+    pub free_at: Time,
+    /// End of the time in which it takes no interrupt: it runs a handler, switches threads, or holds a spinlock.
+    pub masked_until: Time,
+    /// Time that it has run interrupt handlers.
+    pub handlers: Span,
+    /// Thread that holds it.
+    pub current: Option<u16>,
+    /// End of the time in which a thread that spins in its driver may keep others waiting.
+    pub slice_end: Time,
+    /// Threads that stand in line for it.
+    pub ready: VecDeque<u16>,
+    /// True if a poll thread of the kernel runs on it.
+    pub polls: bool,
+    /// Time that its poll threads have worked and slept.
+    pub polled: Polled,
+    pub idles: Idles,
+}
+
+/// Result of letting go of a spinlock: the thread that has it next, and what it spins for.
+pub(super) struct Granted {
+    pub thread: u16,
+    pub stage: Stage,
+    /// Instant up to which the thread holds the lock.
+    pub until: Time,
+}
+
+/// All processors of a host, and all threads on them.
+#[derive(Clone, Debug)]
+pub(super) struct Processors {
+    pub threads: Vec<Thread>,
+    /// Number of threads that have not finished.
+    pub unfinished: usize,
+    /// By processor: the first hardware threads of all cores, then the second ones.
+    pub cores: Vec<Core>,
+    /// Number of cores.
+    core_count: usize,
+    pace: Pace,
+    /// True if all pieces of software take their time exactly.
+    is_even: bool,
+    /// Start of the piece of work that is being planned.
+    pub piece_from: Time,
+    pub distances: Distances,
+    pub spin_locks: Vec<SpinLock>,
+    /// How threads wait, if nothing about them says otherwise.
+    pub wait: Wait,
+    pub hybrid_sleep_ratio: f64,
+    /// Time from a completion's visibility until a thread that spins has seen it.
+    pub poll: Span,
+    pub context_switch: Span,
+    /// Time to switch away from a thread.
+    pub deactivate: Span,
+    /// Time to switch to a thread on a core that was idle.
+    pub reactivate: Span,
+    /// Time from an interrupt message's arrival until its handler begins.
+    pub interrupt: Span,
+    pub governor: Governor,
+    pub interrupt_handler: Span,
+    /// Number of processors that handle interrupts.
+    pub interrupt_cores: usize,
+    /// Time that waking a thread takes in a handler.
+    pub wake: Span,
+    pub time_slice: Span,
+    /// Processor whose handler is looking for completions.
+    pub handler_core: Option<usize>,
+    /// True for each vector whose handler has yet to run.
+    pub pending: Vec<bool>,
+    /// True if there are kernel threads that take requests on.
+    pub has_workers: bool,
+    pub used: CpuUse,
+}
+
+impl Processors {
+    /// Processors of a drive's host without threads, whose stages contend for so many spinlocks.
+    pub(super) fn new(drive: &Drive, spin_locks: usize, seed: u64) -> Processors {
+        let config = &drive.host;
+        let ratio = config.cost_ratio();
+        let pace = Pace::new(config, seed);
+        let interrupt_cores = match config.interrupt_cores {
+            0 => config.processors(),
+            cores => cores.min(config.processors()),
+        };
+        Processors {
+            threads: Vec::new(),
+            unfinished: 0,
+            cores: vec![Core::default(); config.processors().into()],
+            core_count: config.cores.into(),
+            is_even: pace.is_even(),
+            pace,
+            piece_from: Time::ZERO,
+            distances: Distances::new(config),
+            spin_locks: vec![SpinLock::default(); spin_locks],
+            // Engines say themselves who looks for completions; what remains is whether those nap.
+            wait: match config.wait {
+                Wait::Spin if drive.stack.has_engines() => Wait::Sleep,
+                wait => wait,
+            },
+            hybrid_sleep_ratio: config.hybrid_sleep_ratio,
+            poll: drive.protocol().poll(drive).scale(config.clock_ratio()),
+            context_switch: config.context_switch.scale(ratio),
+            deactivate: config.deactivate().scale(ratio),
+            reactivate: config.reactivate().scale(ratio),
+            interrupt: config.interrupt.scale(config.clock_ratio()),
+            governor: Governor::new(config),
+            interrupt_handler: config.interrupt_handler.scale(ratio),
+            interrupt_cores: interrupt_cores.into(),
+            wake: config.wake.scale(ratio),
+            time_slice: config.time_slice,
+            handler_core: None,
+            pending: Vec::new(),
+            has_workers: false,
+            used: CpuUse { cores: config.processors(), ..CpuUse::default() },
+        }
+    }
+
+    /// Use of the processors up to `now`.
+    pub(super) fn used(&self, now: Time) -> CpuUse {
+        let mut used = self.used;
+        for thread in self.threads.iter().filter(|thread| thread.state == State::Watching) {
+            used.spinning += self.spinning_time(now, thread);
+        }
+        used.spinning += self.polling_time(now);
+        used
+    }
+
+    /// Lets a thread hear of its next request when that is due. There is one alarm for each instant, since every other one
+    /// would be set again for the next.
+    pub(super) fn set_alarm(&mut self, thread: u16, shared: &mut Shared) {
+        let this = &mut self.threads[usize::from(thread)];
+        if let Some(next) = this.next.filter(|next| next.due != this.alarm_at) {
+            this.alarm_at = next.due;
+            shared.scheduler.at(next.due, Event::Thread(thread));
+        }
+    }
+
+    /// The next request of a thread that has a slot for it, once `completing` more of its requests are done. A request that
+    /// is not due yet stays with the thread.
+    #[inline(always)]
+    pub(super) fn next_request(&mut self, now: Time, thread: u16, completing: u32) -> Option<Next> {
+        let this = &mut self.threads[usize::from(thread)];
+        if this.outstanding - completing >= this.iodepth || this.is_flushing {
+            return None;
+        }
+        let next = match (this.next, &mut this.generator) {
+            (Some(next), _) => {
+                this.next = None;
+                next
+            }
+            (None, Some(generator)) => match generator.next(now) {
+                Some(next) => next,
+                None if this.outstanding == completing => generator.end(now)?,
+                None => return None,
+            },
+            (None, None) => this.external.pop_front()?,
+        };
+        if next.due > now {
+            this.next = Some(next);
+            return None;
+        }
+        Some(next)
+    }
+
+    /// Opens the request that an application issues.
+    #[inline(always)]
+    pub(super) fn issue(&mut self, begin: Time, thread: u16, next: Next, shared: &mut Shared) -> Path {
+        shared.requests.issued += 1;
+        let this = &mut self.threads[usize::from(thread)];
+        this.issued_bytes = u32::MAX;
+        this.on_issue(&next.io);
+        let id = shared.requests.occupy();
+        let number = shared.requests.issued;
+        let request = &mut shared.requests[id];
+        request.open(number, next, begin, thread, this.tokens.pop_front());
+        let ledger = &mut request.ledger;
+        if shared.trace.is_on() {
+            ledger.keep_steps();
+        }
+        ledger.until(Stage::Queued, begin);
+        let processor = this.core;
+        ledger.set_pace(self.draw_pace(self.piece_from, processor));
+        Path { request: id, op: next.io.op, way: Way::Down, place: 0 }
+    }
+
+    /// Draws the pace of a piece of software that begins on this processor; 0 if all pieces take their time exactly. It is
+    /// slower if another thread of the core works; one that only waits leaves the core to it (`PAUSE`).
+    #[inline(always)]
+    pub(super) fn draw_pace(&mut self, begin: Time, processor: usize) -> u32 {
+        if self.is_even {
+            return 0;
+        }
+        match self.cores.len() > self.core_count && self.sibling_works(begin, processor) {
+            true => self.pace.draw_shared(),
+            false => self.pace.draw(),
+        }
+    }
+
+    /// True if the other hardware thread of a processor's core is at work then.
+    #[inline(never)]
+    fn sibling_works(&self, at: Time, processor: usize) -> bool {
+        let beside = processor + self.core_count;
+        let sibling = if beside < self.cores.len() { beside } else { beside - self.cores.len() };
+        self.cores[sibling].free_at > at
+    }
+
+    /// Instant, not before `at`, at which a thread's processor is free for it.
+    pub(super) fn free_time(&self, at: Time, thread: u16) -> Time {
+        at.max(self.cores[self.threads[usize::from(thread)].core].free_at)
+    }
+
+    /// Runs a thread's piece of work until `end`; its processor works `beside` longer, while the request is in flight.
+    #[inline(always)]
+    pub(super) fn run(&mut self, thread: u16, work: Work, begin: Time, end: Time, beside: Span, shared: &mut Shared) {
+        let this = &mut self.threads[usize::from(thread)];
+        this.state = State::Busy;
+        (this.work, this.work_end) = (work, end);
+        this.napped = false;
+        self.cores[this.core].free_at = end + beside;
+        self.used.working += end.since(begin) + beside;
+        shared.scheduler.at(end, Event::WorkDone(thread));
+    }
+
+    /// Counts a processor as at work for a request.
+    pub(super) fn occupy(&mut self, core: usize, from: Time, to: Time) {
+        self.cores[core].free_at = to;
+        self.used.working += to.since(from);
+    }
+
+    /// Lets a thread spin for a lock that another one holds.
+    pub(super) fn spin(&mut self, now: Time, lock: usize, spinner: Spinner, work: Work, shared: &mut Shared) {
+        self.watch(now, spinner.thread);
+        let this = &mut self.threads[usize::from(spinner.thread)];
+        this.state = State::Busy;
+        this.work = work;
+        if let Some(release) = self.spin_locks[lock].wait(spinner) {
+            shared.scheduler.at(release, Event::Release(lock as u16));
+        }
+    }
+
+    /// Gives a released spinlock to the next thread in line, as soon as that has seen the release and no interrupt handler
+    /// keeps it.
+    pub(super) fn pass_lock(&mut self, now: Time, lock: u16, shared: &mut Shared) -> Option<Granted> {
+        let this = &mut self.spin_locks[usize::from(lock)];
+        let (next, seen) = this.release(now, &self.distances)?;
+        let Spinner { thread, core, hold, lines, stage } = next;
+        let hold = hold + this.fetch_time(core, lines, &self.distances);
+        let start = seen.max(self.cores[core].free_at);
+        if let Some(next) = this.keep(start, core, hold) {
+            shared.scheduler.at(next, Event::Release(lock));
+        }
+        self.count_spinning(start, thread);
+        let until = start + hold;
+        self.occupy(core, start, until);
+        self.cores[core].mask(until);
+        shared.scheduler.at(until, Event::Path(thread));
+        Some(Granted { thread, stage, until })
+    }
+}
