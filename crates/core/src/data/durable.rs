@@ -10,7 +10,7 @@ use super::persistence::Step;
 use crate::memory::sparse::SparseBytes;
 use crate::random::Random;
 use crate::time::Time;
-use crate::tlp::{Packet, Token};
+use crate::tlp::Token;
 
 /// Pieces of a unit whose arrival is followed, a bit each.
 const PIECES: u32 = u64::BITS;
@@ -65,15 +65,15 @@ impl Durable {
         }
     }
 
-    /// Data of a write has come.
-    pub fn on_arrival(&mut self, packet: &Packet, bytes: &[u8]) {
+    /// Takes in data of a write at `offset`, which the command of this token has brought.
+    pub fn on_arrival(&mut self, token: Token, offset: u64, bytes: &[u8]) {
         let unit_bytes = u64::from(self.unit_bytes);
         let mut at = 0;
         while at < bytes.len() {
-            let offset = packet.device_offset + at as u64;
+            let offset = offset + at as u64;
             let within = (offset % unit_bytes) as usize;
             let part = bytes.len().min(at + self.unit_bytes as usize - within) - at;
-            self.on_part(packet.token, offset / unit_bytes, within, &bytes[at..at + part]);
+            self.on_part(token, offset / unit_bytes, within, &bytes[at..at + part]);
             at += part;
         }
     }
@@ -184,7 +184,6 @@ impl Durable {
 mod tests {
     use super::*;
     use crate::time::Span;
-    use crate::tlp::Direction;
 
     const UNIT: u32 = 512;
 
@@ -206,8 +205,7 @@ mod tests {
         /// Bytes of a command come.
         fn bring(&mut self, command: u32, offset: u64, bytes: &[u8]) {
             let token = Token { role: 0, context: command };
-            let packet = Packet::write(Direction::Down, 0, bytes.len() as u32, 128, token).user_data(offset, None);
-            self.durable.on_arrival(&packet, bytes);
+            self.durable.on_arrival(token, offset, bytes);
             self.contents.write(offset, bytes);
         }
 

@@ -16,7 +16,7 @@ use crate::memory::sparse::SparseBytes;
 use crate::request::Op;
 use crate::request::{Request, RequestId};
 use crate::time::Time;
-use crate::tlp::Packet;
+use crate::tlp::{Packet, Token};
 use check::Checker;
 use durable::Durable;
 use persistence::Step;
@@ -188,7 +188,17 @@ impl Data {
         memory.read(packet.address, &mut self.moving);
         self.contents.write(packet.device_offset, &self.moving);
         if let Some(durable) = &mut self.durable {
-            durable.on_arrival(packet, &self.moving);
+            durable.on_arrival(packet.token, packet.device_offset, &self.moving);
+        }
+    }
+
+    /// Fills bytes of the device with zeros, as the command of this token asks.
+    pub fn zero(&mut self, token: Token, offset: u64, bytes: u32) {
+        self.moving.clear();
+        self.moving.resize(bytes as usize, 0);
+        self.contents.write(offset, &self.moving);
+        if let Some(durable) = &mut self.durable {
+            durable.on_arrival(token, offset, &self.moving);
         }
     }
 }

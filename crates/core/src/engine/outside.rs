@@ -11,8 +11,8 @@ use crate::time::Time;
 /// What comes into the engine from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// A request at the application's end, for a thread made by [`Engine::add_client`]. `token` is the caller's name for
-    /// it, which [`Engine::take_completed`] gives back.
+    /// A request at the application's end, for a thread made by [`Engine::add_client`], of an operation that the drive
+    /// [has](Drive::check_operation). `token` is the caller's name for it, which [`Engine::take_completed`] gives back.
     Request { thread: u16, io: Io, token: u32 },
     /// A host's own driver writes a device register: the packet has just reached the device.
     RegisterWrite { address: u64, value: u32 },

@@ -23,7 +23,7 @@ use crate::config::Wait;
 use crate::drive::Drive;
 use crate::ledger::CpuUse;
 use crate::protocol::dispatch::AnyDriver;
-use crate::request::{Io, Next, Request, RequestId};
+use crate::request::{Io, Next, Op, Request, RequestId};
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
@@ -51,6 +51,8 @@ enum Submission {
 pub struct Host {
     processors: Processors,
     submission: Submission,
+    /// True for each operation of [`Op::ALL`] that the drive has a command for.
+    supported: [bool; Op::ALL.len()],
 }
 
 impl Host {
@@ -64,12 +66,12 @@ impl Host {
             Submission::Blocking(blocking) => blocking.stack.spin_locks,
             Submission::Batched(_) => software::locks(&drive.stack).len(),
         };
-        Host { processors: Processors::new(drive, spin_locks, seed), submission }
+        Host { processors: Processors::new(drive, spin_locks, seed), submission, supported: drive.limits().supported }
     }
 
     /// Adds a thread that keeps up to `iodepth` requests outstanding. Without a generator, its requests come from outside.
     pub fn add_thread(&mut self, iodepth: u32, generator: Option<Generator>, job: Option<&Job>) -> u16 {
-        let Host { processors, submission } = self;
+        let Host { processors, submission, .. } = self;
         let number = processors.threads.len() as u16;
         // Without a generator there is nothing to do before the first request comes from outside.
         let state = if generator.is_some() { State::Away } else { State::Finished };
@@ -111,8 +113,10 @@ impl Host {
         self.processors.used(now)
     }
 
-    /// Gives a request from outside to a thread without a generator.
+    /// Gives a request from outside to a thread without a generator. Its operation is one that the drive has a command for
+    /// ([`Drive::check_operation`]).
     pub fn inject(&mut self, now: Time, thread: u16, io: Io, token: u32, driver: &AnyDriver, shared: &mut Shared) {
+        assert!(self.supported[io.op as usize], "the drive's protocol has no command for a {}", io.op.name());
         let this = &mut self.processors.threads[usize::from(thread)];
         this.external.push_back(Next { io, due: now, drive: 0 });
         this.tokens.push_back(token);
@@ -153,7 +157,7 @@ impl Host {
 
     /// Lets a thread that holds its core take up the next thing to do.
     pub fn step(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
-        let Host { processors, submission } = self;
+        let Host { processors, submission, .. } = self;
         match submission {
             Submission::Blocking(blocking) => blocking.step(now, thread, processors, driver, shared),
             Submission::Batched(batched) => batched.step(now, thread, processors, driver, shared),
@@ -163,7 +167,7 @@ impl Host {
     /// Lets the host see the completion of a request.
     #[inline(always)]
     pub fn on_completed(&mut self, now: Time, request: RequestId, driver: &AnyDriver, shared: &mut Shared) {
-        let Host { processors, submission } = self;
+        let Host { processors, submission, .. } = self;
         let Request { thread, submitted, .. } = shared.requests[request];
         if let Submission::Batched(batched) = submission
             && batched.has_poller(thread)
@@ -216,7 +220,7 @@ impl Host {
     /// Ends a thread's piece of work on a batch.
     #[inline(never)]
     fn end_batch(&mut self, now: Time, thread: u16, shared: &mut Shared) -> Done {
-        let Host { processors, submission } = self;
+        let Host { processors, submission, .. } = self;
         let batched = submission.batched();
         match batched.end_work(now, thread, processors, shared) {
             Way::Down if batched.has_poller(thread) => Done::LeftToPoller,
@@ -227,7 +231,7 @@ impl Host {
 
     /// Goes on with software that has stopped where cores contend.
     pub fn on_path(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
-        let Host { processors, submission } = self;
+        let Host { processors, submission, .. } = self;
         match submission {
             Submission::Blocking(blocking) => blocking.on_path(now, thread, processors, driver, shared),
             Submission::Batched(batched) => batched.on_legs(now, thread, processors, driver, shared),
@@ -237,7 +241,7 @@ impl Host {
     /// Lets go of a spinlock, which the next thread in line has then.
     #[inline(never)]
     pub fn on_release(&mut self, now: Time, lock: u16, shared: &mut Shared) {
-        let Host { processors, submission } = self;
+        let Host { processors, submission, .. } = self;
         let Some(granted) = processors.pass_lock(now, lock, shared) else { return };
         match (submission, processors.threads[usize::from(granted.thread)].work) {
             (Submission::Batched(batched), Work::Legs) => batched.on_lock(&granted, shared),
@@ -250,13 +254,13 @@ impl Host {
 
     /// Lets a poll thread put the batch of a thread down to the driver.
     pub fn leave_to_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) {
-        let Host { processors, submission } = self;
+        let Host { processors, submission, .. } = self;
         submission.batched().leave_to_poller(now, thread, processors, driver, shared);
     }
 
     /// Lets a poll thread be done with what ends at `now`. Returns the requests that go to the driver.
     pub fn on_poller(&mut self, now: Time, thread: u16, driver: &AnyDriver, shared: &mut Shared) -> Vec<RequestId> {
-        let Host { processors, submission } = self;
+        let Host { processors, submission, .. } = self;
         submission.batched().on_poller(now, thread, processors, driver, shared)
     }
 
@@ -296,7 +300,7 @@ impl Host {
     #[inline(always)]
     pub fn on_interrupt(&mut self, now: Time, vector: u16, driver: &AnyDriver, shared: &mut Shared) {
         let core = self.core_of(vector);
-        let Host { processors, submission } = self;
+        let Host { processors, submission, .. } = self;
         // Where requests are collected together, the handler itself tells the device how far it has read.
         let acknowledge = match submission {
             Submission::Blocking(_) => Span::ZERO,

@@ -8,7 +8,7 @@ use crate::drive::{Drive, Interface};
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::memory::HostMemory;
-use crate::problem::Broken;
+use crate::problem::{Broken, Problem};
 use crate::request::{Io, Op, RequestId};
 use crate::scheduler::Timer;
 use crate::shared::Shared;
@@ -128,6 +128,12 @@ macro_rules! halves_of {
             fn max_transfer_bytes(&self) -> u32 {
                 match self {
                     $(AnyDriver::$Protocol(half) => half.max_transfer_bytes(),)+
+                }
+            }
+
+            fn max_command_bytes(&self, op: Op) -> u32 {
+                match self {
+                    $(AnyDriver::$Protocol(half) => half.max_command_bytes(op),)+
                 }
             }
 
@@ -274,6 +280,30 @@ impl Drive {
             supported: Op::ALL.map(|op| protocol.supports(op)),
             ..protocol.limits(self)
         }
+    }
+
+    /// Checks that the drive has a command for requests of this operation.
+    ///
+    /// # Errors
+    /// The problem that it has none, with the operations that it has.
+    pub fn check_operation(&self, op: Op) -> Result<(), Problem> {
+        let protocol = self.protocol();
+        if protocol.supports(op) {
+            return Ok(());
+        }
+        let found = format!(
+            "a {} to drive `{}`, whose protocol ({}) has no such command",
+            op.name(),
+            self.name,
+            protocol.title()
+        );
+        let supported: Vec<_> = Op::ALL.into_iter().filter(|op| protocol.supports(*op)).map(Op::name).collect();
+        Err(Problem::new(
+            "drive",
+            None,
+            found,
+            format!("{}, or a drive with another `interface`", supported.join(", ")),
+        ))
     }
 
     /// The ways into its host's software, where jobs choose among them.

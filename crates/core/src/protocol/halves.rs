@@ -143,6 +143,11 @@ pub trait Driver {
     /// Largest request of one command; larger ones come in parts.
     fn max_transfer_bytes(&self) -> u32;
 
+    /// Largest request of one command of this operation. Those without data are limited by the protocol's fields alone.
+    fn max_command_bytes(&self, _op: Op) -> u32 {
+        self.max_transfer_bytes()
+    }
+
     /// Hand a request of one command to the device.
     fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared);
 

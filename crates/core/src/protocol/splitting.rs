@@ -18,7 +18,7 @@ pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, link: &mu
 
 #[inline(never)]
 fn submit_parts(now: Time, request: RequestId, driver: &mut impl Driver, link: &mut Link, shared: &mut Shared) {
-    for part in parts(request, driver.max_transfer_bytes(), shared) {
+    for part in parts(request, driver, shared) {
         driver.submit(now, part, link, shared);
     }
 }
@@ -36,15 +36,19 @@ pub fn submit_together(
     for request in requests {
         match shared.requests[request].io.bytes <= bytes_max {
             true => commands.push(request),
-            false => commands.extend(parts(request, bytes_max, shared)),
+            false => commands.extend(parts(request, driver, shared)),
         }
     }
     driver.submit_together(now, &commands, link, shared);
 }
 
-/// The parts of a request that is larger than a command.
-fn parts(request: RequestId, bytes_max: u32, shared: &mut Shared) -> Vec<RequestId> {
+/// Parts of a request that moves more data than a command; the request itself if its operation has larger commands.
+fn parts(request: RequestId, driver: &impl Driver, shared: &mut Shared) -> Vec<RequestId> {
     let whole = shared.requests[request].clone();
+    let bytes_max = driver.max_command_bytes(whole.io.op);
+    if whole.io.bytes <= bytes_max {
+        return vec![request];
+    }
     shared.requests[request].parts_left = whole.io.bytes.div_ceil(bytes_max);
     let mut parts = Vec::new();
     let mut done = 0;

@@ -22,6 +22,7 @@ mod lone_requests;
 mod mixes;
 mod moneta;
 mod nvm_model;
+mod operations;
 mod oracles;
 mod power;
 mod predict;

@@ -9,7 +9,7 @@ use crate::request::Io;
 use std::collections::VecDeque;
 
 use super::real_host::RealHost;
-use super::rules::command::NAMESPACE;
+use super::rules::command::{ATTRIBUTE_DEALLOCATE, NAMESPACE, RANGE_BYTES, encode_range};
 use super::rules::queues::wrapped;
 use super::rules::{Shadow, shadow};
 use super::spec::{
@@ -52,6 +52,8 @@ pub(super) struct Queue {
     buffers: u64,
     page_lists: u64,
     page_list_stride: u64,
+    /// Lists of one range, one a command identifier, once a command has needed them.
+    ranges: Option<u64>,
 }
 
 /// The driver.
@@ -185,23 +187,26 @@ impl Driver {
         let buffer = queue.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
         shared.requests[request].buffer = buffer;
         shared.prepare_buffer(request);
-        let sgl = self.data_pointer == DataPointer::Sgl;
-        let (prp1, prp2) = match sgl {
-            true => (buffer, io.bytes.into()),
-            false => queue.pages(id, buffer, io.bytes, shared),
-        };
-        let entry = match io.op {
-            Op::Flush => flush(id),
-            _ => SubmissionEntry {
-                opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
-                flags: if sgl { PSDT_SGL } else { 0 },
-                command_id: id,
-                namespace_id: NAMESPACE,
-                prp1,
-                prp2,
-                dwords: [0; 6],
+        let (slba, blocks) = (io.offset >> self.block_shift, io.bytes >> self.block_shift);
+        let entry = match io.op.has_data() {
+            false => queue.entry_without_data(id, io.op, slba, blocks, shared),
+            true => {
+                let sgl = self.data_pointer == DataPointer::Sgl;
+                let (prp1, prp2) = match sgl {
+                    true => (buffer, io.bytes.into()),
+                    false => queue.pages(id, buffer, io.bytes, shared),
+                };
+                SubmissionEntry {
+                    opcode: if io.op == Op::Read { opcode::READ } else { opcode::WRITE },
+                    flags: if sgl { PSDT_SGL } else { 0 },
+                    command_id: id,
+                    namespace_id: NAMESPACE,
+                    prp1,
+                    prp2,
+                    dwords: [0; 6],
+                }
+                .of_blocks(slba, blocks)
             }
-            .of_blocks(io.offset >> self.block_shift, io.bytes >> self.block_shift),
         };
         let slot = queue.tail;
         shared.memory.put(queue.submission_base + u64::from(slot) * SUBMISSION_ENTRY_BYTES as u64, || entry.encode());
@@ -232,6 +237,16 @@ impl halves::Driver for Driver {
 
     fn max_transfer_bytes(&self) -> u32 {
         self.max_transfer_bytes
+    }
+
+    /// A range of a deallocation counts its blocks in 32 bits, and Write Zeroes in 16 (NVM Command Set Specification 1.0,
+    /// sections 3.2.3 and 3.2.8).
+    fn max_command_bytes(&self, op: Op) -> u32 {
+        match op {
+            Op::Read | Op::Write | Op::Flush => self.max_transfer_bytes,
+            Op::Discard => u32::MAX,
+            Op::WriteZeroes => 1 << (16 + self.block_shift).min(31),
+        }
     }
 
     fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
@@ -351,6 +366,7 @@ impl Queue {
             buffers: shared.memory.reserve(commands * u64::from(max_transfer_bytes)),
             page_lists: shared.memory.allocate(commands * page_list_stride),
             page_list_stride,
+            ranges: None,
         }
     }
 
@@ -376,6 +392,26 @@ impl Queue {
         (buffer, list)
     }
 
+    /// Command of an operation that has no data buffer. A flush has no blocks either (NVM Express Base Specification 2.0,
+    /// section 7.1), and a deallocation has a list of one range.
+    #[cold]
+    fn entry_without_data(&mut self, id: u16, op: Op, slba: u64, blocks: u32, shared: &mut Shared) -> SubmissionEntry {
+        let entry = SubmissionEntry { command_id: id, namespace_id: NAMESPACE, ..SubmissionEntry::default() };
+        match op {
+            Op::Discard => {
+                let room = u64::from(self.entries) * u64::from(RANGE_BYTES);
+                let base = *self.ranges.get_or_insert_with(|| shared.memory.allocate(room));
+                let prp1 = base + u64::from(id) * u64::from(RANGE_BYTES);
+                shared.memory.write(prp1, &encode_range(slba, blocks));
+                let dwords = [0, ATTRIBUTE_DEALLOCATE, 0, 0, 0, 0];
+                SubmissionEntry { opcode: opcode::DATASET_MANAGEMENT, prp1, dwords, ..entry }
+            }
+            Op::WriteZeroes => SubmissionEntry { opcode: opcode::WRITE_ZEROES, ..entry }.of_blocks(slba, blocks),
+            Op::Flush => SubmissionEntry { opcode: opcode::FLUSH, ..entry },
+            Op::Read | Op::Write => unreachable!("a {} has data", op.name()),
+        }
+    }
+
     pub(super) fn next_entry(&mut self, shared: &Shared) -> Option<CompletionEntry> {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
         shared.memory.read(self.completion_base + u64::from(self.completion_head) * bytes.len() as u64, &mut bytes);
@@ -387,13 +423,6 @@ impl Queue {
         self.phase ^= self.completion_head == 0;
         Some(entry)
     }
-}
-
-/// A flush has neither data nor blocks (NVM Express Base Specification 2.0, section 7.1).
-#[cold]
-fn flush(command_id: u16) -> SubmissionEntry {
-    let (opcode, namespace_id) = (opcode::FLUSH, NAMESPACE);
-    SubmissionEntry { opcode, flags: 0, command_id, namespace_id, prp1: 0, prp2: 0, dwords: [0; 6] }
 }
 
 /// Pages in host memory for the doorbells of so many I/O queue pairs.

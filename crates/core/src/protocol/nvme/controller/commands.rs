@@ -155,9 +155,14 @@ impl Controller {
     }
 
     fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
-        let Accepted { request, command: Ok(Command { offset, bytes, .. }), .. } = self.commands[id as usize] else {
+        let Accepted { request, command: Ok(Command { action, offset, bytes, .. }), .. } = self.commands[id as usize]
+        else {
             return;
         };
+        let is_zero = matches!(action, Action::Zero { .. });
+        if is_zero {
+            store_zeroes(now, id, offset, bytes, ports);
+        }
         let timing = ports.media.write(now, offset, bytes);
         ports.shared.requests.charge_memory(request, [timing.admitted, timing.started, timing.acknowledged_at]);
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
@@ -240,4 +245,15 @@ impl Controller {
         }
         self.finish(id, ports);
     }
+}
+
+/// Fills bytes of the device with zeros, in a run with data. What the memory has decided until now was about the bytes that
+/// it held before.
+#[cold]
+fn store_zeroes(now: Time, id: u32, offset: u64, bytes: u32, ports: &mut Ports) {
+    let Some(data) = &mut ports.shared.data else { return };
+    if let Some(durable) = data.durable_mut() {
+        durable.follow(now, ports.media.take_steps());
+    }
+    data.zero(Role::PAYLOAD.token(id), offset, bytes);
 }

@@ -13,9 +13,9 @@ const FORCE_UNIT_ACCESS: u32 = 1 << 30;
 /// DEAC, in dword 12 of Write Zeroes: give the space back.
 const DEALLOCATE: u32 = 1 << 25;
 /// AD, in dword 11 of Dataset Management: give the space back.
-const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
+pub(in crate::protocol::nvme) const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
 /// Bytes of a range of Dataset Management (NVM Command Set Specification, figure 39).
-const RANGE_BYTES: u32 = 16;
+pub(in crate::protocol::nvme) const RANGE_BYTES: u32 = 16;
 /// Bytes of a source of Copy, format 0, which is the only one that is taken (figure 30), and DESFMT in dword 12.
 const SOURCE_BYTES: u32 = 32;
 const SOURCE_FORMAT: u32 = 0xf << 8;
@@ -158,6 +158,14 @@ fn extent(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Status
     // Up to 65,536 blocks of up to 64 KiB: one byte too many in the extreme.
     let bytes = u32::try_from(u64::from(blocks) << limits.block_shift).map_err(|_| Status::INVALID_FIELD)?;
     Ok((offset, bytes))
+}
+
+/// Range of a deallocation as its list has it: context attributes, length in logical blocks, first block (figure 39).
+pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RANGE_BYTES as usize] {
+    let mut range = [0; RANGE_BYTES as usize];
+    range[4..8].copy_from_slice(&blocks.to_le_bytes());
+    range[8..].copy_from_slice(&slba.to_le_bytes());
+    range
 }
 
 /// Offset and bytes of each range in the list of a deallocation in a namespace (NVM Command Set Specification, section 3.2.3).
