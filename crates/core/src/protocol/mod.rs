@@ -28,6 +28,7 @@ pub mod nvme;
 pub mod pss;
 pub mod ramdisk;
 
+mod command_slots;
 pub mod dispatch;
 pub mod halves;
 pub mod ports;

@@ -241,9 +241,10 @@ impl Afu {
     }
 
     /// The lines of a write are here: done, once the buffer has room for them, or once they are in the cells.
-    fn on_lines(&mut self, now: Time, id: u32, ports: &mut Ports) {
+    fn on_lines(&mut self, now: Time, id: u32, packet: &Packet, ports: &mut Ports) {
         let active = self.active[id as usize];
         let (offset, bytes) = active.extent();
+        assert_eq!(packet.bytes, bytes, "the host sends as many lines as a write asks for");
         let admitted = self.buffer.admit(now, bytes);
         let timing = ports.media.write(admitted, offset, bytes);
         self.buffer.leave(timing.buffered_at, bytes);
@@ -335,7 +336,7 @@ impl halves::Controller for Afu {
         }
         match role {
             Role::ELEMENT => self.on_element(now, context, payload, ports),
-            Role::PAYLOAD => self.on_lines(now, context, ports),
+            Role::PAYLOAD => self.on_lines(now, context, packet, ports),
             Role::CLAIM => {
                 ports.shared.requests.charge(self.active[context as usize].request, Stage::Claim, now);
                 self.issue(now, timer::DATA, context, ports);

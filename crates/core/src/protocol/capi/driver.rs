@@ -103,7 +103,8 @@ impl Driver {
 
     /// A request as command number `place` of an element, with a buffer.
     fn command(&mut self, number: usize, place: usize, id: RequestId, shared: &mut Shared) -> Command {
-        self.elements[number].requests[place] = Some(id);
+        let in_flight = self.elements[number].requests[place].replace(id);
+        assert!(in_flight.is_none(), "a place of an element carries one command at a time");
         let slot = (number * COMMANDS_MAX + place) as u64;
         let buffer = self.areas.buffers + slot * u64::from(self.max_transfer_bytes);
         shared.requests[id].buffer = buffer;
@@ -123,9 +124,8 @@ impl Driver {
     /// A status has come into the line that the threads watch.
     fn on_status_settled(&mut self, now: Time, packet: &Packet, link: &mut Link, shared: &mut Shared) {
         let (number, place) = (packet.token.context >> 8, packet.token.context & 0xff);
-        let element = self.elements.get_mut(number as usize);
-        let Some(element) = element.filter(|element| element.under_way > 0) else { return };
-        let Some(request) = element.requests.get_mut(place as usize).and_then(Option::take) else { return };
+        let element = &mut self.elements[number as usize];
+        let request = element.requests[place as usize].take().expect("the AFU completes each command once");
         element.under_way -= 1;
         let is_done = element.under_way == 0;
         shared.requests.charge(Some(request), Stage::CompletionEntry, now);

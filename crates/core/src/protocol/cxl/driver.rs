@@ -3,6 +3,7 @@
 use crate::drive::Drive;
 use crate::memory::HostMemory;
 use crate::protocol::halves;
+use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::ports::Settled;
 use crate::request::Io;
 use std::collections::VecDeque;
@@ -38,7 +39,7 @@ struct Core {
 pub struct Driver {
     cores: Vec<Core>,
     /// The line in each fill buffer.
-    lines: Vec<Option<RequestId>>,
+    lines: CommandSlots<RequestId>,
     fill_buffers: u32,
     prefetch_lines: u32,
     issue: Span,
@@ -67,7 +68,7 @@ impl Driver {
         };
         Driver {
             cores: (0..cores).map(core).collect(),
-            lines: vec![None; lines as usize],
+            lines: CommandSlots::new(lines as usize),
             fill_buffers,
             prefetch_lines,
             issue: drive.cxl.issue.scale(drive.host.nominal_ghz / drive.host.core_ghz),
@@ -102,7 +103,7 @@ impl Driver {
     }
 
     fn send(&mut self, line: RequestId, place: u32, link: &mut Link, shared: &mut Shared) {
-        self.lines[place as usize] = Some(line);
+        self.lines.submit(place as usize, line);
         let now = shared.scheduler.now();
         shared.requests.charge(Some(line), Stage::FillBuffer, now);
         let Request { io, buffer: address, .. } = shared.requests[line];
@@ -148,10 +149,11 @@ impl halves::Driver for Driver {
             return packet.request.map_or((), |line| complete(line, shared));
         }
         let place = packet.token.context;
-        let line = self.lines.get_mut(place as usize).and_then(Option::take);
+        let line = self.lines.complete(place as usize);
+        let is_whole = Role::of(packet) == Role::DONE || packet.bytes == shared.requests[line].io.bytes;
+        assert!(is_whole, "a load returns its whole line");
         let stage = if Role::of(packet) == Role::DATA { Stage::Settle } else { Stage::CompletionEntry };
-        shared.requests.charge(line, stage, now);
-        let Some(line) = line else { return };
+        shared.requests.charge(Some(line), stage, now);
         match self.flushes && Role::of(packet) == Role::DONE && is_last(line, shared) {
             true => flush(line, link, shared),
             false => complete(line, shared),

@@ -3,6 +3,7 @@
 use crate::drive::Drive;
 use crate::protocol::halves;
 use crate::protocol::halves::Driver as _;
+use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::ports::Settled;
 use crate::protocol::real_hosts::{HostCommand, HostQueues};
 use crate::request::Io;
@@ -47,7 +48,7 @@ pub(super) struct Queue {
     /// Parts of large requests that found no free identifier.
     waiting: VecDeque<RequestId>,
     /// Requests by command identifier, as far as those have been used.
-    requests: Vec<Option<RequestId>>,
+    requests: CommandSlots<RequestId>,
     /// Data buffers and lists of their pages, one of each a command identifier.
     buffers: u64,
     page_lists: u64,
@@ -104,7 +105,7 @@ impl Driver {
     /// Requests by command identifier, of each queue.
     #[cfg(test)]
     pub(crate) fn requests_planted(&mut self) -> impl Iterator<Item = &mut Vec<Option<RequestId>>> {
-        self.queues.iter_mut().map(|queue| &mut queue.requests)
+        self.queues.iter_mut().map(|queue| queue.requests.slots_planted())
     }
 
     /// Where the first queue's tail is shared with the device, if it is.
@@ -136,7 +137,7 @@ impl Driver {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
         shared.memory.read(packet.address, &mut bytes);
         let command = usize::from(CompletionEntry::decode(&bytes).command_id);
-        let request = self.queues[usize::from(number)].requests[command];
+        let request = self.queues[usize::from(number)].requests.get(command);
         shared.requests.charge(request, Stage::CompletionEntry, now);
     }
 
@@ -145,9 +146,8 @@ impl Driver {
         let Some(queue) = self.queues.get_mut(usize::from(number)) else { return };
         let mut reaped = 0;
         while let Some(entry) = queue.next_entry(shared) {
-            let Some(request) = queue.requests.get_mut(usize::from(entry.command_id)).and_then(Option::take) else {
-                panic!("the controller has completed a command that was not under way");
-            };
+            assert!(u32::from(entry.submission_head) < queue.entries, "SQHD is beyond the submission queue");
+            let request = queue.requests.complete(usize::from(entry.command_id));
             queue.free_ids.push(entry.command_id);
             shared.requests.charge(Some(request), stage, now);
             shared.complete(request);
@@ -183,7 +183,7 @@ impl Driver {
         let Some(id) = queue.free_ids.pop().or_else(|| queue.fresh_id()) else {
             return queue.waiting.push_back(request);
         };
-        queue.requests[usize::from(id)] = Some(request);
+        queue.requests.submit(usize::from(id), request);
         let buffer = queue.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
         shared.requests[request].buffer = buffer;
         shared.prepare_buffer(request);
@@ -362,7 +362,7 @@ impl Queue {
             fresh_id: 0,
             free_ids: Vec::new(),
             waiting: VecDeque::new(),
-            requests: Vec::new(),
+            requests: CommandSlots::new(0),
             buffers: shared.memory.reserve(commands * u64::from(max_transfer_bytes)),
             page_lists: shared.memory.allocate(commands * page_list_stride),
             page_list_stride,
@@ -375,7 +375,7 @@ impl Queue {
     fn fresh_id(&mut self) -> Option<u16> {
         let id = Some(self.fresh_id).filter(|id| id + 1 < self.entries)?;
         self.fresh_id += 1;
-        self.requests.push(None);
+        self.requests.grow();
         Some(id as u16)
     }
 

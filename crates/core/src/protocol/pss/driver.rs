@@ -3,6 +3,7 @@
 use crate::drive::Drive;
 use crate::memory::HostMemory;
 use crate::protocol::halves::{self, Driver as _};
+use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::ports::Settled;
 use crate::request::Io;
 use std::collections::VecDeque;
@@ -31,7 +32,7 @@ pub struct Driver {
     /// Parts of large requests that found no free descriptor.
     waiting: VecDeque<RequestId>,
     /// Requests by descriptor.
-    requests: Vec<Option<RequestId>>,
+    requests: CommandSlots<RequestId>,
     /// Buffers for data and metadata, one of each a descriptor.
     buffers: u64,
     metadata: u64,
@@ -58,7 +59,7 @@ impl Driver {
             taken: 0,
             free_ids: (0..entries).rev().map(|id| id as u16).collect(),
             waiting: VecDeque::new(),
-            requests: vec![None; entries as usize],
+            requests: CommandSlots::new(entries as usize),
             buffers: shared.memory.reserve(u64::from(entries) * u64::from(max_transfer_bytes)),
             metadata: shared.memory.reserve(u64::from(entries) * metadata_stride),
             metadata_stride,
@@ -79,15 +80,14 @@ impl Driver {
             return self.reap(now, Stage::CompletionEntry, link, shared);
         }
         let record = read_record(packet.address, shared);
-        let request = self.requests[usize::from(record.id)];
+        let request = self.requests.get(usize::from(record.id));
         shared.requests.charge(request, Stage::CompletionEntry, now);
     }
 
     fn reap(&mut self, now: Time, stage: Stage, link: &mut Link, shared: &mut Shared) {
         while let Some(record) = self.next_record(shared) {
-            let Some(request) = self.requests.get_mut(usize::from(record.id)).and_then(Option::take) else {
-                panic!("the card has completed a descriptor that was not under way");
-            };
+            let request = self.requests.complete(usize::from(record.id));
+            assert!(self.tail.wrapping_sub(self.taken) < self.area.entries, "a record comes behind its descriptor");
             self.free_ids.push(record.id);
             shared.requests.charge(Some(request), stage, now);
             shared.complete(request);
@@ -122,7 +122,7 @@ impl halves::Driver for Driver {
 
     fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
         let Some(id) = self.free_ids.pop() else { return self.waiting.push_back(request) };
-        self.requests[usize::from(id)] = Some(request);
+        self.requests.submit(usize::from(id), request);
         let buffer = self.buffers + u64::from(id) * u64::from(self.max_transfer_bytes);
         shared.requests[request].buffer = buffer;
         shared.prepare_buffer(request);

@@ -129,6 +129,8 @@ impl halves::Controller for Controller {
     /// The data of a write has come.
     fn on_answer(&mut self, now: Time, packet: &Packet, _: &Payload, ports: &mut Ports) {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
+        let (_, bytes) = extent(&self.commands[packet.token.context as usize]);
+        assert_eq!(u64::from(packet.bytes), bytes, "the host sends as many bytes as a write asks for");
         let timing = ports.media.write(now, packet.device_offset, packet.bytes);
         ports.shared.requests.charge_memory(packet.request, [timing.admitted, timing.started, timing.acknowledged_at]);
         let written = Event::Controller { kind: timer::WRITTEN, context: packet.token.context };

@@ -10,6 +10,7 @@ use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::memory::HostMemory;
 use crate::protocol::halves;
+use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::ports::Settled;
 use crate::request::{Io, Op, RequestId};
 use crate::shared::Shared;
@@ -22,7 +23,7 @@ pub struct Driver {
     free: Vec<u16>,
     waiting: VecDeque<RequestId>,
     /// By slot.
-    requests: Vec<Option<RequestId>>,
+    requests: CommandSlots<RequestId>,
     statuses: u64,
     buffers: u64,
     max_transfer_bytes: u32,
@@ -37,7 +38,7 @@ impl Driver {
         Driver {
             free: (0..slots).rev().collect(),
             waiting: VecDeque::new(),
-            requests: vec![None; slots.into()],
+            requests: CommandSlots::new(slots.into()),
             statuses: shared.memory.allocate(u64::from(slots) * STATUS_BYTES as u64),
             buffers: shared.memory.reserve(u64::from(slots) * u64::from(max_transfer_bytes)),
             max_transfer_bytes,
@@ -63,7 +64,7 @@ impl halves::Driver for Driver {
 
     fn submit(&mut self, _: Time, request: RequestId, link: &mut Link, shared: &mut Shared) {
         let Some(slot) = self.free.pop() else { return self.waiting.push_back(request) };
-        self.requests[usize::from(slot)] = Some(request);
+        self.requests.submit(usize::from(slot), request);
         let buffer = self.buffers + u64::from(slot) * u64::from(self.max_transfer_bytes);
         shared.requests[request].buffer = buffer;
         shared.prepare_buffer(request);
@@ -80,7 +81,7 @@ impl halves::Driver for Driver {
             return settled.charge_data(now, shared);
         }
         let slot = settled.packet.token.context as u16;
-        let Some(request) = self.requests.get_mut(usize::from(slot)).and_then(Option::take) else { return };
+        let request = self.requests.complete(usize::from(slot));
         shared.requests.charge(Some(request), Stage::CompletionEntry, now);
         shared.complete(request);
         self.free.push(slot);

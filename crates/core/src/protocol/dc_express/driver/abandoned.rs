@@ -17,7 +17,7 @@ impl Driver {
     /// Read again in another slot; if there is none, look again after another time-out.
     pub(super) fn abandon(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
         let queue = &mut self.queues[number];
-        let old = queue.reads[usize::from(slot)].as_mut().expect("a stuck read");
+        let old = queue.reads.get_mut(usize::from(slot));
         let Some(free) = queue.free_slots.pop() else {
             old.started = now;
             return;
@@ -27,7 +27,7 @@ impl Driver {
         old.abandoned = true;
         let request = start_again(now, old.request, shared);
         let next = Read { tag: old.tag, ..Read::new(request, old.attempt.wrapping_add(1)) };
-        queue.reads[usize::from(free)] = Some(next);
+        queue.reads.submit(usize::from(free), next);
         self.enqueue(now, number, free, link, shared);
     }
 
@@ -44,8 +44,9 @@ impl Driver {
         shared: &mut Shared,
     ) {
         self.counts.late_packets += u64::from(count);
-        let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
-        if let Some(read) = place.take_if(|read| read.settled == total) {
+        let reads = &mut self.queues[usize::from(name.queue)].reads;
+        if reads.get_mut(usize::from(name.slot)).settled == total {
+            let read = reads.complete(usize::from(name.slot));
             self.timeout = self.timeout.max(now.since(read.started) * 2);
             shared.requests.vacate(read.request);
             self.release(now, name, link, shared);

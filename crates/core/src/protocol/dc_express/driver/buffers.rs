@@ -15,10 +15,10 @@ impl Driver {
     /// Mark the buffer of the read in `slot` with a tag, which is kept and returned.
     #[inline(never)]
     pub(super) fn mark(&mut self, number: usize, slot: u16, shared: &mut Shared) -> u64 {
-        let read = self.queues[number].reads[usize::from(slot)].expect("a read is in this slot");
+        let read = *self.queues[number].reads.get_mut(usize::from(slot));
         shared.prepare_buffer(read.request);
         let tag = Tag { value: self.choose_tag(number, &read, &shared.memory), width: self.width() };
-        self.queues[number].reads[usize::from(slot)] = Some(Read { tag: tag.value, ..read });
+        self.queues[number].reads.get_mut(usize::from(slot)).tag = tag.value;
         let request = &shared.requests[read.request];
         for place in trailer::places(request.io.bytes as usize, self.chunk_bytes as usize, tag.width) {
             let mut bytes = [0; 8];
@@ -55,7 +55,7 @@ impl Driver {
         shared: &mut Shared,
     ) {
         let width = self.width();
-        let read = self.queues[usize::from(name.queue)].reads[usize::from(name.slot)].as_mut().expect("a read");
+        let read = self.queues[usize::from(name.queue)].reads.get_mut(usize::from(name.slot));
         let request = &shared.requests[read.request];
         let tag = Tag { value: read.tag, width };
         let buffer = (request.buffer, request.io.bytes as usize);

@@ -24,6 +24,7 @@ use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::link::rate::Rate;
 use crate::protocol::dc_express::config::TagChoice;
+use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::nvme::driver::Driver as NvmeDriver;
 use crate::protocol::ports::{Settled, queue_of};
 use crate::random::Random;
@@ -67,7 +68,7 @@ struct Queue {
     free_slots: Vec<u16>,
     /// Requests that found no free slot: parts of large ones, or slots that abandoned attempts hold.
     waiting: VecDeque<RequestId>,
-    reads: Vec<Option<Read>>,
+    reads: CommandSlots<Read>,
 }
 
 /// The driver: its own queues, and an NVMe driver for writes.
@@ -144,14 +145,14 @@ impl Driver {
     /// Requests of the reads whose data are on their way.
     #[cfg(test)]
     pub(crate) fn reads_planted(&self) -> Vec<RequestId> {
-        let reads = self.queues.iter().flat_map(|queue| queue.reads.iter().flatten());
+        let reads = self.queues.iter().flat_map(|queue| queue.reads.iter());
         reads.filter(|read| !read.abandoned).map(|read| read.request).collect()
     }
 
     /// Let every chunk but the last of a read's buffer look complete, if the last one does.
     #[cfg(test)]
     pub(crate) fn overlook_chunks(&self, request: RequestId, shared: &mut Shared) {
-        let of = |queue: &Queue| queue.reads.iter().flatten().find(|read| read.request == request).copied();
+        let of = |queue: &Queue| queue.reads.iter().find(|read| read.request == request).copied();
         let Some(read) = self.queues.iter().find_map(of) else { return };
         let tag = Tag { value: read.tag, width: TagWidth::from_bits(self.tag_bits).unwrap() };
         let (address, bytes) = (shared.requests[request].buffer, shared.requests[request].io.bytes as usize);
@@ -181,7 +182,7 @@ impl Driver {
     fn enqueue(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
         let own_tag = self.own_tag();
         let queue = &mut self.queues[number];
-        let read = queue.reads[usize::from(slot)].as_mut().expect("a read is in this slot");
+        let read = queue.reads.get_mut(usize::from(slot));
         read.started = now;
         // In runs with data, the buffer says which.
         if shared.data.is_none() {
@@ -222,9 +223,9 @@ impl Driver {
     fn on_data_settled(&mut self, now: Time, settled: &Settled, link: &mut Link, shared: &mut Shared) {
         let Settled { packet, first, count, burst_count: total } = *settled;
         let name = ReadName::unpack(packet.token.context);
-        let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
-        let read = place.as_mut().expect("a slot is taken until all its data has come");
+        let read = self.queues[usize::from(name.queue)].reads.get_mut(usize::from(name.slot));
         read.settled += count;
+        assert!(read.settled <= total, "no more packets of a read arrive than it has");
         if read.abandoned {
             return self.on_late(now, name, count, total, link, shared);
         }
@@ -244,8 +245,7 @@ impl Driver {
     /// All packets are there and all tags are gone.
     #[inline(always)]
     fn finish(&mut self, now: Time, name: ReadName, link: &mut Link, shared: &mut Shared) {
-        let place = &mut self.queues[usize::from(name.queue)].reads[usize::from(name.slot)];
-        let request = place.take().expect("a read is in this slot").request;
+        let request = self.queues[usize::from(name.queue)].reads.complete(usize::from(name.slot)).request;
         shared.requests.charge(Some(request), Stage::Settle, now);
         shared.complete(request);
         self.release(now, name, link, shared);
@@ -255,7 +255,7 @@ impl Driver {
     #[cold]
     #[inline(never)]
     fn on_collision(&mut self, now: Time, name: ReadName, shared: &mut Shared) {
-        let read = self.queues[usize::from(name.queue)].reads[usize::from(name.slot)].as_ref();
+        let read = self.queues[usize::from(name.queue)].reads.get(usize::from(name.slot));
         shared.requests.charge(read.map(|read| read.request), Stage::Settle, now);
         self.counts.tag_collisions += 1;
     }
@@ -297,7 +297,7 @@ impl Driver {
 
     #[cold]
     fn retry(&mut self, now: Time, number: usize, slot: u16, link: &mut Link, shared: &mut Shared) {
-        let read = self.queues[number].reads[usize::from(slot)].as_mut().expect("a stuck read");
+        let read = self.queues[number].reads.get_mut(usize::from(slot));
         let bytes = shared.requests[read.request].io.bytes;
         if read.settled < bytes.div_ceil(self.chunk_bytes) {
             return self.abandon(now, number, slot, link, shared);
@@ -348,7 +348,7 @@ impl halves::Driver for Driver {
         let number = queue_of(thread, self.queues.len());
         let queue = &mut self.queues[number];
         let Some(slot) = queue.free_slots.pop() else { return queue.waiting.push_back(request) };
-        queue.reads[usize::from(slot)] = Some(Read::new(request, 0));
+        queue.reads.submit(usize::from(slot), Read::new(request, 0));
         self.enqueue(now, number, slot, link, shared);
     }
 
@@ -367,8 +367,9 @@ impl halves::Driver for Driver {
         self.watching = false;
         let mut oldest = None;
         for number in 0..self.queues.len() {
-            for slot in 0..self.queues[number].reads.len() {
-                let Some(read) = self.queues[number].reads[slot].filter(|read| !read.abandoned) else { continue };
+            for slot in 0..self.queues[number].reads.slots() {
+                let read = self.queues[number].reads.get(slot).filter(|read| !read.abandoned);
+                let Some(read) = read else { continue };
                 if now.since(read.started) >= self.timeout {
                     self.retry(now, number, slot as u16, link, shared);
                     oldest = Some(oldest.unwrap_or(now));
@@ -422,7 +423,7 @@ impl Queue {
             pass: FIRST_PASS,
             free_slots: (0..slots as u16).rev().collect(),
             waiting: VecDeque::new(),
-            reads: vec![None; slots as usize],
+            reads: CommandSlots::new(slots as usize),
         }
     }
 }

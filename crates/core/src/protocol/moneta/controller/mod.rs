@@ -279,6 +279,7 @@ impl Controller {
         self.reads.answered(packet.bytes, ports.link, ports.shared);
         let id = packet.token.context;
         let piece = self.pieces[id as usize];
+        assert_eq!(packet.bytes, piece.bytes, "the host sends as many bytes as a piece asks for");
         let across = self.cross_ring(now, now, &piece, ports.shared);
         ports.shared.scheduler.at(across, Event::Controller { kind: timer::RELAYED, context: id });
         self.end_transfer(DataDirection::Write, ports);
@@ -319,6 +320,7 @@ impl Controller {
     /// Every piece of a request is done: set its status bit.
     fn finish(&mut self, now: Time, tag: u8, ports: &mut Ports) {
         let active = self.active[usize::from(tag)].take().expect("a request is done once");
+        assert_eq!(active.pieces, 0, "a request is done when no piece of it is in flight");
         self.commands_done += 1;
         if active.direction == DataDirection::Write {
             // Of several pieces the last one taken may have been stored before another.

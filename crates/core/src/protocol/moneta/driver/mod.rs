@@ -9,6 +9,7 @@ use crate::ledger::Stage;
 use crate::ledger::stage::Ledger;
 use crate::link::Link;
 use crate::protocol::halves;
+use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::moneta::config::TagPool;
 use crate::protocol::ports::Settled;
 use crate::request::RequestId;
@@ -32,7 +33,7 @@ pub struct Driver {
     tags: Tags<RequestId>,
     hint: bool,
     /// Requests by tag.
-    requests: Vec<Option<RequestId>>,
+    requests: CommandSlots<RequestId>,
     /// Data buffers, one of the largest request a tag.
     buffers: u64,
     max_transfer_bytes: u32,
@@ -90,7 +91,7 @@ impl Driver {
         Driver {
             tags: Tags::new(moneta.tags, drive.host.processors()),
             hint: moneta.tag_hint,
-            requests: vec![None; moneta.tags.into()],
+            requests: CommandSlots::new(moneta.tags.into()),
             buffers: shared.memory.reserve(u64::from(moneta.tags) * u64::from(max_transfer_bytes)),
             max_transfer_bytes,
             cores: drive.host.processors(),
@@ -105,7 +106,7 @@ impl Driver {
 
     /// DMA address of each tag's buffer, for the device's table.
     pub fn buffers(&self) -> impl Iterator<Item = u64> + '_ {
-        (0..self.requests.len() as u64).map(|tag| self.buffer(tag as u8))
+        (0..self.requests.slots() as u64).map(|tag| self.buffer(tag as u8))
     }
 
     fn buffer(&self, tag: u8) -> u64 {
@@ -136,7 +137,7 @@ impl halves::Driver for Driver {
         self.foreign_tags +=
             u64::from(self.tags.peek(core, self.hint).is_some_and(|tag| self.tags.is_foreign(tag, core)));
         let Some(tag) = self.tags.take(core, self.hint) else { return self.tags.wait(request) };
-        self.requests[usize::from(tag)] = Some(request);
+        self.requests.submit(usize::from(tag), request);
         shared.requests[request].buffer = self.buffer(tag);
         shared.prepare_buffer(request);
         shared.requests.bind(0, tag.into(), request);
@@ -175,9 +176,7 @@ impl halves::Driver for Driver {
         while done != 0 {
             let tag = done.trailing_zeros() as u8;
             done &= done - 1;
-            let Some(request) = self.requests.get_mut(usize::from(tag)).and_then(Option::take) else {
-                panic!("the device has completed a tag that was not under way");
-            };
+            let request = self.requests.complete(usize::from(tag));
             self.tags.release(tag);
             shared.requests.charge(Some(request), Stage::Interrupt, now);
             shared.complete(request);

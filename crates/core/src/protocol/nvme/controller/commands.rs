@@ -136,7 +136,7 @@ impl Controller {
     pub(super) fn on_payload(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
-        accepted.bytes_missing -= packet.bytes;
+        accepted.take_data(packet.bytes);
         if accepted.bytes_missing > 0 {
             return;
         }
@@ -185,7 +185,7 @@ impl Controller {
         let end = packet.device_offset as usize + packet.bytes as usize;
         list.resize(list.len().max(end), 0);
         list[packet.device_offset as usize..end].copy_from_slice(&payload.bytes()[..packet.bytes as usize]);
-        accepted.bytes_missing -= packet.bytes;
+        accepted.take_data(packet.bytes);
         if accepted.bytes_missing > 0 {
             return;
         }
@@ -242,6 +242,7 @@ impl Controller {
                 ports.link.send(packet.user_data(offset + u64::from(sent), request), ports.shared);
                 sent += run;
             }
+            assert_eq!(sent, *bytes, "a read sends as many bytes as its command asks for");
         }
         self.finish(id, ports);
     }

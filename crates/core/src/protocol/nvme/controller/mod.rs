@@ -83,6 +83,15 @@ struct Accepted {
     bytes_missing: u32,
 }
 
+impl Accepted {
+    /// Counts data of the host that has arrived, which is never more than was asked for.
+    #[inline(always)]
+    fn take_data(&mut self, bytes: u32) {
+        let left = self.bytes_missing.checked_sub(bytes);
+        self.bytes_missing = left.expect("no more data of a command arrives than was asked for");
+    }
+}
+
 /// A fetch under way: which entries of which queue.
 #[derive(Clone, Copy, Debug)]
 struct Fetch {

@@ -356,7 +356,8 @@ impl Controller {
     fn on_data(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
         let command = &mut self.commands[id as usize];
-        command.bytes_missing -= packet.bytes;
+        let left = command.bytes_missing.checked_sub(packet.bytes);
+        command.bytes_missing = left.expect("no more data of a command arrives than was asked for");
         if command.bytes_missing > 0 {
             return;
         }

@@ -1,0 +1,92 @@
+//! Conversions between widths of numbers that the standard library leaves to `as`, each named for what it promises.
+
+const _: () = assert!(usize::BITS >= u32::BITS && usize::BITS <= u64::BITS, "an index has 32 to 64 bits");
+
+/// Index or length in memory, from a number of 32 bits. Lossless, since an index has at least as many.
+#[inline(always)]
+pub const fn index(number: u32) -> usize {
+    number as usize
+}
+
+/// Length in memory, or a place there, as a number of 64 bits. Lossless, since an index has no more.
+#[inline(always)]
+pub const fn length(length: usize) -> u64 {
+    length as u64
+}
+
+/// Length in memory as a number of 32 bits.
+///
+/// # Panics
+/// If it does not fit, which a length of commands, packets and tables does.
+#[inline(always)]
+pub const fn short_length(length: usize) -> u32 {
+    assert!(length <= u32::MAX as usize, "a length fits 32 bits");
+    length as u32
+}
+
+/// Lowest 32 bits of a word.
+#[inline(always)]
+pub const fn low_u32(word: u64) -> u32 {
+    word as u32
+}
+
+/// Lowest 16 bits of a word.
+#[inline(always)]
+pub const fn low_u16(word: u64) -> u16 {
+    word as u16
+}
+
+/// Lowest 8 bits of a word.
+#[inline(always)]
+pub const fn low_u8(word: u64) -> u8 {
+    word as u8
+}
+
+/// Number in a narrower type, which the caller knows it to fit.
+///
+/// # Panics
+/// If it does not fit.
+#[inline(always)]
+pub fn narrow<N: TryFrom<W>, W>(number: W) -> N {
+    match N::try_from(number) {
+        Ok(number) => number,
+        Err(_) => does_not_fit(),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn does_not_fit() -> ! {
+    panic!("a number does not fit the type that it was to have");
+}
+
+/// Number as a floating-point one, rounded to the nearest that there is.
+#[inline(always)]
+pub const fn real(number: u64) -> f64 {
+    number as f64
+}
+
+/// Whole part of a floating-point number; 0 below zero, and the largest number beyond that.
+#[inline(always)]
+pub const fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_fit_a_narrower_type_keep_their_value() {
+        assert_eq!((index(u32::MAX), length(7), short_length(7)), (4_294_967_295, 7, 7));
+        assert_eq!((narrow::<u8, u32>(255), narrow::<u16, usize>(65_535)), (255, 65_535));
+        assert_eq!((low_u32(0x1_2345_6789), low_u16(0x1_2345), low_u8(0x123)), (0x2345_6789, 0x2345, 0x23));
+        assert_eq!((whole(2.9), whole(-1.0), real(3)), (2, 0, 3.0));
+    }
+
+    #[test]
+    #[should_panic(expected = "does not fit")]
+    fn a_number_that_does_not_fit_a_narrower_type_is_no_other_number() {
+        narrow::<u8, u32>(256);
+    }
+}

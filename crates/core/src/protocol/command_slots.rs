@@ -1,0 +1,122 @@
+//! Commands in flight, by slot: tag, command identifier, descriptor or fill buffer.
+//!
+//! Every protocol owes its host that a slot carries one command at a time and that each command is completed once. A driver
+//! that keeps its commands here notices a violation in every build.
+
+/// Slots of a driver, and what is in flight in each.
+#[derive(Clone, Debug)]
+pub(super) struct CommandSlots<T> {
+    slots: Vec<Option<T>>,
+}
+
+impl<T: Copy> CommandSlots<T> {
+    /// So many free slots.
+    pub(super) fn new(slots: usize) -> CommandSlots<T> {
+        CommandSlots { slots: vec![None; slots] }
+    }
+
+    /// Adds a free slot.
+    pub(super) fn grow(&mut self) {
+        self.slots.push(None);
+    }
+
+    /// Number of slots.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Submits a command in a free slot.
+    #[inline(always)]
+    pub(super) fn submit(&mut self, slot: usize, command: T) {
+        let place = &mut self.slots[slot];
+        if place.is_some() {
+            carries_another(slot);
+        }
+        *place = Some(command);
+    }
+
+    /// Completes the command of a slot, which is free from then on.
+    #[inline(always)]
+    pub(super) fn complete(&mut self, slot: usize) -> T {
+        match self.slots.get_mut(slot).and_then(Option::take) {
+            Some(command) => command,
+            None => carries_none(slot),
+        }
+    }
+
+    /// The command of a slot, if one is in flight there.
+    pub(super) fn get(&self, slot: usize) -> Option<T> {
+        self.slots.get(slot).copied().flatten()
+    }
+
+    /// The command of a slot that carries one, to be changed.
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, slot: usize) -> &mut T {
+        match self.slots.get_mut(slot) {
+            Some(Some(command)) => command,
+            _ => carries_none(slot),
+        }
+    }
+
+    /// All commands in flight.
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
+    }
+
+    /// All slots, to plant faults in.
+    #[cfg(test)]
+    pub(super) fn slots_planted(&mut self) -> &mut Vec<Option<T>> {
+        &mut self.slots
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn carries_another(slot: usize) -> ! {
+    panic!("a command is submitted in slot {slot}, which carries another one in flight");
+}
+
+#[cold]
+#[inline(never)]
+fn carries_none(slot: usize) -> ! {
+    panic!("slot {slot} is completed, which carries no command in flight");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_carries_one_command_after_the_other() {
+        let mut commands = CommandSlots::new(2);
+        for command in ['a', 'b'] {
+            commands.submit(1, command);
+            assert_eq!((commands.get(1), commands.get(0)), (Some(command), None));
+            assert_eq!(commands.complete(1), command);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 1, which carries another one in flight")]
+    fn a_slot_with_a_command_in_flight_takes_no_other() {
+        let mut commands = CommandSlots::new(2);
+        commands.submit(1, 'a');
+        commands.submit(1, 'b');
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 1 is completed, which carries no command in flight")]
+    fn a_command_is_completed_once() {
+        let mut commands = CommandSlots::new(2);
+        commands.submit(1, 'a');
+        commands.complete(1);
+        commands.complete(1);
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 7 is completed")]
+    fn a_slot_that_does_not_exist_completes_nothing() {
+        CommandSlots::<char>::new(2).complete(7);
+    }
+}
