@@ -33,13 +33,6 @@ pub(super) struct Poller {
     answered: VecDeque<(Time, RequestId)>,
 }
 
-/// Time for which the poll threads of a processor have worked and slept.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Polled {
-    worked: Span,
-    slept: Span,
-}
-
 impl Poller {
     /// Poll thread on a processor, which sleeps after an idle time and takes a time to wake.
     pub(super) fn new(core: usize, idle: Span, wake: Span) -> Poller {

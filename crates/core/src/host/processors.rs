@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use super::idle::{Governor, Idles};
 use super::locks::{Distances, SpinLock, Spinner};
 use super::pace::Pace;
-use super::poller::Polled;
 use super::stack::{Path, Way};
 use super::thread::{State, Thread, Work};
 use crate::config::Wait;
@@ -19,6 +18,13 @@ use crate::request::Next;
 use crate::scheduler::Event;
 use crate::shared::Shared;
 use crate::time::{Span, Time};
+
+/// Time for which the poll threads of a processor have worked and slept.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Polled {
+    pub worked: Span,
+    pub slept: Span,
+}
 
 /// Processor, and whose turn it is on it.
 #[derive(Clone, Debug, Default)]

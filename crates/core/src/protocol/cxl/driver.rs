@@ -2,8 +2,8 @@
 
 use crate::drive::Drive;
 use crate::memory::HostMemory;
-use crate::protocol::halves;
 use crate::protocol::command_slots::CommandSlots;
+use crate::protocol::halves;
 use crate::protocol::ports::Settled;
 use crate::request::Io;
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
 //! The NVMe driver: rings in host memory, doorbells, and the reaping of completion entries.
 
 use crate::drive::Drive;
+use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::halves;
 use crate::protocol::halves::Driver as _;
-use crate::protocol::command_slots::CommandSlots;
 use crate::protocol::ports::Settled;
 use crate::protocol::real_hosts::{HostCommand, HostQueues};
 use crate::request::Io;
