@@ -3,7 +3,7 @@
 
 use clap::Args;
 use phaselink_core::drive::Drive;
-use phaselink_core::report::Table;
+use phaselink_core::report::{Table, units};
 use phaselink_core::uncertainty::{DRAWS_MIN, Draws, Interval};
 use rayon::prelude::*;
 
@@ -65,8 +65,8 @@ pub(crate) fn intervals<T: Sync>(
 /// Value and ends of the figures of a run that have a heading, with the constants that contribute most.
 pub(crate) fn table_of_run(doubted: &Doubted) -> String {
     let shown = |name: &str| {
-        let figure = phaselink_core::figures::find(name)?;
-        Some((figure.heading, doubted.find(name)?, move |value: f64| figure.shown(Some(value))))
+        let figure = phaselink_core::results::find(name)?;
+        Some((figure.heading, doubted.find(name)?, move |value: f64| units::figure(figure.unit, Some(value))))
     };
     let rows = RUN_FIGURES.iter().filter_map(|name| shown(name));
     table(rows.map(|(heading, figure, shown)| (String::from(heading), figure, shown)))

@@ -19,8 +19,9 @@ pub mod request;
 pub mod scheduler;
 pub mod tlp;
 
-// Descriptions as values.
+// Descriptions as values, and results.
 pub mod config;
+pub mod results;
 
 // Who asks, what answers, and the way between.
 pub mod data;
@@ -47,7 +48,6 @@ pub mod ask;
 pub mod closed_form;
 pub mod compare;
 pub mod drive_file;
-pub mod figures;
 pub mod fit;
 pub mod precision;
 pub mod predict;

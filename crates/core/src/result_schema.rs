@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::figures::FIGURES;
 use crate::ledger::Stage;
+use crate::results::FIGURES;
 
 /// The schema of results, of draft 7 of JSON Schema as that of drive files is.
 pub fn schema() -> Value {

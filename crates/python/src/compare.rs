@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use phaselink_core::compare::{Cell, Grid, Point, document, entry};
 use phaselink_core::drive;
 use phaselink_core::drive_file::Described;
-use phaselink_core::figures::Figures;
 use phaselink_core::precision;
 use phaselink_core::problem::{Problems, all};
 use phaselink_core::report::headed;
@@ -99,12 +98,12 @@ fn cells(
         let stop = || stopped.load(Ordering::Relaxed);
         let measured = precision.map(|share| (precision::measure(&mut simulation, share, stop), share));
         let outcome = if measured.is_some() { simulation.outcome() } else { outcome(simulation, stopped) };
-        let figures = of_run(&Figures::of(&outcome));
-        let mut entry = entry(&point.label, drive, Some(&Cell::new(drive, jobs, outcome)));
+        let cell = Cell::new(drive, jobs, outcome);
+        let mut entry = entry(&point.label, drive, Some(&cell));
         if let Some((measurement, share)) = measured {
             entry.insert(String::from("precision"), precision::json(&measurement, share));
         }
-        (entry, Some(figures))
+        (entry, Some(of_run(&cell.figures)))
     };
     Ok(pairs.par_iter().zip(simulations).map(cell).collect())
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::Described;
-use phaselink_core::figures::Figures;
 use phaselink_core::precision;
+use phaselink_core::results::Figures;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::uncertainty::{DRAWS_MIN, Doubted, Draws, Named, SEED, of_run};
 use rayon::prelude::*;

@@ -3,11 +3,11 @@
 use std::sync::OnceLock;
 
 use phaselink_core::drive;
-use phaselink_core::figures::{self, Figures};
 use phaselink_core::ledger::{Latency, Outcome};
 use phaselink_core::precision::{self, Measurement};
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
+use phaselink_core::results::{self, Figures};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
 use phaselink_core::uncertainty::{Doubted, of_run};
@@ -120,7 +120,7 @@ impl Result {
 
     /// A figure of all requests together; the names are those of a sweep's columns.
     fn figure(&self, name: &str) -> PyResult<Option<f64>> {
-        let figure = figures::find(name).ok_or_else(|| PyKeyError::new_err(String::from(name)))?;
+        let figure = results::find(name).ok_or_else(|| PyKeyError::new_err(String::from(name)))?;
         Ok(self.figures.get_or_init(|| Figures::of(&self.outcome)).get(figure))
     }
 

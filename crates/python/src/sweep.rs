@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use phaselink_core::figures::{FIGURES, Figures};
 use phaselink_core::problem::{Problems, all};
+use phaselink_core::results::{FIGURES, Figures};
 use phaselink_core::sweep::text::{self, Row};
 use phaselink_core::sweep::{self, Files, Hash, Refusals, Resolver, Sweep, state};
 use pyo3::exceptions::PyValueError;
@@ -183,8 +183,8 @@ pub(crate) fn is_run(line: &str) -> bool {
     state::parse_line(line).is_some()
 }
 
-/// The names of all figures, in the order in which rows keep them, and their headings.
+/// Name, heading and explanation of each figure, in the order in which rows keep them.
 #[pyfunction]
-pub(crate) fn figures() -> Vec<(&'static str, &'static str)> {
-    FIGURES.iter().map(|figure| (figure.name, figure.heading)).collect()
+pub(crate) fn figures() -> Vec<(&'static str, &'static str, &'static str)> {
+    FIGURES.iter().map(|figure| (figure.name, figure.heading, figure.about)).collect()
 }

@@ -90,11 +90,11 @@ fn drawn(compared: &Comparison, size: &Size, curve: &Curve) -> String {
     let plots = [
         plot("bandwidth", Scale::Linear, &rate, |cell| cell.ran.outcome.bytes_per_s()),
         plot("requests a second", Scale::Linear, &units::count, |cell| cell.ran.outcome.iops()),
-        plot("mean latency", Scale::Logarithmic, &seconds, |cell| cell.ran.figures.total.mean_ns()),
-        plot("99 % latency", Scale::Logarithmic, &seconds, |cell| cell.ran.figures.total.percentile(99.0).as_ns()),
+        plot("mean latency", Scale::Logarithmic, &seconds, |cell| cell.ran.all.total.mean_ns()),
+        plot("99 % latency", Scale::Logarithmic, &seconds, |cell| cell.ran.all.total.percentile(99.0).as_ns()),
     ];
     let cells = curve.groups.iter().flat_map(|(_, group)| group.cells.iter().flatten());
-    let longest_ns = cells.map(|cell| cell.ran.figures.total.mean_ns()).fold(0.0, f64::max);
+    let longest_ns = cells.map(|cell| cell.ran.all.total.mean_ns()).fold(0.0, f64::max);
     let spent = (0..compared.drives.len()).map(|drive| stacked(compared, size, curve, drive, longest_ns));
     let spent: Vec<String> = spent.collect();
     heading(&curve.title) + &side_by_side(&plots) + &heading("Where the time of a request goes") + &side_by_side(&spent)
@@ -112,7 +112,7 @@ fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> 
 /// The latency of one drive in columns, stacked by what it is spent on; all drives on one scale.
 fn stacked(compared: &Comparison, size: &Size, curve: &Curve, drive: usize, longest_ns: f64) -> String {
     let column = |(value, group): &(u64, &Group)| {
-        let figures = &group.cells[drive].as_ref()?.ran.figures;
+        let figures = &group.cells[drive].as_ref()?.ran.all;
         let parts = causes::means_ns(figures).into_iter().map(|(_, mean_ns)| mean_ns).collect();
         Some(Column { name: (size.shown)(*value as f64), parts })
     };
@@ -129,7 +129,7 @@ fn tails(compared: &Comparison, groups: &[Group]) -> String {
     let of_group = |group: &Group| {
         let cells = compared.drives.iter().zip(&group.cells).take(DRIVES_MAX);
         let series = cells.filter_map(|(drive, cell)| {
-            Some(Series { name: drive.name.clone(), latency: &cell.as_ref()?.ran.figures.total })
+            Some(Series { name: drive.name.clone(), latency: &cell.as_ref()?.ran.all.total })
         });
         let series: Vec<Series> = series.collect();
         let title = named.place(&group.label).replace(describe::UNBROKEN, " ");

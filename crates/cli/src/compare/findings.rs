@@ -55,7 +55,7 @@ fn by_latency<'a>(drives: &'a [Drive], group: &'a Group) -> Vec<Entry<'a>> {
 }
 
 fn mean_ns(cell: &Cell) -> f64 {
-    cell.ran.figures.total.mean_ns()
+    cell.ran.all.total.mean_ns()
 }
 
 /// A time that no line break may cut.
@@ -87,7 +87,7 @@ fn soonest(group: &Group, ranking: &[Entry], named: Named) -> Option<String> {
 /// `It saves 5.76 us of interrupt and wake-up, …`
 fn causes(slow: &Cell, fast: &Cell) -> String {
     let gap_ns = mean_ns(slow) - mean_ns(fast);
-    let savings = savings_ns(&slow.ran.figures, &fast.ran.figures);
+    let savings = savings_ns(&slow.ran.all, &fast.ran.all);
     let named: Vec<String> = savings
         .iter()
         .take(CAUSES_MAX)
@@ -107,7 +107,7 @@ fn step_by_step(ranking: &[Entry]) -> Option<String> {
     let step = |pair: &[Entry]| {
         let [(_, slow), (drive, fast)] = pair else { return None };
         let gap_ns = mean_ns(slow) - mean_ns(fast);
-        let (name, _) = *savings_ns(&slow.ran.figures, &fast.ran.figures).first()?;
+        let (name, _) = *savings_ns(&slow.ran.all, &fast.ran.all).first()?;
         Some(match gap_ns > (RATIO_MIN - 1.0) * mean_ns(slow) {
             true => format!("{} saves {} ({name})", drive.name, time(gap_ns)),
             false => format!("{} takes about as long", drive.name),

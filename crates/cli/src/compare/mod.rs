@@ -14,10 +14,10 @@ use clap::Args;
 use phaselink_core::compare::{self, Label, SET_DEFAULT};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, shipped};
-use phaselink_core::figures::Figures;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::precision::Measurement;
 use phaselink_core::problem::Problems;
+use phaselink_core::results::Figures;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
 use rayon::prelude::*;
@@ -185,7 +185,7 @@ impl Comparison {
         let pairs = self.lines.iter().flat_map(|line| self.described.iter().map(move |it| (&line.point, it)));
         let cells = groups.iter().flat_map(|group| &group.cells);
         let subjects = pairs.zip(cells).filter_map(|(subject, cell)| {
-            let central = intervals::of_run(&Figures::of(&cell.as_ref()?.ran.outcome));
+            let central = intervals::of_run(&cell.as_ref()?.ran.figures);
             Some(Subject { draws: self.intervals.draws_of(subject.1.drive())?, central, subject })
         });
         let subjects: Vec<_> = subjects.collect();

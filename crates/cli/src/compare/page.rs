@@ -26,7 +26,7 @@ pub(super) fn page(compared: &Comparison, groups: &[Group]) -> String {
 }
 
 fn row(drive: &Drive, cell: &Cell) -> Row {
-    let figures = &cell.ran.figures;
+    let figures = &cell.ran.all;
     Row {
         drive: drive.name.clone(),
         causes_ns: causes::means_ns(figures).into_iter().map(|(_, mean_ns)| mean_ns).collect(),

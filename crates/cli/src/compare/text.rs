@@ -4,15 +4,31 @@ use std::fmt::Write;
 
 use phaselink_core::compare::shared;
 use phaselink_core::drive::Drive;
-use phaselink_core::ledger::Latency;
 use phaselink_core::report::Table;
+use phaselink_core::results::{Figure, Unit, find};
 
 use super::points::Line;
 use super::{Cell, Comparison, Group, findings, trust};
 use crate::describe;
 use crate::output::{Style, styled, with_bold_head};
 
-const COLUMNS: [&str; 9] = ["mean us", "p50", "p99", "p99.9", "kIOPS", "GB/s", "cores", "uJ/IO", "active"];
+/// Figures of the table.
+const COLUMNS: [&str; 9] = [
+    "mean_ns",
+    "p50_ns",
+    "p99_ns",
+    "p99_9_ns",
+    "iops",
+    "bytes_per_s",
+    "busy_cores",
+    "joules_per_io",
+    "joules_per_io_above_idle",
+];
+
+/// Returns figures of these names.
+pub(super) fn columns(names: &[&str]) -> Vec<&'static Figure> {
+    names.iter().filter_map(|name| find(name)).collect()
+}
 
 /// The whole page.
 pub(super) fn text(comparison: &Comparison, groups: &[Group]) -> String {
@@ -126,8 +142,8 @@ pub(super) fn table(comparison: &Comparison, groups: &[Group]) -> Table {
         table = table.right(heading);
     }
     table = table.left("drive");
-    for column in COLUMNS {
-        table = table.right(column);
+    for figure in columns(&COLUMNS) {
+        table = table.right(figure.column.0);
     }
     table = table.left("busiest");
     for group in groups {
@@ -144,18 +160,17 @@ pub(super) fn table(comparison: &Comparison, groups: &[Group]) -> Table {
 }
 
 fn figures(cell: &Cell) -> Vec<String> {
-    let (outcome, latency) = (&cell.ran.outcome, &cell.ran.figures.total);
-    let mut figures = vec![describe::figure(latency.mean_ns() / 1e3)];
-    figures.extend([50.0, 99.0, 99.9].map(|percent| percentile(latency, percent)));
-    figures.extend([
-        describe::figure(outcome.iops() / 1e3),
-        describe::figure(outcome.bytes_per_s() / 1e9),
-        format!("{:.2}", outcome.busy_cores()),
-        describe::figure(outcome.joules_per_io() * 1e6),
-        describe::figure(outcome.joules_per_io_above_idle() * 1e6),
-        cell.ran.usage.first().map_or(String::new(), findings::used),
-    ]);
-    figures
+    let shown = |figure: &Figure| cell.ran.figures.get(figure).map_or(String::from("-"), |value| bare(figure, value));
+    let busiest = cell.ran.usage.first().map_or(String::new(), findings::used);
+    columns(&COLUMNS).into_iter().map(shown).chain([busiest]).collect()
+}
+
+/// Returns a value without its unit, which stands in the heading of its column.
+pub(super) fn bare(figure: &Figure, value: f64) -> String {
+    match figure.unit {
+        Unit::Cores => format!("{value:.2}"),
+        _ => describe::figure(value / figure.column.1),
+    }
 }
 
 /// The figures of a drive whose queues are too short for the depth.
@@ -173,9 +188,4 @@ fn gaps(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
         })
     };
     comparison.drives.iter().enumerate().filter_map(gap).collect()
-}
-
-/// A percentile that no request lies beyond is not known.
-fn percentile(latency: &Latency, percent: f64) -> String {
-    latency.known_percentile(percent).map_or(String::from("-"), |span| describe::figure(span.as_us()))
 }

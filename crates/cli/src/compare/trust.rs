@@ -2,21 +2,15 @@
 
 use phaselink_core::precision::Measurement;
 use phaselink_core::report::Table;
+use phaselink_core::results::Figure;
 use phaselink_core::uncertainty::Interval;
 
-use super::{Cell, Comparison, Group};
+use super::{Cell, Comparison, Group, text};
 use crate::output::with_bold_head;
 use crate::{describe, intervals, precision};
 
-/// Figures whose intervals are shown: name, heading, and what one of the column's unit is.
-const COLUMNS: [(&str, &str, f64); 6] = [
-    ("mean_ns", "mean us", 1e3),
-    ("p99_ns", "p99 us", 1e3),
-    ("iops", "kIOPS", 1e3),
-    ("bytes_per_s", "GB/s", 1e9),
-    ("busy_cores", "cores", 1.0),
-    ("joules_per_io", "uJ/IO", 1e-6),
-];
+/// Figures whose intervals are shown.
+const COLUMNS: [&str; 6] = ["mean_ns", "p99_ns", "iops", "bytes_per_s", "busy_cores", "joules_per_io"];
 
 /// All that is asked for.
 pub(super) fn text(comparison: &Comparison, groups: &[Group]) -> String {
@@ -71,14 +65,15 @@ fn table(comparison: &Comparison, groups: &[Group]) -> Table {
         table = table.right(heading);
     }
     table = table.left("drive");
-    for (_, heading, _) in COLUMNS {
-        table = table.left(heading);
+    let columns = text::columns(&COLUMNS);
+    for figure in &columns {
+        table = table.left(figure.column.0);
     }
     for group in groups {
         table.group();
         let mut labels = named.cells(&group.label);
         for (drive, cell) in comparison.drives.iter().zip(&group.cells) {
-            let shown = COLUMNS.map(|column| cell.as_ref().map_or(String::from("-"), |cell| ends(cell, column)));
+            let shown = columns.iter().map(|figure| cell.as_ref().map_or(String::from("-"), |cell| ends(cell, figure)));
             table.row(labels.iter().cloned().chain([drive.name.clone()]).chain(shown));
             labels.fill(String::new());
         }
@@ -87,8 +82,8 @@ fn table(comparison: &Comparison, groups: &[Group]) -> Table {
 }
 
 /// `9.8 to 12.1`
-fn ends(cell: &Cell, (name, _, unit): (&str, &str, f64)) -> String {
-    let shown = |value: f64| describe::figure(value / unit);
-    interval(cell, name)
+fn ends(cell: &Cell, figure: &Figure) -> String {
+    let shown = |value: f64| text::bare(figure, value);
+    interval(cell, figure.name)
         .map_or(String::from("-"), |interval| format!("{} to {}", shown(interval.low), shown(interval.high)))
 }

@@ -1,10 +1,10 @@
 //! Transfers as a table.
 
 use phaselink_core::config::Placement;
-use phaselink_core::dma::{Measured, Op, PERCENTILES, Question};
+use phaselink_core::dma::{Measured, Op, Question};
 use phaselink_core::drive::Drive;
 use phaselink_core::report::Table;
-use phaselink_core::time::Span;
+use phaselink_core::results::in_tables;
 
 use crate::{describe, output};
 
@@ -26,7 +26,10 @@ pub(super) fn table(measured: &[Measured]) -> Table {
     if op == Op::Both {
         table = table.left("");
     }
-    table = table.right("mean ns").right("p50 ns").right("p99 ns").right("p99.9 ns");
+    table = table.right("mean ns");
+    for percentile in in_tables() {
+        table = table.right(format!("{} ns", percentile.heading));
+    }
     table = table.right(format!("{many} at a time: Gb/s")).right("M transfers/s");
     for size in measured {
         for (name, alone, loaded) in size.directions() {
@@ -35,7 +38,7 @@ pub(super) fn table(measured: &[Measured]) -> Table {
                 cells.push(String::from(name));
             }
             cells.push(format!("{:.1}", alone.total.mean_ns()));
-            cells.extend(PERCENTILES.map(|(_, percent)| shown(alone.total.known_percentile(percent))));
+            cells.extend(in_tables().map(|it| shown(it.of_ns(&alone.total))));
             cells.push(format!("{:.2}", loaded.bytes_per_s() * 8e-9));
             cells.push(format!("{:.2}", loaded.iops() * 1e-6));
             table.row(cells);
@@ -44,8 +47,8 @@ pub(super) fn table(measured: &[Measured]) -> Table {
     table
 }
 
-fn shown(span: Option<Span>) -> String {
-    span.map_or(String::from("-"), |span| format!("{:.1}", span.as_ns()))
+fn shown(ns: Option<f64>) -> String {
+    ns.map_or(String::from("-"), |ns| format!("{ns:.1}"))
 }
 
 /// What was asked, in a sentence.

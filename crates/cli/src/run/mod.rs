@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use phaselink_core::drive_file::{Described, shipped};
-use phaselink_core::figures::Figures;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::precision::Measurement;
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
+use phaselink_core::results::Figures;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
 use phaselink_core::uncertainty::Draws;

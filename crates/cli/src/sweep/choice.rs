@@ -1,8 +1,8 @@
 //! Which rows of a sweep are shown, and in which order.
 
 use clap::Args;
-use phaselink_core::figures::{FIGURES, Figure, find};
 use phaselink_core::problem::Problem;
+use phaselink_core::results::{FIGURES, Figure, find};
 use phaselink_core::sweep::search::Target;
 use phaselink_core::sweep::text::Row;
 

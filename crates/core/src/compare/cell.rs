@@ -3,6 +3,7 @@
 use crate::drive::Drive;
 use crate::ledger::{DirectionOutcome, Outcome, Stage};
 use crate::predict::{Usage, usage};
+use crate::results::Figures;
 use crate::workload::Job;
 
 /// From here on a resource counts as full.
@@ -19,34 +20,31 @@ const WAITS: [(Stage, &str); 6] = [
 /// Part of a request's time from which on waiting for a resource is more than now and then.
 const WAIT_PART: u64 = 4;
 
-/// The result of one drive at one point.
+/// Result of one drive at one point.
 #[derive(Clone, Debug)]
 pub struct Cell {
+    /// Outcome of the run.
     pub outcome: Outcome,
+    /// Figures of the run.
+    pub figures: Figures,
     /// Reads and writes of all jobs together.
-    pub figures: DirectionOutcome,
-    /// How busy each resource was, the busiest first.
+    pub all: DirectionOutcome,
+    /// Utilisation of each resource, the busiest first.
     pub usage: Vec<Usage>,
 }
 
 impl Cell {
     /// What `jobs` on `drive` gave.
     pub fn new(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Cell {
-        let mut figures = DirectionOutcome::default();
+        let mut all = DirectionOutcome::default();
         for (_, direction) in outcome.jobs.iter().flat_map(|job| job.directions()) {
-            figures.ios += direction.ios;
-            figures.bytes += direction.bytes;
-            figures.runtime = figures.runtime.max(direction.runtime);
-            figures.total.merge(&direction.total);
-            figures.stages.add(&direction.stages);
+            all.ios += direction.ios;
+            all.bytes += direction.bytes;
+            all.runtime = all.runtime.max(direction.runtime);
+            all.total.merge(&direction.total);
+            all.stages.add(&direction.stages);
         }
-        Cell { usage: usage(drive, jobs, &outcome), outcome, figures }
-    }
-
-    /// Use of the busier direction of the link, 0 to 1.
-    pub fn link_busy_share(&self) -> f64 {
-        let elapsed = self.outcome.elapsed;
-        self.outcome.upstream.busy_share(elapsed).max(self.outcome.downstream.busy_share(elapsed))
+        Cell { usage: usage(drive, jobs, &outcome), figures: Figures::of(&outcome), outcome, all }
     }
 
     /// The resource that keeps a drive from more: one that is full, or that requests wait for, as for banks of which some
@@ -58,7 +56,7 @@ impl Cell {
     }
 
     fn awaited(&self) -> Option<&'static str> {
-        let stages = &self.figures.stages;
+        let stages = &self.all.stages;
         let (stage, resource) = WAITS.iter().max_by_key(|(stage, _)| stages.get(*stage))?;
         (stages.get(*stage) > stages.total() / WAIT_PART).then_some(*resource)
     }

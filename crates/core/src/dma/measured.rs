@@ -6,10 +6,7 @@ use super::{Question, SECTIONS};
 use crate::drive::Drive;
 use crate::ledger::{DirectionOutcome, JobOutcome};
 use crate::problem::Problems;
-use crate::time::Span;
-
-/// Percentiles that are shown.
-pub const PERCENTILES: [(&str, f64); 3] = [("p50", 50.0), ("p99", 99.0), ("p99_9", 99.9)];
+use crate::results::in_tables;
 
 /// The transfers of one size: one at a time, and many.
 #[derive(Clone, Debug)]
@@ -78,8 +75,8 @@ fn row(bytes: u32, direction: &str, alone: &DirectionOutcome, loaded: &Direction
         (String::from("direction"), json!(direction)),
         (String::from("mean_ns"), json!(alone.total.mean_ns())),
     ]);
-    for (name, percent) in PERCENTILES {
-        row.insert(format!("{name}_ns"), json!(alone.total.known_percentile(percent).map(Span::as_ns)));
+    for percentile in in_tables() {
+        row.insert(format!("{}_ns", percentile.name), json!(percentile.of_ns(&alone.total)));
     }
     row.insert(String::from("max_ns"), json!(alone.total.max().as_ns()));
     row.insert(String::from("bytes_per_s"), json!(loaded.bytes_per_s()));

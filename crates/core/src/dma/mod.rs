@@ -20,7 +20,7 @@ use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::problem::{Problem, Problems};
 use machine::Machine;
-pub use measured::{Measured, PERCENTILES, document};
+pub use measured::{Measured, document};
 pub use options::sizes;
 
 /// Sections of a description that have a part in it.

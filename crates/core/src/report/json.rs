@@ -8,19 +8,8 @@ use serde_json::{Map, Value, json};
 use super::fio;
 use super::summary::stage_means_ns;
 use crate::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
+use crate::results::PERCENTILES;
 use crate::time::Span;
-
-/// Percentiles of the `phaselink` object, with their names; null where no request lies beyond.
-const PERCENTILES: [(&str, f64); 8] = [
-    ("p1", 1.0),
-    ("p50", 50.0),
-    ("p90", 90.0),
-    ("p95", 95.0),
-    ("p99", 99.0),
-    ("p99_9", 99.9),
-    ("p99_99", 99.99),
-    ("p99_999", 99.999),
-];
 
 /// The outcome as fio would print it, with the `phaselink` object; `description` is the resolved description.
 pub fn json(outcome: &Outcome, description: Value) -> Value {
@@ -94,7 +83,7 @@ fn ledger(figures: &DirectionOutcome, stack: &[String]) -> Value {
     let latency = &figures.total;
     let percentiles: Map<String, Value> = PERCENTILES
         .iter()
-        .map(|(name, percent)| (name.to_string(), latency.known_percentile(*percent).map(Span::as_ns).into()))
+        .map(|percentile| (String::from(percentile.name), percentile.of_ns(latency).into()))
         .collect();
     let stages: Vec<Value> =
         stage_means_ns(figures, stack).map(|(stage, mean_ns)| json!({ "stage": stage, "mean_ns": mean_ns })).collect();

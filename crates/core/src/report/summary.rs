@@ -4,10 +4,9 @@ use std::fmt::Write;
 
 use super::table::{Table, bar};
 use super::units;
-use crate::ledger::{DirectionOutcome, JobOutcome, Latency, Outcome, WireUse};
+use crate::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
+use crate::results::in_tables;
 
-/// Percentiles of the first table.
-const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 const BAR_WIDTH: usize = 30;
 
 /// Everything in `outcome` as text of at most 100 columns for names of ordinary length.
@@ -56,8 +55,8 @@ pub(super) fn heading(outcome: &Outcome) -> String {
 /// Throughput and latency of every job and direction.
 pub fn requests(outcome: &Outcome) -> Table {
     let mut table = Table::new().left("job").left("direction").right("IOPS").right("bandwidth").right("mean");
-    for percent in PERCENTILES {
-        table = table.right(format!("p{percent}"));
+    for percentile in in_tables() {
+        table = table.right(percentile.heading);
     }
     let mut table = table.right("max");
     for job in &outcome.jobs {
@@ -77,13 +76,9 @@ fn request_row(job: &JobOutcome, direction: &str, figures: &DirectionOutcome) ->
         units::quantity(figures.bytes_per_s(), "B/s"),
         units::span(latency.mean()),
     ];
-    row.extend(PERCENTILES.map(|percent| percentile(latency, percent)));
+    row.extend(in_tables().map(|it| latency.known_percentile(it.percent).map_or(String::from("unknown"), units::span)));
     row.push(units::span(latency.max()));
     row
-}
-
-fn percentile(latency: &Latency, percent: f64) -> String {
-    latency.known_percentile(percent).map_or("unknown".to_string(), units::span)
 }
 
 /// The stage ledger of one job and direction, for each request on average.

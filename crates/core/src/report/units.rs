@@ -1,5 +1,6 @@
 //! Numbers as people read them: three significant digits and a prefix.
 
+use crate::results::Unit;
 use crate::time::Span;
 
 const PREFIXES: [&str; 10] = ["p", "n", "u", "m", "", "k", "M", "G", "T", "P"];
@@ -18,6 +19,20 @@ pub fn count(value: f64) -> String {
     }
     let (digits, prefix) = scaled(value);
     format!("{digits} {prefix}")
+}
+
+/// A value of a figure as tables show it; `unknown` if it is.
+pub fn figure(unit: Unit, value: Option<f64>) -> String {
+    let Some(value) = value else { return String::from("unknown") };
+    match unit {
+        Unit::Requests | Unit::PerS => count(value),
+        Unit::BytesPerS => quantity(value, "B/s"),
+        Unit::Ns => quantity(value / 1e9, "s"),
+        Unit::Share => percent(value),
+        Unit::Cores => format!("{value:.2}"),
+        Unit::W => quantity(value, "W"),
+        Unit::J => quantity(value, "J"),
+    }
 }
 
 /// A span to three significant digits: `76.0 ns`, `1.40 us`.

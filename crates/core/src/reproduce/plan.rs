@@ -37,7 +37,7 @@
 use super::expression::{Expression, Mistake, parse};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::problem::{Problem, Problems};
-use crate::report::names::renamed;
+use crate::results::current_name;
 
 /// Seed of experiments where the plan gives none.
 const SEED_DEFAULT: u64 = 1;
@@ -295,7 +295,7 @@ impl PlanReader<'_> {
 
     fn note_renamed(&mut self, place: &Place, text: &str) {
         let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-        for (word, current) in words.filter_map(|word| Some((word, renamed(word)?))) {
+        for (word, current) in words.filter_map(|word| Some((word, current_name(word)?))) {
             let line = place.line.map_or(String::new(), |line| format!(":{line}"));
             self.plan.notes.push(format!("{}{line}: the quantity `{word}` is called {current} now", place.file));
         }

@@ -11,10 +11,9 @@
 
 use super::Facts;
 use super::expression::Mistake;
-use crate::figures::{self, Figure, Figures};
 use crate::ledger::stage::FIXED_NAMES;
 use crate::ledger::{DirectionOutcome, Latency, Outcome, WireUse};
-use crate::report::names::{PERCENTILES, renamed};
+use crate::results::{FIGURES, Figure, Figures, PERCENTILES, Percentile, current_name, find as find_figure};
 use crate::time::Span;
 
 /// A quantity of a run.
@@ -112,9 +111,9 @@ impl Quantity {
         if let Some(stage) = name.strip_prefix("stage.") {
             return Ok(Quantity::Stage(side, String::from(stage)));
         }
-        let name = renamed(name).unwrap_or(name);
-        match PERCENTILES.iter().find(|(known, _)| *known == name) {
-            Some((_, percent)) => Ok(Quantity::Percentile(side, *percent)),
+        let name = current_name(name).unwrap_or(name);
+        match Percentile::named(name) {
+            Some(percentile) => Ok(Quantity::Percentile(side, percentile.percent)),
             None => find(REQUESTS, name).map(|read| Quantity::Requests(side, read)),
         }
     }
@@ -123,11 +122,11 @@ impl Quantity {
         if let Some((_, read)) = RUN.iter().find(|(known, _)| *known == name) {
             return Ok(Quantity::Run(*read));
         }
-        figures::find(name).map(Quantity::Swept).ok_or_else(|| {
-            let percentiles = PERCENTILES.iter().map(|(name, _)| *name);
+        find_figure(name).map(Quantity::Swept).ok_or_else(|| {
+            let percentiles: Vec<String> = PERCENTILES.iter().map(|it| format!("{}_ns", it.name)).collect();
             let own = REQUESTS.iter().map(|(name, _)| *name).chain(RUN.iter().map(|(name, _)| *name));
-            let swept = figures::FIGURES.iter().map(|figure| figure.name);
-            let mut names: Vec<&str> = own.chain(percentiles).chain(swept).collect();
+            let swept = FIGURES.iter().map(|figure| figure.name);
+            let mut names: Vec<&str> = own.chain(percentiles.iter().map(String::as_str)).chain(swept).collect();
             names.sort_unstable();
             names.dedup();
             let mut mistake = Mistake::unknown("quantity", name, names.into_iter());
@@ -296,7 +295,7 @@ mod tests {
     fn what_sweeps_call_by_the_same_name_is_the_same() {
         let outcome = sample::outcome();
         let swept = Figures::of(&outcome);
-        for figure in figures::FIGURES.iter().filter(|figure| Quantity::parse(figure.name).is_ok()) {
+        for figure in FIGURES.iter().filter(|figure| Quantity::parse(figure.name).is_ok()) {
             let Some(value) = swept.get(figure) else { continue };
             assert_eq!(read(figure.name, &outcome), value, "{}", figure.name);
         }

@@ -22,8 +22,7 @@ pub mod search;
 pub mod state;
 pub mod text;
 
-use crate::figures;
-pub use crate::figures::{Figure, Figures};
+pub use crate::results::{Figure, Figures};
 pub use digest::Hash;
 pub use files::Files;
 pub use refusals::Refusals;
@@ -32,6 +31,7 @@ pub use resolve::{Resolver, Sweep};
 use crate::config::document::Place;
 use crate::drive_file::shipped;
 use crate::problem::{Problem, Problems};
+use crate::results;
 use crate::workload::trace;
 use axis::{Axis, POINTS_MAX, Target};
 use plan::{JobText, Text, Word};
@@ -81,8 +81,8 @@ impl Plan {
     /// each thread.
     pub fn until_known(&mut self, ios: u64) {
         self.ios_default = Some(ios);
-        self.text.columns.retain(|column| column.name != figures::PRECISION);
-        self.text.columns.extend(figures::find(figures::PRECISION));
+        self.text.columns.retain(|column| column.name != results::PRECISION);
+        self.text.columns.extend(results::find(results::PRECISION));
     }
 
     /// Points of the sweep, seeds counted; at least one.
@@ -160,8 +160,8 @@ impl Plan {
     /// Every name that no column has.
     pub fn set_columns(&mut self, names: &[String]) -> Result<(), Problems> {
         let place = Place::whole("command line");
-        self.text.notes = names.iter().filter_map(|name| figures::rename_note(name, &place)).collect();
-        self.text.columns = figures::columns(names.iter().map(|name| (name.as_str(), place.clone())))?;
+        self.text.notes = names.iter().filter_map(|name| results::rename_note(name, &place)).collect();
+        self.text.columns = results::columns(names.iter().map(|name| (name.as_str(), place.clone())))?;
         Ok(())
     }
 

@@ -7,10 +7,11 @@ use super::Plan;
 use super::axis::{self, Swept};
 use super::text::{Row, heading, rows_table};
 use crate::config::document::Value;
-use crate::figures::Figure;
 use crate::report::html::axis::{Axis, Scale};
 use crate::report::html::lines::{Line, Point, lines};
 use crate::report::html::page::{Page, side_by_side};
+use crate::report::units;
+use crate::results::Figure;
 use crate::workload;
 
 /// Curves in one plot: as many as there are colours.
@@ -164,7 +165,7 @@ fn plot(over: &Swept, column: &Figure, title: &str, of: &[Curve]) -> String {
         let place = (0..over.values.len()).find(|place| number(over, *place) == Some(value));
         place.map_or_else(|| format!("{value}"), |place| over.text(place))
     };
-    let shown = |value: f64| column.shown(Some(value));
+    let shown = |value: f64| units::figure(column.unit, Some(value));
     let kept = &all[..all.len().min(CURVES_MAX)];
     let more = all.len() - kept.len();
     let apart = if title.is_empty() { "" } else { ", " };

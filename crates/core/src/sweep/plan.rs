@@ -22,9 +22,9 @@ use super::axis::{self, Axis, POINTS_MAX, Spacing, Swept, Target};
 use crate::config::document::{self, Entry, Node, Place, Table, Value};
 use crate::drive::Drive;
 use crate::drive_file::Override;
-use crate::figures::{self, COLUMNS_DEFAULT, Figure};
 use crate::problem::{Problem, Problems};
 use crate::reproduce::option_text;
+use crate::results::{self, COLUMNS_DEFAULT, Figure};
 use crate::spelling::{nearest, question};
 use crate::workload::{fio, options};
 
@@ -209,7 +209,7 @@ impl SweepReader {
 
     fn columns(&mut self, table: &Table) -> Vec<&'static Figure> {
         if document::entry(table, "columns").is_none() {
-            return COLUMNS_DEFAULT.iter().filter_map(|name| figures::find(name)).collect();
+            return COLUMNS_DEFAULT.iter().filter_map(|name| results::find(name)).collect();
         }
         let mut names = Vec::new();
         for node in self.array(table, "columns", "an array of names") {
@@ -218,8 +218,8 @@ impl SweepReader {
                 _ => self.refuse(&node.place, format!("`{}` in columns", node.quote), "names in quotes"),
             }
         }
-        self.notes.extend(names.iter().filter_map(|(name, place)| figures::rename_note(name, place)));
-        figures::columns(names).unwrap_or_else(|problems| {
+        self.notes.extend(names.iter().filter_map(|(name, place)| results::rename_note(name, place)));
+        results::columns(names).unwrap_or_else(|problems| {
             self.problems.extend(problems.0);
             Vec::new()
         })

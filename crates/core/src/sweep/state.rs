@@ -6,7 +6,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::digest::Hash;
-use crate::figures::Figures;
+use crate::results::Figures;
 
 /// First line of every state file, with its end.
 pub const HEADER: &str = "{\"phaselink\":\"finished runs of a sweep\",\"format\":1}\n";

@@ -9,10 +9,9 @@ use super::axis::{Swept, Target};
 use super::digest::Hash;
 use super::plan::JobText;
 use crate::config::document::Value;
-use crate::figures;
-use crate::figures::{Figure, Figures, number};
 use crate::report::csv::quoted;
 use crate::report::{Table, units};
+use crate::results::{Figure, Figures, number};
 use crate::uncertainty::Interval;
 
 /// A point that has run.
@@ -74,10 +73,10 @@ pub fn rows_table(plan: &Plan, rows: &[Row]) -> Table {
             cells.extend(verdict.unwrap_or_default());
         }
         for (place, column) in plan.text.columns.iter().enumerate() {
-            cells.push(column.shown(row.figures.get(column)));
+            cells.push(units::figure(column.unit, row.figures.get(column)));
             if has_intervals(rows) {
                 let ends = row.interval(place).map(|interval| [interval.low, interval.high]);
-                cells.extend(ends.map_or([None; 2], |ends| ends.map(Some)).map(|end| column.shown(end)));
+                cells.extend(ends.map_or([None; 2], |ends| ends.map(Some)).map(|end| units::figure(column.unit, end)));
             }
         }
         table.row(cells);
@@ -216,7 +215,7 @@ impl Swept {
     fn json(&self, place: usize) -> Json {
         match &self.values[place].value {
             Value::Integer(integer) => i64::try_from(*integer).map_or_else(|_| json!(self.text(place)), Json::from),
-            Value::Float(float) => figures::number(Some(*float)),
+            Value::Float(float) => number(Some(*float)),
             Value::Boolean(boolean) => Json::from(*boolean),
             _ => json!(self.text(place)),
         }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Draws, Interval};
-use crate::figures::{FIGURES, Figures};
+use crate::results::{FIGURES, Figures};
 
 /// Figures by name, in the same order for every draw.
 pub type Named = Vec<(String, Option<f64>)>;

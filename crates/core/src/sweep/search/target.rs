@@ -1,8 +1,8 @@
 //! What figures have to be: `p99<5us, iops>500k`.
 
-use crate::figures::{FIGURES, Figure, Figures, Unit, find};
 use crate::predict::Prediction;
 use crate::problem::Problem;
+use crate::results::{FIGURES, Figure, Figures, Unit, find};
 use std::fmt;
 
 /// What chance may move a figure by between drives of which one is plainly the faster: a share of it.

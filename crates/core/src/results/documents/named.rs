@@ -1,0 +1,170 @@
+//! Parts of documents whose keys or values are in a list elsewhere: figures, percentiles, stages.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use crate::ledger::{Latency, Stage};
+use crate::results::{FIGURES, Figures, PERCENTILES, in_tables};
+
+/// Object with any keys, in their order.
+#[derive(Clone, Debug)]
+pub struct ByName<T>(pub Vec<(String, T)>);
+
+impl<T: Serialize> Serialize for ByName<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for ByName<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}ByName", T::schema_name()).into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let values = generator.subschema_for::<T>();
+        json_schema!({ "type": "object", "additionalProperties": values })
+    }
+}
+
+/// Defines an object of numbers whose keys follow from a list.
+macro_rules! keyed {
+    ($(#[doc = $about:literal] $Name:ident: $required:literal, $keys:expr;)+) => {$(
+        #[doc = $about]
+        #[derive(Clone, Debug, Serialize)]
+        #[serde(transparent)]
+        pub struct $Name(Map<String, Value>);
+
+        impl JsonSchema for $Name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($Name).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                numbers($about.trim(), $keys, $required)
+            }
+        }
+    )+};
+}
+
+keyed! {
+    /// Percentiles of latency, in ns; null where no request lies beyond.
+    AllPercentiles: true, PERCENTILES.iter().map(|it| (String::from(it.name), BEYOND, "number", true));
+    /// Percentiles of latency that tables show, in ns; null where no request lies beyond.
+    TablePercentiles: true, in_tables().map(|it| (format!("{}_ns", it.name), BEYOND, "number", true));
+    /// Figures of all requests of a run together.
+    RunFigures: true, figures(|_| true);
+    /// Figures of a cell of a comparison.
+    CellFigures: true, figures(|figure| figure.is_in_cells);
+    /// Figures of a point of a sweep, as far as they are columns of its plan.
+    RowFigures: false, figures(|_| true);
+}
+
+const BEYOND: &str = "Latency that this share of the requests does not exceed, in ns.";
+
+type Key = (String, &'static str, &'static str, bool);
+
+fn figures(has: fn(&crate::results::Figure) -> bool) -> impl Iterator<Item = Key> {
+    let kind = |unit| if unit == crate::results::Unit::Requests { "integer" } else { "number" };
+    let figures = FIGURES.iter().filter(move |figure| has(figure));
+    figures.map(move |it| (String::from(it.name), it.about, kind(it.unit), it.may_be_unknown))
+}
+
+/// An object with these keys, whose values are numbers.
+fn numbers(about: &str, keys: impl Iterator<Item = Key>, is_required: bool) -> Schema {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for (name, about, kind, may_be_null) in keys {
+        let kind = if may_be_null { json!([kind, "null"]) } else { json!(kind) };
+        properties.insert(name.clone(), json!({ "type": kind, "description": about }));
+        required.push(name);
+    }
+    let mut schema = json_schema!({ "type": "object", "description": about, "properties": properties });
+    if is_required {
+        schema.insert(String::from("required"), json!(required));
+    }
+    schema
+}
+
+impl AllPercentiles {
+    /// Returns every percentile of some latencies.
+    pub fn of(latency: &Latency) -> AllPercentiles {
+        let value = |it: &crate::results::Percentile| (String::from(it.name), Value::from(it.of_ns(latency)));
+        AllPercentiles(PERCENTILES.iter().map(value).collect())
+    }
+}
+
+impl TablePercentiles {
+    /// Returns the percentiles of some latencies that tables show.
+    pub fn of(latency: &Latency) -> TablePercentiles {
+        TablePercentiles(in_tables().map(|it| (format!("{}_ns", it.name), Value::from(it.of_ns(latency)))).collect())
+    }
+}
+
+impl RunFigures {
+    /// Returns every figure of a run.
+    pub fn of(figures: &Figures) -> RunFigures {
+        RunFigures(FIGURES.iter().map(|it| (String::from(it.name), it.json(figures.get(it)))).collect())
+    }
+}
+
+impl CellFigures {
+    /// Returns the figures of a run that cells have.
+    pub fn of(figures: &Figures) -> CellFigures {
+        let shown = FIGURES.iter().filter(|figure| figure.is_in_cells);
+        CellFigures(shown.map(|it| (String::from(it.name), it.json(figures.get(it)))).collect())
+    }
+}
+
+impl RowFigures {
+    /// Returns the values of some columns by their names.
+    pub fn of(values: Map<String, Value>) -> RowFigures {
+        RowFigures(values)
+    }
+}
+
+/// Defines a part of documents that something else describes.
+macro_rules! described {
+    ($(#[doc = $about:literal] $Name:ident($Inner:ty) = $schema:expr;)+) => {$(
+        #[doc = $about]
+        #[derive(Clone, Debug, Serialize)]
+        #[serde(transparent)]
+        pub struct $Name(pub $Inner);
+
+        impl JsonSchema for $Name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($Name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                let mut schema: Schema = $schema;
+                schema.insert(String::from("description"), json!($about.trim()));
+                schema
+            }
+        }
+    )+};
+}
+
+described! {
+    /// Drive as it was run, key by key; `phaselink check --schema` describes the keys.
+    Description(Value) = json_schema!({ "type": "object" });
+    /// Job as fio prints it; the job's options are texts.
+    FioJob(Value) = json_schema!({
+        "type": "object", "required": ["jobname", "job options", "read", "write", "trim", "sync"],
+    });
+    /// Name of a stage of the ledger, or of one of the drive's software stack.
+    StageName(String) = {
+        let names: Vec<&str> = Stage::fixed().map(|(name, _)| name).collect();
+        json_schema!({ "anyOf": [{ "enum": names }, { "type": "string" }] })
+    };
+}

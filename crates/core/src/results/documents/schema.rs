@@ -1,0 +1,139 @@
+//! JSON Schema of documents, derived from their types.
+
+use schemars::generate::{SchemaGenerator, SchemaSettings};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Returns the schema of results, of draft 7 of JSON Schema as that of drive files is.
+///
+/// Every object is closed: a document with a key that the schema lacks does not fit, so that the schema cannot fall behind.
+pub fn schema() -> Value {
+    let mut generator = SchemaSettings::draft07().for_serialize().into_generator();
+    let verbs = [
+        document::<RunDocument>(&mut generator, "run", "run"),
+        document::<CompareDocument>(&mut generator, "compare", "compare"),
+        document::<PredictDocument>(&mut generator, "predict", "predict"),
+        document::<SweepDocument>(&mut generator, "sweep", "sweep"),
+        document::<SearchDocument>(&mut generator, "search", "sweep"),
+        document::<FitDocument>(&mut generator, "fit", "fit"),
+        document::<DmaDocument>(&mut generator, "dma", "dma"),
+        document::<ReproduceDocument>(&mut generator, "reproduce", "reproduce"),
+        document::<TraceInfoDocument>(&mut generator, "trace-info", "trace-info"),
+    ];
+    let mut definitions = generator.take_definitions(true);
+    let any: Vec<Value> = verbs.iter().map(|(name, _)| json!({ "$ref": format!("#/definitions/{name}") })).collect();
+    definitions.extend(verbs);
+    if let Some(own) = definitions.get_mut("RunResult") {
+        add_head(own, "run");
+    }
+    definitions.values_mut().for_each(close);
+    json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Results of phaselink",
+        "description": "Documents that `phaselink VERB --json` prints. Units stand last in a key; null stands for an unknown value.",
+        "oneOf": any,
+        "definitions": definitions,
+    })
+}
+
+/// Returns the name and the schema of a document, with its head unless the document has fio's shape.
+fn document<T: JsonSchema>(generator: &mut SchemaGenerator, name: &str, verb: &str) -> (String, Value) {
+    let mut schema = Schema::to_value(T::json_schema(generator));
+    if name != "run" {
+        add_head(&mut schema, verb);
+    }
+    (String::from(name), schema)
+}
+
+/// Adds the keys that every document begins with.
+fn add_head(schema: &mut Value, verb: &str) {
+    let version = json!({ "type": "string", "description": "Version of the program." });
+    let verb = json!({ "const": verb, "description": "Verb that printed the document." });
+    for (key, value) in [("version", version), ("verb", verb)] {
+        schema["properties"][key] = value;
+        if let Some(required) = schema["required"].as_array_mut() {
+            required.push(json!(key));
+        }
+    }
+}
+
+/// Forbids further keys in each object that does not say what they hold, and takes out formats of numbers.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.contains_key("properties") && !object.contains_key("additionalProperties") && is_schema(object) {
+                object.insert(String::from("additionalProperties"), json!(false));
+            }
+            if object.get("format").is_some_and(Value::is_string) {
+                object.remove("format");
+            }
+            object.values_mut().for_each(close);
+        }
+        Value::Array(items) => items.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+/// True for the schema of an object; false for the list of its properties, which may have one named `properties`.
+fn is_schema(object: &serde_json::Map<String, Value>) -> bool {
+    object.get("type").is_some_and(|kind| kind == "object")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::FIGURES;
+
+    fn visit<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(object) => {
+                found.extend(object.get(key).and_then(Value::as_str));
+                object.values().for_each(|value| visit(value, key, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| visit(value, key, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_to_a_definition() {
+        let schema = schema();
+        let mut found = Vec::new();
+        visit(&schema, "$ref", &mut found);
+        assert!(found.len() > 20);
+        for reference in found {
+            assert!(schema.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn rows_of_sweeps_and_runs_have_every_figure() {
+        let definitions = &schema()["definitions"];
+        for of in [&definitions["SweepRow"], &definitions["RunResult"]["properties"]["figures"]] {
+            assert!(FIGURES.iter().all(|figure| of["properties"][figure.name]["description"] == figure.about), "{of:#}");
+        }
+    }
+
+    #[test]
+    fn descriptions_are_sentences_that_lean_on_no_other() {
+        let schema = schema();
+        let mut found = Vec::new();
+        visit(&schema, "description", &mut found);
+        assert!(found.len() > 150, "{}", found.len());
+        for text in found {
+            assert!(text.ends_with('.') && !text.contains("ikewise") && !text.starts_with("Of "), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_key_has_a_description() {
+        let schema = schema();
+        for (name, definition) in schema["definitions"].as_object().expect("definitions") {
+            for (key, value) in definition["properties"].as_object().into_iter().flatten() {
+                assert!(value["description"].is_string(), "{name}.{key}: {value}");
+            }
+        }
+    }
+}

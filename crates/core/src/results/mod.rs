@@ -1,0 +1,12 @@
+//! Results as types: the registry of figures, and the percentiles of latency.
+//!
+//! [`FIGURES`] names every number that a run is reduced to, and says how it is read from an [`Outcome`](crate::ledger::Outcome).
+//! Columns of sweeps, cells of comparisons, the attributes of Python's results and the JSON Schema follow from it, so that a new
+//! figure is one row there and whatever measures it.
+
+mod figures;
+mod percentiles;
+
+pub use figures::{COLUMNS_DEFAULT, FIGURES, Figure, Figures, PRECISION, Unit, current_name, find, number};
+pub(crate) use figures::{columns, rename_note};
+pub use percentiles::{PERCENTILES, Percentile, in_tables};
