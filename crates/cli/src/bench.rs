@@ -7,7 +7,7 @@ use clap::Args;
 use phaselink_core::ledger::Outcome;
 use phaselink_core::problem::Problem;
 use phaselink_core::report;
-use phaselink_core::report::units;
+use phaselink_core::results::units;
 use phaselink_serve::bench;
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use clap::Args;
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{presets, schema, shipped};
 use phaselink_core::report::Table;
-use phaselink_core::result_schema;
+use phaselink_core::results::documents;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 /// Run the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     if let Some(what) = &arguments.schema {
-        output::print_json(&if what == "results" { result_schema::schema() } else { schema() })?;
+        output::print_json(&if what == "results" { documents::schema() } else { schema() })?;
         return Ok(Ending::Fine);
     }
     let overrides = arguments.flags.resolve()?;

@@ -4,36 +4,12 @@ pub(crate) use phaselink_core::compare::promise;
 use phaselink_core::config::{Technology, Wait};
 use phaselink_core::drive::Drive;
 use phaselink_core::link::rate::Rate;
-pub(crate) use phaselink_core::report::names::requests;
-use phaselink_core::report::units;
+use phaselink_core::results::units;
+pub(crate) use phaselink_core::results::words::{UNBROKEN, counted, listed, requests, size};
 use phaselink_core::time::Span;
 
 /// Longest line of prose.
 const WIDTH: usize = 100;
-/// A blank at which [`wrapped`] breaks no line.
-pub(crate) const UNBROKEN: &str = "\u{a0}";
-
-/// `512 B`, `4 KiB`.
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-    let unit = UNITS.iter().find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
-    unit.map_or(format!("{bytes} B"), |(name, factor)| format!("{} {name}", bytes / factor))
-}
-
-/// `1 channel`, `4 banks`.
-pub(crate) fn counted(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", units::grouped(number))
-}
-
-/// `a`, `a and b`, `a, b and c`.
-pub(crate) fn listed(parts: &[String]) -> String {
-    match parts {
-        [] => String::from("nothing"),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
 
 /// A paragraph in lines of at most 100 columns; `indent` stands before the second and later ones.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {

@@ -1,8 +1,8 @@
 //! `--precision 1%`: a run goes on until its mean and p99 are known so well.
 
 use phaselink_core::precision::{BATCHES, Estimate, Known, Measurement};
-pub(crate) use phaselink_core::precision::{IOS_MAX, check, json, measure};
-use phaselink_core::report::units;
+pub(crate) use phaselink_core::precision::{IOS_MAX, check, document, measure};
+use phaselink_core::results::units;
 use phaselink_core::time::Span;
 
 /// A share above 0 and at most 1, from a text like `0.5%`.

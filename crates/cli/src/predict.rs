@@ -3,7 +3,7 @@
 use clap::Args;
 use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::predict::{self, Prediction, json, table};
-use phaselink_core::report::units;
+use phaselink_core::results::units;
 use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
@@ -68,9 +68,7 @@ impl Arguments {
 fn document(described: &[Described], predictions: &[Prediction], doubted: &[Doubted]) -> Value {
     let each = described.iter().zip(predictions).enumerate().map(|(place, (described, prediction))| {
         let mut document = json(prediction, described.drive().resolved());
-        if let Some(doubted) = doubted.get(place) {
-            document["intervals"] = doubted.json();
-        }
+        document.intervals = doubted.get(place).map(Doubted::document);
         document
     });
     output::headed("predict", predict::document(each))

@@ -1,13 +1,16 @@
 //! Questions of the explorer's page and what comes back: the documents that the program prints. The module for WebAssembly and
 //! the server behind the page both ask here.
 
+use crate::compare::{self, Cell, Group, Label};
 use crate::drive::Drive;
 use crate::drive_file::{Described, Override, no_files, presets, shipped};
 use crate::engine::simulation::Simulation;
-use crate::ledger::{Record, Stage, Step};
+use crate::ledger::{Outcome, Record, Stage, Step};
 use crate::predict;
 use crate::problem::{Problem, Problems, all};
 use crate::report;
+use crate::results::Finding;
+use crate::results::documents::value;
 use crate::stream::Stream;
 use crate::workload::trace::Wanted;
 use crate::workload::{Job, Trace, Written, fio, with_defaults};
@@ -82,14 +85,18 @@ impl Question {
             }
             Question::Run { drive, job, seed } => {
                 let drive = drive.read()?;
-                let mut simulation = Simulation::new(&drive, &jobs(&job, &drive)?, seed)?;
+                let jobs = jobs(&job, &drive)?;
+                let mut simulation = Simulation::new(&drive, &jobs, seed)?;
                 while simulation.step(EVENTS) {
                     if is_over() {
                         let found = "a run that takes too long";
                         return Err(Problem::new("question", None, found, "fewer requests, or shorter").into());
                     }
                 }
-                Ok(report::headed("run", report::json(&simulation.outcome(), drive.resolved())))
+                let outcome = simulation.outcome();
+                let mut document = report::headed("run", report::json(&outcome, drive.resolved()));
+                document["phaselink"]["findings"] = value(&limit(&drive, jobs, outcome));
+                Ok(document)
             }
             Question::Predict { drive, job } => {
                 let drive = drive.read()?;
@@ -123,6 +130,12 @@ impl DriveWords {
 fn jobs(options: &[(String, String)], drive: &Drive) -> Result<Vec<Job>, Problems> {
     let given: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     Written::new([fio::from_flags(&with_defaults(&given))?], no_traces)?.on(&drive.limits())
+}
+
+/// The finding about what limits a drive under some jobs.
+fn limit(drive: &Drive, jobs: Vec<Job>, outcome: Outcome) -> Vec<Finding> {
+    let groups = [Group { label: Label::of(&jobs), cells: vec![Some(Cell::new(drive, &jobs, outcome))] }];
+    compare::limit(std::slice::from_ref(drive), &groups[0], compare::named(&groups)).into_iter().collect()
 }
 
 fn no_traces(wanted: &Wanted) -> Result<Trace, Problems> {

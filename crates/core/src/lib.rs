@@ -53,7 +53,6 @@ pub mod precision;
 pub mod predict;
 pub mod report;
 pub mod reproduce;
-pub mod result_schema;
 pub mod stream;
 pub mod sweep;
 pub mod torture;

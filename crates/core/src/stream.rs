@@ -6,7 +6,8 @@ use crate::drive::Drive;
 use crate::engine::simulation::Simulation;
 use crate::ledger::Trace;
 use crate::problem::{Problem, Problems};
-use crate::report::{self, names};
+use crate::report;
+use crate::results::words;
 use crate::workload::fio;
 
 /// Steps recorded at most: some ten thousand requests of the largest size.
@@ -73,7 +74,7 @@ impl Stream<'_> {
             drive.name,
             if drives > 1 { format!(", one of {drives} drives, alone") } else { String::new() },
             self.skip + 1,
-            names::requests(self.rw),
+            words::requests(self.rw),
             self.bs,
             self.iodepth
         )

@@ -2,25 +2,21 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use phaselink_core::compare::{Cell, Grid, Point, document, entry};
+use phaselink_core::compare::{Cell, Grid, Group, Point, document};
 use phaselink_core::drive;
 use phaselink_core::drive_file::Described;
 use phaselink_core::precision;
 use phaselink_core::problem::{Problems, all};
 use phaselink_core::report::headed;
 use phaselink_core::simulation::Simulation;
-use phaselink_core::uncertainty::{Named, of_run};
+use phaselink_core::uncertainty::of_run;
 use pyo3::prelude::*;
 use rayon::prelude::*;
-use serde_json::{Map, Value};
 
 use crate::doubt;
 use crate::drive::Drive;
 use crate::input::{self, Jobs};
 use crate::interrupt::{interruptible, outcome};
-
-/// A cell of the document, and its figures if the job fits the drive.
-type Ran = (Map<String, Value>, Option<Named>);
 
 /// Run the same jobs on several drives, on all processors, and give the document that `phaselink compare --json` prints.
 ///
@@ -46,13 +42,11 @@ pub(crate) fn compare(
     let grid = Grid { bs, iodepth, numjobs, ios: ios.or(precision.map(|_| precision::IOS_MAX)) };
     let ran = interruptible(py, |stopped| -> Result<String, Problems> {
         let points = points(&grid, jobs, &drives)?;
-        let mut cells = cells(&points, &drives, (seed, precision), stopped)?;
+        let mut groups = groups(&points, &drives, (seed, precision), stopped)?;
         if let Some(draws) = draws {
-            doubt_cells(&mut cells, &points, &described, draws, (seed, precision), stopped);
+            add_intervals(&mut groups, &points, &described, draws, (seed, precision), stopped);
         }
-        let cells = cells.into_iter().map(|(entry, _)| entry).collect();
-        let rw = points.first().and_then(|point| point.label.rw);
-        let compared = document((seed, rw), &options(jobs), &set, cells, &drives);
+        let compared = document(seed, &options(jobs), &set, &drives, &groups);
         Ok(headed("compare", compared).to_string())
     })?;
     ran.map_err(|problems| input::error(py, &problems))
@@ -77,54 +71,49 @@ fn options(jobs: &Jobs) -> Vec<String> {
     others.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
-fn cells(
+/// Run all points on all drives.
+fn groups(
     points: &[Point],
     drives: &[drive::Drive],
     (seed, precision): (u64, Option<f64>),
     stopped: &AtomicBool,
-) -> Result<Vec<Ran>, Problems> {
-    let pairs: Vec<_> = points
-        .iter()
-        .flat_map(|point| drives.iter().zip(&point.jobs).map(move |(drive, jobs)| (point, drive, jobs)))
-        .collect();
-    let simulation = |(_, drive, jobs): &(&Point, &drive::Drive, &Option<Vec<_>>)| {
+) -> Result<Vec<Group>, Problems> {
+    let pairs = || points.iter().flat_map(|point| drives.iter().zip(&point.jobs));
+    let simulation = |(drive, jobs): (&drive::Drive, &Option<Vec<_>>)| {
         jobs.as_ref().map(|jobs| Simulation::new(drive, jobs, seed)).transpose()
     };
-    let simulations = all(pairs.iter().map(simulation))?;
-    let cell = |((point, drive, jobs), simulation): (&(&Point, &drive::Drive, &Option<Vec<_>>), Option<_>)| {
-        let Some((mut simulation, jobs)) = simulation.zip(jobs.as_ref()) else {
-            return (entry(&point.label, drive, None), None);
-        };
+    let simulations = all(pairs().map(simulation))?;
+    let cell = |((drive, jobs), simulation): ((&drive::Drive, &Option<Vec<_>>), Option<Simulation>)| {
+        let (mut simulation, jobs) = (simulation?, jobs.as_ref()?);
         let stop = || stopped.load(Ordering::Relaxed);
-        let measured = precision.map(|share| (precision::measure(&mut simulation, share, stop), share));
-        let outcome = if measured.is_some() { simulation.outcome() } else { outcome(simulation, stopped) };
-        let cell = Cell::new(drive, jobs, outcome);
-        let mut entry = entry(&point.label, drive, Some(&cell));
-        if let Some((measurement, share)) = measured {
-            entry.insert(String::from("precision"), precision::json(&measurement, share));
-        }
-        (entry, Some(of_run(&cell.figures)))
+        let measurement = precision.map(|share| (precision::measure(&mut simulation, share, stop), share));
+        let outcome = if measurement.is_some() { simulation.outcome() } else { outcome(simulation, stopped) };
+        Some(Cell { measurement, ..Cell::new(drive, jobs, outcome) })
     };
-    Ok(pairs.par_iter().zip(simulations).map(cell).collect())
+    let pairs: Vec<_> = pairs().zip(simulations).collect();
+    let mut cells = pairs.into_par_iter().map(cell).collect::<Vec<_>>().into_iter();
+    let group =
+        |point: &Point| Group { label: point.label.clone(), cells: cells.by_ref().take(drives.len()).collect() };
+    Ok(points.iter().map(group).collect())
 }
 
 /// Give every cell the intervals of its figures.
-fn doubt_cells(
-    cells: &mut [Ran],
+fn add_intervals(
+    groups: &mut [Group],
     points: &[Point],
     described: &[&Described],
     draws: usize,
     (seed, precision): (u64, Option<f64>),
     stopped: &AtomicBool,
 ) {
-    let pairs = points.iter().flat_map(|point| described.iter().map(move |described| (point, described)));
-    for ((entry, figures), (point, described)) in cells.iter_mut().zip(pairs) {
-        let Some(figures) = figures.take() else { continue };
-        let drawn = |drive: &drive::Drive| {
-            let jobs = point.written.on(&drive.limits()).ok()?;
-            Some(doubt::figures(Simulation::new(drive, &jobs, seed).ok()?, precision, stopped))
-        };
-        let doubted = doubt::doubted(described, draws, figures, drawn);
-        entry.insert(String::from("intervals"), doubted.json());
+    for (group, point) in groups.iter_mut().zip(points) {
+        for (cell, described) in group.cells.iter_mut().zip(described) {
+            let Some(cell) = cell else { continue };
+            let drawn = |drive: &drive::Drive| {
+                let jobs = point.written.on(&drive.limits()).ok()?;
+                Some(doubt::figures(Simulation::new(drive, &jobs, seed).ok()?, precision, stopped))
+            };
+            cell.doubted = Some(doubt::doubted(described, draws, of_run(&cell.figures), drawn));
+        }
     }
 }

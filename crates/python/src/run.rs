@@ -7,6 +7,7 @@ use phaselink_core::ledger::{Latency, Outcome};
 use phaselink_core::precision::{self, Measurement};
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
+use phaselink_core::results::documents::value;
 use phaselink_core::results::{self, Figures};
 use phaselink_core::simulation::Simulation;
 use phaselink_core::time::Span;
@@ -211,10 +212,10 @@ impl Result {
     fn document(&self) -> Value {
         let mut document = report::headed("run", report::json(&self.outcome, self.drive.get().resolved()));
         if let Some((measurement, share)) = &self.measured {
-            document["phaselink"]["precision"] = precision::json(measurement, *share);
+            document["phaselink"]["precision"] = value(&precision::document(measurement, *share));
         }
         if let Some(doubted) = &self.doubted {
-            document["phaselink"]["intervals"] = doubted.json();
+            document["phaselink"]["intervals"] = value(&doubted.document());
         }
         document
     }

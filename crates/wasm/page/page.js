@@ -172,7 +172,7 @@ function drawPoint(result, prediction) {
   const [iops, rate] = [total(result, "iops"), total(result, "bw_bytes")];
   const of = prediction.jobs[0];
   const sentence = `${quantity(iops)} requests/s, ${quantity(rate, "B/s")}; a request takes ${seconds(meanLatency(result))} on average. ` +
-    `The first to run out: ${of.bottleneck}.`;
+    result.phaselink.findings.map((it) => it.sentence).join(" ");
   if ($("told").textContent !== sentence) $("told").textContent = sentence;
   const percentile = (key) => directions(result).map((it) => seconds(it.latency_ns.percentile[key])).join(" / ");
   const both = directions(result).length > 1 ? ", reads / writes" : "";

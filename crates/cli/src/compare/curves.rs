@@ -1,14 +1,15 @@
 //! Curves of a comparison: drives over block size, depth and threads, and the tails of their latencies.
 
-use phaselink_core::compare::Label;
+use phaselink_core::compare::{Cell, Group, Label, means_ns, named};
 use phaselink_core::report::html::axis::{Axis, Scale};
 use phaselink_core::report::html::columns::{Column, columns};
+use phaselink_core::report::html::comparison;
 use phaselink_core::report::html::lines::{Line, lines};
 use phaselink_core::report::html::page::{heading, side_by_side};
 use phaselink_core::report::html::{Series, percentiles_beside};
-use phaselink_core::report::units;
+use phaselink_core::results::units;
 
-use super::{Cell, Comparison, Group, causes};
+use super::Comparison;
 use crate::describe;
 
 /// Fewer values of a size make no curve.
@@ -88,13 +89,13 @@ fn drawn(compared: &Comparison, size: &Size, curve: &Curve) -> String {
     let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
     let rate = |bytes: f64| units::quantity(bytes, "B/s");
     let plots = [
-        plot("bandwidth", Scale::Linear, &rate, |cell| cell.ran.outcome.bytes_per_s()),
-        plot("requests a second", Scale::Linear, &units::count, |cell| cell.ran.outcome.iops()),
-        plot("mean latency", Scale::Logarithmic, &seconds, |cell| cell.ran.all.total.mean_ns()),
-        plot("99 % latency", Scale::Logarithmic, &seconds, |cell| cell.ran.all.total.percentile(99.0).as_ns()),
+        plot("bandwidth", Scale::Linear, &rate, |cell| cell.outcome.bytes_per_s()),
+        plot("requests a second", Scale::Linear, &units::count, |cell| cell.outcome.iops()),
+        plot("mean latency", Scale::Logarithmic, &seconds, |cell| cell.all.total.mean_ns()),
+        plot("99 % latency", Scale::Logarithmic, &seconds, |cell| cell.all.total.percentile(99.0).as_ns()),
     ];
     let cells = curve.groups.iter().flat_map(|(_, group)| group.cells.iter().flatten());
-    let longest_ns = cells.map(|cell| cell.ran.all.total.mean_ns()).fold(0.0, f64::max);
+    let longest_ns = cells.map(|cell| cell.all.total.mean_ns()).fold(0.0, f64::max);
     let spent = (0..compared.drives.len()).map(|drive| stacked(compared, size, curve, drive, longest_ns));
     let spent: Vec<String> = spent.collect();
     heading(&curve.title) + &side_by_side(&plots) + &heading("Where the time of a request goes") + &side_by_side(&spent)
@@ -112,25 +113,24 @@ fn of_drives(compared: &Comparison, curve: &Curve, figure: fn(&Cell) -> f64) -> 
 /// The latency of one drive in columns, stacked by what it is spent on; all drives on one scale.
 fn stacked(compared: &Comparison, size: &Size, curve: &Curve, drive: usize, longest_ns: f64) -> String {
     let column = |(value, group): &(u64, &Group)| {
-        let figures = &group.cells[drive].as_ref()?.ran.all;
-        let parts = causes::means_ns(figures).into_iter().map(|(_, mean_ns)| mean_ns).collect();
+        let figures = &group.cells[drive].as_ref()?.all;
+        let parts = means_ns(figures).into_iter().map(|(_, mean_ns)| mean_ns).collect();
         Some(Column { name: (size.shown)(*value as f64), parts })
     };
     let seconds = |ns: f64| units::quantity(ns / 1e9, "s");
     let y = Axis { name: "mean latency", scale: Scale::Linear, shown: &seconds };
     let name = compared.drives[drive].name.as_str();
     let stacked: Vec<Column> = curve.groups.iter().filter_map(column).collect();
-    columns(size.name, &y, &causes::keys(), &stacked, longest_ns, name)
+    columns(size.name, &y, &comparison::causes(), &stacked, longest_ns, name)
 }
 
 /// The percentiles of all drives in each group.
 fn tails(compared: &Comparison, groups: &[Group]) -> String {
-    let named = super::named(groups);
+    let named = named(groups);
     let of_group = |group: &Group| {
         let cells = compared.drives.iter().zip(&group.cells).take(DRIVES_MAX);
-        let series = cells.filter_map(|(drive, cell)| {
-            Some(Series { name: drive.name.clone(), latency: &cell.as_ref()?.ran.all.total })
-        });
+        let series = cells
+            .filter_map(|(drive, cell)| Some(Series { name: drive.name.clone(), latency: &cell.as_ref()?.all.total }));
         let series: Vec<Series> = series.collect();
         let title = named.place(&group.label).replace(describe::UNBROKEN, " ");
         (!series.is_empty()).then(|| percentiles_beside(&series, &title))

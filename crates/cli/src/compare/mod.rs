@@ -1,17 +1,13 @@
 //! `phaselink compare`: drives side by side, doing the same work.
 
-mod causes;
 mod curves;
-mod findings;
-mod json;
-mod label;
 mod page;
 mod points;
 mod text;
 mod trust;
 
 use clap::Args;
-use phaselink_core::compare::{self, Label, SET_DEFAULT};
+use phaselink_core::compare::{self, Cell, Group, SET_DEFAULT};
 use phaselink_core::drive::Drive;
 use phaselink_core::drive_file::{Described, shipped};
 use phaselink_core::ledger::Outcome;
@@ -21,14 +17,14 @@ use phaselink_core::results::Figures;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::workload::Job;
 use rayon::prelude::*;
+use serde_json::Value;
 
 use crate::drive_flags::DriveFlags;
 use crate::ending::{Ending, Failure};
-use crate::intervals::{Doubted, IntervalFlags, Subject};
+use crate::intervals::{IntervalFlags, Subject};
 use crate::output::ReportFlags;
 use crate::progress::Progress;
 use crate::{input, intervals, output, precision};
-use label::Named;
 use points::{Line, PointFlags};
 
 const EXAMPLES: &str = include_str!("../../help/compare.txt");
@@ -77,26 +73,13 @@ struct Comparison {
     set: Vec<String>,
 }
 
-/// The result of one drive at one point.
-struct Cell {
-    ran: compare::Cell,
-    measurement: Option<Measurement>,
-    doubted: Option<Doubted>,
-}
-
-/// The results of all drives, in their order, at one point; none of a drive whose queues are too short for it.
-struct Group {
-    label: Label,
-    cells: Vec<Option<Cell>>,
-}
-
 /// Run the command.
 pub(crate) fn command(arguments: &Arguments) -> Result<Ending, Failure> {
     let comparison = arguments.resolve()?;
     let report = arguments.report.open()?;
     let mut groups = comparison.run()?;
     comparison.doubt(&mut groups);
-    let document = || output::headed("compare", json::document(&comparison, &groups));
+    let document = || output::headed("compare", comparison.document(&groups));
     if let Some(report) = report {
         report.write(&page::page(&comparison, &groups), &document())?;
     }
@@ -139,6 +122,10 @@ impl Arguments {
 }
 
 impl Comparison {
+    fn document(&self, groups: &[Group]) -> Value {
+        compare::document(self.seed, &self.options, &self.set, &self.drives, groups)
+    }
+
     /// Run all of it, on all processors.
     fn run(&self) -> Result<Vec<Group>, Problems> {
         let pairs = self.lines.iter().flat_map(|line| self.drives.iter().zip(&line.point.jobs));
@@ -158,7 +145,7 @@ impl Comparison {
         progress.finish();
         let mut cells = ran.into_iter().zip(pairs).map(|(ran, (drive, jobs))| {
             let (outcome, measurement) = ran?;
-            Some(Cell { ran: compare::Cell::new(drive, jobs.as_ref()?, outcome), measurement, doubted: None })
+            Some(Cell { measurement: measurement.zip(self.precision), ..Cell::new(drive, jobs.as_ref()?, outcome) })
         });
         let group = |line: &Line| Group {
             label: line.point.label.clone(),
@@ -185,7 +172,7 @@ impl Comparison {
         let pairs = self.lines.iter().flat_map(|line| self.described.iter().map(move |it| (&line.point, it)));
         let cells = groups.iter().flat_map(|group| &group.cells);
         let subjects = pairs.zip(cells).filter_map(|(subject, cell)| {
-            let central = intervals::of_run(&cell.as_ref()?.ran.figures);
+            let central = intervals::of_run(&cell.as_ref()?.figures);
             Some(Subject { draws: self.intervals.draws_of(subject.1.drive())?, central, subject })
         });
         let subjects: Vec<_> = subjects.collect();
@@ -200,9 +187,4 @@ impl Comparison {
         let cells = groups.iter_mut().flat_map(|group| group.cells.iter_mut().flatten());
         cells.zip(doubted).for_each(|(cell, doubted)| cell.doubted = Some(doubted));
     }
-}
-
-/// Which sizes of the jobs are worth naming.
-fn named(groups: &[Group]) -> Named {
-    Named::of(groups.iter().map(|group| &group.label))
 }

@@ -1,14 +1,16 @@
 //! The comparison as a page, `--report`.
 
+use phaselink_core::compare::{Cell, Group, findings, means_ns, named};
 use phaselink_core::drive::Drive;
 use phaselink_core::report::html::comparison::{self, Row};
+use phaselink_core::results::Finding;
 
-use super::{Cell, Comparison, Group, causes, curves, text};
+use super::{Comparison, curves, text};
 use crate::describe;
 
 /// The page.
 pub(super) fn page(compared: &Comparison, groups: &[Group]) -> String {
-    let named = super::named(groups);
+    let named = named(groups);
     let group = |group: &Group| {
         let rows =
             compared.drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some(row(drive, cell.as_ref()?)));
@@ -17,20 +19,20 @@ pub(super) fn page(compared: &Comparison, groups: &[Group]) -> String {
     let page = comparison::Comparison {
         title: text::title(compared, groups),
         heading: text::heading(compared, groups).lines().map(String::from).collect(),
-        causes: causes::keys(),
+        causes: comparison::causes(),
         sections: curves::sections(compared, groups),
         groups: groups.iter().map(group).collect(),
-        findings: text::sentences(compared, groups).iter().map(|it| it.replace(describe::UNBROKEN, " ")).collect(),
+        findings: findings(&compared.drives, groups).iter().map(Finding::text).collect(),
     };
     comparison::comparison(&page, &text::table(compared, groups))
 }
 
 fn row(drive: &Drive, cell: &Cell) -> Row {
-    let figures = &cell.ran.all;
+    let figures = &cell.all;
     Row {
         drive: drive.name.clone(),
-        causes_ns: causes::means_ns(figures).into_iter().map(|(_, mean_ns)| mean_ns).collect(),
+        causes_ns: means_ns(figures).into_iter().map(|(_, mean_ns)| mean_ns).collect(),
         mean_ns: figures.total.mean_ns(),
-        iops: cell.ran.outcome.iops(),
+        iops: cell.outcome.iops(),
     }
 }

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
-use phaselink_core::compare::shared;
+use phaselink_core::compare::{self, Cell, Group, named, shared};
 use phaselink_core::drive::Drive;
 use phaselink_core::report::Table;
+use phaselink_core::results::documents::ResourceUse;
 use phaselink_core::results::{Figure, Unit, find};
 
 use super::points::Line;
-use super::{Cell, Comparison, Group, findings, trust};
+use super::{Comparison, trust};
 use crate::describe;
 use crate::output::{Style, styled, with_bold_head};
 
@@ -36,16 +37,11 @@ pub(super) fn text(comparison: &Comparison, groups: &[Group]) -> String {
     text.push_str(&heading(comparison, groups));
     text.push('\n');
     text.push_str(&with_bold_head(&table(comparison, groups).to_string()));
-    for finding in sentences(comparison, groups) {
-        let _ = write!(text, "\n{}", describe::wrapped(&finding, "  "));
+    for finding in compare::findings(&comparison.drives, groups) {
+        let _ = write!(text, "\n{}", describe::wrapped(&finding.sentence, "  "));
     }
     text.push_str(&trust::text(comparison, groups));
     text
-}
-
-/// What stands out.
-pub(super) fn sentences(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
-    gaps(comparison, groups).into_iter().chain(findings::findings(&comparison.drives, groups)).collect()
 }
 
 /// What is compared: `8 drives: random reads, 20,000 requests for each line, seed 1`.
@@ -136,7 +132,7 @@ fn write_shared(text: &mut String, label: &str, drives: &[Drive], describe: fn(&
 
 /// All figures.
 pub(super) fn table(comparison: &Comparison, groups: &[Group]) -> Table {
-    let named = super::named(groups);
+    let named = named(groups);
     let mut table = Table::new().left("block");
     for heading in named.headings() {
         table = table.right(heading);
@@ -160,13 +156,13 @@ pub(super) fn table(comparison: &Comparison, groups: &[Group]) -> Table {
 }
 
 fn figures(cell: &Cell) -> Vec<String> {
-    let shown = |figure: &Figure| cell.ran.figures.get(figure).map_or(String::from("-"), |value| bare(figure, value));
-    let busiest = cell.ran.usage.first().map_or(String::new(), findings::used);
+    let shown = |figure: &Figure| cell.figures.get(figure).map_or(String::from("-"), |value| bare(figure, value));
+    let busiest = cell.usage.first().map_or(String::new(), used);
     columns(&COLUMNS).into_iter().map(shown).chain([busiest]).collect()
 }
 
 /// Returns a value without its unit, which stands in the heading of its column.
-pub(super) fn bare(figure: &Figure, value: f64) -> String {
+fn bare(figure: &Figure, value: f64) -> String {
     match figure.unit {
         Unit::Cores => format!("{value:.2}"),
         _ => describe::figure(value / figure.column.1),
@@ -178,14 +174,7 @@ fn blank() -> Vec<String> {
     COLUMNS.iter().map(|_| String::from("-")).chain([String::from("queues too short")]).collect()
 }
 
-/// A sentence on each drive that has no figures somewhere.
-fn gaps(comparison: &Comparison, groups: &[Group]) -> Vec<String> {
-    let has_gap = |number: usize| groups.iter().any(|group| group.cells[number].is_none());
-    let gap = |(number, drive): (usize, &Drive)| {
-        let slots = drive.limits().queue_slots();
-        has_gap(number).then(|| {
-            format!("{}: its queues hold {slots} requests, so that lines with more under way are empty.", drive.name)
-        })
-    };
-    comparison.drives.iter().enumerate().filter_map(gap).collect()
+/// Returns the utilisation of a resource, as in `98 % cores`.
+fn used(used: &ResourceUse) -> String {
+    format!("{:3.0} % {}", 100.0 * used.share, used.resource)
 }

@@ -1,11 +1,12 @@
 //! How far the figures of a comparison can be off, in words and tables: by chance, and by constants that nobody knows.
 
+use phaselink_core::compare::{Cell, Group, named};
 use phaselink_core::precision::Measurement;
 use phaselink_core::report::Table;
 use phaselink_core::results::Figure;
 use phaselink_core::uncertainty::Interval;
 
-use super::{Cell, Comparison, Group, text};
+use super::{Comparison, text};
 use crate::output::with_bold_head;
 use crate::{describe, intervals, precision};
 
@@ -21,7 +22,7 @@ pub(super) fn text(comparison: &Comparison, groups: &[Group]) -> String {
 
 /// A line for each drive and group.
 fn known(comparison: &Comparison, groups: &[Group], share: f64) -> String {
-    let named = super::named(groups);
+    let named = named(groups);
     let line = |group: &Group, name: &str, measurement: &Measurement| {
         let place = named.place(&group.label);
         describe::wrapped(&format!("{name}, {place}: {}", precision::text(measurement, share)), "  ")
@@ -29,7 +30,7 @@ fn known(comparison: &Comparison, groups: &[Group], share: f64) -> String {
     let each = |group: &Group| -> String {
         let cells = comparison.drives.iter().zip(&group.cells);
         let measured = cells.filter_map(|(drive, cell)| Some((&drive.name, cell.as_ref()?.measurement.as_ref()?)));
-        measured.map(|(name, measurement)| line(group, name, measurement)).collect()
+        measured.map(|(name, (measurement, _))| line(group, name, measurement)).collect()
     };
     groups.iter().map(each).collect()
 }
@@ -59,7 +60,7 @@ fn interval<'a>(cell: &'a Cell, name: &str) -> Option<&'a Interval> {
 }
 
 fn table(comparison: &Comparison, groups: &[Group]) -> Table {
-    let named = super::named(groups);
+    let named = named(groups);
     let mut table = Table::new().left("block");
     for heading in named.headings() {
         table = table.right(heading);
@@ -83,7 +84,7 @@ fn table(comparison: &Comparison, groups: &[Group]) -> Table {
 
 /// `9.8 to 12.1`
 fn ends(cell: &Cell, figure: &Figure) -> String {
-    let shown = |value: f64| text::bare(figure, value);
+    let shown = |value: f64| describe::figure(value / figure.column.1);
     interval(cell, figure.name)
         .map_or(String::from("-"), |interval| format!("{} to {}", shown(interval.low), shown(interval.high)))
 }

@@ -7,7 +7,7 @@ use phaselink_core::report::html::axis::{Axis, Scale};
 use phaselink_core::report::html::lines::{Line, lines};
 use phaselink_core::report::html::page::{Page, heading, side_by_side};
 use phaselink_core::report::html::{Series, percentiles};
-use phaselink_core::report::units;
+use phaselink_core::results::units;
 
 use super::text::{asked, table};
 use crate::describe;

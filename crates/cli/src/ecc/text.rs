@@ -4,7 +4,7 @@ use phaselink_core::media::ecc::endurance::{CELLS_OF_A_CHIP, Endurance, Family, 
 use phaselink_core::media::ecc::rates::{self, Estimate};
 use phaselink_core::media::ecc::{CORRECTED_BITS, latency};
 use phaselink_core::report::Table;
-use phaselink_core::report::units::grouped;
+use phaselink_core::results::units::grouped;
 use serde_json::{Value, json};
 
 use super::{Arguments, Findings};

@@ -14,6 +14,7 @@ use phaselink_core::precision::Measurement;
 use phaselink_core::problem::Problems;
 use phaselink_core::report;
 use phaselink_core::results::Figures;
+use phaselink_core::results::documents::value;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::timeline::Timeline;
 use phaselink_core::uncertainty::Draws;
@@ -193,10 +194,10 @@ impl Arguments {
 
     fn add_trust(&self, document: &mut Value, trust: &Trust) {
         if let Some((measurement, share)) = trust.measurement.as_ref().zip(self.precision) {
-            document["precision"] = precision::json(measurement, share);
+            document["precision"] = value(&precision::document(measurement, share));
         }
         if let Some(doubted) = &trust.doubted {
-            document["intervals"] = doubted.json();
+            document["intervals"] = value(&doubted.document());
         }
     }
 

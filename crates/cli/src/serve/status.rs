@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use phaselink_core::ledger::Latency;
-use phaselink_core::report::units;
+use phaselink_core::results::units;
 use phaselink_serve::device::Device;
 use phaselink_serve::device::tally::Tally;
 

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::report::units;
+use phaselink_core::results::units;
 use phaselink_core::simulation::Simulation;
 use phaselink_core::sweep::page::page;
 use phaselink_core::sweep::text::{self, Row};

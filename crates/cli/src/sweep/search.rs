@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Args;
 use phaselink_core::predict::predict;
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::report::units::grouped;
+use phaselink_core::results::documents::{SearchDocument, value};
+use phaselink_core::results::units::grouped;
 use phaselink_core::sweep::search::{Candidate, Costs, EXAMPLES, Search, State, Target};
 use phaselink_core::sweep::text::{self, Row};
 use phaselink_core::sweep::{Hash, Resolver, Sweep};
 use rayon::prelude::*;
-use serde_json::json;
 
 use super::drawn::Work;
 use super::state_file::StateFile;
@@ -190,16 +190,16 @@ impl Found<'_> {
     fn json(&self, state: &StateFile) -> String {
         let plan = self.among.sweep.plan();
         let rows = text::objects(plan, &self.rows(state));
-        let document = json!({
-            "target": self.bounds(),
-            "unit": self.unit,
-            "points": self.among.points.len(),
-            "ruled_out": self.ruled_out,
-            "slower": self.search.count(State::Slower),
-            "dearer": self.search.count(State::Dearer),
-            "best": rows.iter().find(|row| row["meets"] == true),
-            "rows": rows,
-        });
-        output::json_text(&output::headed("sweep", document))
+        let document = SearchDocument {
+            target: self.bounds(),
+            unit: self.unit.clone(),
+            points: self.among.points.len(),
+            ruled_out: self.ruled_out,
+            slower: self.search.count(State::Slower),
+            dearer: self.search.count(State::Dearer),
+            best: rows.iter().find(|row| row.meets == Some(true)).cloned(),
+            rows,
+        };
+        output::json_text(&output::headed("sweep", value(&document)))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use phaselink_core::report::units::{self, count, grouped, percent};
+use phaselink_core::results::units::{self, count, grouped, percent};
 use phaselink_core::workload::trace::{Footprint, Info};
 
 use super::advice::Advice;

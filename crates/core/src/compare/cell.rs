@@ -1,12 +1,15 @@
-//! What one drive gave one line of a comparison, and what kept it from more.
+//! Result of one drive in one line of a comparison, and the resource that limits it.
 
 use crate::drive::Drive;
 use crate::ledger::{DirectionOutcome, Outcome, Stage};
-use crate::predict::{Usage, usage};
+use crate::precision::Measurement;
+use crate::predict::usage;
 use crate::results::Figures;
+use crate::results::documents::ResourceUse;
+use crate::uncertainty::Doubted;
 use crate::workload::Job;
 
-/// From here on a resource counts as full.
+/// Utilisation from which on a resource counts as full.
 const FULL: f64 = 0.95;
 /// Stages in which a request waits for a resource.
 const WAITS: [(Stage, &str); 6] = [
@@ -30,11 +33,15 @@ pub struct Cell {
     /// Reads and writes of all jobs together.
     pub all: DirectionOutcome,
     /// Utilisation of each resource, the busiest first.
-    pub usage: Vec<Usage>,
+    pub usage: Vec<ResourceUse>,
+    /// Confidence in mean and p99, and the share to which they were to be known, if that ended the run.
+    pub measurement: Option<(Measurement, f64)>,
+    /// Intervals of the figures, if they were asked for.
+    pub doubted: Option<Doubted>,
 }
 
 impl Cell {
-    /// What `jobs` on `drive` gave.
+    /// Returns the result of `jobs` on `drive`.
     pub fn new(drive: &Drive, jobs: &[Job], outcome: Outcome) -> Cell {
         let mut all = DirectionOutcome::default();
         for (_, direction) in outcome.jobs.iter().flat_map(|job| job.directions()) {
@@ -44,10 +51,11 @@ impl Cell {
             all.total.merge(&direction.total);
             all.stages.add(&direction.stages);
         }
-        Cell { usage: usage(drive, jobs, &outcome), figures: Figures::of(&outcome), outcome, all }
+        let (usage, figures) = (usage(drive, jobs, &outcome), Figures::of(&outcome));
+        Cell { outcome, figures, all, usage, measurement: None, doubted: None }
     }
 
-    /// The resource that keeps a drive from more: one that is full, or that requests wait for, as for banks of which some
+    /// Returns the resource that keeps a drive from more throughput: one that is full, or that requests wait for, as for banks of which some
     /// are idle while many ask for another.
     /// None where neither is so: then only the latency of requests does, and more of them at once would be served.
     pub fn limit(&self) -> Option<&str> {

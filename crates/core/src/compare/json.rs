@@ -1,70 +1,53 @@
-//! The comparison for programs.
+//! The document of a comparison.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::{Cell, Label, promise};
+use super::{Cell, Group, Label, promise};
 use crate::drive::Drive;
-use crate::results::FIGURES;
+use crate::precision;
+use crate::report::stage_means;
+use crate::results::documents::{
+    CellFigures, CellLabels, CompareDocument, ComparedCell, Description, RanCell, ShortCell, value,
+};
 
-/// One object: `cells` with the figures, which are [`entry`]s, and `descriptions` with every drive as it was run.
-/// `options` are those of the jobs besides their sizes, as `name=value`, and `set` overrides of the drives as typed.
-pub fn document<'a>(
-    (seed, rw): (u64, Option<&str>),
-    options: &[String],
-    set: &[String],
-    cells: Vec<Map<String, Value>>,
-    drives: impl IntoIterator<Item = &'a Drive>,
-) -> Value {
-    let descriptions: Vec<Value> = drives.into_iter().map(Drive::resolved).collect();
-    json!({
-        "seed": seed,
-        "rw": rw,
-        "options": options,
-        "set": set,
-        "cells": cells,
-        "descriptions": descriptions,
+/// Returns the document of drives in some groups of jobs, without its head. `options` are those of the jobs besides their sizes,
+/// as `name=value`, and `set` overrides of the drives as typed.
+pub fn document(seed: u64, options: &[String], set: &[String], drives: &[Drive], groups: &[Group]) -> Value {
+    let cells = groups.iter().flat_map(|group| {
+        let cells = drives.iter().zip(&group.cells);
+        cells.map(|(drive, cell)| entry(&group.label, drive, cell.as_ref()))
+    });
+    value(&CompareDocument {
+        seed,
+        rw: groups.first().and_then(|group| group.label.rw).map(String::from),
+        options: options.to_vec(),
+        set: set.to_vec(),
+        findings: super::findings(drives, groups),
+        cells: cells.collect(),
+        descriptions: drives.iter().map(|drive| Description(drive.resolved())).collect(),
     })
 }
 
-/// The figures of a drive at one line; of one whose queues are too short for it, how long they are.
-pub fn entry(label: &Label, drive: &Drive, cell: Option<&Cell>) -> Map<String, Value> {
-    let mut entry = labels(label, drive);
-    match cell {
-        Some(cell) => entry.extend(figures(cell)),
-        None => drop(entry.insert(String::from("iodepth_max"), json!(drive.limits().queue_slots()))),
-    }
-    entry
-}
-
-fn labels(label: &Label, drive: &Drive) -> Map<String, Value> {
-    Map::from_iter([
-        (String::from("drive"), json!(drive.name)),
-        (String::from("bs"), json!(label.bytes)),
-        (String::from("numjobs"), json!(label.threads)),
-        (String::from("iodepth"), json!(label.iodepth)),
-        (String::from("rw"), json!(label.rw)),
-        (String::from("acknowledged_write"), json!(promise(drive))),
-    ])
-}
-
-fn figures(cell: &Cell) -> Map<String, Value> {
-    let shown = FIGURES.iter().filter(|figure| figure.is_in_cells);
-    let mut figures: Map<String, Value> =
-        shown.map(|figure| (String::from(figure.name), figure.json(cell.figures.get(figure)))).collect();
-    figures.extend([
-        (String::from("limit"), json!(cell.limit())),
-        (String::from("usage"), usage(cell)),
-        (String::from("stages"), stages(cell)),
-    ]);
-    figures
-}
-
-fn usage(cell: &Cell) -> Value {
-    cell.usage.iter().map(|used| json!({ "resource": used.resource, "share": used.share })).collect()
-}
-
-fn stages(cell: &Cell) -> Value {
-    let ios = cell.all.ios.max(1) as f64;
-    let stages = cell.all.stages.named(&cell.outcome.stack_stages);
-    stages.map(|(stage, span)| json!({ "stage": stage, "mean_ns": span.as_ns() / ios })).collect()
+/// Figures of a drive; of one whose queues are too short, the requests that they hold.
+fn entry(label: &Label, drive: &Drive, cell: Option<&Cell>) -> ComparedCell {
+    let labels = CellLabels {
+        drive: drive.name.clone(),
+        bs: label.bytes,
+        numjobs: label.threads,
+        iodepth: label.iodepth,
+        rw: label.rw.map(String::from),
+        acknowledged_write: promise(drive),
+    };
+    let Some(cell) = cell else {
+        return ComparedCell::Short(ShortCell { labels, iodepth_max: drive.limits().queue_slots() });
+    };
+    ComparedCell::Ran(Box::new(RanCell {
+        labels,
+        figures: CellFigures::of(&cell.figures),
+        limit: cell.limit().map(String::from),
+        usage: cell.usage.clone(),
+        stages: stage_means(&cell.all, &cell.outcome.stack_stages),
+        precision: cell.measurement.as_ref().map(|(measurement, share)| precision::document(measurement, *share)),
+        intervals: cell.doubted.as_ref().map(|doubted| doubted.document()),
+    }))
 }

@@ -1,26 +1,32 @@
 //! Comparisons: the same work on several drives.
 //!
-//! A [`Grid`] says of which sizes there is a line, a [`Point`] is the jobs of such a line on each drive, a [`Cell`] what one
-//! of them gave, and a [`document`] all cells for programs. The caller runs the jobs, in any order and on as many threads as
-//! it likes.
+//! A [`Grid`] says of which sizes there is a line, a [`Point`] is the jobs of such a line on each drive, a [`Cell`] the result of
+//! one of them, a [`Group`] the cells of a line, and a [`document`] all of them for programs. [`findings`] say in words which
+//! drive is faster and why. The caller runs the jobs, in any order and on as many threads as it likes.
 
+mod causes;
 mod cell;
+mod findings;
 mod grid;
+mod group;
 mod json;
 mod label;
 mod point;
 
 use crate::drive::Drive;
+pub use causes::means_ns;
 pub use cell::Cell;
+pub use findings::{findings, limit};
 pub use grid::{Grid, Sizes};
-pub use json::{document, entry};
+pub use group::{Group, Named, named};
+pub use json::document;
 pub use label::{Label, shared};
 pub use point::Point;
 
 /// The set of drives that is compared where none is named.
 pub const SET_DEFAULT: &str = "interfaces";
 
-/// What a drive promises for a write that it has acknowledged.
+/// Returns the promise of a drive for a write that it has acknowledged.
 pub fn promise(drive: &Drive) -> String {
     format!("an acknowledged write is {}", drive.protocol().promise(drive))
 }

@@ -1,12 +1,12 @@
 //! Transfers of one size, measured, and several sizes as a document for programs.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::{Question, SECTIONS};
 use crate::drive::Drive;
 use crate::ledger::{DirectionOutcome, JobOutcome};
 use crate::problem::Problems;
-use crate::results::in_tables;
+use crate::results::documents::{Description, DmaDocument, DmaQuestion, DmaRow, OpName, TablePercentiles, value};
 
 /// The transfers of one size: one at a time, and many.
 #[derive(Clone, Debug)]
@@ -36,50 +36,47 @@ impl Measured {
     }
 }
 
-/// What was asked, and a row for each size and direction.
+/// Returns the document of measurements: the question, and a row for each size and direction.
 pub fn document(seed: u64, device: &Drive, measured: &[Measured]) -> Value {
-    let rows = measured
-        .iter()
-        .flat_map(|size| size.directions().map(|(name, alone, loaded)| row(size.question.bytes, name, alone, loaded)));
-    let question = measured.first().map(|it| asked_json(&it.question));
+    let rows = measured.iter().flat_map(|size| {
+        let directions = size.directions();
+        directions.map(|(direction, alone, loaded)| row(size.question.bytes, direction, alone, loaded))
+    });
     let applied = measured.first().map_or_else(|| device.clone(), |it| it.question.applied(device));
     let mut description = applied.resolved();
     if let Some(sections) = description.as_object_mut() {
         sections.retain(|section, _| SECTIONS.contains(&section.as_str()));
     }
-    json!({
-        "seed": seed,
-        "device": device.name,
-        "question": question,
-        "rows": rows.collect::<Vec<_>>(),
-        "description": description,
+    value(&DmaDocument {
+        seed,
+        device: device.name.clone(),
+        question: measured.first().map(|it| question(&it.question)),
+        rows: rows.collect(),
+        description: Description(description),
     })
 }
 
-fn asked_json(question: &Question) -> Value {
-    json!({
-        "op": question.op.word(),
-        "window_bytes": question.window_bytes,
-        "outstanding": question.outstanding,
-        "transfers": question.transfers,
-        "direct": question.direct,
-        "cache": question.cache.map(|cache| cache.word()),
-        "node": question.node.map(|node| node.word()),
-        "iommu": question.iommu,
-    })
-}
-
-fn row(bytes: u32, direction: &str, alone: &DirectionOutcome, loaded: &DirectionOutcome) -> Value {
-    let mut row = Map::from_iter([
-        (String::from("bytes"), json!(bytes)),
-        (String::from("direction"), json!(direction)),
-        (String::from("mean_ns"), json!(alone.total.mean_ns())),
-    ]);
-    for percentile in in_tables() {
-        row.insert(format!("{}_ns", percentile.name), json!(percentile.of_ns(&alone.total)));
+fn question(question: &Question) -> DmaQuestion {
+    DmaQuestion {
+        op: question.op.word().into(),
+        window_bytes: question.window_bytes,
+        outstanding: question.outstanding,
+        transfers: question.transfers,
+        direct: question.direct,
+        cache: question.cache.map(|cache| cache.word().into()),
+        node: question.node.map(|node| node.word().into()),
+        iommu: question.iommu,
     }
-    row.insert(String::from("max_ns"), json!(alone.total.max().as_ns()));
-    row.insert(String::from("bytes_per_s"), json!(loaded.bytes_per_s()));
-    row.insert(String::from("transfers_per_s"), json!(loaded.iops()));
-    Value::Object(row)
+}
+
+fn row(bytes: u32, direction: &str, alone: &DirectionOutcome, loaded: &DirectionOutcome) -> DmaRow {
+    DmaRow {
+        bytes,
+        direction: if direction == "read" { OpName::Read } else { OpName::Write },
+        mean_ns: alone.total.mean_ns(),
+        percentiles: TablePercentiles::of(&alone.total),
+        max_ns: alone.total.max().as_ns(),
+        bytes_per_s: loaded.bytes_per_s(),
+        transfers_per_s: loaded.iops(),
+    }
 }

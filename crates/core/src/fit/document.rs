@@ -1,55 +1,52 @@
-//! What is found, for programs: as JSON, and as a drive file.
+//! Fitted values for programs: as JSON, and as a drive file.
 
 use std::fmt::Write;
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::text::{number, sentences};
 use super::{Figure, Finding, Fit, Fitted, Kind, Question};
 use crate::config::Doubt;
 use crate::config::section::Section;
+use crate::results::documents::{self, AlikeKeys, FigureUnit, FitDocument, FittedFigure, FittedKey};
 
-/// One object, without a head.
+/// Returns the document of a fit, without its head.
 pub fn document(question: &Question, fit: &Fit) -> Json {
-    let key = |it: &Fitted| {
-        json!({
-            "key": it.key.name,
-            "start": it.key.start,
-            "value": it.value,
-            "low": (!it.is_open_below).then_some(it.low),
-            "high": (!it.is_open_above).then_some(it.high),
-            "determined": it.is_determined,
-        })
+    let key = |it: &Fitted| FittedKey {
+        key: it.key.name.clone(),
+        start: it.key.start,
+        value: it.value,
+        low: (!it.is_open_below).then_some(it.low),
+        high: (!it.is_open_above).then_some(it.high),
+        determined: it.is_determined,
     };
-    let figure = |(figure, fitted): &(Figure, f64)| {
-        json!({
-            "job": figure.name,
-            "figure": figure.heading(),
-            "unit": if figure.kind == Kind::Iops { "1/s" } else { "ns" },
-            "measured": figure.value,
-            "fitted": fitted,
-        })
+    let figure = |(figure, fitted): &(Figure, f64)| FittedFigure {
+        job: figure.name.clone(),
+        figure: figure.heading(),
+        unit: if figure.kind == Kind::Iops { FigureUnit::PerS } else { FigureUnit::Ns },
+        measured: figure.value,
+        fitted: *fitted,
     };
     let alike = fit.findings.iter().filter_map(|finding| match finding {
-        Finding::Together { keys, ratio } => Some(json!({ "keys": keys, "ratio": ratio, "known": false })),
-        Finding::Weakly { keys, ratio } => Some(json!({ "keys": keys, "ratio": ratio, "known": true })),
+        Finding::Together { keys, ratio } => Some(AlikeKeys { keys: keys.clone(), ratio: *ratio, known: false }),
+        Finding::Weakly { keys, ratio } => Some(AlikeKeys { keys: keys.clone(), ratio: *ratio, known: true }),
         _ => None,
     });
     let unseen = fit.findings.iter().filter_map(|finding| match finding {
-        Finding::Unseen(key) => Some(key.as_str()),
+        Finding::Unseen(key) => Some(key.clone()),
         _ => None,
     });
-    json!({
-        "drive": question.described.drive().name,
-        "model_error_share": question.effort.model_error,
-        "seed": question.effort.seed,
-        "keys": fit.keys.iter().map(key).collect::<Vec<_>>(),
-        "figures": fit.figures.iter().map(figure).collect::<Vec<_>>(),
-        "unseen": unseen.collect::<Vec<_>>(),
-        "not_told_apart": alike.collect::<Vec<_>>(),
-        "misfit_share": fit.misfit,
-        "findings": sentences(fit),
-        "simulations": fit.simulations,
+    documents::value(&FitDocument {
+        drive: question.described.drive().name.clone(),
+        model_error_share: question.effort.model_error,
+        seed: question.effort.seed,
+        keys: fit.keys.iter().map(key).collect(),
+        figures: fit.figures.iter().map(figure).collect(),
+        unseen: unseen.collect(),
+        not_told_apart: alike.collect(),
+        misfit_share: fit.misfit,
+        findings: sentences(fit),
+        simulations: fit.simulations,
     })
 }
 

@@ -6,7 +6,7 @@ use crate::time::{Span, Time};
 pub const STACK_STAGES_MAX: usize = 12;
 
 macro_rules! stages {
-    ($($(#[doc = $doc:literal])+ $stage:ident = $name:literal in $place:ident,)+) => {
+    ($($(#[doc = $doc:literal])+ $stage:ident = $name:literal in $place:ident for $cause:ident,)+) => {
         /// A named part of a request's life, in the order in which a request usually meets them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
@@ -21,6 +21,8 @@ macro_rules! stages {
         const FIXED: &[Stage] = &[$(Stage::$stage),+];
 
         const FIXED_PARTS: &[Part] = &[$(Part::$place),+];
+
+        const FIXED_CAUSES: &[LatencyCause] = &[$(LatencyCause::$cause),+];
 
         /// What they are: the table of `docs/stages.md`.
         #[cfg(test)]
@@ -37,71 +39,116 @@ pub enum Part {
     Media,
 }
 
+macro_rules! causes {
+    ($($(#[doc = $doc:literal])+ $cause:ident = $name:literal,)+) => {
+        /// Cause of latency: stages that belong together where drives are compared.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum LatencyCause {
+            $($(#[doc = $doc])+ $cause,)+
+        }
+
+        impl LatencyCause {
+            /// Every cause, in the order in which results have them.
+            pub const ALL: &[LatencyCause] = &[$(LatencyCause::$cause),+];
+
+            /// Returns its name in texts and documents.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(LatencyCause::$cause => $name,)+
+                }
+            }
+        }
+    };
+}
+
+causes! {
+    /// Waits for a slot, a core, a bank, the wire, a buffer or a translation.
+    Queueing = "queueing",
+    /// Way of a command from the driver to the device's parser.
+    CommandFetch = "command fetch",
+    /// Firmware of the device.
+    Firmware = "firmware",
+    /// Tags in the receive buffer that show which data are there.
+    IncompleteTags = "incomplete tags",
+    /// Access to the memory itself.
+    Memory = "memory",
+    /// Way of the data between device and host memory.
+    DataTransfer = "data transfer",
+    /// Way of the completion to the core that sees it.
+    Completion = "completion",
+    /// Interrupt, and the switch to the thread that waits.
+    WakeUp = "interrupt and wake-up",
+    /// Copy of the data in host memory.
+    Copy = "copy",
+    /// Software stack of the host.
+    Software = "software",
+}
+
 stages! {
     /// Wanted by the application, but no slot or core free yet.
-    Queued = "queued" in Host,
+    Queued = "queued" in Host for Queueing,
     /// Others of its batch are worked for.
-    Batch = "batch" in Host,
+    Batch = "batch" in Host for Queueing,
     /// The driver builds and enqueues the command.
-    Driver = "driver" in Host,
+    Driver = "driver" in Host for CommandFetch,
     /// A line waits for a fill buffer of its core.
-    FillBuffer = "fill buffers" in Host,
+    FillBuffer = "fill buffers" in Host for Queueing,
     /// Incomplete tags are written into the receive buffer.
-    Mark = "mark tags" in Host,
+    Mark = "mark tags" in Host for IncompleteTags,
     /// The doorbell's way to the device.
-    Doorbell = "doorbell" in Link,
+    Doorbell = "doorbell" in Link for CommandFetch,
     /// A load's request on its way to the device.
-    LineRequest = "line request" in Link,
+    LineRequest = "line request" in Link for CommandFetch,
     /// The command waits in host memory for a queue read to hit it.
-    PollWait = "poll wait" in Host,
+    PollWait = "poll wait" in Host for CommandFetch,
     /// The queue read that brings the command to the device.
-    Fetch = "fetch" in Link,
+    Fetch = "fetch" in Link for CommandFetch,
     /// Commands of the accelerator pass the processor service layer.
-    Psl = "psl" in Device,
+    Psl = "psl" in Device for CommandFetch,
     /// An address that the device cannot translate: the page table is read.
-    Translation = "translation" in Link,
+    Translation = "translation" in Link for Queueing,
     /// The command waits for, and passes, the controller's parser.
-    Parse = "parse" in Device,
+    Parse = "parse" in Device for CommandFetch,
     /// The request waits in the device until there is a buffer for it.
-    RequestQueue = "request queue" in Device,
+    RequestQueue = "request queue" in Device for Queueing,
     /// The command waits for, and passes, the firmware of the device.
-    Firmware = "firmware" in Device,
+    Firmware = "firmware" in Device for Firmware,
     /// The device reads data (or addresses of data) from host memory.
-    HostRead = "host read" in Link,
+    HostRead = "host read" in Link for DataTransfer,
     /// The access waits for its bank or channel.
-    MediaWait = "media wait" in Media,
+    MediaWait = "media wait" in Media for Queueing,
     /// Cells, row buffers and the media bus, up to the first packet's worth of data (or all of it, for writes).
-    Media = "media" in Media,
+    Media = "media" in Media for Memory,
     /// Data crosses the device, between memory controllers and the buffers of the link.
-    Ring = "ring" in Device,
+    Ring = "ring" in Device for DataTransfer,
     /// Data, or the request for them, pass the device's DMA engine.
-    Dma = "dma engine" in Device,
+    Dma = "dma engine" in Device for DataTransfer,
     /// The host gives up its copies of the lines that the device is going to write.
-    Claim = "claim" in Link,
+    Claim = "claim" in Link for DataTransfer,
     /// Data packets wait for the wire or for credits.
-    LinkWait = "link wait" in Link,
+    LinkWait = "link wait" in Link for Queueing,
     /// Data packets are on the wire.
-    Transfer = "transfer" in Link,
+    Transfer = "transfer" in Link for DataTransfer,
     /// From the end of the wire to the other end's transaction layer.
-    Propagation = "propagation" in Link,
+    Propagation = "propagation" in Link for DataTransfer,
     /// Data settles in host memory, ordering and late writes included.
-    Settle = "settle" in Host,
+    Settle = "settle" in Host for DataTransfer,
     /// Completion entry and its way to host memory.
-    CompletionEntry = "completion entry" in Link,
+    CompletionEntry = "completion entry" in Link for Completion,
     /// Interrupt message, its delivery and handler.
-    Interrupt = "interrupt" in Host,
+    Interrupt = "interrupt" in Host for WakeUp,
     /// The thread is woken and switched to.
-    ContextSwitch = "context switch" in Host,
+    ContextSwitch = "context switch" in Host for WakeUp,
     /// The request waits for its thread's core, interrupt handlers that come in between included.
-    CoreWait = "core wait" in Host,
+    CoreWait = "core wait" in Host for Queueing,
     /// The spinning core has yet to see what has settled.
-    Poll = "poll" in Host,
+    Poll = "poll" in Host for Completion,
     /// Incomplete tags are checked.
-    Check = "check tags" in Host,
+    Check = "check tags" in Host for IncompleteTags,
     /// Memory-to-memory copy of the data.
-    Copy = "copy" in Host,
+    Copy = "copy" in Host for Copy,
     /// A stuck read waits for its time-out.
-    Timeout = "time-out" in Host,
+    Timeout = "time-out" in Host for Queueing,
 }
 
 const STACK: [Stage; STACK_STAGES_MAX] = [
@@ -139,6 +186,16 @@ impl Stage {
     pub fn all(stack: usize) -> impl Iterator<Item = Stage> {
         let (queued, below) = FIXED.split_at(1);
         queued.iter().chain(&STACK[..stack]).chain(below).copied()
+    }
+
+    /// Returns every stage, those of a software stack of any size included.
+    pub fn every() -> impl Iterator<Item = Stage> {
+        Stage::all(STACK_STAGES_MAX)
+    }
+
+    /// Returns the cause that it belongs to.
+    pub fn cause(self) -> LatencyCause {
+        FIXED_CAUSES.get(self as usize).copied().unwrap_or(LatencyCause::Software)
     }
 
     /// Where its time passes.

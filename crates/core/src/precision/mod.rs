@@ -18,7 +18,7 @@ use crate::ledger::Latency;
 use crate::problem::Problem;
 use crate::workload::{Job, side_by_side};
 use batches::Slices;
-pub use json::json;
+pub use json::document;
 
 /// Batches whose means are compared.
 pub const BATCHES: usize = 20;

@@ -26,7 +26,7 @@ mod tests;
 
 pub use json::{document, json};
 pub use text::{table, text};
-pub use usage::{Usage, usage};
+pub use usage::usage;
 
 use crate::closed_form::{Certainty, Class, Demand, Demands, Form, Latency, Parts, Workload};
 use crate::drive::{Drive, Interface};

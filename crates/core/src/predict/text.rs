@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::{JobPrediction, Prediction};
 use crate::closed_form::{Certainty, Class, Latency};
 use crate::report::table::{Table, bar};
-use crate::report::units;
 use crate::request::DataDirection;
+use crate::results::units;
 
 const BAR_WIDTH: usize = 30;
 

@@ -1,4 +1,4 @@
-//! How busy each resource was in a run: what limits it, and how far the others are from that.
+//! Utilisation of each resource in a run.
 //!
 //! Cores and wires are measured. The others follow from the rate of requests and what each asks of a resource (utilisation
 //! law: Denning and Buzen, "The Operational Analysis of Queueing Network Models", Computing Surveys 10, 1978), which is the
@@ -8,18 +8,12 @@ use super::{Prediction, predict};
 use crate::drive::Drive;
 use crate::ledger::Outcome;
 use crate::ledger::outcome::per;
+use crate::results::documents::ResourceUse;
 use crate::workload::Job;
 
-/// A resource and the share of the run, 0 to 1, for which it was busy.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Usage {
-    /// In the words of a prediction: `wire to host`, `media banks`, `cores`.
-    pub resource: String,
-    pub share: f64,
-}
-
-/// The use of each resource by `jobs` on `drive`, which gave `outcome`; the busiest first.
-pub fn usage(drive: &Drive, jobs: &[Job], outcome: &Outcome) -> Vec<Usage> {
+/// Returns the utilisation of each resource by `jobs` on `drive`, whose outcome is `outcome`; the busiest first. Resources are
+/// named as in a prediction: `wire to host`, `media banks`, `cores`.
+pub fn usage(drive: &Drive, jobs: &[Job], outcome: &Outcome) -> Vec<ResourceUse> {
     let prediction = predict(drive, jobs);
     let mut usage = demanded(&prediction, outcome);
     for used in &mut usage {
@@ -31,15 +25,15 @@ pub fn usage(drive: &Drive, jobs: &[Job], outcome: &Outcome) -> Vec<Usage> {
 }
 
 /// By the utilisation law, all jobs together.
-fn demanded(prediction: &Prediction, outcome: &Outcome) -> Vec<Usage> {
-    let mut usage: Vec<Usage> = Vec::new();
+fn demanded(prediction: &Prediction, outcome: &Outcome) -> Vec<ResourceUse> {
+    let mut usage: Vec<ResourceUse> = Vec::new();
     for (job, measured) in prediction.jobs.iter().zip(&outcome.jobs) {
         let iops = measured.read.iops() + measured.write.iops();
         for demand in &job.demands {
             let share = iops / demand.bound_iops();
             match usage.iter_mut().find(|used| used.resource == demand.resource) {
                 Some(used) => used.share += share,
-                None => usage.push(Usage { resource: demand.resource.clone(), share }),
+                None => usage.push(ResourceUse { resource: demand.resource.clone(), share }),
             }
         }
     }

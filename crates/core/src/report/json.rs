@@ -3,25 +3,27 @@
 //! What fio cannot know stands beside `jobs` in a `phaselink` object. The core has no clock: fio's
 //! `timestamp` keys are the caller's to add.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::fio;
-use super::summary::stage_means_ns;
 use crate::ledger::{DirectionOutcome, JobOutcome, Outcome, WireUse};
-use crate::results::PERCENTILES;
+use crate::results::Figures;
+use crate::results::documents::{
+    AllPercentiles, ByName, Description, DirectionResult, EnergyUse, FioJob, LatencySummary, LinkUse, ProcessorUse,
+    RunDocument, RunFigures, RunJob, RunResult, StageMean, StageName, WireTraffic, value,
+};
 use crate::time::Span;
 
-/// The outcome as fio would print it, with the `phaselink` object; `description` is the resolved description.
+/// Returns the outcome as fio would print it, with the `phaselink` object; `description` is the resolved description.
 pub fn json(outcome: &Outcome, description: Value) -> Value {
-    let jobs: Vec<Value> = outcome.jobs.iter().map(|job| fio::job(outcome, job)).collect();
-    json!({
-        "fio version": concat!("phaselink-", env!("CARGO_PKG_VERSION")),
-        "jobs": jobs,
-        "phaselink": phaselink(outcome, description),
+    value(&RunDocument {
+        fio_version: concat!("phaselink-", env!("CARGO_PKG_VERSION")).into(),
+        jobs: outcome.jobs.iter().map(|job| FioJob(fio::job(outcome, job))).collect(),
+        phaselink: result(outcome, description),
     })
 }
 
-/// A verb's document with what all of them begin with: the version and the verb. Those in fio's shape have it in their
+/// Returns a verb's document with the head of all documents: the version and the verb. Those in fio's shape have it in their
 /// `phaselink` object.
 pub fn headed(verb: &str, document: Value) -> Value {
     let Value::Object(mut keys) = document else { return document };
@@ -31,113 +33,110 @@ pub fn headed(verb: &str, document: Value) -> Value {
     }
     let head = [("version", env!("CARGO_PKG_VERSION")), ("verb", verb)];
     let head = head.map(|(key, value)| (String::from(key), Value::from(value)));
-    let rest = keys.into_iter().filter(|(key, _)| key != "version");
-    Value::Object(Map::from_iter(head.into_iter().chain(rest)))
+    Value::Object(Map::from_iter(head.into_iter().chain(keys)))
 }
 
-/// What only a model knows.
-fn phaselink(outcome: &Outcome, description: Value) -> Value {
-    let jobs: Vec<Value> = outcome.jobs.iter().map(|job| ledger_job(job, &outcome.stack_stages)).collect();
-    let counters: Map<String, Value> =
-        outcome.counters.iter().map(|(name, value)| (name.to_string(), Value::from(*value))).collect();
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "drive": outcome.drive,
-        "seed": outcome.seed,
-        "finished": outcome.finished,
-        "elapsed_ns": outcome.elapsed.as_ns(),
-        "events": outcome.events,
-        "jobs": jobs,
-        "link": {
-            "upstream": wire(&outcome.upstream, outcome.elapsed),
-            "downstream": wire(&outcome.downstream, outcome.elapsed),
+fn result(outcome: &Outcome, description: Value) -> RunResult {
+    RunResult {
+        drive: outcome.drive.clone(),
+        seed: outcome.seed,
+        finished: outcome.finished,
+        elapsed_ns: outcome.elapsed.as_ns(),
+        events: outcome.events,
+        figures: RunFigures::of(&Figures::of(outcome)),
+        jobs: outcome.jobs.iter().map(|job| ledger_job(job, &outcome.stack_stages)).collect(),
+        link: LinkUse {
+            upstream: wire(&outcome.upstream, outcome.elapsed),
+            downstream: wire(&outcome.downstream, outcome.elapsed),
         },
-        "cpu": processor(outcome),
-        "energy": {
-            "server_w": outcome.energy.server_w,
-            "idle_w": outcome.energy.idle_w,
-            "joules_per_io": outcome.joules_per_io(),
-            "memory_joules_per_io": outcome.memory_joules_per_io(),
+        cpu: processor(outcome),
+        energy: EnergyUse {
+            server_w: outcome.energy.server_w,
+            idle_w: outcome.energy.idle_w,
+            joules_per_io: outcome.joules_per_io(),
+            memory_joules_per_io: outcome.memory_joules_per_io(),
         },
-        "counters": counters,
-        "description": description,
-    })
-}
-
-fn ledger_job(job: &JobOutcome, stack: &[String]) -> Value {
-    let mut document = json!({
-        "name": job.name,
-        "iodepth": job.iodepth,
-        "threads": job.threads,
-        "read": ledger(&job.read, stack),
-        "write": ledger(&job.write, stack),
-    });
-    if job.flush.ios > 0 {
-        document["flush"] = ledger(&job.flush, stack);
+        counters: ByName(outcome.counters.iter().map(|(name, count)| (String::from(*name), *count)).collect()),
+        description: Description(description),
+        findings: None,
+        precision: None,
+        intervals: None,
     }
-    document
+}
+
+fn ledger_job(job: &JobOutcome, stack: &[String]) -> RunJob {
+    RunJob {
+        name: job.name.clone(),
+        iodepth: job.iodepth,
+        threads: job.threads,
+        read: ledger(&job.read, stack),
+        write: ledger(&job.write, stack),
+        flush: (job.flush.ios > 0).then(|| ledger(&job.flush, stack)),
+    }
 }
 
 /// Exact latency figures, and the stages in their order; an array, since a description may name two alike.
-fn ledger(figures: &DirectionOutcome, stack: &[String]) -> Value {
+fn ledger(figures: &DirectionOutcome, stack: &[String]) -> DirectionResult {
     let latency = &figures.total;
-    let percentiles: Map<String, Value> = PERCENTILES
-        .iter()
-        .map(|percentile| (String::from(percentile.name), percentile.of_ns(latency).into()))
-        .collect();
-    let stages: Vec<Value> =
-        stage_means_ns(figures, stack).map(|(stage, mean_ns)| json!({ "stage": stage, "mean_ns": mean_ns })).collect();
-    json!({
-        "ios": figures.ios,
-        "runtime_ns": figures.runtime.as_ns(),
-        "latency_ns": {
-            "min": latency.min().as_ns(),
-            "max": latency.max().as_ns(),
-            "mean": latency.mean_ns(),
-            "stddev": latency.deviation_ns(),
-            "percentile": percentiles,
+    DirectionResult {
+        ios: figures.ios,
+        runtime_ns: figures.runtime.as_ns(),
+        latency_ns: LatencySummary {
+            min: latency.min().as_ns(),
+            max: latency.max().as_ns(),
+            mean: latency.mean_ns(),
+            stddev: latency.deviation_ns(),
+            percentile: AllPercentiles::of(latency),
         },
-        "stages": stages,
-        "total_ns": latency.mean_ns(),
-    })
+        stages: stage_means(figures, stack),
+        total_ns: latency.mean_ns(),
+    }
 }
 
-fn wire(wire: &WireUse, elapsed: Span) -> Value {
-    json!({
-        "bytes_per_ns": wire.bytes_per_ns,
-        "data_bytes": wire.data_bytes,
-        "command_bytes": wire.command_bytes,
-        "header_bytes": wire.header_bytes,
-        "dllp_bytes": wire.dllp_bytes,
-        "packets": wire.packets,
-        "replays": wire.replays,
-        "busy_ns": wire.busy.as_ns(),
-        "busy_share": wire.busy_share(elapsed),
-        "payload_efficiency": wire.payload_efficiency(),
-    })
+/// Returns the stages in which requests spent time, with their mean; `stack` names those of the software stack.
+pub fn stage_means(figures: &DirectionOutcome, stack: &[String]) -> Vec<StageMean> {
+    let ios = figures.ios.max(1) as f64;
+    let mean = |(stage, span): (&str, Span)| StageMean { stage: StageName(stage.into()), mean_ns: span.as_ns() / ios };
+    figures.stages.named(stack).map(mean).collect()
 }
 
-fn processor(outcome: &Outcome) -> Value {
+fn wire(wire: &WireUse, elapsed: Span) -> WireTraffic {
+    WireTraffic {
+        bytes_per_ns: wire.bytes_per_ns,
+        data_bytes: wire.data_bytes,
+        command_bytes: wire.command_bytes,
+        header_bytes: wire.header_bytes,
+        dllp_bytes: wire.dllp_bytes,
+        packets: wire.packets,
+        replays: wire.replays,
+        busy_ns: wire.busy.as_ns(),
+        busy_share: wire.busy_share(elapsed),
+        payload_efficiency: wire.payload_efficiency(),
+    }
+}
+
+fn processor(outcome: &Outcome) -> ProcessorUse {
     let cpu = &outcome.cpu;
-    json!({
-        "cores": cpu.cores,
-        "working_ns": cpu.working.as_ns(),
-        "spinning_ns": cpu.spinning.as_ns(),
-        "switching_ns": cpu.switching.as_ns(),
-        "interrupts": cpu.interrupts,
-        "context_switches": cpu.context_switches,
-        "busy_cores": outcome.busy_cores(),
-        "cores_per_gb_per_s": outcome.cores_per_gb_per_s(),
-    })
+    ProcessorUse {
+        cores: cpu.cores,
+        working_ns: cpu.working.as_ns(),
+        spinning_ns: cpu.spinning.as_ns(),
+        switching_ns: cpu.switching.as_ns(),
+        interrupts: cpu.interrupts,
+        context_switches: cpu.context_switches,
+        busy_cores: outcome.busy_cores(),
+        cores_per_gb_per_s: outcome.cores_per_gb_per_s(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tests::sample;
+    use serde_json::json as object;
 
     fn sample_json() -> Value {
-        json(&sample::outcome(), json!({ "drive": "sample" }))
+        json(&sample::outcome(), object!({ "drive": "sample" }))
     }
 
     #[test]
@@ -162,7 +161,7 @@ mod tests {
     #[test]
     fn the_phaselink_object_tells_use_energy_and_the_description() {
         let phaselink = &sample_json()["phaselink"];
-        assert_eq!(phaselink["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(headed("run", sample_json())["phaselink"]["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(phaselink["link"]["upstream"]["busy_share"], 0.9);
         assert_eq!(phaselink["cpu"]["busy_cores"], 1.3);
         assert!((phaselink["energy"]["joules_per_io"].as_f64().unwrap() - 1e-4).abs() < 1e-12);

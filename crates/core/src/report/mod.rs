@@ -7,15 +7,14 @@ mod hgrm;
 pub mod html;
 pub mod json;
 pub mod ladder;
-pub mod names;
 pub mod perfetto;
 pub mod summary;
 pub mod table;
-pub mod units;
+pub use crate::results::units;
 
 pub use hgrm::hgrm;
 pub use html::html;
-pub use json::{headed, json};
+pub use json::{headed, json, stage_means};
 pub use ladder::ladder;
 pub use perfetto::perfetto;
 pub use summary::{requests, summary};

@@ -16,25 +16,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use super::printed::{Printed, Words};
 use crate::config::document::Place;
 use crate::problem::{Problem, Problems};
+pub use crate::results::documents::ClaimKind as Kind;
 
 const COLUMNS: [&str; 8] = ["id", "kind", "quantity", "unit", "printed", "words", "source", "note"];
-
-/// What kind of claim a row makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// What the description takes as given: it is echoed, and no merit of the model.
-    Input,
-    /// A value with a unit.
-    Number,
-    /// A statement that holds or does not: published and simulated are 1 or 0.
-    Shape,
-}
 
 /// A published result.
 #[derive(Clone, Debug)]

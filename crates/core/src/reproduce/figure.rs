@@ -11,7 +11,7 @@ use crate::report::html::axis::{Axis, Scale};
 use crate::report::html::colour::of_stage;
 use crate::report::html::columns::{Column, Key, columns};
 use crate::report::html::lines::{Line, lines};
-use crate::report::units;
+use crate::results::units;
 
 /// Largest over smallest swept value from which an axis is logarithmic.
 const LOGARITHMIC_RATIO: f64 = 8.0;

@@ -1,64 +1,15 @@
 //! The verdict on one published result.
 
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::dependence::Leaning;
 use super::expected::{Expected, Kind};
-use crate::uncertainty::Interval;
+use crate::results::documents::{Interval, ReproduceDocument, value};
+pub use crate::results::documents::{ReproducedRow as Row, RowVerdict as Verdict};
 
-/// Whether a published result comes out of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// An input: the description holds it as the paper gives it.
-    Given,
-    /// Within what the printed digits and words allow; for a shape, it holds.
-    Reproduced,
-    /// Not so.
-    Off,
-    /// The paper leaves open what is to be compared, or it is no matter of a simulation; the reason says which.
-    Unexplained,
-}
-
-/// A published result beside the simulated one: one of the `rows` that `phaselink reproduce --json` prints.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
-    pub paper: String,
-    pub id: String,
-    pub quantity: String,
-    pub unit: String,
-    /// What the paper prints; for a statement 1, that is: true.
-    pub published: f64,
-    /// None if there is no value, or no finite one.
-    pub simulated: Option<f64>,
-    /// 100 (simulated - published) / |published|.
-    pub error_pct: Option<f64>,
-    /// Largest magnitude of `error_pct` that counts as reproduced.
-    pub tolerance_pct: f64,
-    /// Lowest and highest value that count; words such as "just under" allow one side alone.
-    pub accepted: (f64, f64),
-    pub kind: Kind,
-    pub verdict: Verdict,
-    /// Number of fitted constants that move the simulated value.
-    pub fitted: usize,
-    /// And which they are.
-    pub fitted_keys: Vec<String>,
-    /// Every constant in doubt, assumed or fitted, that moves it.
-    pub depends_on: Vec<String>,
-    /// Where the value lies as the constants in doubt range, if that was asked for.
-    pub interval: Option<Interval>,
-    /// Whether the published value lies in the interval.
-    pub published_inside: Option<bool>,
-    /// Why the verdict is neither `given` nor `reproduced`; empty if it is.
-    pub reason: String,
-    /// Where the published value is printed.
-    pub source: String,
-}
-
-/// The document of results, without its head.
+/// Returns the document of results, without its head.
 pub fn document(rows: &[Row]) -> Value {
-    json!({ "rows": rows })
+    value(&ReproduceDocument { rows: rows.to_vec() })
 }
 
 /// What a plan says of a row beside its value.

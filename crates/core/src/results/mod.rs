@@ -1,12 +1,17 @@
-//! Results as types: the registry of figures, and the percentiles of latency.
+//! Results as types: the registry of figures, documents of `--json` with their schema, and findings.
 //!
 //! [`FIGURES`] names every number that a run is reduced to, and says how it is read from an [`Outcome`](crate::ledger::Outcome).
 //! Columns of sweeps, cells of comparisons, the attributes of Python's results and the JSON Schema follow from it, so that a new
 //! figure is one row there and whatever measures it.
 
+pub mod documents;
 mod figures;
+mod finding;
 mod percentiles;
+pub mod units;
+pub mod words;
 
 pub use figures::{COLUMNS_DEFAULT, FIGURES, Figure, Figures, PRECISION, Unit, current_name, find, number};
 pub(crate) use figures::{columns, rename_note};
+pub use finding::{Finding, FindingKind, FindingPart, FindingPlace, FindingUnit};
 pub use percentiles::{PERCENTILES, Percentile, in_tables};

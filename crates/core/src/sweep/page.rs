@@ -10,8 +10,8 @@ use crate::config::document::Value;
 use crate::report::html::axis::{Axis, Scale};
 use crate::report::html::lines::{Line, Point, lines};
 use crate::report::html::page::{Page, side_by_side};
-use crate::report::units;
 use crate::results::Figure;
+use crate::results::units;
 use crate::workload;
 
 /// Curves in one plot: as many as there are colours.

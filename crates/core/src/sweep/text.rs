@@ -11,7 +11,8 @@ use super::plan::JobText;
 use crate::config::document::Value;
 use crate::report::csv::quoted;
 use crate::report::{Table, units};
-use crate::results::{Figure, Figures, number};
+use crate::results::documents::{ByName, RowFigures, SweepRow, value};
+use crate::results::{Figures, number};
 use crate::uncertainty::Interval;
 
 /// A point that has run.
@@ -90,8 +91,8 @@ pub fn cost(cost: f64) -> String {
     digits.trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// The rows as objects, each with what [`csv`] has of it.
-pub fn objects(plan: &Plan, rows: &[Row]) -> Vec<Json> {
+/// Returns the rows as documents have them.
+pub fn objects(plan: &Plan, rows: &[Row]) -> Vec<SweepRow> {
     rows.iter().map(|row| object(plan, row)).collect()
 }
 
@@ -182,32 +183,27 @@ pub fn json(plan: &Plan, rows: &[Row]) -> String {
     }
     text.push_str("  \"rows\": [");
     for (place, row) in rows.iter().enumerate() {
-        let _ = write!(text, "{}\n    {}", if place > 0 { "," } else { "" }, object(plan, row));
+        let _ = write!(text, "{}\n    {}", if place > 0 { "," } else { "" }, value(&object(plan, row)));
     }
     text.push_str("\n  ]\n}\n");
     text
 }
 
-fn object(plan: &Plan, row: &Row) -> Json {
-    let mut object = Map::new();
-    plan.visit(row.point, |swept, place| {
-        object.insert(swept.key.clone(), swept.json(place));
-    });
-    object.insert(String::from("seed"), json!(plan.seed(row.point)));
-    if let Some((cost, is_met)) = row.verdict {
-        object.insert(String::from("cost"), json!(cost));
-        object.insert(String::from("meets"), json!(is_met));
+fn object(plan: &Plan, row: &Row) -> SweepRow {
+    let mut axes = Map::new();
+    plan.visit(row.point, |swept, place| drop(axes.insert(swept.key.clone(), swept.json(place))));
+    let columns = plan.text.columns.iter();
+    let figures = columns.clone().map(|column| (column.name.into(), number(row.figures.get(column))));
+    let intervals = columns.enumerate().map(|(place, column)| (column.name.into(), row.interval(place).cloned()));
+    SweepRow {
+        axes,
+        seed: plan.seed(row.point),
+        cost: row.verdict.map(|(cost, _)| cost),
+        meets: row.verdict.map(|(_, is_met)| is_met),
+        figures: RowFigures::of(figures.collect()),
+        hash: row.hash.to_string(),
+        intervals: row.intervals.is_some().then(|| ByName(intervals.collect())),
     }
-    for column in &plan.text.columns {
-        object.insert(column.name.into(), number(row.figures.get(column)));
-    }
-    object.insert(String::from("hash"), json!(row.hash.to_string()));
-    if row.intervals.is_some() {
-        let of_column = |(place, column): (usize, &&Figure)| (String::from(column.name), json!(row.interval(place)));
-        let intervals: Map<String, Json> = plan.text.columns.iter().enumerate().map(of_column).collect();
-        object.insert(String::from("intervals"), Json::Object(intervals));
-    }
-    Json::Object(object)
 }
 
 impl Swept {

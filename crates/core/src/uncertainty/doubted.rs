@@ -1,8 +1,7 @@
 //! Figures by name, each with what draws leave of it.
 
-use serde_json::{Map, Value, json};
-
 use super::{Draws, Interval};
+use crate::results::documents::{ByName, FigureInterval};
 use crate::results::{FIGURES, Figures};
 
 /// Figures by name, in the same order for every draw.
@@ -47,16 +46,12 @@ impl Doubted {
         self.figures().find(|figure| figure.name == name)
     }
 
-    /// An object with an object for each figure that is known.
-    pub fn json(&self) -> Value {
-        let known = self.figures().filter_map(|figure| Some((figure, figure.interval.as_ref()?)));
-        let object = known.map(|(figure, interval)| {
-            let mut object = Map::from_iter([(String::from("value"), json!(figure.value))]);
-            if let Ok(Value::Object(rest)) = serde_json::to_value(interval) {
-                object.extend(rest);
-            }
-            (figure.name.clone(), Value::Object(object))
-        });
-        Value::Object(object.collect())
+    /// Returns the figures that have an interval, for documents.
+    pub fn document(&self) -> ByName<FigureInterval> {
+        let known = |figure: &Figure| {
+            let interval = figure.interval.clone()?;
+            Some((figure.name.clone(), FigureInterval { value: figure.value, interval }))
+        };
+        ByName(self.figures().filter_map(known).collect())
     }
 }

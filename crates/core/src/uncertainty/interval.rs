@@ -1,6 +1,6 @@
 //! From drawn figures to an interval and what contributes to it.
 
-use serde::Serialize;
+use crate::results::documents::{Contribution, Interval};
 
 /// Share of the draws that lies beyond each end of the interval.
 const BEYOND: f64 = 0.05;
@@ -8,26 +8,6 @@ const BEYOND: f64 = 0.05;
 const CONTRIBUTIONS: usize = 3;
 /// Standard errors that a correlation by chance stays below: of thirty constants one in twelve figures has one beyond.
 const CHANCE_ERRORS: f64 = 3.0;
-
-/// Where a figure lies in nine draws of ten.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Interval {
-    pub low: f64,
-    pub high: f64,
-    /// Draws that it was found from.
-    pub draws: usize,
-    /// The constants that contribute most, the largest first.
-    pub contributions: Vec<Contribution>,
-}
-
-/// How much of the doubt about a figure comes from one constant.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Contribution {
-    pub key: String,
-    /// Rank correlation (Spearman) over the draws of the figure with what stronger constants leave of this one: 1 if the
-    /// figure rises with it alone, -1 if it falls. Squares of all add up to what ranks explain.
-    pub correlation: f64,
-}
 
 impl Interval {
     /// From the figure in the middle and in each draw, and the level of each constant in each draw. The ends are those of

@@ -2,8 +2,16 @@
 
 import json
 
+from . import _native
 from ._drive import Drive
 from ._show import Table, escaped, number
+
+
+class Figures:
+    """A figure of all requests of a run together as an attribute each, reads and writes; ``None`` is unknown.
+
+    :func:`figures` lists them.
+    """
 
 
 def _figure(name, about):
@@ -12,6 +20,10 @@ def _figure(name, about):
 
     read.__doc__ = about
     return property(read)
+
+
+for _name, _, _about in _native.figures():
+    setattr(Figures, _name, _figure(_name, _about))
 
 
 class Requests:
@@ -52,42 +64,11 @@ class Requests:
         return f"<{len(self):,} requests; {self.left_out:,} left out>"
 
 
-class Result(Table):
-    """What one run gave. Figures are those of all its requests together, reads and writes; ``None`` is unknown.
+class Result(Figures, Table):
+    """Result of one run. Figures are those of all its requests together, reads and writes; ``None`` is unknown.
 
     As a table, it has a row for each job and direction.
     """
-
-    ios = _figure("ios", "Requests.")
-    iops = _figure("iops", "Requests a second.")
-    read_iops = _figure("read_iops", "Reads a second.")
-    write_iops = _figure("write_iops", "Writes a second.")
-    bytes_per_s = _figure("bytes_per_s", "User data, in bytes a second.")
-    min_ns = _figure("min_ns", "Shortest latency, in ns.")
-    mean_ns = _figure("mean_ns", "Mean latency, in ns: from when the application wants a request to its completion.")
-    p50_ns = _figure("p50_ns", "Median latency, in ns.")
-    p90_ns = _figure("p90_ns", "90th percentile of latency, in ns.")
-    p95_ns = _figure("p95_ns", "95th percentile of latency, in ns.")
-    p99_ns = _figure("p99_ns", "99th percentile of latency, in ns; None if no request lies beyond.")
-    p99_9_ns = _figure("p99_9_ns", "99.9th percentile of latency, in ns; None if no request lies beyond.")
-    p99_99_ns = _figure("p99_99_ns", "99.99th percentile of latency, in ns; None if no request lies beyond.")
-    max_ns = _figure("max_ns", "Longest latency, in ns.")
-    read_mean_ns = _figure("read_mean_ns", "Mean latency of reads, in ns; None if there are none.")
-    read_p50_ns = _figure("read_p50_ns", "Median latency of reads, in ns; None if there are none.")
-    read_p99_ns = _figure("read_p99_ns", "99th percentile of latency of reads, in ns; None if none lies beyond.")
-    read_p99_9_ns = _figure("read_p99_9_ns", "99.9th percentile of latency of reads, in ns; None if none lies beyond.")
-    write_mean_ns = _figure("write_mean_ns", "Mean latency of writes, in ns; None if there are none.")
-    write_p50_ns = _figure("write_p50_ns", "Median latency of writes, in ns; None if there are none.")
-    write_p99_ns = _figure("write_p99_ns", "99th percentile of latency of writes, in ns; None if none lies beyond.")
-    write_p99_9_ns = _figure("write_p99_9_ns", "99.9th percentile of latency of writes, in ns; None if none lies beyond.")
-    busy_cores = _figure("busy_cores", "Cores kept busy, on average over the run.")
-    cores_per_gb_per_s = _figure("cores_per_gb_per_s", "Busy cores for each 10^9 bytes a second of user data.")
-    link_busy_share = _figure("link_busy_share", "Use of the busier direction of the link, 0 to 1.")
-    upstream_busy_share = _figure("upstream_busy_share", "Use of the link to the host, 0 to 1.")
-    downstream_busy_share = _figure("downstream_busy_share", "Use of the link to the device, 0 to 1.")
-    server_w = _figure("server_w", "Power of the whole server, in watts.")
-    joules_per_io = _figure("joules_per_io", "Energy of the whole server for each request, in joules.")
-    precision_share = _figure("precision_share", "How well mean and p99 are known; None of all but points of a sweep with a precision.")
 
     def __init__(self, drive, native):
         self._native = native
@@ -205,7 +186,7 @@ def _row(job, direction, fio, own):
         "bytes_per_s": fio["bw_mean"] * 1024,
         "min_ns": latency["min"],
         "mean_ns": latency["mean"],
-        **{f"{name}_ns": latency["percentile"][name] for name in ("p50", "p90", "p99", "p99_9")},
+        **{f"{name}_ns": value for name, value in latency["percentile"].items()},
         "max_ns": latency["max"],
     }
 
@@ -239,6 +220,14 @@ class Comparison(Table):
         """The document that ``phaselink compare --json`` prints."""
         return json.loads(self._text)
 
+    @property
+    def findings(self):
+        """What stands out, the most general first: a list of dicts with ``kind``, ``at``, ``parts`` and ``sentence``.
+
+        ``parts`` are the amounts that the sentence is made of, with their ``drives`` and ``cause``.
+        """
+        return self._document["findings"]
+
     def columns(self):
         names = {}
         for cell in self._document["cells"]:
@@ -252,6 +241,10 @@ class Comparison(Table):
     def __repr__(self):
         drives = ", ".join(dict.fromkeys(cell["drive"] for cell in self._document["cells"]))
         return f"<comparison of {drives}: {len(self)} rows>"
+
+    def _repr_html_(self):
+        findings = "".join(f"<li>{escaped(finding['sentence'])}</li>" for finding in self.findings)
+        return f"<ul>{findings}</ul>{super()._repr_html_()}"
 
 
 class Prediction:

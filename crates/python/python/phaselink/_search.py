@@ -108,7 +108,7 @@ def _searched(native, priced, grid, bounds):
 
 def _ends(name, ends):
     least, most = ends
-    known = dict(_native.figures())
+    known = [name for name, _, _ in _native.figures()]
     if name not in known:
         raise _native.InputError(f"there is no figure `{name}`; allowed: {', '.join(known)}")
     if least is None and most is None:

@@ -69,8 +69,8 @@ class Sweep(Table):
 
 
 def figures():
-    """The figures that every row has, by name: what each is called in tables."""
-    return dict(_native.figures())
+    """Figures that every row of a sweep has: a dict of names with their headings in tables."""
+    return {name: heading for name, heading, _ in _native.figures()}
 
 
 def sweep(

@@ -3,7 +3,7 @@
 //! The explorer's page draws in the same colours (`stageColours` in `crates/wasm/page/plot.js`).
 
 use crate::ledger::Stage;
-use crate::ledger::stage::Part;
+use crate::ledger::stage::{LatencyCause, Part};
 
 /// Degrees by which stages of the software stack stand apart from those of the host.
 const STACK_TURN: i32 = -20;
@@ -21,6 +21,23 @@ pub fn of_stage(name: &str) -> String {
 /// A colour of a part; neighbours differ.
 pub fn of_part(part: Part, place: usize) -> String {
     shade(hue(part), place)
+}
+
+/// The colour of a cause of latency: that of its stages; waiting is grey.
+pub fn of_cause(cause: LatencyCause) -> String {
+    let (part, place) = match cause {
+        LatencyCause::Queueing => return String::from("#c3c6ca"),
+        LatencyCause::CommandFetch => (Part::Link, 1),
+        LatencyCause::Firmware => (Part::Device, 0),
+        LatencyCause::IncompleteTags => (Part::Host, 4),
+        LatencyCause::Memory => (Part::Media, 1),
+        LatencyCause::DataTransfer => (Part::Link, 2),
+        LatencyCause::Completion => (Part::Link, 4),
+        LatencyCause::WakeUp => (Part::Host, 2),
+        LatencyCause::Copy => (Part::Host, 1),
+        LatencyCause::Software => (Part::Host, 0),
+    };
+    of_part(part, place)
 }
 
 /// Degrees of the colour wheel.

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use super::super::table::{Table, characters};
 use super::super::units;
 use super::columns::Key;
-use super::{document, escape, keys, section, shortened, table};
+use super::{colour, document, escape, keys, section, shortened, table};
+use crate::ledger::stage::LatencyCause;
 use crate::time::Span;
 
 /// Widths in the drawing's own units, about a pixel each.
@@ -51,6 +52,12 @@ pub struct Row {
     pub causes_ns: Vec<f64>,
     pub mean_ns: f64,
     pub iops: f64,
+}
+
+/// Returns every cause of latency with its colour.
+pub fn causes() -> Vec<Key> {
+    let key = |cause: &LatencyCause| Key { name: cause.name().into(), colour: colour::of_cause(*cause) };
+    LatencyCause::ALL.iter().map(key).collect()
 }
 
 /// The page; `all` is the table with every figure.

@@ -82,7 +82,7 @@ pub struct ShortCell {
     #[serde(flatten)]
     pub labels: CellLabels,
     /// Requests that the drive's queues hold.
-    pub iodepth_max: u64,
+    pub iodepth_max: u32,
 }
 
 /// Utilisation of a resource.

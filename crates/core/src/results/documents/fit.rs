@@ -25,7 +25,7 @@ pub struct FitDocument {
     /// Findings in sentences.
     pub findings: Vec<String>,
     /// Number of simulations.
-    pub simulations: usize,
+    pub simulations: u64,
 }
 
 /// Key of a drive with its fitted value.

@@ -8,6 +8,8 @@ mod predict;
 mod reproduce;
 mod run;
 mod schema;
+#[cfg(test)]
+mod stubs;
 mod sweep;
 mod trace_info;
 
@@ -16,12 +18,13 @@ use serde::Serialize;
 
 pub use compare::{CellLabels, CompareDocument, ComparedCell, RanCell, ResourceUse, ShortCell};
 pub use dma::{DmaDocument, DmaQuestion, DmaRow};
-pub use fit::{AlikeKeys, FitDocument, FittedFigure, FittedKey};
+pub use fit::{AlikeKeys, FigureUnit, FitDocument, FittedFigure, FittedKey};
 pub use named::{
     AllPercentiles, ByName, CellFigures, Description, FioJob, RowFigures, RunFigures, StageName, TablePercentiles,
 };
 pub use predict::{
-    AloneLatency, CertaintyName, LoadedJob, PredictDocument, PredictedClass, PredictedDrive, PredictedJob, ResourceLimit,
+    AloneLatency, CertaintyName, LoadedJob, PredictDocument, PredictedClass, PredictedDrive, PredictedJob,
+    ResourceLimit,
 };
 pub use reproduce::{ClaimKind, ReproduceDocument, ReproducedRow, RowVerdict};
 pub use run::{
@@ -32,6 +35,12 @@ pub use sweep::{SearchDocument, SweepDocument, SweepRow};
 pub use trace_info::{
     LeftOutRecords, SizePercentile, SizedRequests, TraceDevice, TraceFootprint, TraceInfoDocument, TraceQueueDepth,
 };
+
+/// Returns a document as JSON.
+pub fn value(document: &impl Serialize) -> serde_json::Value {
+    // Keys of documents are texts, and nothing else can fail.
+    serde_json::to_value(document).unwrap_or_default()
+}
 
 /// Mean time of a request in a stage of the ledger, or of the drive's software stack.
 #[derive(Clone, Debug, Serialize, JsonSchema)]

@@ -47,10 +47,6 @@ macro_rules! keyed {
                 stringify!($Name).into()
             }
 
-            fn inline_schema() -> bool {
-                true
-            }
-
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
                 numbers($about.trim(), $keys, $required)
             }

@@ -107,8 +107,8 @@ pub struct ResourceLimit {
 /// Throughput and latency at the depth of a job.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LoadedJob {
-    /// Requests in flight of all threads; null if no depth bounds them.
-    pub outstanding: OUTSTANDING,
+    /// Requests that all threads together keep in flight.
+    pub outstanding: u64,
     /// Upper bound of the throughput, in requests a second.
     pub iops_max: f64,
     /// Upper bound of the bandwidth, in bytes a second.

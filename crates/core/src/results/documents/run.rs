@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{
-    AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, RunFigures, StageMean,
-};
+use super::{AllPercentiles, ByName, Description, FigureInterval, FioJob, PrecisionResult, RunFigures, StageMean};
+use crate::results::Finding;
 
 /// Result of a run in fio's shape, with what fio has no place for beside it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -46,6 +45,9 @@ pub struct RunResult {
     pub counters: ByName<u64>,
     /// Drive as it was run.
     pub description: Description,
+    /// Findings, of pages that show them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub findings: Option<Vec<Finding>>,
     /// Confidence in mean and p99, if a precision was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionResult>,

@@ -48,8 +48,8 @@ pub struct TraceInfoDocument {
     pub queue_depth: Option<TraceQueueDepth>,
     /// Records that are neither reads nor writes.
     pub left_out: Vec<LeftOutRecords>,
-    /// Command that replays the trace.
-    pub command: String,
+    /// Command that replays the trace; null if none can.
+    pub command: Option<String>,
     /// Notes on the command.
     pub notes: Vec<String>,
 }
@@ -79,8 +79,8 @@ pub struct SizedRequests {
 pub struct SizePercentile {
     /// Per cent of the requests.
     pub percent: u64,
-    /// Size that these requests do not exceed, in bytes; null without requests.
-    pub bytes: Option<u32>,
+    /// Size that these requests do not exceed, in bytes.
+    pub bytes: u32,
 }
 
 /// Blocks that requests of a trace touch.

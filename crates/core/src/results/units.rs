@@ -1,18 +1,18 @@
 //! Numbers as people read them: three significant digits and a prefix.
 
-use crate::results::Unit;
+use super::Unit;
 use crate::time::Span;
 
 const PREFIXES: [&str; 10] = ["p", "n", "u", "m", "", "k", "M", "G", "T", "P"];
 const NO_PREFIX: usize = 4;
 
-/// `value` to three significant digits with a decimal prefix before `unit`: `2.66 GB/s`, `12.3 uJ`.
+/// Returns `value` to three significant digits with a decimal prefix before `unit`: `2.66 GB/s`, `12.3 uJ`.
 pub fn quantity(value: f64, unit: &str) -> String {
     let (digits, prefix) = scaled(value);
     format!("{digits} {prefix}{unit}")
 }
 
-/// A number of something to three significant digits, without a unit: `714 k`, `1.40 M`, `12`.
+/// Returns a number of something to three significant digits, without a unit: `714 k`, `1.40 M`, `12`.
 pub fn count(value: f64) -> String {
     if value.abs() < 999.5 {
         return if value.fract() == 0.0 { format!("{value:.0}") } else { three_digits(value) };
@@ -21,7 +21,7 @@ pub fn count(value: f64) -> String {
     format!("{digits} {prefix}")
 }
 
-/// A value of a figure as tables show it; `unknown` if it is.
+/// Returns a value of a figure as tables show it; `unknown` if it is.
 pub fn figure(unit: Unit, value: Option<f64>) -> String {
     let Some(value) = value else { return String::from("unknown") };
     match unit {
@@ -35,7 +35,7 @@ pub fn figure(unit: Unit, value: Option<f64>) -> String {
     }
 }
 
-/// A span to three significant digits: `76.0 ns`, `1.40 us`.
+/// Returns a span to three significant digits: `76.0 ns`, `1.40 us`.
 pub fn span(span: Span) -> String {
     if span.is_zero() {
         return "0 ns".to_string();
@@ -43,12 +43,12 @@ pub fn span(span: Span) -> String {
     quantity(span.as_s(), "s")
 }
 
-/// A share between 0 and 1 as per cent with one decimal: `66.5 %`.
+/// Returns a share between 0 and 1 as per cent with one decimal: `66.5 %`.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Every digit of a whole number, in groups of three: `1,234,567`.
+/// Returns every digit of a whole number, in groups of three: `1,234,567`.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3 + 1);

@@ -1,0 +1,203 @@
+//! Findings of a comparison: which drive is faster and why. Every number is computed from the results.
+
+use std::cmp::Reverse;
+
+use super::causes::savings_ns;
+use super::{Cell, Group, Named, named};
+use crate::drive::Drive;
+use crate::report::units;
+use crate::results::words::{UNBROKEN, listed};
+use crate::results::{Finding, FindingKind, FindingPart, FindingUnit};
+use crate::time::Span;
+
+/// Ratio of latencies below which drives count as equally fast.
+const RATIO_MIN: f64 = 1.02;
+/// Number of causes that a sentence names.
+const CAUSES_MAX: usize = 3;
+/// Least share of the difference that a cause has which a sentence names.
+const CAUSE_SHARE_MIN: f64 = 0.05;
+/// Least share of the difference that is told if it is spent in return.
+const RETURN_SHARE_MIN: f64 = 0.01;
+/// Words for a drive of which no resource is full.
+const LATENCY: &str = "nothing but latency";
+
+/// Drive with its cell in a group.
+type Entry<'a> = (&'a Drive, &'a Cell);
+
+/// Returns the findings of groups that have a cell for each of the drives: short queues; which drive has the least latency and
+/// why; what each step to it brings; which drive serves most under load, and what limits each.
+pub fn findings(drives: &[Drive], groups: &[Group]) -> Vec<Finding> {
+    let named = named(groups);
+    let mut findings: Vec<Finding> = short_queues(drives, groups);
+    let lightest = groups.iter().min_by_key(|group| (group.label.outstanding(), Reverse(group.label.bytes)));
+    if let Some(group) = lightest {
+        let ranking = by_latency(drives, group);
+        findings.extend(latency(group, &ranking, named));
+        findings.extend(steps(group, &ranking));
+    }
+    for group in most_loaded(groups) {
+        findings.extend(throughput(drives, group, named));
+        findings.extend(limit(drives, group, named));
+    }
+    findings
+}
+
+/// Returns the finding about the resources that limit the drives of a group.
+pub fn limit(drives: &[Drive], group: &Group, named: Named) -> Option<Finding> {
+    let mut limits: Vec<(Option<&str>, Vec<&str>)> = Vec::new();
+    for (drive, cell) in entries(drives, group) {
+        let resource = cell.limit();
+        match limits.iter_mut().find(|(known, _)| *known == resource) {
+            Some((_, names)) => names.push(&drive.name),
+            None => limits.push((resource, vec![&drive.name])),
+        }
+    }
+    let told = |(resource, names): &(Option<&str>, Vec<&str>)| {
+        let names: Vec<String> = names.iter().map(|name| String::from(*name)).collect();
+        format!("{} for {}", resource.unwrap_or(LATENCY), listed(&names))
+    };
+    let told: Vec<String> = limits.iter().map(told).collect();
+    let place = named.place(&group.label);
+    (!limits.is_empty()).then(|| Finding {
+        kind: FindingKind::Limit,
+        at: Some(group.label.place()),
+        parts: limits.iter().map(|(resource, names)| FindingPart::new(names, *resource, None)).collect(),
+        sentence: match &limits[..] {
+            [(resource, names)] if names.len() == 1 => {
+                format!("At {place}, {} limits {}.", resource.unwrap_or(LATENCY), names[0])
+            }
+            _ => format!("What limits each at {place}: {}.", told.join("; ")),
+        },
+    })
+}
+
+/// Returns a finding for each drive that lacks a cell because its queues are too short.
+fn short_queues(drives: &[Drive], groups: &[Group]) -> Vec<Finding> {
+    let lacking =
+        drives.iter().enumerate().filter(|(place, _)| groups.iter().any(|group| group.cells[*place].is_none()));
+    let finding = |(_, drive): (usize, &Drive)| {
+        let slots = drive.limits().queue_slots();
+        Finding {
+            kind: FindingKind::ShortQueues,
+            at: None,
+            parts: vec![FindingPart::new(&[&drive.name], None, Some((slots as f64, FindingUnit::Requests)))],
+            sentence: format!(
+                "{}: its queues hold {slots} requests, so that lines with more in flight are empty.",
+                drive.name
+            ),
+        }
+    };
+    lacking.map(finding).collect()
+}
+
+/// Returns the groups of each block size with the most requests in flight; none if all have as many, as their rates then say
+/// no more than their latencies.
+fn most_loaded(groups: &[Group]) -> impl Iterator<Item = &Group> {
+    let most = groups.iter().map(|group| group.label.outstanding()).max().unwrap_or(0);
+    let is_only = groups.iter().all(|group| group.label.outstanding() == most);
+    groups.iter().filter(move |group| !is_only && group.label.outstanding() == most)
+}
+
+/// Returns the drives that have a cell, with it.
+fn entries<'a>(drives: &'a [Drive], group: &'a Group) -> Vec<Entry<'a>> {
+    drives.iter().zip(&group.cells).filter_map(|(drive, cell)| Some((drive, cell.as_ref()?))).collect()
+}
+
+/// Returns the drives with their cells, the slowest first.
+fn by_latency<'a>(drives: &'a [Drive], group: &'a Group) -> Vec<Entry<'a>> {
+    let mut ranking = entries(drives, group);
+    ranking.sort_by(|left, right| mean_ns(right.1).total_cmp(&mean_ns(left.1)));
+    ranking
+}
+
+fn mean_ns(cell: &Cell) -> f64 {
+    cell.all.total.mean_ns()
+}
+
+/// Returns a time in words that no line break cuts.
+fn time(ns: f64) -> String {
+    units::span(Span::from_ns_f64(ns)).replace(' ', UNBROKEN)
+}
+
+/// Returns the finding about the fastest drive beside the slowest.
+fn latency(group: &Group, ranking: &[Entry], named: Named) -> Option<Finding> {
+    let [(slow, slow_cell), .., (fast, fast_cell)] = ranking else { return None };
+    let (slow_ns, fast_ns) = (mean_ns(slow_cell), mean_ns(fast_cell));
+    let (ratio, place) = (slow_ns / fast_ns.max(f64::MIN_POSITIVE), named.place(&group.label));
+    let savings = savings_ns(&slow_cell.all, &fast_cell.all);
+    let saved = |cause, ns| FindingPart::new(&[&fast.name, &slow.name], cause, Some((ns, FindingUnit::Ns)));
+    let by_cause = savings.iter().filter(|(_, ns)| *ns != 0.0).map(|(cause, ns)| saved(Some(cause.name()), *ns));
+    Some(Finding {
+        kind: FindingKind::Latency,
+        at: Some(group.label.place()),
+        parts: [saved(None, slow_ns - fast_ns)].into_iter().chain(by_cause).collect(),
+        sentence: match ratio < RATIO_MIN {
+            true => format!("At {place} all drives answer within {:.0} % of each other.", 100.0 * (ratio - 1.0)),
+            false => format!(
+                "At {place}, {} answers {ratio:.1} times sooner than {}, after {} instead of {}. {}.",
+                fast.name,
+                slow.name,
+                time(fast_ns),
+                time(slow_ns),
+                saved_in_words(&savings, slow_ns - fast_ns),
+            ),
+        },
+    })
+}
+
+/// `It saves 5.76 us of interrupt and wake-up, …`
+fn saved_in_words(savings: &[(crate::ledger::stage::LatencyCause, f64)], gap_ns: f64) -> String {
+    let large = savings.iter().take(CAUSES_MAX).filter(|(_, ns)| *ns > CAUSE_SHARE_MIN * gap_ns);
+    let large: Vec<String> = large.map(|(cause, ns)| format!("{} of {}", time(*ns), cause.name())).collect();
+    let extra = savings.last().filter(|(_, ns)| -ns > RETURN_SHARE_MIN * gap_ns);
+    let extra =
+        extra.map_or(String::new(), |(cause, ns)| format!("; in return it spends {} on {}", time(-ns), cause.name()));
+    format!("It saves {}{extra}", listed(&large))
+}
+
+/// Returns the finding about how each drive improves on the next slower one.
+fn steps(group: &Group, ranking: &[Entry]) -> Option<Finding> {
+    let [(slowest, _), _, _, ..] = ranking else { return None };
+    let step = |pair: &[Entry]| {
+        let [(before, slow), (drive, fast)] = pair else { return None };
+        let gap_ns = mean_ns(slow) - mean_ns(fast);
+        let (cause, _) = *savings_ns(&slow.all, &fast.all).first()?;
+        let names = [drive.name.as_str(), before.name.as_str()];
+        let part = FindingPart::new(&names, Some(cause.name()), Some((gap_ns, FindingUnit::Ns)));
+        Some(match gap_ns > (RATIO_MIN - 1.0) * mean_ns(slow) {
+            true => (part, format!("{} saves {} ({})", drive.name, time(gap_ns), cause.name())),
+            false => (part, format!("{} takes about as long", drive.name)),
+        })
+    };
+    let (parts, told): (Vec<FindingPart>, Vec<String>) = ranking.windows(2).filter_map(step).unzip();
+    Some(Finding {
+        kind: FindingKind::Steps,
+        at: Some(group.label.place()),
+        parts,
+        sentence: format!("Step by step from {}: {}.", slowest.name, listed(&told)),
+    })
+}
+
+/// Returns the finding about the drive that serves most requests, and the one that serves fewest.
+fn throughput(drives: &[Drive], group: &Group, named: Named) -> Option<Finding> {
+    let mut ranking = entries(drives, group);
+    let iops = |cell: &Cell| cell.outcome.iops();
+    ranking.sort_by(|left, right| iops(left.1).total_cmp(&iops(right.1)));
+    let [(least, least_cell), .., (most, most_cell)] = ranking.as_slice() else { return None };
+    let count = |cell: &Cell| units::count(iops(cell)).replace(' ', UNBROKEN);
+    let part =
+        |drive: &Drive, cell: &Cell| FindingPart::new(&[&drive.name], None, Some((iops(cell), FindingUnit::PerS)));
+    Some(Finding {
+        kind: FindingKind::Throughput,
+        at: Some(group.label.place()),
+        parts: vec![part(most, most_cell), part(least, least_cell)],
+        sentence: format!(
+            "At {}, {} serves most, {} IOPS, and {} least, {}.",
+            named.place(&group.label),
+            most.name,
+            count(most_cell),
+            least.name,
+            count(least_cell),
+        ),
+    })
+}

@@ -1,0 +1,96 @@
+//! Findings: what stands out in results, as data with a sentence that says it.
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use super::words::UNBROKEN;
+
+/// Finding of a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// Kind of finding, which says what its parts mean.
+    pub kind: FindingKind,
+    /// Size of the jobs that it is about; null if it is about all of them.
+    pub at: Option<FindingPlace>,
+    /// Amounts that the sentence is made of, with their causes and drives.
+    pub parts: Vec<FindingPart>,
+    /// Finding in words.
+    #[serde(serialize_with = "plain")]
+    pub sentence: String,
+}
+
+/// Kind of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// Drive with queues that are too short for some of the jobs. Amount of its part: requests that the queues hold.
+    ShortQueues,
+    /// Fastest drive beside the slowest. First part: time that the first of its drives saves a request, in the mean. Other parts:
+    /// the same time by cause, the largest first; a negative one is spent in return.
+    Latency,
+    /// Drives from the slowest to the fastest. A part for each: time that the first of its drives saves a request beside the
+    /// second, and the largest cause.
+    Steps,
+    /// Drive with the most requests a second, then the drive with the fewest.
+    Throughput,
+    /// Resources that limit drives. A part for each resource, which is its cause; null if only latency limits the drives.
+    Limit,
+}
+
+/// Size of the jobs that a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FindingPlace {
+    /// Bytes of a request; null if requests differ.
+    pub bs: Option<u32>,
+    /// Number of threads.
+    pub numjobs: u32,
+    /// Requests that each thread keeps in flight; null if threads differ.
+    pub iodepth: Option<u32>,
+}
+
+/// Amount of a finding.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct FindingPart {
+    /// Drives that have it; of a difference the faster one first.
+    pub drives: Vec<String>,
+    /// Cause of the amount: stages of the ledger that belong together, or a resource.
+    pub cause: Option<String>,
+    /// Amount in `unit`; null if there is only a cause.
+    pub amount: Option<f64>,
+    /// Unit of the amount.
+    pub unit: Option<FindingUnit>,
+}
+
+/// Unit of an amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub enum FindingUnit {
+    /// Nanoseconds a request.
+    #[serde(rename = "ns")]
+    Ns,
+    /// Requests a second.
+    #[serde(rename = "1/s")]
+    PerS,
+    /// Requests.
+    #[serde(rename = "requests")]
+    Requests,
+}
+
+impl Finding {
+    /// Returns the sentence with ordinary blanks; those between a number and its unit allow no line break otherwise.
+    pub fn text(&self) -> String {
+        self.sentence.replace(UNBROKEN, " ")
+    }
+}
+
+impl FindingPart {
+    /// Returns an amount of some drives with its cause.
+    pub fn new(drives: &[&str], cause: Option<&str>, amount: Option<(f64, FindingUnit)>) -> FindingPart {
+        let drives = drives.iter().map(|name| String::from(*name)).collect();
+        let (amount, unit) = amount.unzip();
+        FindingPart { drives, cause: cause.map(String::from), amount, unit }
+    }
+}
+
+fn plain<S: Serializer>(sentence: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&sentence.replace(UNBROKEN, " "))
+}
