@@ -1,5 +1,6 @@
 //! Requests: what an application asks for, and what is known of each request in flight.
 
+use serde::Serialize;
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 
@@ -14,7 +15,7 @@ pub type RequestId = u32;
 /// Operation of a request. A protocol says in [`Protocol::supports`](crate::protocol::halves::Protocol::supports) which of them
 /// it has.
 // As wide as the length that stands beside it in a request, so that both are copied in one piece.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[repr(u32)]
 pub enum Op {
     /// Moves data from the device to the host.
@@ -79,7 +80,7 @@ impl From<DataDirection> for Op {
 }
 
 /// What a request asks of the device: operation, place and length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Io {
     /// Operation of the request.
     pub op: Op,

@@ -51,7 +51,7 @@ mod _native {
     #[pymodule_export]
     use crate::serve::Server;
     #[pymodule_export]
-    use crate::sweep::{Plan, Rows, figures, is_run};
+    use crate::sweep::{Plan, Rows, figures, is_run, state_refusal};
     #[pymodule_export]
     use crate::trace::{Steps, trace};
 

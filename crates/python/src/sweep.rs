@@ -177,7 +177,13 @@ impl Rows {
     }
 }
 
-/// Whether a line of a state file tells of a finished run.
+/// Returns the reason why a state file with this first line is not read; none if it is.
+#[pyfunction]
+pub(crate) fn state_refusal(first_line: &str) -> Option<&'static str> {
+    state::StateRefusal::of(first_line).map(state::StateRefusal::text)
+}
+
+/// Returns true if a line of a state file tells of a finished run.
 #[pyfunction]
 pub(crate) fn is_run(line: &str) -> bool {
     state::parse_line(line).is_some()

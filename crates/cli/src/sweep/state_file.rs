@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use phaselink_core::problem::{Problem, Problems};
-use phaselink_core::sweep::state::{HEADER, line, parse_line};
+use phaselink_core::sweep::state::{HEADER, StateRefusal, line, parse_line};
 use phaselink_core::sweep::{Figures, Hash};
 
 use crate::output::claims::{self, Role};
@@ -33,7 +33,7 @@ impl StateFile {
         let failed = |error: io::Error| cannot(path, "opened", &error);
         claims::check_contents(Role::Runs, "--state", path)?;
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(not_ours(path));
+            return Err(refused(path, StateRefusal::NoStateFile));
         }
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
@@ -75,9 +75,11 @@ impl StateFile {
             let length = reader.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);
             let length = length.map_err(|error| cannot(&self.path, "read", &error))?;
             let text = String::from_utf8_lossy(&bytes);
-            let is_header = number == 1 && HEADER.starts_with(&*text);
-            if number == 1 && !is_header {
-                return Err(not_ours(&self.path));
+            let is_header = number == 1;
+            match StateRefusal::of(&text).filter(|_| is_header) {
+                Some(StateRefusal::OtherFormat) if fresh => break,
+                Some(refusal) => return Err(refused(&self.path, refusal)),
+                None => {}
             }
             // A line without an end was being written when the program was stopped, unless it is longer than any.
             let is_cut_short = !text.ends_with('\n') && (length as u64) < LINE_BYTES_MAX;
@@ -115,9 +117,12 @@ fn lock(path: &Path, file: &File) -> Result<(), Problem> {
     })
 }
 
-fn not_ours(path: &Path) -> Problem {
-    let found = "is no file of a sweep's finished runs, and is left as it is";
-    Problem::new(path.display().to_string(), None, found, "another --state FILE")
+fn refused(path: &Path, refusal: StateRefusal) -> Problem {
+    let allowed = match refusal {
+        StateRefusal::OtherFormat => "--fresh, to run all points again, or another --state FILE",
+        StateRefusal::NoStateFile => "another --state FILE",
+    };
+    Problem::new(path.display().to_string(), None, refusal.text(), allowed)
 }
 
 fn cannot(path: &Path, done: &str, error: &io::Error) -> Problem {

@@ -1,5 +1,6 @@
 //! Engines: the ways in which a job's requests enter the host's software, as fio names them.
 
+use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// A way in.
@@ -18,7 +19,7 @@ pub enum Engine {
 }
 
 /// What may be said of an engine: fio's options of these names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Switches {
     /// The kernel looks for completions by itself.
     pub hipri: bool,

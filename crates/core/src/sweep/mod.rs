@@ -12,8 +12,8 @@
 //! resolved, and of a run only its [`Figures`] are kept, by the [`Hash`] of all that it depends on.
 
 mod axis;
-mod digest;
 mod files;
+mod hash;
 pub mod page;
 mod plan;
 mod refusals;
@@ -23,8 +23,8 @@ pub mod state;
 pub mod text;
 
 pub use crate::results::{Figure, Figures};
-pub use digest::Hash;
 pub use files::Files;
+pub use hash::Hash;
 pub use refusals::Refusals;
 pub use resolve::{Resolver, Sweep};
 

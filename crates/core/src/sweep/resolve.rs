@@ -2,8 +2,8 @@
 
 use super::Plan;
 use super::axis::Target;
-use super::digest::Hash;
 use super::files::Files;
+use super::hash::Hash;
 use super::plan::{Given, JobText};
 use crate::drive::Drive;
 use crate::drive_file::{Override, shipped};

@@ -5,11 +5,43 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::digest::Hash;
+use super::hash::Hash;
 use crate::results::Figures;
 
-/// First line of every state file, with its end.
-pub const HEADER: &str = "{\"phaselink\":\"finished runs of a sweep\",\"format\":1}\n";
+/// First line of every state file, with its end. The format counts up where hashes or lines mean something else.
+pub const HEADER: &str = "{\"phaselink\":\"finished runs of a sweep\",\"format\":2}\n";
+/// Beginning of the first line, whatever the format.
+const KIND: &str = "{\"phaselink\":\"finished runs of a sweep\",\"format\":";
+
+/// Reason why the runs of a file are not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateRefusal {
+    /// File of another format, which another version of the program has written.
+    OtherFormat,
+    /// No state file at all.
+    NoStateFile,
+}
+
+impl StateRefusal {
+    /// Returns the reason why a file with this first line is not read; none if it is.
+    pub fn of(first_line: &str) -> Option<StateRefusal> {
+        match first_line {
+            line if HEADER.starts_with(line) => None,
+            line if line.starts_with(KIND) => Some(StateRefusal::OtherFormat),
+            _ => Some(StateRefusal::NoStateFile),
+        }
+    }
+
+    /// Returns the reason in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            StateRefusal::OtherFormat => {
+                "holds runs that another version of phaselink has finished, which are not comparable"
+            }
+            StateRefusal::NoStateFile => "is no file of a sweep's finished runs, and is left as it is",
+        }
+    }
+}
 
 /// The line of a finished run, with its end.
 pub fn line(hash: Hash, figures: &Figures) -> String {
@@ -40,5 +72,10 @@ mod tests {
             assert_eq!(parse_line(&line[..end]), None, "{}", &line[..end]);
         }
         assert_eq!(parse_line(HEADER), None);
+        let earlier = HEADER.replace('2', "1");
+        let refusals = ["", HEADER, &HEADER[..9], &earlier, "drive = 'nvme'"].map(StateRefusal::of);
+        let [.., other, none] = refusals;
+        assert_eq!((other, none), (Some(StateRefusal::OtherFormat), Some(StateRefusal::NoStateFile)));
+        assert_eq!(refusals[..3], [None; 3]);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::Plan;
 use super::axis::{Swept, Target};
-use super::digest::Hash;
+use super::hash::Hash;
 use super::plan::JobText;
 use crate::config::document::Value;
 use crate::report::csv::quoted;

@@ -1,9 +1,10 @@
 //! How a job's requests enter the host's software: by which engine, and how many together.
 
 use crate::config::Switches;
+use serde::Serialize;
 
 /// The engine of a job and its switches, as fio names them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Way {
     /// fio's `ioengine`; none if the job leaves it to the stack.
     pub engine: Option<String>,
@@ -13,7 +14,7 @@ pub struct Way {
 }
 
 /// How many requests are submitted and collected together, as fio has it; 0 stands for `iodepth`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Batch {
     /// Requests that are gathered before they are submitted (fio `iodepth_batch`); fewer if there is nothing more to gather.
     pub submit: Option<u32>,

@@ -1,10 +1,11 @@
 //! Flushes between the writes of a thread, as fio asks for them.
 
 use crate::request::Op;
+use serde::Serialize;
 
 /// When a job has the drive bring what it has acknowledged to where it outlives power. On a raw device all of them are the
 /// same command, of a drive whose buffer is volatile; others need none (Linux, `blkdev_issue_flush`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Flushes {
     /// After every so many writes of a thread, or 0 for never (fio `fsync`, `fdatasync`).
     pub fsync: u32,

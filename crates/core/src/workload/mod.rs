@@ -34,6 +34,7 @@ pub use trace::{Trace, TraceIo};
 pub use written::Written;
 
 use crate::time::Span;
+use serde::Serialize;
 
 /// A number of bytes with a suffix, as job files have it: `4k` is 4096.
 pub fn bytes(text: &str) -> Option<u64> {
@@ -41,14 +42,14 @@ pub fn bytes(text: &str) -> Option<u64> {
 }
 
 /// Order of addresses (fio `rw`: `read`/`write`/`rw` are sequential, the `rand` forms random).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Pattern {
     Sequential,
     Random,
 }
 
 /// Distribution of random addresses over blocks (fio `random_distribution`).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub enum Distribution {
     Uniform,
     /// Zipf with exponent theta.
@@ -60,21 +61,21 @@ pub enum Distribution {
 }
 
 /// How a job with a rate spaces its requests (fio `rate_process`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum RateProcess {
     Linear,
     Poisson,
 }
 
 /// A block size and its share of the requests in per cent (fio `bssplit`).
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct BlockShare {
     pub bytes: u32,
     pub percent: f64,
 }
 
 /// A fio job section, resolved.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Job {
     pub name: String,
     pub pattern: Pattern,

@@ -41,7 +41,7 @@ class State:
         if not whole and HEADER.startswith(text):
             whole = ""
         elif not whole.startswith(HEADER):
-            refuse("is no file of a sweep's finished runs, and is left as it is")
+            refuse(_native.state_refusal(text.partition("\n")[0] + "\n"))
         for number, line in enumerate(whole[len(HEADER) :].splitlines(), 2):
             if not _native.is_run(line):
                 refuse(f"no finished run in line {number}")

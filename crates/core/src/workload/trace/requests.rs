@@ -9,11 +9,12 @@ use super::summary::Summary;
 use crate::problem::Problem;
 use crate::request::Io;
 use crate::time::Time;
+use serde::Serialize;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 /// One request of a trace with its arrival, counted from the start of the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceIo {
     pub at: Time,
     pub io: Io,
@@ -47,6 +48,12 @@ pub(super) struct Files {
     pub unit_ps: u64,
     /// How many requests are held back to put them in order.
     pub held_back: usize,
+}
+
+impl Serialize for Requests {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
 }
 
 impl Requests {
