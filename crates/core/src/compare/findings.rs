@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::causes::savings_ns;
 use super::{Cell, Group, Named, named};
 use crate::drive::Drive;
-use crate::report::units;
+use crate::results::units;
 use crate::results::words::{UNBROKEN, listed};
 use crate::results::{Finding, FindingKind, FindingPart, FindingUnit};
 use crate::time::Span;

@@ -48,208 +48,146 @@ pub struct Figure {
     pub is_in_cells: bool,
     /// False if every run has a value of it.
     pub may_be_unknown: bool,
-    reading: Reading,
+    reading: FigureReading,
 }
 
 /// How a figure is read from a run.
 #[derive(Clone, Copy, Debug)]
-enum Reading {
+enum FigureReading {
     /// Number that every run has.
-    Known(fn(&Measured) -> f64),
+    Known(fn(&MeasuredRun) -> f64),
     /// Number that some runs do not have.
-    Unknown(fn(&Measured) -> Option<f64>),
+    Unknown(fn(&MeasuredRun) -> Option<f64>),
     /// Statistic of latencies, unknown without requests.
-    Of(Requests, fn(&Latency) -> f64),
+    Of(LatencyOf, fn(&Latency) -> f64),
     /// Percentile of latencies, unknown if no request lies beyond it.
-    Percentile(Requests, Percentile),
+    Percentile(LatencyOf, Percentile),
 }
 
 /// Requests of a run whose latencies a figure is about.
 #[derive(Clone, Copy, Debug)]
-enum Requests {
+enum LatencyOf {
     All,
     Reads,
     Writes,
 }
 
 /// Outcome of a run with the latencies of all its jobs together.
-struct Measured<'a> {
+struct MeasuredRun<'a> {
     outcome: &'a Outcome,
     all: Latency,
     reads: Latency,
     writes: Latency,
 }
 
-/// Number of figures.
-const COUNT: usize = 32;
-
 /// Name of the figure that says how well mean and p99 are known.
 pub const PRECISION: &str = "precision_share";
 
-/// Every figure, in the order in which results keep them.
-///
-/// Latencies are those of reads and writes of all jobs together, unless their name begins with one of the two.
-pub const FIGURES: [Figure; COUNT] = [
-    known("ios", Unit::Requests, |run| run.outcome.ios() as f64, "Number of requests.").headed("requests").in_cells(),
-    known("iops", Unit::PerS, |run| run.outcome.iops(), "Requests a second.")
-        .headed("IOPS")
-        .column("kIOPS", 1e3)
-        .in_cells(),
-    known("read_iops", Unit::PerS, |run| run.sum(|job| job.read.iops()), "Reads a second.").headed("read IOPS"),
-    known("write_iops", Unit::PerS, |run| run.sum(|job| job.write.iops()), "Writes a second.").headed("write IOPS"),
-    known("bytes_per_s", Unit::BytesPerS, |run| run.outcome.bytes_per_s(), "User data, in bytes a second.")
-        .headed("bandwidth")
-        .column("GB/s", 1e9)
-        .in_cells(),
-    latency("min_ns", Requests::All, |latency| latency.min().as_ns(), "Shortest latency, in ns.")
-        .headed("min")
-        .in_cells(),
-    latency(
-        "mean_ns",
-        Requests::All,
-        Latency::mean_ns,
-        "Mean latency, in ns, from the application's call to the completion.",
-    )
-    .headed("mean")
-    .column("mean us", 1e3)
-    .in_cells(),
-    percentile("p50_ns", Requests::All, P50, "Median latency, in ns.").column("p50", 1e3).in_cells(),
-    percentile("p90_ns", Requests::All, P90, "90th percentile of latency, in ns.").in_cells(),
-    percentile("p95_ns", Requests::All, P95, "95th percentile of latency, in ns."),
-    percentile("p99_ns", Requests::All, P99, "99th percentile of latency, in ns; unknown if no request lies beyond.")
-        .column("p99", 1e3)
-        .in_cells(),
-    percentile(
-        "p99_9_ns",
-        Requests::All,
-        P99_9,
-        "99.9th percentile of latency, in ns; unknown if no request lies beyond.",
-    )
-    .column("p99.9", 1e3)
-    .in_cells(),
-    percentile(
-        "p99_99_ns",
-        Requests::All,
-        P99_99,
-        "99.99th percentile of latency, in ns; unknown if no request lies beyond.",
-    ),
-    latency("max_ns", Requests::All, |latency| latency.max().as_ns(), "Longest latency, in ns.")
-        .headed("max")
-        .in_cells(),
-    latency("read_mean_ns", Requests::Reads, Latency::mean_ns, "Mean latency of reads, in ns; unknown without reads.")
-        .headed("read mean"),
-    percentile("read_p50_ns", Requests::Reads, P50, "Median latency of reads, in ns.").headed("read p50"),
-    percentile("read_p99_ns", Requests::Reads, P99, "99th percentile of latency of reads, in ns.").headed("read p99"),
-    percentile("read_p99_9_ns", Requests::Reads, P99_9, "99.9th percentile of latency of reads, in ns.")
-        .headed("read p99.9"),
-    latency(
-        "write_mean_ns",
-        Requests::Writes,
-        Latency::mean_ns,
-        "Mean latency of writes, in ns; unknown without writes.",
-    )
-    .headed("write mean"),
-    percentile("write_p50_ns", Requests::Writes, P50, "Median latency of writes, in ns.").headed("write p50"),
-    percentile("write_p99_ns", Requests::Writes, P99, "99th percentile of latency of writes, in ns.")
-        .headed("write p99"),
-    percentile("write_p99_9_ns", Requests::Writes, P99_9, "99.9th percentile of latency of writes, in ns.")
-        .headed("write p99.9"),
-    known(
-        "link_busy_share",
-        Unit::Share,
-        |run| run.link_busy_share(),
-        "Utilisation of the busier direction of the link, 0 to 1.",
-    )
-    .headed("link")
-    .in_cells(),
-    known(
-        "upstream_busy_share",
-        Unit::Share,
-        |run| run.busy_share(&run.outcome.upstream),
-        "Utilisation of the link to the host, 0 to 1.",
-    )
-    .headed("to host"),
-    known(
-        "downstream_busy_share",
-        Unit::Share,
-        |run| run.busy_share(&run.outcome.downstream),
-        "Utilisation of the link to the device, 0 to 1.",
-    )
-    .headed("to device"),
-    known("busy_cores", Unit::Cores, |run| run.outcome.busy_cores(), "Cores kept busy, on average over the run.")
-        .headed("cores")
-        .in_cells(),
-    known(
-        "cores_per_gb_per_s",
-        Unit::Cores,
-        |run| run.outcome.cores_per_gb_per_s(),
-        "Busy cores for each 10^9 bytes a second of user data.",
-    )
-    .headed("cores per GB/s"),
-    known("server_w", Unit::W, |run| run.outcome.energy.server_w, "Power of the whole server, in watts.")
-        .headed("power"),
-    known(
-        "joules_per_io",
-        Unit::J,
-        |run| run.outcome.joules_per_io(),
-        "Energy of the whole server for each request, in joules.",
-    )
-    .headed("energy")
-    .column("uJ/IO", 1e-6)
-    .in_cells(),
-    known(
-        "joules_per_io_above_idle",
-        Unit::J,
-        |run| run.outcome.joules_per_io_above_idle(),
-        "Energy of the server above that of the idle server, for each request, in joules.",
-    )
-    .headed("energy above idle")
-    .column("active", 1e-6)
-    .in_cells(),
-    unknown(
-        "memory_joules_per_io",
-        Unit::J,
-        |run| run.outcome.memory_joules_per_io(),
-        "Energy of the device's memory for each request, in joules; unknown if the drive file does not say.",
-    )
-    .headed("energy of memory")
-    .in_cells(),
-    // A run does not know it: [`Figures::known_to`] adds it.
-    unknown(
-        PRECISION,
-        Unit::Share,
-        |_| None,
-        "Half width over value of the 95 % confidence intervals of mean and p99, the larger one.",
-    )
-    .headed("known to"),
-];
+/// Makes the registry of rows: explanation, name, and the rest of the figure.
+macro_rules! figures {
+    ($(#[doc = $about:literal] $name:ident: $figure:expr;)+) => {
+        /// Number of figures.
+        const COUNT: usize = [$(stringify!($name)),+].len();
 
-const fn known(name: &'static str, unit: Unit, read: fn(&Measured) -> f64, about: &'static str) -> Figure {
-    figure(name, unit, about, Reading::Known(read))
+        /// Every figure, in the order in which results keep them.
+        ///
+        /// Latencies are those of reads and writes of all jobs together, unless their name begins with one of the two.
+        pub const FIGURES: [Figure; COUNT] =
+            [$(Figure { name: stringify!($name), about: $about.trim_ascii(), ..$figure }),+];
+    };
 }
 
-const fn unknown(name: &'static str, unit: Unit, read: fn(&Measured) -> Option<f64>, about: &'static str) -> Figure {
-    figure(name, unit, about, Reading::Unknown(read))
+figures! {
+    /// Number of requests.
+    ios: known("requests", Unit::Requests, |run| run.outcome.ios() as f64).in_cells();
+    /// Requests a second.
+    iops: known("IOPS", Unit::PerS, |run| run.outcome.iops()).column("kIOPS", 1e3).in_cells();
+    /// Reads a second.
+    read_iops: known("read IOPS", Unit::PerS, |run| run.sum(|job| job.read.iops()));
+    /// Writes a second.
+    write_iops: known("write IOPS", Unit::PerS, |run| run.sum(|job| job.write.iops()));
+    /// User data, in bytes a second.
+    bytes_per_s: known("bandwidth", Unit::BytesPerS, |run| run.outcome.bytes_per_s()).column("GB/s", 1e9).in_cells();
+    /// Shortest latency, in ns.
+    min_ns: latency("min", LatencyOf::All, |latency| latency.min().as_ns()).in_cells();
+    /// Mean latency, in ns, from the application's call to the completion.
+    mean_ns: latency("mean", LatencyOf::All, Latency::mean_ns).column("mean us", 1e3).in_cells();
+    /// Median latency, in ns.
+    p50_ns: percentile("p50", LatencyOf::All, P50).in_cells();
+    /// 90th percentile of latency, in ns.
+    p90_ns: percentile("p90", LatencyOf::All, P90).in_cells();
+    /// 95th percentile of latency, in ns.
+    p95_ns: percentile("p95", LatencyOf::All, P95);
+    /// 99th percentile of latency, in ns; unknown if no request lies beyond.
+    p99_ns: percentile("p99", LatencyOf::All, P99).in_cells();
+    /// 99.9th percentile of latency, in ns; unknown if no request lies beyond.
+    p99_9_ns: percentile("p99.9", LatencyOf::All, P99_9).in_cells();
+    /// 99.99th percentile of latency, in ns; unknown if no request lies beyond.
+    p99_99_ns: percentile("p99.99", LatencyOf::All, P99_99);
+    /// Longest latency, in ns.
+    max_ns: latency("max", LatencyOf::All, |latency| latency.max().as_ns()).in_cells();
+    /// Mean latency of reads, in ns; unknown without reads.
+    read_mean_ns: latency("read mean", LatencyOf::Reads, Latency::mean_ns);
+    /// Median latency of reads, in ns.
+    read_p50_ns: percentile("read p50", LatencyOf::Reads, P50);
+    /// 99th percentile of latency of reads, in ns.
+    read_p99_ns: percentile("read p99", LatencyOf::Reads, P99);
+    /// 99.9th percentile of latency of reads, in ns.
+    read_p99_9_ns: percentile("read p99.9", LatencyOf::Reads, P99_9);
+    /// Mean latency of writes, in ns; unknown without writes.
+    write_mean_ns: latency("write mean", LatencyOf::Writes, Latency::mean_ns);
+    /// Median latency of writes, in ns.
+    write_p50_ns: percentile("write p50", LatencyOf::Writes, P50);
+    /// 99th percentile of latency of writes, in ns.
+    write_p99_ns: percentile("write p99", LatencyOf::Writes, P99);
+    /// 99.9th percentile of latency of writes, in ns.
+    write_p99_9_ns: percentile("write p99.9", LatencyOf::Writes, P99_9);
+    /// Utilisation of the busier direction of the link, 0 to 1.
+    link_busy_share: known("link", Unit::Share, |run| run.link_busy_share()).in_cells();
+    /// Utilisation of the link to the host, 0 to 1.
+    upstream_busy_share: known("to host", Unit::Share, |run| run.busy_share(&run.outcome.upstream));
+    /// Utilisation of the link to the device, 0 to 1.
+    downstream_busy_share: known("to device", Unit::Share, |run| run.busy_share(&run.outcome.downstream));
+    /// Cores kept busy, on average over the run.
+    busy_cores: known("cores", Unit::Cores, |run| run.outcome.busy_cores()).in_cells();
+    /// Busy cores for each 10^9 bytes a second of user data.
+    cores_per_gb_per_s: known("cores per GB/s", Unit::Cores, |run| run.outcome.cores_per_gb_per_s());
+    /// Power of the whole server, in watts.
+    server_w: known("power", Unit::W, |run| run.outcome.energy.server_w);
+    /// Energy of the whole server for each request, in joules.
+    joules_per_io: known("energy", Unit::J, |run| run.outcome.joules_per_io()).column("uJ/IO", 1e-6).in_cells();
+    /// Energy of the server above that of the idle server, for each request, in joules.
+    joules_per_io_above_idle: known("energy above idle", Unit::J, |run| run.outcome.joules_per_io_above_idle())
+        .column("active", 1e-6).in_cells();
+    /// Energy of the device's memory for each request, in joules; unknown if the drive file does not say.
+    memory_joules_per_io: unknown("energy of memory", Unit::J, |run| run.outcome.memory_joules_per_io()).in_cells();
+    /// Half width over value of the 95 % confidence intervals of mean and p99, the larger one; known of runs until a precision.
+    precision_share: unknown("known to", Unit::Share, |_| None);
 }
 
-const fn latency(name: &'static str, of: Requests, read: fn(&Latency) -> f64, about: &'static str) -> Figure {
-    figure(name, Unit::Ns, about, Reading::Of(of, read))
+const fn known(heading: &'static str, unit: Unit, read: fn(&MeasuredRun) -> f64) -> Figure {
+    figure(heading, unit, FigureReading::Known(read))
 }
 
-const fn percentile(name: &'static str, of: Requests, percentile: Percentile, about: &'static str) -> Figure {
-    figure(name, Unit::Ns, about, Reading::Percentile(of, percentile)).headed(percentile.heading)
+const fn unknown(heading: &'static str, unit: Unit, read: fn(&MeasuredRun) -> Option<f64>) -> Figure {
+    figure(heading, unit, FigureReading::Unknown(read))
 }
 
-const fn figure(name: &'static str, unit: Unit, about: &'static str, reading: Reading) -> Figure {
-    let may_be_unknown = !matches!(reading, Reading::Known(_));
-    Figure { name, heading: name, unit, about, column: (name, 1.0), is_in_cells: false, may_be_unknown, reading }
+const fn latency(heading: &'static str, of: LatencyOf, read: fn(&Latency) -> f64) -> Figure {
+    figure(heading, Unit::Ns, FigureReading::Of(of, read))
+}
+
+const fn percentile(heading: &'static str, of: LatencyOf, percentile: Percentile) -> Figure {
+    figure(heading, Unit::Ns, FigureReading::Percentile(of, percentile)).column(heading, 1e3)
+}
+
+const fn figure(heading: &'static str, unit: Unit, reading: FigureReading) -> Figure {
+    let may_be_unknown = !matches!(reading, FigureReading::Known(_));
+    let column = (heading, 1.0);
+    Figure { name: "", heading, unit, about: "", column, is_in_cells: false, may_be_unknown, reading }
 }
 
 impl Figure {
-    const fn headed(self, heading: &'static str) -> Figure {
-        Figure { heading, column: (heading, 1.0), ..self }
-    }
-
     const fn column(self, heading: &'static str, one: f64) -> Figure {
         Figure { column: (heading, one), ..self }
     }
@@ -316,7 +254,7 @@ pub(crate) fn columns<'a>(names: impl IntoIterator<Item = (&'a str, Place)>) -> 
     problems.or(columns)
 }
 
-impl Measured<'_> {
+impl MeasuredRun<'_> {
     fn sum(&self, figure: impl Fn(&JobOutcome) -> f64) -> f64 {
         self.outcome.jobs.iter().map(figure).sum()
     }
@@ -329,20 +267,20 @@ impl Measured<'_> {
         self.busy_share(&self.outcome.upstream).max(self.busy_share(&self.outcome.downstream))
     }
 
-    fn latency(&self, of: Requests) -> &Latency {
+    fn latency(&self, of: LatencyOf) -> &Latency {
         match of {
-            Requests::All => &self.all,
-            Requests::Reads => &self.reads,
-            Requests::Writes => &self.writes,
+            LatencyOf::All => &self.all,
+            LatencyOf::Reads => &self.reads,
+            LatencyOf::Writes => &self.writes,
         }
     }
 
-    fn read(&self, reading: Reading) -> Option<f64> {
+    fn read(&self, reading: FigureReading) -> Option<f64> {
         match reading {
-            Reading::Known(read) => Some(read(self)),
-            Reading::Unknown(read) => read(self),
-            Reading::Of(of, read) => Some(self.latency(of)).filter(|latency| latency.count() > 0).map(read),
-            Reading::Percentile(of, percentile) => percentile.of_ns(self.latency(of)),
+            FigureReading::Known(read) => Some(read(self)),
+            FigureReading::Unknown(read) => read(self),
+            FigureReading::Of(of, read) => Some(self.latency(of)).filter(|latency| latency.count() > 0).map(read),
+            FigureReading::Percentile(of, percentile) => percentile.of_ns(self.latency(of)),
         }
     }
 }
@@ -361,7 +299,7 @@ impl Figures {
         }
         let mut all = reads.clone();
         all.merge(&writes);
-        let measured = Measured { outcome, all, reads, writes };
+        let measured = MeasuredRun { outcome, all, reads, writes };
         Figures(FIGURES.each_ref().map(|figure| measured.read(figure.reading)))
     }
 
@@ -429,7 +367,7 @@ mod tests {
     #[test]
     fn percentiles_of_figures_have_the_names_of_the_list() {
         for figure in &FIGURES {
-            let Reading::Percentile(_, percentile) = figure.reading else { continue };
+            let FigureReading::Percentile(_, percentile) = figure.reading else { continue };
             assert!(figure.name.ends_with(&format!("{}_ns", percentile.name)), "{}", figure.name);
             assert!(figure.heading.ends_with(percentile.heading), "{}", figure.name);
         }

@@ -8,33 +8,24 @@ mod predict;
 mod reproduce;
 mod run;
 mod schema;
-#[cfg(test)]
-mod stubs;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod trace_info;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub use compare::{CellLabels, CompareDocument, ComparedCell, RanCell, ResourceUse, ShortCell};
-pub use dma::{DmaDocument, DmaQuestion, DmaRow};
-pub use fit::{AlikeKeys, FigureUnit, FitDocument, FittedFigure, FittedKey};
-pub use named::{
-    AllPercentiles, ByName, CellFigures, Description, FioJob, RowFigures, RunFigures, StageName, TablePercentiles,
-};
-pub use predict::{
-    AloneLatency, CertaintyName, LoadedJob, PredictDocument, PredictedClass, PredictedDrive, PredictedJob,
-    ResourceLimit,
-};
-pub use reproduce::{ClaimKind, ReproduceDocument, ReproducedRow, RowVerdict};
-pub use run::{
-    DirectionResult, EnergyUse, LatencySummary, LinkUse, ProcessorUse, RunDocument, RunJob, RunResult, WireTraffic,
-};
+pub use compare::*;
+pub use dma::*;
+pub use fit::*;
+pub use named::*;
+pub use predict::*;
+pub use reproduce::*;
+pub use run::*;
 pub use schema::schema;
-pub use sweep::{SearchDocument, SweepDocument, SweepRow};
-pub use trace_info::{
-    LeftOutRecords, SizePercentile, SizedRequests, TraceDevice, TraceFootprint, TraceInfoDocument, TraceQueueDepth,
-};
+pub use sweep::*;
+pub use trace_info::*;
 
 /// Returns a document as JSON.
 pub fn value(document: &impl Serialize) -> serde_json::Value {

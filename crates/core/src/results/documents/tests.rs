@@ -1,4 +1,4 @@
-//! Types of documents and figures for Python, made from the schema and the registry of figures.
+//! Schema of documents: what it owes its readers, and the types for Python that are made from it.
 
 use serde_json::{Map, Value};
 
@@ -105,5 +105,56 @@ fn plain(kind: &Value, schema: &Value) -> String {
             format!("dict[str, {}]", self::kind(&schema["additionalProperties"]))
         }
         _ => String::from("dict[str, Any]"),
+    }
+}
+
+fn visit<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Object(object) => {
+            found.extend(object.get(key).and_then(Value::as_str));
+            object.values().for_each(|value| visit(value, key, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| visit(value, key, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_reference_leads_to_a_definition() {
+    let schema = schema();
+    let mut found = Vec::new();
+    visit(&schema, "$ref", &mut found);
+    assert!(found.len() > 20);
+    for reference in found {
+        assert!(schema.pointer(reference.trim_start_matches('#')).is_some(), "{reference}");
+    }
+}
+
+#[test]
+fn rows_of_sweeps_and_runs_have_every_figure() {
+    let definitions = &schema()["definitions"];
+    for of in [&definitions["SweepRow"], &definitions["RunFigures"]] {
+        assert!(FIGURES.iter().all(|figure| of["properties"][figure.name]["description"] == figure.about), "{of:#}");
+    }
+}
+
+#[test]
+fn descriptions_are_sentences_that_lean_on_no_other() {
+    let schema = schema();
+    let mut found = Vec::new();
+    visit(&schema, "description", &mut found);
+    assert!(found.len() > 150, "{}", found.len());
+    for text in found {
+        assert!(text.ends_with('.') && !text.contains("ikewise") && !text.starts_with("Of "), "{text}");
+    }
+}
+
+#[test]
+fn every_key_has_a_description() {
+    let schema = schema();
+    for (name, definition) in schema["definitions"].as_object().expect("definitions") {
+        for (key, value) in definition["properties"].as_object().into_iter().flatten() {
+            assert!(value["description"].is_string(), "{name}.{key}: {value}");
+        }
     }
 }
