@@ -1,16 +1,16 @@
-//! Commands in flight, by slot: tag, command identifier, descriptor or fill buffer.
+//! Commands in flight by slot; a slot is a tag, a command identifier, a descriptor or a fill buffer.
 //!
-//! Every protocol owes its host that a slot carries one command at a time and that each command is completed once. A driver
-//! that keeps its commands here notices a violation in every build.
+//! Every protocol guarantees its host that a slot carries one command at a time and that each command completes once. A
+//! driver that keeps its commands here notices a violation in every build.
 
-/// Slots of a driver, and what is in flight in each.
+/// Slots of a driver, and the command in flight in each.
 #[derive(Clone, Debug)]
 pub(super) struct CommandSlots<T> {
     slots: Vec<Option<T>>,
 }
 
 impl<T: Copy> CommandSlots<T> {
-    /// So many free slots.
+    /// Returns this number of free slots.
     pub(super) fn new(slots: usize) -> CommandSlots<T> {
         CommandSlots { slots: vec![None; slots] }
     }
@@ -20,7 +20,7 @@ impl<T: Copy> CommandSlots<T> {
         self.slots.push(None);
     }
 
-    /// Number of slots.
+    /// Returns the number of slots.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -35,7 +35,7 @@ impl<T: Copy> CommandSlots<T> {
         *place = Some(command);
     }
 
-    /// Completes the command of a slot, which is free from then on.
+    /// Completes the command of a slot and frees the slot.
     #[inline(always)]
     pub(super) fn complete(&mut self, slot: usize) -> T {
         match self.slots.get_mut(slot).and_then(Option::take) {
@@ -44,12 +44,12 @@ impl<T: Copy> CommandSlots<T> {
         }
     }
 
-    /// The command of a slot, if one is in flight there.
+    /// Returns the command of a slot, if one is in flight there.
     pub(super) fn get(&self, slot: usize) -> Option<T> {
         self.slots.get(slot).copied().flatten()
     }
 
-    /// The command of a slot that carries one, to be changed.
+    /// Returns the command of an occupied slot for modification.
     #[inline(always)]
     pub(super) fn get_mut(&mut self, slot: usize) -> &mut T {
         match self.slots.get_mut(slot) {
@@ -58,13 +58,13 @@ impl<T: Copy> CommandSlots<T> {
         }
     }
 
-    /// All commands in flight.
+    /// Returns all commands in flight.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().flatten()
     }
 
-    /// All slots, to plant faults in.
+    /// Returns all slots, so that a test can inject faults.
     #[cfg(test)]
     pub(super) fn slots_planted(&mut self) -> &mut Vec<Option<T>> {
         &mut self.slots

@@ -1,4 +1,5 @@
-//! From the list of protocols: either half of any of them, by enum rather than by pointer, as each request asks often.
+//! Driver and controller of any protocol, made from the list of protocols. They are enums, not pointers, as every
+//! request calls them often.
 
 use super::halves::{Controller, Driver, Looking, Protocol};
 use super::ports::{Ports, Settled};
@@ -30,21 +31,21 @@ fn timer_for(half: &mut impl Controller, now: Time, timer: Timer, ports: &mut Po
 
 macro_rules! halves_of {
     ($($protocol:ident: $Protocol:ident = $name:literal,)+) => {
-        /// The host's half of any protocol. Which one stands in a place of its own: it is asked for at every step.
+        /// Host side of any protocol. The discriminant is a byte of its own, as every step reads it.
         #[derive(Clone, Debug)]
         #[repr(u8)]
         pub enum AnyDriver {
             $($Protocol(super::$protocol::Driver),)+
         }
 
-        /// The device's half of any protocol.
+        /// Device side of any protocol.
         #[derive(Clone, Debug)]
         #[repr(u8)]
         pub enum AnyController {
             $($Protocol(super::$protocol::Controller),)+
         }
 
-        /// Both halves of a drive's protocol, set up and connected.
+        /// Returns driver and controller of a drive's protocol, set up and connected.
         pub fn connect(drive: &Drive, seed: u64, shared: &mut Shared) -> (AnyDriver, AnyController) {
             match drive.interface {
                 $(Interface::$Protocol => {
@@ -55,20 +56,21 @@ macro_rules! halves_of {
         }
 
         impl Drive {
-            /// Its protocol.
+            /// Returns the drive's protocol.
             pub fn protocol(&self) -> &dyn Protocol {
                 match self.interface {
                     $(Interface::$Protocol => &self.$protocol,)+
                 }
             }
 
-            /// All conditions between keys of protocols that do not hold.
+            /// Returns all violated conditions between keys of protocols.
             pub(crate) fn broken_protocols(&self) -> Vec<Broken> {
                 let protocols: &[&dyn Protocol] = &[$(&self.$protocol,)+];
                 protocols.iter().flat_map(|protocol| protocol.broken(self)).collect()
             }
 
-            /// Whether results can depend on this section: not on that of a protocol that the drive does not speak.
+            /// True if results can depend on this section; they do not depend on the section of a protocol that the
+            /// drive does not use.
             pub(crate) fn has_part_in(&self, section: &str) -> bool {
                 let protocols = [$((stringify!($protocol), Interface::$Protocol),)+];
                 let spoken = protocols.iter().find(|(name, _)| *name == section);
@@ -270,7 +272,7 @@ macro_rules! halves_of {
 protocols!(halves_of);
 
 impl Drive {
-    /// What this drive's queues and memory can take.
+    /// Returns the limits of this drive's queues and memory.
     pub fn limits(&self) -> Limits {
         let protocol = self.protocol();
         Limits {
@@ -306,7 +308,7 @@ impl Drive {
         ))
     }
 
-    /// The ways into its host's software, where jobs choose among them.
+    /// Returns the I/O engines of the host's software, where jobs choose among them.
     fn ways_in(&self) -> Option<WaysIn> {
         let engines = self.stack.known_engines().ok()?;
         let default = *engines.first()?;
@@ -319,16 +321,17 @@ impl Drive {
         })
     }
 
-    /// All stages of a request's way through the host's software: the operating system's, then those of the protocol's
-    /// driver, which contends for locks and lines like the rest. Where engines differ, each meets stages of its own
-    /// ([`crate::host::software`]), and these are none.
+    /// Returns all stages of a request in the host's software: those of the operating system, then those of the
+    /// protocol's driver, which contends for locks and cache lines like the rest. Where I/O engines differ, each has
+    /// stages of its own ([`crate::host::software`]), and none of those is returned.
     pub fn stages(&self) -> Vec<Stage> {
         let mut stages = if self.stack.has_engines() { Vec::new() } else { self.stack.stages.clone() };
         stages.extend(self.protocol().stages(self));
         stages
     }
 
-    /// Names under which their times are counted, in the order of [`Stage::stack`](crate::ledger::Stage::stack).
+    /// Returns the names under which the stages' times are counted, in the order of
+    /// [`Stage::stack`](crate::ledger::Stage::stack).
     pub fn stage_names(&self) -> Vec<String> {
         if self.stack.has_engines() {
             return self.columns();
@@ -336,7 +339,8 @@ impl Drive {
         self.stages().into_iter().map(|stage| stage.name).collect()
     }
 
-    /// The same on a stack whose engines differ: stages that are told apart by what stands in brackets share one.
+    /// Returns the names of the stages on a stack whose engines differ: stages that differ only in the part in brackets
+    /// share one name.
     fn columns(&self) -> Vec<String> {
         let mut columns: Vec<String> = Vec::new();
         for stage in &self.stack.stages {

@@ -1,6 +1,7 @@
-//! The two halves of a protocol, which meet at the link, and what a drive of a protocol says of itself.
+//! Driver (host side) and controller (device side) of a protocol, which exchange packets over the link, and the
+//! properties of a drive that its protocol determines.
 //!
-//! Only what differs between protocols is asked here. Everything has a default that suits a plain device.
+//! The traits ask only for what differs between protocols; every other method has a default that suits a plain device.
 
 use super::ports::{Ports, Settled};
 use super::real_hosts::{HostQueues, ServesHosts};
@@ -28,34 +29,36 @@ pub enum Attachment {
 
 /// A protocol, as a drive describes it: implemented by the section that holds its keys.
 pub trait Protocol {
-    /// What people call it.
+    /// Returns the name of the protocol as people write it.
     fn title(&self) -> &'static str;
 
-    /// What its packets carry when drives of it read and write: for whoever sees to it that all of them are tried.
+    /// Returns the names of all messages that drives of this protocol send when they read and write. A test checks that
+    /// every one of them occurs.
     fn messages(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// What its queues and memory can take.
+    /// Returns the limits of the drive's queues and memory: queue pairs, entries, bytes of a transfer, block size,
+    /// capacity.
     fn limits(&self, drive: &Drive) -> Limits;
 
-    /// Conditions between its keys, and between them and others, that do not hold. Asked of every protocol, whether the
-    /// drive speaks it or not.
+    /// Returns the violated conditions between keys of this protocol, and between them and other keys. Every protocol
+    /// is asked, even if the drive does not speak it.
     fn broken(&self, _drive: &Drive) -> Vec<Broken> {
         Vec::new()
     }
 
-    /// True if it has a command for requests of this operation. A plain device reads and writes.
+    /// True if the protocol has a command for this operation. A plain device reads and writes.
     fn supports(&self, op: Op) -> bool {
         op.has_data()
     }
 
-    /// Why a thread cannot sleep until an interrupt, if it cannot.
+    /// Returns the reason why threads cannot sleep until an interrupt, if they cannot.
     fn no_interrupts(&self) -> Option<&'static str> {
         None
     }
 
-    /// Where a write is that has been acknowledged.
+    /// Returns the place, in words, that holds the data of a write once the write is acknowledged.
     fn promise(&self, drive: &Drive) -> &'static str {
         match drive.media.acknowledge {
             Acknowledge::Late => "in the cells",
@@ -63,145 +66,149 @@ pub trait Protocol {
         }
     }
 
-    /// Whether its driver takes requests of different engines, and several together.
+    /// True if the driver accepts requests of different I/O engines, and several requests in one submission.
     fn takes_engines(&self) -> bool {
         false
     }
 
-    /// Whether several of its drives can stand in one host: its driver keeps nothing that all of them would share.
+    /// True if several of these drives can be in one host, since their drivers share no state.
     fn stands_beside_others(&self, _drive: &Drive) -> bool {
         false
     }
 
-    /// How its threads wait, where `host.wait` does not say it all.
+    /// Returns a description of how threads wait for completions, where `host.wait` alone does not determine that.
     fn waiting(&self, _drive: &Drive) -> Option<String> {
         None
     }
 
-    /// Stages of its driver that contend for locks and lines; they follow those of the operating system.
+    /// Returns the stages of the driver that contend for locks and cache lines; they follow those of the operating
+    /// system.
     fn stages(&self, _drive: &Drive) -> Vec<Stage> {
         Vec::new()
     }
 
-    /// Largest request whose thread spins in the driver, on a host whose threads sleep otherwise.
+    /// Returns the largest request in bytes for which a thread spins in the driver although threads of this host sleep
+    /// otherwise.
     fn spin_up_to_bytes(&self) -> u32 {
         0
     }
 
-    /// Time from a completion's arrival in memory to a spinning core having seen it.
+    /// Returns the time from a completion's arrival in host memory until a spinning core has seen it.
     fn poll(&self, drive: &Drive) -> Span {
         drive.host.poll
     }
 
-    /// Most bytes that a racing write can change at once: those of one packet.
+    /// Returns the most bytes that a racing write can change at once: those of one packet.
     fn packet_bytes(&self, drive: &Drive) -> u32 {
         drive.link.max_payload_bytes
     }
 
-    /// Bytes of a write of which a power cut leaves all as they were or all as they shall be: a logical block, which is the
-    /// least that NVMe allows (NVM Command Set Specification 1.0, section 2.1.4.2: AWUPF), and no less than a line of 64 bytes
+    /// Returns the bytes of a write that a power cut leaves either all old or all new: a logical block, the least that
+    /// NVMe allows (NVM Command Set Specification 1.0, section 2.1.4.2: AWUPF), and at least a line of 64 bytes
     /// (assumed).
     fn atomic_bytes(&self, drive: &Drive) -> u32 {
         self.limits(drive).write_block_bytes.max(64)
     }
 
-    /// The section of another protocol that takes part, if there is one.
+    /// Returns the section of another protocol whose keys this protocol uses too, if there is one.
     fn builds_on(&self) -> Option<&'static str> {
         None
     }
 
-    /// Whether its closed form knows of processors and flash in front of the memory.
+    /// True if the closed form covers processors and flash in front of the memory.
     fn foresees_inside(&self) -> bool {
         false
     }
 
-    /// Whether requests of a mix keep nothing else while they wait at a resource, so that its queues tell their throughput.
+    /// True if a request of a mix holds no other resource while it waits for one, so that queueing at single resources
+    /// determines the throughput of the mix.
     fn foresees_mixes(&self) -> bool {
         true
     }
 
-    /// Whether real hosts can attach to it in this way.
+    /// True if real hosts can use the served drive through this attachment.
     fn attaches(&self, _attachment: Attachment) -> bool {
         false
     }
 }
 
-/// The host's half.
+/// Host side of a protocol: submits commands and sees their completions.
 pub trait Driver {
-    /// Charge the processor time of submitting a request.
+    /// Charges the processor time of submitting a request.
     fn submit_work(&self, _io: &Io, _thread: u16, _memory: &HostMemory, _ledger: &mut Ledger) {}
 
-    /// Charge the processor time of completing it.
+    /// Charges the processor time of completing a request.
     fn complete_work(&self, _io: &Io, _ledger: &mut Ledger) {}
 
-    /// Processor time that a request takes of its thread without having to wait for it: it bounds what a thread can do,
-    /// but lengthens no request that is alone.
+    /// Returns the processor time that a request takes of its thread without delaying the request itself. It limits the
+    /// throughput of the thread, but does not lengthen a request that is alone.
     fn work_beside(&self, _io: &Io) -> Span {
         Span::ZERO
     }
 
-    /// Largest request of one command; larger ones come in parts.
+    /// Returns the most bytes that one command transfers; larger requests are split.
     fn max_transfer_bytes(&self) -> u32;
 
-    /// Largest request of one command of this operation. Those without data are limited by the protocol's fields alone.
+    /// Returns the most bytes that one command of this operation covers. Operations without data are limited by the
+    /// width of the protocol's fields alone.
     fn max_command_bytes(&self, _op: Op) -> u32 {
         self.max_transfer_bytes()
     }
 
-    /// Hand a request of one command to the device.
+    /// Submits a request that fits one command to the device.
     fn submit(&mut self, now: Time, request: RequestId, link: &mut Link, shared: &mut Shared);
 
-    /// Hand several requests of one thread, of one command each, to the device, which is told of all of them together if
-    /// the protocol can.
+    /// Submits several requests of one thread, each of which fits one command. Where the protocol can, one doorbell
+    /// announces all of them.
     fn submit_together(&mut self, now: Time, requests: &[RequestId], link: &mut Link, shared: &mut Shared) {
         for &request in requests {
             self.submit(now, request, link, shared);
         }
     }
 
-    /// The queue of a thread that looks for its completions without interrupts, and collects them together: it says
-    /// [how far](Driver::acknowledge) it has.
+    /// Marks the queue of a thread that polls for its completions and collects several at once, and returns the queue's
+    /// number. The thread reports its progress through [`Driver::acknowledge`].
     fn look_for(&mut self, thread: u16) -> u16 {
         thread
     }
 
-    /// A thread has collected the completions that it has found.
+    /// Tells the device how far the thread has consumed its completion queue.
     fn acknowledge(&mut self, _thread: u16, _link: &mut Link, _shared: &mut Shared) {}
 
-    /// Processor time of telling the device so.
+    /// Returns the processor time of [`Driver::acknowledge`].
     fn acknowledge_work(&self) -> Span {
         Span::ZERO
     }
 
-    /// Packets from the device are in host memory.
+    /// Handles packets from the device that have become visible in host memory.
     fn on_settled(&mut self, now: Time, settled: &Settled, polling: bool, link: &mut Link, shared: &mut Shared);
 
-    /// An interrupt handler has run. If it now waits for the device's answer to a read, until when, as far as it can
-    /// tell.
+    /// Handles the end of an interrupt handler. Returns the earliest known end of the wait if the handler now waits for
+    /// the device to complete a read.
     fn on_handled(&mut self, _now: Time, _vector: u16, _link: &mut Link, _shared: &mut Shared) -> Option<Time> {
         None
     }
 
-    /// The device has answered a read of the handler.
+    /// Handles the completion of a read that the interrupt handler has sent to the device.
     fn on_answer(&mut self, _now: Time, _answer: &Payload, _link: &mut Link, _shared: &mut Shared) {}
 
-    /// The driver's timer has fired.
+    /// Handles the expiry of the driver's timer.
     fn on_timer(&mut self, _now: Time, _link: &mut Link, _shared: &mut Shared) {}
 
-    /// Its queues, if real hosts' drivers can use them in its place.
+    /// Returns the driver's queues, if drivers of real hosts can fill them in its place.
     fn real_hosts(&mut self) -> Option<&mut dyn HostQueues> {
         None
     }
 
-    /// What has been counted, by name.
+    /// Returns the driver's counters, by name.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-/// The device's half.
+/// Device side of a protocol: fetches and executes commands.
 pub trait Controller {
-    /// Packets from the host have arrived: a register write, or the answer to a read.
+    /// Handles packets from the host: a register write, or the completion of a read.
     #[inline(always)] // Every packet comes this way.
     fn on_packet(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         match packet.kind {
@@ -210,52 +217,55 @@ pub trait Controller {
         }
     }
 
-    /// A register write has arrived.
+    /// Handles a register write from the host.
     fn on_register_write(&mut self, _now: Time, _address: u64, _value: u32, _ports: &mut Ports) {}
 
-    /// The host has answered a read of the device.
+    /// Handles the completion of a read that the device has sent to the host.
     fn on_answer(&mut self, _now: Time, _packet: &Packet, _payload: &Payload, _ports: &mut Ports) {}
 
-    /// One of the controller's timers has fired.
+    /// Handles the expiry of one of the controller's timers.
     fn on_timer(&mut self, now: Time, timer: Timer, ports: &mut Ports);
 
-    /// Packets of the device have reached the host.
+    /// Handles the arrival of the device's packets at the host.
     fn on_delivered(&mut self, _now: Time, _token: Token, _ports: &mut Ports) {}
 
-    /// Data of a write has arrived, in a run with data: the device holds it from now on.
+    /// Stores the data of a write that has arrived, in a run with data: the device holds it from now on.
     fn store(&mut self, packet: &Packet, ports: &mut Ports) {
         ports.shared.store_user_data(packet);
     }
 
-    /// The host looks for the completions of this queue: they raise no interrupts.
+    /// Stops interrupts for the completions of this queue, which the host polls.
     fn spare_interrupts(&mut self, _queue: u16) {}
 
-    /// From now on, a run with data.
+    /// Starts to keep real bytes: the run is one with data.
     fn keep_data(&mut self, _drive: &Drive, _seed: u64, _shared: &mut Shared) {}
 
-    /// What a packet carries, in the words of the protocol.
+    /// Returns the name of the data that a packet carries, in the words of the protocol.
     fn packet_name(&self, packet: &Packet) -> &'static str;
 
-    /// Whether a packet answers a read by which the device looks for commands, and the names of both.
+    /// Returns the names of both packets if this one completes a read that polls for commands, as [`Looking`]
+    /// describes.
     fn looking(&self, _packet: &Packet) -> Option<Looking> {
         None
     }
 
-    /// What it needs for that.
+    /// Returns the controller's interface for queues of real hosts, if it has one.
     fn real_hosts(&mut self) -> Option<&mut dyn ServesHosts> {
         None
     }
 
-    /// What has been counted, by name.
+    /// Returns the controller's counters, by name.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-/// A read by which a device looks for commands, in the words of its protocol.
+/// Names of a read by which a device polls for commands, in the words of its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Name of the read, which is charged to the request whose command it returns.
 pub struct Looking {
     /// The read, which belongs to the request whose command it brings.
+    /// Name of a completion that brings no command, where that is an ordinary event.
     pub read: &'static str,
     /// An answer without a command, where that is nothing special.
     pub empty: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! The device's reads of host memory: as many in flight as it has tags for, the others in line.
+//! Reads of host memory by the device: as many in flight as there are tags, the others waiting in order.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use crate::link::Link;
 use crate::shared::Shared;
 use crate::tlp::Packet;
 
-/// Tags of outstanding read requests, one for each request packet.
+/// Tags of outstanding read requests (one for each request packet) and the reads that wait for tags.
 #[derive(Clone, Debug)]
 pub struct Reads {
     request_bytes_max: u32,
@@ -16,17 +16,18 @@ pub struct Reads {
 }
 
 impl Reads {
-    /// A device with `tags` tags, whose requests ask for up to `request_bytes_max` bytes each.
+    /// Returns the state of a device with `tags` tags, whose read requests ask for up to `request_bytes_max` bytes
+    /// each.
     pub fn new(tags: u16, request_bytes_max: u32) -> Reads {
         Reads { request_bytes_max, tags: tags.into(), tags_free: tags.into(), waiting: VecDeque::new() }
     }
 
-    /// Largest read that one request packet may ask for.
+    /// Returns the most bytes that one read request packet may ask for.
     pub fn request_bytes_max(&self) -> u32 {
         self.request_bytes_max
     }
 
-    /// Read now, or as soon as tags are free.
+    /// Sends a read now, or as soon as enough tags are free.
     #[inline(always)]
     pub fn request(&mut self, packet: Packet, link: &mut Link, shared: &mut Shared) {
         let tags = self.tags(packet.bytes);
@@ -43,7 +44,7 @@ impl Reads {
         self.waiting.push_back(packet);
     }
 
-    /// The answer to a read of `bytes` has arrived.
+    /// Frees the tags of a read of `bytes` that has completed, and sends waiting reads.
     #[inline(always)]
     pub fn answered(&mut self, bytes: u32, link: &mut Link, shared: &mut Shared) {
         self.tags_free += self.tags(bytes);
@@ -64,7 +65,8 @@ impl Reads {
         }
     }
 
-    /// A burst of more requests than there are tags takes all of them.
+    /// Returns the number of tags that a read needs. A burst of more request packets than there are tags takes all
+    /// tags.
     fn tags(&self, bytes: u32) -> u32 {
         if bytes <= self.request_bytes_max {
             return 1;

@@ -1,7 +1,8 @@
-//! What a packet is, in the words of its protocol.
+//! Roles of packets: each protocol numbers the kinds of packet that it sends and names them in the words of its
+//! specification.
 
-/// A type for the roles of a protocol's packets, numbered from `$from` on, each with the name of what such a packet
-/// carries; behind a slash, of what the answer to it carries.
+/// Defines the type `Role` of a protocol: the roles of its packets, numbered from `$from` on. Each role has the name of
+/// the data that its packets carry and, behind a slash, of the data that a completion returns.
 macro_rules! roles {
     ($(#[doc = $about:literal])+ from $from:expr; $($ROLE:ident = $name:literal $(/ $answer:literal)?,)+) => {
         $(#[doc = $about])+
@@ -11,28 +12,29 @@ macro_rules! roles {
         impl Role {
             roles!(@number $from; $($ROLE)+);
 
-            /// The number behind the last one.
+            /// First number behind those of the roles.
             pub const END: u8 = $from + [$($name),+].len() as u8;
 
-            /// Everything that packets of these roles carry.
+            /// Returns the names of all messages that packets of these roles carry.
             pub fn messages() -> impl Iterator<Item = &'static str> {
                 let named = [$(($name, roles!(@answer $name $(, $answer)?)),)+];
                 named.into_iter().flat_map(|(name, answer)| [Some(name), answer].into_iter().flatten())
             }
 
-            /// The role of a packet.
+            /// Returns the role of a packet.
             #[inline(always)]
             pub fn of(packet: &$crate::tlp::Packet) -> Role {
                 Role(packet.token.role)
             }
 
-            /// The token of a packet in this role.
+            /// Returns the token of a packet in this role.
             #[inline(always)]
             pub const fn token(self, context: u32) -> $crate::tlp::Token {
                 $crate::tlp::Token { role: self.0, context }
             }
 
-            /// What such a packet carries, as a packet of this kind; none if the role is not one of these.
+            /// Returns the name of the data that a packet of this kind carries, or none if the role is not one of this
+            /// protocol.
             #[allow(unused_variables, reason = "without answers, the kind says nothing")]
             pub fn name(self, kind: $crate::tlp::Kind) -> Option<&'static str> {
                 match self {

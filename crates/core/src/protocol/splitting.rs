@@ -1,4 +1,4 @@
-//! Requests larger than one command: a driver gets them in parts, and they are done with their last.
+//! Requests larger than one command: the driver gets them in parts, and the request completes with its last part.
 
 use super::halves::Driver;
 use crate::link::Link;
@@ -6,7 +6,7 @@ use crate::request::{Io, Request, RequestId};
 use crate::shared::Shared;
 use crate::time::Time;
 
-/// Hand a request to the device, in as many commands as its size needs.
+/// Submits a request to the device, in as many commands as its size needs.
 #[inline(always)]
 pub fn submit(now: Time, request: RequestId, driver: &mut impl Driver, link: &mut Link, shared: &mut Shared) {
     let bytes_max = driver.max_transfer_bytes();
@@ -23,7 +23,7 @@ fn submit_parts(now: Time, request: RequestId, driver: &mut impl Driver, link: &
     }
 }
 
-/// Hand several requests of one thread to the device together.
+/// Submits several requests of one thread to the device together.
 pub fn submit_together(
     now: Time,
     requests: impl Iterator<Item = RequestId>,
@@ -42,7 +42,8 @@ pub fn submit_together(
     driver.submit_together(now, &commands, link, shared);
 }
 
-/// Parts of a request that moves more data than a command; the request itself if its operation has larger commands.
+/// Returns the parts of a request that moves more data than a command, or the request itself if its operation has
+/// larger commands.
 fn parts(request: RequestId, driver: &impl Driver, shared: &mut Shared) -> Vec<RequestId> {
     let whole = shared.requests[request].clone();
     let bytes_max = driver.max_command_bytes(whole.io.op);
@@ -61,7 +62,8 @@ fn parts(request: RequestId, driver: &impl Driver, shared: &mut Shared) -> Vec<R
     parts
 }
 
-/// A completed request leaves its driver: itself, or the whole that it was the last part of.
+/// Returns the request that completes with this one: itself, or the whole whose last outstanding part it was; none
+/// while other parts are outstanding.
 #[inline(always)]
 pub fn completed(part: RequestId, shared: &mut Shared) -> Option<RequestId> {
     match shared.requests[part].parent {

@@ -26,9 +26,9 @@ section! {
         command_ns => command: Span = ns(48), ZERO..=LONGEST;
         /// Length of the incomplete tag
         tag_bits => tag_bits: u8 = 32, [8, 16, 32, 64];
-        /// How the tag is chosen: `random`, `compare` (the device compares with its contents) or `intervals` (the device keeps the unused values)
+        /// Choice of the tag: `random`, `compare` (the device compares with its contents) or `intervals` (the device keeps the unused values)
         tag_choice => tag_choice: TagChoice = TagChoice::Random, any();
-        /// Whether the endpoint times its queue reads to the commands it expects
+        /// True if the endpoint times its queue reads to the commands it expects
         predict => predict: bool = true, any();
         /// Longest time that one read may take, times the queue size the time-out of a stuck read; 0 derives it from link and media
         max_latency_us => max_latency: Span = ZERO, ZERO..=LONGEST;

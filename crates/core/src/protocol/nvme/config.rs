@@ -1,4 +1,4 @@
-//! Keys of NVMe in drive files.
+//! Keys of the section `nvme` of drive files.
 
 use crate::config::section::{any, names, section};
 use crate::config::spans::{LONGEST, ZERO, ns};
@@ -18,17 +18,17 @@ section! {
         parse_ns => parse: Span = ns(32), ZERO..=LONGEST;
         /// Largest transfer of one command (MDTS); larger requests are split by the driver
         max_transfer_kib => max_transfer_kib: u32 = 128, [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
-        /// Whether completions raise an interrupt message (MSI-X)
+        /// True if completions raise an interrupt message (MSI-X)
         interrupts => interrupts: bool = true, any();
         /// Completions of a queue that one interrupt announces, unless `coalescing_us` is over before (Interrupt Coalescing, section 5.27.1.6: the aggregation threshold)
         coalescing_entries => coalescing_entries: u16 = 1, 1..=256;
-        /// How long the first of them waits for the others at most, in steps of 100 us (the aggregation time)
+        /// Longest time that a completion waits for others before an interrupt announces them, in steps of 100 us (the aggregation time)
         coalescing_us => coalescing: Span = ZERO, ZERO..=Span::from_us(25_500);
-        /// Whether doorbells go to a page in host memory that the controller reads (Doorbell Buffer Config, section 5.8)
+        /// True if doorbells are written to a page in host memory that the controller reads (Doorbell Buffer Config, section 5.8)
         shadow_doorbells => shadow_doorbells: bool = false, any();
-        /// Whether the driver tells the controller how far it has read a completion queue; as long as the submission queue, it cannot overflow without
+        /// True if the driver writes the completion queue head doorbell; a completion queue as long as its submission queue cannot overflow without it
         completion_doorbells => completion_doorbells: bool = true, any();
-        /// How a command describes its data buffer: `prp` (page by page, beyond two pages in a list that is read separately) or `sgl` (one segment, in the command itself)
+        /// Format in which a command describes its data buffer: `prp` (page by page, beyond two pages in a list that is read separately) or `sgl` (one segment, in the command itself)
         data_pointer => data_pointer: DataPointer = DataPointer::Prp, any();
         /// Logical block: the specification's are 512 bytes and more (LBADS), smaller ones are for models of byte-addressed memory
         block_bytes => block_bytes: u32 = 512, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
@@ -37,20 +37,24 @@ section! {
     }
 }
 
-/// How an NVMe command describes its data buffer (NVM Express Base Specification 2.0, sections 4.1.1 and 4.1.2).
+/// Format in which an NVMe command describes its data buffer (NVM Express Base Specification 2.0, sections 4.1.1 and
+/// 4.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPointer {
+    /// Physical Region Pages.
     Prp,
+    /// Scatter-gather list.
     Sgl,
 }
 
 names! { DataPointer { "prp" => Prp, "sgl" => Sgl } }
 
-/// Entries of all submission queues together: with all of them used, 3.2 GB of rings and bookkeeping.
+/// Most entries of all submission queues together; with all of them used, queues and bookkeeping take 3.2 GB.
 const RING_ENTRIES_MAX: u64 = 1 << 25;
 
 impl Nvme {
-    /// Rings take memory as far as they are used, 80 bytes for each entry and 16 for its bookkeeping.
+    /// Returns the problem that all queues together have too many entries. Queues take memory as far as they are used,
+    /// 80 bytes for each entry and 16 for its bookkeeping.
     pub(super) fn broken_rings(&self) -> Option<Broken> {
         let (pairs, entries) = (self.queue_pairs, self.queue_entries);
         Broken::when(
@@ -61,7 +65,8 @@ impl Nvme {
         )
     }
 
-    /// A command counts its blocks in 16 bits (NVM Command Set Specification 1.0, section 3.2.4).
+    /// Returns the problem that a transfer of the largest size has more blocks than a command can count, which is in 16
+    /// bits (NVM Command Set Specification 1.0, section 3.2.4).
     pub(super) fn broken_blocks(&self) -> Option<Broken> {
         let (transfer, block) = (self.max_transfer_kib, self.block_bytes);
         Broken::when(
@@ -72,7 +77,8 @@ impl Nvme {
         )
     }
 
-    /// The aggregation time counts in 100 us; without one, nothing is held back, and without a threshold likewise.
+    /// Returns the problem of interrupt coalescing with only one of threshold and time, without interrupts, or with a
+    /// time that is no multiple of 100 us, the unit of the aggregation time.
     pub(super) fn broken_coalescing(&self) -> Option<Broken> {
         let steps = self.coalescing.as_ps().is_multiple_of(Span::from_us(100).as_ps());
         let both = (self.coalescing_entries > 1) != self.coalescing.is_zero();
@@ -89,6 +95,7 @@ impl Nvme {
         )
     }
 
+    /// Returns the problem that one fetch may read more entries than a queue has.
     pub(super) fn broken_fetch(&self) -> Option<Broken> {
         let (fetch, queue) = (self.fetch_entries, self.queue_entries);
         Broken::when(

@@ -1,4 +1,4 @@
-//! The NVMe driver: rings in host memory, doorbells, and the reaping of completion entries.
+//! NVMe driver of the simulation: queues in host memory, doorbells, and the consumption of completion entries.
 
 use crate::drive::Drive;
 use crate::protocol::command_slots::CommandSlots;
@@ -30,7 +30,7 @@ use crate::shared::Shared;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// One queue pair as the driver sees it.
+/// Queue pair as the driver sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) submission_base: u64,
@@ -39,42 +39,45 @@ pub(super) struct Queue {
     pub(super) tail: u32,
     pub(super) completion_head: u32,
     pub(super) phase: bool,
-    /// Its threads look for completions and collect them together; those collected since the device was last told.
+    /// True if its threads poll for completions and collect several at once; then the number of those collected since
+    /// the last completion queue head doorbell.
     looked_at: bool,
     collected: u32,
-    /// Identifiers from `fresh_id` on have never been used; the free ones of the others.
+    /// First command identifier that has never been used, and the free ones among the used.
     fresh_id: u32,
     free_ids: Vec<u16>,
-    /// Parts of large requests that found no free identifier.
+    /// Parts of large requests that wait for a free identifier.
     waiting: VecDeque<RequestId>,
-    /// Requests by command identifier, as far as those have been used.
+    /// Requests by command identifier, for all identifiers used so far.
     requests: CommandSlots<RequestId>,
-    /// Data buffers and lists of their pages, one of each a command identifier.
+    /// Data buffers and PRP lists, one of each for each command identifier.
     buffers: u64,
     page_lists: u64,
     page_list_stride: u64,
-    /// Lists of one range, one a command identifier, once a command has needed them.
+    /// Range lists of one range for each command identifier, allocated by the first command that needs one.
     ranges: Option<u64>,
 }
 
-/// The driver.
+/// NVMe driver of the simulation.
 #[derive(Clone, Debug)]
 pub struct Driver {
     queues: Vec<Queue>,
     max_transfer_bytes: u32,
-    /// Logarithm of the block size.
+    /// Logarithm to base 2 of the block size.
     block_shift: u32,
     data_pointer: DataPointer,
     mmio_write: Span,
+    /// Commands of real hosts, which are written in this driver's place.
     shadow: Option<Shadow>,
     /// Those who write the commands in this driver's place.
     real_host: Option<RealHost>,
     completion_doorbells: bool,
+    /// Number of doorbell writes.
     pub doorbells: u64,
 }
 
 impl Driver {
-    /// A driver with its queues created in the controller.
+    /// Returns a driver whose queues have been created in the controller.
     pub fn new(drive: &Drive, controller: &mut Controller, shared: &mut Shared) -> Driver {
         let max_transfer_bytes = drive.nvme.max_transfer_kib * 1024;
         let entries = drive.nvme.queue_entries;
@@ -102,19 +105,20 @@ impl Driver {
         }
     }
 
-    /// Requests by command identifier, of each queue.
+    /// Returns the requests of each queue by command identifier, so that a test can inject faults.
     #[cfg(test)]
     pub(crate) fn requests_planted(&mut self) -> impl Iterator<Item = &mut Vec<Option<RequestId>>> {
         self.queues.iter_mut().map(|queue| queue.requests.slots_planted())
     }
 
-    /// Where the first queue's tail is shared with the device, if it is.
+    /// Returns the address of the first queue's shadow tail, if there are shadow doorbells.
     #[cfg(test)]
     pub(crate) fn shared_tail_planted(&self) -> Option<u64> {
         self.shadow.map(|shadow| shadow.tail(1))
     }
 
-    /// Tell the controller of a new tail: through the shadow if there is one, and by the register where that is asked for.
+    /// Announces a new tail to the controller: in the shadow if there is one, and in the register if the controller
+    /// asked for it.
     fn announce(&mut self, number: u16, old: u32, tail: u32, link: &mut Link, shared: &mut Shared) {
         if let Some(shadow) = self.shadow {
             shared.memory.write(shadow.tail(u32::from(number) + 1), &tail.to_le_bytes());
@@ -125,7 +129,8 @@ impl Driver {
         self.ring(submission_doorbell(u32::from(number) + 1), tail, link, shared);
     }
 
-    /// A completion entry has settled in memory. A polling driver sees it; a sleeping one waits for the interrupt.
+    /// Handles a completion entry that is visible in memory. A polling thread sees it; a sleeping one waits for the
+    /// interrupt.
     fn on_entry_settled(&mut self, now: Time, packet: &Packet, polling: bool, link: &mut Link, shared: &mut Shared) {
         let number = packet.token.context as u16;
         if let Some(host) = &mut self.real_host {
@@ -141,7 +146,7 @@ impl Driver {
         shared.requests.charge(request, Stage::CompletionEntry, now);
     }
 
-    /// Take the entries of the present phase out of the completion queue.
+    /// Consumes the entries of the current phase from the completion queue.
     fn reap(&mut self, now: Time, number: u16, stage: Stage, link: &mut Link, shared: &mut Shared) {
         let Some(queue) = self.queues.get_mut(usize::from(number)) else { return };
         let mut reaped = 0;
@@ -157,7 +162,8 @@ impl Driver {
         let later = queue.looked_at && self.shadow.is_none();
         queue.collected += if later { reaped as u32 } else { 0 };
         match self.shadow {
-            // Those that follow need room for their completions, and the thread collects none before the last of them.
+            // The waiting parts need room for their completions, and the thread collects nothing before the last of
+            // them.
             None if later && freed > 0 && self.completion_doorbells => {
                 queue.collected = 0;
                 self.ring(completion_doorbell(u32::from(number) + 1), head, link, shared);
@@ -175,7 +181,7 @@ impl Driver {
         }
     }
 
-    /// Write a request's command into the next slot, or let it wait for an identifier.
+    /// Writes a request's command into the next slot, or lets the request wait for an identifier.
     #[inline(always)]
     fn enqueue(&mut self, number: usize, request: RequestId, shared: &mut Shared) {
         let io = shared.requests[request].io;
@@ -214,6 +220,7 @@ impl Driver {
         queue.tail = wrapped(slot + 1, queue.entries);
     }
 
+    /// Writes a value to a doorbell register.
     fn ring(&mut self, address: u64, value: u32, link: &mut Link, shared: &mut Shared) {
         self.doorbells += 1;
         let token = Role::DOORBELL.token(0);
@@ -239,8 +246,8 @@ impl halves::Driver for Driver {
         self.max_transfer_bytes
     }
 
-    /// A range of a deallocation counts its blocks in 32 bits, and Write Zeroes in 16 (NVM Command Set Specification 1.0,
-    /// sections 3.2.3 and 3.2.8).
+    /// Returns the most bytes of one command. A range of a deallocation counts its blocks in 32 bits, and Write Zeroes
+    /// in 16 (NVM Command Set Specification 1.0, sections 3.2.3 and 3.2.8).
     fn max_command_bytes(&self, op: Op) -> u32 {
         match op {
             Op::Read | Op::Write | Op::Flush => self.max_transfer_bytes,
@@ -253,7 +260,7 @@ impl halves::Driver for Driver {
         self.submit_together(now, &[request], link, shared);
     }
 
-    /// One doorbell tells of all that are new.
+    /// Submits several requests, which one doorbell announces together.
     fn submit_together(&mut self, _: Time, requests: &[RequestId], link: &mut Link, shared: &mut Shared) {
         let Some(&first) = requests.first() else { return };
         let number = queue_of(shared.requests[first].thread, self.queues.len());
@@ -344,6 +351,7 @@ impl HostQueues for Driver {
 }
 
 impl Queue {
+    /// Returns an empty queue pair in host memory.
     fn new(entries: u32, max_transfer_bytes: u32, data_pointer: DataPointer, shared: &mut Shared) -> Queue {
         let commands = u64::from(entries - 1);
         let page_list_stride = match data_pointer {
@@ -370,7 +378,7 @@ impl Queue {
         }
     }
 
-    /// An identifier that has not been used yet; a queue is full when all but one of its entries are taken.
+    /// Returns an identifier that has not been used yet. A queue is full when all but one of its entries are taken.
     #[cold]
     fn fresh_id(&mut self) -> Option<u16> {
         let id = Some(self.fresh_id).filter(|id| id + 1 < self.entries)?;
@@ -379,7 +387,7 @@ impl Queue {
         Some(id as u16)
     }
 
-    /// The PRP entries of a buffer; beyond two pages, the second points to a list (section 4.1.1).
+    /// Returns the PRP entries of a buffer; beyond two pages, the second points to a PRP list (section 4.1.1).
     fn pages(&self, id: u16, buffer: u64, bytes: u32, shared: &mut Shared) -> (u64, u64) {
         let pages = u64::from(bytes).div_ceil(PAGE_BYTES);
         if pages <= 2 {
@@ -392,8 +400,8 @@ impl Queue {
         (buffer, list)
     }
 
-    /// Command of an operation that has no data buffer. A flush has no blocks either (NVM Express Base Specification 2.0,
-    /// section 7.1), and a deallocation has a list of one range.
+    /// Returns the command of an operation without a data buffer. A flush has no blocks either (NVM Express Base
+    /// Specification 2.0, section 7.1), and a deallocation has a list of one range.
     #[cold]
     fn entry_without_data(&mut self, id: u16, op: Op, slba: u64, blocks: u32, shared: &mut Shared) -> SubmissionEntry {
         let entry = SubmissionEntry { command_id: id, namespace_id: NAMESPACE, ..SubmissionEntry::default() };
@@ -412,6 +420,7 @@ impl Queue {
         }
     }
 
+    /// Consumes the next completion entry, if it is of the current phase.
     pub(super) fn next_entry(&mut self, shared: &Shared) -> Option<CompletionEntry> {
         let mut bytes = [0; COMPLETION_ENTRY_BYTES];
         shared.memory.read(self.completion_base + u64::from(self.completion_head) * bytes.len() as u64, &mut bytes);
@@ -425,13 +434,13 @@ impl Queue {
     }
 }
 
-/// Pages in host memory for the doorbells of so many I/O queue pairs.
+/// Allocates pages in host memory for the shadow doorbells and event indexes of this number of I/O queue pairs.
 fn share_doorbells(queue_pairs: u32, memory: &mut HostMemory) -> Shadow {
     let bytes = Shadow::bytes(queue_pairs + 1);
     Shadow { doorbells: memory.allocate(bytes), event_index: memory.allocate(bytes) }
 }
 
-/// Whether moving a tail from `old` to `new` passes the one that the controller wants to be rung for.
+/// True if moving a tail from `old` to `new` passes the controller's event index, so that the register must be written.
 fn must_ring(shadow: &Shadow, queue: u16, old: u32, new: u32, memory: &HostMemory) -> bool {
     let mut event = [0; 4];
     memory.read(shadow.tail_event(u32::from(queue) + 1), &mut event);

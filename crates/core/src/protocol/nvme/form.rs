@@ -1,4 +1,4 @@
-//! NVMe in closed form, in the order of the ladder in [`crate::protocol::nvme`].
+//! Closed form of NVMe, in the order of the ladder in [`crate::protocol::nvme`].
 
 use crate::closed_form::Parts;
 use crate::closed_form::demand::Demands;
@@ -15,18 +15,18 @@ use crate::request::DataDirection;
 use crate::time::{Span, Time};
 use crate::tlp::{Direction, Packet};
 
-/// A doorbell is a register of four bytes, an interrupt message as long (NVM Express Base Specification 2.0, section
-/// 3.1.4; PCI Express Base Specification 6.0, section 6.1.4).
+/// Bytes of a doorbell register and of an interrupt message (NVM Express Base Specification 2.0, section 3.1.4; PCI
+/// Express Base Specification 6.0, section 6.1.4).
 const REGISTER_BYTES: u32 = 4;
 const COMMAND_BYTES: u32 = SUBMISSION_ENTRY_BYTES as u32;
 const ENTRY_BYTES: u32 = COMPLETION_ENTRY_BYTES as u32;
 
-/// A request over NVMe.
+/// Returns the closed form of a request over NVMe.
 pub(crate) fn form(parts: &Parts, workload: &Workload, class: &Class) -> Form {
     Form { latency: Some(latency(parts, workload, class)), demands: demands(parts, workload, class) }
 }
 
-/// Processor time of a register write. With shadow doorbells a request may do without.
+/// Returns the processor time of a register write; zero with shadow doorbells, as a request may then need none.
 fn register_write(parts: &Parts) -> Span {
     match parts.drive.nvme.shadow_doorbells {
         true => Span::ZERO,
@@ -34,25 +34,28 @@ fn register_write(parts: &Parts) -> Span {
     }
 }
 
-/// The same after a completion, if the driver says how far it has read.
+/// Returns the processor time of the completion queue head doorbell after a completion, if the driver writes one.
 fn completion_write(parts: &Parts) -> Span {
     if parts.drive.nvme.completion_doorbells { register_write(parts) } else { Span::ZERO }
 }
 
+/// Returns the packet of a doorbell.
 fn doorbell(parts: &Parts) -> Packet {
     parts.write(Direction::Down, REGISTER_BYTES)
 }
 
-/// Completion entry, and the interrupt message behind it.
+/// Returns the packet of a completion entry.
 fn entry(parts: &Parts) -> Packet {
     parts.write(Direction::Up, ENTRY_BYTES)
 }
 
+/// Returns the packet of an interrupt message.
 fn message(parts: &Parts) -> Packet {
     parts.write(Direction::Up, REGISTER_BYTES)
 }
 
-/// Bytes of the list of a buffer's pages beyond the two in the command (section 4.1.1); none if there is none.
+/// Returns the bytes of the list of a buffer's pages beyond the two in the command (section 4.1.1), or 0 if it needs
+/// none.
 fn page_list_bytes(parts: &Parts, bytes: u32) -> u32 {
     if parts.drive.nvme.data_pointer == DataPointer::Sgl {
         return 0;
@@ -61,12 +64,13 @@ fn page_list_bytes(parts: &Parts, bytes: u32) -> u32 {
     if others <= 1 { 0 } else { others * 8 }
 }
 
-/// The pieces in which a write's data is read.
+/// Returns the bytes of the pieces in which a write's data is read from the host.
 fn payload_pieces(bytes: u32) -> impl Iterator<Item = u32> {
     (0..bytes.div_ceil(PAYLOAD_READ_BYTES)).map(move |piece| PAYLOAD_READ_BYTES.min(bytes - piece * PAYLOAD_READ_BYTES))
 }
 
-/// Register writes of a request: its share of its batch's, and of those that say how far completions have been read.
+/// Returns the register writes of a request: its share of its batch's tail doorbell, and of the completion queue head
+/// doorbell of the completions that are collected together.
 fn register_writes(parts: &Parts, workload: &Workload) -> f64 {
     let (submitted, collected) = parts.sharing(workload);
     match (parts.drive.nvme.shadow_doorbells, parts.drive.nvme.completion_doorbells) {
@@ -76,6 +80,7 @@ fn register_writes(parts: &Parts, workload: &Workload) -> f64 {
     }
 }
 
+/// Returns the demands of a request on all resources.
 fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     let nvme = &parts.drive.nvme;
     let (submitted, collected) = parts.sharing(workload);
@@ -96,8 +101,8 @@ fn demands(parts: &Parts, workload: &Workload, class: &Class) -> Demands {
     demands
 }
 
-/// Without shadow doorbells, each batch of commands (mostly of one) has its own, and is fetched for itself; with them,
-/// one read of a shadow may find as many as a fetch can bring.
+/// Adds the demands of doorbell and fetch. Without shadow doorbells, each batch of commands (mostly of one) has its own
+/// doorbell and fetch; with them, one read of a shadow may find as many commands as a fetch can bring.
 fn demand_commands(parts: &Parts, workload: &Workload, demands: &mut Demands, commands: f64) {
     let (submitted, _) = parts.sharing(workload);
     let fetched = u32::from(parts.drive.nvme.fetch_entries);
@@ -109,6 +114,7 @@ fn demand_commands(parts: &Parts, workload: &Workload, demands: &mut Demands, co
     parts.demand_read(demands, &parts.read(COMMAND_BYTES * together), commands / f64::from(together));
 }
 
+/// Adds the demands of a command's page list and data on link and host memory.
 fn demand_data(parts: &Parts, demands: &mut Demands, direction: DataDirection, bytes: u32) {
     if page_list_bytes(parts, bytes) > 0 {
         parts.demand_read(demands, &parts.read(page_list_bytes(parts, bytes)), 1.0);
@@ -121,6 +127,7 @@ fn demand_data(parts: &Parts, demands: &mut Demands, direction: DataDirection, b
     }
 }
 
+/// Returns the latency of a request of this class.
 fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     let split = Split::new(class.bytes, parts.drive.nvme.max_transfer_kib);
     let mut ledger = parts.descend(class.direction, class.bytes);
@@ -147,8 +154,8 @@ fn latency(parts: &Parts, workload: &Workload, class: &Class) -> Latency {
     latency
 }
 
-/// Media and list of pages side by side, then the data. The data of a large request's last command follows that of
-/// the others.
+/// Charges media and list of pages in parallel, then the data. The data of a large request's last command follows that
+/// of the other commands.
 fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access: Access) {
     ledger.spend(Stage::MediaWait, access.waited);
     ledger.spend(Stage::Media, access.idle - access.waited);
@@ -162,16 +169,16 @@ fn read(parts: &Parts, ledger: &mut Ledger, fetched: Time, split: Split, access:
     ledger.spend(Stage::Transfer, parts.on_wire(&parts.data(split.last_bytes)));
     ledger.spend(Stage::Propagation, parts.link.one_way());
     ledger.spend(Stage::Settle, parts.root_complex.write_latency());
-    // Behind its data, the entry only takes its own time on the wire longer.
+    // The entry follows its data and adds only its own time on the wire.
     ledger.spend(Stage::CompletionEntry, parts.on_wire(&entry(parts)));
 }
 
-/// How long the data of a write takes on the wire.
+/// Returns the time that the data of a write takes on the wire.
 fn answers(parts: &Parts, bytes: u32) -> Span {
     payload_pieces(bytes).map(|piece| parts.on_wire(&parts.data_answer(piece))).sum()
 }
 
-/// The list of pages, then the data, one piece behind the other, then the media.
+/// Charges the list of pages, then the data in pieces one after the other, then the media.
 fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     // The last command may be the first to have its list, or need none.
     if page_list_bytes(parts, split.last_bytes) > 0 {
@@ -202,7 +209,7 @@ fn write(parts: &Parts, ledger: &mut Ledger, split: Split, access: Access) {
     ledger.spend(Stage::CompletionEntry, parts.sent(&entry(parts)) + parts.root_complex.write_latency());
 }
 
-/// From the completion entry in host memory to the driver being done with it.
+/// Charges the time from the completion entry in host memory until the driver has completed the request.
 fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: DataDirection, split: Split) {
     if !parts.sleeps() {
         parts.see_since(ledger, submitted);
@@ -220,7 +227,7 @@ fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: Data
             let handled = parts.handled(ledger.cursor(), None) + completion_write(parts);
             ledger.until(Stage::Interrupt, handled);
         }
-        // The handler itself tells the device how far it has read.
+        // The handler itself writes the completion queue head doorbell.
         Some(_) => parts.wake_by(ledger, submitted, completion_write(parts)),
         None => {
             parts.wake(ledger, submitted);
@@ -229,15 +236,17 @@ fn complete(parts: &Parts, ledger: &mut Ledger, submitted: Time, direction: Data
     }
 }
 
-/// When the last entry of a split request is found at the earliest, which is in host memory at `now`: by a handler of its own
-/// if the entry before it came early enough, else perhaps by the handler that was called for that.
+/// Returns the earliest time at which the driver sees the last entry of a split request, which is in host memory at
+/// `now`. A handler of its own sees it if the entry before it came early enough; otherwise the handler called for the
+/// entry before may see it.
 fn found_among_others(parts: &Parts, now: Time, submitted: Time, direction: DataDirection, split: Split) -> Time {
     let handled = parts.handled(now + parts.on_wire(&message(parts)), Some(submitted));
     let data = |bytes| match direction {
         DataDirection::Read => parts.on_wire(&parts.data(bytes)),
         DataDirection::Write => answers(parts, bytes),
     };
-    // Data follow each other, and a memory that keeps up is done with one command's before it has those of the next.
+    // Data of the commands follow each other, and a memory that keeps up finishes one command's before it has those of
+    // the next.
     let lag = match direction {
         DataDirection::Read => Span::ZERO,
         DataDirection::Write => {
@@ -251,6 +260,7 @@ fn found_among_others(parts: &Parts, now: Time, submitted: Time, direction: Data
     of_entry_before.max(now)
 }
 
+/// Returns the reason, if there is one, why the latency is only a lower bound.
 fn doubt(parts: &Parts, class: &Class, split: Split, access: Access) -> Option<&'static str> {
     let read_ahead = class.direction == DataDirection::Write && class.bytes > PAYLOAD_READ_BYTES;
     let data_bytes = if class.direction == DataDirection::Read { split.each_bytes } else { ENTRY_BYTES };

@@ -1,23 +1,24 @@
-//! Lists of commands that come from a real host: what was really read of its memory.
+//! Content of the lists of commands from real hosts (PRP lists, SGL segments, ranges), as it was read from the host's
+//! memory.
 //!
-//! The packets that read such a list are simulated like any other; its bytes are not in the simulated memory, and a host may
-//! have changed them since. So they come along with the command.
+//! The packets that read such a list are simulated like any other, but its bytes are not in the simulated memory, and
+//! the host may have changed them since. Therefore the content travels with the command.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::protocol::nvme::spec::Status;
 
-/// Bytes of lists, in the order in which a command's checks ask for them.
+/// Bytes of lists, in the order in which the checks of a command read them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Given {
-    /// By queue and slot, until the entry there has been fetched.
+    /// Content by queue and slot, until the entry in the slot has been fetched.
     placed: BTreeMap<(u16, u32), Vec<u8>>,
-    /// By the controller's number of the command, from then on.
+    /// Content by the controller's number of the command, after the fetch.
     fetched: BTreeMap<u32, VecDeque<u8>>,
 }
 
 impl Given {
-    /// A command has been placed in a slot; `lists` is what was read for it, if it has lists at all.
+    /// Notes that a command has been placed in a slot; `lists` is the content of its lists, if it has any.
     pub(super) fn place(&mut self, queue: u16, slot: u32, lists: Option<&[u8]>) {
         match lists {
             Some(lists) => drop(self.placed.insert((queue, slot), lists.to_vec())),
@@ -25,7 +26,7 @@ impl Given {
         }
     }
 
-    /// The command in a slot is now number `command` of the controller's.
+    /// Notes that the command in a slot has been fetched as the controller's number `command`.
     #[inline]
     pub(super) fn on_fetched(&mut self, queue: u16, slot: u32, command: u32) {
         if self.placed.is_empty() {
@@ -36,10 +37,8 @@ impl Given {
         }
     }
 
-    /// The part of a list that has been read by a packet with this `payload`.
-    ///
-    /// # Errors
-    /// Data Transfer Error if the real list could not be read so far.
+    /// Returns the part of a list that a packet with this `payload` has read: the real content, or the payload itself
+    /// for a command of the modelled driver.
     pub(super) fn part(&mut self, command: u32, payload: &[u8]) -> Result<Vec<u8>, Status> {
         let Some(lists) = self.fetched.get_mut(&command) else { return Ok(payload.to_vec()) };
         if lists.len() < payload.len() {
@@ -48,7 +47,7 @@ impl Given {
         Ok(lists.drain(..payload.len()).collect())
     }
 
-    /// A command is over.
+    /// Forgets the lists of a completed command.
     #[inline(always)]
     pub(super) fn forget(&mut self, command: u32) {
         if !self.fetched.is_empty() {

@@ -15,8 +15,8 @@
 //!        |---- CQ head doorbell ---------------------------------->|
 //! ```
 //!
-//! With shadow doorbells (Doorbell Buffer Config) the driver writes its tail into host memory, and rings the register
-//! only when the controller has asked for it.
+//! With shadow doorbells (Doorbell Buffer Config) the driver writes its tail into host memory, and the register only
+//! when the controller has asked for it.
 
 pub mod config;
 pub mod controller;
@@ -45,7 +45,7 @@ impl Protocol for Nvme {
         if self.shadow_doorbells { "NVMe with shadow doorbells" } else { "NVMe" }
     }
 
-    /// All but what deallocation takes.
+    /// Returns all messages but those of ranges, which only deallocations and copies send.
     fn messages(&self) -> Vec<&'static str> {
         Role::messages().filter(|name| !name.ends_with("ranges")).collect()
     }
@@ -83,7 +83,8 @@ impl Protocol for Nvme {
         true
     }
 
-    /// What a doorbell costs depends on the shadow of its own drive, which the host does not ask for.
+    /// Returns false with shadow doorbells: the cost of a doorbell then depends on the shadow of the drive, which the
+    /// host does not read.
     fn stands_beside_others(&self, _drive: &Drive) -> bool {
         !self.shadow_doorbells
     }
@@ -93,7 +94,7 @@ impl Protocol for Nvme {
     }
 }
 
-/// Driver and controller, which has been told of the driver's queues.
+/// Returns driver and controller; the controller knows the driver's queues.
 pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Controller) {
     let mut controller = Controller::new(drive);
     let driver = Driver::new(drive, &mut controller, shared);
@@ -101,7 +102,7 @@ pub fn connect(drive: &Drive, _seed: u64, shared: &mut Shared) -> (Driver, Contr
 }
 
 roles! {
-    /// What a packet is.
+    /// Role of a packet.
     from 0;
     DOORBELL = "doorbell",
     FETCH = "fetch command" / "command",

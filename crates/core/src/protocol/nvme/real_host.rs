@@ -1,8 +1,8 @@
-//! The queues of real hosts: their own drivers write the commands, and what reaches the device is all that is simulated.
+//! Queues of real hosts, whose drivers write the commands; the simulation covers what reaches the device.
 //!
-//! A command is placed in its queue as its 64 bytes were read, the doorbell goes down the link, and the controller fetches and
-//! answers it like any other. When the completion entry is in memory, the command is over as far as the model goes: what
-//! the real host then does takes its own time.
+//! The 64 bytes of a command are placed in its queue as they were read, the doorbell crosses the link, and the
+//! controller fetches and completes the command like any other. The model ends when the completion entry is in memory;
+//! the real host then takes its own time.
 
 use super::driver::Queue;
 use super::rules::queues::wrapped;
@@ -13,7 +13,7 @@ use crate::request::{Next, RequestId};
 use crate::shared::Shared;
 use crate::time::Time;
 
-/// A command between its doorbell and its completion entry.
+/// Command between its doorbell and its completion entry.
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     command_id: u16,
@@ -21,36 +21,37 @@ struct UnderWay {
     request: Option<RequestId>,
 }
 
-/// What is under way in each queue.
+/// Commands in flight in each queue.
 #[derive(Clone, Debug)]
 pub(super) struct RealHost {
     queues: Vec<Vec<UnderWay>>,
 }
 
 impl RealHost {
-    /// Nothing in so many queues.
+    /// Returns the state of this number of idle queues.
     pub(super) fn new(queues: usize) -> RealHost {
         RealHost { queues: vec![Vec::new(); queues] }
     }
 
-    /// Whether nothing is under way in a queue.
+    /// True if no command of a queue is in flight.
     pub(super) fn is_idle(&self, number: u16) -> bool {
         self.queues[usize::from(number)].is_empty()
     }
 
-    /// The real host has created this queue, which is idle, anew with so many entries.
+    /// Resets an idle queue that the real host has created anew with this number of entries.
     pub(super) fn begin(&self, entries: u32, queue: &mut Queue, shared: &mut Shared) {
         (queue.entries, queue.tail, queue.completion_head, queue.phase) = (entries, 0, 0, true);
-        // No entry of the queue before may be taken for one of this one.
+        // Stale entries of the previous queue must not look like entries of the new one.
         shared.memory.write(queue.completion_base, &vec![0; queue.entries as usize * COMPLETION_ENTRY_BYTES]);
     }
 
-    /// How many more commands find a slot.
+    /// Returns the number of further commands that find a slot.
     pub(super) fn room(&self, number: u16, queue: &Queue) -> usize {
         queue.entries as usize - 1 - self.queues[usize::from(number)].len()
     }
 
-    /// Place a command that arrives at `now` in the next slot, for a modelled thread that its time is counted for; the slot.
+    /// Places a command that arrives at `now` in the next slot and counts its time for a modelled thread. Returns the
+    /// slot.
     pub(super) fn place(
         &mut self,
         now: Time,
@@ -74,11 +75,11 @@ impl RealHost {
         slot
     }
 
-    /// Completion entries are in memory: their commands are over.
+    /// Reports the commands whose completion entries are in memory as completed.
     pub(super) fn on_entry_settled(&mut self, now: Time, number: u16, queue: &mut Queue, shared: &mut Shared) {
         let under_way = &mut self.queues[usize::from(number)];
         while let Some(entry) = queue.next_entry(shared) {
-            // A host that uses an identifier twice has the older of the two answered first.
+            // If a host uses an identifier twice, the older command completes first.
             let place = under_way.iter().position(|command| command.command_id == entry.command_id);
             let UnderWay { token, request, .. } = under_way.remove(place.expect("only what is under way is answered"));
             shared.requests.charge(request, Stage::CompletionEntry, now);

@@ -1,4 +1,4 @@
-//! Layouts and codes of the NVM Express specifications, as far as phaselink speaks them. No behaviour.
+//! Layouts and codes of the NVM Express specifications, as far as phaselink uses them. No behaviour.
 
 /// Bytes of a submission queue entry (Base Specification 2.0, section 3.3.3.1).
 pub const SUBMISSION_ENTRY_BYTES: usize = 64;
@@ -41,7 +41,7 @@ pub mod admin {
 }
 
 /// Status codes: type in the high byte, code in the low one (Base Specification 2.0, section 3.3.3.2.1). The bits above
-/// those that the type needs are the field's own: [`Status::FOR_GOOD`].
+/// the type are Do Not Retry ([`Status::FOR_GOOD`]) and others of the status field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status(pub u16);
 
@@ -77,44 +77,46 @@ impl Status {
     pub const UNRECOVERED_READ_ERROR: Status = Status(0x0281);
     pub const COMPARE_FAILURE: Status = Status(0x0285);
 
-    /// Do Not Retry: the same command would fail again (figure 92).
+    /// Do Not Retry (DNR): the command would fail again (figure 92).
     pub const FOR_GOOD: u16 = 1 << 14;
 
-    /// The same, and the host is told not to try again.
+    /// Returns the status with Do Not Retry set.
     pub const fn for_good(self) -> Status {
         Status(self.0 | Status::FOR_GOOD)
     }
 
-    /// Type and code alone.
+    /// Returns type and code without the other bits.
     pub const fn kind(self) -> Status {
         Status(self.0 & 0x07ff)
     }
 }
 
-/// FUSE and PSDT, the bits of the second byte that say something (Base Specification 2.0, figure 86).
+/// FUSE and PSDT, the bits of the second byte that are not reserved (Base Specification 2.0, figure 86).
 pub const FLAGS: u8 = 0b1100_0011;
 /// PSDT: the data pointer is a scatter-gather list whose first segment is in the command.
 pub const PSDT_SGL: u8 = 0b01 << 6;
 
-/// A command as it stands in a submission queue (Base Specification 2.0, section 3.3.3.1); every bit pattern is some command.
-///
-/// Where the data pointer is a scatter-gather descriptor (section 4.1.2.1), `prp1` holds its address, the low half of `prp2` its
-/// length, and the highest byte its type.
+/// Submission queue entry (Base Specification 2.0, section 3.3.3.1); every bit pattern decodes to a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubmissionEntry {
+    /// Opcode.
     pub opcode: u8,
-    /// The second byte; [`FLAGS`] names the bits that are not reserved.
+    /// Second byte of the entry; [`FLAGS`] names the bits that are not reserved.
     pub flags: u8,
+    /// Command identifier (CID).
     pub command_id: u16,
+    /// Namespace identifier (NSID).
     pub namespace_id: u32,
+    /// First entry of the data pointer.
     pub prp1: u64,
+    /// Second entry of the data pointer.
     pub prp2: u64,
     /// Command dwords 10 to 15.
     pub dwords: [u32; 6],
 }
 
 impl SubmissionEntry {
-    /// The entry as it stands in the queue.
+    /// Returns the bytes of the entry in a queue.
     #[inline]
     pub fn encode(&self) -> [u8; SUBMISSION_ENTRY_BYTES] {
         let [opcode, flags] = [self.opcode, self.flags].map(u64::from);
@@ -128,7 +130,7 @@ impl SubmissionEntry {
         bytes
     }
 
-    /// The entry that these bytes hold.
+    /// Returns the entry that these bytes hold.
     #[inline]
     pub fn decode(bytes: &[u8; SUBMISSION_ENTRY_BYTES]) -> SubmissionEntry {
         let words = bytes.as_chunks::<8>().0;
@@ -145,7 +147,7 @@ impl SubmissionEntry {
         }
     }
 
-    /// The same command for `blocks` logical blocks from `slba` on; as many as it can say, which is 65,536.
+    /// Returns this command for `blocks` logical blocks from `slba`. The field holds up to 65,536 blocks.
     #[inline]
     pub fn of_blocks(self, slba: u64, blocks: u32) -> SubmissionEntry {
         let [.., thirteen, fourteen, fifteen] = self.dwords;
@@ -154,41 +156,44 @@ impl SubmissionEntry {
         SubmissionEntry { dwords, ..self }
     }
 
-    /// SLBA: the first logical block (NVM Command Set Specification 1.0, section 3.2.4).
+    /// SLBA: first logical block (NVM Command Set Specification 1.0, section 3.2.4).
     #[inline]
     pub fn slba(&self) -> u64 {
         u64::from(self.dwords[0]) | u64::from(self.dwords[1]) << 32
     }
 
-    /// NLB: logical blocks, counted from 1 (the wire counts from 0).
+    /// NLB: number of logical blocks (the field counts from 0).
     #[inline]
     pub fn blocks(&self) -> u32 {
         (self.dwords[2] & 0xffff) + 1
     }
 
-    /// Whether the data pointer is a scatter-gather segment.
+    /// True if the data pointer is a scatter-gather list.
     #[inline]
     pub fn is_sgl(&self) -> bool {
         self.flags & FLAGS == PSDT_SGL
     }
 }
 
-/// The controller's answer to a command.
+/// Completion queue entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionEntry {
-    /// What the command returns beside its status (dword 0).
+    /// Value that the command returns beside its status (dword 0).
     pub result: u32,
-    /// How far the controller has read the submission queue.
+    /// Next entry of the submission queue that the controller will read (SQHD).
     pub submission_head: u16,
+    /// Number of the submission queue (SQID).
     pub submission_queue: u16,
+    /// Identifier of the command (CID).
     pub command_id: u16,
-    /// Inverted each time the queue wraps, so that the host knows a new entry.
+    /// Phase tag, inverted each time the queue wraps, so that the host recognises a new entry.
     pub phase: bool,
+    /// Status of the command.
     pub status: Status,
 }
 
 impl CompletionEntry {
-    /// The entry as it stands in the queue.
+    /// Returns the bytes of the entry in a queue.
     pub fn encode(&self) -> [u8; COMPLETION_ENTRY_BYTES] {
         let status = self.status.0 << 1 | u16::from(self.phase);
         let [head, queue, command, status] =
@@ -197,7 +202,7 @@ impl CompletionEntry {
         entry.to_le_bytes()
     }
 
-    /// The entry that these bytes hold.
+    /// Returns the entry that these bytes hold.
     pub fn decode(bytes: &[u8; COMPLETION_ENTRY_BYTES]) -> CompletionEntry {
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         CompletionEntry {
@@ -211,17 +216,17 @@ impl CompletionEntry {
     }
 }
 
-/// Address of the tail doorbell of submission queue `queue` (counted from 1; stride 0).
+/// Returns the address of the tail doorbell of submission queue `queue` (counted from 1; stride 0).
 pub fn submission_doorbell(queue: u32) -> u64 {
     REGISTERS + DOORBELL_OFFSET + u64::from(queue) * 8
 }
 
-/// Address of the head doorbell of completion queue `queue`.
+/// Returns the address of the head doorbell of completion queue `queue`.
 pub fn completion_doorbell(queue: u32) -> u64 {
     submission_doorbell(queue) + 4
 }
 
-/// Which doorbell an address is: queue, and whether it is a completion queue's.
+/// Returns the queue whose doorbell has this address, and true if it is the completion queue's.
 pub fn doorbell(address: u64) -> Option<(u32, bool)> {
     let offset = address.checked_sub(REGISTERS + DOORBELL_OFFSET)?;
     let queue = u32::try_from(offset / 8).ok()?;

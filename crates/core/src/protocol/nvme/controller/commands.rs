@@ -1,4 +1,5 @@
-//! A command's way from its fetch to its last data: parsing, lists of pages, the host's data, the media.
+//! Execution of a command from its fetch to its last data: parsing, PRP lists and SGL segments, data from the host,
+//! media.
 
 use super::{Accepted, Controller, PAYLOAD_READ_BYTES, timer};
 use crate::ledger::Stage;
@@ -12,7 +13,7 @@ use crate::time::Time;
 use crate::tlp::{Direction, Packet, Payload};
 
 impl Controller {
-    /// Take a command in: it goes through the parser in its turn.
+    /// Accepts a fetched command, which waits for its turn in the parser. Returns the controller's number of it.
     pub(super) fn accept(
         &mut self,
         now: Time,
@@ -28,8 +29,8 @@ impl Controller {
         id
     }
 
-    /// A command is understood at `parsed`: start it, or refuse it. The parser works in order, so a read can be given
-    /// to the media now, as of then.
+    /// Starts a command, or refuses it, as of `parsed`, the end of its parsing. The parser works in order, so a read
+    /// can be given to the media now with that later time.
     fn start(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
         let accepted = &self.commands[id as usize];
         ports.shared.requests.charge(accepted.request, Stage::Parse, parsed);
@@ -45,7 +46,7 @@ impl Controller {
         ports.shared.scheduler.at(parsed, Event::Controller { kind, context: id });
     }
 
-    /// Start a read: the media and the list of pages side by side.
+    /// Starts a read: the media access and the read of the page list run in parallel.
     fn read(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let accepted = &mut self.commands[id as usize];
         let Ok(Command { offset, bytes, .. }) = accepted.command else { return };
@@ -57,21 +58,21 @@ impl Controller {
         }
     }
 
-    /// All that was written before has to outlive power.
+    /// Makes all data written before durable.
     fn flush(&mut self, parsed: Time, id: u32, ports: &mut Ports) {
         let done = ports.media.flush_all(parsed);
         ports.shared.requests.charge(self.commands[id as usize].request, Stage::Media, done);
         ports.shared.scheduler.at(done, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
-    /// Start a command whose data comes from the host.
+    /// Starts a command whose data comes from the host.
     pub(super) fn want_data(&mut self, id: u32, ports: &mut Ports) {
         if !self.want_list(id, ports) {
             self.read_payload(id, ports);
         }
     }
 
-    /// Read the next part of a command's list of pages, if there is one.
+    /// Reads the next part of a command's list of pages; true if there is one.
     #[inline(always)]
     fn want_list(&mut self, id: u32, ports: &mut Ports) -> bool {
         let Ok(command) = &self.commands[id as usize].command else { return false };
@@ -85,6 +86,7 @@ impl Controller {
         true
     }
 
+    /// Handles a part of a list of pages that has been read.
     pub(super) fn on_page_list(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
@@ -97,14 +99,14 @@ impl Controller {
             return;
         }
         match (is_read, &self.commands[id as usize].command) {
-            // The media is under way, too.
+            // The media access is in flight, too.
             (true, _) => self.on_ready(now, id, ports),
             (false, Ok(_)) => self.read_payload(id, ports),
             (false, Err(_)) => self.finish(id, ports),
         }
     }
 
-    /// Ask the host for a command's data.
+    /// Reads a command's data from host memory.
     fn read_payload(&mut self, id: u32, ports: &mut Ports) {
         let accepted = &mut self.commands[id as usize];
         let Ok(Command { action, offset, data, .. }) = &accepted.command else { return };
@@ -119,11 +121,11 @@ impl Controller {
                 let piece = PAYLOAD_READ_BYTES.min(run - done);
                 let packet = Packet::read(address + u64::from(done), piece, self.reads.request_bytes_max(), token);
                 asked += piece;
-                // The last piece arrives last; the request's time is its time.
+                // The last piece arrives last: its time is the request's.
                 let request = accepted.request.filter(|_| asked == bytes);
                 let packet = match action {
                     Action::Write { .. } => packet.user_data(offset + u64::from(asked - piece), request),
-                    // Nothing is written: what comes is only looked at.
+                    // Nothing is written: the data is only compared or parsed.
                     _ => Packet { device_offset: u64::from(asked - piece), request, ..packet },
                 };
                 self.reads.request(packet, ports.link, ports.shared);
@@ -132,7 +134,7 @@ impl Controller {
         }
     }
 
-    /// Data has arrived; with the last of it, the media can be written, or read to be compared.
+    /// Handles data that has arrived. With the last of it, the media is written, or read for a Compare.
     pub(super) fn on_payload(&mut self, now: Time, packet: &Packet, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
@@ -146,7 +148,7 @@ impl Controller {
         }
     }
 
-    /// Start in the memory a command whose data stays there.
+    /// Starts the media access of a command that transfers no data.
     pub(super) fn use_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         match &self.commands[id as usize].command {
             Ok(Command { action: Action::Verify, .. }) => self.read_media(now, id, ports),
@@ -154,6 +156,7 @@ impl Controller {
         }
     }
 
+    /// Writes the command's bytes to the media.
     fn write_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Accepted { request, command: Ok(Command { action, offset, bytes, .. }), .. } = self.commands[id as usize]
         else {
@@ -168,6 +171,7 @@ impl Controller {
         ports.shared.scheduler.at(timing.acknowledged_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
+    /// Reads the command's bytes from the media without a transfer to the host.
     fn read_media(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let Accepted { request, command: Ok(Command { offset, bytes, .. }), .. } = self.commands[id as usize] else {
             return;
@@ -177,7 +181,7 @@ impl Controller {
         ports.shared.scheduler.at(timing.last_at, Event::Controller { kind: timer::FINISHED, context: id });
     }
 
-    /// Ranges to deallocate or to copy have arrived.
+    /// Handles ranges of a deallocation or a copy that have arrived.
     pub(super) fn on_ranges(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let id = packet.token.context;
         let accepted = &mut self.commands[id as usize];
@@ -202,7 +206,8 @@ impl Controller {
         }
     }
 
-    /// Giving space back is a change to a table of the controller's, not to the memory (assumed to take no time).
+    /// Deallocates the listed ranges. Deallocation changes a table of the controller, not the memory (assumed to take
+    /// no time).
     fn deallocate(&mut self, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
         let Ok(command) = &self.commands[id as usize].command else { return Ok(()) };
         let ranges = command::ranges(list, command.namespace, &self.limits)?;
@@ -211,7 +216,7 @@ impl Controller {
         Ok(())
     }
 
-    /// What is to be copied is read, all of it at once, and then written.
+    /// Reads all sources of a copy at once; the write follows when the last of them is read.
     fn copy(&mut self, now: Time, id: u32, list: &[u8], ports: &mut Ports) -> Result<(), Status> {
         let accepted = &mut self.commands[id as usize];
         let Ok(command) = &mut accepted.command else { return Ok(()) };
@@ -224,8 +229,8 @@ impl Controller {
         Ok(())
     }
 
-    /// One thing that a read waited for has happened; with the last, its data goes to the host, and its completion
-    /// entry behind it.
+    /// Counts one of the events that a read waits for. With the last of them, the data goes to the host, followed by
+    /// the completion entry.
     pub(super) fn on_ready(&mut self, now: Time, id: u32, ports: &mut Ports) {
         let accepted = &mut self.commands[id as usize];
         accepted.waits -= 1;
@@ -248,8 +253,8 @@ impl Controller {
     }
 }
 
-/// Fills bytes of the device with zeros, in a run with data. What the memory has decided until now was about the bytes that
-/// it held before.
+/// Fills bytes of the device with zeros, in a run with data. The memory's decisions up to now concern the bytes that it
+/// held before, so they are applied first.
 #[cold]
 fn store_zeroes(now: Time, id: u32, offset: u64, bytes: u32, ports: &mut Ports) {
     let Some(data) = &mut ports.shared.data else { return };

@@ -1,5 +1,5 @@
-//! The NVMe controller as packets and instants: doorbell, fetch, parse, data, completion entry, interrupt. What it decides,
-//! the [rules](super::rules) say.
+//! NVMe controller of the simulation, in packets and times: doorbell, fetch, parse, data, completion entry, interrupt.
+//! Its decisions are those of the [rules](super::rules).
 
 mod commands;
 
@@ -32,59 +32,62 @@ mod timer {
     pub(super) const INTERRUPT_DUE: u8 = 4;
 }
 
-/// Data of a write is read from the host in pieces of this size, each with tags of its own.
+/// Bytes of the pieces in which the data of a write is read from the host, each with tags of its own.
 pub const PAYLOAD_READ_BYTES: u32 = 4096;
 
-/// One queue pair as the controller sees it.
+/// Queue pair as the controller sees it.
 #[derive(Clone, Debug)]
 struct Queue {
     submission_base: u64,
     completion_base: u64,
-    /// Its head is the next entry to be asked for.
+    /// Submission queue; its head is the next entry to be fetched.
     submissions: SubmissionRing,
-    /// Read up to here, as reported in completion entries.
+    /// Next entry to be read, as reported in completion entries (SQHD).
     head: u32,
+    /// Completions for whose entries the queue has no room.
     completions: CompletionRing,
     /// Completion entries for which the queue has no room.
     held: VecDeque<Done>,
+    /// True if the host has written the doorbell since the last read of the shadow was sent; the value that this read
+    /// returns may be older.
     watch: Watch,
     /// The host has rung since the shadow was last asked for: what comes back may be older than that.
     overtaken: bool,
-    /// Its completions raise no interrupts (Create I/O Completion Queue, IEN).
+    /// True if completions of the queue raise no interrupts (Create I/O Completion Queue, IEN).
     is_silent: bool,
-    /// Completions without an interrupt, and by when they get one.
+    /// Number of completions that no interrupt has announced yet, and the latest time of that interrupt.
     unannounced: u16,
     announced_by: Time,
 }
 
-/// What the controller is doing about a queue's shadow doorbell.
+/// State of the controller's polling of a queue's shadow doorbell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Watch {
-    /// Nothing: the host will ring.
+    /// No polling: the host will write the doorbell register.
     #[default]
     Armed,
-    /// Reading the shadow while commands keep coming.
+    /// Reads the shadow for as long as commands keep coming.
     Reading,
-    /// The host has been asked to ring; one last look.
+    /// The host has been asked to write the doorbell register; reads the shadow one last time.
     Checking,
 }
 
-/// A command between its fetch and its completion entry.
+/// Command between its fetch and its completion entry.
 #[derive(Clone, Debug)]
 struct Accepted {
     command_id: u16,
     queue: u16,
     request: Option<RequestId>,
-    /// What it asks for, or why it is refused.
+    /// The checked command, or the status with which it is refused.
     command: Result<Command, Status>,
-    /// What has to happen before data can move: media ready, list of pages read.
+    /// Number of events that must happen before data can move: media ready, list of pages read.
     waits: u8,
-    /// Bytes of its data that are still on their way here.
+    /// Bytes of its data that have not arrived from the host yet.
     bytes_missing: u32,
 }
 
 impl Accepted {
-    /// Counts data of the host that has arrived, which is never more than was asked for.
+    /// Counts data that has arrived from the host, which is never more than was requested.
     #[inline(always)]
     fn take_data(&mut self, bytes: u32) {
         let left = self.bytes_missing.checked_sub(bytes);
@@ -92,7 +95,7 @@ impl Accepted {
     }
 }
 
-/// A fetch under way: which entries of which queue.
+/// Fetch in flight: queue, first entry and number of entries.
 #[derive(Clone, Copy, Debug)]
 struct Fetch {
     queue: u16,
@@ -100,12 +103,13 @@ struct Fetch {
     count: u32,
 }
 
-/// The controller.
+/// NVMe controller of the simulation.
 #[derive(Clone, Debug)]
 pub struct Controller {
     queues: Vec<Queue>,
     commands: Table<Accepted>,
     fetches: Table<Fetch>,
+    /// Reads of host memory.
     pub reads: Reads,
     parser_free_at: Time,
     parse: Span,
@@ -114,21 +118,23 @@ pub struct Controller {
     coalescing_entries: u16,
     coalescing: Span,
     shadow: Option<Shadow>,
-    /// Ranges of deallocations, as far as they have come.
+    /// Ranges of deallocations and copies, as far as they have been read, by the controller's number of the command.
     ranges: BTreeMap<u32, Vec<u8>>,
     /// Lists of commands that come from real hosts.
     given: Given,
-    /// Whether the host reports how far it has read its completion queues.
+    /// True if the host reports how far it has consumed its completion queues.
     completion_doorbells: bool,
     limits: Limits,
     limits_of_real_hosts: Limits,
     max_payload_bytes: u32,
+    /// Number of commands completed.
     pub commands_done: u64,
+    /// Number of interrupts sent.
     pub interrupts_sent: u64,
 }
 
 impl Controller {
-    /// A controller with its registers set, as after initialisation, but without queues.
+    /// Returns a controller with its registers set, as after initialisation, but without queues.
     pub fn new(drive: &Drive) -> Controller {
         Controller {
             queues: Vec::new(),
@@ -153,12 +159,12 @@ impl Controller {
         }
     }
 
-    /// Use shadow doorbells from now on, or not (Doorbell Buffer Config).
+    /// Turns shadow doorbells on or off (Doorbell Buffer Config).
     pub fn set_shadow(&mut self, shadow: Option<Shadow>) {
         self.shadow = shadow;
     }
 
-    /// Create I/O queue pair number `queues so far + 1` (Create I/O Submission and Completion Queue).
+    /// Creates I/O queue pair number `queues so far + 1` (Create I/O Submission Queue and Create I/O Completion Queue).
     pub fn create_queue(&mut self, submission_base: u64, completion_base: u64, entries: u32) {
         self.queues.push(Queue {
             submission_base,
@@ -175,7 +181,7 @@ impl Controller {
         });
     }
 
-    /// The host's tail stands at `tail`: fetch what is new.
+    /// Accepts the host's new tail and fetches the new entries.
     fn advance(&mut self, now: Time, queue: u16, tail: u32, ports: &mut Ports) {
         let this = &mut self.queues[usize::from(queue)];
         let mut slot = this.submissions.tail();
@@ -193,7 +199,7 @@ impl Controller {
         self.fetch(queue, ports);
     }
 
-    /// Read a queue's shadow doorbell.
+    /// Reads a queue's shadow doorbell.
     fn watch(&mut self, queue: u16, watch: Watch, ports: &mut Ports) {
         let Some(shadow) = self.shadow else { return };
         let this = &mut self.queues[usize::from(queue)];
@@ -204,13 +210,13 @@ impl Controller {
         self.reads.request(Packet { behind_writes, ..packet }, ports.link, ports.shared);
     }
 
-    /// A shadow doorbell has been read: tail and, behind it, head of the completion queue.
+    /// Handles a shadow doorbell that has been read: submission queue tail and, behind it, completion queue head.
     fn on_shadow(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let queue = packet.token.context as u16;
         let this = &mut self.queues[usize::from(queue)];
         let words = payload.bytes().as_chunks::<4>().0;
         let (tail, head) = (u32::from_le_bytes(words[0]), u32::from_le_bytes(words[1]));
-        // A head says nothing to a controller that overwrites entries without minding what the host has read.
+        // A controller that overwrites entries regardless of what the host has read does not need the head.
         let minds_head = self.completion_doorbells;
         if tail >= this.submissions.entries() || (minds_head && this.completions.ring(head).is_err()) {
             this.watch = Watch::Armed;
@@ -228,13 +234,13 @@ impl Controller {
                 self.watch(queue, Watch::Reading, ports);
             }
             (false, Watch::Reading) => self.ask_to_be_rung(queue, tail, ports),
-            // A queue that is held up by its completions has to see when the host reads them.
+            // A queue whose completions are held back must see when the host reads its entries.
             (false, _) if !self.queues[usize::from(queue)].held.is_empty() => self.watch(queue, Watch::Checking, ports),
             (false, _) => self.queues[usize::from(queue)].watch = Watch::Armed,
         }
     }
 
-    /// Ask the host to ring for the next entry, and look once more.
+    /// Asks the host to write the doorbell register for the next entry, and reads the shadow once more.
     fn ask_to_be_rung(&mut self, queue: u16, tail: u32, ports: &mut Ports) {
         let Some(shadow) = self.shadow else { return };
         let token = Role::EVENT_INDEX.token(queue.into());
@@ -248,7 +254,7 @@ impl Controller {
         self.watch(queue, Watch::Checking, ports);
     }
 
-    /// Read the entries that the host has added.
+    /// Fetches the entries that the host has added.
     fn fetch(&mut self, queue: u16, ports: &mut Ports) {
         let this = &mut self.queues[usize::from(queue)];
         while let Some((first, count)) = this.submissions.take(self.fetch_entries) {
@@ -264,7 +270,7 @@ impl Controller {
         }
     }
 
-    /// Entries have arrived: parse them one after the other.
+    /// Handles fetched entries, which are parsed one after the other.
     fn on_fetched(&mut self, now: Time, packet: &Packet, payload: &Payload, ports: &mut Ports) {
         let fetch = self.fetches.take(packet.token.context);
         let entries = self.queues[usize::from(fetch.queue)].submissions.entries();
@@ -280,7 +286,7 @@ impl Controller {
         self.queues[usize::from(fetch.queue)].head = wrapped(fetch.first + fetch.count, entries);
     }
 
-    /// Post the completion entry. Strict ordering keeps it behind its data.
+    /// Posts the completion entry of a command. Strict ordering keeps it behind its data.
     #[inline(always)]
     fn finish(&mut self, id: u32, ports: &mut Ports) {
         self.commands.vacate(id);
@@ -302,6 +308,7 @@ impl Controller {
         }
     }
 
+    /// Writes a completion entry to host memory and announces it.
     #[inline(always)]
     fn post(&mut self, number: u16, done: Done, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
@@ -317,14 +324,15 @@ impl Controller {
         }
     }
 
+    /// Sends the interrupt of a queue.
     fn interrupt(&mut self, number: u16, ports: &mut Ports) {
         self.queues[usize::from(number)].unannounced = 0;
         self.interrupts_sent += 1;
         ports.link.interrupt(Role::INTERRUPT.token(number.into()), ports.shared);
     }
 
-    /// Interrupt once enough completions have come together, or the first of them has waited for long enough (Interrupt
-    /// Coalescing).
+    /// Sends an interrupt once enough completions have come together, or the first of them has waited long enough
+    /// (Interrupt Coalescing).
     fn hold_interrupt(&mut self, number: u16, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.unannounced += 1;
@@ -339,7 +347,8 @@ impl Controller {
         }
     }
 
-    /// The first of the completions that are held back has waited for long enough, unless they have been announced since.
+    /// Sends the interrupt for which the first unannounced completion has waited long enough, unless one was sent
+    /// since.
     fn on_interrupt_due(&mut self, now: Time, number: u16, ports: &mut Ports) {
         let queue = &self.queues[usize::from(number)];
         if queue.unannounced > 0 && queue.announced_by == now {
@@ -347,7 +356,7 @@ impl Controller {
         }
     }
 
-    /// Keep a completion entry until the host has made room for it.
+    /// Keeps a completion until the host has made room for its entry.
     fn hold(&mut self, number: u16, done: Done, ports: &mut Ports) {
         let queue = &mut self.queues[usize::from(number)];
         queue.held.push_back(done);
@@ -356,6 +365,7 @@ impl Controller {
         }
     }
 
+    /// Posts the completions that were held back, as far as there is room for their entries.
     fn release_held(&mut self, number: u16, ports: &mut Ports) {
         while !self.queues[usize::from(number)].completions.is_full() {
             let Some(done) = self.queues[usize::from(number)].held.pop_front() else { return };
@@ -365,7 +375,8 @@ impl Controller {
 }
 
 impl halves::Controller for Controller {
-    /// Values that make no sense are ignored, as a controller may (section 3.1.4.12: the host must not write them).
+    /// Handles a doorbell write. Values that are not allowed are ignored, as a controller may do (section 3.1.4.12: the
+    /// host must not write them).
     fn on_register_write(&mut self, now: Time, address: u64, value: u32, ports: &mut Ports) {
         let Some((number, completion)) = spec::doorbell(address) else { return };
         let Some(queue) = number.checked_sub(1).filter(|&q| (q as usize) < self.queues.len()) else { return };
@@ -388,7 +399,7 @@ impl halves::Controller for Controller {
         match self.queues[usize::from(queue)].watch {
             Watch::Armed if self.shadow.is_none() => {}
             Watch::Armed => self.watch(queue, Watch::Reading, ports),
-            // The event index has done its work: it must be set anew when the shadow has nothing more.
+            // The host has reacted to the event index, which must be set again when the shadow has no more entries.
             _ => self.queues[usize::from(queue)].watch = Watch::Reading,
         }
     }
@@ -439,7 +450,7 @@ impl halves::Controller for Controller {
 }
 
 impl ServesHosts for Controller {
-    /// Scatter-gather segments are not offered to them, and they mind by themselves how far they have read.
+    /// Accepts scatter-gather lists and ignores completion queue heads, as real hosts account for those themselves.
     fn begin(&mut self) {
         self.limits = self.limits_of_real_hosts;
         self.completion_doorbells = false;

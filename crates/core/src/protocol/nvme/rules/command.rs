@@ -1,71 +1,80 @@
-//! Whether a command of an I/O queue is allowed, and what it is to do (NVM Command Set Specification 1.0, section 3).
+//! Validation of a command of an I/O queue, and its meaning (NVM Command Set Specification 1.0, section 3).
 
 use super::{Data, Limits};
 use crate::protocol::nvme::spec::{FLAGS, Status, SubmissionEntry, opcode};
 use crate::request::Op;
 
-/// The first namespace, which the modelled driver has.
+/// Namespace identifier that the modelled driver uses.
 pub const NAMESPACE: u32 = 1;
-/// Every namespace, where a command may mean that.
+/// Namespace identifier that means all namespaces, where a command allows that.
 pub const ALL_NAMESPACES: u32 = u32::MAX;
-/// FUA, in dword 12: the data is durable when the command is answered.
+/// FUA, in dword 12: the data is durable when the command completes.
 const FORCE_UNIT_ACCESS: u32 = 1 << 30;
-/// DEAC, in dword 12 of Write Zeroes: give the space back.
+/// DEAC, in dword 12 of Write Zeroes: deallocate the blocks.
 const DEALLOCATE: u32 = 1 << 25;
-/// AD, in dword 11 of Dataset Management: give the space back.
+/// AD, in dword 11 of Dataset Management: deallocate the ranges.
 pub(in crate::protocol::nvme) const ATTRIBUTE_DEALLOCATE: u32 = 1 << 2;
 /// Bytes of a range of Dataset Management (NVM Command Set Specification, figure 39).
 pub(in crate::protocol::nvme) const RANGE_BYTES: u32 = 16;
-/// Bytes of a source of Copy, format 0, which is the only one that is taken (figure 30), and DESFMT in dword 12.
+/// Bytes of a source range of Copy in format 0, the only one that is accepted (figure 30), and the bits of DESFMT in
+/// dword 12.
 const SOURCE_BYTES: u32 = 32;
 const SOURCE_FORMAT: u32 = 0xf << 8;
-/// MSRC: most sources of a Copy (assumed: one page of them).
+/// MSRC: most source ranges of a Copy (assumed: one page of them).
 pub const COPY_SOURCES_MAX: u32 = 128;
 
-/// What is to be done.
+/// Operation that a command asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// Make all data written before durable.
     Flush,
+    /// Transfer data from the device to the host.
     Read,
+    /// Transfer data from the host to the device.
     Write {
+        /// True if the data must be durable when the command completes (FUA).
         force: bool,
     },
+    /// Compare the host's data with the device's.
     Compare,
-    /// Read, and tell whether that has worked.
+    /// Read without a transfer, and report whether that succeeded.
     Verify,
+    /// Fill blocks with zeros (Write Zeroes).
     Zero {
+        /// True if the blocks stay allocated (DEAC is 0).
         keep_space: bool,
+        /// True if the zeros must be durable when the command completes (FUA).
         force: bool,
     },
-    /// Give back the space of some ranges, a list of which is the command's data; or only hear of them.
+    /// Deallocate some ranges, whose list is the command's data; or only accept them as a hint.
     Deallocate {
+        /// True if the command carries other attributes than deallocation, which change nothing.
         is_hint: bool,
     },
-    /// Bring some ranges, a list of which is the command's data, one behind the other to another place.
+    /// Copy some source ranges, whose list is the command's data, one behind the other to another place.
     Copy {
+        /// True if the copy must be durable when the command completes (FUA).
         force: bool,
     },
 }
 
-/// A command that is allowed, as far as its own bytes say.
+/// Command that is valid as far as its own bytes tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
+    /// Operation.
     pub action: Action,
-    /// Its namespace; of a flush it may be all of them.
+    /// Namespace identifier; a flush may name all namespaces.
     pub namespace: u32,
-    /// First byte on the drive, of a copy the first that it writes; of a flush or deallocation, 0.
+    /// First byte on the drive; for a copy, the first byte written; for a flush or deallocation, 0.
     pub offset: u64,
-    /// Length on the drive in bytes; of a flush or deallocation, 0, and of a copy until its list has been read.
+    /// Length on the drive in bytes; 0 for a flush or deallocation, and for a copy until its list has been read.
     pub bytes: u32,
-    /// Where in the host's memory its data is.
+    /// Host memory of its data or of its list of ranges.
     pub data: Data,
 }
 
 impl Command {
-    /// What a command asks for.
-    ///
-    /// # Errors
-    /// The status that its malformed field, or its place, calls for: the first of them in the order of the checks here.
+    /// Returns the command that a submission queue entry asks for.
     #[inline]
     pub fn check(entry: &SubmissionEntry, limits: &Limits) -> Result<Command, Status> {
         check_flags(entry, limits.takes_segments)?;
@@ -103,7 +112,7 @@ impl Command {
         }
     }
 
-    /// What the command is to a memory; nothing if it does not get that far.
+    /// Returns the kind of memory access that the command causes, or none for a command without one.
     pub fn op(&self) -> Option<Op> {
         match self.action {
             Action::Read | Action::Compare | Action::Verify => Some(Op::Read),
@@ -114,7 +123,7 @@ impl Command {
 }
 
 impl Action {
-    /// What an opcode and its dwords ask for.
+    /// Returns the operation of a submission queue entry.
     #[inline]
     fn of(entry: &SubmissionEntry) -> Result<Action, Status> {
         let force = entry.dwords[2] & FORCE_UNIT_ACCESS != 0;
@@ -134,33 +143,32 @@ impl Action {
     }
 }
 
-/// Fused commands are never supported, and scatter-gather segments where the controller takes them (figure 86).
-///
-/// # Errors
-/// Invalid Field, as for any field that has a value which is not supported.
+/// Checks the flags: fused commands are never supported, and scatter-gather lists only where the controller accepts
+/// them (figure 86).
 #[inline]
 pub fn check_flags(entry: &SubmissionEntry, takes_segments: bool) -> Result<(), Status> {
     if entry.flags & FLAGS == 0 || takes_segments && entry.is_sgl() { Ok(()) } else { Err(Status::INVALID_FIELD) }
 }
 
-/// Only a flush may mean all namespaces (section 7.1 of the Base Specification).
+/// Checks the namespace identifier. Only a flush may name all namespaces (section 7.1 of the Base Specification).
 #[inline]
 fn check_namespace(entry: &SubmissionEntry, action: Action, limits: &Limits) -> Result<(), Status> {
     let may_be_all = action == Action::Flush && entry.namespace_id == ALL_NAMESPACES;
     if limits.has_namespace(entry.namespace_id) || may_be_all { Ok(()) } else { Err(Status::INVALID_NAMESPACE) }
 }
 
-/// First byte and length of a command's blocks.
+/// Returns the first byte and the length of a command's blocks.
 #[inline]
 fn extent(entry: &SubmissionEntry, limits: &Limits) -> Result<(u64, u32), Status> {
     let blocks = entry.blocks();
     let offset = limits.place(entry.namespace_id, entry.slba(), blocks)?;
-    // Up to 65,536 blocks of up to 64 KiB: one byte too many in the extreme.
+    // Up to 65,536 blocks of up to 64 KiB can be one byte more than 32 bits hold.
     let bytes = u32::try_from(u64::from(blocks) << limits.block_shift).map_err(|_| Status::INVALID_FIELD)?;
     Ok((offset, bytes))
 }
 
-/// Range of a deallocation as its list has it: context attributes, length in logical blocks, first block (figure 39).
+/// Returns a range of a deallocation as its list stores it: context attributes, length in logical blocks, first block
+/// (figure 39).
 pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RANGE_BYTES as usize] {
     let mut range = [0; RANGE_BYTES as usize];
     range[4..8].copy_from_slice(&blocks.to_le_bytes());
@@ -168,10 +176,8 @@ pub(in crate::protocol::nvme) fn encode_range(slba: u64, blocks: u32) -> [u8; RA
     range
 }
 
-/// Offset and bytes of each range in the list of a deallocation in a namespace (NVM Command Set Specification, section 3.2.3).
-///
-/// # Errors
-/// LBA Out of Range, if one of them is.
+/// Returns offset and bytes of each range in the list of a deallocation in a namespace (NVM Command Set Specification,
+/// section 3.2.3).
 pub fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, u64)>, Status> {
     let range = |range: &[u8; RANGE_BYTES as usize]| {
         let [_, blocks, low, high] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(range.as_chunks().0[word]));
@@ -181,12 +187,8 @@ pub fn ranges(list: &[u8], namespace: u32, limits: &Limits) -> Result<Vec<(u64, 
     list.as_chunks().0.iter().map(range).collect()
 }
 
-/// Offset and bytes of each source in the list of a copy to `offset`, which is in the same namespace, and of all together (NVM
-/// Command Set Specification, section 3.2.2).
-///
-/// # Errors
-/// Command Size Limit Exceeded for more than a controller with these limits copies, LBA Out of Range for a source that is,
-/// or if the copy would be.
+/// Returns offset and bytes of each source range in the list of a copy to `offset` in the same namespace, and the bytes
+/// of all together (NVM Command Set Specification, section 3.2.2).
 pub fn sources(list: &[u8], namespace: u32, offset: u64, limits: &Limits) -> Result<(Vec<(u64, u64)>, u32), Status> {
     let source = |source: &[u8; SOURCE_BYTES as usize]| {
         let [_, slba, blocks, _] = [0, 1, 2, 3].map(|word| u64::from_le_bytes(source.as_chunks().0[word]));

@@ -1,21 +1,24 @@
-//! What goes into a completion entry (section 3.3.3.2).
+//! Contents of a completion entry (section 3.3.3.2).
 
 use crate::protocol::nvme::spec::{CompletionEntry, Status};
 
-/// A command that is done: what is known of its entry before that has a place in its queue, which gives it its phase.
+/// Completed command: the fields of its completion entry that are known before the entry has a place in its queue,
+/// which determines the phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
+    /// Identifier of the command (CID).
     pub command_id: u16,
-    /// Number of the submission queue that the command was in, and how far that has been read (SQHD).
+    /// Number of the submission queue that the command was in (SQID), and the next entry to be read there (SQHD).
     pub submission_queue: u16,
     pub submission_head: u16,
-    /// What the command returns beside its status (dword 0).
+    /// Value that the command returns beside its status (dword 0).
     pub result: u32,
+    /// Status of the command.
     pub status: Status,
 }
 
 impl Done {
-    /// The entry in its place.
+    /// Returns the completion entry for a place with this phase.
     #[inline]
     pub fn entry(self, phase: bool) -> CompletionEntry {
         let Done { command_id, submission_queue, submission_head, result, status } = self;
@@ -23,8 +26,8 @@ impl Done {
     }
 }
 
-/// The status of a command that is refused because of what it says: the same command would be refused again, which the host
-/// is told (Do Not Retry).
+/// Returns the status of a command that is refused because of its content. Do Not Retry tells the host that the command
+/// would be refused again.
 #[inline]
 pub fn refusal(status: Status) -> Status {
     status.for_good()

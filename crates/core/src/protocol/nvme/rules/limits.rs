@@ -1,28 +1,28 @@
-//! What a controller offers, which is what its drive says: queues, entries, bytes of a command, blocks.
+//! Limits of a controller, which its drive determines: queues, entries, bytes of a command, blocks.
 
 use crate::drive::Drive;
 use crate::protocol::nvme::config::DataPointer;
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 
-/// What commands are checked against.
+/// Limits that commands are checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Namespaces (NN), one behind the other on the drive and all of the same size.
+    /// Number of namespaces (NN), one behind the other on the drive and all of the same size.
     pub namespaces: u32,
-    /// Logical blocks of a namespace (NSZE), and the power of two of their size (LBADS).
+    /// Logical blocks of a namespace (NSZE), and the logarithm to base 2 of their size in bytes (LBADS).
     pub blocks: u64,
     pub block_shift: u32,
-    /// Most bytes that a command moves (MDTS).
+    /// Most bytes that a command transfers (MDTS).
     pub transfer_bytes_max: u32,
-    /// I/O queue pairs, and entries of each queue.
+    /// Number of I/O queue pairs, and of entries of each queue.
     pub queue_pairs: u32,
     pub queue_entries: u32,
-    /// Whether a data pointer may be a scatter-gather list instead of physical region pages.
+    /// True if a data pointer may be a scatter-gather list instead of PRP entries.
     pub takes_segments: bool,
 }
 
 impl Limits {
-    /// Those of a drive, all of which is one namespace.
+    /// Returns the limits of a drive that is one namespace.
     pub fn of(drive: &Drive) -> Limits {
         let nvme = &drive.nvme;
         Limits {
@@ -36,46 +36,48 @@ impl Limits {
         }
     }
 
-    /// Those of a drive for real hosts, which describe their data as they like, and find as many namespaces as it says.
+    /// Returns the limits of a drive for real hosts, which may describe their data in either format and find as many
+    /// namespaces as the drive says.
     pub fn of_real_hosts(drive: &Drive) -> Limits {
         Limits { takes_segments: true, ..Limits::of(drive) }.divided(drive.nvme.namespaces)
     }
 
-    /// The same drive as so many namespaces instead of one.
+    /// Returns the limits of this drive divided into several namespaces.
     pub fn divided(self, namespaces: u32) -> Limits {
         Limits { namespaces, blocks: self.blocks / u64::from(namespaces), ..self }
     }
 
-    /// Bytes of a namespace.
+    /// Returns the bytes of a namespace.
     pub fn capacity_bytes(&self) -> u64 {
         self.blocks << self.block_shift
     }
 
-    /// Whether there is a namespace of this number.
+    /// True if a namespace has this identifier.
     #[inline]
     pub fn has_namespace(&self, namespace: u32) -> bool {
         namespace.wrapping_sub(1) < self.namespaces
     }
 
-    /// First byte of a namespace on the drive.
+    /// Returns the first byte of a namespace on the drive.
     #[inline]
     pub fn start(&self, namespace: u32) -> u64 {
         u64::from(namespace - 1) * self.capacity_bytes()
     }
 
-    /// MDTS: the power of two of pages that a command may move (figure 275). Nothing if this field cannot say it: a single
-    /// page would be 0, which means that there is no limit.
+    /// MDTS: logarithm to base 2 of the number of pages that a command may move (figure 275). Returns none if the field
+    /// cannot say it: for a single page it would be 0, which means that there is no limit.
     pub fn transfer_field(&self) -> Option<u8> {
         let pages = u64::from(self.transfer_bytes_max) / PAGE_BYTES;
         (pages.is_power_of_two() && pages > 1).then(|| pages.trailing_zeros() as u8)
     }
 
-    /// MSSRL: most logical blocks of one source of a Copy: as many as a command may move, so that nothing needs more room.
+    /// MSSRL: most logical blocks of one source range of a Copy; as many as a command may move, so that no copy needs a
+    /// larger buffer.
     pub fn copy_source_blocks_max(&self) -> u32 {
         (self.transfer_bytes_max >> self.block_shift).min(u16::MAX.into())
     }
 
-    /// MCL: most logical blocks of a Copy (assumed: a few of the longest sources).
+    /// MCL: most logical blocks of a Copy (assumed: a few of the longest source ranges).
     pub fn copy_blocks_max(&self) -> u32 {
         self.copy_source_blocks_max() * 8
     }
@@ -85,27 +87,21 @@ impl Limits {
         (self.queue_entries - 1) as u16
     }
 
-    /// Number of Queues: submission queues in the low half, completion queues in the high one, counted from 0 (section
-    /// 5.27.1.5).
+    /// Number of Queues feature: submission queues in the low half, completion queues in the high one, counted from 0
+    /// (section 5.27.1.5).
     pub fn queues_field(&self) -> u32 {
         let most = self.queue_pairs - 1;
         most | most << 16
     }
 
-    /// Entries of a queue to be created, as dword 10 counts them (sections 5.4 and 5.5): two at least, since a queue is full
-    /// when one is left.
-    ///
-    /// # Errors
-    /// Invalid Queue Size.
+    /// Returns the entries of a queue to be created, which dword 10 counts from 0 (sections 5.4 and 5.5). At least two
+    /// are needed, as a queue with one free entry is full.
     pub fn check_entries(&self, counted_from_zero: u16) -> Result<u32, Status> {
         let entries = u32::from(counted_from_zero) + 1;
         if (2..=self.queue_entries).contains(&entries) { Ok(entries) } else { Err(Status::INVALID_QUEUE_SIZE) }
     }
 
-    /// First byte on the drive of so many logical blocks of a namespace that [is there](Limits::has_namespace).
-    ///
-    /// # Errors
-    /// LBA Out of Range if the namespace ends before the last of them.
+    /// Returns the first byte on the drive of these logical blocks of an [existing](Limits::has_namespace) namespace.
     #[inline]
     pub fn place(&self, namespace: u32, slba: u64, blocks: u32) -> Result<u64, Status> {
         match slba.checked_add(blocks.into()) {

@@ -1,53 +1,51 @@
-//! Which memory of the host a command's data pointer means (section 4.1).
+//! Host memory that a command's data pointer describes (section 4.1).
 //!
-//! Two physical region page entries are in the command; beyond two pages, the second points to a list, which may go on in
-//! other pages. Or a scatter-gather descriptor is, of the data itself or of a segment of descriptors, the last of which may lead
-//! to another segment. Whoever asks reads what [`Data::wanted`] names and hands it to [`Data::on_list`], until nothing more is
-//! wanted; each part of a list is read once.
+//! Two physical region page (PRP) entries are in the command. Beyond two pages, the second points to a list, which may
+//! continue in other pages. Alternatively the command holds a scatter-gather (SGL) descriptor: of the data itself, or
+//! of a segment of descriptors, the last of which may lead to another segment. The caller reads the memory that
+//! [`Data::wanted`] names and passes its bytes to [`Data::on_list`], until nothing more is wanted; each part of a list
+//! is read once.
 
 use smallvec::SmallVec;
 
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status, SubmissionEntry};
 
-/// Consecutive memory of the host: first address, bytes.
+/// Contiguous host memory: first address, bytes.
 pub type Run = (u64, u32);
 
-/// Bytes of a scatter-gather descriptor, and the types of those that are taken, with the subtype of an address (figures 93 and
-/// 94).
+/// Bytes of a scatter-gather descriptor, and the accepted descriptor types with the subtype of an address (figures 93
+/// and 94).
 const DESCRIPTOR_BYTES: u32 = 16;
 const DATA_BLOCK: u64 = 0x00;
 const SEGMENT: u64 = 0x20;
 const LAST_SEGMENT: u64 = 0x30;
-/// Most descriptors of a command, so that a chain ends (assumed: 2 MiB by half kilobytes).
+/// Most descriptors of a command, so that every chain ends (assumed: 2 MiB in pieces of 512 bytes).
 const DESCRIPTORS_MAX: u32 = 4096;
-/// Most bytes of a list that are wanted at a time.
+/// Most bytes of a list that are read at a time.
 const PART_BYTES_MAX: u32 = PAGE_BYTES as u32;
 
-/// The memory of one command's data, as far as it is known.
+/// Host memory of one command's data, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Data {
-    /// In the order of the data.
+    /// Contiguous runs in the order of the data.
     runs: SmallVec<[Run; 2]>,
-    /// Where the list goes on, and the bytes that the rest of it describes: 0 if all is known.
+    /// Address at which the list continues, and the bytes that the rest of it describes: 0 if all is known.
     list: u64,
     left: u32,
-    /// Bytes of the segment of descriptors that is there, if it is one; whether it is the last; descriptors so far.
+    /// Bytes left of the current segment of descriptors (0 outside segments), true if it is the last segment, and
+    /// number of descriptors read so far.
     segment_bytes: u32,
     is_last_segment: bool,
     descriptors: u32,
 }
 
 impl Data {
-    /// No data.
+    /// Returns the data pointer of a command without data.
     pub fn none() -> Data {
         Data::default()
     }
 
-    /// The `bytes` that the data pointer of a command describes.
-    ///
-    /// # Errors
-    /// PRP Offset Invalid where the specification asks for a whole page, or a whole word; what is wrong with a descriptor as
-    /// [`Data::on_list`].
+    /// Returns the host memory of `bytes` of data as far as the data pointer of a command describes it.
     #[inline]
     pub fn of(entry: &SubmissionEntry, bytes: u32) -> Result<Data, Status> {
         match entry.is_sgl() {
@@ -56,7 +54,7 @@ impl Data {
         }
     }
 
-    /// Section 4.1.1.
+    /// Returns the memory that two PRP entries describe (section 4.1.1).
     #[inline]
     fn of_pages(first: u64, second: u64, bytes: u32) -> Result<Data, Status> {
         if !first.is_multiple_of(4) {
@@ -75,7 +73,7 @@ impl Data {
         if second.is_multiple_of(8) { Ok(data) } else { Err(Status::INVALID_PRP_OFFSET) }
     }
 
-    /// A descriptor in the command itself (section 4.1.2.1).
+    /// Returns the memory that the scatter-gather descriptor in the command describes (section 4.1.2.1).
     fn of_segment(address: u64, descriptor: u64, bytes: u32) -> Result<Data, Status> {
         let mut data = Data { left: bytes, ..Data::default() };
         match descriptor >> 56 {
@@ -88,7 +86,7 @@ impl Data {
         Ok(data)
     }
 
-    /// A segment of descriptors follows.
+    /// Starts a segment of descriptors.
     fn begin_segment(&mut self, address: u64, descriptor: u64) -> Result<(), Status> {
         let bytes = descriptor as u32;
         self.is_last_segment = match descriptor >> 56 {
@@ -103,7 +101,7 @@ impl Data {
         Ok(())
     }
 
-    /// A part of a segment, with all that its descriptors describe.
+    /// Handles a part of a segment and adds the memory that its descriptors describe.
     fn on_segment(&mut self, part: &[u8]) -> Result<(), Status> {
         for descriptor in part.as_chunks::<16>().0 {
             let [address, descriptor] = [0, 1].map(|word| u64::from_le_bytes(descriptor.as_chunks().0[word]));
@@ -118,7 +116,8 @@ impl Data {
         if self.segment_bytes == 0 { self.check_whole() } else { Ok(()) }
     }
 
-    /// Only the last descriptor of a segment leads to another, and it does so if the segment is not the last.
+    /// Handles one descriptor. The last descriptor of a segment leads to another segment, unless the segment is the
+    /// last; no other descriptor does.
     fn on_descriptor(&mut self, address: u64, descriptor: u64) -> Result<(), Status> {
         let has_to_lead_on = self.segment_bytes == 0 && !self.is_last_segment;
         match descriptor >> 56 {
@@ -129,12 +128,12 @@ impl Data {
         }
     }
 
-    /// All descriptors are known: they have described as much as the command moves.
+    /// Checks, when all descriptors are known, that they describe as many bytes as the command moves.
     fn check_whole(&self) -> Result<(), Status> {
         if self.left == 0 { Ok(()) } else { Err(Status::INVALID_SGL_LENGTH) }
     }
 
-    /// The next block of the data, which may be none.
+    /// Adds the next block of the data, which may be empty.
     fn append_block(&mut self, address: u64, bytes: u32) -> Result<(), Status> {
         if bytes > self.left || address.checked_add(bytes.into()).is_none() {
             return Err(Status::INVALID_SGL_LENGTH);
@@ -148,11 +147,11 @@ impl Data {
         Ok(())
     }
 
-    /// What has to be read before all is known: address and bytes. Nothing if all is.
+    /// Returns address and bytes of the part of the list to read next, or none if all data is known.
     ///
-    /// A part of a list ends with its page at the latest, and its last entry then leads to the next page of it, as long as
-    /// there is more to describe. Only the first part may begin in the middle of a page, so that every further one brings
-    /// pages and the chain ends.
+    /// A part of a PRP list ends with its page at the latest, and its last entry then leads to the list's next page, as
+    /// long as there is more to describe. Only the first part may begin in the middle of a page, so that every further
+    /// one describes pages and the chain ends.
     #[inline]
     pub fn wanted(&self) -> Option<Run> {
         if self.segment_bytes > 0 {
@@ -161,14 +160,7 @@ impl Data {
         (self.left > 0).then(|| (self.list, self.pages_left().min(self.room()) * 8))
     }
 
-    /// The part of the list that was [wanted](Data::wanted) is this.
-    ///
-    /// # Errors
-    /// PRP Offset Invalid for an entry that is no whole page; for descriptors what is wrong with them: Invalid SGL Segment
-    /// Descriptor, Invalid Number of SGL Descriptors, Data SGL Length Invalid, or SGL Descriptor Type Invalid.
-    ///
-    /// # Panics
-    /// If it is not as long.
+    /// Handles the part of the list that [`Data::wanted`] named.
     pub fn on_list(&mut self, part: &[u8]) -> Result<(), Status> {
         let wanted = self.wanted().map_or(0, |(_, bytes)| bytes);
         assert_eq!(part.len(), wanted as usize, "a list is read as it was asked for");
@@ -189,13 +181,13 @@ impl Data {
         Ok(())
     }
 
-    /// All of the data, once nothing more is wanted: runs of consecutive memory.
+    /// Returns all runs of contiguous host memory, once nothing more is wanted.
     #[inline]
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// The first `bytes` of the data alone, once nothing more is wanted.
+    /// Keeps only the first `bytes` of the data, once nothing more is wanted.
     pub fn truncate(&mut self, bytes: u32) {
         let mut left = bytes;
         for (_, length) in &mut self.runs {
@@ -205,16 +197,17 @@ impl Data {
         self.runs.retain(|(_, length)| *length > 0);
     }
 
+    /// Returns the number of pages that are not described yet.
     fn pages_left(&self) -> u32 {
         self.left.div_ceil(PAGE_BYTES as u32)
     }
 
-    /// Entries of the list from here to the end of its page.
+    /// Returns the number of entries of the list from here to the end of its page.
     fn room(&self) -> u32 {
         ((PAGE_BYTES - self.list % PAGE_BYTES) / 8) as u32
     }
 
-    /// The next page of the data.
+    /// Adds the next page of the data.
     #[inline]
     fn append(&mut self, entry: u64) -> Result<(), Status> {
         let address = page(entry)?;
@@ -228,7 +221,7 @@ impl Data {
     }
 }
 
-/// An entry that has to be a whole page.
+/// Returns the address of a PRP entry, which has to be page-aligned.
 #[inline]
 fn page(entry: u64) -> Result<u64, Status> {
     if entry.is_multiple_of(PAGE_BYTES) { Ok(entry) } else { Err(Status::INVALID_PRP_OFFSET) }

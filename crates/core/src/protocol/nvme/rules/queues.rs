@@ -1,10 +1,10 @@
-//! Rings: which entry is next, when a queue is full, which doorbell values it can have (sections 3.3.1.2 and 3.3.1.5).
+//! Submission and completion queues: next entry, full queue, allowed doorbell values (sections 3.3.1.2 and 3.3.1.5).
 
-/// A doorbell value that its queue cannot have (Invalid Doorbell Write Value, figure 148).
+/// Doorbell value that its queue cannot have (Invalid Doorbell Write Value, figure 148).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidDoorbell;
 
-/// A submission queue: the host's to fill up to its tail, the controller's to empty from its head on.
+/// Submission queue: the host adds entries at the tail, the controller takes them from the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubmissionRing {
     entries: u32,
@@ -12,7 +12,7 @@ pub struct SubmissionRing {
     tail: u32,
 }
 
-/// A completion queue: the controller's to fill, the host's to read, which tells new entries by their phase.
+/// Completion queue: the controller adds entries, and the host recognises new ones by their phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompletionRing {
     entries: u32,
@@ -22,15 +22,12 @@ pub struct CompletionRing {
 }
 
 impl SubmissionRing {
-    /// An empty one.
+    /// Returns an empty submission queue.
     pub fn new(entries: u32) -> SubmissionRing {
         SubmissionRing { entries, head: 0, tail: 0 }
     }
 
-    /// The host's tail is `value`.
-    ///
-    /// # Errors
-    /// If there is no such entry; the ring is then as before.
+    /// Sets the host's tail.
     #[inline]
     pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
         if value >= self.entries {
@@ -40,8 +37,8 @@ impl SubmissionRing {
         Ok(())
     }
 
-    /// Take the entries that are next, up to `count_max` of them and none beyond the end of the ring: the first, and how
-    /// many. Nothing if there are none.
+    /// Takes the next entries, up to `count_max` and none beyond the end of the ring. Returns the first and their
+    /// number, or none if the queue is empty.
     #[inline]
     pub fn take(&mut self, count_max: u32) -> Option<(u32, u32)> {
         if self.head == self.tail {
@@ -54,25 +51,25 @@ impl SubmissionRing {
         Some((first, count))
     }
 
-    /// Whether there is nothing to take.
+    /// True if the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
     }
 
-    /// Entries in all.
+    /// Returns the number of entries of the queue.
     #[inline]
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// The next entry to be taken: what completion entries report (SQHD).
+    /// Returns the next entry to be taken, which completion entries report (SQHD).
     #[inline]
     pub fn head(&self) -> u32 {
         self.head
     }
 
-    /// The host's tail.
+    /// Returns the host's tail.
     #[inline]
     pub fn tail(&self) -> u32 {
         self.tail
@@ -80,15 +77,12 @@ impl SubmissionRing {
 }
 
 impl CompletionRing {
-    /// An empty one.
+    /// Returns an empty completion queue.
     pub fn new(entries: u32) -> CompletionRing {
         CompletionRing { entries, head: 0, tail: 0, phase: true }
     }
 
-    /// The host's head is `value`.
-    ///
-    /// # Errors
-    /// If no entry from the head on up to the tail is that one; the ring is then as before.
+    /// Sets the host's head.
     #[inline]
     pub fn ring(&mut self, value: u32) -> Result<(), InvalidDoorbell> {
         if value >= self.entries || self.ahead(value) > self.ahead(self.tail) {
@@ -98,14 +92,14 @@ impl CompletionRing {
         Ok(())
     }
 
-    /// How far `place` lies ahead of the head.
+    /// Returns how many entries `place` lies ahead of the head.
     #[inline]
     fn ahead(&self, place: u32) -> u32 {
         wrapped(place + self.entries - self.head, self.entries)
     }
 
-    /// The next entry to be written and its phase; whoever minds what the host has not read asks [`CompletionRing::is_full`]
-    /// before.
+    /// Takes the next free entry; returns it and its phase. The queue may overflow: a caller that must not overwrite
+    /// unread entries checks [`CompletionRing::is_full`] before.
     #[inline]
     pub fn post(&mut self) -> (u32, bool) {
         let next = (self.tail, self.phase);
@@ -114,29 +108,29 @@ impl CompletionRing {
         next
     }
 
-    /// Entries in all.
+    /// Returns the number of entries of the queue.
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// Whether another entry would overwrite one that the host has not read.
+    /// True if another entry would overwrite one that the host has not read.
     #[inline]
     pub fn is_full(&self) -> bool {
         wrapped(self.tail + 1, self.entries) == self.head
     }
 
-    /// Whether the host has not yet read everything.
+    /// True if the host has not read all entries yet.
     pub fn has_unread(&self) -> bool {
         self.head != self.tail
     }
 
-    /// The host's head.
+    /// Returns the host's head.
     pub fn head(&self) -> u32 {
         self.head
     }
 }
 
-/// The entry behind the last of a ring is the first.
+/// Returns the entry that `slot` stands for: the one behind the last of a ring is the first.
 #[inline]
 pub fn wrapped(slot: u32, entries: u32) -> u32 {
     if slot < entries { slot } else { slot - entries }

@@ -1,28 +1,27 @@
 //! Shadow doorbells (Doorbell Buffer Config, section 5.8 and annex B).
 //!
-//! The host writes its queue pointers into a page of its own memory, the shadow doorbells, and rings the register only
-//! if that passes the value in a second page, the event index, which the controller sets. The controller reads the
-//! shadow for as long as it finds something new there; when it does not, it asks to be rung, and looks once more for
-//! what the host may have added before it saw that. Reads of host memory do not pass the write before them, so that
-//! nothing is lost between the two.
+//! The host writes its queue pointers into a page of its own memory, the shadow doorbells, and writes the register only
+//! if the pointer passes the value in a second page, the event index, which the controller sets. The controller reads
+//! the shadow for as long as it finds new entries there. When it does not, it sets the event index, and reads once more
+//! for entries that the host may have added before it saw that. Reads of host memory do not pass the write before them,
+//! so no entry is lost between the two.
 //!
-//! Both pages are laid out as the registers are: for each queue, counted from the admin queue 0, the submission tail and
-//! behind it the completion head.
+//! Both pages are laid out as the registers are: for each queue, counted from the admin queue 0, the submission tail
+//! and behind it the completion head.
 
 use crate::protocol::nvme::spec::{PAGE_BYTES, Status};
 
-/// The two pages.
+/// Addresses of the two pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shadow {
+    /// Address of the shadow doorbells.
     pub doorbells: u64,
+    /// Address of the event indexes.
     pub event_index: u64,
 }
 
 impl Shadow {
-    /// The pages that the command names.
-    ///
-    /// # Errors
-    /// PRP Offset Invalid if one of them is none.
+    /// Returns the pages that the command names.
     pub fn check(doorbells: u64, event_index: u64) -> Result<Shadow, Status> {
         match doorbells.is_multiple_of(PAGE_BYTES) && event_index.is_multiple_of(PAGE_BYTES) {
             true => Ok(Shadow { doorbells, event_index }),
@@ -30,45 +29,45 @@ impl Shadow {
         }
     }
 
-    /// Bytes of each page for so many queue pairs, the admin queue's included.
+    /// Returns the bytes of each page for this number of queue pairs, the admin queue's included.
     pub fn bytes(queue_pairs: u32) -> u64 {
         u64::from(queue_pairs) * 8
     }
 
-    /// Address of the tail of submission queue `queue`.
+    /// Returns the address of the shadow tail of submission queue `queue`.
     #[inline]
     pub fn tail(&self, queue: u32) -> u64 {
         self.doorbells + u64::from(queue) * 8
     }
 
-    /// Address of the head of completion queue `queue`.
+    /// Returns the address of the shadow head of completion queue `queue`.
     #[inline]
     pub fn head(&self, queue: u32) -> u64 {
         self.tail(queue) + 4
     }
 
-    /// Address of the tail that the controller wants to be rung for.
+    /// Returns the address of the event index of the tail of submission queue `queue`.
     #[inline]
     pub fn tail_event(&self, queue: u32) -> u64 {
         self.event_index + u64::from(queue) * 8
     }
 
-    /// Address of the head that it wants to be rung for.
+    /// Returns the address of the event index of the head of completion queue `queue`.
     #[inline]
     pub fn head_event(&self, queue: u32) -> u64 {
         self.tail_event(queue) + 4
     }
 }
 
-/// Whether a host that moves a pointer from `old` to `new` has to ring, with the event index at `event`: if that lies in
-/// `old..new`, all of them modulo 2^16.
+/// True if a host that moves a pointer from `old` to `new` has to write the register: the event index is in `old..new`,
+/// all of them modulo 2^16.
 pub fn must_ring(event: u32, old: u32, new: u32) -> bool {
     let (event, old, new) = (event as u16, old as u16, new as u16);
     new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old)
 }
 
-/// Whether a tail that comes by the register is news, where the shadow may have been read since it was written: one that
-/// lies behind the `known` tail is an old one.
+/// True if a tail from the register is newer than the `known` tail from the shadow, which may have been read after the
+/// register was written; a tail that lies behind is old.
 #[inline]
 pub fn is_news(tail: u32, known: u32, entries: u32) -> bool {
     (tail + entries - known) % entries <= entries / 2
