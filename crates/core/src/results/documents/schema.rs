@@ -59,7 +59,7 @@ fn add_head(schema: &mut Value, verb: &str) {
     }
 }
 
-/// Forbids further keys in each object that does not say what they hold, and takes out formats of numbers.
+/// Forbids further keys in each object that does not say what they hold, takes out formats of numbers and line breaks of comments.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -68,6 +68,9 @@ fn close(schema: &mut Value) {
             }
             if object.get("format").is_some_and(Value::is_string) {
                 object.remove("format");
+            }
+            if let Some(Value::String(text)) = object.get_mut("description") {
+                *text = text.replace('\n', " ");
             }
             object.values_mut().for_each(close);
         }

@@ -1,0 +1,681 @@
+"""Documents and figures as types. Made by a test from the schema of results and the registry of figures; `make snapshots`
+renews it."""
+
+from typing import Any, Literal, TypedDict
+
+from typing_extensions import NotRequired
+
+class Figures:
+    @property
+    def ios(self) -> float: ...
+    @property
+    def iops(self) -> float: ...
+    @property
+    def read_iops(self) -> float: ...
+    @property
+    def write_iops(self) -> float: ...
+    @property
+    def bytes_per_s(self) -> float: ...
+    @property
+    def min_ns(self) -> float | None: ...
+    @property
+    def mean_ns(self) -> float | None: ...
+    @property
+    def p50_ns(self) -> float | None: ...
+    @property
+    def p90_ns(self) -> float | None: ...
+    @property
+    def p95_ns(self) -> float | None: ...
+    @property
+    def p99_ns(self) -> float | None: ...
+    @property
+    def p99_9_ns(self) -> float | None: ...
+    @property
+    def p99_99_ns(self) -> float | None: ...
+    @property
+    def max_ns(self) -> float | None: ...
+    @property
+    def read_mean_ns(self) -> float | None: ...
+    @property
+    def read_p50_ns(self) -> float | None: ...
+    @property
+    def read_p99_ns(self) -> float | None: ...
+    @property
+    def read_p99_9_ns(self) -> float | None: ...
+    @property
+    def write_mean_ns(self) -> float | None: ...
+    @property
+    def write_p50_ns(self) -> float | None: ...
+    @property
+    def write_p99_ns(self) -> float | None: ...
+    @property
+    def write_p99_9_ns(self) -> float | None: ...
+    @property
+    def link_busy_share(self) -> float: ...
+    @property
+    def upstream_busy_share(self) -> float: ...
+    @property
+    def downstream_busy_share(self) -> float: ...
+    @property
+    def busy_cores(self) -> float: ...
+    @property
+    def cores_per_gb_per_s(self) -> float: ...
+    @property
+    def server_w(self) -> float: ...
+    @property
+    def joules_per_io(self) -> float: ...
+    @property
+    def joules_per_io_above_idle(self) -> float: ...
+    @property
+    def memory_joules_per_io(self) -> float | None: ...
+    @property
+    def precision_share(self) -> float | None: ...
+
+FioJob = dict[str, Any]
+RunResult = TypedDict(
+    "RunResult",
+    {
+        "drive": str,
+        "seed": int,
+        "finished": bool,
+        "elapsed_ns": float,
+        "events": int,
+        "figures": "RunFigures",
+        "jobs": list["RunJob"],
+        "link": "LinkUse",
+        "cpu": "ProcessorUse",
+        "energy": "EnergyUse",
+        "counters": dict[str, int],
+        "description": "Description",
+        "findings": NotRequired[list["Finding"] | None],
+        "precision": NotRequired["PrecisionResult | None"],
+        "intervals": NotRequired[dict[str, "FigureInterval"] | None],
+        "version": str,
+        "verb": Literal["run"],
+    },
+)
+RunFigures = TypedDict(
+    "RunFigures",
+    {
+        "ios": int,
+        "iops": float,
+        "read_iops": float,
+        "write_iops": float,
+        "bytes_per_s": float,
+        "min_ns": float | None,
+        "mean_ns": float | None,
+        "p50_ns": float | None,
+        "p90_ns": float | None,
+        "p95_ns": float | None,
+        "p99_ns": float | None,
+        "p99_9_ns": float | None,
+        "p99_99_ns": float | None,
+        "max_ns": float | None,
+        "read_mean_ns": float | None,
+        "read_p50_ns": float | None,
+        "read_p99_ns": float | None,
+        "read_p99_9_ns": float | None,
+        "write_mean_ns": float | None,
+        "write_p50_ns": float | None,
+        "write_p99_ns": float | None,
+        "write_p99_9_ns": float | None,
+        "link_busy_share": float,
+        "upstream_busy_share": float,
+        "downstream_busy_share": float,
+        "busy_cores": float,
+        "cores_per_gb_per_s": float,
+        "server_w": float,
+        "joules_per_io": float,
+        "joules_per_io_above_idle": float,
+        "memory_joules_per_io": float | None,
+        "precision_share": float | None,
+    },
+)
+RunJob = TypedDict(
+    "RunJob",
+    {
+        "name": str,
+        "iodepth": int,
+        "threads": int,
+        "read": "DirectionResult",
+        "write": "DirectionResult",
+        "flush": NotRequired["DirectionResult | None"],
+    },
+)
+DirectionResult = TypedDict(
+    "DirectionResult",
+    {
+        "ios": int,
+        "runtime_ns": float,
+        "latency_ns": "LatencySummary",
+        "stages": list["StageMean"],
+        "total_ns": float,
+    },
+)
+LatencySummary = TypedDict(
+    "LatencySummary",
+    {
+        "min": float,
+        "max": float,
+        "mean": float,
+        "stddev": float,
+        "percentile": "AllPercentiles",
+    },
+)
+AllPercentiles = TypedDict(
+    "AllPercentiles",
+    {
+        "p1": float | None,
+        "p50": float | None,
+        "p90": float | None,
+        "p95": float | None,
+        "p99": float | None,
+        "p99_9": float | None,
+        "p99_99": float | None,
+        "p99_999": float | None,
+    },
+)
+StageMean = TypedDict(
+    "StageMean",
+    {
+        "stage": "StageName",
+        "mean_ns": float,
+    },
+)
+StageName = Literal["queued", "batch", "driver", "fill buffers", "mark tags", "doorbell", "line request", "poll wait", "fetch", "psl", "translation", "parse", "request queue", "firmware", "host read", "media wait", "media", "ring", "dma engine", "claim", "link wait", "transfer", "propagation", "settle", "completion entry", "interrupt", "context switch", "core wait", "poll", "check tags", "copy", "time-out"] | str
+LinkUse = TypedDict(
+    "LinkUse",
+    {
+        "upstream": "WireTraffic",
+        "downstream": "WireTraffic",
+    },
+)
+WireTraffic = TypedDict(
+    "WireTraffic",
+    {
+        "bytes_per_ns": float,
+        "data_bytes": int,
+        "command_bytes": int,
+        "header_bytes": int,
+        "dllp_bytes": int,
+        "packets": int,
+        "replays": int,
+        "busy_ns": float,
+        "busy_share": float,
+        "payload_efficiency": float,
+    },
+)
+ProcessorUse = TypedDict(
+    "ProcessorUse",
+    {
+        "cores": int,
+        "working_ns": float,
+        "spinning_ns": float,
+        "switching_ns": float,
+        "interrupts": int,
+        "context_switches": int,
+        "busy_cores": float,
+        "cores_per_gb_per_s": float,
+    },
+)
+EnergyUse = TypedDict(
+    "EnergyUse",
+    {
+        "server_w": float,
+        "idle_w": float,
+        "joules_per_io": float,
+        "memory_joules_per_io": float | None,
+    },
+)
+Description = dict[str, Any]
+Finding = TypedDict(
+    "Finding",
+    {
+        "kind": "FindingKind",
+        "at": "FindingPlace | None",
+        "parts": list["FindingPart"],
+        "sentence": str,
+    },
+)
+FindingKind = Literal["short_queues"] | Literal["latency"] | Literal["steps"] | Literal["throughput"] | Literal["limit"]
+FindingPlace = TypedDict(
+    "FindingPlace",
+    {
+        "bs": int | None,
+        "numjobs": int,
+        "iodepth": int | None,
+    },
+)
+FindingPart = TypedDict(
+    "FindingPart",
+    {
+        "drives": list[str],
+        "cause": str | None,
+        "amount": float | None,
+        "unit": "FindingUnit | None",
+    },
+)
+FindingUnit = Literal["ns"] | Literal["1/s"] | Literal["requests"]
+PrecisionResult = TypedDict(
+    "PrecisionResult",
+    {
+        "wanted_share": float,
+        "reached": bool,
+        "confidence": float,
+        "mean": "KnownFigure | None",
+        "p99": "KnownFigure | None",
+        "warm_up_ios": int | None,
+        "batch_ios": int | None,
+        "why_unknown": str | None,
+    },
+)
+KnownFigure = TypedDict(
+    "KnownFigure",
+    {
+        "value_ns": float,
+        "half_width_ns": float,
+    },
+)
+FigureInterval = TypedDict(
+    "FigureInterval",
+    {
+        "value": float | None,
+        "low": float,
+        "high": float,
+        "draws": int,
+        "contributions": list["Contribution"],
+    },
+)
+Contribution = TypedDict(
+    "Contribution",
+    {
+        "key": str,
+        "correlation": float,
+    },
+)
+ComparedCell = "RanCell | ShortCell"
+RanCell = TypedDict(
+    "RanCell",
+    {
+        "drive": str,
+        "bs": int | None,
+        "numjobs": int,
+        "iodepth": int | None,
+        "rw": str | None,
+        "acknowledged_write": str,
+        "ios": int,
+        "iops": float,
+        "bytes_per_s": float,
+        "min_ns": float | None,
+        "mean_ns": float | None,
+        "p50_ns": float | None,
+        "p90_ns": float | None,
+        "p99_ns": float | None,
+        "p99_9_ns": float | None,
+        "max_ns": float | None,
+        "link_busy_share": float,
+        "busy_cores": float,
+        "joules_per_io": float,
+        "joules_per_io_above_idle": float,
+        "memory_joules_per_io": float | None,
+        "limit": str | None,
+        "usage": list["ResourceUse"],
+        "stages": list["StageMean"],
+        "precision": NotRequired["PrecisionResult | None"],
+        "intervals": NotRequired[dict[str, "FigureInterval"] | None],
+    },
+)
+ResourceUse = TypedDict(
+    "ResourceUse",
+    {
+        "resource": str,
+        "share": float,
+    },
+)
+ShortCell = TypedDict(
+    "ShortCell",
+    {
+        "drive": str,
+        "bs": int | None,
+        "numjobs": int,
+        "iodepth": int | None,
+        "rw": str | None,
+        "acknowledged_write": str,
+        "iodepth_max": int,
+    },
+)
+PredictedDrive = TypedDict(
+    "PredictedDrive",
+    {
+        "drive": str,
+        "jobs": list["PredictedJob"],
+        "description": "Description",
+        "intervals": NotRequired[dict[str, "FigureInterval"] | None],
+    },
+)
+PredictedJob = TypedDict(
+    "PredictedJob",
+    {
+        "name": str,
+        "iodepth": int,
+        "threads": int,
+        "mean_bytes": float,
+        "classes": list["PredictedClass"],
+        "limits": list["ResourceLimit"],
+        "bottleneck": str,
+        "saturation_depth": float | None,
+        "alone_ns": float | None,
+        "loaded": "LoadedJob",
+    },
+)
+PredictedClass = TypedDict(
+    "PredictedClass",
+    {
+        "op": "OpName",
+        "bytes": int,
+        "share": float,
+        "alone": "AloneLatency | None",
+    },
+)
+OpName = Literal["read"] | Literal["write"]
+AloneLatency = TypedDict(
+    "AloneLatency",
+    {
+        "certainty": "CertaintyName",
+        "why": str | None,
+        "stages": list["StageTime"],
+        "total_ns": float,
+    },
+)
+CertaintyName = Literal["exact"] | Literal["mean"] | Literal["at_least"]
+StageTime = TypedDict(
+    "StageTime",
+    {
+        "stage": "StageName",
+        "ns": float,
+    },
+)
+ResourceLimit = TypedDict(
+    "ResourceLimit",
+    {
+        "resource": str,
+        "servers": float,
+        "busy_ns": float,
+        "iops_max": float,
+        "bytes_per_s_max": float,
+    },
+)
+LoadedJob = TypedDict(
+    "LoadedJob",
+    {
+        "outstanding": int,
+        "iops_max": float,
+        "bytes_per_s_max": float,
+        "iops_balanced": float | None,
+        "mean_ns_min": float | None,
+    },
+)
+SweepRow = dict[str, Any]
+Interval = TypedDict(
+    "Interval",
+    {
+        "low": float,
+        "high": float,
+        "draws": int,
+        "contributions": list["Contribution"],
+    },
+)
+FittedKey = TypedDict(
+    "FittedKey",
+    {
+        "key": str,
+        "start": float,
+        "value": float,
+        "low": float | None,
+        "high": float | None,
+        "determined": bool,
+    },
+)
+FittedFigure = TypedDict(
+    "FittedFigure",
+    {
+        "job": str,
+        "figure": str,
+        "unit": "FigureUnit",
+        "measured": float,
+        "fitted": float,
+    },
+)
+FigureUnit = Literal["1/s"] | Literal["ns"]
+AlikeKeys = TypedDict(
+    "AlikeKeys",
+    {
+        "keys": list[str],
+        "ratio": float | None,
+        "known": bool,
+    },
+)
+DmaQuestion = TypedDict(
+    "DmaQuestion",
+    {
+        "op": str,
+        "window_bytes": int,
+        "outstanding": int,
+        "transfers": int,
+        "direct": bool,
+        "cache": str | None,
+        "node": str | None,
+        "iommu": bool | None,
+    },
+)
+DmaRow = TypedDict(
+    "DmaRow",
+    {
+        "bytes": int,
+        "direction": "OpName",
+        "mean_ns": float,
+        "p50_ns": float | None,
+        "p99_ns": float | None,
+        "p99_9_ns": float | None,
+        "max_ns": float,
+        "bytes_per_s": float,
+        "transfers_per_s": float,
+    },
+)
+ReproducedRow = TypedDict(
+    "ReproducedRow",
+    {
+        "paper": str,
+        "id": str,
+        "quantity": str,
+        "unit": str,
+        "published": float,
+        "simulated": float | None,
+        "error_pct": float | None,
+        "tolerance_pct": float,
+        "accepted": list[float],
+        "kind": "ClaimKind",
+        "verdict": "RowVerdict",
+        "fitted": int,
+        "fitted_keys": list[str],
+        "depends_on": list[str],
+        "interval": "Interval | None",
+        "published_inside": bool | None,
+        "reason": str,
+        "source": str,
+    },
+)
+ClaimKind = Literal["input"] | Literal["number"] | Literal["shape"]
+RowVerdict = Literal["given"] | Literal["reproduced"] | Literal["off"] | Literal["unexplained"]
+TraceDevice = TypedDict(
+    "TraceDevice",
+    {
+        "name": str,
+        "requests": int,
+    },
+)
+SizedRequests = TypedDict(
+    "SizedRequests",
+    {
+        "op": "OpName",
+        "bytes": int,
+        "requests": int,
+    },
+)
+SizePercentile = TypedDict(
+    "SizePercentile",
+    {
+        "percent": int,
+        "bytes": int,
+    },
+)
+TraceFootprint = TypedDict(
+    "TraceFootprint",
+    {
+        "is_exact": bool,
+        "bytes": int,
+        "read_bytes": int,
+        "written_bytes": int,
+        "accesses_per_block": float,
+        "once_share": float,
+        "busiest_tenth_share": float,
+    },
+)
+TraceQueueDepth = TypedDict(
+    "TraceQueueDepth",
+    {
+        "mean": float,
+        "most": int | None,
+        "response_ns": float,
+    },
+)
+LeftOutRecords = TypedDict(
+    "LeftOutRecords",
+    {
+        "kind": str,
+        "records": int,
+    },
+)
+RunDocument = TypedDict(
+    "RunDocument",
+    {
+        "fio version": str,
+        "jobs": list["FioJob"],
+        "phaselink": "RunResult",
+    },
+)
+CompareDocument = TypedDict(
+    "CompareDocument",
+    {
+        "seed": int,
+        "rw": str | None,
+        "options": list[str],
+        "set": list[str],
+        "findings": list["Finding"],
+        "cells": list["ComparedCell"],
+        "descriptions": list["Description"],
+        "version": str,
+        "verb": Literal["compare"],
+    },
+)
+PredictDocument = TypedDict(
+    "PredictDocument",
+    {
+        "drives": list["PredictedDrive"],
+        "version": str,
+        "verb": Literal["predict"],
+    },
+)
+SweepDocument = TypedDict(
+    "SweepDocument",
+    {
+        "plan": str,
+        "axes": list[str],
+        "columns": list[str],
+        "points": int,
+        "rows": list["SweepRow"],
+        "version": str,
+        "verb": Literal["sweep"],
+    },
+)
+SearchDocument = TypedDict(
+    "SearchDocument",
+    {
+        "target": list[str],
+        "unit": str,
+        "points": int,
+        "ruled_out": int,
+        "slower": int,
+        "dearer": int,
+        "best": "SweepRow | None",
+        "rows": list["SweepRow"],
+        "version": str,
+        "verb": Literal["sweep"],
+    },
+)
+FitDocument = TypedDict(
+    "FitDocument",
+    {
+        "drive": str,
+        "model_error_share": float,
+        "seed": int,
+        "keys": list["FittedKey"],
+        "figures": list["FittedFigure"],
+        "unseen": list[str],
+        "not_told_apart": list["AlikeKeys"],
+        "misfit_share": float | None,
+        "findings": list[str],
+        "simulations": int,
+        "version": str,
+        "verb": Literal["fit"],
+    },
+)
+DmaDocument = TypedDict(
+    "DmaDocument",
+    {
+        "seed": int,
+        "device": str,
+        "question": "DmaQuestion | None",
+        "rows": list["DmaRow"],
+        "description": "Description",
+        "version": str,
+        "verb": Literal["dma"],
+    },
+)
+ReproduceDocument = TypedDict(
+    "ReproduceDocument",
+    {
+        "rows": list["ReproducedRow"],
+        "version": str,
+        "verb": Literal["reproduce"],
+    },
+)
+TraceInfoDocument = TypedDict(
+    "TraceInfoDocument",
+    {
+        "file": str,
+        "format": str,
+        "devices": list["TraceDevice"],
+        "device": str | None,
+        "requests": int,
+        "read_share": float,
+        "read_bytes": int,
+        "written_bytes": int,
+        "seconds": float,
+        "requests_per_s": float | None,
+        "busiest_second_requests": int,
+        "sizes": list["SizedRequests"],
+        "size_percentiles": list["SizePercentile"],
+        "granule_bytes": int,
+        "aligned_4k_share": float,
+        "sequential_share": float,
+        "end_bytes": int,
+        "footprint": "TraceFootprint",
+        "queue_depth": "TraceQueueDepth | None",
+        "left_out": list["LeftOutRecords"],
+        "command": str | None,
+        "notes": list[str],
+        "version": str,
+        "verb": Literal["trace-info"],
+    },
+)
